@@ -1,0 +1,44 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUN := $(VENV)/.run
+DEV := $(VENV)/.dev
+
+.PHONY: demo test test-cluster test-deep check bench lock clean
+
+demo: $(RUN)  ## an embedded cluster and the daemon watching it
+	$(BIN)/ballast demo $(ARGS)
+
+test: $(DEV)  ## everything that needs Python alone
+	$(BIN)/pytest -n 2 --cov --cov-report= $(ARGS)
+	$(BIN)/coverage report
+
+test-cluster: $(DEV)  ## against the real control plane, Prometheus and node_exporter
+	tests/cluster/run $(ARGS)
+
+check: $(DEV)  ## lint, types, layers, locks
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	scripts/lock --check
+
+bench: $(DEV)  ## measures the promises and writes docs/benchmarks.md
+	$(BIN)/python -m tests.bench $(ARGS)
+
+lock: $(DEV)  ## renews the hashed requirement files
+	scripts/lock
+
+clean:
+	rm -rf $(VENV)
+
+$(RUN): requirements/build.txt requirements/run.txt pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/build.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/run.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+$(DEV): $(RUN) requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	touch $@

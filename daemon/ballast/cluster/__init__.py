@@ -1,0 +1,1 @@
+"""Reads and writes the Kubernetes API: listing, watching, the one writer, the Lease."""

@@ -1,0 +1,1 @@
+"""Assembly: builds the parts, owns threads, signals and the order of shutdown."""

@@ -1,0 +1,95 @@
+"""The exception tree. User errors name the setting, the value, what is allowed and the next step.
+
+BallastError
+├── SettingsError          a setting is unknown, malformed or contradictory (exit 2)
+├── UsageError             a command was used wrongly (exit 2)
+├── TelemetryError         a source gave no usable answer
+│   └── SourceUnavailable  it could not be reached at all, or refused us
+└── ClusterError           the Kubernetes API refused or failed a request
+    ├── Unauthorized       401
+    ├── Forbidden          403; names the missing verb and resource
+    ├── NotFound           404
+    ├── Conflict           409
+    ├── Gone               410; the resource version is too old
+    ├── TooManyRequests    429; carries retry_after and causes
+    └── Unreachable        no answer: refused, timed out, TLS
+"""
+
+from __future__ import annotations
+
+
+class BallastError(Exception):
+    """Anything Ballast itself raises."""
+
+
+class SettingsError(BallastError):
+    """One or more settings cannot be used. `problems` holds one sentence each."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+class UsageError(BallastError):
+    """A command was given something it cannot work with."""
+
+
+class TelemetryError(BallastError):
+    """A source answered, but not with what was asked."""
+
+
+class SourceUnavailable(TelemetryError):
+    """A source could not be reached, or refused us."""
+
+
+class ClusterError(BallastError):
+    """The Kubernetes API refused or failed a request.
+
+    `status` is the HTTP status (0 without an answer), `reason` the API's machine-readable reason,
+    `causes` the reasons listed in `details.causes`.
+    """
+
+    def __init__(self, message: str, *, status: int = 0, reason: str = "", causes: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.causes = causes
+
+
+class Unauthorized(ClusterError):
+    """401: the credentials are missing or no longer valid."""
+
+
+class Forbidden(ClusterError):
+    """403: RBAC does not allow the verb named in the message."""
+
+
+class NotFound(ClusterError):
+    """404: no such object."""
+
+
+class Conflict(ClusterError):
+    """409: someone else wrote first."""
+
+
+class Gone(ClusterError):
+    """410: the resource version is too old; list again."""
+
+
+class TooManyRequests(ClusterError):
+    """429. With `retry_after` (seconds) every writer waits; with a cause such as DisruptionBudget only this object is refused."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        reason: str = "",
+        causes: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(message, status=429, reason=reason, causes=causes)
+        self.retry_after = retry_after
+
+
+class Unreachable(ClusterError):
+    """No answer: connection refused, timed out, or TLS failed."""

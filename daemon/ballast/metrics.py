@@ -1,0 +1,47 @@
+"""The counters and gauges the parts keep about themselves. Per-node families come from the snapshot, in `serving`."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+
+class Metrics:
+    """Everything that is counted while Ballast runs; names are part of the public interface."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        self.samples_rejected = Counter(
+            "ballast_samples_rejected", "Samples that did not enter a window.", ["reason"], registry=registry
+        )
+        self.queries = Counter(
+            "ballast_queries", "Queries to telemetry sources.", ["resource", "result"], registry=registry
+        )
+        self.query_warnings = Counter(
+            "ballast_query_warnings", "Warnings in answers, such as partial responses.", ["source"], registry=registry
+        )
+        self.reads = Counter(
+            "ballast_reads", "Read requests to the Kubernetes API.", ["verb", "result"], registry=registry
+        )
+        self.writes = Counter(
+            "ballast_writes",
+            "Writes by kind and outcome, refused and dry ones too.",
+            ["kind", "result"],
+            registry=registry,
+        )
+        self.watch_restarts = Counter(
+            "ballast_watch_restarts", "Watches that ended and began again.", ["kind", "reason"], registry=registry
+        )
+        self.cycle_seconds = Histogram(
+            "ballast_cycle_seconds", "Duration of one cycle.", ["job"], buckets=_BUCKETS, registry=registry
+        )
+        self.cycles = Counter("ballast_cycles", "Cycles by job and outcome.", ["job", "result"], registry=registry)
+        self.cycles_missed = Counter(
+            "ballast_cycles_missed",
+            "Cycles that could not start in time, or were still running.",
+            ["job", "reason"],
+            registry=registry,
+        )
+        self.condition = Gauge("ballast_condition", "Conditions that hold now.", ["type"], registry=registry)
+        self.leader = Gauge("ballast_leader", "1 while this replica holds the Lease.", registry=registry)

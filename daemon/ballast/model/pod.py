@@ -1,0 +1,44 @@
+"""A pod, as far as Ballast looks at it. Shapes, labels and owners are shared between pods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+
+class Owner(msgspec.Struct, frozen=True, gc=False):
+    kind: str
+    name: str
+    uid: str
+    controller: bool = False
+
+
+class Shape(msgspec.Struct, frozen=True, gc=False):
+    """What the pods of one template ask for: cores, bytes, counts; effective over containers, init containers and overhead."""
+
+    requests: Mapping[str, float] = {}
+    limits: Mapping[str, float] = {}
+
+
+class Pod(msgspec.Struct, frozen=True, gc=False):
+    """`node` is empty until bound; times are Unix seconds, `scheduled_at` the moment PodScheduled turned True."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+    node: str = ""
+    phase: str = "Pending"
+    shape: Shape = Shape()
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    owner: Owner | None = None
+    scheduler_name: str = "default-scheduler"
+    priority: int = 0
+    created: float = 0.0
+    scheduled_at: float | None = None
+    deleting: bool = False
+
+    @property
+    def finished(self) -> bool:
+        return self.phase in ("Succeeded", "Failed")

@@ -1,0 +1,57 @@
+"""What one reading of a source gives, before it enters the windows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
+
+REJECTION_REASONS = (
+    "non_finite",
+    "negative",
+    "stale",
+    "future",
+    "unreadable",
+    "duplicate",
+    "unmatched",
+    "ambiguous",
+)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Accepted values of one resource at one instant.
+
+    `rows` index into the node names the reader was given; `values` are ratios of capacity (cpu, memory) or
+    of time or link speed (disk, network); `times` are the Unix times of the raw samples, not of the evaluation.
+    """
+
+    rows: Ints
+    values: Floats
+    times: Floats
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One cycle's answer of one source at the evaluation time `at`.
+
+    A resource that failed is absent from `samples` and has a sentence in `problems`; `rejected` counts samples
+    by the reasons of REJECTION_REASONS; `strangers` names a few series that match no node or several.
+    """
+
+    source: str
+    at: float
+    samples: Mapping[str, Samples]
+    problems: Mapping[str, str] = field(default_factory=dict)
+    rejected: Mapping[str, int] = field(default_factory=Counter)
+    strangers: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    queries: int = 0

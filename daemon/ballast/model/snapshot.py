@@ -1,0 +1,67 @@
+"""Everything one cycle knows. Immutable; swapped by reference; readers never lock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from ballast.model.node import Node
+from ballast.model.sample import Bools, Floats, Ints
+
+
+@dataclass(frozen=True)
+class Window:
+    """Statistics of one window length; arrays are [resource, node], means are *load* (fraction of allocatable).
+
+    `mean`, `std` (population) and `p95` (linear interpolation) are NaN where the window is not `known`.
+    """
+
+    name: str
+    seconds: float
+    mean: Floats
+    std: Floats
+    p95: Floats
+    count: Ints
+    coverage: Floats
+    known: Bools
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """`time` is the evaluation time, the end of every window. `nodes` are the selected ones, by name.
+
+    `windows` are keyed by their length as the user spelled it, in the order of the setting; the first one is `primary`.
+    `newest` [resource, node] is the Unix time of the newest raw sample (NaN without any); `allocatable_share`
+    [resource, node] turns load into a ratio of capacity. A node is *known* when cpu or memory is; *young* when it is
+    not known yet but not silent either; else it is silent.
+    """
+
+    time: float
+    nodes: tuple[Node, ...]
+    resources: tuple[str, ...]
+    windows: Mapping[str, Window]
+    newest: Floats
+    allocatable_share: Floats
+    known: Bools
+    young: Bools
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def rows(self) -> Mapping[str, int]:
+        return {node.name: row for row, node in enumerate(self.nodes)}
+
+    @property
+    def primary(self) -> Window:
+        return next(iter(self.windows.values()))
+
+    @cached_property
+    def unknown(self) -> int:
+        """How many selected nodes are unknown, young ones included."""
+        return int(len(self.nodes) - np.count_nonzero(self.known))
+
+    def resource(self, name: str) -> int | None:
+        """The first axis' index of a resource, or None if it is not watched."""
+        return self.resources.index(name) if name in self.resources else None

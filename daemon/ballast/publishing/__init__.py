@@ -1,0 +1,1 @@
+"""Decides and writes what nodes carry: labels, annotations, the taint."""

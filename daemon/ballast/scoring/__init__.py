@@ -1,0 +1,1 @@
+"""Strategies: pure functions from a snapshot to scores 0..100."""

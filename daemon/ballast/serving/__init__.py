@@ -1,0 +1,1 @@
+"""HTTP: /watcher, /metrics, health, the JSON API and the page."""

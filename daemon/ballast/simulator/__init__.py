@@ -1,0 +1,1 @@
+"""An embedded cluster that speaks the real wire formats on real sockets."""

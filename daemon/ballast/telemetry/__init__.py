@@ -1,0 +1,1 @@
+"""Reads the world's numbers: Prometheus, metrics-server, the power feed."""

@@ -1,0 +1,1 @@
+"""Sliding windows of samples and their statistics. Pure."""
