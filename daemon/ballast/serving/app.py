@@ -1,0 +1,52 @@
+"""Routes: which path answers what. Nothing here changes anything."""
+
+from __future__ import annotations
+
+import gzip
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from ballast.metrics import Metrics
+from ballast.serving.board import Board
+from ballast.serving.document import GZIP_LEVEL, accepts_gzip
+from ballast.serving.exposition import Exposition
+from ballast.serving.health import Health
+from ballast.serving.watcher import Watcher
+
+MAX_BODY = 64 * 1024
+
+
+def create_app(board: Board, metrics: Metrics) -> Starlette:
+    """The whole HTTP surface over one board. Bodies above `MAX_BODY` bytes are answered 413."""
+    watcher, health = Watcher(board), Health(board)
+    exposition = Exposition(board, metrics)
+
+    async def metrics_handler(request: Request) -> Response:
+        headers = {"vary": "accept, accept-encoding"}
+        body, content_type = await run_in_threadpool(exposition.render, request.headers.get("accept", ""))
+        if accepts_gzip(request.headers.get("accept-encoding", "")):
+            body = await run_in_threadpool(gzip.compress, body, GZIP_LEVEL, mtime=0)
+            headers["content-encoding"] = "gzip"
+        return Response(body, headers=headers | {"content-type": content_type})
+
+    routes = [
+        Route("/watcher", watcher.metrics, methods=["GET", "POST"]),
+        Route("//watcher", watcher.metrics, methods=["GET", "POST"]),
+        Route("/watcher/health", watcher.health, methods=["GET", "POST"]),
+        Route("/metrics", metrics_handler),
+        Route("/livez", health.livez),
+        Route("/readyz", health.readyz),
+    ]
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _error}, max_body_size=MAX_BODY)
+    app.router.redirect_slashes = False
+    return app
+
+
+async def _error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": error.detail}, status_code=error.status_code, headers=error.headers)

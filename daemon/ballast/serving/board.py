@@ -1,0 +1,54 @@
+"""What the daemon writes and the handlers read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ballast.clock import Clock, SystemClock
+from ballast.model.snapshot import Snapshot
+from ballast.serving.rendering import Rendered
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of `/livez` or `/readyz`."""
+
+    name: str
+    ok: bool
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class CycleRecord:
+    """One run of one job: `started` in Unix seconds, `seconds` it took, and its sentence."""
+
+    job: str
+    started: float
+    seconds: float
+    ok: bool
+    sentence: str
+
+
+@dataclass
+class Board:
+    """The one object between the daemon and the HTTP handlers.
+
+    Every attribute is replaced by reference and never changed in place, so handlers read without a lock.
+    `cycles` is oldest first. `conditions` gives objects as `/readyz?verbose` and `/api/v1/power` show them (`type`, `status`,
+    `reason`, `message`, `lastTransitionTime`). `config` is a list of `{"name", "value", "origin"}`, already masked.
+    While `frozen` (much of the cluster is silent), `/watcher` answers 500 with an empty body.
+    """
+
+    clock: Clock = field(default_factory=SystemClock)
+    snapshot: Snapshot | None = None
+    rendered: Rendered | None = None
+    scores: Mapping[str, int | None] = field(default_factory=dict)
+    cycles: Sequence[CycleRecord] = ()
+    conditions: Callable[[], list[dict[str, Any]]] = list
+    leader: Callable[[], bool] = lambda: False
+    ready: Callable[[], list[Check]] = list
+    alive: Callable[[], list[Check]] = list
+    config: list[dict[str, Any]] = field(default_factory=list)
+    frozen: bool = False

@@ -1,0 +1,103 @@
+"""A body that is built at most once, with its gzip and its ETag."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import threading
+from collections.abc import Callable
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+# Measured on /watcher of 5,000 nodes: 7 ms to 8.4 % of the bytes; level 6 takes 17 ms to 6.7 %.
+GZIP_LEVEL = 1
+JSON = "application/json"
+
+
+class Document:
+    """`build` runs once, in the thread that first needs it; afterwards every answer is the same bytes."""
+
+    def __init__(self, build: Callable[[], bytes], media_type: str = JSON) -> None:
+        self.media_type = media_type
+        self._build: Callable[[], bytes] | None = build
+        self._lock = threading.Lock()
+        self._plain: bytes | None = None
+        self._packed: bytes | None = None
+        self._etag = ""
+        self._asked_plain = False
+        self._asked_packed = False
+
+    def follow(self, previous: Document) -> None:
+        """Builds now what clients asked of `previous`, so that they need not wait for it."""
+        if previous._asked_packed:
+            self.packed()
+        elif previous._asked_plain:
+            self.plain()
+
+    def plain(self) -> bytes:
+        if self._plain is None:
+            with self._lock:
+                if self._build is not None:
+                    body = self._build()
+                    self._etag = f'W/"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
+                    self._plain, self._build = body, None
+        assert self._plain is not None
+        return self._plain
+
+    def packed(self) -> bytes:
+        """The gzip of the body."""
+        if self._packed is None:
+            body = self.plain()
+            with self._lock:
+                if self._packed is None:
+                    self._packed = gzip.compress(body, GZIP_LEVEL, mtime=0)
+        return self._packed
+
+    async def response(self, request: Request) -> Response:
+        """304 when the client has it; gzip when it accepts that. Never builds on the event loop."""
+        wants_gzip = accepts_gzip(request.headers.get("accept-encoding", ""))
+        self._asked_packed |= wants_gzip
+        self._asked_plain |= not wants_gzip
+        if (self._packed if wants_gzip else self._plain) is None:
+            await run_in_threadpool(self.packed if wants_gzip else self.plain)
+        headers = {"etag": self._etag, "vary": "accept-encoding", "cache-control": "no-cache"}
+        if matches(request.headers.get("if-none-match", ""), self._etag):
+            return Response(status_code=304, headers=headers)
+        if wants_gzip:
+            headers["content-encoding"] = "gzip"
+        body = self.packed() if wants_gzip else self.plain()
+        return Response(body, media_type=self.media_type, headers=headers)
+
+
+def accepts_gzip(accept_encoding: str) -> bool:
+    """Whether an `Accept-Encoding` header allows gzip (RFC 9110 §12.5.3); an absent header does not ask for it."""
+    wildcard = False
+    for entry in accept_encoding.lower().split(","):
+        coding, _, parameters = entry.partition(";")
+        coding = coding.strip()
+        if coding not in ("gzip", "x-gzip", "*"):
+            continue
+        allowed = _quality(parameters) > 0
+        if coding != "*":
+            return allowed
+        wildcard = allowed
+    return wildcard
+
+
+def matches(if_none_match: str, etag: str) -> bool:
+    """Weak comparison of RFC 9110 §13.1.2."""
+    candidates = [candidate.strip().removeprefix("W/") for candidate in if_none_match.split(",")]
+    return "*" in candidates or etag.removeprefix("W/") in candidates
+
+
+def _quality(parameters: str) -> float:
+    for parameter in parameters.split(";"):
+        name, _, value = parameter.partition("=")
+        if name.strip() == "q":
+            try:
+                return float(value)
+            except ValueError:
+                return 0.0
+    return 1.0

@@ -1,0 +1,93 @@
+"""`/metrics`: the counters of `ballast.metrics`, gauges about the snapshot, the process, and the per-node families."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from ballast import __version__
+from ballast.metrics import Metrics
+from ballast.serving.board import Board
+from ballast.serving.families import LOADS, SCORE
+
+_EOF = b"# EOF\n"
+_SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "info": ("_info",)}
+
+
+class Exposition:
+    """Renders everything that is exported. Takes milliseconds at 5,000 nodes: call it in a worker thread."""
+
+    def __init__(self, board: Board, metrics: Metrics) -> None:
+        self._board = board
+        self._metrics = metrics
+        self._own = CollectorRegistry()
+        self._own.register(_BoardCollector(board))
+        ProcessCollector(registry=self._own)
+
+    def render(self, accept: str) -> tuple[bytes, str]:
+        """The exposition and its content type: OpenMetrics where `Accept` names it, else Prometheus' text format."""
+        self._metrics.leader.set(self._board.leader())
+        encode, content_type = choose_encoder(accept)
+        rendered = self._board.rendered
+        parts = [encode(self._metrics.registry), encode(self._own)]
+        families = rendered.families.plain() if rendered is not None else b""
+        end = _EOF if parts[0].endswith(_EOF) else b""
+        return b"".join([*(part.removesuffix(_EOF) for part in parts), families, end]), content_type
+
+
+def exported_names() -> frozenset[str]:
+    """Every series name that `/metrics` can show, as a dashboard writes it."""
+    board, metrics = Board(), Metrics()
+    own = _BoardCollector(board).describe()
+    families = [*metrics.registry.collect(), *own]
+    names = {family.name + suffix for family in families for suffix in _SUFFIXES.get(family.type, ("",))}
+    return frozenset({*names, *LOADS, SCORE[0], *_PROCESS})
+
+
+class _BoardCollector(Collector):
+    """What is known about the snapshot. Without one there is nothing to say, and nothing is said."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+
+    def describe(self) -> Iterable[Metric]:
+        return [_gauge(name, None) for name in _GAUGES]
+
+    def collect(self) -> Iterator[Metric]:
+        board = self._board
+        build = GaugeMetricFamily("ballast_build_info", _GAUGES["ballast_build_info"], labels=["version"])
+        build.add_metric([__version__], 1)
+        yield build
+        yield _gauge("ballast_frozen", float(board.frozen))
+        snapshot = board.snapshot
+        if snapshot is not None:
+            yield _gauge("ballast_nodes", len(snapshot.nodes))
+            yield _gauge("ballast_nodes_unknown", snapshot.unknown)
+            yield _gauge("ballast_nodes_young", int(snapshot.young.sum()))
+            yield _gauge("ballast_snapshot_age_seconds", max(0.0, board.clock.wall() - snapshot.time))
+
+
+def _gauge(name: str, value: float | None) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, _GAUGES[name], value=value)
+
+
+_GAUGES = {
+    "ballast_build_info": "Always 1; the version is a label.",
+    "ballast_frozen": "1 while much of the cluster is silent: nothing is published and /watcher answers 500.",
+    "ballast_nodes": "Selected nodes.",
+    "ballast_nodes_unknown": "Selected nodes without a fresh, sufficient window of cpu or memory; young ones included.",
+    "ballast_nodes_young": "Selected nodes that are not known yet, but not silent either.",
+    "ballast_snapshot_age_seconds": "Seconds since the evaluation time of the data that is served.",
+}
+_PROCESS = (
+    "process_virtual_memory_bytes",
+    "process_resident_memory_bytes",
+    "process_start_time_seconds",
+    "process_cpu_seconds_total",
+    "process_open_fds",
+    "process_max_fds",
+)

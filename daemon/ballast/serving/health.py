@@ -1,0 +1,65 @@
+"""`/livez` and `/readyz`: plain text; `?verbose` lists the checks, how fresh the data is, and the conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from ballast.model.snapshot import Snapshot
+from ballast.serving.board import Board, Check
+
+
+class Health:
+    """The handlers over one board. Stale data never makes a replica unready; it is said here, in metrics and conditions."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+
+    async def livez(self, request: Request) -> Response:
+        return self._answer("livez", self._board.alive, request)
+
+    async def readyz(self, request: Request) -> Response:
+        return self._answer("readyz", self._board.ready, request)
+
+    def _answer(self, name: str, checks: Callable[[], list[Check]], request: Request) -> Response:
+        results = checks()
+        passed = all(check.ok for check in results)
+        verbose = request.query_params.get("verbose")
+        if verbose is None or verbose == "false":
+            failing = ", ".join(check.name for check in results if not check.ok)
+            text = "ok\n" if passed else f"failing: {failing}\n"
+        else:
+            lines = [f"[{'+' if check.ok else '-'}] {check.name}: {check.message or _word(check)}" for check in results]
+            lines += freshness(self._board.snapshot, self._board.clock.wall(), self._board.frozen)
+            lines += [
+                f"condition {item['type']}: {item['status']} {item.get('reason', '')} {item.get('message', '')}".rstrip()
+                for item in self._board.conditions()
+            ]
+            lines.append(f"{name} {'passed' if passed else 'failed'}")
+            text = "\n".join(lines) + "\n"
+        return PlainTextResponse(text, status_code=200 if passed else 503, headers={"cache-control": "no-store"})
+
+
+def freshness(snapshot: Snapshot | None, now: float, frozen: bool) -> list[str]:
+    """How old the data is, how much of the cluster it covers, and where each resource comes from."""
+    if snapshot is None:
+        return ["data: none yet"]
+    lines = [
+        f"data: {max(0.0, now - snapshot.time):.0f} s old, "
+        f"{len(snapshot.nodes) - snapshot.unknown} of {len(snapshot.nodes)} nodes known"
+        + (", frozen: too much of the cluster is silent" if frozen else "")
+    ]
+    for row, resource in enumerate(snapshot.resources):
+        newest = snapshot.newest[row][np.isfinite(snapshot.newest[row])]
+        source = snapshot.sources.get(resource, "no source")
+        ages = f"samples {now - newest.max():.0f} to {now - newest.min():.0f} s old" if len(newest) else "no samples"
+        known = int(np.count_nonzero(snapshot.primary.known[row]))
+        lines.append(f"data {resource}: known on {known} nodes, {ages}, from {source}")
+    return lines
+
+
+def _word(check: Check) -> str:
+    return "ok" if check.ok else "failed"

@@ -1,0 +1,163 @@
+"""uvicorn in a thread of its own, so that nothing the daemon does holds an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl
+import threading
+from pathlib import Path
+from typing import Protocol
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from ballast.errors import SettingsError
+from ballast.serving import protocol
+
+BACKLOG = 1024
+GRACE = 1
+CERTIFICATE_CHECK = 30
+
+
+class HttpSettings(Protocol):
+    """What the server reads of `settings.http`."""
+
+    @property
+    def host(self) -> str: ...
+    @property
+    def port(self) -> int: ...
+    @property
+    def tls_cert_file(self) -> Path | None: ...
+    @property
+    def tls_key_file(self) -> Path | None: ...
+    @property
+    def client_ca_file(self) -> Path | None: ...
+
+
+class Server:
+    """Serves `app` until `stop()`. With certificate and key files TLS, with a client CA also only to its clients;
+    a renewed certificate is taken up without a restart.
+    """
+
+    def __init__(self, app: ASGIApp, settings: HttpSettings) -> None:
+        self._settings = settings
+        self._certificate = _Certificate(settings)
+        config = uvicorn.Config(
+            app,
+            http=protocol.BoundedProtocol,
+            loop="uvloop",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            timeout_keep_alive=protocol.KEEP_ALIVE,
+            timeout_graceful_shutdown=GRACE,
+            callback_notify=self._certificate.renew,
+            timeout_notify=CERTIFICATE_CHECK,
+        )
+        config.load()
+        config.ssl = self._certificate.context
+        self._server = uvicorn.Server(config)
+        self._config = config
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> int:
+        """Binds and serves; returns the port, also where the setting is 0.
+
+        Raises:
+            SettingsError: the address cannot be bound.
+        """
+        listener = _bind(self._settings.host, self._settings.port)
+        port: int = listener.getsockname()[1]
+        self._thread = threading.Thread(target=self._run, args=(listener,), name="serving", daemon=True)
+        self._thread.start()
+        return port
+
+    def stop(self) -> None:
+        """Lets running answers finish for a second, then closes everything. Safe to call twice."""
+        self._server.should_exit = True
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether the serving thread runs."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def _run(self, listener: socket.socket) -> None:
+        with asyncio.Runner(loop_factory=self._config.get_loop_factory()) as runner:
+            runner.run(self._server.serve(sockets=[listener]))
+
+
+class _Certificate:
+    """The TLS context, or None without a certificate. Loading into a live context serves the next handshakes."""
+
+    def __init__(self, settings: HttpSettings) -> None:
+        self._cert, self._key, client_ca = settings.tls_cert_file, settings.tls_key_file, settings.client_ca_file
+        self.context: ssl.SSLContext | None = None
+        self._loaded = 0
+        if self._cert is None and self._key is None:
+            if client_ca is not None:
+                raise SettingsError(
+                    "BALLAST_HTTP__CLIENT_CA_FILE needs TLS: set BALLAST_HTTP__TLS_CERT_FILE and BALLAST_HTTP__TLS_KEY_FILE."
+                )
+            return
+        if self._cert is None or self._key is None:
+            raise SettingsError("BALLAST_HTTP__TLS_CERT_FILE and BALLAST_HTTP__TLS_KEY_FILE must be set together.")
+        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        try:
+            self._load()
+        except (OSError, ssl.SSLError) as error:
+            raise SettingsError(
+                f"BALLAST_HTTP__TLS_CERT_FILE={self._cert} with BALLAST_HTTP__TLS_KEY_FILE={self._key} cannot be loaded: "
+                f"{error}. Both must be PEM files of one pair."
+            ) from error
+        if client_ca is not None:
+            try:
+                self.context.load_verify_locations(client_ca)
+            except (OSError, ssl.SSLError) as error:
+                raise SettingsError(
+                    f"BALLAST_HTTP__CLIENT_CA_FILE={client_ca} cannot be loaded: {error}. It must be a PEM bundle."
+                ) from error
+            self.context.verify_mode = ssl.CERT_REQUIRED
+
+    async def renew(self) -> None:
+        if self.context is None:
+            return
+        try:
+            if self._changed() != self._loaded:
+                self._load()
+        except (OSError, ssl.SSLError):
+            return  # half-written files; the old pair serves on and the next check tries again
+
+    def _load(self) -> None:
+        assert self.context is not None
+        assert self._cert is not None
+        loaded = self._changed()
+        self.context.load_cert_chain(self._cert, self._key)
+        self._loaded = loaded
+
+    def _changed(self) -> int:
+        return max(os.stat(path).st_mtime_ns for path in (self._cert, self._key) if path is not None)
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, number, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, number)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        raise SettingsError(
+            f"BALLAST_HTTP__HOST={host} with BALLAST_HTTP__PORT={port} cannot be listened on: {error.strerror or error}. "
+            "Choose a local address and a free port, or 0 for any."
+        ) from error
+    return listener

@@ -1,0 +1,58 @@
+"""`/watcher` and `/watcher/health`: answers of load-watcher (pkg/watcher/watcher.go), from documents rendered beforehand."""
+
+from __future__ import annotations
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ballast.serving.board import Board
+from ballast.serving.document import JSON
+from ballast.serving.rendering import Rendered
+
+
+class Watcher:
+    """The handlers over one board."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+
+    async def metrics(self, request: Request) -> Response:
+        """`?host=` one node, `?window=` a length as spelled in the settings, `?resources=all` also the ones Trimaran ignores.
+
+        500 with an empty body when nothing is known or publishing is frozen, 404 for a host that is not known.
+        """
+        rendered = self._served()
+        if rendered is None:
+            return Response(status_code=500, media_type=JSON)
+        windows = list(rendered.known)
+        window = request.query_params.get("window", windows[0])
+        if window not in rendered.known:
+            return _refused("window", window, windows)
+        resources = request.query_params.get("resources", "")
+        if resources not in ("", "all"):
+            return _refused("resources", resources, ["all"])
+        if not rendered.known[window]:
+            return Response(status_code=500, media_type=JSON)
+        host = request.query_params.get("host", "")
+        if not host:
+            return await rendered.watcher[window, resources == "all"].response(request)
+        wire = await run_in_threadpool(rendered.wire, window, resources == "all")
+        body = wire.host(host)
+        if body is None:
+            return Response(f"No metrics found for host {host}", status_code=404, media_type=JSON)
+        return Response(body, media_type=JSON)
+
+    async def health(self, request: Request) -> Response:
+        """200 when `/watcher` would answer 200, else 503; both empty."""
+        rendered = self._served()
+        healthy = rendered is not None and next(iter(rendered.known.values()))
+        return Response(status_code=200 if healthy else 503)
+
+    def _served(self) -> Rendered | None:
+        return None if self._board.frozen else self._board.rendered
+
+
+def _refused(parameter: str, value: str, allowed: list[str]) -> Response:
+    text = f"{parameter}={value}: not one of {', '.join(allowed)}"
+    return Response(text, status_code=400, media_type=JSON)

@@ -1,0 +1,137 @@
+"""The wire format of load-watcher, as Trimaran's plugins read it (load-watcher pkg/watcher/watcher_json.go).
+
+Trimaran parses numbers as int64(digits) / 10^k: a value with at most 15 significant digits arrives bit-exact, a longer one may
+arrive wrong or even negative, an exponent or NaN makes it reject the whole payload, and null counts as an idle node. So every
+number here is a plain decimal of at most 15 digits, and what is unknown is absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+import msgspec
+import numpy as np
+
+from ballast.model.sample import Bools, Floats
+from ballast.model.snapshot import Snapshot, Window
+
+# resource -> (metric name, type). CPU and Memory are what Trimaran reads, in this order.
+PRIMARY = {
+    "cpu": ("instance:node_cpu:ratio", "CPU"),
+    "memory": ("instance:node_memory_utilisation:ratio", "Memory"),
+}
+FURTHER = {
+    "disk": ("instance:node_disk_io_time:ratio", "Storage"),
+    "network": ("instance:node_network_bandwidth:ratio", "Bandwidth"),
+}
+DECIMALS = 8
+TAIL = "}}}"
+
+
+@dataclass(frozen=True)
+class Wire:
+    """One document in pieces: `head`, one fragment per known node, `TAIL`."""
+
+    head: str
+    fragments: Mapping[str, str]
+
+    def whole(self) -> bytes:
+        return (self.head + ",".join(self.fragments.values()) + TAIL).encode()
+
+    def host(self, name: str) -> bytes | None:
+        """The document with this node alone, or None if the node is not known."""
+        fragment = self.fragments.get(name)
+        return None if fragment is None else (self.head + fragment + TAIL).encode()
+
+
+def document(snapshot: Snapshot, window: Window, *, source: str, fetched: float, everything: bool = False) -> Wire:
+    """The state of every known node over `window`, in percent of capacity.
+
+    `fetched` (Unix seconds) is when the answers had arrived. With `everything` also the p95 under types of their own
+    (`CPUP95`) and all other resources.
+    """
+    end = int(snapshot.time)
+    head = (
+        f'{{"timestamp":{max(end, int(fetched))},"window":{{"duration":{_quoted(window.name)},'
+        f'"start":{end - int(window.seconds)},"end":{end}}},"source":{_quoted(source)},"data":{{"NodeMetricsMap":{{'
+    )
+    known = known_nodes(snapshot, window)
+    columns = [
+        _column(snapshot, window, row, resource, everything) for resource, row in _rows(snapshot.resources, everything)
+    ]
+    ages = _ages(snapshot)
+    fragments: dict[str, str] = {}
+    for index in np.flatnonzero(known).tolist():
+        name = snapshot.nodes[index].name
+        metrics = ",".join([column[index] for column in columns if column[index]])
+        fragments[name] = (
+            f'{_quoted(name)}:{{"metrics":[{metrics}],"tags":{{}},"metadata":{{"dataCenter":""}},"age":{ages[index]}}}'
+        )
+    return Wire(head, fragments)
+
+
+def known_nodes(snapshot: Snapshot, window: Window) -> Bools:
+    """[node]: whether cpu or memory is known over this window."""
+    rows = [row for _, row in _rows(snapshot.resources, everything=False)]
+    return np.any(_servable(snapshot, window)[rows], axis=0)
+
+
+def decimals(values: Floats) -> list[str]:
+    """Plain decimals of at most 15 significant digits for finite values in [0, 1e15)."""
+    rounded = np.round(values, DECIMALS) + 0.0
+    texts = msgspec.json.encode(rounded.tolist()).decode()[1:-1].split(",") if len(rounded) else []
+    for index in np.flatnonzero((rounded >= 10.0 ** (15 - DECIMALS)) | ((rounded > 0) & (rounded < 1e-3))).tolist():
+        texts[index] = f"{Decimal(f'{rounded[index]:.15g}'):f}"
+    return texts
+
+
+def _rows(resources: Sequence[str], everything: bool) -> list[tuple[str, int]]:
+    ordered = [name for name in PRIMARY if name in resources]
+    if everything:
+        ordered += [name for name in resources if name not in PRIMARY]
+    return [(name, resources.index(name)) for name in ordered]
+
+
+def _servable(snapshot: Snapshot, window: Window) -> Bools:
+    with np.errstate(invalid="ignore"):
+        sane = (window.mean >= 0) & (window.std >= 0) & (snapshot.allocatable_share > 0)
+        return window.known & sane & (window.mean * snapshot.allocatable_share < 1e13)
+
+
+def _column(snapshot: Snapshot, window: Window, row: int, resource: str, everything: bool) -> list[str]:
+    """[node]: the metrics of one resource as JSON text, empty where it is not known."""
+    name, kind = PRIMARY.get(resource) or FURTHER.get(resource) or (f"instance:node_{resource}:ratio", resource.upper())
+    share = snapshot.allocatable_share[row] * 100
+    known = _servable(snapshot, window)[row]
+    series = [("AVG", kind, window.mean[row]), ("STD", kind, window.std[row])]
+    if everything:
+        series.append(("P95", f"{kind}P95", window.p95[row]))
+    heads = [
+        f'{{"name":{_quoted(name)},"type":{_quoted(type_)},"operator":"{operator}","rollup":{_quoted(window.name)},"value":'
+        for operator, type_, _ in series
+    ]
+    texts = [decimals(np.where(known, values * share, 0.0)) for _, _, values in series]
+    if everything:
+        return [
+            ",".join([f"{head}{text}}}" for head, text in zip(heads, row_texts, strict=True)]) if is_known else ""
+            for is_known, *row_texts in zip(known.tolist(), *texts, strict=True)
+        ]
+    mean_head, std_head = heads
+    return [
+        f"{mean_head}{mean}}},{std_head}{std}}}" if is_known else ""
+        for is_known, mean, std in zip(known.tolist(), *texts, strict=True)
+    ]
+
+
+def _ages(snapshot: Snapshot) -> list[int]:
+    """[node]: seconds between the newest sample of cpu and memory, whichever is older, and the snapshot; 0 without any."""
+    rows = [row for _, row in _rows(snapshot.resources, everything=False)]
+    newest = np.where(np.isfinite(snapshot.newest[rows]), snapshot.newest[rows], np.inf).min(axis=0, initial=np.inf)
+    ages = np.where(np.isfinite(newest), snapshot.time - newest, 0.0)
+    return np.maximum(ages, 0.0).astype(np.int64).tolist()
+
+
+def _quoted(text: str) -> str:
+    return msgspec.json.encode(text).decode()
