@@ -8,6 +8,8 @@ import threading
 class FakeClock:
     """A clock that moves only when told to, or when something waits on it."""
 
+    speed = 1.0
+
     def __init__(self, wall: float = 1_700_000_000.0) -> None:
         self._wall = wall
         self._monotonic = 1_000.0

@@ -10,6 +10,10 @@ from typing import Protocol
 class Clock(Protocol):
     """`wall` stamps, `monotonic` measures durations and counts suspends, `wait` sleeps until an event or a timeout."""
 
+    @property
+    def speed(self) -> float:
+        """Seconds of this clock in one second of the machine's."""
+
     def wall(self) -> float:
         """Unix time in seconds."""
 
@@ -22,6 +26,8 @@ class Clock(Protocol):
 
 class SystemClock:
     """The operating system's time."""
+
+    speed = 1.0
 
     def wall(self) -> float:
         return time.time()
@@ -37,7 +43,7 @@ class ScaledClock:
     """Time that runs `speed` times faster than the machine's, from now on."""
 
     def __init__(self, speed: float) -> None:
-        self._speed = speed
+        self.speed = speed
         self._wall = time.time()
         self._monotonic = time.clock_gettime(time.CLOCK_BOOTTIME)
 
@@ -48,7 +54,7 @@ class ScaledClock:
         return self._monotonic + self._elapsed()
 
     def wait(self, event: threading.Event, timeout: float | None) -> bool:
-        return event.wait(None if timeout is None else timeout / self._speed)
+        return event.wait(None if timeout is None else timeout / self.speed)
 
     def _elapsed(self) -> float:
-        return (time.clock_gettime(time.CLOCK_BOOTTIME) - self._monotonic) * self._speed
+        return (time.clock_gettime(time.CLOCK_BOOTTIME) - self._monotonic) * self.speed

@@ -1,0 +1,135 @@
+"""Jobs on apscheduler: on the grid of their interval, never overlapping, no miss or error silent."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import structlog
+from apscheduler.events import EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED
+from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.triggers.base import BaseTrigger
+
+from ballast.clock import Clock
+from ballast.errors import BallastError
+from ballast.metrics import Metrics
+
+log = structlog.get_logger("ballast.cycle")
+
+CLOCK_STEP = 2.0
+MISSED_BEATS = 5
+LEAST_PATIENCE = 120.0
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """One run of one job: `started` in Unix seconds, its duration, and the sentence it ended in."""
+
+    job: str
+    started: float
+    seconds: float
+    ok: bool
+    sentence: str
+
+
+@dataclass
+class _Job:
+    interval: float
+    run: Callable[[], str]
+    beat: float
+
+
+class GridTrigger(BaseTrigger):  # type: ignore[misc]
+    """Fires at multiples of `interval` plus `delay` on the given clock, so that query times are multiples of it too."""
+
+    def __init__(self, clock: Clock, interval: float, delay: float = 0.0) -> None:
+        self._clock = clock
+        self._interval = interval
+        self._delay = delay
+
+    def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime:
+        wall = self._clock.wall()
+        slot = math.floor((wall - self._delay) / self._interval) + 1
+        fire = slot * self._interval + self._delay
+        return now + timedelta(seconds=(fire - wall) / self._clock.speed)
+
+
+class Jobs:
+    """Runs named cycles. A cycle returns its sentence; an exception becomes a failed cycle, never a dead job."""
+
+    def __init__(self, clock: Clock, metrics: Metrics, record: Callable[[Cycle], None]) -> None:
+        self._clock = clock
+        self._metrics = metrics
+        self._record = record
+        self._jobs: dict[str, _Job] = {}
+        self._stop = threading.Event()
+        self._scheduler = BackgroundScheduler(
+            timezone=UTC, job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1}
+        )
+        self._scheduler.add_listener(self._missed, EVENT_JOB_MISSED | EVENT_JOB_MAX_INSTANCES)
+        self._supervisor = threading.Thread(target=self._supervise, name="jobs-supervisor", daemon=True)
+
+    def every(self, name: str, interval: float, run: Callable[[], str], *, delay: float = 0.0) -> None:
+        self._jobs[name] = _Job(interval, run, self._clock.monotonic())
+        self._scheduler.add_job(self.run, GridTrigger(self._clock, interval, delay), args=[name], id=name, name=name)
+
+    def start(self) -> None:
+        for job in self._jobs.values():
+            job.beat = self._clock.monotonic()
+        self._scheduler.start()
+        self._supervisor.start()
+
+    def stop(self) -> None:
+        """Starts nothing new and waits for the cycles that run."""
+        self._stop.set()
+        if self._scheduler.running:
+            self._scheduler.shutdown(wait=True)
+
+    def run(self, name: str) -> Cycle:
+        """One cycle of a job, now, in the caller's thread."""
+        job = self._jobs[name]
+        job.beat = begun = self._clock.monotonic()
+        started = self._clock.wall()
+        try:
+            sentence, ok = job.run(), True
+        except BallastError as error:
+            sentence, ok = f"{name} failed: {error}", False
+        except Exception as error:
+            log.exception("unexpected error", job=name)
+            sentence, ok = f"{name} failed unexpectedly: {type(error).__name__}: {error}", False
+        job.beat = self._clock.monotonic()
+        cycle = Cycle(name, started, job.beat - begun, ok, sentence)
+        self._metrics.cycle_seconds.labels(name).observe(cycle.seconds)
+        self._metrics.cycles.labels(name, "ok" if ok else "failed").inc()
+        (log.info if ok else log.error)(sentence, job=name)
+        self._record(cycle)
+        return cycle
+
+    def overdue(self) -> dict[str, float]:
+        """Jobs that have not beaten for longer than patience allows, with the seconds since their last beat."""
+        now = self._clock.monotonic()
+        return {
+            name: now - job.beat
+            for name, job in self._jobs.items()
+            if now - job.beat > max(MISSED_BEATS * job.interval, LEAST_PATIENCE)
+        }
+
+    def _missed(self, event: Any) -> None:
+        reason = "overlap" if event.code == EVENT_JOB_MAX_INSTANCES else "late"
+        self._metrics.cycles_missed.labels(event.job_id, reason).inc()
+        log.warning("a cycle was skipped: the one before it still runs", job=event.job_id, reason=reason)
+
+    def _supervise(self) -> None:
+        """apscheduler waits for wall times: after a step of the wall clock, every next run is computed anew."""
+        offset = self._clock.wall() - self._clock.monotonic()
+        while not self._clock.wait(self._stop, 1.0 * self._clock.speed):
+            now = self._clock.wall() - self._clock.monotonic()
+            if abs(now - offset) > CLOCK_STEP:
+                log.warning("the wall clock was stepped", seconds=round(now - offset, 3))
+                offset = now
+                for job in self._scheduler.get_jobs():
+                    job.reschedule(job.trigger)

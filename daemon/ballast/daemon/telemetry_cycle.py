@@ -1,0 +1,222 @@
+"""The telemetry cycle: readings enter the windows, the windows become a snapshot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+import structlog
+
+from ballast.clock import Clock
+from ballast.errors import BallastError
+from ballast.metrics import Metrics
+from ballast.model.node import Node
+from ballast.model.sample import Bools, Floats, Ints, Reading
+from ballast.model.snapshot import Snapshot, Window
+from ballast.telemetry.node_names import NodeNames
+from ballast.telemetry.source import Source
+from ballast.windows.ring import Ring
+from ballast.windows.statistics import Rules, summarise_all
+
+log = structlog.get_logger("ballast.telemetry")
+
+DECIDING = ("cpu", "memory")
+
+Array = TypeVar("Array", Floats, Ints, Bools)
+
+
+class TelemetryCycle:
+    """One ring per source. The primary source is asked for every resource; the fallback for those it could not give.
+
+    A resource is taken from the fallback only while the primary knows it for no node at all, so windows of the two
+    never mix, neither in one node nor across nodes.
+    """
+
+    def __init__(
+        self,
+        primary: Source,
+        fallback: Source | None,
+        *,
+        resources: Sequence[str],
+        interval: float,
+        lengths: Mapping[str, float],
+        min_coverage: float,
+        min_samples: int,
+        max_age: float,
+        offset: float,
+        clock: Clock,
+        metrics: Metrics,
+    ) -> None:
+        self._primary = primary
+        self._fallback = fallback
+        self._resources = tuple(resources)
+        self._interval = interval
+        self._lengths = dict(lengths)
+        self._max_age = max_age
+        self._offset = offset
+        self._clock = clock
+        self._metrics = metrics
+        self._rules = {
+            source.name: Rules(min_coverage, min_samples, max_age, interval if source is primary else None)
+            for source in (primary, fallback)
+            if source is not None
+        }
+        span = max(self._lengths.values())
+        self._rings = {name: Ring(self._resources, interval, span) for name in self._rules}
+        self._read_until = -math.inf
+        self._first_seen: dict[str, float] = {}
+        self.last: Reading | None = None
+        self.fallback_reading: Reading | None = None
+
+    def due(self) -> float:
+        """The evaluation time of a cycle that starts now: the newest multiple of the interval, minus the offset."""
+        return math.floor((self._clock.wall() - self._offset) / self._interval) * self._interval
+
+    def cycle(self, nodes: Sequence[Node], names: NodeNames) -> Snapshot:
+        """Reads, ingests and summarises; `nodes` sorted by name."""
+        at = self.due()
+        self._backfill(at, names)
+        reading = self._primary.read(at, names)
+        self._ingest(self._primary, reading, names)
+        if reading.samples:
+            self._read_until = at
+        self.last = reading
+        self.fallback_reading = None
+        if self._fallback is not None:
+            given = {name for name, samples in reading.samples.items() if samples.rows.size}
+            wanted = [name for name in self._fallback.resources if name in self._resources and name not in given]
+            if wanted:
+                self.fallback_reading = self._fallback.read(at, names, wanted)
+                self._ingest(self._fallback, self.fallback_reading, names)
+        return self._snapshot(at, nodes)
+
+    def close(self) -> None:
+        self._primary.close()
+        if self._fallback is not None:
+            self._fallback.close()
+
+    def _backfill(self, at: float, names: NodeNames) -> None:
+        """Asks for what was missed: everything at the start, the gap after an outage."""
+        start = max(self._read_until + self._interval, at - max(self._lengths.values()) + self._interval)
+        end = at - self._interval
+        if end < start:
+            return
+        try:
+            for reading in self._primary.backfill(start, end, self._interval, names):
+                self._ingest(self._primary, reading, names)
+        except BallastError as error:
+            log.warning("the past could not be read; windows fill from now on", error=str(error))
+
+    def _ingest(self, source: Source, reading: Reading, names: NodeNames) -> None:
+        ring = self._rings[source.name]
+        columns = ring.columns(names.names)
+        for resource, samples in reading.samples.items():
+            ring.write(resource, reading.at, columns[samples.rows], samples.values, samples.times)
+        for reason, count in reading.rejected.items():
+            self._metrics.samples_rejected.labels(reason).inc(count)
+
+    def _snapshot(self, at: float, nodes: Sequence[Node]) -> Snapshot:
+        node_names = [node.name for node in nodes]
+        share = _allocatable_share(nodes, self._resources)
+        scale = np.divide(1.0, share)
+        windows, newest = self._summarise(self._primary.name, node_names, at, scale)
+        sources = dict.fromkeys(self._resources, self._primary.name)
+        if self._fallback is not None:
+            windows, newest = self._lend(windows, newest, sources, node_names, at, scale)
+        known, young = self._states(at, node_names, windows, newest)
+        return Snapshot(
+            time=at,
+            nodes=tuple(nodes),
+            resources=self._resources,
+            windows=windows,
+            newest=newest,
+            allocatable_share=share,
+            known=known,
+            young=young,
+            sources=sources,
+        )
+
+    def _summarise(
+        self, source: str, names: Sequence[str], at: float, scale: Floats
+    ) -> tuple[dict[str, Window], Floats]:
+        ring = self._rings[source]
+        columns: Ints = ring.columns(names)
+        windows = summarise_all(ring, columns, lengths=self._lengths, end=at, rules=self._rules[source], scale=scale)
+        return dict(windows), ring.newest[:, columns]
+
+    def _lend(
+        self,
+        windows: dict[str, Window],
+        newest: Floats,
+        sources: dict[str, str],
+        names: Sequence[str],
+        at: float,
+        scale: Floats,
+    ) -> tuple[dict[str, Window], Floats]:
+        fallback = self._fallback
+        assert fallback is not None
+        silent = [
+            index
+            for index, name in enumerate(self._resources)
+            if name in fallback.resources and not any(window.known[index].any() for window in windows.values())
+        ]
+        if not silent:
+            return windows, newest
+        spare, spare_newest = self._summarise(fallback.name, names, at, scale)
+        useful = [index for index in silent if any(window.known[index].any() for window in spare.values())]
+        for index in useful:
+            sources[self._resources[index]] = fallback.name
+        newest = _mixed(newest, spare_newest, useful)
+        return {name: _with_rows(window, spare[name], useful) for name, window in windows.items()}, newest
+
+    def _states(
+        self, at: float, names: Sequence[str], windows: Mapping[str, Window], newest: Floats
+    ) -> tuple[Bools, Bools]:
+        """Which nodes are known, and which are young: not known yet, but not silent for MAX_AGE either."""
+        deciding = [index for index, name in enumerate(self._resources) if name in DECIDING] or list(
+            range(len(self._resources))
+        )
+        primary = next(iter(windows.values()))
+        known: Bools = primary.known[deciding].any(axis=0)
+        now = self._clock.monotonic()
+        self._first_seen = {name: self._first_seen.get(name, now) for name in names}
+        waited = np.array([now - self._first_seen[name] for name in names])
+        latest = newest[deciding]
+        ever = ~np.isnan(latest).all(axis=0)
+        fresh = (np.nan_to_num(latest, nan=-np.inf) >= at - self._max_age).any(axis=0)
+        young: Bools = ~known & np.where(ever, fresh, waited < self._max_age)
+        return known, young
+
+
+def _allocatable_share(nodes: Sequence[Node], resources: Sequence[str]) -> Floats:
+    """allocatable / capacity for cpu and memory, 1 for ratios of time or link speed and where capacity is not told."""
+    share = np.ones((len(resources), len(nodes)))
+    for index, resource in enumerate(resources):
+        if resource not in DECIDING:
+            continue
+        for row, node in enumerate(nodes):
+            capacity, allocatable = node.capacity.get(resource, 0.0), node.allocatable.get(resource, 0.0)
+            if capacity > 0 and allocatable > 0:
+                share[index, row] = allocatable / capacity
+    return share
+
+
+def _with_rows(window: Window, other: Window, rows: list[int]) -> Window:
+    return replace(
+        window,
+        mean=_mixed(window.mean, other.mean, rows),
+        std=_mixed(window.std, other.std, rows),
+        p95=_mixed(window.p95, other.p95, rows),
+        count=_mixed(window.count, other.count, rows),
+        coverage=_mixed(window.coverage, other.coverage, rows),
+        known=_mixed(window.known, other.known, rows),
+    )
+
+
+def _mixed(array: Array, other: Array, rows: list[int]) -> Array:
+    result = array.copy()
+    result[rows] = other[rows]
+    return result

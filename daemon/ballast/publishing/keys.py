@@ -1,0 +1,21 @@
+"""The names of everything Ballast writes on a node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+TAINT_EFFECT = "PreferNoSchedule"
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Labels `score` ("0".."10") and `load`, annotation `window`, taint `overloaded`, under one prefix."""
+
+    score: str
+    load: str
+    window: str
+    taint: str
+
+    @classmethod
+    def of(cls, prefix: str) -> Keys:
+        return cls(f"{prefix}/score", f"{prefix}/load", f"{prefix}/window", f"{prefix}/overloaded")

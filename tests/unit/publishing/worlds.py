@@ -1,0 +1,51 @@
+"""Small snapshots for the tests of publishing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ballast.model.node import Node
+from ballast.model.snapshot import Snapshot, Window
+from ballast.publishing.keys import Keys
+from ballast.publishing.planning import Carried
+
+KEYS = Keys.of("ballast.dev")
+
+
+def snapshot_of(
+    loads: Mapping[str, tuple[float, float] | None],
+    *,
+    at: float = 1_700_000_000.0,
+    young: Sequence[str] = (),
+    nodes: Mapping[str, Node] | None = None,
+) -> Snapshot:
+    """One 15m window of cpu and memory; None is an unknown node, NaN an unknown resource."""
+    names = sorted(loads)
+    mean = np.array([[np.nan if loads[n] is None else loads[n][k] for n in names] for k in (0, 1)], dtype=float)  # type: ignore[index]
+    known = ~np.isnan(mean)
+    window = Window(
+        name="15m",
+        seconds=900.0,
+        mean=mean,
+        std=np.where(known, 0.0, np.nan),
+        p95=mean,
+        count=np.where(known, 60, 0),
+        coverage=known.astype(float),
+        known=known,
+    )
+    return Snapshot(
+        time=at,
+        nodes=tuple((nodes or {}).get(n, Node(name=n)) for n in names),
+        resources=("cpu", "memory"),
+        windows={"15m": window},
+        newest=np.where(known, at, np.nan),
+        allocatable_share=np.ones_like(mean),
+        known=known.any(axis=0),
+        young=np.array([n in young for n in names]),
+    )
+
+
+def carried_by(nodes: Sequence[Node]) -> dict[str, Carried]:
+    return {node.name: Carried.of(node, KEYS) for node in nodes}
