@@ -1,0 +1,83 @@
+"""load-variation: a node is a good place when its load is low and steady.
+
+The formula is that of Trimaran's LoadVariationRiskBalancing (kubernetes-sigs/scheduler-plugins,
+pkg/trimaran/loadvariationriskbalancing/analysis.go and pkg/trimaran/resourcestats.go).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ballast.model.sample import Floats
+from ballast.model.snapshot import Snapshot
+from ballast.scoring.rounding import half_away
+
+RESOURCES = ("cpu", "memory")
+
+
+def scores(
+    snapshot: Snapshot,
+    request: Mapping[str, float] | None = None,
+    *,
+    margin: float = 1.0,
+    sensitivity: float = 1.0,
+) -> Floats:
+    """One score per node of the snapshot, 0..100 without a fraction, NaN where the node is unknown.
+
+    The score is the smaller of cpu's and memory's over the primary window; where only one is known, that one.
+    `request` are a pod's amounts (cores, bytes), added to the mean.
+    """
+    return half_away(risk_free_share(snapshot, request or {}, margin, sensitivity))
+
+
+def risk_free_share(snapshot: Snapshot, request: Mapping[str, float], margin: float, sensitivity: float) -> Floats:
+    """`scores` before they are rounded."""
+    window = snapshot.primary
+    worst = np.full(len(snapshot.nodes), np.nan)
+    for name in RESOURCES:
+        index = snapshot.resource(name)
+        if index is not None:
+            amount = request.get(name, 0.0)
+            capacity = np.ones(len(snapshot.nodes))
+            requested: ArrayLike = 0.0
+            if amount:
+                allocatable = np.array([node.allocatable.get(name, 0.0) for node in snapshot.nodes])
+                capacity = (allocatable > 0).astype(float)
+                requested = amount / np.where(allocatable > 0, allocatable, 1.0)
+            score = resource_score(capacity, requested, window.mean[index], window.std[index], margin, sensitivity)
+            worst = np.fmin(worst, np.where(window.known[index], score, np.nan))
+    return worst
+
+
+def resource_score(
+    capacity: ArrayLike,
+    request: ArrayLike,
+    mean: ArrayLike,
+    deviation: ArrayLike,
+    margin: float = 1.0,
+    sensitivity: float = 1.0,
+) -> Floats:
+    """The score of one resource, 0..100, not rounded; all amounts in one unit. Without capacity it is 0.
+
+    As upstream: a sensitivity of 0 takes the exponent 1/sensitivity as infinite, a negative one skips it.
+    """
+    whole = np.asarray(capacity, float)
+    roof = np.maximum(whole, 0.0)
+    mu, sigma = mu_sigma(whole, np.maximum(request, 0.0), np.clip(mean, 0.0, roof), np.clip(deviation, 0.0, roof))
+    if sensitivity >= 0:
+        sigma = np.power(sigma, 1 / sensitivity if sensitivity else np.inf)
+    sigma = np.clip(sigma * margin, 0.0, 1.0)
+    return np.where(whole > 0, (1 - (mu + sigma) / 2) * 100, 0.0)
+
+
+def mu_sigma(capacity: ArrayLike, request: ArrayLike, mean: ArrayLike, deviation: ArrayLike) -> tuple[Floats, Floats]:
+    """The share of capacity used or requested and the share by which use deviates, both in 0..1; 0 without capacity."""
+    whole = np.asarray(capacity, float)
+    exists = whole > 0
+    divisor = np.where(exists, whole, 1.0)
+    mu = np.clip(np.add(mean, request) / divisor, 0.0, 1.0)
+    sigma = np.clip(np.divide(deviation, divisor), 0.0, 1.0)
+    return np.where(exists, mu, 0.0), np.where(exists, sigma, 0.0)

@@ -1,0 +1,66 @@
+"""What recomputing every window costs."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from ballast.model.sample import Samples
+from ballast.windows.ring import Ring
+from ballast.windows.statistics import Rules, summarise_all
+
+NODES = 5_000
+RESOURCES = ("cpu", "memory", "disk", "network")
+STEP = 15.0
+LENGTHS = {"15m": 900.0, "10m": 600.0, "5m": 300.0}
+ROUNDS = 15
+
+
+def measure() -> list[dict[str, object]]:
+    """CPU milliseconds of one recompute of all windows and of one cycle's writes."""
+    names = [f"node-{i:05d}" for i in range(NODES)]
+    rules = Rules(min_coverage=0.5, min_samples=5, max_age=90, resolution=STEP)
+    size = f"{NODES:,} nodes, {len(RESOURCES)} resources, 15m at 15 s"
+    rows: list[dict[str, object]] = []
+    for state, missing in (("complete", 0.0), ("one sample in fifty missing", 0.02)):
+        ring, end = _filled(names, missing)
+        columns = ring.columns(names)
+        scale = np.full((len(RESOURCES), NODES), 1.05)
+        for lengths, label in ((dict([*LENGTHS.items()][:1]), "one length"), (LENGTHS, "three lengths")):
+            cost = _cpu(lambda: summarise_all(ring, columns, lengths=lengths, end=end, rules=rules, scale=scale))  # noqa: B023
+            rows.append(
+                {"what": f"ring recompute with p95, {label}, {state}", "at": size, "value": cost, "unit": "ms CPU"}
+            )
+    whole = _reading(np.random.default_rng(1), end, 0.0)
+    cost = _cpu(lambda: [ring.write(resource, end, columns, whole) for resource in RESOURCES])
+    rows.append({"what": "ring writes of one cycle", "at": size, "value": cost, "unit": "ms CPU"})
+    return rows
+
+
+def _filled(names: list[str], missing: float) -> tuple[Ring, float]:
+    random = np.random.default_rng(0)
+    ring = Ring(RESOURCES, STEP, max(LENGTHS.values()))
+    columns = ring.columns(names)
+    end = 1_700_000_010.0
+    for at in np.arange(end - 1200, end + STEP, STEP):
+        for resource in RESOURCES:
+            ring.write(resource, float(at), columns, _reading(random, float(at), missing))
+    return ring, end
+
+
+def _reading(random: np.random.Generator, at: float, missing: float) -> Samples:
+    rows = np.flatnonzero(random.random(NODES) >= missing)
+    return Samples(rows=rows, values=random.random(len(rows)), times=np.full(len(rows), at - 3))
+
+
+def _cpu(work: Callable[[], object]) -> float:
+    work()
+    spent = []
+    for _ in range(ROUNDS):
+        start = time.process_time()
+        work()
+        spent.append(time.process_time() - start)
+    return round(statistics.median(spent) * 1e3, 2)
