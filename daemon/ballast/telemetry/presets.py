@@ -1,0 +1,137 @@
+"""PromQL of the presets: what is asked when the user names only a resource.
+
+Sources of the expressions: prometheus-operator/kube-prometheus (`instance:node_cpu:ratio`) and node_exporter's mixin
+(memory with its fallback, disk devices). Every answer is aggregated by the node label and `cluster`, so replicas of
+Prometheus and restarted exporters are no duplicates, and answers that span clusters can be told apart.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ballast.settings import Settings
+
+RESOURCES = ("cpu", "memory", "disk", "network")
+
+_DISKS = 'device=~"(/dev/)?(mmcblk.+|nvme.+|rbd.+|sd.+|vd.+|xvd.+|dm-.+|md.+|dasd.+)"'
+_VIRTUAL_LINKS = (
+    "veth|docker|cni|flannel|cali|cilium|lxc|eni|azv|gke|br|virbr|tun|tap|vxlan|geneve|ovs|ifb|dummy|wg|kube"
+)
+_PHYSICAL_LINKS = f'device!~"lo|({_VIRTUAL_LINKS}|nodelocaldns).*"'
+_SHORTEST_RATE = 120.0
+
+
+def queries(settings: Settings) -> dict[str, str]:
+    """Resource → PromQL of the chosen preset, for all of RESOURCES; each gives a ratio 0..1 per node."""
+    label, matchers = node_label(settings), settings.prometheus.matchers
+    if settings.prometheus.preset == "kube-prometheus":
+        return _kube_prometheus(label, matchers, link_speed(settings))
+    return _node_exporter(label, matchers, rate_window(settings.telemetry.interval), link_speed(settings))
+
+
+def freshness(settings: Settings) -> str:
+    """PromQL whose value per node is the Unix time of its newest sample; the same for both presets.
+
+    The raw exporter metric is asked, since recording rules go on for five minutes after an exporter stopped.
+    """
+    label = node_label(settings)
+    return _newest(label, f"timestamp({_selector('node_memory_MemTotal_bytes', settings.prometheus.matchers)})")
+
+
+def pod_queries(settings: Settings) -> dict[str, str]:
+    """Resource → PromQL over cadvisor's metrics per (namespace, pod).
+
+    cpu in cores, memory in bytes, disk and network in bytes per second.
+    """
+    matchers = settings.prometheus.matchers
+    window = rate_window(settings.telemetry.interval)
+    containers = ('container!=""', 'container!="POD"', *matchers)
+
+    def rate(metric: str, *more: str) -> str:
+        return f"rate({_selector(metric, (*more, *matchers))}[{window}])"
+
+    def per_pod(expression: str, unit: str) -> str:
+        return f"sum by (namespace, pod, cluster) (max by (namespace, pod, {unit}, cluster) ({expression}))"
+
+    return {
+        "cpu": per_pod(f"rate({_selector('container_cpu_usage_seconds_total', containers)}[{window}])", "container"),
+        "memory": per_pod(_selector("container_memory_working_set_bytes", containers), "container"),
+        "disk": per_pod(
+            f"rate({_selector('container_fs_reads_bytes_total', containers)}[{window}])"
+            f" + rate({_selector('container_fs_writes_bytes_total', containers)}[{window}])",
+            "container, device",
+        ),
+        "network": per_pod(
+            rate("container_network_receive_bytes_total", 'interface!="lo"')
+            + " + "
+            + rate("container_network_transmit_bytes_total", 'interface!="lo"'),
+            "interface",
+        ),
+    }
+
+
+def node_label(settings: Settings) -> str:
+    """The series label that names the node."""
+    return settings.telemetry.node_label or "instance"
+
+
+def link_speed(settings: Settings) -> float | None:
+    """NETWORK_SPEED in bytes per second (the setting is in bits), or None to take what the exporter reports."""
+    speed = settings.telemetry.network_speed
+    return None if speed is None else float(speed) / 8
+
+
+def rate_window(interval: float) -> str:
+    """The range of every `rate`: two intervals, at least two minutes so that scrapes a minute apart give a rate."""
+    return f"{round(max(2 * interval, _SHORTEST_RATE))}s"
+
+
+def _node_exporter(label: str, matchers: tuple[str, ...], window: str, speed: float | None) -> dict[str, str]:
+    def pick(metric: str, *more: str) -> str:
+        return _selector(metric, (*more, *matchers))
+
+    cpu = "node_cpu_seconds_total"
+    busy = f"sum without (cpu, mode) (rate({pick(cpu, _BUSY)}[{window}]))"
+    cpus = f"count without (cpu, mode) ({pick(cpu, _IDLE)})"
+    free = " + ".join(pick(f"node_memory_{part}_bytes") for part in ("Buffers", "Cached", "MemFree", "Slab"))
+    available = f"({pick('node_memory_MemAvailable_bytes')} or ({free}))"
+    received = f"rate({pick('node_network_receive_bytes_total', _PHYSICAL_LINKS)}[{window}])"
+    sent = f"rate({pick('node_network_transmit_bytes_total', _PHYSICAL_LINKS)}[{window}])"
+    link = f"({pick('node_network_speed_bytes', _PHYSICAL_LINKS)} > 0)" if speed is None else _number(speed)
+    return {
+        "cpu": _newest(label, f"{busy} / {cpus}"),
+        "memory": _newest(label, f"1 - {available} / {pick('node_memory_MemTotal_bytes')}"),
+        "disk": _newest(label, f"rate({pick('node_disk_io_time_seconds_total', _DISKS)}[{window}])"),
+        "network": _newest(label, f"({received} > {sent} or {sent}) / {link}"),
+    }
+
+
+def _kube_prometheus(label: str, matchers: tuple[str, ...], speed: float | None) -> dict[str, str]:
+    received = _selector("instance:node_network_receive_bytes:rate:sum", matchers)
+    sent = _selector("instance:node_network_transmit_bytes:rate:sum", matchers)
+    reported = _selector("node_network_speed_bytes", (_PHYSICAL_LINKS, *matchers))
+    traffic = f"max by ({label}, cluster) ({received} > {sent} or {sent})"
+    link = f"on ({label}) group_left () max by ({label}) ({reported} > 0)" if speed is None else _number(speed)
+    return {
+        "cpu": _newest(label, _selector("instance:node_cpu:ratio", matchers)),
+        "memory": _newest(label, _selector("instance:node_memory_utilisation:ratio", matchers)),
+        "disk": _newest(label, _selector("instance_device:node_disk_io_time_seconds:rate5m", matchers)),
+        "network": f"{traffic} / {link}",
+    }
+
+
+_BUSY = 'mode!~"idle|iowait|steal"'
+_IDLE = 'mode="idle"'
+
+
+def _newest(label: str, expression: str) -> str:
+    return f"max by ({label}, cluster) ({expression})"
+
+
+def _selector(metric: str, matchers: tuple[str, ...]) -> str:
+    return f"{metric}{{{','.join(matchers)}}}" if matchers else metric
+
+
+def _number(value: float) -> str:
+    return f"{value:.15g}"
