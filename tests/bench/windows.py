@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ballast.model.sample import Samples
+from ballast.model.sample import Floats, Ints
 from ballast.windows.ring import Ring
 from ballast.windows.statistics import Rules, summarise_all
 
@@ -31,11 +31,10 @@ def measure() -> list[dict[str, object]]:
         scale = np.full((len(RESOURCES), NODES), 1.05)
         for lengths, label in ((dict([*LENGTHS.items()][:1]), "one length"), (LENGTHS, "three lengths")):
             cost = _cpu(lambda: summarise_all(ring, columns, lengths=lengths, end=end, rules=rules, scale=scale))  # noqa: B023
-            rows.append(
-                {"what": f"ring recompute with p95, {label}, {state}", "at": size, "value": cost, "unit": "ms CPU"}
-            )
-    whole = _reading(np.random.default_rng(1), end, 0.0)
-    cost = _cpu(lambda: [ring.write(resource, end, columns, whole) for resource in RESOURCES])
+            what = f"ring recompute with p95, {label}, {state}"
+            rows.append({"what": what, "at": size, "value": cost, "unit": "ms CPU"})
+    _, values, times = _reading(np.random.default_rng(1), end, 0.0)
+    cost = _cpu(lambda: [ring.write(resource, end, columns, values, times) for resource in RESOURCES])
     rows.append({"what": "ring writes of one cycle", "at": size, "value": cost, "unit": "ms CPU"})
     return rows
 
@@ -47,13 +46,14 @@ def _filled(names: list[str], missing: float) -> tuple[Ring, float]:
     end = 1_700_000_010.0
     for at in np.arange(end - 1200, end + STEP, STEP):
         for resource in RESOURCES:
-            ring.write(resource, float(at), columns, _reading(random, float(at), missing))
+            rows, values, times = _reading(random, float(at), missing)
+            ring.write(resource, float(at), columns[rows], values, times)
     return ring, end
 
 
-def _reading(random: np.random.Generator, at: float, missing: float) -> Samples:
+def _reading(random: np.random.Generator, at: float, missing: float) -> tuple[Ints, Floats, Floats]:
     rows = np.flatnonzero(random.random(NODES) >= missing)
-    return Samples(rows=rows, values=random.random(len(rows)), times=np.full(len(rows), at - 3))
+    return rows, random.random(len(rows)), np.full(len(rows), at - 3)
 
 
 def _cpu(work: Callable[[], object]) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ballast.model.sample import Floats, Ints, Samples
+from ballast.model.sample import Floats, Ints
 
 EMPTY = np.iinfo(np.int64).min // 2
 """The slot number of a cell that was never written."""
@@ -72,23 +72,23 @@ class Ring:
             self._columns = np.fromiter((self._column[name] for name in wanted), np.int64, len(wanted))
         return self._columns
 
-    def write(self, resource: str, at: float, columns: Ints, samples: Samples) -> None:
+    def write(self, resource: str, at: float, columns: Ints, values: Floats, times: Floats) -> None:
         """Stores what was read of one resource for the grid time `at`.
 
-        `columns` are those of the names that `samples.rows` index. A late or repeated reading fills its own slot and
-        never replaces a newer lap; within a slot the last write wins. Values that are not finite do not enter.
+        `columns`, `values` and `times` (Unix times of the raw samples) go together. A late or repeated reading fills
+        its own slot and never replaces a newer lap; within a slot the last write wins. Values that are not finite do
+        not enter.
         """
         index = self._index[resource]
         slot = self.slot(at)
-        values = self.values[slot % self.rows, index]
+        row = self.values[slot % self.rows, index]
         slots = self.slots[slot % self.rows, index]
-        chosen = columns[samples.rows]
-        accepted = np.isfinite(samples.values) & (slots[chosen] <= slot)
-        chosen = chosen[accepted]
-        values[chosen] = samples.values[accepted]
+        accepted = np.isfinite(values) & (slots[columns] <= slot)
+        chosen = columns[accepted]
+        row[chosen] = values[accepted]
         slots[chosen] = slot
         newest = self.newest[index]
-        newest[chosen] = np.fmax(newest[chosen], samples.times[accepted])
+        newest[chosen] = np.fmax(newest[chosen], times[accepted])
         self._present = max(self._present, slot)
 
     def advance(self, now: float) -> None:

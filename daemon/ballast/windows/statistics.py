@@ -55,28 +55,30 @@ def summarise_all(
     if longest > ring.span:
         raise ValueError(f"the ring holds {ring.span:g} s; a window of {longest:g} s does not fit")
     ring.advance(end)
-    values = _chronological(ring, ring.slot(end), _slots_in(longest / ring.step))
-    present = ~np.isnan(values)
-    resolution = _median_gap(present) if rules.resolution is None else np.float64(rules.resolution / ring.step)
-    usable = (end - ring.newest[:, columns] <= rules.max_age) & np.isfinite(scale)
+    depths = {name: seconds / ring.step for name, seconds in lengths.items()}
+    resolution = None if rules.resolution is None else rules.resolution / ring.step
+    figures = {name: np.empty((5, len(ring.resources), len(columns))) for name in lengths}
+    for index in range(len(ring.resources)):
+        values = _chronological(ring, index, ring.slot(end), _slots_in(max(depths.values())))
+        present = ~np.isnan(values)
+        limit = GAP_LIMIT * (_median_gap(present) if resolution is None else np.float64(resolution))
+        for name, depth in depths.items():
+            slots = _slots_in(depth)
+            figures[name][:, index] = _figures(values[-slots:], present[-slots:], depth, limit)[:, columns]
 
+    usable = (end - ring.newest[:, columns] <= rules.max_age) & np.isfinite(scale)
     windows = {}
     for name, seconds in lengths.items():
-        depth = seconds / ring.step
-        slots = _slots_in(depth)
-        count = present[-slots:].sum(axis=0)
-        mean, deviation, high = _moments(values[-slots:], present[-slots:], count)
-        coverage = _coverage(present[-slots:], count, depth, GAP_LIMIT * resolution)[:, columns]
-        count = count[:, columns]
+        mean, std, p95, count, coverage = figures[name]
         known = usable & (coverage >= rules.min_coverage) & (count >= max(rules.min_samples, 1))
         factor = np.where(known, scale, np.nan)
         windows[name] = Window(
             name=name,
             seconds=seconds,
-            mean=mean[:, columns] * factor,
-            std=deviation[:, columns] * factor,
-            p95=high[:, columns] * factor,
-            count=count,
+            mean=mean * factor,
+            std=std * factor,
+            p95=p95 * factor,
+            count=count.astype(np.int64),
             coverage=coverage,
             known=known,
         )
@@ -88,67 +90,87 @@ def _slots_in(depth: float) -> int:
     return math.ceil(depth - 1e-9)
 
 
-def _chronological(ring: Ring, newest: int, count: int) -> Floats:
-    """The last `count` slots up to `newest`, oldest first: [slot, resource, column], NaN where there is no sample."""
+def _chronological(ring: Ring, resource: int, newest: int, count: int) -> Floats:
+    """The last `count` slots up to `newest`, oldest first: [slot, column], NaN where there is no sample."""
     wanted = np.arange(newest - count + 1, newest + 1)
     rows = wanted % ring.rows
-    values = ring.values[rows, :, : ring.width]
-    values[ring.slots[rows, :, : ring.width] != wanted[:, None, None]] = np.nan
+    values: Floats = ring.values[rows, resource, : ring.width]
+    values[ring.slots[rows, resource, : ring.width] != wanted[:, None]] = np.nan
     return values
 
 
-def _moments(values: Floats, present: Bools, count: Ints) -> tuple[Floats, Floats, Floats]:
-    """Mean, population deviation (two passes) and p95 over the first axis; NaN without samples."""
+def _figures(values: Floats, present: Bools, depth: float, limit: Floats | np.float64) -> Floats:
+    """Mean, deviation, p95, count and coverage of each column, as rows; NaN for the first three without samples."""
+    count = present.sum(axis=0)
     divisor = np.where(count > 0, count, np.nan)
-    complete = bool((count == len(values)).all())
-    mean = (values if complete else np.where(present, values, 0.0)).sum(axis=0) / divisor
+    missing = None if (count == len(values)).all() else ~present
+    mean = (values if missing is None else np.where(present, values, 0.0)).sum(axis=0) / divisor
     away = values - mean
-    if not complete:
-        away[~present] = 0.0
-    deviation = np.sqrt(np.einsum("irc,irc->rc", away, away) / divisor)
+    if missing is not None:
+        away[missing] = 0.0
+    deviation = np.sqrt(np.einsum("sc,sc->c", away, away) / divisor)
+    return np.stack((mean, deviation, _quantile(values, count), count, _coverage(present, depth, limit)))
 
+
+def _quantile(values: Floats, count: Ints) -> Floats:
+    """p95 of each column by linear interpolation between its `count` samples."""
     ordered = np.sort(values, axis=0)
     last = np.maximum(count - 1, 0)
     rank = QUANTILE * last
     lower = rank.astype(np.int64)
     weight = rank - lower
-    below = np.take_along_axis(ordered, lower[None], axis=0)[0]
-    above = np.take_along_axis(ordered, np.minimum(lower + 1, last)[None], axis=0)[0]
-    return mean, deviation, below * (1 - weight) + above * weight
+    column = np.arange(values.shape[1])
+    result: Floats = ordered[lower, column] * (1 - weight) + ordered[np.minimum(lower + 1, last), column] * weight
+    return result
 
 
-def _coverage(present: Bools, count: Ints, depth: float, limit: Floats | np.float64) -> Floats:
+def _coverage(present: Bools, depth: float, limit: Floats | np.float64) -> Floats:
     """The share of a window of `depth` slots that its samples account for.
 
-    Each accounts for the gap before it, up to `limit` slots; the first sample's gap begins with the window.
+    Each accounts for the gap before it, up to `limit` slots; the first sample's gap begins with the window. So the
+    gaps add up to the distance from the window's start to the newest sample, less what some exceed the limit by.
     """
-    covered = np.ones(count.shape)
-    short = ~((count == len(present)) & (limit >= 1))
-    gaps, limits = _gaps(present[:, short]), np.broadcast_to(limit, count.shape)[short]
-    first = np.argmax(present[:, short], axis=0)
-    gaps[first, np.arange(len(first))] -= len(present) - depth
-    gaps[~present[:, short]] = 0.0
-    covered[short] = np.minimum(gaps, limits).sum(axis=0) / depth
-    return covered
+    slots = len(present)
+    before_start = slots - depth
+    age = np.where(present.any(axis=0), np.argmax(present[::-1], axis=0), slots)
+    covered: Floats = np.maximum(slots - age - before_start, 0.0)
+
+    long = _after_long_gap(present, int(np.min(limit, initial=slots)))
+    columns = np.flatnonzero(long.any(axis=0))
+    if len(columns):
+        gaps = _gaps(present[:, columns])
+        place, which = np.nonzero(long[:, columns])
+        gap = np.minimum(gaps[place, which], place + 1 - before_start)
+        excess = np.maximum(gap - np.broadcast_to(limit, covered.shape)[columns[which]], 0.0)
+        covered -= np.bincount(columns[which], excess, len(covered))
+    return covered / depth
+
+
+def _after_long_gap(present: Bools, slots: int) -> Bools:
+    """Which samples have none in the `slots` slots before them, all of which lie in the window."""
+    alone = present.copy()
+    alone[:slots] = False
+    for back in range(1, slots + 1):
+        alone[slots:] &= ~present[slots - back : -back]
+    return alone
 
 
 def _gaps(present: Bools) -> Floats:
-    """Slots between each sample and the one before it, or the lower edge of the first slot; no sense without a sample."""
-    place = np.arange(1.0, len(present) + 1).reshape(-1, *[1] * (present.ndim - 1))
+    """Slots between each sample and the one before it, or else the first slot's lower edge; void without a sample."""
+    place = np.arange(1.0, len(present) + 1)[:, None]
     last = np.maximum.accumulate(np.where(present, place, 0.0), axis=0)
-    gaps = np.broadcast_to(place, present.shape).copy()
+    gaps = np.repeat(place, present.shape[1], axis=1)
     gaps[1:] -= last[:-1]
     return gaps
 
 
 def _median_gap(present: Bools) -> Floats:
-    """The median gap between the samples of each series, in slots; 1 where there are fewer than two samples."""
+    """The median gap between the samples of each column, in slots; 1 where there are fewer than two samples."""
     gaps = _gaps(present)
     gaps[~present] = np.inf
-    first = np.argmax(present, axis=0)
-    np.put_along_axis(gaps, first[None], np.inf, axis=0)
+    columns = np.arange(present.shape[1])
+    gaps[np.argmax(present, axis=0), columns] = np.inf
     gaps.sort(axis=0)
     count = np.maximum(present.sum(axis=0) - 1, 1)
-    middle = np.take_along_axis(gaps, ((count - 1) // 2)[None], axis=0)[0]
-    middle = (middle + np.take_along_axis(gaps, (count // 2)[None], axis=0)[0]) / 2
+    middle: Floats = (gaps[(count - 1) // 2, columns] + gaps[count // 2, columns]) / 2
     return np.where(np.isfinite(middle), middle, 1.0)

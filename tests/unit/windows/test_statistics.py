@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ballast.model.sample import Samples
 from ballast.windows.ring import Ring
 from ballast.windows.statistics import Rules, summarise
 
@@ -17,7 +16,7 @@ def test_a_full_grid_is_covered_exactly() -> None:
     values = np.random.default_rng(0).random((60, 2))
     for index, row in enumerate(values):
         at = 15.0 * (1000 + index)
-        ring.write("cpu", at, columns, Samples(np.arange(2), row, np.full(2, at - 1)))
+        ring.write("cpu", at, columns, row, np.full(2, at - 1))
     window = summarise(ring, columns, name="15m", seconds=900, end=15.0 * 1059, rules=RULES, scale=np.full((1, 2), 2.0))
     assert window.known.all()
     assert (window.coverage == 1.0).all()
