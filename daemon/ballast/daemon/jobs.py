@@ -17,23 +17,13 @@ from apscheduler.triggers.base import BaseTrigger
 from ballast.clock import Clock
 from ballast.errors import BallastError
 from ballast.metrics import Metrics
+from ballast.serving.board import CycleRecord
 
 log = structlog.get_logger("ballast.cycle")
 
 CLOCK_STEP = 2.0
 MISSED_BEATS = 5
 LEAST_PATIENCE = 120.0
-
-
-@dataclass(frozen=True)
-class Cycle:
-    """One run of one job: `started` in Unix seconds, its duration, and the sentence it ended in."""
-
-    job: str
-    started: float
-    seconds: float
-    ok: bool
-    sentence: str
 
 
 @dataclass
@@ -61,7 +51,7 @@ class GridTrigger(BaseTrigger):  # type: ignore[misc]
 class Jobs:
     """Runs named cycles. A cycle returns its sentence; an exception becomes a failed cycle, never a dead job."""
 
-    def __init__(self, clock: Clock, metrics: Metrics, record: Callable[[Cycle], None]) -> None:
+    def __init__(self, clock: Clock, metrics: Metrics, record: Callable[[CycleRecord], None]) -> None:
         self._clock = clock
         self._metrics = metrics
         self._record = record
@@ -89,7 +79,7 @@ class Jobs:
         if self._scheduler.running:
             self._scheduler.shutdown(wait=True)
 
-    def run(self, name: str) -> Cycle:
+    def run(self, name: str) -> CycleRecord:
         """One cycle of a job, now, in the caller's thread."""
         job = self._jobs[name]
         job.beat = begun = self._clock.monotonic()
@@ -102,7 +92,7 @@ class Jobs:
             log.exception("unexpected error", job=name)
             sentence, ok = f"{name} failed unexpectedly: {type(error).__name__}: {error}", False
         job.beat = self._clock.monotonic()
-        cycle = Cycle(name, started, job.beat - begun, ok, sentence)
+        cycle = CycleRecord(name, started, job.beat - begun, ok, sentence)
         self._metrics.cycle_seconds.labels(name).observe(cycle.seconds)
         self._metrics.cycles.labels(name, "ok" if ok else "failed").inc()
         (log.info if ok else log.error)(sentence, job=name)
