@@ -1,0 +1,156 @@
+"""The nodes and pods of the cluster, kept current by watches."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from ballast.clock import Clock
+from ballast.cluster.client import KubeApi
+from ballast.cluster.decoding import annotation_filter, node_reader, pod_reader
+from ballast.cluster.watching import Watch
+from ballast.metrics import Metrics
+from ballast.model.node import Node
+from ballast.model.pod import Pod
+
+
+class Cache:
+    """Readers may be any thread; what they get is immutable. The server applies the label selector `node_selector`."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        clock: Clock,
+        metrics: Metrics,
+        *,
+        pods: bool,
+        node_selector: str | None = None,
+        keep_annotation: Callable[[str], bool] | None = None,
+    ) -> None:
+        keep = keep_annotation or annotation_filter("ballast.dev")
+        self._clock = clock
+        self._nodes = _Nodes()
+        self._pods = _Pods()
+        selector: dict[str, str | int] = {"labelSelector": node_selector} if node_selector else {}
+        self._watches: dict[str, Watch[Node] | Watch[Pod]] = {
+            "nodes": Watch(api, clock, metrics, self._nodes, node_reader(keep), "/api/v1/nodes", query=selector)
+        }
+        if pods:
+            self._watches["pods"] = Watch(api, clock, metrics, self._pods, pod_reader(keep), "/api/v1/pods")
+
+    def start(self) -> None:
+        for watch in self._watches.values():
+            watch.start()
+
+    def stop(self) -> None:
+        for watch in self._watches.values():
+            watch.stop()
+
+    @property
+    def synced(self) -> bool:
+        """Whether every kind has been listed once."""
+        return all(watch.synced for watch in self._watches.values())
+
+    def wait_synced(self, timeout: float) -> bool:
+        """Waits up to `timeout` seconds; returns whether it is synced."""
+        deadline = self._clock.monotonic() + timeout
+        return all(watch.wait_synced(max(0.0, deadline - self._clock.monotonic())) for watch in self._watches.values())
+
+    def nodes(self) -> tuple[Node, ...]:
+        """The selected nodes by name; the same tuple until one of them changes."""
+        return self._nodes.sorted()
+
+    def node(self, name: str) -> Node | None:
+        return self._nodes.get(name)
+
+    def pods(self) -> tuple[Pod, ...]:
+        """All pods in no particular order; empty when pods are not watched."""
+        return self._pods.all()
+
+    def pods_on(self, node: str) -> tuple[Pod, ...]:
+        return self._pods.on(node)
+
+    def age(self, kind: str) -> float:
+        """Seconds since the server last said anything about `nodes` or `pods`; a quiet healthy watch stays below 90."""
+        return self._watches[kind].age
+
+    def problem(self, kind: str) -> str | None:
+        """Why a kind cannot be followed now, e.g. the RBAC rule that is missing; it is tried again all the while."""
+        return self._watches[kind].problem
+
+
+class _Nodes:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_name: dict[str, Node] = {}
+        self._sorted: tuple[Node, ...] | None = ()
+
+    def replace(self, items: list[Node]) -> None:
+        with self._lock:
+            self._by_name = {node.name: node for node in items}
+            self._sorted = None
+
+    def put(self, item: Node) -> None:
+        with self._lock:
+            self._by_name[item.name] = item
+            self._sorted = None
+
+    def remove(self, item: Node) -> None:
+        with self._lock:
+            self._by_name.pop(item.name, None)
+            self._sorted = None
+
+    def get(self, name: str) -> Node | None:
+        with self._lock:
+            return self._by_name.get(name)
+
+    def sorted(self) -> tuple[Node, ...]:
+        with self._lock:
+            if self._sorted is None:
+                self._sorted = tuple(self._by_name[name] for name in sorted(self._by_name))
+            return self._sorted
+
+
+class _Pods:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_uid: dict[str, Pod] = {}
+        self._by_node: dict[str, dict[str, Pod]] = {}
+        self._all: tuple[Pod, ...] | None = ()
+
+    def replace(self, items: list[Pod]) -> None:
+        by_uid = {pod.uid: pod for pod in items}
+        by_node: dict[str, dict[str, Pod]] = {}
+        for pod in by_uid.values():
+            by_node.setdefault(pod.node, {})[pod.uid] = pod
+        with self._lock:
+            self._by_uid, self._by_node, self._all = by_uid, by_node, None
+
+    def put(self, item: Pod) -> None:
+        with self._lock:
+            self._forget(item.uid)
+            self._by_uid[item.uid] = item
+            self._by_node.setdefault(item.node, {})[item.uid] = item
+
+    def remove(self, item: Pod) -> None:
+        with self._lock:
+            self._forget(item.uid)
+
+    def all(self) -> tuple[Pod, ...]:
+        with self._lock:
+            if self._all is None:
+                self._all = tuple(self._by_uid.values())
+            return self._all
+
+    def on(self, node: str) -> tuple[Pod, ...]:
+        with self._lock:
+            return tuple(self._by_node.get(node, {}).values())
+
+    def _forget(self, uid: str) -> None:
+        self._all = None
+        old = self._by_uid.pop(uid, None)
+        if old is not None:
+            there = self._by_node[old.node]
+            del there[uid]
+            if not there:
+                del self._by_node[old.node]

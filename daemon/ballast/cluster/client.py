@@ -1,0 +1,293 @@
+"""Requests to the Kubernetes API: the kubernetes package's configuration and authentication, raw bytes in and out."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlencode
+
+import msgspec
+import urllib3
+from urllib3.exceptions import HTTPError, InsecureRequestWarning
+
+from ballast.clock import SystemClock
+from ballast.cluster.refusals import refusal, verb_of
+from ballast.errors import ClusterError, SettingsError, Unreachable
+from ballast.metrics import Metrics
+
+CONNECT_TIMEOUT = 5.0
+READ_TIMEOUT = 30.0
+_POOL_SIZE = 16
+_RELOAD_EVERY = 10.0
+_CHUNK = 65536
+
+# GETs may be sent again on a connection that turned out to be closed; writes never.
+_RETRIES = urllib3.Retry(
+    total=2, connect=0, read=1, redirect=0, status=0, other=0, allowed_methods=["GET"], backoff_factor=0
+)
+
+
+class ClusterSettings(Protocol):
+    """The part of `settings.cluster` this room reads."""
+
+    @property
+    def kubeconfig(self) -> Path | str | None: ...
+
+
+def connect(settings: ClusterSettings, metrics: Metrics) -> KubeApi:
+    """The API server of BALLAST_CLUSTER__KUBECONFIG, else of KUBECONFIG, else of the pod, else of ~/.kube/config.
+
+    Raises SettingsError when none of these can be used. Sends nothing.
+    """
+    return KubeApi(lambda: load_configuration(settings.kubeconfig), metrics)
+
+
+def load_configuration(kubeconfig: Path | str | None) -> Any:
+    """A `kubernetes.client.Configuration` with host, certificates and a way to fresh tokens."""
+    from kubernetes import config as package
+    from kubernetes.client import Configuration
+
+    config: Any = package
+
+    configuration = Configuration()
+    home = Path("~/.kube/config").expanduser()
+    given = str(kubeconfig or os.environ.get("KUBECONFIG") or "")
+    origin = "BALLAST_CLUSTER__KUBECONFIG" if kubeconfig else "KUBECONFIG"
+    try:
+        if given:
+            config.load_kube_config(given, client_configuration=configuration)
+        elif "KUBERNETES_SERVICE_HOST" in os.environ or not home.exists():
+            origin = "the pod's service account"
+            config.load_incluster_config(client_configuration=configuration)
+        else:
+            origin = str(home)
+            config.load_kube_config(str(home), client_configuration=configuration)
+    except (config.ConfigException, OSError, ValueError, KeyError, TypeError) as error:
+        raise SettingsError(
+            f"No way to a Kubernetes API server: {origin}{f'={given}' if given else ''}: {error}. "
+            "Set BALLAST_CLUSTER__KUBECONFIG to a kubeconfig file, or run in a pod with a service account."
+        ) from error
+    return configuration
+
+
+class KubeApi:
+    """One API server. Safe to use from several threads; every request has a timeout."""
+
+    def __init__(self, load: Callable[[], Any], metrics: Metrics) -> None:
+        self._load = load
+        self._metrics = metrics
+        self._clock = SystemClock()
+        self._lock = threading.Lock()
+        self._configure()
+
+    @property
+    def server(self) -> str:
+        """The URL of the API server."""
+        return str(self._configuration.host)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str | int] | None = None,
+        body: Any = None,
+        content_type: str | None = None,
+        timeout: float | None = None,
+    ) -> bytes:
+        """The answer's body. `body` is sent as it is if bytes, else as JSON; `timeout` is seconds to wait for bytes.
+
+        Raises a ClusterError for every answer of 400 or more, and Unreachable without an answer.
+        """
+        query = query or {}
+        if body is not None and not isinstance(body, bytes):
+            body = msgspec.json.encode(body)
+        headers = {"Content-Type": content_type or "application/json"} if body is not None else {}
+        with self._counted(method, path, query) as answered:
+            response = self._send(method, path, query, headers, body, timeout or READ_TIMEOUT, stream=False)
+            answered(response.status)
+            if response.status >= 400:
+                raise refusal(method, path, query, response.status, response.headers, response.data)
+            return response.data
+
+    def get(self, path: str, *, query: Mapping[str, str | int] | None = None, timeout: float | None = None) -> bytes:
+        return self.request("GET", path, query=query, timeout=timeout)
+
+    def stream(self, path: str, query: Mapping[str, str | int], *, idle: float = 90.0) -> Lines:
+        """An answer that arrives line by line; `idle` is how many seconds may pass without a byte.
+
+        Raises as `request` does. The caller closes it; another thread may do so at any time.
+        """
+        with self._counted("GET", path, query) as answered:
+            response = self._send("GET", path, query, {}, None, idle, stream=True)
+            answered(response.status)
+            if response.status >= 400:
+                raise refusal("GET", path, query, response.status, response.headers, self._rest(response))
+            return Lines(response, self._unreachable)
+
+    def close(self) -> None:
+        self._pool.clear()
+
+    def _configure(self) -> None:
+        from kubernetes.client.rest import RESTClientObject
+        from kubernetes.utils.keepalive import tcp_keepalive_socket_options
+
+        configuration = self._load()
+        if not configuration.verify_ssl:
+            urllib3.disable_warnings(InsecureRequestWarning)
+        configuration.connection_pool_maxsize = _POOL_SIZE
+        configuration.retries = _RETRIES
+        configuration.socket_options = tcp_keepalive_socket_options(idle=15, interval=5, count=3)
+        self._configuration = configuration
+        self._pool: urllib3.PoolManager = RESTClientObject(configuration).pool_manager
+        self._configured_at = self._clock.monotonic()
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str | int],
+        headers: Mapping[str, str],
+        body: bytes | None,
+        timeout: float,
+        *,
+        stream: bool,
+    ) -> urllib3.BaseHTTPResponse:
+        response = self._send_once(method, path, query, headers, body, timeout, stream=stream)
+        if response.status == 401 and self._reconfigured():
+            response.drain_conn()
+            response.release_conn()
+            response = self._send_once(method, path, query, headers, body, timeout, stream=stream)
+        return response
+
+    def _send_once(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str | int],
+        headers: Mapping[str, str],
+        body: bytes | None,
+        timeout: float,
+        *,
+        stream: bool,
+    ) -> urllib3.BaseHTTPResponse:
+        url = self.server.rstrip("/") + path + ("?" + urlencode(query) if query else "")
+        try:
+            return self._pool.request(
+                method,
+                url,
+                headers={
+                    "Accept": "application/json",
+                    "Accept-Encoding": "identity" if stream else "gzip",
+                    "User-Agent": "ballast",
+                    **self._authorization(),
+                    **headers,
+                },
+                body=body,
+                timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT, read=timeout),
+                preload_content=not stream,
+            )
+        except (HTTPError, OSError) as error:
+            raise self._unreachable(error) from error
+
+    def _authorization(self) -> dict[str, str]:
+        with self._lock:
+            bearer = self._configuration.auth_settings().get("BearerToken")
+        return {"Authorization": bearer["value"].strip()} if bearer and bearer["value"] else {}
+
+    def _reconfigured(self) -> bool:
+        """After a 401: reads certificates, tokens and exec plugins anew, unless that was done a moment ago."""
+        with self._lock:
+            if self._clock.monotonic() - self._configured_at < _RELOAD_EVERY:
+                return False
+            try:
+                self._configure()
+            except SettingsError:
+                return False
+            return True
+
+    def _rest(self, response: urllib3.BaseHTTPResponse) -> bytes:
+        try:
+            return response.read(_CHUNK)
+        except (HTTPError, OSError) as error:
+            raise self._unreachable(error) from error
+        finally:
+            response.close()
+
+    def _unreachable(self, error: Exception) -> Unreachable:
+        reason = getattr(error, "reason", None) or error
+        return Unreachable(
+            f"No answer from the Kubernetes API at {self.server}: {reason}. "
+            "Check that it runs and can be reached from here; BALLAST_CLUSTER__KUBECONFIG chooses another one."
+        )
+
+    def _counted(self, method: str, path: str, query: Mapping[str, object]) -> _Counted:
+        return _Counted(self._metrics, verb_of(method, path, query) if method == "GET" else None)
+
+
+class _Counted:
+    """Counts one read request by its outcome."""
+
+    def __init__(self, metrics: Metrics, verb: str | None) -> None:
+        self._metrics = metrics
+        self._verb = verb
+        self._result = "unreachable"
+
+    def __enter__(self) -> Callable[[int], None]:
+        return self._answered
+
+    def _answered(self, status: int) -> None:
+        self._result = "ok" if status < 400 else str(status)
+
+    def __exit__(self, *_: object) -> None:
+        if self._verb is not None:
+            self._metrics.reads.labels(self._verb, self._result).inc()
+
+
+class Lines:
+    """The complete lines of an answer as they arrive; a last line without its end is dropped."""
+
+    def __init__(self, response: urllib3.BaseHTTPResponse, failure: Callable[[Exception], ClusterError]) -> None:
+        self._response = response
+        self._failure = failure
+        self._closed = threading.Event()
+
+    def __enter__(self) -> Lines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closed.set()
+        self._response.close()
+
+    def __iter__(self) -> Iterator[bytes]:
+        rest: list[bytes] = []
+        while data := self._read():
+            *lines, tail = data.split(b"\n")
+            if lines:
+                rest.append(lines[0])
+                yield b"".join(rest)
+                yield from lines[1:]
+                rest = []
+            if tail:
+                rest.append(tail)
+
+    def close(self) -> None:
+        """Ends the iteration at once, from any thread."""
+        self._closed.set()
+        try:
+            self._response.shutdown()
+        except (RuntimeError, ValueError, OSError):
+            self._response.close()
+
+    def _read(self) -> bytes:
+        if self._closed.is_set():
+            return b""
+        try:
+            return self._response.read1(_CHUNK)
+        except (HTTPError, OSError, ValueError, AttributeError) as error:
+            if self._closed.is_set():
+                return b""
+            raise self._failure(error) from error

@@ -1,0 +1,247 @@
+"""From wire objects to nodes and pods; equal strings, label sets, owners and shapes are held once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Generic, TypeVar
+
+import msgspec
+import structlog
+
+from ballast.cluster import wire
+from ballast.model.node import Node, Taint
+from ballast.model.pod import Owner, Pod, Shape
+from ballast.model.quantity import quantity
+
+T = TypeVar("T")
+Amounts = Mapping[str, float]
+
+FOREIGN_OPT_OUTS = (
+    "descheduler.alpha.kubernetes.io/prefer-no-eviction",
+    "cluster-autoscaler.kubernetes.io/safe-to-evict",
+    "karpenter.sh/do-not-disrupt",
+    "scheduling.koordinator.sh/eviction-cost",
+)
+_POOL_LIMIT = 200_000
+_NOTHING: dict[str, float] = {}
+_NO_STRINGS: dict[str, str] = {}
+_log = structlog.get_logger("cluster")
+
+
+def annotation_filter(prefix: str, *, foreign: Iterable[str] = ()) -> Callable[[str], bool]:
+    """Which annotations are kept: keys under `prefix`/, the foreign opt-outs and the keys in `foreign`."""
+    own = f"{prefix}/"
+    others = frozenset((*FOREIGN_OPT_OUTS, *foreign))
+    return lambda key: key.startswith(own) or key in others
+
+
+class Shared:
+    """One copy of equal values. Forgets its pools when they grow too large; what was handed out stays valid."""
+
+    def __init__(self) -> None:
+        self._strings: dict[str, str] = {}
+        self._mappings: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
+        self._shapes: dict[object, Shape] = {}
+        self._owners: dict[tuple[str, str, str, bool], Owner] = {}
+
+    def string(self, value: str) -> str:
+        return self._strings.setdefault(value, value)
+
+    def strings(self, values: Mapping[str, str] | None) -> Mapping[str, str]:
+        if not values:
+            return _NO_STRINGS
+        key = tuple(values.items())
+        found = self._mappings.get(key)
+        if found is None:
+            self._trim()
+            found = {self.string(name): self.string(value) for name, value in key}
+            self._mappings[tuple(found.items())] = found
+        return found
+
+    def shape(self, spec: wire.PodSpec) -> Shape:
+        key = _shape_key(spec)
+        found = self._shapes.get(key)
+        if found is None:
+            found = self._shapes[key] = effective_shape(spec)
+        return found
+
+    def owner(self, references: list[wire.Owner] | None) -> Owner | None:
+        """The controller among the owners, else the first one."""
+        if not references:
+            return None
+        chosen = next((reference for reference in references if reference.controller), references[0])
+        key = (chosen.kind, chosen.name, chosen.uid, bool(chosen.controller))
+        found = self._owners.get(key)
+        if found is None:
+            found = self._owners[key] = Owner(*key)
+        return found
+
+    def _trim(self) -> None:
+        for pool in (self._strings, self._mappings, self._shapes, self._owners):
+            if len(pool) > _POOL_LIMIT:
+                pool.clear()
+
+
+class Reader(Generic[T]):
+    """Decodes objects of one kind. An item that cannot be read is skipped and named in the log."""
+
+    def __init__(self, kind: str, decode: Callable[[msgspec.Raw | bytes], T]) -> None:
+        self.kind = kind
+        self.decode = decode
+        self._page = msgspec.json.Decoder(wire.Page)
+
+    def page(self, body: bytes) -> tuple[list[T], wire.ListMeta]:
+        """The objects of one page. Raises msgspec.DecodeError when the body is no list."""
+        page = self._page.decode(body)
+        return [item for raw in page.items or () if (item := self.read(raw)) is not None], page.metadata
+
+    def read(self, raw: msgspec.Raw | bytes) -> T | None:
+        try:
+            return self.decode(raw)
+        except msgspec.DecodeError as error:
+            _log.warning("an object cannot be read and is left out", kind=self.kind, error=str(error))
+            return None
+
+
+def node_reader(keep: Callable[[str], bool]) -> Reader[Node]:
+    decoder, shared = msgspec.json.Decoder(wire.Node), Shared()
+    return Reader("nodes", lambda raw: to_node(decoder.decode(raw), shared, keep))
+
+
+def pod_reader(keep: Callable[[str], bool]) -> Reader[Pod]:
+    decoder, shared = msgspec.json.Decoder(wire.Pod), Shared()
+    return Reader("pods", lambda raw: to_pod(decoder.decode(raw), shared, keep))
+
+
+def to_node(node: wire.Node, shared: Shared, keep: Callable[[str], bool]) -> Node:
+    meta, spec, status = node.metadata, node.spec, node.status
+    return Node(
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        labels=shared.strings(meta.labels),
+        annotations=_kept(meta.annotations, shared, keep),
+        capacity=_amounts(status.capacity, shared),
+        allocatable=_amounts(status.allocatable, shared),
+        addresses=tuple((shared.string(a.type), a.address) for a in status.addresses or ()),
+        taints=tuple(Taint(shared.string(t.key), shared.string(t.effect), t.value) for t in spec.taints or ()),
+        unschedulable=bool(spec.unschedulable),
+        ready=all(c.status == "True" for c in status.conditions or () if c.type == "Ready"),
+        created=_unix(meta.creation_timestamp),
+        deleting=meta.deletion_timestamp is not None,
+    )
+
+
+def to_pod(pod: wire.Pod, shared: Shared, keep: Callable[[str], bool]) -> Pod:
+    meta, spec, status = pod.metadata, pod.spec, pod.status
+    scheduled = next((c for c in status.conditions or () if c.type == "PodScheduled" and c.status == "True"), None)
+    return Pod(
+        namespace=shared.string(meta.namespace),
+        name=meta.name,
+        uid=meta.uid,
+        node=shared.string(spec.node_name),
+        phase=shared.string(status.phase),
+        shape=shared.shape(spec),
+        labels=shared.strings(meta.labels),
+        annotations=_kept(meta.annotations, shared, keep),
+        owner=shared.owner(meta.owner_references),
+        scheduler_name=shared.string(spec.scheduler_name),
+        priority=spec.priority or 0,
+        created=_unix(meta.creation_timestamp),
+        scheduled_at=_unix(scheduled.last_transition_time) or None if scheduled else None,
+        deleting=meta.deletion_timestamp is not None,
+    )
+
+
+def effective_shape(spec: wire.PodSpec) -> Shape:
+    """What the scheduler reserves for a pod, and what it may use at most.
+
+    Source: component-helpers resource/helpers.go, PodRequests and PodLimits (without the status of in-place resizes).
+    """
+    requests = _aggregate(spec, lambda resources: resources.requests)
+    limits = _aggregate(spec, lambda resources: resources.limits)
+    overhead = _amounts(spec.overhead)
+    _add(requests, overhead)
+    _add(limits, {name: amount for name, amount in overhead.items() if name in limits})
+    return Shape(requests, limits)
+
+
+def _aggregate(spec: wire.PodSpec, pick: Callable[[wire.Resources], wire.Quantities | None]) -> dict[str, float]:
+    def of(container: wire.Container) -> Amounts:
+        return _amounts(pick(container.resources)) if container.resources else _NOTHING
+
+    total: dict[str, float] = {}
+    for container in spec.containers or ():
+        _add(total, of(container))
+    sidecars: dict[str, float] = {}
+    peak: dict[str, float] = {}
+    for container in spec.init_containers or ():
+        amounts = of(container)
+        if container.restart_policy == "Always":
+            _add(total, amounts)
+            _add(sidecars, amounts)
+            _raise_to(peak, sidecars)
+        else:
+            needed = dict(amounts)
+            _add(needed, sidecars)
+            _raise_to(peak, needed)
+    _raise_to(total, peak)
+    if spec.resources is not None:
+        whole = _amounts(pick(spec.resources))
+        total.update({name: amount for name, amount in whole.items() if _pod_level(name)})
+    return total
+
+
+def _pod_level(name: str) -> bool:
+    return name in ("cpu", "memory") or name.startswith("hugepages-")
+
+
+def _add(total: dict[str, float], amounts: Amounts) -> None:
+    for name, amount in amounts.items():
+        total[name] = total.get(name, 0.0) + amount
+
+
+def _raise_to(total: dict[str, float], amounts: Amounts) -> None:
+    for name, amount in amounts.items():
+        total[name] = max(total.get(name, 0.0), amount)
+
+
+def _amounts(quantities: wire.Quantities | None, shared: Shared | None = None) -> dict[str, float]:
+    """Numbers of quantities; what cannot be read is left out, which makes it unknown rather than 0."""
+    amounts: dict[str, float] = {}
+    for name, text in (quantities or {}).items():
+        try:
+            amounts[shared.string(name) if shared else name] = quantity(text)
+        except ValueError:
+            _log.warning("a quantity cannot be read", resource=name, value=text)
+    return amounts
+
+
+def _kept(annotations: Mapping[str, str] | None, shared: Shared, keep: Callable[[str], bool]) -> Mapping[str, str]:
+    if not annotations:
+        return _NO_STRINGS
+    return shared.strings({key: value for key, value in annotations.items() if keep(key)})
+
+
+def _unix(time: datetime | None) -> float:
+    return time.timestamp() if time else 0.0
+
+
+def _shape_key(spec: wire.PodSpec) -> object:
+    return (
+        tuple(map(_container_key, spec.containers or ())),
+        tuple(map(_container_key, spec.init_containers or ())),
+        _resources_key(spec.resources),
+        tuple((spec.overhead or {}).items()),
+    )
+
+
+def _container_key(container: wire.Container) -> object:
+    return (container.restart_policy, _resources_key(container.resources))
+
+
+def _resources_key(resources: wire.Resources | None) -> object:
+    if resources is None:
+        return None
+    return (tuple((resources.requests or {}).items()), tuple((resources.limits or {}).items()))

@@ -1,0 +1,100 @@
+"""Turns the API server's refusals into the exception tree, each with the next step for whoever reads it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from urllib.parse import unquote
+
+import msgspec
+
+from ballast.cluster import wire
+from ballast.errors import ClusterError, Conflict, Forbidden, Gone, NotFound, TooManyRequests, Unauthorized
+
+_PATH = re.compile(
+    r"/(?:api/[^/]+|apis/(?P<group>[^/]+)/[^/]+)"
+    r"(?:/namespaces/(?P<namespace>[^/]+)(?=/[^/]+))?"
+    r"/(?P<resource>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<sub>.+))?"
+)
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_STATUS = msgspec.json.Decoder(wire.Status)
+
+
+def read_status(body: bytes) -> wire.Status:
+    """The API's Status object, or one that quotes the beginning of a body that is none (a proxy's page, say)."""
+    try:
+        return _STATUS.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return wire.Status(message=" ".join(body[:200].decode(errors="replace").split()))
+
+
+def verb_of(method: str, path: str, query: Mapping[str, object]) -> str:
+    """The RBAC verb a request needs."""
+    if method in _VERBS:
+        return _VERBS[method]
+    match = _PATH.fullmatch(path)
+    if match is None or match["name"]:
+        return "get"
+    return "watch" if "watch" in query else "list"
+
+
+def rule_of(method: str, path: str, query: Mapping[str, object]) -> str:
+    """A sentence naming what RBAC has to allow for a request."""
+    verb = verb_of(method, path, query)
+    match = _PATH.fullmatch(path)
+    if match is None:
+        return f"Ballast needs verb `{verb}` on the URL `{path}`."
+    group = match["group"] or ""
+    resource = match["resource"] + (f"/{match['sub']}" if match["sub"] else "")
+    namespace = unquote(match["namespace"]) if match["namespace"] else None
+    where = f"in namespace `{namespace}`" if namespace else "cluster-wide"
+    rule = f'{{apiGroups: ["{group}"], resources: ["{resource}"], verbs: ["{verb}"]}}'
+    role = f"a Role of namespace `{namespace}`" if namespace else "its ClusterRole"
+    api = f"API group `{group}`" if group else "the core API group"
+    return f"Ballast needs verb `{verb}` on `{resource}` ({api}) {where}; add {rule} to {role}."
+
+
+def refusal(
+    method: str,
+    path: str,
+    query: Mapping[str, object],
+    status: int,
+    headers: Mapping[str, str],
+    body: bytes,
+) -> ClusterError:
+    """The exception for an answer with a status of 400 or more (or an ERROR event of a watch)."""
+    answer = read_status(body)
+    causes = tuple(cause.reason for cause in (answer.details and answer.details.causes) or ())
+    said = answer.message or f"HTTP status {status}"
+    request = f"{method} {path}"
+    if status == 401:
+        return Unauthorized(
+            f"The API server does not accept our credentials ({request}: {said}). They come from the file that "
+            "BALLAST_CLUSTER__KUBECONFIG names, else KUBECONFIG, else the pod's service account.",
+            status=status,
+            reason=answer.reason,
+        )
+    if status == 403:
+        return Forbidden(
+            f"{rule_of(method, path, query)} (The API server said: {said})",
+            status=status,
+            reason=answer.reason,
+            causes=causes,
+        )
+    if status == 429:
+        return TooManyRequests(
+            f"The API server refused {request} for now: {said}",
+            retry_after=_retry_after(headers, answer),
+            reason=answer.reason,
+            causes=causes,
+        )
+    kind = {404: NotFound, 409: Conflict, 410: Gone}.get(status, ClusterError)
+    return kind(f"{request}: {status} {said}", status=status, reason=answer.reason, causes=causes)
+
+
+def _retry_after(headers: Mapping[str, str], answer: wire.Status) -> float | None:
+    header = headers.get("Retry-After", "")
+    if header.isascii() and header.isdigit():
+        return float(header)
+    seconds = answer.details.retry_after_seconds if answer.details else None
+    return float(seconds) if seconds else None

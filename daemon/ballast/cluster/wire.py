@@ -1,0 +1,162 @@
+"""What is read from Kubernetes objects on the wire. What is not named here is skipped while parsing and never built."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, TypeAlias
+
+import msgspec
+
+Quantities: TypeAlias = dict[str, str | int | float]
+
+
+class Wire(msgspec.Struct, gc=False, rename="camel"):
+    """Base of the wire types: Go's camelCase names, garbage collection off because none of them holds a cycle."""
+
+
+class Owner(Wire):
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
+class Meta(Wire):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[Owner] | None = None
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+
+
+class Condition(Wire):
+    type: str = ""
+    status: str = ""
+    last_transition_time: datetime | None = None
+
+
+class Taint(Wire):
+    key: str = ""
+    effect: str = ""
+    value: str = ""
+
+
+class Address(Wire):
+    type: str = ""
+    address: str = ""
+
+
+class NodeSpec(Wire):
+    taints: list[Taint] | None = None
+    unschedulable: bool | None = None
+
+
+class NodeStatus(Wire):
+    capacity: Quantities | None = None
+    allocatable: Quantities | None = None
+    addresses: list[Address] | None = None
+    conditions: list[Condition] | None = None
+
+
+class Node(Wire):
+    metadata: Meta
+    spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
+    status: NodeStatus = msgspec.field(default_factory=NodeStatus)
+
+
+class Resources(Wire):
+    requests: Quantities | None = None
+    limits: Quantities | None = None
+
+
+class Container(Wire):
+    resources: Resources | None = None
+    restart_policy: str | None = None
+
+
+class PodSpec(Wire):
+    node_name: str = ""
+    scheduler_name: str = "default-scheduler"
+    priority: int | None = None
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+    resources: Resources | None = None
+    overhead: Quantities | None = None
+
+
+class PodStatus(Wire):
+    phase: str = "Pending"
+    conditions: list[Condition] | None = None
+
+
+class Pod(Wire):
+    metadata: Meta
+    spec: PodSpec = msgspec.field(default_factory=PodSpec)
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+
+class ConfigMap(Wire):
+    metadata: Meta
+    data: dict[str, str] | None = None
+
+
+class LeaseSpec(Wire):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: datetime | None = None
+    renew_time: datetime | None = None
+    lease_transitions: int | None = None
+
+
+class Lease(Wire):
+    metadata: Meta
+    spec: LeaseSpec = msgspec.field(default_factory=LeaseSpec)
+
+
+class ListMeta(Wire):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class Page(Wire):
+    """A page of a list whose items are parsed later, one by one."""
+
+    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
+    items: list[msgspec.Raw] | None = None
+
+
+class WatchEvent(Wire):
+    type: str
+    object: msgspec.Raw
+
+
+class HasMeta(Wire):
+    metadata: Meta = msgspec.field(default_factory=Meta)
+
+
+class Cause(Wire):
+    reason: str = ""
+    message: str = ""
+
+
+class StatusDetails(Wire):
+    causes: list[Cause] | None = None
+    retry_after_seconds: int | None = None
+
+
+class Status(Wire):
+    """The API's answer when something was refused; also the object of an ERROR event."""
+
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+    details: StatusDetails | None = None
+
+
+def encode(body: Mapping[str, Any]) -> bytes:
+    return msgspec.json.encode(body)

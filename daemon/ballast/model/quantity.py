@@ -1,0 +1,28 @@
+"""Kubernetes quantities as numbers: "100m" of cpu is 0.1 cores, "1Gi" of memory 1,073,741,824 bytes."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from functools import lru_cache
+
+_SUFFIXES = {
+    suffix: Decimal(1000) ** power for power, suffix in enumerate(("n", "u", "m", "", "k", "M", "G", "T", "P", "E"), -3)
+}
+_SUFFIXES |= {suffix: Decimal(1024) ** power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
+_QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|([KMGTPE]i|[numkMGTPE]?))", re.ASCII)
+
+
+@lru_cache(maxsize=16384)
+def quantity(text: str | int | float) -> float:
+    """The nearest float to a quantity, in its base unit (cores, bytes, counts).
+
+    Raises ValueError where the API server would refuse the text. Source: apimachinery pkg/api/resource/quantity.go.
+    """
+    if not isinstance(text, str):
+        return float(text)
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a Kubernetes quantity such as 100m, 1.5 or 2Gi")
+    number, exponent, suffix = match.groups()
+    return float(Decimal(number + exponent) if exponent else Decimal(number) * _SUFFIXES[suffix or ""])

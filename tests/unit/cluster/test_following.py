@@ -1,0 +1,227 @@
+"""Listing and watching against a scripted server on a real socket."""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ballast.clock import SystemClock
+from ballast.cluster.cache import Cache
+from ballast.metrics import Metrics
+from tests.unit.cluster.server import Answer, Request, Server, api_for, serving, status
+
+HANG_UP = b""
+
+
+def node(name: str, version: int, **labels: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "uid": name, "resourceVersion": str(version), "labels": labels}}
+
+
+def event(kind: str, item: dict[str, Any]) -> bytes:
+    return json.dumps({"type": kind, "object": item}).encode() + b"\n"
+
+
+def bookmark(version: int) -> bytes:
+    return event("BOOKMARK", {"metadata": {"resourceVersion": str(version)}})
+
+
+class World:
+    """Lists `items` at `version`; what is put into `events` goes out on the running watch."""
+
+    def __init__(self, *items: dict[str, Any], version: int = 10) -> None:
+        self.items = list(items)
+        self.version = version
+        self.events: queue.Queue[bytes] = queue.Queue()
+        self.watches: queue.Queue[dict[str, str]] = queue.Queue()
+        self.lists: queue.Queue[dict[str, str]] = queue.Queue()
+        self.refuse: Callable[[Request], Answer | None] = lambda request: None
+
+    def __call__(self, request: Request) -> Answer:
+        query = dict(request.query)
+        (self.watches if "watch" in query else self.lists).put(query)
+        if (refused := self.refuse(request)) is not None:
+            return refused
+        if "watch" in query:
+            return Answer(iter(self.events.get, HANG_UP))
+        start = int(query.get("continue", 0))
+        end = start + int(query["limit"])
+        meta: dict[str, str] = {"resourceVersion": str(self.version)}
+        if end < len(self.items):
+            meta["continue"] = str(end)
+        return Answer({"metadata": meta, "items": self.items[start:end]})
+
+
+@pytest.fixture
+def follow() -> Iterator[Callable[..., tuple[Cache, Server, Metrics]]]:
+    made: list[Any] = []
+
+    def start(world: World, *, pods: bool = False, node_selector: str | None = None) -> tuple[Cache, Server, Metrics]:
+        context = serving(world)
+        server = context.__enter__()
+        metrics = Metrics()
+        cache = Cache(api_for(server, metrics), SystemClock(), metrics, pods=pods, node_selector=node_selector)
+        made.append((cache, world, context))
+        cache.start()
+        return cache, server, metrics
+
+    yield start
+    for cache, world, context in made:
+        cache.stop()
+        world.events.put(HANG_UP)
+        context.__exit__(None, None, None)
+
+
+def until(condition: Callable[[], object]) -> None:
+    waiting = threading.Event()
+    for _ in range(500):
+        if condition():
+            return
+        waiting.wait(0.01)
+    raise AssertionError("it did not happen within five seconds")
+
+
+def names(cache: Cache) -> list[str]:
+    return [node.name for node in cache.nodes()]
+
+
+def test_pages_are_joined_and_nodes_come_by_name(follow: Any) -> None:
+    world = World(*(node(f"n{number:03}", 5) for number in reversed(range(600))))
+    cache, _, metrics = follow(world)
+    assert cache.wait_synced(5)
+    assert names(cache) == [f"n{number:03}" for number in range(600)]
+    assert world.lists.qsize() == 3
+    assert cache.nodes() is cache.nodes()
+    assert metrics.registry.get_sample_value("ballast_reads_total", {"verb": "list", "result": "ok"}) == 3
+
+
+def test_events_change_the_cache_and_old_versions_are_ignored(follow: Any) -> None:
+    world = World(node("a", 3), node("b", 4))
+    cache, _, _ = follow(world)
+    assert cache.wait_synced(5)
+    world.events.put(event("ADDED", node("c", 11)) + event("DELETED", node("b", 12)))
+    world.events.put(event("MODIFIED", node("a", 12, zone="stale")) + event("MODIFIED", node("a", 9, zone="older")))
+    world.events.put(event("MODIFIED", node("c", 13, zone="x")))
+    until(lambda: (found := cache.node("c")) and found.labels)
+    assert names(cache) == ["a", "c"]
+    assert cache.node("a").labels == {}
+
+
+def test_a_watch_goes_on_from_the_last_bookmark(follow: Any) -> None:
+    world = World(node("a", 3))
+    _, _, metrics = follow(world)
+    assert world.watches.get(timeout=5)["resourceVersion"] == "10"
+    world.events.put(bookmark(500))
+    world.events.put(HANG_UP)
+    again = world.watches.get(timeout=5)
+    assert again["resourceVersion"] == "500"
+    assert again["allowWatchBookmarks"] == "true"
+    assert world.lists.qsize() == 1
+    assert metrics.registry.get_sample_value("ballast_watch_restarts_total", {"kind": "nodes", "reason": "ended"}) == 1
+
+
+def test_gone_lists_again(follow: Any) -> None:
+    world = World(node("a", 3))
+    cache, _, _ = follow(world)
+    world.watches.get(timeout=5)
+    world.items, world.version = [node("b", 20)], 30
+    world.events.put(event("ERROR", {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}))
+    world.events.put(HANG_UP)
+    assert world.watches.get(timeout=5)["resourceVersion"] == "30"
+    assert names(cache) == ["b"]
+
+
+def test_an_expired_list_starts_over(follow: Any) -> None:
+    world = World(*(node(f"n{number:03}", 5) for number in range(300)))
+    expired: list[Request] = []
+
+    def refuse(request: Request) -> Answer | None:
+        if "continue" in request.query and not expired:
+            expired.append(request)
+            return status(410, "Expired")
+        return None
+
+    world.refuse = refuse
+    cache, _, _ = follow(world)
+    assert cache.wait_synced(5)
+    assert len(cache.nodes()) == 300
+    assert world.lists.qsize() == 4
+
+
+def test_missing_rights_are_named_until_they_are_there(follow: Any) -> None:
+    world = World(node("a", 3))
+    world.refuse = lambda request: status(403, "Forbidden", "nodes is forbidden")
+    cache, _, _ = follow(world)
+    until(lambda: cache.problem("nodes"))
+    assert "verb `list` on `nodes`" in cache.problem("nodes")
+    assert not cache.synced
+    assert cache.age("nodes") == float("inf")
+    world.refuse = lambda request: None
+    until(lambda: cache.synced and cache.problem("nodes") is None)
+    assert cache.age("nodes") < 5
+
+
+def test_a_web_page_instead_of_a_list_is_named(follow: Any) -> None:
+    world = World()
+    world.refuse = lambda request: Answer(b"<html>please log in</html>")
+    cache, _, _ = follow(world)
+    until(lambda: cache.problem("nodes"))
+    assert "does not answer as a Kubernetes API" in cache.problem("nodes")
+
+
+def test_an_object_that_cannot_be_read_costs_only_itself(follow: Any) -> None:
+    cache, _, _ = follow(World(node("a", 3), {"metadata": {"name": 7}}, node("b", 4)))
+    assert cache.wait_synced(5)
+    assert names(cache) == ["a", "b"]
+
+
+def test_an_unreadable_event_is_not_the_end(follow: Any) -> None:
+    world = World(node("a", 3))
+    cache, _, _ = follow(world)
+    world.watches.get(timeout=5)
+    world.events.put(b"{nonsense}\n")
+    world.events.put(HANG_UP)
+    assert world.watches.get(timeout=5)["resourceVersion"] == "10"
+    world.events.put(event("ADDED", node("b", 11)))
+    until(lambda: names(cache) == ["a", "b"])
+
+
+def test_a_silent_watch_stops_at_once(follow: Any) -> None:
+    world = World(node("a", 3))
+    cache, _, _ = follow(world)
+    world.watches.get(timeout=5)
+    until(lambda: all(watch._lines for watch in cache._watches.values()))
+    cache.stop()
+    assert not any(watch._thread.is_alive() for watch in cache._watches.values())
+
+
+def test_the_selector_is_applied_by_the_server(follow: Any) -> None:
+    world = World(node("a", 3))
+    follow(world, node_selector="pool=batch")
+    assert world.lists.get(timeout=5)["labelSelector"] == "pool=batch"
+    assert world.watches.get(timeout=5)["labelSelector"] == "pool=batch"
+
+
+def test_pods_are_found_by_their_node_and_may_move(follow: Any) -> None:
+    def pod(name: str, where: str, version: int) -> dict[str, Any]:
+        meta = {"namespace": "default", "name": name, "uid": name, "resourceVersion": str(version)}
+        return {"metadata": meta, "spec": {"nodeName": where}}
+
+    class Both(World):
+        def __call__(self, request: Request) -> Answer:
+            if request.path.endswith("/nodes"):
+                return status(403) if "watch" in request.query else Answer({"metadata": {"resourceVersion": "1"}})
+            return super().__call__(request)
+
+    world = Both(pod("p", "", 3), pod("q", "n1", 4))
+    cache, _, _ = follow(world, pods=True)
+    assert cache.wait_synced(5)
+    assert [pod.name for pod in cache.pods_on("n1")] == ["q"]
+    world.events.put(event("MODIFIED", pod("p", "n1", 11)) + event("DELETED", pod("q", "n1", 12)))
+    until(lambda: [pod.name for pod in cache.pods_on("n1")] == ["p"])
+    assert cache.pods_on("") == ()
+    assert [pod.name for pod in cache.pods()] == ["p"]
