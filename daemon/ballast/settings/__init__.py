@@ -1,1 +1,39 @@
-"""Settings: read from the environment and a file, checked, explained."""
+"""What Ballast was told: environment, configuration file, defaults."""
+
+from __future__ import annotations
+
+from ballast.settings.cluster import Cluster
+from ballast.settings.eviction import Eviction
+from ballast.settings.extender import Extender
+from ballast.settings.http import Http
+from ballast.settings.lease import Lease
+from ballast.settings.log import Log
+from ballast.settings.model import Settings
+from ballast.settings.part import Mode
+from ballast.settings.power import Power
+from ballast.settings.prometheus import Prometheus
+from ballast.settings.publishing import Publishing
+from ballast.settings.telemetry import ResourceSetting, Telemetry
+from ballast.settings.values.count import Count, Rate
+from ballast.settings.values.duration import Duration
+from ballast.settings.windows import Windows
+
+__all__ = [
+    "Cluster",
+    "Count",
+    "Duration",
+    "Eviction",
+    "Extender",
+    "Http",
+    "Lease",
+    "Log",
+    "Mode",
+    "Power",
+    "Prometheus",
+    "Publishing",
+    "Rate",
+    "ResourceSetting",
+    "Settings",
+    "Telemetry",
+    "Windows",
+]

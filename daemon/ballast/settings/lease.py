@@ -1,0 +1,21 @@
+"""Which replica is the one that writes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from ballast.settings.part import Part
+from ballast.settings.values.dns import label, subdomain
+
+
+class Lease(Part):
+    enabled: bool = True
+    """Elect one writer among the replicas; false: this one always writes."""
+
+    name: Annotated[str, AfterValidator(subdomain)] = "ballast"
+    """Name of the Lease."""
+
+    namespace: Annotated[str, AfterValidator(label)] | None = None
+    """Namespace of the Lease; unset: that of the pod (POD_NAMESPACE)."""

@@ -1,0 +1,22 @@
+"""What is logged, and how."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator
+
+from ballast.settings.part import Part
+
+
+def _level(value: object) -> object:
+    text = value.lower() if isinstance(value, str) else value
+    return "warning" if text == "warn" else text
+
+
+class Log(Part):
+    level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_level)] = "info"
+    """Least level that is logged."""
+
+    format: Literal["text", "json"] | None = None
+    """Form of a line; unset: text on a terminal, else json."""

@@ -1,0 +1,49 @@
+"""All settings, one frozen part per concern."""
+
+from __future__ import annotations
+
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from ballast.settings.cluster import Cluster
+from ballast.settings.eviction import Eviction
+from ballast.settings.extender import Extender
+from ballast.settings.http import Http
+from ballast.settings.lease import Lease
+from ballast.settings.log import Log
+from ballast.settings.power import Power
+from ballast.settings.prometheus import Prometheus
+from ballast.settings.publishing import Publishing
+from ballast.settings.telemetry import Telemetry
+from ballast.settings.windows import Windows
+
+
+class Settings(BaseSettings):
+    """What Ballast was told. `Settings()` are the defaults; `ballast.settings.load` reads the environment."""
+
+    model_config = SettingsConfigDict(
+        frozen=True, extra="forbid", env_prefix="BALLAST_", env_nested_delimiter="__", validate_default=True
+    )
+
+    prometheus: Prometheus = Prometheus()
+    telemetry: Telemetry = Telemetry()
+    windows: Windows = Windows()
+    cluster: Cluster = Cluster()
+    lease: Lease = Lease()
+    publishing: Publishing = Publishing()
+    power: Power = Power()
+    eviction: Eviction = Eviction()
+    extender: Extender = Extender()
+    http: Http = Http()
+    log: Log = Log()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Nothing is read behind the caller's back."""
+        return (init_settings,)

@@ -1,0 +1,76 @@
+"""What is written on the nodes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from zoneinfo import ZoneInfo
+
+from pydantic import AfterValidator
+
+from ballast.settings.part import File, Mode, ModeSetting, Part, Positive, Strategy
+from ballast.settings.telemetry import Telemetry
+from ballast.settings.values.dns import subdomain
+from ballast.settings.values.duration import Duration
+from ballast.settings.values.fraction import Load, Share
+
+
+def _time_zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (OSError, ValueError, KeyError):
+        raise ValueError("expected an IANA time zone such as Asia/Shanghai or UTC") from None
+    return name
+
+
+class Publishing(Part):
+    mode: ModeSetting = Mode.DRY_RUN
+    """Whether labels, annotations and taints are written."""
+
+    prefix: Annotated[str, AfterValidator(subdomain)] = "ballast.dev"
+    """Prefix of all label, annotation and taint keys."""
+
+    strategy: Strategy = "load-variation"
+    """Strategy behind the score label."""
+
+    taint: bool = False
+    """Also taint overloaded nodes PreferNoSchedule."""
+
+    crane: bool = False
+    """Also write the annotations of crane-scheduler."""
+
+    crane_policy_file: File | None = None
+    """DynamicSchedulerPolicy file of crane-scheduler; unset: its default policy."""
+
+    crane_timezone: Annotated[str, AfterValidator(_time_zone)] = "Asia/Shanghai"
+    """Time zone of the stamps in crane's annotations."""
+
+    max_unknown: Share = 0.2
+    """Share of unknown nodes above which publishing freezes."""
+
+    forget_after: Duration = Duration("1h")
+    """How long keys stay on young nodes and during a freeze."""
+
+    interval: Annotated[Duration, Positive] | None = None
+    """Time between two rounds of writing; unset: the telemetry interval."""
+
+    jitter: Share = 0.1
+    """Share of the interval by which writes are spread."""
+
+    refresh: Annotated[Duration, Positive] = Duration("1h")
+    """How often a node is written although no label changed."""
+
+    low: Load = 0.3
+    """Load below which the class is low (the larger of the cpu and memory mean)."""
+
+    high: Load = 0.8
+    """Load from which the class is high."""
+
+    overloaded: Load = 0.9
+    """Load from which the taint is set."""
+
+    class_hysteresis: Share = 0.05
+    """How far a load must be beyond a threshold to change the class."""
+
+    def every(self, telemetry: Telemetry) -> Duration:
+        """Time between two rounds of writing."""
+        return self.interval or telemetry.interval

@@ -1,0 +1,116 @@
+"""What is measured, where, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
+
+from ballast.settings.part import Part, Positive
+from ballast.settings.values.collection import as_list, as_map
+from ballast.settings.values.duration import Duration
+from ballast.settings.values.speed import Speed
+
+KNOWN_RESOURCES = ("cpu", "memory", "disk", "network")
+EVERY_NODE = "*"
+
+
+class ResourceSetting(BaseModel):
+    """One resource. Without `query` it comes from the preset; `freshness` and `node_label` override the defaults."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    query: str | None = None
+    freshness: str | None = None
+    node_label: str | None = None
+
+
+def _resources(value: object) -> list[ResourceSetting]:
+    if isinstance(value, tuple) and all(isinstance(item, ResourceSetting) for item in value):
+        return list(value)
+    if isinstance(value, Mapping) or (isinstance(value, str) and value.strip().startswith("{")):
+        found = [_described(name, details) for name, details in as_map(value).items()]
+    else:
+        found = [_plain(item) for item in as_list(value)]
+    if not found:
+        raise ValueError("expected at least one resource, such as cpu,memory")
+    names = [resource.name for resource in found]
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled:
+        raise ValueError(f"expected each resource once; {', '.join(doubled)} is there more than once")
+    return found
+
+
+def _plain(item: object) -> ResourceSetting:
+    if not isinstance(item, str):
+        raise ValueError(
+            "expected either a list of names (cpu, memory, disk, network) or one map from name to query; a list cannot "
+            'hold maps. Write all of them as a map: {"cpu": {}, "gpu": {"query": "..."}}'
+        )
+    if item not in KNOWN_RESOURCES:
+        raise ValueError(
+            f"expected names among {', '.join(KNOWN_RESOURCES)}; {item!r} needs a query. Write a map: "
+            f'{{"cpu": {{}}, "{item}": {{"query": "PromQL that gives a ratio 0..1 per node"}}}}'
+        )
+    return ResourceSetting(name=item)
+
+
+def _described(name: str, details: object) -> ResourceSetting:
+    given = {} if details is None else details
+    if isinstance(given, str):
+        raise ValueError(f'expected a map for {name}, such as {{"{name}": {{"query": "..."}}}}')
+    if not isinstance(given, Mapping):
+        raise ValueError(f"expected a map for {name}, with the keys query, freshness, node_label")
+    unknown = sorted(set(map(str, given)) - {"query", "freshness", "node_label"})
+    if unknown:
+        raise ValueError(f"expected the keys query, freshness, node_label for {name}; {', '.join(unknown)} is none")
+    for key, text in given.items():
+        if text is not None and (not isinstance(text, str) or not text.strip()):
+            raise ValueError(f"expected text for {key} of {name}")
+    resource = ResourceSetting(name=name, **given)
+    if not name:
+        raise ValueError("expected a name for each resource")
+    if name not in KNOWN_RESOURCES and resource.query is None:
+        raise ValueError(f'expected a query for {name}: {{"{name}": {{"query": "PromQL, a ratio 0..1 per node"}}}}')
+    return resource
+
+
+def _speeds(value: object) -> dict[str, object]:
+    if isinstance(value, str) and not value.strip().startswith("{"):
+        return {EVERY_NODE: value}
+    return as_map(value)
+
+
+class Telemetry(Part):
+    source: Literal["prometheus", "metrics-server"] = "prometheus"
+    """Where samples come from; metrics-server also helps out when Prometheus is silent."""
+
+    interval: Annotated[Duration, Positive] = Duration("30s")
+    """Time between two readings."""
+
+    resources: Annotated[
+        tuple[ResourceSetting, ...],
+        BeforeValidator(_resources),
+        WithJsonSchema({"type": ["string", "array", "object"]}),
+    ] = (ResourceSetting(name="cpu"), ResourceSetting(name="memory"))
+    """Names among cpu, memory, disk, network, or a map such as {"cpu": {}, "gpu": {"query": "...", "freshness":
+    "...", "node_label": "Hostname"}}; a query gives a ratio 0..1 per node, freshness the Unix time of its
+    newest sample; an entry for a known name overrides its preset."""
+
+    node_label: str | None = None
+    """Label of the series that names the node; unset: the preset's, usually instance."""
+
+    network_speed: Annotated[
+        Mapping[str, Speed], BeforeValidator(_speeds), WithJsonSchema({"type": ["string", "object"]})
+    ] = {}
+    """Link speed where the exporter does not tell: one for every node, such as 10Gbit, or a map such as {"node-a":
+    "25Gbit", "*": "10Gbit"}."""
+
+    offset: Duration = Duration("0s")
+    """Subtracted from the query times, for a Prometheus that scrapes or receives late."""
+
+    def speed_of(self, node: str) -> float | None:
+        """Bytes per second of a node's link as configured, None if it is not."""
+        return self.network_speed.get(node, self.network_speed.get(EVERY_NODE))

@@ -1,0 +1,60 @@
+"""Lists (comma-separated or JSON) and maps (JSON), as text or as YAML gave them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+
+def as_list(value: object) -> list[object]:
+    """Splits `a,b`, decodes `["a","b"]`, takes a sequence as it is; raises ValueError, saying what is allowed."""
+    if isinstance(value, str):
+        text = value.strip()
+        if text.startswith("["):
+            return list(_decode(text, "a JSON list"))
+        return list(split(text))
+    if isinstance(value, list | tuple):
+        return list(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return [value]
+    raise ValueError('expected a list: comma-separated such as a,b or JSON such as ["a","b"]')
+
+
+def as_map(value: object) -> dict[str, object]:
+    """Decodes `{"a": 1}`, takes a mapping as it is; raises ValueError, saying what is allowed."""
+    if isinstance(value, str):
+        if not value.strip().startswith("{"):
+            raise ValueError('expected a JSON map such as {"name": "value"}')
+        value = _decode(value, "a JSON map")
+    if not isinstance(value, Mapping):
+        raise ValueError('expected a JSON map such as {"name": "value"}')
+    return {str(key): item for key, item in value.items()}
+
+
+def split(text: str) -> list[str]:
+    """Cuts at commas outside quotes, braces, brackets and parentheses; drops surrounding space and empty items."""
+    items, item, quote, depth, escaped = [], "", "", 0, False
+    for char in text:
+        if quote:
+            quote = "" if char == quote and not escaped else quote
+            escaped = char == "\\" and not escaped and quote != "`"
+        elif char in "\"'`":
+            quote = char
+        elif char in "([{":
+            depth += 1
+        elif char in ")]}":
+            depth -= 1
+        elif char == "," and depth <= 0:
+            items.append(item.strip())
+            item = ""
+            continue
+        item += char
+    return [part for part in (*items, item.strip()) if part]
+
+
+def _decode(text: str, expected: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"expected {expected}, but it does not parse: {error}") from None

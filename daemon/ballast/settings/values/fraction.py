@@ -1,0 +1,39 @@
+"""Shares and loads: fractions, which may also be written as percent."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, TypeAlias
+
+from pydantic import BeforeValidator, WithJsonSchema
+
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
+
+
+def _between(value: object, allowed: str, highest: float) -> float:
+    text = str(value).strip()
+    percent = _PERCENT.fullmatch(text)
+    try:
+        if isinstance(value, bool):
+            raise ValueError
+        number = float(percent[1]) / 100 if percent else float(text)
+    except ValueError:
+        raise ValueError(f"expected {allowed}") from None
+    if 0 <= number <= highest:
+        return number
+    hint = f"; did you mean {number / 100:g}, or {number:g}%?" if 1 < number <= 100 and not percent else ""
+    raise ValueError(f"expected {allowed}{hint}")
+
+
+def _share(value: object) -> float:
+    return _between(value, "a fraction between 0 and 1 (0.2 and 20% are the same)", 1.0)
+
+
+def _load(value: object) -> float:
+    return _between(value, "a load as a fraction of allocatable such as 0.8 (the same as 80%), between 0 and 2", 2.0)
+
+
+_SCHEMA = WithJsonSchema({"type": ["number", "string"], "description": "a fraction such as 0.2, or 20%"})
+
+Share: TypeAlias = Annotated[float, BeforeValidator(_share), _SCHEMA]
+Load: TypeAlias = Annotated[float, BeforeValidator(_load), _SCHEMA]

@@ -1,0 +1,28 @@
+"""Over what time loads are averaged, and when an average counts as known."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+from ballast.settings.part import Part, Positive
+from ballast.settings.values.collection import as_list
+from ballast.settings.values.duration import Duration
+from ballast.settings.values.fraction import Share
+
+
+class Windows(Part):
+    lengths: Annotated[
+        Annotated[tuple[Annotated[Duration, Positive], ...], BeforeValidator(as_list)], Field(min_length=1)
+    ] = (Duration("15m"), Duration("10m"), Duration("5m"))
+    """Lengths of the windows; the first is the one scores, classes and annotations use."""
+
+    min_coverage: Share = 0.5
+    """Share of a window that samples must cover for it to be known."""
+
+    min_samples: Annotated[int, Field(ge=1)] = 5
+    """Samples a window needs to be known."""
+
+    max_age: Annotated[Duration, Positive] | None = None
+    """Age of the newest sample beyond which a node is silent; unset: max(3 * resolution, 90s)."""
