@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ballast.settings import Settings
 
+UNIT_LABEL = "ballast_unit"
+BYTES = "bytes"
 RESOURCES = ("cpu", "memory", "disk", "network")
 
 _DISKS = 'device=~"(/dev/)?(mmcblk.+|nvme.+|rbd.+|sd.+|vd.+|xvd.+|dm-.+|md.+|dasd.+)"'
@@ -26,8 +28,9 @@ def queries(settings: Settings) -> dict[str, str]:
     """Resource → PromQL of the chosen preset, for all of RESOURCES; each gives a ratio 0..1 per node."""
     label, matchers = node_label(settings), settings.prometheus.matchers
     if settings.prometheus.preset == "kube-prometheus":
-        return _kube_prometheus(label, matchers, link_speed(settings))
-    return _node_exporter(label, matchers, rate_window(settings.telemetry.interval), link_speed(settings))
+        return _kube_prometheus(label, matchers, bool(settings.telemetry.network_speed))
+    window = rate_window(settings.telemetry.interval)
+    return _node_exporter(label, matchers, window, bool(settings.telemetry.network_speed))
 
 
 def freshness(settings: Settings) -> str:
@@ -76,18 +79,12 @@ def node_label(settings: Settings) -> str:
     return settings.telemetry.node_label or "instance"
 
 
-def link_speed(settings: Settings) -> float | None:
-    """NETWORK_SPEED in bytes per second (the setting is in bits), or None to take what the exporter reports."""
-    speed = settings.telemetry.network_speed
-    return None if speed is None else float(speed) / 8
-
-
 def rate_window(interval: float) -> str:
     """The range of every `rate`: two intervals, at least two minutes so that scrapes a minute apart give a rate."""
     return f"{round(max(2 * interval, _SHORTEST_RATE))}s"
 
 
-def _node_exporter(label: str, matchers: tuple[str, ...], window: str, speed: float | None) -> dict[str, str]:
+def _node_exporter(label: str, matchers: tuple[str, ...], window: str, speeds: bool) -> dict[str, str]:
     def pick(metric: str, *more: str) -> str:
         return _selector(metric, (*more, *matchers))
 
@@ -98,26 +95,28 @@ def _node_exporter(label: str, matchers: tuple[str, ...], window: str, speed: fl
     available = f"({pick('node_memory_MemAvailable_bytes')} or ({free}))"
     received = f"rate({pick('node_network_receive_bytes_total', _PHYSICAL_LINKS)}[{window}])"
     sent = f"rate({pick('node_network_transmit_bytes_total', _PHYSICAL_LINKS)}[{window}])"
-    link = f"({pick('node_network_speed_bytes', _PHYSICAL_LINKS)} > 0)" if speed is None else _number(speed)
+    traffic = f"({received} > {sent} or {sent})"
+    link = f"({pick('node_network_speed_bytes', _PHYSICAL_LINKS)} > 0)"
+    network = _newest(label, f"{traffic} / {link}")
     return {
         "cpu": _newest(label, f"{busy} / {cpus}"),
         "memory": _newest(label, f"1 - {available} / {pick('node_memory_MemTotal_bytes')}"),
         "disk": _newest(label, f"rate({pick('node_disk_io_time_seconds_total', _DISKS)}[{window}])"),
-        "network": _newest(label, f"({received} > {sent} or {sent}) / {link}"),
+        "network": _or_bytes(label, network, _newest(label, traffic)) if speeds else network,
     }
 
 
-def _kube_prometheus(label: str, matchers: tuple[str, ...], speed: float | None) -> dict[str, str]:
+def _kube_prometheus(label: str, matchers: tuple[str, ...], speeds: bool) -> dict[str, str]:
     received = _selector("instance:node_network_receive_bytes:rate:sum", matchers)
     sent = _selector("instance:node_network_transmit_bytes:rate:sum", matchers)
     reported = _selector("node_network_speed_bytes", (_PHYSICAL_LINKS, *matchers))
     traffic = f"max by ({label}, cluster) ({received} > {sent} or {sent})"
-    link = f"on ({label}) group_left () max by ({label}) ({reported} > 0)" if speed is None else _number(speed)
+    network = f"{traffic} / on ({label}) group_left () max by ({label}) ({reported} > 0)"
     return {
         "cpu": _newest(label, _selector("instance:node_cpu:ratio", matchers)),
         "memory": _newest(label, _selector("instance:node_memory_utilisation:ratio", matchers)),
         "disk": _newest(label, _selector("instance_device:node_disk_io_time_seconds:rate5m", matchers)),
-        "network": f"{traffic} / {link}",
+        "network": _or_bytes(label, network, traffic) if speeds else network,
     }
 
 
@@ -133,5 +132,6 @@ def _selector(metric: str, matchers: tuple[str, ...]) -> str:
     return f"{metric}{{{','.join(matchers)}}}" if matchers else metric
 
 
-def _number(value: float) -> str:
-    return f"{value:.15g}"
+def _or_bytes(label: str, ratio: str, traffic: str) -> str:
+    """Bytes per second, marked, for the nodes whose link speed nobody reports; NETWORK_SPEED makes them ratios."""
+    return f'{ratio} or on ({label}, cluster) label_replace({traffic}, "{UNIT_LABEL}", "{BYTES}", "", "")'

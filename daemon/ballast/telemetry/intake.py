@@ -1,0 +1,88 @@
+"""Which values may enter a window. A value that may not is counted by its reason and never becomes a number."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from ballast.model.sample import Bools, Floats, Ints, Samples
+from ballast.telemetry.node_names import AMBIGUOUS, NOT_SELECTED, UNMATCHED
+
+LARGEST_RATIO = 10.0
+SUSPICIOUS_RATIO = 1.5
+
+
+def accept(
+    at: float, rows: Ints, values: Floats, times: Floats, *, max_age: float, rejected: Counter[str], skew: float
+) -> Samples:
+    """The samples among `values` that count at `at`; adds what does not to `rejected`.
+
+    `rows` are codes of NodeNames, `times` the Unix times of the raw samples (NaN: nobody knows how old, so stale).
+    A ratio above LARGEST_RATIO is no ratio: unreadable. Several equal values of a node count once, with the newest
+    time; differing ones are all rejected as duplicates.
+    """
+    rejected["unmatched"] += int(np.count_nonzero(rows == UNMATCHED))
+    rejected["ambiguous"] += int(np.count_nonzero(rows == AMBIGUOUS))
+    keep = rows > UNMATCHED
+    keep = _reject(keep, ~np.isfinite(values), "non_finite", rejected)
+    keep = _reject(keep, values < 0, "negative", rejected)
+    keep = _reject(keep, values > LARGEST_RATIO, "unreadable", rejected)
+    keep = _reject(keep, times > at + skew, "future", rejected)
+    keep = _reject(keep, ~(times >= at - max_age), "stale", rejected)
+    return _single(rows[keep], values[keep], times[keep], rejected)
+
+
+def default_max_age(interval: float) -> float:
+    """How old a sample may be where MAX_AGE is not set."""
+    return max(3 * interval, 90.0)
+
+
+def allowed_skew(interval: float) -> float:
+    """How far ahead of the evaluation time a sample may be: clocks differ a little."""
+    return max(interval, 5.0)
+
+
+def looks_like_percent(values: Floats) -> bool:
+    """Whether so many values are beyond any ratio that the whole answer is in another unit."""
+    finite = values[np.isfinite(values)]
+    return bool(finite.size) and np.count_nonzero(finite > LARGEST_RATIO) >= 0.1 * finite.size
+
+
+def suspicious(samples: Samples) -> int:
+    """How many accepted ratios are larger than a node can be busy."""
+    return int(np.count_nonzero(samples.values > SUSPICIOUS_RATIO))
+
+
+def _reject(keep: Bools, bad: Bools, reason: str, rejected: Counter[str]) -> Bools:
+    bad = bad & keep
+    count = int(np.count_nonzero(bad))
+    if not count:
+        return keep
+    rejected[reason] += count
+    return keep & ~bad
+
+
+def _single(rows: Ints, values: Floats, times: Floats, rejected: Counter[str]) -> Samples:
+    order = np.lexsort((times, rows))
+    rows, values, times = rows[order], values[order], times[order]
+    if not rows.size or np.all(rows[1:] > rows[:-1]):
+        return Samples(rows, values, times)
+    starts = np.flatnonzero(np.r_[True, rows[1:] != rows[:-1]])
+    sizes = np.diff(np.r_[starts, rows.size])
+    differ = np.maximum.reduceat(values, starts) != np.minimum.reduceat(values, starts)
+    rejected["duplicate"] += int(sizes[differ].sum())
+    newest = (starts + sizes - 1)[~differ]
+    return Samples(rows[newest], values[newest], times[newest])
+
+
+__all__ = [
+    "LARGEST_RATIO",
+    "NOT_SELECTED",
+    "SUSPICIOUS_RATIO",
+    "accept",
+    "allowed_skew",
+    "default_max_age",
+    "looks_like_percent",
+    "suspicious",
+]

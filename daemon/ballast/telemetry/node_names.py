@@ -1,0 +1,147 @@
+"""Which node a series is about. A label value is looked up, never guessed."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from ballast.model.node import Node
+from ballast.model.sample import Ints
+
+UNMATCHED: Final = -1
+AMBIGUOUS: Final = -2
+NOT_SELECTED: Final = -3
+
+_NAME_ADDRESSES = frozenset(("Hostname", "InternalDNS"))
+
+
+class NodeNames:
+    """Finds the row of a node by what exporters call it.
+
+    Tried in this order: the node label `identity`, the name, InternalIP, Hostname and InternalDNS, a short host name for a
+    node known by its FQDN, an FQDN for a node known by its short name; then all again without a `:port`. `rewrite` maps
+    patterns (whole match) to replacements (`\\1` or `$1`) and is applied first. `others` are nodes that exist but are
+    not selected: their series are no strangers, and they count for ambiguity.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        *,
+        others: Sequence[Node] = (),
+        identity: str | None = None,
+        rewrite: Mapping[str, str] | None = None,
+    ) -> None:
+        self.nodes = tuple(nodes)
+        self._rewrite = [
+            (re.compile(pattern), re.sub(r"\$(\d+)", r"\\\1", text)) for pattern, text in (rewrite or {}).items()
+        ]
+        self._known: dict[str, int] = {}
+        self._levels = [_index(level) for level in _levels(self.nodes, others, identity)]
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def row(self, value: str) -> int:
+        """The row of the node, or UNMATCHED, AMBIGUOUS, NOT_SELECTED."""
+        row = self._known.get(value)
+        if row is None:
+            if len(self._known) > 4 * len(self.nodes) + 10_000:
+                self._known.clear()
+            row = self._known[value] = self._find(value)
+        return row
+
+    def rows(self, values: Sequence[str]) -> Ints:
+        """`row` of each value."""
+        known = self._known
+        return np.fromiter(
+            (row if (row := known.get(value)) is not None else self.row(value) for value in values),
+            dtype=np.int64,
+            count=len(values),
+        )
+
+    def _find(self, value: str) -> int:
+        for pattern, replacement in self._rewrite:
+            match = pattern.fullmatch(value)
+            if match is not None:
+                value = match.expand(replacement)
+                break
+        candidate = _canonical(value)
+        row = self._look_up(candidate)
+        host = _without_port(candidate)
+        return self._look_up(host) if row == UNMATCHED and host != candidate else row
+
+    def _look_up(self, value: str) -> int:
+        if not value:
+            return UNMATCHED
+        identity, names, addresses, short_of_long, short = self._levels
+        for level in (identity, names, addresses):
+            if value in level:
+                return level[value]
+        if _is_address(value):
+            return UNMATCHED
+        host, dot, _ = value.partition(".")
+        return (short if dot else short_of_long).get(host, UNMATCHED)
+
+
+def _levels(nodes: Sequence[Node], others: Sequence[Node], identity: str | None) -> list[dict[str, set[int]]]:
+    """Per level, key → the rows that answer to it; nodes that are not selected get numbers below every code."""
+    levels: list[dict[str, set[int]]] = [defaultdict(set) for _ in range(5)]
+    by_identity, by_name, by_address, short_of_long, short = levels
+    numbered = [*enumerate(nodes), *((NOT_SELECTED - index, node) for index, node in enumerate(others))]
+    for number, node in numbered:
+        if identity and (value := node.labels.get(identity)):
+            by_identity[_canonical(value)].add(number)
+        names = {_canonical(node.name)}
+        by_name[_canonical(node.name)].add(number)
+        for kind, address in node.addresses:
+            if kind == "InternalIP":
+                by_address[_canonical(address)].add(number)
+            elif kind in _NAME_ADDRESSES:
+                names.add(_canonical(address))
+                by_address[_canonical(address)].add(number)
+        for name in names:
+            host, dot, _ = name.partition(".")
+            if not _is_address(name):
+                (short_of_long if dot else short)[host].add(number)
+    return levels
+
+
+def _index(level: Mapping[str, set[int]]) -> dict[str, int]:
+    return {key: _decide(numbers) for key, numbers in level.items()}
+
+
+def _decide(numbers: set[int]) -> int:
+    if len(numbers) == 1:
+        return max(next(iter(numbers)), NOT_SELECTED)
+    return AMBIGUOUS if max(numbers) >= 0 else NOT_SELECTED
+
+
+def _canonical(value: str) -> str:
+    value = value.strip().rstrip(".").lower()
+    if ":" in value or value[:1].isdigit():
+        try:
+            return str(ipaddress.ip_address(value.strip("[]")))
+        except ValueError:
+            pass
+    return value
+
+
+def _without_port(value: str) -> str:
+    host, colon, port = value.rpartition(":")
+    if not colon or not port.isdigit() or (":" in host and not host.startswith("[")):
+        return value
+    return _canonical(host)
+
+
+def _is_address(value: str) -> bool:
+    try:
+        ipaddress.ip_address(value)
+    except ValueError:
+        return False
+    return True
