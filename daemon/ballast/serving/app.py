@@ -12,6 +12,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ballast.metrics import Metrics
+from ballast.serving import page
+from ballast.serving.api import Api
 from ballast.serving.board import Board
 from ballast.serving.document import GZIP_LEVEL, accepts_gzip
 from ballast.serving.exposition import Exposition
@@ -41,6 +43,8 @@ def create_app(board: Board, metrics: Metrics) -> Starlette:
         Route("/metrics", metrics_handler),
         Route("/livez", health.livez),
         Route("/readyz", health.readyz),
+        *Api(board).routes(),
+        *page.routes(),
     ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _error}, max_body_size=MAX_BODY)
     app.router.redirect_slashes = False

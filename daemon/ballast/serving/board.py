@@ -36,8 +36,8 @@ class Board:
     """The one object between the daemon and the HTTP handlers.
 
     Every attribute is replaced by reference and never changed in place, so handlers read without a lock.
-    `cycles` is oldest first. `conditions` gives objects as `/readyz?verbose` and `/api/v1/power` show them (`type`, `status`,
-    `reason`, `message`, `lastTransitionTime`). `config` is a list of `{"name", "value", "origin"}`, already masked.
+    `cycles` is oldest first. `conditions` gives objects with `type`, `status`, `reason`, `message` and
+    `lastTransitionTime`. `config` is a list of `{"name", "value", "origin"}`, already masked.
     While `frozen` (much of the cluster is silent), `/watcher` answers 500 with an empty body.
     """
 

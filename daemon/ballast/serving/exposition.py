@@ -67,7 +67,7 @@ class _BoardCollector(Collector):
         if snapshot is not None:
             yield _gauge("ballast_nodes", len(snapshot.nodes))
             yield _gauge("ballast_nodes_unknown", snapshot.unknown)
-            yield _gauge("ballast_nodes_young", int(snapshot.young.sum()))
+            yield _gauge("ballast_nodes_young", int((snapshot.young & ~snapshot.known).sum()))
             yield _gauge("ballast_snapshot_age_seconds", max(0.0, board.clock.wall() - snapshot.time))
 
 

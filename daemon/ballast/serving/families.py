@@ -1,7 +1,7 @@
 """The per-node metrics, written as text straight from the arrays.
 
-At 5,000 nodes that is ten times cheaper than one object per sample, and nodes that left vanish by themselves. Prometheus' text
-format and OpenMetrics write gauges alike. A node that is not known has no sample.
+At 5,000 nodes that is ten times cheaper than one object per sample, and nodes that left vanish by themselves.
+Prometheus' text format and OpenMetrics write gauges alike. A node that is not known has no sample.
 """
 
 from __future__ import annotations

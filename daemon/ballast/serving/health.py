@@ -13,7 +13,7 @@ from ballast.serving.board import Board, Check
 
 
 class Health:
-    """The handlers over one board. Stale data never makes a replica unready; it is said here, in metrics and conditions."""
+    """The handlers over one board. Stale data never makes a replica unready: it is said, here and in conditions."""
 
     def __init__(self, board: Board) -> None:
         self._board = board
@@ -34,10 +34,7 @@ class Health:
         else:
             lines = [f"[{'+' if check.ok else '-'}] {check.name}: {check.message or _word(check)}" for check in results]
             lines += freshness(self._board.snapshot, self._board.clock.wall(), self._board.frozen)
-            lines += [
-                f"condition {item['type']}: {item['status']} {item.get('reason', '')} {item.get('message', '')}".rstrip()
-                for item in self._board.conditions()
-            ]
+            lines += [_condition(**condition) for condition in self._board.conditions()]
             lines.append(f"{name} {'passed' if passed else 'failed'}")
             text = "\n".join(lines) + "\n"
         return PlainTextResponse(text, status_code=200 if passed else 503, headers={"cache-control": "no-store"})
@@ -59,6 +56,10 @@ def freshness(snapshot: Snapshot | None, now: float, frozen: bool) -> list[str]:
         known = int(np.count_nonzero(snapshot.primary.known[row]))
         lines.append(f"data {resource}: known on {known} nodes, {ages}, from {source}")
     return lines
+
+
+def _condition(*, type: str, status: str, reason: str = "", message: str = "", **_: object) -> str:  # noqa: A002
+    return f"condition {type}: {status} {reason} {message}".rstrip()
 
 
 def _word(check: Check) -> str:

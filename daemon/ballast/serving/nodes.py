@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -11,15 +12,22 @@ import numpy as np
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot, Window
 
-Scores = Mapping[str, int | None]
+
+@dataclass(frozen=True)
+class Verdicts:
+    """What Ballast makes of nodes, by name: `scores` 0..100 or None, `classes` low, normal, high; `prefix` of labels."""
+
+    scores: Mapping[str, int | None]
+    classes: Mapping[str, str]
+    prefix: str
 
 
-def listing(snapshot: Snapshot, scores: Scores, window: Window, prefix: str) -> bytes:
+def listing(snapshot: Snapshot, verdicts: Verdicts, window: Window) -> bytes:
     """All nodes by name, with their statistics over one window; loads are fractions of allocatable."""
     columns = {name: _column(window, row) for row, name in enumerate(snapshot.resources)}
     newest = _numbers(snapshot.newest.max(axis=0, initial=-np.inf, where=np.isfinite(snapshot.newest)), 3)
     nodes = [
-        _identity(snapshot, scores, row, prefix)
+        _identity(snapshot, verdicts, row)
         | {"newest": newest[row], "load": {name: column[row] for name, column in columns.items()}}
         for row in range(len(snapshot.nodes))
     ]
@@ -28,10 +36,10 @@ def listing(snapshot: Snapshot, scores: Scores, window: Window, prefix: str) -> 
     )
 
 
-def detail(snapshot: Snapshot, scores: Scores, row: int, prefix: str) -> dict[str, Any]:
+def detail(snapshot: Snapshot, verdicts: Verdicts, row: int) -> dict[str, Any]:
     """One node over every window, with what Ballast knows about its samples and sizes."""
     node = snapshot.nodes[row]
-    return _identity(snapshot, scores, row, prefix) | {
+    return _identity(snapshot, verdicts, row) | {
         "time": snapshot.time,
         "windows": {
             window.name: {name: _cell(window, index, row) for index, name in enumerate(snapshot.resources)}
@@ -53,14 +61,17 @@ def state(snapshot: Snapshot, row: int) -> str:
     return "young" if snapshot.young[row] else "silent"
 
 
-def _identity(snapshot: Snapshot, scores: Scores, row: int, prefix: str) -> dict[str, Any]:
+def _identity(snapshot: Snapshot, verdicts: Verdicts, row: int) -> dict[str, Any]:
     node = snapshot.nodes[row]
+    known = bool(snapshot.known[row])
+    published = {key: node.labels.get(f"{verdicts.prefix}/{key}") for key in ("score", "load")}
     return {
         "name": node.name,
         "state": state(snapshot, row),
-        "score": scores.get(node.name) if snapshot.known[row] else None,
+        "score": verdicts.scores.get(node.name) if known else None,
+        "class": verdicts.classes.get(node.name) if known else None,
         "schedulable": node.schedulable,
-        "published": {"score": node.labels.get(f"{prefix}/score"), "load": node.labels.get(f"{prefix}/load")},
+        "published": published,
     }
 
 

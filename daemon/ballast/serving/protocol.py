@@ -15,9 +15,9 @@ MAX_CONNECTIONS = 1000
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """A request must be complete `READ_TIMEOUT` after its first byte (or after connecting), an answer must have been taken
-    `WRITE_TIMEOUT` after the client stopped reading; else the connection is dropped. Where there are `MAX_CONNECTIONS`,
-    the one that was heard of least recently makes room.
+    """A request must be complete `READ_TIMEOUT` seconds after connecting or after its first byte, an answer must have
+    been taken `WRITE_TIMEOUT` after the client fell behind; else the connection is dropped. Where there are
+    `MAX_CONNECTIONS`, the one that was heard of least recently makes room.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

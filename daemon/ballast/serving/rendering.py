@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import msgspec
 
@@ -13,31 +14,29 @@ from ballast.serving.families import node_families
 
 
 class Rendered:
-    """The documents of one snapshot. Each is built once: now if the one before it was asked for, else when first asked.
+    """The documents of one snapshot. Each is built once: early if the one before was asked for, else when first asked.
 
-    `watcher` is keyed by (window name, everything?), `nodes` by window name; `families` are the per-node metrics as text.
+    `known` says for each window whether any node is; `watcher` is keyed by (window name, everything?), `nodes` by window
+    name; `families` are the per-node metrics.
     """
 
-    def __init__(
-        self, snapshot: Snapshot, scores: Mapping[str, int | None], source: str, fetched: float, prefix: str
-    ) -> None:
+    def __init__(self, snapshot: Snapshot, verdicts: nodes.Verdicts, source: str, fetched: float) -> None:
         self.snapshot = snapshot
-        self.scores = scores
+        self._verdicts = verdicts
         self._source = source
         self._fetched = fetched
-        self._prefix = prefix
         self._wires: dict[tuple[str, bool], wire.Wire] = {}
-        self.known = {name: bool(wire.known_nodes(snapshot, window).any()) for name, window in snapshot.windows.items()}
+        windows = snapshot.windows
+        self.known = {name: bool(wire.known_nodes(snapshot, window).any()) for name, window in windows.items()}
         self.watcher = {
-            (name, everything): Document(lambda name=name, everything=everything: self.wire(name, everything).whole())  # type: ignore[misc]
-            for name in snapshot.windows
+            (name, everything): Document(partial(self._watcher, name, everything))
+            for name in windows
             for everything in (False, True)
         }
         self.nodes = {
-            name: Document(lambda window=window: nodes.listing(snapshot, scores, window, prefix))  # type: ignore[misc]
-            for name, window in snapshot.windows.items()
+            name: Document(partial(nodes.listing, snapshot, verdicts, window)) for name, window in windows.items()
         }
-        self.families = Document(lambda: node_families(snapshot, scores), "text/plain")
+        self.families = Document(partial(node_families, snapshot, verdicts.scores))
 
     def wire(self, window: str, everything: bool) -> wire.Wire:
         """The pieces of one `/watcher` document."""
@@ -55,31 +54,41 @@ class Rendered:
     def node(self, name: str) -> bytes | None:
         """Everything about one node as JSON, or None if it is not selected."""
         row = self.snapshot.rows.get(name)
-        return None if row is None else msgspec.json.encode(nodes.detail(self.snapshot, self.scores, row, self._prefix))
+        return None if row is None else msgspec.json.encode(nodes.detail(self.snapshot, self._verdicts, row))
 
-    def documents(self) -> list[Document]:
-        return [*self.watcher.values(), *self.nodes.values(), self.families]
+    def follow(self, previous: Rendered) -> None:
+        """Builds what clients asked of `previous`."""
+        if previous.snapshot.windows.keys() != self.snapshot.windows.keys():
+            return
+        for key, document in self.watcher.items():
+            document.follow(previous.watcher[key])
+        for name, document in self.nodes.items():
+            document.follow(previous.nodes[name])
+
+    def _watcher(self, window: str, everything: bool) -> bytes:
+        return self.wire(window, everything).whole()
 
 
 def render(
     snapshot: Snapshot,
     scores: Mapping[str, int | None],
     *,
+    classes: Mapping[str, str] | None = None,
+    prefix: str = "ballast.dev",
     source: str = "Prometheus",
     fetched: float | None = None,
     frozen: bool = False,
-    prefix: str = "ballast.dev",
     previous: Rendered | None = None,
 ) -> Rendered:
     """Prepares the default `/watcher` document (unless frozen) and whatever `previous` was asked for; the rest waits.
 
-    `scores` are 0..100 or None where the node is unknown; `fetched` is the Unix time the telemetry had arrived;
-    `prefix` that of the labels nodes carry.
+    `scores` are 0..100 or None where the node is unknown; `classes` low, normal or high; `prefix` is that of the labels
+    nodes carry; `source` is named as load-watcher names its provider; `fetched` is the Unix time the answers had arrived.
     """
-    rendered = Rendered(snapshot, scores, source, snapshot.time if fetched is None else fetched, prefix)
-    if previous is not None and previous.snapshot.windows.keys() == snapshot.windows.keys():
-        for old, new in zip(previous.documents(), rendered.documents(), strict=True):
-            new.follow(old)
+    verdicts = nodes.Verdicts(scores, classes or {}, prefix)
+    rendered = Rendered(snapshot, verdicts, source, snapshot.time if fetched is None else fetched)
+    if previous is not None:
+        rendered.follow(previous)
     first = snapshot.primary.name
     if rendered.known[first] and not frozen:
         rendered.watcher[first, False].packed()

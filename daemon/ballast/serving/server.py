@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import ssl
 import threading
@@ -104,7 +103,8 @@ class _Certificate:
         if self._cert is None and self._key is None:
             if client_ca is not None:
                 raise SettingsError(
-                    "BALLAST_HTTP__CLIENT_CA_FILE needs TLS: set BALLAST_HTTP__TLS_CERT_FILE and BALLAST_HTTP__TLS_KEY_FILE."
+                    f"BALLAST_HTTP__CLIENT_CA_FILE={client_ca} needs TLS: "
+                    "set BALLAST_HTTP__TLS_CERT_FILE and BALLAST_HTTP__TLS_KEY_FILE too."
                 )
             return
         if self._cert is None or self._key is None:
@@ -114,8 +114,8 @@ class _Certificate:
             self._load()
         except (OSError, ssl.SSLError) as error:
             raise SettingsError(
-                f"BALLAST_HTTP__TLS_CERT_FILE={self._cert} with BALLAST_HTTP__TLS_KEY_FILE={self._key} cannot be loaded: "
-                f"{error}. Both must be PEM files of one pair."
+                f"BALLAST_HTTP__TLS_CERT_FILE={self._cert} with BALLAST_HTTP__TLS_KEY_FILE={self._key} "
+                f"cannot be loaded: {error}. Both must be PEM files of one pair."
             ) from error
         if client_ca is not None:
             try:
@@ -143,7 +143,7 @@ class _Certificate:
         self._loaded = loaded
 
     def _changed(self) -> int:
-        return max(os.stat(path).st_mtime_ns for path in (self._cert, self._key) if path is not None)
+        return max(path.stat().st_mtime_ns for path in (self._cert, self._key) if path is not None)
 
 
 def _bind(host: str, port: int) -> socket.socket:
@@ -157,7 +157,7 @@ def _bind(host: str, port: int) -> socket.socket:
         listener.listen(BACKLOG)
     except OSError as error:
         raise SettingsError(
-            f"BALLAST_HTTP__HOST={host} with BALLAST_HTTP__PORT={port} cannot be listened on: {error.strerror or error}. "
-            "Choose a local address and a free port, or 0 for any."
+            f"BALLAST_HTTP__HOST={host} with BALLAST_HTTP__PORT={port} cannot be listened on: "
+            f"{error.strerror or error}. Choose a local address and a free port, or 0 for any."
         ) from error
     return listener

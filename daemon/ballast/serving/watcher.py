@@ -1,4 +1,4 @@
-"""`/watcher` and `/watcher/health`: answers of load-watcher (pkg/watcher/watcher.go), from documents rendered beforehand."""
+"""`/watcher` and `/watcher/health`: the answers of load-watcher (pkg/watcher/watcher.go), rendered beforehand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Watcher:
         self._board = board
 
     async def metrics(self, request: Request) -> Response:
-        """`?host=` one node, `?window=` a length as spelled in the settings, `?resources=all` also the ones Trimaran ignores.
+        """`?host=` one node, `?window=` a length as in the settings, `?resources=all` also what Trimaran ignores.
 
         500 with an empty body when nothing is known or publishing is frozen, 404 for a host that is not known.
         """

@@ -1,8 +1,8 @@
 """The wire format of load-watcher, as Trimaran's plugins read it (load-watcher pkg/watcher/watcher_json.go).
 
-Trimaran parses numbers as int64(digits) / 10^k: a value with at most 15 significant digits arrives bit-exact, a longer one may
-arrive wrong or even negative, an exponent or NaN makes it reject the whole payload, and null counts as an idle node. So every
-number here is a plain decimal of at most 15 digits, and what is unknown is absent.
+Trimaran parses numbers as int64(digits) / 10^k: a value with at most 15 significant digits arrives bit-exact, a longer
+one may arrive wrong or even negative, an exponent or NaN can make it reject the whole payload, and null counts as an
+idle node. So every number here is a plain decimal of at most 15 digits, and what is unknown is absent.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ FURTHER = {
     "network": ("instance:node_network_bandwidth:ratio", "Bandwidth"),
 }
 DECIMALS = 8
+LARGEST = 1e10
 TAIL = "}}}"
 
 
@@ -61,7 +62,7 @@ def document(snapshot: Snapshot, window: Window, *, source: str, fetched: float,
     columns = [
         _column(snapshot, window, row, resource, everything) for resource, row in _rows(snapshot.resources, everything)
     ]
-    ages = _ages(snapshot)
+    ages = _ages(snapshot, window)
     fragments: dict[str, str] = {}
     for index in np.flatnonzero(known).tolist():
         name = snapshot.nodes[index].name
@@ -75,7 +76,8 @@ def document(snapshot: Snapshot, window: Window, *, source: str, fetched: float,
 def known_nodes(snapshot: Snapshot, window: Window) -> Bools:
     """[node]: whether cpu or memory is known over this window."""
     rows = [row for _, row in _rows(snapshot.resources, everything=False)]
-    return np.any(_servable(snapshot, window)[rows], axis=0)
+    known: Bools = _servable(snapshot, window)[rows].any(axis=0)
+    return known
 
 
 def decimals(values: Floats) -> list[str]:
@@ -95,9 +97,11 @@ def _rows(resources: Sequence[str], everything: bool) -> list[tuple[str, int]]:
 
 
 def _servable(snapshot: Snapshot, window: Window) -> Bools:
-    with np.errstate(invalid="ignore"):
-        sane = (window.mean >= 0) & (window.std >= 0) & (snapshot.allocatable_share > 0)
-        return window.known & sane & (window.mean * snapshot.allocatable_share < 1e13)
+    share = snapshot.allocatable_share
+    mean_fits = (window.mean >= 0) & (window.mean * share < LARGEST)
+    std_fits = (window.std >= 0) & (window.std * share < LARGEST)
+    servable: Bools = window.known & (share > 0) & mean_fits & std_fits
+    return servable
 
 
 def _column(snapshot: Snapshot, window: Window, row: int, resource: str, everything: bool) -> list[str]:
@@ -105,32 +109,27 @@ def _column(snapshot: Snapshot, window: Window, row: int, resource: str, everyth
     name, kind = PRIMARY.get(resource) or FURTHER.get(resource) or (f"instance:node_{resource}:ratio", resource.upper())
     share = snapshot.allocatable_share[row] * 100
     known = _servable(snapshot, window)[row]
+    if everything:
+        known = known & np.isfinite(window.p95[row])
     series = [("AVG", kind, window.mean[row]), ("STD", kind, window.std[row])]
     if everything:
         series.append(("P95", f"{kind}P95", window.p95[row]))
-    heads = [
-        f'{{"name":{_quoted(name)},"type":{_quoted(type_)},"operator":"{operator}","rollup":{_quoted(window.name)},"value":'
-        for operator, type_, _ in series
-    ]
-    texts = [decimals(np.where(known, values * share, 0.0)) for _, _, values in series]
-    if everything:
-        return [
-            ",".join([f"{head}{text}}}" for head, text in zip(heads, row_texts, strict=True)]) if is_known else ""
-            for is_known, *row_texts in zip(known.tolist(), *texts, strict=True)
-        ]
-    mean_head, std_head = heads
-    return [
-        f"{mean_head}{mean}}},{std_head}{std}}}" if is_known else ""
-        for is_known, mean, std in zip(known.tolist(), *texts, strict=True)
-    ]
+    texts = []
+    for operator, type_, values in series:
+        head = (
+            f'{{"name":{_quoted(name)},"type":{_quoted(type_)},"operator":"{operator}","rollup":{_quoted(window.name)}'
+        )
+        texts.append([f'{head},"value":{number}}}' for number in decimals(np.where(known, values * share, 0.0))])
+    metrics = map(",".join, zip(*texts, strict=True))
+    return [text if is_known else "" for is_known, text in zip(known.tolist(), metrics, strict=True)]
 
 
-def _ages(snapshot: Snapshot) -> list[int]:
-    """[node]: seconds between the newest sample of cpu and memory, whichever is older, and the snapshot; 0 without any."""
+def _ages(snapshot: Snapshot, window: Window) -> list[int]:
+    """[node]: whole seconds from the newest sample to the snapshot; of cpu and memory the older where both are known."""
     rows = [row for _, row in _rows(snapshot.resources, everything=False)]
-    newest = np.where(np.isfinite(snapshot.newest[rows]), snapshot.newest[rows], np.inf).min(axis=0, initial=np.inf)
-    ages = np.where(np.isfinite(newest), snapshot.time - newest, 0.0)
-    return np.maximum(ages, 0.0).astype(np.int64).tolist()
+    seconds = np.where(window.known, snapshot.time - snapshot.newest, 0.0)[rows].max(axis=0)
+    ages: list[int] = np.nan_to_num(seconds).clip(0).astype(np.int64).tolist()
+    return ages
 
 
 def _quoted(text: str) -> str:

@@ -95,7 +95,7 @@ def board_of(taken: Snapshot | None, *, scores: dict[str, int | None] | None = N
 
 
 @contextmanager
-def serving(board: Board, http: Http = Http()) -> Iterator[int]:  # noqa: B008
+def serving(board: Board, http: Http = Http()) -> Iterator[int]:
     """A running server over `board`; yields its port."""
     server = Server(create_app(board, Metrics()), http)
     port = server.start()

@@ -1,0 +1,122 @@
+"""`/api/v1`: what the page shows, as JSON. Read only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from ballast import __version__
+from ballast.model.snapshot import Snapshot
+from ballast.serving.board import Board, CycleRecord
+from ballast.serving.document import JSON
+from ballast.serving.openapi import DOCUMENT
+from ballast.serving.rendering import Rendered
+
+PARTS = ("publishing", "power", "eviction")
+
+
+class Api:
+    """The handlers over one board."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+
+    def routes(self) -> list[BaseRoute]:
+        return [
+            Route("/api/v1/status", self.status),
+            Route("/api/v1/nodes", self.nodes),
+            Route("/api/v1/nodes/{name}", self.node),
+            Route("/api/v1/cycles", self.cycles),
+            Route("/api/v1/config", self.config),
+            Route("/api/v1/power", self.power),
+            Route("/api/v1/plans", self.nothing_yet),
+            Route("/api/v1/evictions", self.nothing_yet),
+            Route("/api/v1/openapi.json", self.openapi),
+        ]
+
+    async def status(self, request: Request) -> Response:
+        """One look at the whole: data, parts, last sentences, conditions."""
+        board = self._board
+        now = board.clock.wall()
+        settings = {entry["name"]: entry["value"] for entry in board.config}
+        return _json(
+            {
+                "version": __version__,
+                "time": now,
+                "leader": board.leader(),
+                "ready": all(check.ok for check in board.ready()),
+                "frozen": board.frozen,
+                "modes": {part: settings.get(f"BALLAST_{part.upper()}__MODE") for part in PARTS},
+                "interval": settings.get("BALLAST_TELEMETRY__INTERVAL"),
+                "snapshot": None if board.snapshot is None else _summary(board.snapshot, now),
+                "jobs": _last(board.cycles),
+                "conditions": board.conditions(),
+            }
+        )
+
+    async def nodes(self, request: Request) -> Response:
+        """All nodes over one window (`?window=`, by default the first length)."""
+        rendered = self._rendered()
+        window = request.query_params.get("window", next(iter(rendered.nodes)))
+        if window not in rendered.nodes:
+            raise HTTPException(400, f"window={window}: not one of {', '.join(rendered.nodes)}")
+        return await rendered.nodes[window].response(request)
+
+    async def node(self, request: Request) -> Response:
+        """One node over every window."""
+        name = request.path_params["name"]
+        body = self._rendered().node(name)
+        if body is None:
+            raise HTTPException(404, f"no node {name} among the selected ones")
+        return Response(body, media_type=JSON)
+
+    async def cycles(self, request: Request) -> Response:
+        """Recent cycles, newest first."""
+        return _json(list(reversed(self._board.cycles)))
+
+    async def config(self, request: Request) -> Response:
+        """Every setting, as `ballast config show -o json` prints it."""
+        return _json(self._board.config)
+
+    async def power(self, request: Request) -> Response:
+        return _json({"conditions": self._board.conditions()})
+
+    async def nothing_yet(self, request: Request) -> Response:
+        return _json([])
+
+    async def openapi(self, request: Request) -> Response:
+        return _json(DOCUMENT)
+
+    def _rendered(self) -> Rendered:
+        if self._board.rendered is None:
+            raise HTTPException(503, "no cycle has ended yet, so nothing is known about any node")
+        return self._board.rendered
+
+
+def _summary(snapshot: Snapshot, now: float) -> dict[str, Any]:
+    known = int(snapshot.known.sum())
+    young = int((snapshot.young & ~snapshot.known).sum())
+    return {
+        "time": snapshot.time,
+        "age": max(0.0, now - snapshot.time),
+        "windows": list(snapshot.windows),
+        "nodes": len(snapshot.nodes),
+        "known": known,
+        "young": young,
+        "silent": len(snapshot.nodes) - known - young,
+        "sources": dict(snapshot.sources),
+    }
+
+
+def _last(cycles: Iterable[CycleRecord]) -> list[CycleRecord]:
+    return list({cycle.job: cycle for cycle in cycles}.values())
+
+
+def _json(value: Any) -> Response:
+    return Response(msgspec.json.encode(value), media_type=JSON, headers={"cache-control": "no-store"})

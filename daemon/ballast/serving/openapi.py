@@ -1,0 +1,152 @@
+"""The OpenAPI document of `/api/v1`, also what its answers are tested against."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ballast import __version__
+
+Schema = dict[str, Any]
+
+
+def _array(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def _map(values: Schema) -> Schema:
+    return {"type": "object", "additionalProperties": values}
+
+
+def _object(**properties: Schema) -> Schema:
+    """An object that always has all of these and nothing else."""
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def _nullable(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _described(schema: Schema, description: str) -> Schema:
+    return schema | {"description": description}
+
+
+STRING = {"type": "string"}
+NUMBER = {"type": "number"}
+INTEGER = {"type": "integer"}
+BOOLEAN = {"type": "boolean"}
+MAYBE_STRING = {"type": ["string", "null"]}
+MAYBE_NUMBER = {"type": ["number", "null"]}
+
+IDENTITY: dict[str, Schema] = {
+    "name": STRING,
+    "state": _described(STRING | {"enum": ["known", "young", "silent"]}, "young: not known yet, but not silent either"),
+    "score": _described({"type": ["integer", "null"], "minimum": 0, "maximum": 100}, "null while unknown"),
+    "class": _described(MAYBE_STRING, "low, normal or high; null while unknown"),
+    "schedulable": _described(BOOLEAN, "ready and not cordoned"),
+    "published": _described(_object(score=MAYBE_STRING, load=MAYBE_STRING), "labels the node carries"),
+}
+SCHEMAS: dict[str, Schema] = {
+    "Error": _object(error=STRING),
+    "Load": _described(
+        _nullable(_object(mean=MAYBE_NUMBER, std=MAYBE_NUMBER, p95=MAYBE_NUMBER)),
+        "fractions of allocatable; null where the window is not known",
+    ),
+    "Node": _object(
+        **IDENTITY, newest=_described(MAYBE_NUMBER, "Unix time of the newest sample"), load=_map(_ref("Load"))
+    ),
+    "Nodes": _object(time=NUMBER, window=STRING, resources=_array(STRING), nodes=_array(_ref("Node"))),
+    "Statistics": _object(
+        mean=MAYBE_NUMBER, std=MAYBE_NUMBER, p95=MAYBE_NUMBER, known=BOOLEAN, samples=INTEGER, coverage=MAYBE_NUMBER
+    ),
+    "NodeDetail": _object(
+        **IDENTITY,
+        time=NUMBER,
+        windows=_described(_map(_map(_ref("Statistics"))), "by window length, then by resource"),
+        newest=_map(MAYBE_NUMBER),
+        sources=_map(STRING),
+        capacity=_map(NUMBER),
+        allocatable=_map(NUMBER),
+    ),
+    "Cycle": _object(job=STRING, started=_described(NUMBER, "Unix time"), seconds=NUMBER, ok=BOOLEAN, sentence=STRING),
+    "Condition": {
+        "type": "object",
+        "properties": dict.fromkeys(("type", "status", "reason", "message", "lastTransitionTime"), STRING),
+        "required": ["type", "status"],
+    },
+    "Setting": {
+        "type": "object",
+        "properties": {"name": STRING, "value": {}, "origin": MAYBE_STRING},
+        "required": ["name", "value", "origin"],
+    },
+    "Snapshot": _object(
+        time=NUMBER,
+        age=NUMBER,
+        windows=_array(STRING),
+        nodes=INTEGER,
+        known=INTEGER,
+        young=INTEGER,
+        silent=INTEGER,
+        sources=_map(STRING),
+    ),
+    "Status": _object(
+        version=STRING,
+        time=NUMBER,
+        leader=BOOLEAN,
+        ready=BOOLEAN,
+        frozen=BOOLEAN,
+        modes=_described(_map(MAYBE_STRING), "of each part: off, dry-run or on"),
+        interval={},
+        snapshot=_nullable(_ref("Snapshot")),
+        jobs=_array(_ref("Cycle")),
+        conditions=_array(_ref("Condition")),
+    ),
+    "Power": _object(conditions=_array(_ref("Condition"))),
+}
+
+WINDOW = {
+    "name": "window",
+    "in": "query",
+    "schema": STRING,
+    "description": "a length as spelled in the settings, e.g. 5m",
+}
+NAME = {"name": "name", "in": "path", "required": True, "schema": STRING}
+
+
+def _answer(description: str, schema: Schema) -> Schema:
+    return {"description": description, "content": {"application/json": {"schema": schema}}}
+
+
+def _get(identifier: str, summary: str, schema: Schema, *parameters: Schema, **errors: str) -> Schema:
+    responses = {"200": _answer("OK", schema)} | {
+        status.removeprefix("_"): _answer(description, _ref("Error")) for status, description in errors.items()
+    }
+    return {
+        "get": {"operationId": identifier, "summary": summary, "parameters": list(parameters), "responses": responses}
+    }
+
+
+_NO_DATA = "no cycle has ended yet"
+DOCUMENT: Schema = {
+    "openapi": "3.1.0",
+    "info": {"title": "Ballast", "version": __version__, "description": "What Ballast knows and does. Read only."},
+    "paths": {
+        "/api/v1/status": _get("status", "One look at the whole", _ref("Status")),
+        "/api/v1/nodes": _get(
+            "nodes", "All nodes over one window", _ref("Nodes"), WINDOW, _400="no such window", _503=_NO_DATA
+        ),
+        "/api/v1/nodes/{name}": _get(
+            "node", "One node over every window", _ref("NodeDetail"), NAME, _404="no such node", _503=_NO_DATA
+        ),
+        "/api/v1/cycles": _get("cycles", "Recent cycles, newest first", _array(_ref("Cycle"))),
+        "/api/v1/config": _get("config", "Every setting, secrets masked", _array(_ref("Setting"))),
+        "/api/v1/power": _get("power", "Conditions", _ref("Power")),
+        "/api/v1/plans": _get("plans", "Recent plans", _array({"type": "object"})),
+        "/api/v1/evictions": _get("evictions", "Recent evictions", _array({"type": "object"})),
+        "/api/v1/openapi.json": _get("openapi", "This document", {"type": "object"}),
+    },
+    "components": {"schemas": SCHEMAS},
+}
