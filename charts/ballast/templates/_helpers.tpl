@@ -1,0 +1,196 @@
+{{- define "ballast.name" -}}
+{{ .Values.fullnameOverride | default "ballast" | trunc 52 | trimSuffix "-" }}
+{{- end }}
+
+{{/* Cluster-scoped objects carry the namespace, so that one Ballast per namespace can coexist. */}}
+{{- define "ballast.clusterName" -}}
+{{ include "ballast.name" . }}.{{ .Release.Namespace }}
+{{- end }}
+
+{{- define "ballast.serviceAccountName" -}}
+{{ .Values.serviceAccount.name | default (ternary (include "ballast.name" .) "default" .Values.serviceAccount.create) }}
+{{- end }}
+
+{{- define "ballast.image" -}}
+{{ .Values.image.repository }}{{ if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
+{{- end }}
+
+{{- define "ballast.labels" -}}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/part-of: ballast
+{{ include "ballast.selector" . }}
+{{- end }}
+
+{{- define "ballast.selector" -}}
+app.kubernetes.io/name: ballast
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{/* One setting by part and field, "" when unset. */}}
+{{- define "ballast.setting" -}}
+{{- $value := dig (index . 1) (index . 2) nil ((index . 0).Values.settings | default dict) -}}
+{{- if not (kindIs "invalid" $value) }}{{ include "ballast.text" (list (index . 2) $value) }}{{ end -}}
+{{- end }}
+
+{{/* A setting's value as its environment variable holds it; YAML reads a bare on and off as booleans. */}}
+{{- define "ballast.text" -}}
+{{- $value := index . 1 -}}
+{{- if and (eq (index . 0) "mode") (kindIs "bool" $value) }}{{ ternary "on" "off" $value }}
+{{- else if kindIs "string" $value }}{{ $value }}
+{{- else }}{{ toRawJson $value }}
+{{- end -}}
+{{- end }}
+
+{{- define "ballast.mode" -}}
+{{ include "ballast.setting" (list (index . 0) (index . 1) "mode") | default "dry-run" }}
+{{- end }}
+
+{{- define "ballast.publishes" -}}
+{{- if eq (include "ballast.mode" (list . "publishing")) "on" }}true{{ end -}}
+{{- end }}
+
+{{/* Some part is not off: there is a leader, and a state to keep. */}}
+{{- define "ballast.acts" -}}
+{{- range list "publishing" "power" "eviction" }}{{ if ne (include "ballast.mode" (list $ .)) "off" }}true{{ end }}{{ end -}}
+{{- end }}
+
+{{- define "ballast.leads" -}}
+{{- if and (include "ballast.acts" .) (ne (include "ballast.setting" (list . "lease" "enabled")) "false") }}true{{ end -}}
+{{- end }}
+
+{{- define "ballast.prefix" -}}
+{{ include "ballast.setting" (list . "publishing" "prefix") | default "ballast.dev" }}
+{{- end }}
+
+{{- define "ballast.leaseName" -}}
+{{ include "ballast.setting" (list . "lease" "name") | default "ballast" }}
+{{- end }}
+
+{{- define "ballast.leaseNamespace" -}}
+{{ include "ballast.setting" (list . "lease" "namespace") | default .Release.Namespace }}
+{{- end }}
+
+{{- define "ballast.port" -}}
+{{ include "ballast.setting" (list . "http" "port") | default "2020" }}
+{{- end }}
+
+{{- define "ballast.scheme" -}}
+{{- if or (include "ballast.setting" (list . "http" "tls_cert_file")) (dig "http" "tls_cert_file" "" (.Values.existingSecrets | default dict)) }}HTTPS{{ else }}HTTP{{ end -}}
+{{- end }}
+
+{{/* The settings as a container's env, each name once. */}}
+{{- define "ballast.env" -}}
+{{- $env := list -}}
+{{- range $part, $fields := .Values.settings -}}
+  {{- range $field, $value := $fields -}}
+    {{- if not (kindIs "invalid" $value) -}}
+      {{- $env = append $env (dict "name" (printf "BALLAST_%s__%s" $part $field | upper) "value" (include "ballast.text" (list $field $value))) -}}
+    {{- end -}}
+  {{- end -}}
+{{- end -}}
+{{- range $part, $fields := .Values.existingSecrets -}}
+  {{- range $field, $ref := $fields -}}
+    {{- $env = append $env (dict "name" (printf "BALLAST_%s__%s" $part $field | upper) "value" (printf "/etc/ballast/secrets/%s/%s" $part $field)) -}}
+  {{- end -}}
+{{- end -}}
+{{- if not (include "ballast.acts" .) -}}
+  {{- if not (include "ballast.setting" (list . "lease" "enabled")) -}}
+    {{- $env = append $env (dict "name" "BALLAST_LEASE__ENABLED" "value" "false") -}}
+  {{- end -}}
+{{- end -}}
+{{- range $field := list "name" "namespace" -}}
+  {{- $env = append $env (dict "name" (printf "POD_%s" $field | upper) "valueFrom" (dict "fieldRef" (dict "fieldPath" (printf "metadata.%s" $field)))) -}}
+{{- end -}}
+{{- $env = concat $env (.Values.extraEnv | default list) -}}
+{{- $seen := dict -}}
+{{- range $env -}}
+  {{- if hasKey $seen .name }}{{ fail (printf "%s is set twice: settings, existingSecrets and extraEnv may each set a variable, but only one of them" .name) }}{{ end -}}
+  {{- $_ := set $seen .name true -}}
+{{- end -}}
+{{ toYaml $env }}
+{{- end }}
+
+{{- define "ballast.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- define "ballast.containerSecurityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+runAsNonRoot: true
+capabilities:
+  drop: [ALL]
+{{- end }}
+
+{{- define "ballast.placement" -}}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* A pod that runs `ballast release` once: (context, arguments). */}}
+{{- define "ballast.releasePod" -}}
+{{- $ := index . 0 -}}
+metadata:
+  labels:
+    {{- include "ballast.labels" $ | nindent 4 }}
+    app.kubernetes.io/component: release
+spec:
+  restartPolicy: Never
+  serviceAccountName: {{ include "ballast.name" $ }}-{{ index . 2 }}
+  automountServiceAccountToken: true
+  enableServiceLinks: false
+  {{- with include "ballast.placement" $ | trim }}{{ . | nindent 2 }}{{ end }}
+  securityContext: {{- include "ballast.podSecurityContext" $ | nindent 4 }}
+  containers:
+    - name: release
+      image: {{ include "ballast.image" $ }}
+      imagePullPolicy: {{ $.Values.image.pullPolicy }}
+      args: {{ toRawJson (index . 1) }}
+      env: {{- include "ballast.releaseEnv" $ | trim | nindent 8 }}
+      securityContext: {{- include "ballast.containerSecurityContext" $ | nindent 8 }}
+      resources:
+        requests: {cpu: 50m, memory: 128Mi}
+        limits: {memory: 256Mi}
+      volumeMounts:
+        - {name: tmp, mountPath: /tmp}
+  volumes:
+    - {name: tmp, emptyDir: {}}
+{{- end }}
+
+{{/* What `ballast release` has to know of the settings. */}}
+{{- define "ballast.releaseEnv" -}}
+{{- range $part := list "cluster" "lease" "publishing" "log" }}
+{{- range $field, $value := dig $part dict $.Values.settings }}
+{{- if not (kindIs "invalid" $value) }}
+- name: {{ printf "BALLAST_%s__%s" $part $field | upper }}
+  value: {{ include "ballast.text" (list $field $value) | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
+- name: POD_NAMESPACE
+  valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+{{- end }}
+
+{{/* Rights of `ballast release`. */}}
+{{- define "ballast.releaseRules" -}}
+- apiGroups: [""]
+  resources: [nodes]
+  verbs: [get, list, patch]
+{{- end }}
