@@ -1,0 +1,82 @@
+"""The API server's audit log: who asked for what, and what the answer was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+POLICY = yaml.safe_dump(
+    {
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived", "ResponseStarted"],
+        "rules": [
+            {"level": "RequestResponse", "resources": [{"group": "", "resources": ["nodes"]}], "verbs": ["patch"]},
+            {"level": "Metadata", "userGroups": ["system:serviceaccounts:*"]},
+            {"level": "Metadata"},
+        ],
+    }
+)
+
+
+@dataclass(frozen=True)
+class Call:
+    """`user` is the authenticated name, `code` the HTTP status, `request` and `response` bodies of node patches only."""
+
+    time: str
+    user: str
+    verb: str
+    resource: str
+    name: str
+    code: int
+    uri: str
+    agent: str
+    request: Any
+    response: Any
+
+    @property
+    def forbidden(self) -> bool:
+        return self.code == 403
+
+
+class Audit:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def calls(self, *, user: str | None = None, since: int = 0) -> list[Call]:
+        """What is in the log from byte `since` on, in order."""
+        return [call for call in self._read(since) if user is None or call.user == user]
+
+    def here(self) -> int:
+        """A position for `since`."""
+        return self.path.stat().st_size
+
+    def _read(self, since: int) -> Iterator[Call]:
+        with self.path.open("rb") as log:
+            log.seek(since)
+            for line in log:
+                if not line.endswith(b"\n"):  # still being written
+                    return
+                yield _call(json.loads(line))
+
+
+def _call(event: dict[str, Any]) -> Call:
+    target = event.get("objectRef", {})
+    resource = "/".join(filter(None, [target.get("resource"), target.get("subresource")]))
+    return Call(
+        time=event["requestReceivedTimestamp"],
+        user=event["user"]["username"],
+        verb=event["verb"],
+        resource=resource,
+        name=target.get("name", ""),
+        code=event.get("responseStatus", {}).get("code", 0),
+        uri=event["requestURI"],
+        agent=event.get("userAgent", ""),
+        request=event.get("requestObject"),
+        response=event.get("responseObject"),
+    )

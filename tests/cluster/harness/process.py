@@ -1,0 +1,102 @@
+"""One child process: its log in a file, its readiness polled, its port free again after the stop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from tests.cluster.harness.waiting import eventually
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Process:
+    """Starts at construction. `ready` is polled; a child that ends before it is ready fails with the tail of its log."""
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        log: Path,
+        *,
+        ready: Callable[[], object] = lambda: True,
+        port: int | None = None,
+        env: Mapping[str, str] | None = None,
+        within: float = 60.0,
+    ) -> None:
+        self.name = name
+        self.log = log
+        self._port = port
+        with log.open("ab") as output:
+            self._child = subprocess.Popen(
+                [str(part) for part in command],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=None if env is None else dict(env),
+                start_new_session=True,
+            )
+        try:
+            eventually(f"{name} is ready", lambda: self._ended() or ready(), within=within)
+            if self._ended():
+                raise AssertionError(f"{name} ended with {self.code} before it was ready")
+        except BaseException as error:
+            error.add_note(self.tail())
+            self.stop()
+            raise
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
+    def code(self) -> int | None:
+        """The exit code; None while it runs."""
+        return self._child.poll()
+
+    def _ended(self) -> bool:
+        return self.code is not None
+
+    def tail(self, lines: int = 40) -> str:
+        text = self.log.read_text(errors="replace").splitlines()
+        return "\n".join([f"--- last lines of {self.name} ({self.log})", *text[-lines:]])
+
+    def signal(self, number: signal.Signals) -> None:
+        if not self._ended():
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """SIGKILL: it gets no chance to say goodbye."""
+        self.signal(signal.SIGKILL)
+        self._child.wait(10)
+        self._wait_for_port()
+
+    def stop(self, within: float = 15.0) -> int:
+        """SIGTERM, then SIGKILL after `within` seconds; returns the exit code. May be called again."""
+        self.signal(signal.SIGTERM)
+        try:
+            self._child.wait(within)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self._wait_for_port()
+        assert self.code is not None
+        return self.code
+
+    def _wait_for_port(self) -> None:
+        if self._port is not None:
+            eventually(f"port {self._port} of {self.name} is free", lambda: _is_free(self._port or 0), within=15)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", port))
+    return True
