@@ -1,0 +1,124 @@
+"""Kubernetes Events about what acting parts did, few enough to be read."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TypeAlias
+from uuid import uuid4
+
+from ballast.clock import Clock
+from ballast.cluster.client import KubeApi
+from ballast.cluster.pace import Pace
+from ballast.cluster.write import FIELD_MANAGER, Outcome, Result, Target, Write, record
+from ballast.errors import ClusterError
+from ballast.metrics import Metrics
+
+QUIET = 300.0
+_RATE = 0.2
+_BURST = 25
+_WAITING = 100
+_Topic: TypeAlias = tuple[str, Result, Target | None]
+
+
+@dataclass
+class _Seen:
+    told_at: float
+    more: int = 0
+
+
+class Events:
+    """One Event per topic in five minutes; what happened in between is counted in the next one.
+
+    Sends from a thread of its own, so that no write waits for it, and drops what it cannot send.
+    """
+
+    def __init__(self, api: KubeApi, clock: Clock, metrics: Metrics, *, instance: str) -> None:
+        self._api = api
+        self._clock = clock
+        self._metrics = metrics
+        self._instance = instance
+        self._pace = Pace(clock, _RATE, _BURST)
+        self._lock = threading.Lock()
+        self._seen: dict[_Topic, _Seen] = {}
+        self._waiting: queue.Queue[Write | None] = queue.Queue(_WAITING)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="events", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        try:
+            self._waiting.put_nowait(None)
+        except queue.Full:
+            return
+        if self._thread.is_alive():
+            self._thread.join(5.0)
+
+    def report(self, outcome: Outcome) -> None:
+        write = outcome.write
+        topic = (write.event, outcome.result, None if write.aggregated else write.target)
+        now = self._clock.monotonic()
+        with self._lock:
+            seen = self._seen.get(topic)
+            if seen is not None and now - seen.told_at < QUIET:
+                seen.more += 1
+                return
+            more = seen.more if seen else 0
+            if len(self._seen) > 1000:
+                self._seen = {old: when for old, when in self._seen.items() if now - when.told_at < QUIET}
+            self._seen[topic] = _Seen(now)
+        try:
+            self._waiting.put_nowait(self._event(outcome, more))
+        except queue.Full:
+            self._metrics.writes.labels("event", "dropped").inc()
+
+    def _event(self, outcome: Outcome, more: int) -> Write:
+        write, target = outcome.write, outcome.write.target
+        namespace = target.namespace or "default"
+        now = datetime.fromtimestamp(self._clock.wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        message = write.reason if outcome.done else f"{write.reason}: {outcome.reason}"
+        since = f" (and {more} more like it since the last Event)" if more else ""
+        body = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{target.name[:200]}.{uuid4().hex[:16]}", "namespace": namespace},
+            "involvedObject": {
+                "apiVersion": target.api_version,
+                "kind": target.kind,
+                "name": target.name,
+                **({"namespace": target.namespace} if target.namespace else {}),
+                **({"uid": target.uid} if target.uid else {}),
+            },
+            "reason": write.event + "".join(word.capitalize() for word in outcome.result.split("-")),
+            "message": f"{message}{since}"[:1024],
+            "type": "Normal" if outcome.done else "Warning",
+            "source": {"component": FIELD_MANAGER},
+            "reportingComponent": FIELD_MANAGER,
+            "reportingInstance": self._instance,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": more + 1,
+        }
+        return Write(
+            kind="event",
+            part=write.part,
+            method="POST",
+            path=f"/api/v1/namespaces/{namespace}/events",
+            target=target,
+            reason=write.reason,
+            body=body,
+        )
+
+    def _run(self) -> None:
+        while (write := self._waiting.get()) is not None and self._pace.wait(self._stop):
+            try:
+                self._api.request(write.method, write.path, query={"fieldManager": FIELD_MANAGER}, body=write.body)
+                outcome = Outcome(write, Result.DONE)
+            except ClusterError as error:
+                outcome = Outcome(write, Result.FAILED, str(error))
+            record(self._metrics, outcome, routine=True)

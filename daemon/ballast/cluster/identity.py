@@ -1,0 +1,25 @@
+"""Who this process is in the cluster."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from pathlib import Path
+
+_SERVICE_ACCOUNT_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+def own_namespace(lease_namespace: str | None) -> str:
+    """POD_NAMESPACE, else BALLAST_LEASE__NAMESPACE, else the service account's, else `default`."""
+    if found := os.environ.get("POD_NAMESPACE") or lease_namespace:
+        return found
+    try:
+        return _SERVICE_ACCOUNT_NAMESPACE.read_text().strip() or "default"
+    except OSError:
+        return "default"
+
+
+def own_identity() -> str:
+    """A name no other process has, not even the one before in the same pod."""
+    return f"{os.environ.get('POD_NAME') or socket.gethostname()}_{secrets.token_hex(4)}"

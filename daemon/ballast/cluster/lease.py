@@ -1,0 +1,272 @@
+"""Which replica writes: a Lease, judged by our own monotonic clock alone."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import msgspec
+import structlog
+
+from ballast.clock import Clock
+from ballast.cluster import wire
+from ballast.cluster.client import KubeApi
+from ballast.cluster.write import FIELD_MANAGER, Outcome, Result, Target, Write, object_path, record
+from ballast.errors import ClusterError, Conflict, NotFound
+from ballast.metrics import Metrics
+
+DURATION = 15.0
+DEADLINE = 10.0
+RETRY = 2.0
+_log = structlog.get_logger("lease")
+_decoder = msgspec.json.Decoder(wire.Lease)
+
+
+class Leadership(Protocol):
+    """What the parts ask: whether this replica may write, at this very moment."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def is_leader(self) -> bool: ...
+
+
+def read_lease(api: KubeApi, namespace: str, name: str) -> wire.LeaseSpec | None:
+    """The Lease as it is, None where there is none: its `holder_identity` (empty when released), `renew_time`."""
+    try:
+        return _decoder.decode(api.get(object_path(_collection(namespace), name))).spec
+    except NotFound:
+        return None
+
+
+class AlwaysLeader:
+    """For a single replica without a Lease."""
+
+    def __init__(
+        self, metrics: Metrics, *, on_gain: Callable[[], None] | None = None, on_loss: Callable[[], None] | None = None
+    ) -> None:
+        self._metrics = metrics
+        self._on_gain = on_gain
+        self._on_loss = on_loss
+        self._leads = False
+
+    def start(self) -> None:
+        self._leads = True
+        self._metrics.leader.set(1)
+        if self._on_gain:
+            self._on_gain()
+
+    def stop(self) -> None:
+        was, self._leads = self._leads, False
+        self._metrics.leader.set(0)
+        if was and self._on_loss:
+            self._on_loss()
+
+    def is_leader(self) -> bool:
+        return self._leads
+
+
+class Elector:
+    """Holds the Lease or waits for it.
+
+    It leads until `deadline` seconds after the *sending* of its last successful renewal; another may take the Lease
+    `duration` seconds after it *saw* that renewal. So two never lead at once, whatever the remote clocks say and
+    however long a request or this process is held up. `on_gain` and `on_loss` are called from the elector's thread and
+    must not take long.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        clock: Clock,
+        metrics: Metrics,
+        *,
+        namespace: str,
+        name: str,
+        identity: str,
+        on_gain: Callable[[], None] | None = None,
+        on_loss: Callable[[], None] | None = None,
+        duration: float = DURATION,
+        deadline: float = DEADLINE,
+        retry: float = RETRY,
+    ) -> None:
+        self.identity = identity
+        self._api = api
+        self._clock = clock
+        self._metrics = metrics
+        self._namespace = namespace
+        self._name = name
+        self._on_gain = on_gain
+        self._on_loss = on_loss
+        self._duration = duration
+        self._deadline = deadline
+        self._retry = retry
+        self._jitter = random.Random()  # noqa: S311
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._leads_until = float("-inf")
+        self._told_leader = False
+        self._held: dict[str, Any] | None = None
+        self._seen = ("", 0.0)
+        self._holder = ""
+        self.problem: str | None = None
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stops leading at once, then gives the Lease back so that another need not wait. Stop the writers before."""
+        self._stop.set()
+        if self._thread:
+            self._thread.join(self._deadline)
+        self._tell()
+        if self._held is not None:
+            self._release(self._held)
+
+    def is_leader(self) -> bool:
+        """True only while no other replica can have taken the Lease; asked anew before every write."""
+        return self._clock.monotonic() < self._leads_until and not self._stop.is_set()
+
+    def holder(self) -> str:
+        """Who held the Lease when it was last read; empty when nobody."""
+        return self._holder
+
+    def tick(self) -> None:
+        """One attempt to renew or acquire. Called every `retry` seconds by the thread."""
+        try:
+            with suppress(Conflict):
+                self._attempt()
+            self.problem = None
+        except ClusterError as error:
+            if self.problem is None:
+                _log.warning("cannot renew or acquire the Lease; trying again", problem=str(error))
+            self.problem = str(error)
+        self._tell()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self.tick()
+            except Exception:
+                _log.exception("the elector failed unexpectedly; trying again")
+            left = self._leads_until - self._clock.monotonic()
+            wait = self._retry * self._jitter.uniform(1.0, 1.2)
+            self._clock.wait(self._stop, min(wait, left) if left > 0 else wait)
+
+    def _attempt(self) -> None:
+        if self._held is not None:
+            try:
+                self._take(self._held)
+                return
+            except (Conflict, NotFound):
+                self._held = None
+        try:
+            lease = msgspec.json.decode(self._api.get(self._path, timeout=self._deadline / 2))
+        except NotFound:
+            lease = None
+        if lease is None or self._free(lease):
+            self._take(lease)
+        else:
+            self._leads_until = float("-inf")
+
+    def _free(self, lease: dict[str, Any]) -> bool:
+        now = self._clock.monotonic()
+        version = lease["metadata"].get("resourceVersion", "")
+        if version != self._seen[0]:
+            self._seen = (version, now)
+        spec = lease.get("spec") or {}
+        self._holder = spec.get("holderIdentity") or ""
+        if not self._holder or self._holder == self.identity:
+            return True
+        return now - self._seen[1] >= max(self._duration, float(spec.get("leaseDurationSeconds") or 0))
+
+    def _take(self, lease: dict[str, Any] | None) -> None:
+        """Creates, acquires or renews. Raises Conflict if someone was quicker; then it is theirs."""
+        sent_at = self._clock.monotonic()
+        old = (lease or {}).get("spec") or {}
+        same = old.get("holderIdentity") == self.identity
+        now = _micro_time(self._clock.wall())
+        transitions = int(old.get("leaseTransitions") or 0)
+        spec = {
+            **old,
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": max(1, round(self._duration)),
+            "acquireTime": old["acquireTime"] if same and old.get("acquireTime") else now,
+            "renewTime": now,
+            "leaseTransitions": transitions if same or lease is None else transitions + 1,
+        }
+        self._held = self._send(lease, spec, "renewed" if same else "acquired", routine=same)
+        self._holder = self.identity
+        self._leads_until = sent_at + self._deadline
+
+    def _release(self, lease: dict[str, Any]) -> None:
+        now = _micro_time(self._clock.wall())
+        spec = {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": now}
+        try:
+            self._send(lease, spec, "released", routine=False)
+        except Conflict:
+            pass
+        except ClusterError as error:
+            _log.warning("the Lease could not be given back; others wait until it expires", problem=str(error))
+        self._held = None
+
+    def _send(
+        self, lease: dict[str, Any] | None, spec: dict[str, Any], reason: str, *, routine: bool
+    ) -> dict[str, Any]:
+        base = lease or {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self._name, "namespace": self._namespace},
+        }
+        write = Write(
+            kind="lease",
+            part=None,
+            method="PUT" if lease else "POST",
+            path=self._path if lease else _collection(self._namespace),
+            target=Target("Lease", self._name, self._namespace, api_version="coordination.k8s.io/v1"),
+            reason=reason,
+            body={**base, "spec": spec},
+        )
+        try:
+            body = self._api.request(
+                write.method,
+                write.path,
+                query={"fieldManager": FIELD_MANAGER},
+                body=write.body,
+                timeout=self._deadline / 2,
+            )
+        except ClusterError as error:
+            result = Result.CONFLICT if isinstance(error, Conflict) else Result.FAILED
+            record(self._metrics, Outcome(write, result, str(error)))
+            raise
+        record(self._metrics, Outcome(write, Result.DONE, body=body), routine=routine)
+        held: dict[str, Any] = msgspec.json.decode(body)
+        return held
+
+    def _tell(self) -> None:
+        leads = self.is_leader()
+        self._metrics.leader.set(leads)
+        if leads == self._told_leader:
+            return
+        self._told_leader = leads
+        _log.info("leading" if leads else "no longer leading", identity=self.identity)
+        if callback := self._on_gain if leads else self._on_loss:
+            callback()
+
+    @property
+    def _path(self) -> str:
+        return object_path(_collection(self._namespace), self._name)
+
+
+def _collection(namespace: str) -> str:
+    return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+
+
+def _micro_time(wall: float) -> str:
+    return datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,73 @@
+"""The writes on nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import msgspec
+
+from ballast.cluster.client import KubeApi
+from ballast.cluster.write import MERGE_PATCH, Outcome, Result, Target, Write, object_path
+from ballast.cluster.writer import Writer
+from ballast.errors import ClusterError, Gone, NotFound
+
+Taints: TypeAlias = list[dict[str, Any]]
+_ATTEMPTS = 5
+
+
+def node_metadata(
+    name: str, labels: Mapping[str, str | None], annotations: Mapping[str, str | None], *, part: str, reason: str
+) -> Write:
+    """Sets labels and annotations of a node, removes those that are None. Idempotent, hence without resourceVersion."""
+    fields = {"labels": dict(labels), "annotations": dict(annotations)}
+    return Write(
+        kind="labels",
+        part=part,
+        method="PATCH",
+        path=object_path("/api/v1/nodes", name),
+        target=Target("Node", name, uid=name),
+        reason=reason,
+        body={"metadata": {key: value for key, value in fields.items() if value}},
+        content_type=MERGE_PATCH,
+        event="PublishLoad",
+        aggregated=True,
+    )
+
+
+def replace_taints(
+    api: KubeApi, writer: Writer, name: str, change: Callable[[Taints], Taints], *, part: str, reason: str
+) -> Outcome:
+    """Changes a node's taints as a whole list, against the version just read; reads again when someone else was first.
+
+    `change` gets the taints as they are now and returns those wanted; with nothing to change nothing is sent.
+    """
+    path = object_path("/api/v1/nodes", name)
+    write = Write(
+        kind="taint",
+        part=part,
+        method="PATCH",
+        path=path,
+        target=Target("Node", name, uid=name),
+        reason=reason,
+        content_type=MERGE_PATCH,
+        event="PublishTaint",
+    )
+    outcome = Outcome(write, Result.DONE, "nothing to change")
+    for _ in range(_ATTEMPTS):
+        try:
+            node = msgspec.json.decode(api.get(path))
+        except (NotFound, Gone) as error:
+            return Outcome(write, Result.GONE, str(error), error.status)
+        except ClusterError as error:
+            return Outcome(write, Result.FAILED, str(error), error.status)
+        present: Taints = node.get("spec", {}).get("taints") or []
+        wanted = change([dict(taint) for taint in present])
+        if wanted == present:
+            return Outcome(write, Result.DONE, "nothing to change")
+        body = {"metadata": {"resourceVersion": node["metadata"]["resourceVersion"]}, "spec": {"taints": wanted}}
+        outcome = writer.submit(replace(write, body=body))
+        if outcome.result is not Result.CONFLICT:
+            return outcome
+    return outcome

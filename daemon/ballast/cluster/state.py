@@ -1,0 +1,60 @@
+"""What must survive a restart: ConfigMap `ballast-state`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ballast.cluster import configmaps
+from ballast.cluster.client import KubeApi
+from ballast.cluster.configmaps import ConfigMap
+from ballast.cluster.write import Outcome, Result
+from ballast.cluster.writer import Writer
+from ballast.errors import ClusterError
+
+NAME = "ballast-state"
+SCHEMA = "1"
+_ATTEMPTS = 5
+
+
+class State:
+    """Every write is against the version that was read, so a leader of yesterday cannot overwrite its successor."""
+
+    def __init__(self, api: KubeApi, writer: Writer, namespace: str) -> None:
+        self._api = api
+        self._writer = writer
+        self._namespace = namespace
+
+    def read(self) -> Mapping[str, str]:
+        """Its keys, without `schema`; empty where there is none. Raises ClusterError."""
+        return {key: value for key, value in self._read().data.items() if key != "schema"}
+
+    def update(self, change: Callable[[dict[str, str]], Mapping[str, str]], *, reason: str) -> Outcome:
+        """Replaces the keys by what the pure function `change` makes of them; again if someone else was first.
+
+        With nothing to change nothing is sent. Raises ClusterError when it cannot be read.
+        """
+        outcome: Outcome | None = None
+        for _ in range(_ATTEMPTS):
+            found = self._read()
+            keys = {key: value for key, value in found.data.items() if key != "schema"}
+            wanted = {**change(dict(keys)), "schema": SCHEMA}
+            write = configmaps.writing(
+                self._namespace, NAME, ConfigMap(wanted, found.version), kind="state", reason=reason
+            )
+            if wanted == found.data:
+                return Outcome(write, Result.DONE, "nothing to change")
+            outcome = self._writer.submit(write)
+            if outcome.result is not Result.CONFLICT:
+                break
+        assert outcome is not None
+        return outcome
+
+    def _read(self) -> ConfigMap:
+        found = configmaps.read(self._api, self._namespace, NAME)
+        schema = found.data.get("schema", SCHEMA)
+        if schema != SCHEMA:
+            raise ClusterError(
+                f"ConfigMap {self._namespace}/{NAME} has schema {schema!r}, this version of Ballast reads {SCHEMA!r}; "
+                "install the version that wrote it, or delete the ConfigMap to forget open plans."
+            )
+        return found

@@ -1,0 +1,88 @@
+"""The pause switches: ConfigMap `ballast-switches`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from ballast.clock import Clock
+from ballast.cluster import wire
+from ballast.cluster.client import KubeApi
+from ballast.cluster.configmaps import collection
+from ballast.cluster.decoding import Reader
+from ballast.cluster.watching import Watch
+from ballast.metrics import Metrics
+
+NAME = "ballast-switches"
+OLDEST = 30.0
+_decoder = msgspec.json.Decoder(wire.ConfigMap)
+
+
+class Switches:
+    """Keys `paused` and `paused.<part>`, "true" or "false". No ConfigMap: not paused. When in doubt: paused."""
+
+    def __init__(self, api: KubeApi, clock: Clock, metrics: Metrics, namespace: str) -> None:
+        self._where = f"ConfigMap {namespace}/{NAME}"
+        self._object = _Single()
+        # A quiet watch says nothing for a minute; short ones make its silence mean something within 30 s.
+        self._watch = Watch(
+            api,
+            clock,
+            metrics,
+            self._object,
+            Reader("switches", _decoder.decode),
+            collection(namespace),
+            query={"fieldSelector": f"metadata.name={NAME}"},
+            lifetime=(10, 15),
+            idle=20.0,
+        )
+
+    def start(self) -> None:
+        self._watch.start()
+
+    def stop(self) -> None:
+        self._watch.stop()
+
+    @property
+    def synced(self) -> bool:
+        return self._watch.synced
+
+    def wait_synced(self, timeout: float | None) -> bool:
+        return self._watch.wait_synced(timeout)
+
+    @property
+    def values(self) -> Mapping[str, str]:
+        """Every key of the ConfigMap, empty without one."""
+        return self._object.data
+
+    def paused(self, part: str) -> str | None:
+        """Why `part` must not act now, or None."""
+        problem = f": {self._watch.problem}" if self._watch.problem else ""
+        if not self._watch.synced:
+            return f"paused because {self._where} has not been read{problem}"
+        if self._watch.age > OLDEST:
+            return f"paused because {self._where} was last seen {self._watch.age:.0f} s ago{problem}"
+        for key in ("paused", f"paused.{part}"):
+            value = self.values.get(key, "false")
+            if value == "true":
+                return f"paused by key {key} of {self._where}"
+            if value != "false":
+                return f'paused because key {key} of {self._where} is {value!r}; it may be "true" or "false"'
+        return None
+
+
+class _Single:
+    def __init__(self) -> None:
+        self.data: Mapping[str, str] = {}
+
+    def replace(self, items: list[wire.ConfigMap]) -> None:
+        self.data = next((item.data or {} for item in items if item.metadata.name == NAME), {})
+
+    def put(self, item: wire.ConfigMap) -> None:
+        if item.metadata.name == NAME:
+            self.data = item.data or {}
+
+    def remove(self, item: wire.ConfigMap) -> None:
+        if item.metadata.name == NAME:
+            self.data = {}

@@ -1,0 +1,103 @@
+"""One change in the cluster and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+from urllib.parse import quote
+
+import structlog
+
+from ballast.metrics import Metrics
+
+MERGE_PATCH = "application/merge-patch+json"
+FIELD_MANAGER = "ballast"
+_audit = structlog.get_logger("audit")
+
+
+class Result(StrEnum):
+    DONE = "done"
+    DRY_RUN = "dry-run"
+    REFUSED = "refused"
+    """Not sent: the part is off or paused, this replica does not lead, or it is stopping."""
+    CONFLICT = "conflict"
+    """Someone else wrote first; read again and decide anew."""
+    GONE = "gone"
+    """The object is no longer there."""
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Target:
+    """The object a write is about, as people and Events name it."""
+
+    kind: str
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    api_version: str = "v1"
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Write:
+    """What is to be sent, and why.
+
+    `part` is publishing, power or eviction; None for Ballast's own Lease, state and role label, which no mode or pause
+    holds back. `body` is sent as JSON. `event` is the CamelCase beginning of an Event's reason; without it none is made.
+    Events of writes that are `aggregated` are counted together over all targets.
+    """
+
+    kind: str
+    part: str | None
+    method: str
+    path: str
+    target: Target
+    reason: str
+    body: Any = None
+    content_type: str | None = None
+    query: Mapping[str, str | int] | None = None
+    leader_only: bool = True
+    event: str = ""
+    aggregated: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`reason` is a sentence when nothing was done, `status` the HTTP status then; `body` the server's answer."""
+
+    write: Write
+    result: Result
+    reason: str = ""
+    status: int = 0
+    body: bytes = b""
+
+    @property
+    def done(self) -> bool:
+        return self.result is Result.DONE
+
+
+def record(metrics: Metrics, outcome: Outcome, *, routine: bool = False) -> Outcome:
+    """Counts an outcome and writes its audit line; a `routine` one that succeeded goes to the debug level."""
+    write = outcome.write
+    metrics.writes.labels(write.kind, outcome.result.value).inc()
+    log = _audit.debug if routine and outcome.done else _audit.info
+    log(
+        f"{write.kind} of {write.target}: {outcome.result}",
+        part=write.part or "own",
+        kind=write.kind,
+        target=str(write.target),
+        result=outcome.result.value,
+        why=write.reason,
+        reason=outcome.reason,
+    )
+    return outcome
+
+
+def object_path(collection: str, name: str) -> str:
+    """The path of one object, its name escaped."""
+    return f"{collection}/{quote(name, safe='')}"

@@ -1,0 +1,112 @@
+"""The one writer: every change in the cluster passes its checks and leaves a record."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from ballast.clock import Clock
+from ballast.cluster.client import KubeApi
+from ballast.cluster.pace import Pace
+from ballast.cluster.write import FIELD_MANAGER, Outcome, Result, Write, record
+from ballast.errors import ClusterError, Conflict, Gone, NotFound, TooManyRequests
+from ballast.metrics import Metrics
+
+_ATTEMPTS = 3
+_DEFAULT_HOLD = 1.0
+
+
+class Reporter(Protocol):
+    """Tells people about outcomes, as Events do."""
+
+    def report(self, outcome: Outcome) -> None: ...
+
+
+class Writer:
+    """Sends one write at a time, each only if at that moment its part may act.
+
+    `modes` maps parts to off, dry-run or on (a part that is not there is off); `paused` answers why a part is paused or
+    None; `leading` whether this replica is the one that writes.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        clock: Clock,
+        metrics: Metrics,
+        *,
+        qps: float,
+        burst: int,
+        modes: Mapping[str, str],
+        paused: Callable[[str], str | None],
+        leading: Callable[[], bool],
+        events: Reporter | None = None,
+    ) -> None:
+        self._api = api
+        self._metrics = metrics
+        self._pace = Pace(clock, qps, burst)
+        self._modes = modes
+        self._paused = paused
+        self._leading = leading
+        self._events = events
+        self._turn = threading.Lock()
+        self._stop = threading.Event()
+
+    def submit(self, write: Write) -> Outcome:
+        """Waits for its turn, its token and the API server's leave, sends, and records what became of it.
+
+        Never raises for what the server answers. A 429 of API fairness holds all writes back and is tried again; one
+        with a cause (a disruption budget, say) fails this write alone.
+        """
+        outcome = record(self._metrics, self._attempt(write))
+        if self._events and write.event and self._modes.get(write.part or "") == "on" and self._leading():
+            self._events.report(outcome)
+        return outcome
+
+    def stop(self) -> None:
+        """Whatever waits or comes later is refused."""
+        self._stop.set()
+
+    def _attempt(self, write: Write) -> Outcome:
+        for _ in range(_ATTEMPTS):
+            if (held_back := self._held_back(write)) is not None:
+                return held_back
+            if not self._pace.wait(self._stop):
+                return Outcome(write, Result.REFUSED, "Ballast is stopping")
+            try:
+                with self._turn:
+                    return self._held_back(write) or Outcome(write, Result.DONE, body=self._send(write))
+            except TooManyRequests as error:
+                failed = Outcome(write, Result.FAILED, str(error), error.status)
+                if error.causes:
+                    break
+                self._pace.hold(_DEFAULT_HOLD if error.retry_after is None else error.retry_after)
+            except Conflict as error:
+                return Outcome(write, Result.CONFLICT, str(error), error.status)
+            except (NotFound, Gone) as error:
+                return Outcome(write, Result.GONE, str(error), error.status)
+            except ClusterError as error:
+                return Outcome(write, Result.FAILED, str(error), error.status)
+        return failed
+
+    def _held_back(self, write: Write) -> Outcome | None:
+        mode = "on" if write.part is None else self._modes.get(write.part, "off")
+        if mode == "off":
+            return Outcome(write, Result.REFUSED, f"{write.part} is off (BALLAST_{str(write.part).upper()}__MODE)")
+        if write.leader_only and not self._leading():
+            return Outcome(write, Result.REFUSED, "this replica does not hold the Lease")
+        if write.part is not None and (pause := self._paused(write.part)) is not None:
+            return Outcome(write, Result.REFUSED, pause)
+        if mode == "dry-run":
+            return Outcome(write, Result.DRY_RUN, f"{write.part} is in dry-run")
+        return None
+
+    def _send(self, write: Write) -> bytes:
+        return self._api.request(
+            write.method,
+            write.path,
+            query={"fieldManager": FIELD_MANAGER, **(write.query or {})} if write.method != "DELETE" else write.query,
+            body=write.body,
+            content_type=write.content_type,
+        )
