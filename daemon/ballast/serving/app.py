@@ -7,7 +7,7 @@ import gzip
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -46,7 +46,9 @@ def create_app(board: Board, metrics: Metrics) -> Starlette:
         *Api(board).routes(),
         *page.routes(),
     ]
-    app = Starlette(routes=routes, exception_handlers={HTTPException: _error}, max_body_size=MAX_BODY)
+    app = Starlette(
+        routes=routes, exception_handlers={HTTPException: _error, ClientDisconnect: _gone}, max_body_size=MAX_BODY
+    )
     app.router.redirect_slashes = False
     return app
 
@@ -54,3 +56,7 @@ def create_app(board: Board, metrics: Metrics) -> Starlette:
 async def _error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": error.detail}, status_code=error.status_code, headers=error.headers)
+
+
+async def _gone(request: Request, error: Exception) -> Response:
+    return Response(status_code=400)

@@ -15,7 +15,7 @@ from ballast.model.snapshot import Snapshot, Window
 
 @dataclass(frozen=True)
 class Verdicts:
-    """What Ballast makes of nodes, by name: `scores` 0..100 or None, `classes` low, normal, high; `prefix` of labels."""
+    """What Ballast makes of nodes: `scores` 0..100 or None, `classes` low, normal, high; `prefix` of their labels."""
 
     scores: Mapping[str, int | None]
     classes: Mapping[str, str]

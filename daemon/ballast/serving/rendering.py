@@ -14,10 +14,10 @@ from ballast.serving.families import node_families
 
 
 class Rendered:
-    """The documents of one snapshot. Each is built once: early if the one before was asked for, else when first asked.
+    """The documents of one snapshot. Each is built once: early if its predecessor was asked for, else when asked.
 
-    `known` says for each window whether any node is; `watcher` is keyed by (window name, everything?), `nodes` by window
-    name; `families` are the per-node metrics.
+    `known` says for each window whether any node is; `watcher` is keyed by (window name, everything?), `nodes` by
+    window name; `families` are the per-node metrics.
     """
 
     def __init__(self, snapshot: Snapshot, verdicts: nodes.Verdicts, source: str, fetched: float) -> None:
@@ -83,7 +83,7 @@ def render(
     """Prepares the default `/watcher` document (unless frozen) and whatever `previous` was asked for; the rest waits.
 
     `scores` are 0..100 or None where the node is unknown; `classes` low, normal or high; `prefix` is that of the labels
-    nodes carry; `source` is named as load-watcher names its provider; `fetched` is the Unix time the answers had arrived.
+    nodes carry; `source` as load-watcher names its provider; `fetched` is the Unix time the answers had arrived.
     """
     verdicts = nodes.Verdicts(scores, classes or {}, prefix)
     rendered = Rendered(snapshot, verdicts, source, snapshot.time if fetched is None else fetched)

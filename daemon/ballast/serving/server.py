@@ -6,33 +6,16 @@ import asyncio
 import socket
 import ssl
 import threading
-from pathlib import Path
-from typing import Protocol
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from ballast.errors import SettingsError
 from ballast.serving import protocol
+from ballast.settings.http import Http
 
 BACKLOG = 1024
-GRACE = 1
 CERTIFICATE_CHECK = 30
-
-
-class HttpSettings(Protocol):
-    """What the server reads of `settings.http`."""
-
-    @property
-    def host(self) -> str: ...
-    @property
-    def port(self) -> int: ...
-    @property
-    def tls_cert_file(self) -> Path | None: ...
-    @property
-    def tls_key_file(self) -> Path | None: ...
-    @property
-    def client_ca_file(self) -> Path | None: ...
 
 
 class Server:
@@ -40,7 +23,7 @@ class Server:
     a renewed certificate is taken up without a restart.
     """
 
-    def __init__(self, app: ASGIApp, settings: HttpSettings) -> None:
+    def __init__(self, app: ASGIApp, settings: Http) -> None:
         self._settings = settings
         self._certificate = _Certificate(settings)
         config = uvicorn.Config(
@@ -54,7 +37,6 @@ class Server:
             proxy_headers=False,
             server_header=False,
             timeout_keep_alive=protocol.KEEP_ALIVE,
-            timeout_graceful_shutdown=GRACE,
             callback_notify=self._certificate.renew,
             timeout_notify=CERTIFICATE_CHECK,
         )
@@ -96,7 +78,7 @@ class Server:
 class _Certificate:
     """The TLS context, or None without a certificate. Loading into a live context serves the next handshakes."""
 
-    def __init__(self, settings: HttpSettings) -> None:
+    def __init__(self, settings: Http) -> None:
         self._cert, self._key, client_ca = settings.tls_cert_file, settings.tls_key_file, settings.client_ca_file
         self.context: ssl.SSLContext | None = None
         self._loaded = 0
@@ -147,15 +129,17 @@ class _Certificate:
 
 
 def _bind(host: str, port: int) -> socket.socket:
+    listener = None
     try:
-        family, kind, number, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, number, _, address = found[0]
         listener = socket.socket(family, kind, number)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
         listener.listen(BACKLOG)
     except OSError as error:
+        if listener is not None:
+            listener.close()
         raise SettingsError(
             f"BALLAST_HTTP__HOST={host} with BALLAST_HTTP__PORT={port} cannot be listened on: "
             f"{error.strerror or error}. Choose a local address and a free port, or 0 for any."

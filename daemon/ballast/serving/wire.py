@@ -76,8 +76,7 @@ def document(snapshot: Snapshot, window: Window, *, source: str, fetched: float,
 def known_nodes(snapshot: Snapshot, window: Window) -> Bools:
     """[node]: whether cpu or memory is known over this window."""
     rows = [row for _, row in _rows(snapshot.resources, everything=False)]
-    known: Bools = _servable(snapshot, window)[rows].any(axis=0)
-    return known
+    return np.asarray(_servable(snapshot, window)[rows].any(axis=0))
 
 
 def decimals(values: Floats) -> list[str]:
@@ -125,7 +124,7 @@ def _column(snapshot: Snapshot, window: Window, row: int, resource: str, everyth
 
 
 def _ages(snapshot: Snapshot, window: Window) -> list[int]:
-    """[node]: whole seconds from the newest sample to the snapshot; of cpu and memory the older where both are known."""
+    """[node]: seconds from the newest sample to the snapshot; the larger of cpu and memory where both are known."""
     rows = [row for _, row in _rows(snapshot.resources, everything=False)]
     seconds = np.where(window.known, snapshot.time - snapshot.newest, 0.0)[rows].max(axis=0)
     ages: list[int] = np.nan_to_num(seconds).clip(0).astype(np.int64).tolist()

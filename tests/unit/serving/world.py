@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -16,19 +14,14 @@ from ballast.serving.app import create_app
 from ballast.serving.board import Board
 from ballast.serving.rendering import render
 from ballast.serving.server import Server
+from ballast.settings.http import Http
 from tests.fakes import FakeClock
 
 TIME = 1_700_000_000.0
 LENGTHS = {"15m": 900.0, "10m": 600.0, "5m": 300.0}
 
 
-@dataclass(frozen=True)
-class Http:
-    host: str = "127.0.0.1"
-    port: int = 0
-    tls_cert_file: Path | None = None
-    tls_key_file: Path | None = None
-    client_ca_file: Path | None = None
+LOOPBACK = Http(host="127.0.0.1", port=0)
 
 
 def snapshot(
@@ -95,7 +88,7 @@ def board_of(taken: Snapshot | None, *, scores: dict[str, int | None] | None = N
 
 
 @contextmanager
-def serving(board: Board, http: Http = Http()) -> Iterator[int]:
+def serving(board: Board, http: Http = LOOPBACK) -> Iterator[int]:
     """A running server over `board`; yields its port."""
     server = Server(create_app(board, Metrics()), http)
     port = server.start()

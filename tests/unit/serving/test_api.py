@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema
+import pytest
+
+from ballast.serving.board import Board, Check, CycleRecord
+from ballast.serving.openapi import DOCUMENT
+from tests.unit.serving.client import ask
+from tests.unit.serving.world import TIME, board_of, serving, snapshot
+
+NAN = float("nan")
+CONDITION = {"type": "SourceDegraded", "status": "True", "reason": "Timeout", "message": "prometheus is silent"}
+
+
+def full_board() -> Board:
+    board = board_of(
+        snapshot([[0.5, NAN, NAN], [NAN, NAN, NAN]], young=[False, False, True]), scores={"node-0": 61, "node-1": None}
+    )
+    board.cycles = [
+        CycleRecord("telemetry", TIME - 30, 0.2, True, "read 2 resources"),
+        CycleRecord("publishing", TIME - 20, 0.1, True, "published 1 of 3 nodes, 2 unknown"),
+        CycleRecord("telemetry", TIME, 0.2, False, "no answer"),
+    ]
+    board.config = [{"name": "BALLAST_PUBLISHING__MODE", "value": "dry-run", "origin": "default"}]
+    board.conditions = lambda: [CONDITION]
+    board.ready = lambda: [Check("caches", True)]
+    return board
+
+
+def operations() -> list[tuple[str, dict[str, Any]]]:
+    return [(path, operation["get"]) for path, operation in DOCUMENT["paths"].items()]
+
+
+def check_schema(schema: dict[str, Any], answer: Any) -> None:
+    jsonschema.validate(answer, schema | {"components": DOCUMENT["components"]}, cls=jsonschema.Draft202012Validator)
+
+
+@pytest.mark.parametrize(("path", "operation"), operations(), ids=[path for path, _ in operations()])
+@pytest.mark.parametrize("board", [Board(), full_board()], ids=["empty", "full"])
+def test_every_documented_path_answers_as_documented(path: str, operation: dict[str, Any], board: Board) -> None:
+    for name in ("node-0", "node-1", "nobody"):
+        with serving(board) as port:
+            answer = ask(port, path.replace("{name}", name))
+        documented = operation["responses"][str(answer.status)]
+        assert answer.headers["content-type"] == "application/json"
+        check_schema(documented["content"]["application/json"]["schema"], answer.json)
+
+
+def test_the_document_is_openapi_and_names_every_parameter() -> None:
+    assert DOCUMENT["openapi"].startswith("3.1")
+    assert {"title", "version"} <= DOCUMENT["info"].keys()
+    for schema in DOCUMENT["components"]["schemas"].values():
+        jsonschema.Draft202012Validator.check_schema(schema)
+    identifiers = [operation["operationId"] for _, operation in operations()]
+    assert len(set(identifiers)) == len(identifiers)
+    for path, operation in operations():
+        named = {parameter["name"] for parameter in operation["parameters"] if parameter["in"] == "path"}
+        assert named == {part[1:-1] for part in path.split("/") if part.startswith("{")}
+    with serving(Board()) as port:
+        assert ask(port, "/api/v1/openapi.json").json == DOCUMENT
+
+
+def test_unknown_is_null_and_never_zero() -> None:
+    with serving(full_board()) as port:
+        body = ask(port, "/api/v1/nodes").json
+        detail = ask(port, "/api/v1/nodes/node-1").json
+    known, silent, young = body["nodes"]
+    assert known["load"]["cpu"] == {"mean": 0.5, "std": 0.05, "p95": 0.6}
+    assert known["load"]["memory"] is None
+    assert (known["score"], known["state"], known["newest"]) == (61, "known", TIME - 12)
+    for node, state in ((silent, "silent"), (young, "young")):
+        assert node["load"] == {"cpu": None, "memory": None}
+        assert (node["score"], node["class"], node["newest"], node["state"]) == (None, None, None, state)
+    for statistics in detail["windows"]["15m"].values():
+        assert [statistics[name] for name in ("mean", "std", "p95", "known")] == [None, None, None, False]
+
+
+def test_status_sums_up() -> None:
+    with serving(full_board()) as port:
+        status = ask(port, "/api/v1/status").json
+    assert status["snapshot"] | {"sources": {}} == {
+        "time": TIME,
+        "age": 15.0,
+        "windows": ["15m", "10m", "5m"],
+        "nodes": 3,
+        "known": 1,
+        "young": 1,
+        "silent": 1,
+        "sources": {},
+    }
+    assert {job["job"]: job["sentence"] for job in status["jobs"]} == {
+        "telemetry": "no answer",
+        "publishing": "published 1 of 3 nodes, 2 unknown",
+    }
+    assert status["modes"] == {"publishing": "dry-run", "power": None, "eviction": None}
+    assert status["conditions"] == [CONDITION]
+
+
+def test_cycles_come_newest_first() -> None:
+    with serving(full_board()) as port:
+        assert [cycle["started"] for cycle in ask(port, "/api/v1/cycles").json] == [TIME, TIME - 20, TIME - 30]
+
+
+def test_errors_are_json() -> None:
+    with serving(full_board()) as port:
+        for path, status in (("/api/v1/nodes/nobody", 404), ("/api/v1/nodes?window=1h", 400), ("/nowhere", 404)):
+            answer = ask(port, path)
+            assert answer.status == status
+            assert list(answer.json) == ["error"]
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_nothing_can_be_changed(method: str) -> None:
+    with serving(full_board()) as port:
+        for path in [path.replace("{name}", "node-0") for path in DOCUMENT["paths"]] + ["/", "/metrics", "/readyz"]:
+            answer = ask(port, path, method)
+            assert (answer.status, list(answer.json)) == (405, ["error"])
+            assert "GET" in answer.headers["allow"]

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import threading
+from pathlib import Path
+
+import pytest
+import trustme
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ballast.errors import SettingsError
+from ballast.serving import protocol
+from ballast.serving.app import MAX_BODY
+from ballast.serving.server import Server
+from ballast.settings.http import Http
+from tests.unit.serving.client import ask
+from tests.unit.serving.world import LOOPBACK, board_of, fleet, serving, snapshot
+
+KNOWN = snapshot([[0.5], [0.25]])
+
+
+def dial(port: int, receive_buffer: int | None = None) -> socket.socket:
+    client = socket.socket()
+    if receive_buffer is not None:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+    client.settimeout(20)
+    try:
+        client.connect(("127.0.0.1", port))
+    except OSError:
+        client.close()
+        raise
+    return client
+
+
+def drained(client: socket.socket) -> bytes:
+    """Everything until the server ends the connection, one way or the other."""
+    received = b""
+    try:
+        while chunk := client.recv(65536):
+            received += chunk
+    except ConnectionResetError:
+        pass
+    return received
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET /livez HT", b"\r\n", b"POST /watcher HTTP/1.1\r\ncontent-length: 9\r\n\r\nabc"]
+)
+def test_a_client_that_does_not_finish_its_request_is_dropped(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "READ_TIMEOUT", 0.2)
+    with serving(board_of(KNOWN)) as port, dial(port) as client:
+        client.sendall(sent)
+        drained(client)
+
+
+def test_a_client_that_does_not_take_its_answer_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "WRITE_TIMEOUT", 0.2)
+    dropped = threading.Event()
+    lost = protocol.BoundedProtocol.connection_lost
+
+    def seen(self: protocol.BoundedProtocol, error: Exception | None) -> None:
+        lost(self, error)
+        dropped.set()
+
+    monkeypatch.setattr(protocol.BoundedProtocol, "connection_lost", seen)
+    board = board_of(fleet(20_000))
+    with serving(board) as port, dial(port, receive_buffer=4096) as client:
+        client.sendall(b"GET /watcher HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert dropped.wait(20)
+        assert board.rendered is not None
+        assert len(drained(client)) < len(board.rendered.watcher["15m", False].plain())
+
+
+def test_a_quiet_connection_is_closed_and_a_busy_one_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "KEEP_ALIVE", 0.2)
+    with serving(board_of(KNOWN)) as port, dial(port) as client:
+        client.sendall(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\nGET /livez HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert drained(client).count(b"HTTP/1.1 200") == 2
+
+
+def test_the_connection_heard_of_least_recently_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "MAX_CONNECTIONS", 2)
+    with serving(board_of(KNOWN)) as port, dial(port) as first, dial(port) as second:
+        for client in (first, second):
+            client.sendall(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n")
+            assert client.recv(4096).startswith(b"HTTP/1.1 200")
+        assert ask(port, "/livez").status == 200
+        assert drained(first) == b""
+        second.sendall(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert second.recv(4096).startswith(b"HTTP/1.1 200")
+
+
+def test_bodies_are_bounded() -> None:
+    with serving(board_of(KNOWN)) as port:
+        assert ask(port, "/watcher", "POST", b"x" * MAX_BODY).status == 200
+        assert ask(port, "/watcher", "POST", b"x" * (MAX_BODY + 1)).status == 413
+
+
+def test_rubbish_is_answered_400() -> None:
+    with serving(board_of(KNOWN)) as port, dial(port) as client:
+        client.sendall(b"\x16\x03\x01 this is no HTTP\r\n\r\n")
+        assert drained(client).startswith(b"HTTP/1.1 400")
+
+
+def test_stop_does_not_wait_for_idle_or_stuck_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "GRACE", 0.2)
+    entered = threading.Event()
+
+    async def stuck(request: Request) -> Response:
+        entered.set()
+        with contextlib.suppress(ClientDisconnect):
+            await request.body()
+        return Response()
+
+    server = Server(Starlette(routes=[Route("/", stuck, methods=["POST"])]), LOOPBACK)
+    port = server.start()
+    with dial(port), dial(port) as hanging:
+        hanging.sendall(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\n")
+        assert entered.wait(10)
+        stopper = threading.Thread(target=server.stop)
+        stopper.start()
+        stopper.join(10)
+        assert not stopper.is_alive()
+    server.stop()
+    assert not server.alive
+    with pytest.raises(ConnectionRefusedError):
+        dial(port)
+
+
+def test_a_port_in_use_is_named_with_its_setting() -> None:
+    with serving(board_of(KNOWN)) as port, pytest.raises(SettingsError, match=f"BALLAST_HTTP__PORT={port}.*in use"):
+        Server(Starlette(), Http(host="127.0.0.1", port=port)).start()
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[trustme.CA, Path, Path]:
+    authority = trustme.CA()
+    issued = authority.issue_cert("127.0.0.1")
+    cert, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    cert.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
+    issued.private_key_pem.write_to_path(str(key))
+    return authority, cert, key
+
+
+def over_tls(port: int, context: ssl.SSLContext) -> bytes:
+    with dial(port) as raw, context.wrap_socket(raw, server_hostname="127.0.0.1") as client:
+        client.sendall(b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        return drained(client)
+
+
+def test_tls_with_and_without_client_certificates(pair: tuple[trustme.CA, Path, Path], tmp_path: Path) -> None:
+    authority, cert, key = pair
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    settings = {"host": "127.0.0.1", "port": 0, "tls_cert_file": cert, "tls_key_file": key}
+    with serving(board_of(KNOWN), Http(**settings)) as port:
+        assert over_tls(port, context).startswith(b"HTTP/1.1 200")
+    clients = trustme.CA()
+    bundle = tmp_path / "clients.pem"
+    clients.cert_pem.write_to_path(str(bundle))
+    with serving(board_of(KNOWN), Http(**settings, client_ca_file=bundle)) as port:
+        with contextlib.suppress(ssl.SSLError):
+            assert over_tls(port, context) == b""
+        clients.issue_cert("client.example").configure_cert(context)
+        assert over_tls(port, context).startswith(b"HTTP/1.1 200")
+
+
+def test_a_client_ca_without_tls_and_half_a_pair_are_refused(pair: tuple[trustme.CA, Path, Path]) -> None:
+    _, cert, key = pair
+    with pytest.raises(SettingsError, match=r"CLIENT_CA_FILE=.*needs TLS"):
+        Server(Starlette(), Http(client_ca_file=cert))
+    with pytest.raises(SettingsError, match="TLS_KEY_FILE must be set together"):
+        Server(Starlette(), Http(tls_cert_file=cert))
+    with pytest.raises(SettingsError, match="cannot be loaded"):
+        Server(Starlette(), Http(tls_cert_file=key, tls_key_file=cert))
