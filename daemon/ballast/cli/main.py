@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+
 import typer
 
+from ballast.cli import config
+from ballast.errors import BallastError, SettingsError, UsageError
+
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app.add_typer(config.app, name="config")
 
 
 def main() -> None:
-    app()
+    """Exit 1: refused or failed; 2: wrong use or configuration."""
+    try:
+        app()
+    except BallastError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(2 if isinstance(error, SettingsError | UsageError) else 1)

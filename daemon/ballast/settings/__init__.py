@@ -7,12 +7,15 @@ from ballast.settings.eviction import Eviction
 from ballast.settings.extender import Extender
 from ballast.settings.http import Http
 from ballast.settings.lease import Lease
+from ballast.settings.loading import Findings, examine, explain, load
 from ballast.settings.log import Log
+from ballast.settings.masking import mask_urls
 from ballast.settings.model import Settings
 from ballast.settings.part import Mode
 from ballast.settings.power import Power
 from ballast.settings.prometheus import Prometheus
 from ballast.settings.publishing import Publishing
+from ballast.settings.rules import check_run
 from ballast.settings.telemetry import ResourceSetting, Telemetry
 from ballast.settings.values.count import Count, Rate
 from ballast.settings.values.duration import Duration
@@ -24,6 +27,7 @@ __all__ = [
     "Duration",
     "Eviction",
     "Extender",
+    "Findings",
     "Http",
     "Lease",
     "Log",
@@ -36,4 +40,9 @@ __all__ = [
     "Settings",
     "Telemetry",
     "Windows",
+    "check_run",
+    "examine",
+    "explain",
+    "load",
+    "mask_urls",
 ]

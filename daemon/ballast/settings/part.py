@@ -12,7 +12,13 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Wit
 class Part(BaseModel):
     """A frozen group of settings; its fields are the variables `BALLAST_<PART>__<FIELD>` in lower case."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        allow_inf_nan=False,
+        coerce_numbers_to_str=True,
+    )
 
 
 class Mode(StrEnum):

@@ -1,0 +1,64 @@
+"""`ballast config`: what is set, where it comes from, what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from ballast.errors import SettingsError
+from ballast.settings import check_run, examine, explain
+
+app = typer.Typer(no_args_is_help=True, help="Shows and checks the settings.")
+
+
+class Output(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+
+
+@app.command()
+def check() -> None:
+    """Says whether `ballast run` would start with these settings: exit 0 if so, 2 if not."""
+    findings = examine()
+    for warning in findings.warnings:
+        typer.echo(f"warning: {warning}", err=True)
+    if findings.problems:
+        raise SettingsError(*findings.problems)
+    check_run(findings.settings)
+    typer.echo("The settings can be used." if not findings.warnings else "The settings can be used, with warnings.")
+
+
+@app.command()
+def show(
+    output: Annotated[Output, typer.Option("-o", "--output", help="Form of the answer.")] = Output.TABLE,
+) -> None:
+    """Prints every setting with its value and origin; secrets are hidden. Exit 2 if one cannot be used."""
+    findings = examine()
+    rows = explain(findings=findings)
+    if output is Output.JSON:
+        typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+    else:
+        _print_table(rows)
+    for warning in findings.warnings:
+        typer.echo(f"warning: {warning}", err=True)
+    if findings.problems:
+        raise SettingsError(*findings.problems)
+
+
+def _print_table(rows: list[dict[str, Any]]) -> None:
+    table = Table("NAME", "VALUE", "ORIGIN", box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(row["name"], _text(row["value"]), row["origin"])
+    console = Console(markup=False, highlight=False, soft_wrap=True)
+    console.print(table)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,113 @@
+"""From environment and file to `Settings`, with the origin of each value."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from ballast.errors import SettingsError
+from ballast.settings.aliases import read_aliases
+from ballast.settings.environment import ORIGIN, read_environment
+from ballast.settings.file import read_file
+from ballast.settings.layer import Given, Layer, nested
+from ballast.settings.messages import problem, shown
+from ballast.settings.model import Settings
+from ballast.settings.names import CONFIG_FILE, VARIABLES
+from ballast.settings.rules import contradictions, impossible_windows, remarks
+
+TOKEN = "METRICS_PROVIDER_TOKEN"  # noqa: S105 - the name of a variable
+
+
+@dataclass(frozen=True)
+class Findings:
+    """`settings` hold the default where a value could not be used; `problems` say why, one sentence each."""
+
+    settings: Settings
+    values: Mapping[tuple[str, str], Given]
+    unusable: frozenset[tuple[str, str]]
+    problems: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def load(environ: Mapping[str, str] | None = None) -> Settings:
+    """Reads `os.environ`, or the mapping given; raises SettingsError with all problems at once."""
+    findings = examine(environ)
+    if findings.problems:
+        raise SettingsError(*findings.problems)
+    return findings.settings
+
+
+def examine(environ: Mapping[str, str] | None = None) -> Findings:
+    """Like `load`, but reports problems and warnings instead of raising."""
+    environ = os.environ if environ is None else environ
+    path = environ.get(CONFIG_FILE, "").strip()
+    layers = [read_file(Path(path).expanduser()) if path else Layer(), read_aliases(environ), read_environment(environ)]
+    values = _merge(*(layer.values for layer in layers))
+    settings, errors = _validate(values)
+    problems = [text for layer in layers for text in layer.problems]
+    problems.extend(dict.fromkeys(problem(error, values) for error in errors))
+    warnings = [text for layer in layers for text in layer.warnings]
+    if not errors:
+        problems.extend(contradictions(settings))
+        warnings.extend(remarks(settings))
+        chosen = not values.keys().isdisjoint({("windows", "lengths"), ("windows", "min_samples")})
+        (problems if chosen else warnings).extend(impossible_windows(settings))
+    return Findings(settings, values, frozenset(map(_place, errors)), tuple(problems), tuple(warnings))
+
+
+def explain(environ: Mapping[str, str] | None = None, findings: Findings | None = None) -> list[dict[str, Any]]:
+    """`{"name", "value", "origin"}` of every setting; a value that could not be used is shown as it was written."""
+    environ = os.environ if environ is None else environ
+    findings = findings or examine(environ)
+    path = environ.get(CONFIG_FILE, "").strip() or None
+    rows = [{"name": CONFIG_FILE, "value": path, "origin": ORIGIN if path else "default"}]
+    if ("prometheus", "token") in findings.values:
+        rows.append(_row(findings, TOKEN, "prometheus", "token"))
+    rows.extend(_row(findings, name, part, field) for name, (part, field) in VARIABLES.items())
+    return rows
+
+
+def _row(findings: Findings, name: str, part: str, field: str) -> dict[str, Any]:
+    given = findings.values.get((part, field))
+    if given is not None and (part, field) in findings.unusable:
+        value = given.value
+    else:
+        value = getattr(getattr(findings.settings, part), field)
+    return {"name": name, "value": shown(part, field, value), "origin": given.origin if given else "default"}
+
+
+def _merge(
+    file: Mapping[tuple[str, str], Given],
+    aliases: Mapping[tuple[str, str], Given],
+    environment: Mapping[tuple[str, str], Given],
+) -> dict[tuple[str, str], Given]:
+    """The environment wins; an alias authenticates only where no setting of our own does."""
+    own = {**file, **environment}
+    merged = {**file, **aliases, **environment}
+    if ("prometheus", "token_file") in own or ("prometheus", "username") in own:
+        merged.pop(("prometheus", "token"), None)
+        if ("prometheus", "username") in own and ("prometheus", "token_file") in aliases:
+            merged.pop(("prometheus", "token_file"))
+    elif ("prometheus", "token") in merged:
+        merged.pop(("prometheus", "token_file"), None)
+    return merged
+
+
+def _validate(values: Mapping[tuple[str, str], Given]) -> tuple[Settings, list[ErrorDetails]]:
+    try:
+        return Settings.model_validate(nested(values)), []
+    except ValidationError as error:
+        errors = error.errors()
+        bad = set(map(_place, errors))
+        usable = {place: given for place, given in values.items() if place not in bad}
+        return Settings.model_validate(nested(usable)), errors
+
+
+def _place(error: ErrorDetails) -> tuple[str, str]:
+    return str(error["loc"][0]), str(error["loc"][1])

@@ -1,0 +1,52 @@
+"""The names of all variables, and what to say about those that are none."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from types import MappingProxyType
+
+from ballast.settings.model import Settings
+
+PREFIX = "BALLAST_"
+CONFIG_FILE = "BALLAST_CONFIG_FILE"
+
+_INJECTED = re.compile(r"BALLAST(_[A-Z0-9]+)*_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_[0-9]+_[A-Z0-9_]+)?)")
+
+
+def variable(part: str, field: str) -> str:
+    return f"{PREFIX}{part}__{field}".upper()
+
+
+VARIABLES = MappingProxyType(
+    {
+        variable(part, field): (part, field)
+        for part, described in Settings.model_fields.items()
+        for field, info in described.annotation.model_fields.items()  # type: ignore[union-attr]
+        if not info.exclude
+    }
+)
+"""Full name of each variable → its part and field."""
+
+
+def injected(name: str) -> bool:
+    """Whether Kubernetes may have set this variable for a Service whose name begins with ballast."""
+    return name not in VARIABLES and "__" not in name and _INJECTED.fullmatch(name) is not None
+
+
+def suggestion(name: str) -> str | None:
+    """The variable that was probably meant."""
+    wanted = name.upper().removeprefix(PREFIX)
+    part, separator, field = wanted.partition("__")
+    if separator:
+        fields = {known.removeprefix(PREFIX).partition("__")[2] for known in VARIABLES}
+        parts = get_close_matches(part, [known.upper() for known in Settings.model_fields], n=1, cutoff=0.7)
+        siblings = {f for p, f in VARIABLES.values() if parts and p.upper() == parts[0]}
+        near = get_close_matches(field, [sibling.upper() for sibling in siblings], n=1, cutoff=0.65)
+        if near:
+            return variable(parts[0], near[0])
+        elsewhere = [known for known, (_, f) in VARIABLES.items() if f.upper() == field] if field in fields else []
+        return elsewhere[0] if len(elsewhere) == 1 else None
+    flat = {known.removeprefix(PREFIX).replace("__", "_"): known for known in (*VARIABLES, CONFIG_FILE)}
+    near = get_close_matches(wanted, flat, n=1, cutoff=0.8)
+    return flat[near[0]] if near else None

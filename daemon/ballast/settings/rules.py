@@ -1,0 +1,129 @@
+"""Rules between settings: what contradicts itself, what has no effect, and what `ballast run` needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from ballast.errors import SettingsError
+from ballast.settings.model import Settings
+from ballast.settings.names import variable
+
+
+def contradictions(settings: Settings) -> Iterator[str]:
+    """One sentence for each."""
+    yield from _authentication(settings)
+    yield from _pairs(settings)
+    yield from _windows(settings)
+    yield from _thresholds(settings)
+
+
+def remarks(settings: Settings) -> Iterator[str]:
+    """One sentence for each setting that is legal but will not do what it seems to."""
+    prometheus, publishing = settings.prometheus, settings.publishing
+    if prometheus.insecure_skip_verify and prometheus.ca_file:
+        yield (
+            "BALLAST_PROMETHEUS__CA_FILE has no effect while BALLAST_PROMETHEUS__INSECURE_SKIP_VERIFY is true. "
+            "Unset one of them."
+        )
+    if prometheus.url and prometheus.url.lower().startswith("http://") and (prometheus.ca_file or prometheus.cert_file):
+        yield (
+            "BALLAST_PROMETHEUS__CA_FILE, CERT_FILE and KEY_FILE have no effect, BALLAST_PROMETHEUS__URL begins with "
+            "http://. Use https://, or unset them."
+        )
+    if settings.telemetry.source == "metrics-server":
+        extra = [resource.name for resource in settings.telemetry.resources if resource.name not in ("cpu", "memory")]
+        if extra and prometheus.url is None:
+            yield (
+                f"BALLAST_TELEMETRY__RESOURCES has {', '.join(extra)}, but metrics-server knows only cpu and memory. "
+                "Remove them, or set BALLAST_TELEMETRY__SOURCE to prometheus."
+            )
+    if publishing.crane_policy_file and not publishing.crane and publishing.strategy != "dynamic":
+        yield (
+            "BALLAST_PUBLISHING__CRANE_POLICY_FILE has no effect while BALLAST_PUBLISHING__CRANE is false. "
+            "Set CRANE to true, or unset the file."
+        )
+
+
+def impossible_windows(settings: Settings) -> Iterator[str]:
+    """One sentence for each window that can never hold enough samples to be known."""
+    for length in settings.windows.lengths:
+        needed = settings.telemetry.interval * settings.windows.min_samples
+        if length < needed:
+            yield (
+                f"The window {length.text} of BALLAST_WINDOWS__LENGTHS can never be known: "
+                f"BALLAST_WINDOWS__MIN_SAMPLES = {settings.windows.min_samples} samples at "
+                f"BALLAST_TELEMETRY__INTERVAL = {settings.telemetry.interval.text} take {needed:g}s. "
+                "Lengthen the window, or lower one of the others."
+            )
+
+
+def check_run(settings: Settings) -> None:
+    """Raises SettingsError for what `ballast run` cannot do without."""
+    if settings.telemetry.source == "prometheus" and settings.prometheus.url is None:
+        raise SettingsError(
+            "BALLAST_PROMETHEUS__URL is not set, and BALLAST_TELEMETRY__SOURCE is prometheus: expected the address of "
+            "Prometheus, such as http://prometheus-k8s.monitoring:9090. Set it, or set BALLAST_TELEMETRY__SOURCE to "
+            "metrics-server."
+        )
+
+
+def _authentication(settings: Settings) -> Iterator[str]:
+    prometheus = settings.prometheus
+    ways = {
+        variable("prometheus", "token_file"): prometheus.token_file,
+        "METRICS_PROVIDER_TOKEN": prometheus.token,
+        variable("prometheus", "username"): prometheus.username,
+        "an Authorization header in BALLAST_PROMETHEUS__HEADERS": "authorization" in map(str.lower, prometheus.headers),
+        "a user in BALLAST_PROMETHEUS__URL": prometheus.url and "@" in urlsplit(prometheus.url).netloc,
+    }
+    given = [name for name, value in ways.items() if value]
+    if len(given) > 1:
+        yield f"{' and '.join(given)} are different ways to authenticate: expected one of them. Unset the others."
+    yield from _together(settings, "prometheus", "username", "password_file")
+
+
+def _pairs(settings: Settings) -> Iterator[str]:
+    yield from _together(settings, "prometheus", "cert_file", "key_file")
+    yield from _together(settings, "http", "tls_cert_file", "tls_key_file")
+    if settings.http.client_ca_file and not settings.http.tls_cert_file:
+        yield (
+            f'BALLAST_HTTP__CLIENT_CA_FILE is "{settings.http.client_ca_file}": client certificates need TLS. '
+            "Set BALLAST_HTTP__TLS_CERT_FILE and BALLAST_HTTP__TLS_KEY_FILE too, or unset it."
+        )
+
+
+def _together(settings: Settings, part: str, first: str, second: str) -> Iterator[str]:
+    one, other = getattr(getattr(settings, part), first), getattr(getattr(settings, part), second)
+    if (one is None) != (other is None):
+        present, absent = (first, second) if other is None else (second, first)
+        value = one if other is None else other
+        yield (
+            f'{variable(part, present)} is "{value}", but {variable(part, absent)} is not set: '
+            "expected both or neither. Set the other one, or unset it."
+        )
+
+
+def _windows(settings: Settings) -> Iterator[str]:
+    lengths = settings.windows.lengths
+    doubled = [length.text for i, length in enumerate(lengths) if length in lengths[:i]]
+    if doubled:
+        yield (
+            f"BALLAST_WINDOWS__LENGTHS is {','.join(length.text for length in lengths)}: expected each length once, "
+            f"{', '.join(doubled)} is there again. Remove it."
+        )
+
+
+def _thresholds(settings: Settings) -> Iterator[str]:
+    low, high, overloaded = settings.publishing.low, settings.publishing.high, settings.publishing.overloaded
+    if not low < high <= overloaded:
+        yield (
+            f"BALLAST_PUBLISHING__LOW = {low:g}, HIGH = {high:g}, OVERLOADED = {overloaded:g}: expected "
+            "LOW < HIGH <= OVERLOADED. Correct them."
+        )
+    eviction = settings.eviction
+    if not (eviction.low < eviction.high and eviction.target_high <= eviction.high):
+        yield (
+            f"BALLAST_EVICTION__LOW = {eviction.low:g}, TARGET_HIGH = {eviction.target_high:g}, "
+            f"HIGH = {eviction.high:g}: expected LOW < HIGH and TARGET_HIGH <= HIGH. Correct them."
+        )

@@ -1,0 +1,48 @@
+"""Secrets that live in files and may change while Ballast runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ballast.errors import SettingsError
+
+
+class SecretFile:
+    """Reads a file again when it changed, also when a projected volume swaps its symlink."""
+
+    def __init__(self, path: Path, variable: str = "") -> None:
+        self._path = path
+        self._subject = f'{variable} is "{path}"' if variable else f'The secret file "{path}"'
+        self._seen: tuple[int, int, int] | None = None
+        self._secret = ""
+
+    def read(self) -> str:
+        """The content without trailing line ends. Raises SettingsError, naming the variable, never the content."""
+        try:
+            seen = _version(self._path.stat())
+            if seen != self._seen:
+                with self._path.open("rb") as file:
+                    seen, content = _version(os.fstat(file.fileno())), file.read()
+                self._secret, self._seen = self._decode(content), seen
+        except OSError as error:
+            raise self._unusable(f"expected a readable file ({error.strerror})") from None
+        return self._secret
+
+    def _decode(self, content: bytes) -> str:
+        try:
+            secret = content.decode().rstrip("\r\n")
+        except UnicodeDecodeError:
+            raise self._unusable("expected text in UTF-8") from None
+        if not secret:
+            raise self._unusable("expected a secret, but the file is empty")
+        if not secret.isprintable():
+            raise self._unusable("expected one line of printable characters")
+        return secret
+
+    def _unusable(self, expected: str) -> SettingsError:
+        return SettingsError(f"{self._subject}: {expected}. Correct the file or its permissions.")
+
+
+def _version(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_mtime_ns, status.st_ino, status.st_size
