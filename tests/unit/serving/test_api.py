@@ -40,9 +40,9 @@ def check_schema(schema: dict[str, Any], answer: Any) -> None:
 @pytest.mark.parametrize(("path", "operation"), operations(), ids=[path for path, _ in operations()])
 @pytest.mark.parametrize("board", [Board(), full_board()], ids=["empty", "full"])
 def test_every_documented_path_answers_as_documented(path: str, operation: dict[str, Any], board: Board) -> None:
-    for name in ("node-0", "node-1", "nobody"):
-        with serving(board) as port:
-            answer = ask(port, path.replace("{name}", name))
+    with serving(board) as port:
+        answers = [ask(port, path.replace("{name}", name)) for name in ("node-0", "node-1", "nobody")]
+    for answer in answers:
         documented = operation["responses"][str(answer.status)]
         assert answer.headers["content-type"] == "application/json"
         check_schema(documented["content"]["application/json"]["schema"], answer.json)
