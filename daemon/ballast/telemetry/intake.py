@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 
 from ballast.model.sample import Bools, Floats, Ints, Samples
-from ballast.telemetry.node_names import AMBIGUOUS, NOT_SELECTED, UNMATCHED
+from ballast.telemetry.node_names import AMBIGUOUS, UNMATCHED
 
 LARGEST_RATIO = 10.0
 SUSPICIOUS_RATIO = 1.5
@@ -46,7 +46,7 @@ def allowed_skew(interval: float) -> float:
 def looks_like_percent(values: Floats) -> bool:
     """Whether so many values are beyond any ratio that the whole answer is in another unit."""
     finite = values[np.isfinite(values)]
-    return bool(finite.size) and np.count_nonzero(finite > LARGEST_RATIO) >= 0.1 * finite.size
+    return finite.size > 0 and int(np.count_nonzero(finite > LARGEST_RATIO)) >= 0.1 * finite.size
 
 
 def suspicious(samples: Samples) -> int:
@@ -74,15 +74,3 @@ def _single(rows: Ints, values: Floats, times: Floats, rejected: Counter[str]) -
     rejected["duplicate"] += int(sizes[differ].sum())
     newest = (starts + sizes - 1)[~differ]
     return Samples(rows[newest], values[newest], times[newest])
-
-
-__all__ = [
-    "LARGEST_RATIO",
-    "NOT_SELECTED",
-    "SUSPICIOUS_RATIO",
-    "accept",
-    "allowed_skew",
-    "default_max_age",
-    "looks_like_percent",
-    "suspicious",
-]

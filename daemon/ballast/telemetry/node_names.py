@@ -23,10 +23,10 @@ _NAME_ADDRESSES = frozenset(("Hostname", "InternalDNS"))
 class NodeNames:
     """Finds the row of a node by what exporters call it.
 
-    Tried in this order: the node label `identity`, the name, InternalIP, Hostname and InternalDNS, a short host name for a
-    node known by its FQDN, an FQDN for a node known by its short name; then all again without a `:port`. `rewrite` maps
-    patterns (whole match) to replacements (`\\1` or `$1`) and is applied first. `others` are nodes that exist but are
-    not selected: their series are no strangers, and they count for ambiguity.
+    Tried in this order: the node label `identity`, the name, InternalIP, Hostname and InternalDNS, a short host name
+    for a node known by its FQDN, an FQDN for a node known by its short name; then all again without a `:port`.
+    `rewrite` maps patterns (whole match) to replacements (`\\1` or `$1`) and is applied first. `others` are nodes that
+    exist but are not selected: their series are no strangers, and they count for ambiguity.
     """
 
     def __init__(

@@ -1,0 +1,200 @@
+"""From decoded answers to readings: whose value it is, how old, and whether it counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ballast.errors import TelemetryError
+from ballast.metrics import Metrics
+from ballast.model.sample import Ints, Reading, Samples
+from ballast.settings import Settings
+from ballast.telemetry.answers import Table
+from ballast.telemetry.freshness import sample_times
+from ballast.telemetry.intake import (
+    LARGEST_RATIO,
+    SUSPICIOUS_RATIO,
+    accept,
+    allowed_skew,
+    default_max_age,
+    looks_like_percent,
+)
+from ballast.telemetry.node_names import AMBIGUOUS, NOT_SELECTED, UNMATCHED, NodeNames
+from ballast.telemetry.prometheus_client import Grid
+from ballast.telemetry.questions import Question, Questions
+
+_NAMED_STRANGERS = 5
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Per resource and per freshness expression a table or what went wrong; `queries` counts what was asked."""
+
+    values: Mapping[str, Table | TelemetryError]
+    newest: Mapping[str, Table | TelemetryError]
+    queries: int
+
+    def failures(self, questions: Questions) -> dict[str, str]:
+        """A sentence for each resource of which a query failed."""
+        asked = [
+            (question.resource, _failure(self.values[question.resource], self.newest[question.freshness]))
+            for question in questions.asked
+        ]
+        return {resource: problem for resource, problem in asked if problem is not None}
+
+
+@dataclass
+class _Found:
+    samples: list[dict[str, Samples]]
+    rejected: list[Counter[str]]
+    problems: dict[str, str]
+    warnings: dict[str, None] = field(default_factory=dict)
+    strangers: dict[str, None] = field(default_factory=dict)
+
+
+class Assembly:
+    """Makes readings of one source; counts what it rejects."""
+
+    def __init__(self, source: str, settings: Settings, metrics: Metrics) -> None:
+        interval = float(settings.telemetry.interval)
+        self._source = source
+        self._settings = settings
+        self._metrics = metrics
+        self._max_age = float(settings.windows.max_age or default_max_age(interval))
+        self._skew = allowed_skew(interval)
+
+    def readings(self, grid: Grid, questions: Questions, answers: Answers, names: NodeNames) -> Iterator[Reading]:
+        """One reading per time of the grid."""
+        found = _Found(
+            [{} for _ in range(grid.count)], [Counter() for _ in range(grid.count)], dict(questions.problems)
+        )
+        self._note_warnings(answers, found)
+        for question in questions.asked:
+            problem = self._resource(question, answers, grid, names, found)
+            if problem:
+                found.problems[question.resource] = problem
+        for index in range(grid.count):
+            rejected = +found.rejected[index]
+            for reason, count in rejected.items():
+                self._metrics.samples_rejected.labels(reason).inc(count)
+            yield Reading(
+                source=self._source,
+                at=grid.time(index),
+                samples=found.samples[index],
+                problems=found.problems,
+                rejected=rejected,
+                strangers=tuple(found.strangers)[:_NAMED_STRANGERS],
+                warnings=tuple(found.warnings),
+                queries=answers.queries if index == 0 else 0,
+            )
+
+    def _note_warnings(self, answers: Answers, found: _Found) -> None:
+        for table in (*answers.values.values(), *answers.newest.values()):
+            if isinstance(table, Table) and table.warnings:
+                self._metrics.query_warnings.labels(self._source).inc(len(table.warnings))
+                found.warnings.update(dict.fromkeys(table.warnings))
+
+    def _resource(
+        self, question: Question, answers: Answers, grid: Grid, names: NodeNames, found: _Found
+    ) -> str | None:
+        """Adds the samples of one resource, or says why there are none."""
+        table, newest = answers.values[question.resource], answers.newest[question.freshness]
+        if isinstance(table, TelemetryError) or isinstance(newest, TelemetryError):
+            return _failure(table, newest)
+        if not len(table):
+            return _nothing(question)
+        if len(table.cluster_names()) > 1:
+            return _several_clusters(table.cluster_names())
+        rows = names.rows(table.nodes)
+        _note_strangers(question, table, rows, found)
+        table = self._in_ratios(table, rows, names)
+        if looks_like_percent(table.values):
+            return (
+                f"the values go up to {np.nanmax(table.values):g}, so they are no ratios 0..1; "
+                f"divide the query of {question.resource} in BALLAST_TELEMETRY__RESOURCES, by 100 for percent"
+            )
+        self._accept(question.resource, table, rows, sample_times(table, rows, newest, names), grid, found)
+        if len(names) and np.all((rows == UNMATCHED) | (rows == AMBIGUOUS)):
+            for samples in found.samples:
+                del samples[question.resource]
+            return (
+                f"none of {len(table)} series belongs to a node, for example {_shown(question.label, table.nodes[0])}; "
+                f"set BALLAST_TELEMETRY__NODE_LABEL to the label that names the node"
+            )
+        return None
+
+    def _accept(self, resource: str, table: Table, rows: Ints, times: np.ndarray, grid: Grid, found: _Found) -> None:
+        largest = 0.0
+        for index in range(grid.count):
+            rejected, present = found.rejected[index], table.present[:, index]
+            wrong = present & table.unreadable[:, index]
+            rejected["unreadable"] += int(np.count_nonzero(wrong & (rows != NOT_SELECTED)))
+            chosen = present & ~wrong
+            samples = accept(
+                grid.time(index),
+                rows[chosen],
+                table.values[chosen, index],
+                times[chosen, index],
+                max_age=self._max_age,
+                skew=self._skew,
+                rejected=rejected,
+            )
+            found.samples[index][resource] = samples
+            largest = max(largest, float(samples.values.max(initial=0.0)))
+        if largest > SUSPICIOUS_RATIO:
+            limit = f"ratios 0..1 are expected, values above {LARGEST_RATIO:g} do not count"
+            found.warnings[f"{resource} goes up to {largest:g}; {limit}"] = None
+
+    def _in_ratios(self, table: Table, rows: Ints, names: NodeNames) -> Table:
+        """Divides bytes per second by NETWORK_SPEED; without one for the node there is no sample."""
+        if not table.in_bytes.any():
+            return table
+        speeds = np.ones(len(table))
+        for index in np.flatnonzero(table.in_bytes & (rows >= 0)).tolist():
+            speed = self._settings.telemetry.speed_of(names.nodes[rows[index]].name)
+            speeds[index] = np.nan if speed is None else speed
+        return Table(
+            table.nodes,
+            table.clusters,
+            table.groups,
+            table.in_bytes,
+            table.values / speeds[:, None],
+            table.present & np.isfinite(speeds)[:, None],
+            table.unreadable,
+            table.warnings,
+        )
+
+
+def _failure(table: Table | TelemetryError, newest: Table | TelemetryError) -> str | None:
+    if isinstance(table, TelemetryError):
+        return str(table)
+    if isinstance(newest, TelemetryError):
+        return f"the age of the samples is unknown, so none counts: {newest}"
+    return None
+
+
+def _nothing(question: Question) -> str:
+    return (
+        f"the query of {question.resource} gives no series; check that Prometheus has what BALLAST_PROMETHEUS__PRESET "
+        f"or BALLAST_TELEMETRY__RESOURCES asks for, and BALLAST_PROMETHEUS__MATCHERS"
+    )
+
+
+def _several_clusters(names: list[str]) -> str:
+    return (
+        f"the answer mixes the clusters {', '.join(names)}; choose one: "
+        f"BALLAST_PROMETHEUS__MATCHERS='cluster=\"{names[0]}\"'"
+    )
+
+
+def _note_strangers(question: Question, table: Table, rows: Ints, found: _Found) -> None:
+    for index in np.flatnonzero((rows == UNMATCHED) | (rows == AMBIGUOUS))[:_NAMED_STRANGERS].tolist():
+        what = " could be several nodes" if rows[index] == AMBIGUOUS else " is no node"
+        found.strangers[_shown(question.label, table.nodes[index]) + what] = None
+
+
+def _shown(label: str, value: str) -> str:
+    return f"{label}={value!r}" if value else f"a series without the label {label}"

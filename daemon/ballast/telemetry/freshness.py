@@ -1,0 +1,44 @@
+"""How old a sample is: the newest time known for the same label value, else for the node."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ballast.model.sample import Floats, Ints
+from ballast.telemetry.answers import Table
+from ballast.telemetry.node_names import NodeNames
+
+
+def sample_times(table: Table, rows: Ints, newest: Table, names: NodeNames) -> Floats:
+    """[series, time] Unix times of the samples in `table`, NaN where nobody tells.
+
+    `newest` is the answer of the freshness query. The same label value means the same exporter, so its newest time
+    counts; otherwise the oldest time of all series of that node does.
+    """
+    labels, times = _by_label(newest)
+    index = np.fromiter((labels.get(node, -1) for node in table.nodes), dtype=np.int64, count=len(table))
+    if not times.shape[0]:
+        return np.full(table.values.shape, np.nan)
+    found = np.where(index[:, None] >= 0, times[index], np.nan)
+    lost = (index < 0) & (rows >= 0)
+    if lost.any():
+        found[lost] = _oldest_by_row(labels, times, names)[rows[lost]]
+    return found
+
+
+def _by_label(newest: Table) -> tuple[dict[str, int], Floats]:
+    labels = {node: number for number, node in enumerate(dict.fromkeys(newest.nodes))}
+    times = np.where(newest.present & ~newest.unreadable, newest.values, np.nan)
+    if len(labels) == len(newest):
+        return labels, times
+    merged = np.full((len(labels), times.shape[1]), np.nan)
+    np.fmax.at(merged, [labels[node] for node in newest.nodes], times)
+    return labels, merged
+
+
+def _oldest_by_row(labels: dict[str, int], times: Floats, names: NodeNames) -> Floats:
+    rows = names.rows(list(labels))
+    oldest = np.full((len(names), times.shape[1]), np.nan)
+    known = rows >= 0
+    np.fmin.at(oldest, rows[known], times[known])
+    return oldest

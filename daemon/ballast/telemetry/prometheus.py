@@ -1,0 +1,124 @@
+"""Prometheus as a source: M + 1 queries per cycle for any number of nodes, range queries for the past."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from ballast.clock import Clock
+from ballast.errors import SourceUnavailable, TelemetryError
+from ballast.metrics import Metrics
+from ballast.model.sample import Reading
+from ballast.settings import Settings
+from ballast.telemetry import answers as decoding
+from ballast.telemetry.answers import Table
+from ballast.telemetry.assembly import Answers, Assembly
+from ballast.telemetry.node_names import NodeNames
+from ballast.telemetry.prometheus_client import Grid, PrometheusClient
+from ballast.telemetry.questions import FRESHNESS, Questions, joined, questions
+from ballast.telemetry.refusals import TooLarge
+
+MAX_POINTS = 11_000
+_POINTS_PER_ANSWER = 50_000
+_FIRST_PIECE = 10
+_PARALLEL = 6
+
+
+class PrometheusSource:
+    """A `Source`. Raises SettingsError without BALLAST_PROMETHEUS__URL."""
+
+    name = "prometheus"
+
+    def __init__(self, settings: Settings, clock: Clock, metrics: Metrics) -> None:
+        self.resources = tuple(resource.name for resource in settings.telemetry.resources)
+        self._client = PrometheusClient(settings, clock)
+        self._questions = questions(settings)
+        self._assembly = Assembly(self.name, settings, metrics)
+        self._metrics = metrics
+        self._pool = ThreadPoolExecutor(_PARALLEL, thread_name_prefix=self.name)
+
+    def read(self, at: float, names: NodeNames, resources: Sequence[str] | None = None) -> Reading:
+        asked = self._questions if resources is None else self._questions.only(resources)
+        grid = Grid(at, 1.0, 1)
+        return next(self._assembly.readings(grid, asked, self._ask(asked, grid), names))
+
+    def backfill(self, start: float, end: float, step: float, names: NodeNames) -> Iterator[Reading]:
+        """Asks in pieces: few enough points for the server's limit, the body limit and a decoding that holds nobody up.
+
+        A resource that failed is not asked again; its sentence is in every later reading.
+        """
+        left = int((end - start) / step + 1e-6) + 1 if end >= start else 0
+        asked, piece = self._questions, _FIRST_PIECE
+        while left:
+            grid = Grid(start, step, min(piece, left))
+            answers = self._ask(asked, grid)
+            if grid.count > 1 and _too_large(answers):
+                piece = grid.count // 2
+                continue
+            yield from self._assembly.readings(grid, asked, answers, names)
+            asked = asked.without(answers.failures(asked))
+            piece = _next_piece(answers)
+            start, left = grid.time(grid.count), left - grid.count
+
+    def close(self) -> None:
+        self._client.close()
+        self._pool.shutdown(wait=False)
+
+    def _ask(self, asked: Questions, grid: Grid) -> Answers:
+        """All questions at once; what fails is an answer too."""
+        values = {
+            question.resource: self._pool.submit(
+                self._table, question.resource, question.query, (question.label,), grid
+            )
+            for question in asked.asked
+        }
+        newest, queries = self._newest(asked, grid) if asked.asked else ({}, 0)
+        return Answers(
+            {resource: future.result() for resource, future in values.items()}, newest, len(values) + queries
+        )
+
+    def _newest(self, asked: Questions, grid: Grid) -> tuple[dict[str, Table | TelemetryError], int]:
+        """The answer per freshness expression: one query for all, one for each only where that one failed."""
+        expressions = asked.freshness
+        future = self._start(FRESHNESS, joined(expressions), asked.labels, grid)
+        table = future.result()
+        if len(expressions) == 1:
+            return {expressions[0]: table}, 1
+        if isinstance(table, SourceUnavailable):
+            return dict.fromkeys(expressions, table), 1
+        if isinstance(table, TelemetryError) or not len(table):
+            futures = [self._start(FRESHNESS, text, asked.labels, grid) for text in expressions]
+            alone = {text: future.result() for text, future in zip(expressions, futures, strict=True)}
+            return alone, 1 + len(alone)
+        return {text: table.group(str(number)) for number, text in enumerate(expressions)}, 1
+
+    def _start(self, subject: str, query: str, labels: tuple[str, ...], grid: Grid) -> Future[Table | TelemetryError]:
+        try:
+            return self._pool.submit(self._table, subject, query, labels, grid)
+        except RuntimeError:  # the pool was closed while a reading was under way
+            stopped: Future[Table | TelemetryError] = Future()
+            stopped.set_result(SourceUnavailable("stopped"))
+            return stopped
+
+    def _table(self, subject: str, query: str, labels: tuple[str, ...], grid: Grid) -> Table | TelemetryError:
+        try:
+            body = self._client.ask(query, grid)
+            if grid.count == 1:
+                table = decoding.instant(body, labels, self._client.url)
+            else:
+                table = decoding.grid(body, labels, self._client.url, grid.start, grid.step, grid.count)
+        except TelemetryError as error:
+            self._metrics.queries.labels(subject, "error").inc()
+            return error
+        self._metrics.queries.labels(subject, "ok" if len(table) else "empty").inc()
+        return table
+
+
+def _too_large(answers: Answers) -> bool:
+    return any(isinstance(one, TooLarge) for one in (*answers.values.values(), *answers.newest.values()))
+
+
+def _next_piece(answers: Answers) -> int:
+    tables = [one for one in (*answers.values.values(), *answers.newest.values()) if isinstance(one, Table)]
+    series = max((len(table) for table in tables), default=1)
+    return max(1, min(_POINTS_PER_ANSWER // max(series, 1), MAX_POINTS))

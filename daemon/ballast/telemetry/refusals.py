@@ -1,0 +1,114 @@
+"""What went wrong between us and a server, in a sentence that names the setting and the next step."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+import requests
+import urllib3
+
+from ballast.errors import SourceUnavailable, TelemetryError
+
+_SLOW = (TimeoutError, requests.Timeout, urllib3.exceptions.TimeoutError)
+
+
+class TooLarge(TelemetryError):
+    """An answer of too many bytes or points; a smaller question may pass."""
+
+
+def too_slow(url: str, part: str, timeout: float) -> SourceUnavailable:
+    return SourceUnavailable(
+        f"{url} did not answer within {timeout:g} s; look at the load of the server and the cost of the query, "
+        f"or raise {part}TIMEOUT"
+    )
+
+
+def too_large(url: str, part: str, limit: int) -> TooLarge:
+    return TooLarge(
+        f"the answer of {url} is larger than {limit / 2**20:g} MiB; ask for less: aggregate by node in "
+        f"BALLAST_TELEMETRY__RESOURCES, or narrow {part}MATCHERS"
+    )
+
+
+def unreachable(
+    url: str, part: str, timeout: float, error: Exception, *, client_certificate: bool
+) -> SourceUnavailable:
+    """For a request that got no answer."""
+    reasons = _chain(error)
+    words = " ".join(str(reason) for reason in reasons)
+    said = _innermost(reasons)
+    if any(isinstance(reason, _SLOW) for reason in reasons):
+        return too_slow(url, part, timeout)
+    if "CERTIFICATE_VERIFY_FAILED" in words or "CA certificate" in words:
+        advice = f"name the CA that signed it in {part}CA_FILE"
+        return SourceUnavailable(f"the certificate of {url} is not trusted ({said}); {advice}")
+    if "TLS certificate file" in words or "TLS key file" in words or (client_certificate and "SSL" in words):
+        advice = f"check {part}CERT_FILE and {part}KEY_FILE, and that the server accepts them"
+        return SourceUnavailable(f"TLS with {url} failed ({said}); {advice}")
+    if "SSL" in words:
+        advice = f"check http or https in {part}URL; where the server wants a client certificate, {part}CERT_FILE"
+        return SourceUnavailable(f"TLS with {url} failed ({said}); {advice}")
+    if isinstance(error, requests.exceptions.ProxyError):
+        advice = f"check HTTP_PROXY, HTTPS_PROXY and NO_PROXY, and {part}URL"
+        return SourceUnavailable(f"{url} cannot be reached through the proxy ({said}); {advice}")
+    advice = f"check {part}URL, that the server runs, and that no NetworkPolicy forbids the way"
+    return SourceUnavailable(f"{url} cannot be reached ({said}); {advice}")
+
+
+def refused(url: str, part: str, response: requests.Response, body: bytes) -> TelemetryError:
+    """For an answer other than 200."""
+    status, said = response.status_code, _said(body)
+    if status in (401, 403):
+        why = "credentials are missing or no longer valid" if status == 401 else "these credentials may not ask this"
+        where = f"{part}TOKEN_FILE, {part}USERNAME with {part}PASSWORD_FILE, or {part}HEADERS"
+        return SourceUnavailable(f"{url} answers {status}{said}: {why}; check {where}")
+    if 300 <= status < 400:
+        target = masked(response.headers.get("Location", "another address")).partition("?")[0]
+        advice = f"write the final address into {part}URL, or set {part}TOKEN_FILE or {part}HEADERS if that is a login"
+        return SourceUnavailable(f"{url} sends us on to {target} ({status}); {advice}")
+    if status == 404 and not said:
+        path = urlsplit(response.url or "").path
+        return SourceUnavailable(f"{url} knows no {path} (404); check host and path prefix in {part}URL")
+    if "maximum resolution" in said or status == 413:
+        return TooLarge(f"{url} answers {status}{said}: too many points in one answer; ask in smaller pieces")
+    if status in (400, 422):
+        advice = f"correct it in BALLAST_TELEMETRY__RESOURCES, or check {part}MATCHERS and {part}PRESET"
+        return TelemetryError(f"{url} does not accept the query ({status}{said}); {advice}")
+    return SourceUnavailable(f"{url} answers {status}{said}; look at the server's log, and check {part}URL")
+
+
+def masked(url: str) -> str:
+    """The address without user and password."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+class _ErrorBody(msgspec.Struct):
+    error: str = ""
+
+
+def _said(body: bytes) -> str:
+    """The server's own words, from the JSON in which Prometheus explains errors."""
+    try:
+        words = msgspec.json.decode(body, type=_ErrorBody).error
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+    return f", {words[:300]}" if words else ""
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    found: list[BaseException] = []
+    pending: list[BaseException] = [error]
+    while pending:
+        current = pending.pop(0)
+        if not any(current is one for one in found):
+            found.append(current)
+            inner = [current.__cause__, current.__context__, getattr(current, "reason", None), *current.args]
+            pending += [item for item in inner if isinstance(item, BaseException)]
+    return found
+
+
+def _innermost(reasons: list[BaseException]) -> str:
+    spoken = [str(reason.strerror) for reason in reasons if isinstance(reason, OSError) and reason.strerror]
+    return (spoken or [str(reasons[-1])])[-1].strip()[:200]
