@@ -25,9 +25,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.CallI
     outcome = yield
     report = outcome.get_result()  # type: ignore[attr-defined]
     if report.failed:
-        for used in getattr(item, "funcargs", {}).values():
-            if hasattr(used, "tails"):
-                report.sections.append(("servers", used.tails()))
+        used = {id(each): each for each in getattr(item, "funcargs", {}).values() if hasattr(each, "tails")}
+        for server in used.values():
+            report.sections.append(("servers", server.tails()))
 
 
 @pytest.fixture(scope="session")

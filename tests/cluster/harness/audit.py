@@ -26,7 +26,7 @@ POLICY = yaml.safe_dump(
 
 @dataclass(frozen=True)
 class Call:
-    """`user` is the authenticated name, `code` the HTTP status, `request` and `response` bodies of node patches only."""
+    """`user` is the authenticated name, `code` the HTTP status; `request` and `response` only for node patches."""
 
     time: str
     user: str

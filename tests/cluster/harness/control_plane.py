@@ -52,7 +52,7 @@ class ControlPlane:
         return process
 
     def tails(self) -> str:
-        return "\n".join(process.tail(15) for process in self.processes)
+        return "\n".join(process.tail(5) for process in self.processes)
 
     def as_token(self, token: str) -> Api:
         return Api(self.url, token, self.certificates.ca)

@@ -19,12 +19,12 @@ def free_port() -> int:
 
 
 class Process:
-    """Starts at construction. `ready` is polled; a child that ends before it is ready fails with the tail of its log."""
+    """Starts at construction. `ready` is polled; one that ends early fails with the tail of its log."""
 
     def __init__(
         self,
         name: str,
-        command: Sequence[str | Path],
+        command: Sequence[object],
         log: Path,
         *,
         ready: Callable[[], object] = lambda: True,

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from ballast.cli.profile import Output, profile
+from ballast.errors import UsageError
+from ballast.publishing.profile import labels_profile
+
+
+def terms(document: dict) -> list[dict]:  # type: ignore[type-arg]
+    (entry,) = document["profiles"][0]["pluginConfig"]
+    assert entry["name"] == "NodeAffinity"
+    return list(entry["args"]["addedAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"])
+
+
+def met(term: dict, score: int) -> bool:  # type: ignore[type-arg]
+    (expression,) = term["preference"]["matchExpressions"]
+    assert expression["operator"] == "Gt"
+    (bound,) = expression["values"]
+    assert isinstance(bound, str)
+    return score > int(bound)
+
+
+def test_the_terms_a_node_meets_add_up_to_its_score() -> None:
+    found = terms(yaml.safe_load(labels_profile("ballast.dev", "ballast-labels")))
+    assert {term["preference"]["matchExpressions"][0]["key"] for term in found} == {"ballast.dev/score"}
+    for score in range(11):
+        assert sum(term["weight"] for term in found if met(term, score)) == score
+
+
+def test_all_terms_together_weigh_less_than_a_preference_of_50() -> None:
+    assert sum(term["weight"] for term in terms(yaml.safe_load(labels_profile("p.io", "s")))) < 50
+
+
+def test_only_weights_change_and_the_fit_term_stays_strong() -> None:
+    document = yaml.safe_load(labels_profile("ballast.dev", "ballast-labels"))
+    assert document["apiVersion"] == "kubescheduler.config.k8s.io/v1"
+    assert document["kind"] == "KubeSchedulerConfiguration"
+    score = document["profiles"][0]["plugins"]["score"]
+    weights = {plugin["name"]: plugin["weight"] for plugin in score.pop("enabled")}
+    assert weights == {"NodeAffinity": 1, "NodeResourcesFit": 3, "NodeResourcesBalancedAllocation": 1}
+    assert score == {}
+
+
+def test_a_second_scheduler_elects_beside_the_clusters_own() -> None:
+    second = yaml.safe_load(labels_profile("ballast.dev", "ballast-labels"))
+    assert second["leaderElection"] == {"resourceName": "ballast-labels"}
+    own = yaml.safe_load(labels_profile("ballast.dev", "default-scheduler"))
+    assert "leaderElection" not in own
+    assert own["profiles"][0]["schedulerName"] == "default-scheduler"
+
+
+def test_the_prefix_of_the_settings_is_the_prefix_of_the_label(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BALLAST_PUBLISHING__PREFIX", "example.org")
+    profile("labels")
+    text = capsys.readouterr().out
+    assert "example.org/score" in text
+    assert "ballast.dev/score" not in text
+
+
+def test_json_says_the_same_as_the_yaml(capsys: pytest.CaptureFixture[str]) -> None:
+    profile("labels")
+    printed = yaml.safe_load(capsys.readouterr().out)
+    profile("labels", output=Output.JSON)
+    assert json.loads(capsys.readouterr().out) == printed
+
+
+def test_lines_fit_a_terminal_and_explain_the_weights() -> None:
+    text = labels_profile("ballast.dev", "ballast-labels")
+    assert max(map(len, text.splitlines())) <= 120
+    assert "preferences still win" in text
+    assert "herds more" in text
+
+
+def test_an_unknown_profile_lists_those_there_are() -> None:
+    with pytest.raises(UsageError, match=r"'lables'.*labels"):
+        profile("lables")
+
+
+def test_a_scheduler_name_that_kubernetes_would_refuse_is_refused() -> None:
+    with pytest.raises(UsageError, match="--scheduler-name 'My Scheduler'"):
+        profile("labels", scheduler_name="My Scheduler")
