@@ -30,10 +30,10 @@ def scores(
     The score is the smaller of cpu's and memory's over the primary window; where only one is known, that one.
     `request` are a pod's amounts (cores, bytes), added to the mean.
     """
-    return half_away(risk_free_share(snapshot, request or {}, margin, sensitivity))
+    return half_away(raw_scores(snapshot, request or {}, margin, sensitivity))
 
 
-def risk_free_share(snapshot: Snapshot, request: Mapping[str, float], margin: float, sensitivity: float) -> Floats:
+def raw_scores(snapshot: Snapshot, request: Mapping[str, float], margin: float, sensitivity: float) -> Floats:
     """`scores` before they are rounded."""
     window = snapshot.primary
     worst = np.full(len(snapshot.nodes), np.nan)

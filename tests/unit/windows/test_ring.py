@@ -88,6 +88,24 @@ def test_a_column_is_wiped_and_reused_once_the_window_has_passed() -> None:
     assert np.isnan(ring.newest[0, ring.columns(["c", "a"])[0]])
 
 
+def test_who_comes_back_late_finds_its_last_sample_even_when_others_came_meanwhile() -> None:
+    ring = ring_with("a", "b")
+    fill(ring, NOW - SPAN, NOW, {"a": 0.1, "b": 0.9})
+    ring.columns(["a"])
+    fill(ring, NOW + STEP, NOW + SPAN - STEP, {"a": 0.1})
+    ring.columns(["a", "c"])
+    assert window(ring, NOW + SPAN - STEP, "a", "b").count.tolist() == [[20, 1]]
+
+
+def test_a_reused_column_shows_nothing_of_the_node_before_it_even_when_the_clock_is_set_back() -> None:
+    ring = ring_with("a", "b")
+    fill(ring, NOW - SPAN, NOW, {"a": 0.1, "b": 0.9})
+    ring.columns(["a"])
+    fill(ring, NOW + STEP, NOW + ring.rows * STEP, {"a": 0.1})
+    ring.columns(["a", "c"])
+    assert window(ring, NOW, "c").count.item() == 0
+
+
 def test_room_grows_by_doubling() -> None:
     ring = ring_with(*(f"n{i}" for i in range(100)))
     assert ring.values.shape[2] == 100
