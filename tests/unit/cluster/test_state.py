@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ballast.cluster.conditions import Conditions, SavedConditions
+from ballast.cluster.state import State
+from ballast.cluster.write import Result
+from ballast.errors import ClusterError
+from ballast.metrics import Metrics
+from tests.fakes import FakeClock
+from tests.unit.cluster.fake_api import FakeApi
+from tests.unit.cluster.test_writer import Rig
+
+PATH = "/api/v1/namespaces/ns/configmaps/ballast-state"
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig(FakeApi())
+
+
+@pytest.fixture
+def state(rig: Rig) -> State:
+    return State(rig.api, rig.writer, "ns")
+
+
+def test_it_is_created_with_a_schema_and_replaced_at_the_version_read(rig: Rig, state: State) -> None:
+    assert state.read() == {}
+    assert state.update(lambda keys: {**keys, "a": "1"}, reason="test").done
+    assert state.update(lambda keys: {**keys, "b": "2"}, reason="test").done
+    assert state.read() == {"a": "1", "b": "2"}
+    assert [method for method, _, _ in rig.api.writes] == ["POST", "PUT"]
+    assert rig.api.writes[1][2]["metadata"]["resourceVersion"] == "101"
+    assert rig.api.objects[PATH]["data"]["schema"] == "1"
+
+
+def test_with_nothing_to_change_nothing_is_sent(rig: Rig, state: State) -> None:
+    state.update(lambda keys: {"a": "1"}, reason="test")
+    assert state.update(lambda keys: {"a": "1"}, reason="test").done
+    assert len(rig.api.writes) == 1
+
+
+def test_a_conflict_is_decided_anew_on_what_the_other_wrote(rig: Rig, state: State) -> None:
+    state.update(lambda keys: {"a": "1"}, reason="test")
+    meddled: list[Any] = []
+
+    def meddle(method: str, path: str, body: Any) -> None:
+        if method == "PUT" and not meddled:
+            meddled.append(body)
+            rig.api._store(PATH, {**rig.api.objects[PATH], "data": {"a": "1", "other": "x", "schema": "1"}})
+
+    rig.api.before = meddle
+    assert state.update(lambda keys: {**keys, "b": "2"}, reason="test").done
+    assert state.read() == {"a": "1", "other": "x", "b": "2"}
+
+
+def test_a_replica_that_does_not_lead_cannot_write_it(rig: Rig, state: State) -> None:
+    rig.leads = False
+    assert state.update(lambda keys: {"a": "1"}, reason="test").result is Result.REFUSED
+
+
+def test_a_newer_schema_is_not_touched(rig: Rig, state: State) -> None:
+    rig.api._store(PATH, {"metadata": {"name": "ballast-state"}, "data": {"schema": "2"}})
+    with pytest.raises(ClusterError, match="schema '2'"):
+        state.update(lambda keys: {}, reason="test")
+
+
+def test_conditions_keep_the_moment_their_status_changed() -> None:
+    clock, metrics = FakeClock(), Metrics()
+    conditions = Conditions(clock, metrics)
+    conditions.clear("Stale")
+    assert conditions.list() == ()
+    conditions.set("Stale", "NoAnswer", "Prometheus is silent")
+    since = conditions.list()[0].last_transition_time
+    clock.advance(60)
+    conditions.set("Stale", "NoAnswer", "Prometheus is still silent")
+    assert conditions.list()[0].last_transition_time == since == "2023-11-14T22:13:20Z"
+    assert metrics.registry.get_sample_value("ballast_condition", {"type": "Stale"}) == 1
+    conditions.clear("Stale")
+    assert conditions.list()[0].status == "False"
+    assert conditions.list()[0].last_transition_time == "2023-11-14T22:14:20Z"
+    assert metrics.registry.get_sample_value("ballast_condition", {"type": "Stale"}) == 0
+
+
+def test_the_leader_saves_conditions_when_they_change(rig: Rig, state: State) -> None:
+    conditions = Conditions(rig.clock, rig.metrics)
+    saved = SavedConditions(conditions, state)
+    assert saved.save() is None
+    conditions.set("Frozen", "TooManyUnknown", "30 % of the nodes are unknown")
+    rig.leads = False
+    assert saved.save().result is Result.REFUSED
+    rig.leads = True
+    assert saved.save().done
+    assert saved.save() is None
+    assert json.loads(state.read()["conditions"]) == [
+        {
+            "type": "Frozen",
+            "status": "True",
+            "reason": "TooManyUnknown",
+            "message": "30 % of the nodes are unknown",
+            "lastTransitionTime": "2023-11-14T22:13:20Z",
+        }
+    ]
