@@ -1,7 +1,8 @@
-"""Rounding as Go does it."""
+"""Rounding as Go does it, and scores as integers."""
 
 from __future__ import annotations
 
+import math
 from typing import overload
 
 import numpy as np
@@ -21,3 +22,8 @@ def half_away(values: float | Floats) -> float | Floats:
     whole = np.trunc(values)
     rounded = whole + np.copysign(np.abs(np.subtract(values, whole)) >= 0.5, values)
     return rounded if isinstance(values, np.ndarray) else float(rounded)
+
+
+def integers(scores: Floats) -> list[int | None]:
+    """Scores without a fraction as integers; None where they are NaN, which is unknown."""
+    return [None if math.isnan(score) else int(score) for score in scores.tolist()]

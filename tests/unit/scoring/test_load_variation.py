@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ballast.model.node import Node
 from ballast.model.snapshot import Snapshot, Window
 from ballast.scoring.load_variation import mu_sigma, resource_score, scores
-from ballast.scoring.rounding import half_away
+from ballast.scoring.rounding import half_away, integers
 
 VECTORS = json.loads((Path(__file__).parents[2] / "data" / "trimaran.json").read_text())["vectors"]
 KINDS = {"CPU": "cpu", "Memory": "memory"}
@@ -82,6 +82,12 @@ def test_resources_other_than_cpu_and_memory_do_not_count() -> None:
     assert np.isnan(scores(snapshot({"disk": (0.4, 0.1)}))).all()
 
 
+def test_a_resource_that_is_not_requested_is_scored_by_its_load() -> None:
+    node = Node(name="node-1", allocatable={"cpu": 4.0, "memory": 8.0})
+    loads = {"cpu": (0.2, 0.0), "memory": (0.4, 0.0)}
+    assert scores(snapshot(loads, node), {"cpu": 2.0}).tolist() == [65.0]
+
+
 def test_a_node_without_the_requested_capacity_scores_zero() -> None:
     assert scores(snapshot({"cpu": (0.4, 0.1)}), {"cpu": 1.0}).tolist() == [0.0]
 
@@ -93,6 +99,10 @@ def test_a_node_without_the_requested_capacity_scores_zero() -> None:
 def test_halves_are_rounded_away_from_zero(value: float, rounded: int) -> None:
     assert half_away(value) == rounded
     assert half_away(np.array([value])).tolist() == [rounded]
+
+
+def test_an_unknown_score_is_no_integer() -> None:
+    assert integers(np.array([75.0, math.nan, 0.0])) == [75, None, 0]
 
 
 unit = st.floats(0, 1)
