@@ -26,7 +26,14 @@ _CHUNK = 65536
 
 # GETs may be sent again on a connection that turned out to be closed; writes never.
 _RETRIES = urllib3.Retry(
-    total=2, connect=0, read=1, redirect=0, status=0, other=0, allowed_methods=["GET"], backoff_factor=0
+    total=1,
+    connect=0,
+    read=1,
+    redirect=0,
+    status=0,
+    other=0,
+    allowed_methods=["GET"],
+    respect_retry_after_header=False,
 )
 
 
@@ -47,6 +54,7 @@ def connect(settings: ClusterSettings, metrics: Metrics) -> KubeApi:
 
 def load_configuration(kubeconfig: Path | str | None) -> Any:
     """A `kubernetes.client.Configuration` with host, certificates and a way to fresh tokens."""
+    import yaml
     from kubernetes import config as package
     from kubernetes.client import Configuration
 
@@ -65,7 +73,7 @@ def load_configuration(kubeconfig: Path | str | None) -> Any:
         else:
             origin = str(home)
             config.load_kube_config(str(home), client_configuration=configuration)
-    except (config.ConfigException, OSError, ValueError, KeyError, TypeError) as error:
+    except (config.ConfigException, yaml.YAMLError, OSError, ValueError, KeyError, TypeError) as error:
         raise SettingsError(
             f"No way to a Kubernetes API server: {origin}{f'={given}' if given else ''}: {error}. "
             "Set BALLAST_CLUSTER__KUBECONFIG to a kubeconfig file, or run in a pod with a service account."

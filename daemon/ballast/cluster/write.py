@@ -48,8 +48,8 @@ class Write:
     """What is to be sent, and why.
 
     `part` is publishing, power or eviction; None for Ballast's own Lease, state and role label, which no mode or pause
-    holds back. `body` is sent as JSON. `event` is the CamelCase beginning of an Event's reason, empty for no Event; those
-    of writes that are `aggregated` are counted together over all targets.
+    holds back. `body` is sent as JSON. `event` is the CamelCase beginning of an Event's reason, empty for no Event;
+    Events of writes that are `aggregated` are counted together over all targets.
     """
 
     kind: str

@@ -212,7 +212,7 @@ class SkewedClock:
 
 @st.composite
 def schedules(draw: st.DrawFn) -> list[tuple[Any, ...]]:
-    delay = st.sampled_from([0.0, 0.1, 1.0, 2.0, 4.9, 9.9, 14.0, 15.0, 16.0, 40.0])
+    delay = st.sampled_from([0.0, 1.0, 4.9, 9.9, 15.0, 16.0])
     tick = st.tuples(
         st.just("tick"),
         st.integers(0, 2),
@@ -244,7 +244,7 @@ def test_two_never_lead_at_once_whatever_is_delayed_or_lost(
     busy: set[int] = set()
 
     def tick(who: int, before: float, lost: bool, after: float, unheard: bool, during: int, then: int) -> None:
-        """A request that travels for `before`, may be lost, is answered after `after`, perhaps unheard; others act meanwhile."""
+        """A request takes `before` to arrive or is lost, its answer takes `after` or is unheard; others act meanwhile."""
         if who in busy:
             return
         busy.add(who)
@@ -264,6 +264,7 @@ def test_two_never_lead_at_once_whatever_is_delayed_or_lost(
                 raise Unreachable("lost")
 
         def on_return(*_: object) -> None:
+            plain(then)
             advance(after)
             plain(then)
             if unheard:

@@ -26,7 +26,9 @@ def test_forms(text: str | int, value: float) -> None:
     assert quantity(text) == value
 
 
-@pytest.mark.parametrize("text", ["", "m", "1 Gi", "1gi", "1KI", "ten", "1e", "0x10", "1_000", "NaN", "\u0661", "1Gi\n"])
+@pytest.mark.parametrize(
+    "text", ["", "m", "1 Gi", "1gi", "1KI", "ten", "1e", "0x10", "1_000", "NaN", "\u0661", "1Gi\n"]
+)
 def test_what_the_api_server_refuses_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a Kubernetes quantity"):
         quantity(text)
