@@ -1,0 +1,97 @@
+"""A real Prometheus and real node_exporters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import requests
+import yaml
+
+from tests.cluster.harness.process import Process, free_port
+from tests.cluster.harness.tools import Tools
+
+
+@dataclass(frozen=True)
+class Target:
+    """`address` is host:port, `instance` what the series will be called."""
+
+    address: str
+    instance: str
+    path: str = "/metrics"
+
+
+class Prometheus:
+    def __init__(self, url: str, process: Process) -> None:
+        self.url = url
+        self.process = process
+
+    def query(self, promql: str, at: float) -> dict[str, float]:
+        """{instance: value} at a Unix time."""
+        with requests.Session() as session:
+            session.trust_env = False
+            found = session.post(f"{self.url}/api/v1/query", data={"query": promql, "time": f"{at:.3f}"}, timeout=10)
+        answer = found.json()
+        assert answer["status"] == "success", answer
+        return {one["metric"].get("instance", ""): float(one["value"][1]) for one in answer["data"]["result"]}
+
+
+@contextmanager
+def prometheus(tools: Tools, folder: Path, targets: Sequence[Target], *, interval: str = "1s") -> Iterator[Prometheus]:
+    """Scrapes the targets until the block ends."""
+    jobs = [
+        {
+            "job_name": f"nodes{path.replace('/', '-')}",
+            "metrics_path": path,
+            "static_configs": [
+                {"targets": [target.address], "labels": {"instance": target.instance}}
+                for target in targets
+                if target.path == path
+            ],
+        }
+        for path in sorted({target.path for target in targets})
+    ]
+    config = folder / "prometheus.yaml"
+    config.write_text(
+        yaml.safe_dump(
+            {"global": {"scrape_interval": interval, "scrape_timeout": interval}, "scrape_configs": jobs},
+        )
+    )
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    command = [
+        tools.prometheus / "prometheus",
+        f"--config.file={config}",
+        f"--storage.tsdb.path={folder / 'tsdb'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--log.level=warn",
+    ]
+
+    def is_ready() -> bool:
+        with requests.Session() as session:
+            session.trust_env = False
+            return session.get(f"{url}/-/ready", timeout=5).status_code == 200
+
+    process = Process("prometheus", command, folder / "prometheus.log", ready=is_ready, port=port)
+    try:
+        yield Prometheus(url, process)
+    finally:
+        process.stop()
+
+
+class NodeExporter(Process):
+    """Debian's prometheus-node-exporter, telling about this machine."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        port = free_port()
+        self.address = f"127.0.0.1:{port}"
+
+        def is_ready() -> bool:
+            with requests.Session() as session:
+                session.trust_env = False
+                return session.get(f"http://{self.address}/", timeout=5).status_code == 200
+
+        command = ["prometheus-node-exporter", f"--web.listen-address={self.address}", "--log.level=warn"]
+        super().__init__(f"node_exporter of {name}", command, folder / f"{name}.log", ready=is_ready, port=port)
