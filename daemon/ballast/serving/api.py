@@ -55,7 +55,7 @@ class Api:
                 "modes": {part: settings.get(f"BALLAST_{part.upper()}__MODE") for part in PARTS},
                 "interval": settings.get("BALLAST_TELEMETRY__INTERVAL"),
                 "snapshot": None if board.snapshot is None else _summary(board.snapshot, now),
-                "jobs": _last(board.cycles),
+                "jobs": _last(tuple(board.cycles)),
                 "conditions": board.conditions(),
             }
         )
@@ -78,7 +78,7 @@ class Api:
 
     async def cycles(self, request: Request) -> Response:
         """Recent cycles, newest first."""
-        return _json(list(reversed(self._board.cycles)))
+        return _json(tuple(self._board.cycles)[::-1])
 
     async def config(self, request: Request) -> Response:
         """Every setting, as `ballast config show -o json` prints it."""

@@ -33,6 +33,7 @@ class Server:
             ws="none",
             lifespan="off",
             log_config=None,
+            log_level="warning",
             access_log=False,
             proxy_headers=False,
             server_header=False,
@@ -64,6 +65,10 @@ class Server:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
+
+    async def renew_certificate(self) -> None:
+        """Loads the certificate files again if they changed; the serving thread does so by itself."""
+        await self._certificate.renew()
 
     @property
     def alive(self) -> bool:

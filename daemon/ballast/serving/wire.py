@@ -126,7 +126,7 @@ def _column(snapshot: Snapshot, window: Window, row: int, resource: str, everyth
 def _ages(snapshot: Snapshot, window: Window) -> list[int]:
     """[node]: seconds from the newest sample to the snapshot; the larger of cpu and memory where both are known."""
     rows = [row for _, row in _rows(snapshot.resources, everything=False)]
-    seconds = np.where(window.known, snapshot.time - snapshot.newest, 0.0)[rows].max(axis=0)
+    seconds = np.where(window.known, snapshot.time - snapshot.newest, 0.0)[rows].max(axis=0, initial=0.0)
     ages: list[int] = np.nan_to_num(seconds).clip(0).astype(np.int64).tolist()
     return ages
 

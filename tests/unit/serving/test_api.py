@@ -38,7 +38,9 @@ def check_schema(schema: dict[str, Any], answer: Any) -> None:
 
 
 @pytest.mark.parametrize(("path", "operation"), operations(), ids=[path for path, _ in operations()])
-@pytest.mark.parametrize("board", [Board(), full_board()], ids=["empty", "full"])
+@pytest.mark.parametrize(
+    "board", [Board(), board_of(snapshot([[], []])), full_board()], ids=["no snapshot", "no nodes", "nodes"]
+)
 def test_every_documented_path_answers_as_documented(path: str, operation: dict[str, Any], board: Board) -> None:
     with serving(board) as port:
         answers = [ask(port, path.replace("{name}", name)) for name in ("node-0", "node-1", "nobody")]

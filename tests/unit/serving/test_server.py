@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 import ssl
@@ -14,8 +15,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ballast.errors import SettingsError
+from ballast.metrics import Metrics
 from ballast.serving import protocol
-from ballast.serving.app import MAX_BODY
+from ballast.serving.app import MAX_BODY, create_app
 from ballast.serving.server import Server
 from ballast.settings.http import Http
 from tests.unit.serving.client import ask
@@ -168,6 +170,29 @@ def test_tls_with_and_without_client_certificates(pair: tuple[trustme.CA, Path, 
             assert over_tls(port, context) == b""
         clients.issue_cert("client.example").configure_cert(context)
         assert over_tls(port, context).startswith(b"HTTP/1.1 200")
+
+
+def test_a_renewed_certificate_is_taken_up(pair: tuple[trustme.CA, Path, Path]) -> None:
+    _, cert, key = pair
+    server = Server(
+        create_app(board_of(KNOWN), Metrics()), Http(host="127.0.0.1", port=0, tls_cert_file=cert, tls_key_file=key)
+    )
+    port = server.start()
+    try:
+        renewed = trustme.CA()
+        trusting = ssl.create_default_context()
+        renewed.configure_trust(trusting)
+        with pytest.raises(ssl.SSLCertVerificationError):
+            over_tls(port, trusting)
+        cert.write_text("half written")
+        asyncio.run(server.renew_certificate())
+        issued = renewed.issue_cert("127.0.0.1")
+        cert.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
+        key.write_bytes(issued.private_key_pem.bytes())
+        asyncio.run(server.renew_certificate())
+        assert over_tls(port, trusting).startswith(b"HTTP/1.1 200")
+    finally:
+        server.stop()
 
 
 def test_a_client_ca_without_tls_and_half_a_pair_are_refused(pair: tuple[trustme.CA, Path, Path]) -> None:

@@ -94,6 +94,11 @@ def test_values_that_cannot_be_numbers_are_left_out_not_sent() -> None:
     assert {name: [m["type"] for m in node["metrics"]] for name, node in nodes.items()} == {"node-1": ["Memory"] * 2}
 
 
+def test_no_nodes_and_no_cpu_or_memory_are_no_nodes() -> None:
+    for taken in (snapshot([[], []]), snapshot([[0.5]], resources=("gpu",))):
+        assert parse(written(taken=taken, everything=True))["data"] == {"NodeMetricsMap": {}}
+
+
 def test_times_are_integers_and_the_timestamp_is_never_before_the_end() -> None:
     taken = snapshot([[0.1], [0.1]], time=TIME + 0.9)
     for name, seconds in LENGTHS.items():

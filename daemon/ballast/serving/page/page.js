@@ -21,6 +21,7 @@ async function read(path) {
   return body;
 }
 
+const say = (where, text) => { if (where.textContent !== text) where.textContent = text; };
 const count = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
 const percent = value => `${(value * 100).toFixed(value < 0.0995 ? 1 : 0)} %`;
 const clock = seconds => new Date(seconds * 1000).toLocaleTimeString([], { hour12: false });
@@ -85,7 +86,7 @@ function drawParts() {
   $("parts").replaceChildren(...Object.entries(status.modes).map(([part, mode]) => element("li", {},
     element("span", { class: "name" }, part[0].toUpperCase() + part.slice(1)),
     element("span", { class: `tag ${mode || "off"}` }, mode || "not configured"),
-    element("span", { class: "meaning" }, (MEANINGS[mode] || {})[part] || "does nothing"))));
+    element("span", { class: "meaning" }, status.frozen && mode === "on" ? "frozen: nothing is changed" : (MEANINGS[mode] || {})[part] || "does nothing"))));
 }
 
 function drawJobs() {
@@ -160,7 +161,8 @@ function label(node) {
 }
 
 function row(node) {
-  const cells = [element("th", { scope: "row" }, node.name, ...(node.schedulable ? [] : [" ", element("span", { class: "tag off" }, "not schedulable")]))];
+  const cells = [element("th", { scope: "row" },
+    element("a", { href: `/api/v1/nodes/${encodeURIComponent(node.name)}` }, node.name), ...(node.schedulable ? [] : [" ", element("span", { class: "tag off" }, "not schedulable")]))];
   cells.push(element("td", {}, label(node)));
   for (const resource of resources) cells.push(element("td", {}, meter(node.load[resource])));
   cells.push(element("td", { class: "number" }, node.score === null ? nothing("unknown") : String(node.score)));
@@ -178,18 +180,18 @@ function heading(name, text, sortable = true, number = false) {
     view.down = view.sort === name ? !view.down : name !== "name";
     view.sort = name;
     drawNodes();
-    document.querySelector(`[data-sort="${CSS.escape(name)}"]`).focus();
   });
   return element("th", attributes, button);
 }
 
 function drawNodes() {
-  const table = $("nodes"), shown = sorted(nodes.filter(matches));
+  const table = $("nodes"), shown = sorted(nodes.filter(matches)), held = document.activeElement.dataset.sort;
   table.tHead.replaceChildren(element("tr", {},
     heading("name", "Node"), heading("class", "Class"), ...resources.map(resource => heading(resource, resource)),
     heading("score", "Score", true, true), heading("published", "Published", false, true)));
+  if (held) table.tHead.querySelector(`[data-sort="${CSS.escape(held)}"]`)?.focus();
   table.tBodies[0].replaceChildren(...shown.slice(0, view.limit).map(row));
-  $("count").textContent = nodesError || (nodes.length ? `${Math.min(shown.length, view.limit).toLocaleString("en")} of ${shown.length.toLocaleString("en")} shown` : "no nodes selected");
+  say($("count"), nodesError || (nodes.length ? `${Math.min(shown.length, view.limit).toLocaleString("en")} of ${shown.length.toLocaleString("en")} shown` : "no nodes selected"));
   $("more").hidden = shown.length <= view.limit;
 }
 
