@@ -1,14 +1,14 @@
-"""What Prometheus wants to see. Files are read at each request, so that rotated secrets count at once."""
+"""What Prometheus wants to see. Files are looked at with each request: rotated secrets count at once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 from requests.auth import _basic_auth_str
 
-from ballast.errors import SourceUnavailable
+from ballast.errors import SettingsError, SourceUnavailable
 from ballast.settings.prometheus import Prometheus
+from ballast.settings.secrets import SecretFile
 
 Credentials = Callable[[], str | None]
 """Gives the Authorization header, None without credentials. Raises SourceUnavailable."""
@@ -17,14 +17,15 @@ Credentials = Callable[[], str | None]
 def prometheus_credentials(settings: Prometheus) -> Credentials | None:
     """Those of BALLAST_PROMETHEUS__*; a token goes before a user name. None where nothing is set."""
     if settings.token_file is not None:
-        token_file = settings.token_file
-        return lambda: f"Bearer {_read(token_file, 'TOKEN_FILE')}"
+        token_file = SecretFile(settings.token_file, "BALLAST_PROMETHEUS__TOKEN_FILE")
+        return lambda: f"Bearer {_read(token_file)}"
     if settings.token is not None:
         token = settings.token.get_secret_value().strip()
         return lambda: f"Bearer {token}"
     if settings.username is not None:
-        user, password_file = settings.username, settings.password_file
-        return lambda: basic(user, _read(password_file, "PASSWORD_FILE") if password_file else "")
+        user, path = settings.username, settings.password_file
+        password_file = SecretFile(path, "BALLAST_PROMETHEUS__PASSWORD_FILE") if path else None
+        return lambda: basic(user, _read(password_file) if password_file else "")
     return None
 
 
@@ -34,13 +35,8 @@ def basic(user: str, password: str) -> str:
     return header
 
 
-def _read(path: Path, setting: str) -> str:
+def _read(file: SecretFile) -> str:
     try:
-        text = path.read_text(encoding="utf-8").rstrip("\r\n")
-    except (OSError, UnicodeError) as error:
-        raise SourceUnavailable(
-            f"BALLAST_PROMETHEUS__{setting}={path} cannot be read ({error}); check the mount"
-        ) from error
-    if not text:
-        raise SourceUnavailable(f"BALLAST_PROMETHEUS__{setting}={path} is empty; check what writes it")
-    return text
+        return file.read()
+    except SettingsError as error:
+        raise SourceUnavailable(str(error)) from None

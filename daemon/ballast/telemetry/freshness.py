@@ -15,7 +15,7 @@ def sample_times(table: Table, rows: Ints, newest: Table, names: NodeNames) -> F
     `newest` is the answer of the freshness query. The same label value means the same exporter, so its newest time
     counts; otherwise the oldest time of all series of that node does.
     """
-    labels, times = _by_label(newest)
+    labels, times = newest_by_label(newest)
     index = np.fromiter((labels.get(node, -1) for node in table.nodes), dtype=np.int64, count=len(table))
     if not times.shape[0]:
         return np.full(table.values.shape, np.nan)
@@ -26,7 +26,8 @@ def sample_times(table: Table, rows: Ints, newest: Table, names: NodeNames) -> F
     return found
 
 
-def _by_label(newest: Table) -> tuple[dict[str, int], Floats]:
+def newest_by_label(newest: Table) -> tuple[dict[str, int], Floats]:
+    """Label value → row of the second result, [row, time] Unix times."""
     labels = {node: number for number, node in enumerate(dict.fromkeys(newest.nodes))}
     times = np.where(newest.present & ~newest.unreadable, newest.values, np.nan)
     if len(labels) == len(newest):

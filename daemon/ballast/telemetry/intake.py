@@ -14,12 +14,20 @@ SUSPICIOUS_RATIO = 1.5
 
 
 def accept(
-    at: float, rows: Ints, values: Floats, times: Floats, *, max_age: float, rejected: Counter[str], skew: float
+    at: float,
+    rows: Ints,
+    values: Floats,
+    times: Floats,
+    *,
+    max_age: float,
+    skew: float,
+    rejected: Counter[str],
+    largest: float = LARGEST_RATIO,
 ) -> Samples:
     """The samples among `values` that count at `at`; adds what does not to `rejected`.
 
     `rows` are codes of NodeNames, `times` the Unix times of the raw samples (NaN: nobody knows how old, so stale).
-    A ratio above LARGEST_RATIO is no ratio: unreadable. Several equal values of a node count once, with the newest
+    What is above `largest` is in another unit: unreadable. Several equal values of a node count once, with the newest
     time; differing ones are all rejected as duplicates.
     """
     rejected["unmatched"] += int(np.count_nonzero(rows == UNMATCHED))
@@ -27,7 +35,7 @@ def accept(
     keep = rows > UNMATCHED
     keep = _reject(keep, ~np.isfinite(values), "non_finite", rejected)
     keep = _reject(keep, values < 0, "negative", rejected)
-    keep = _reject(keep, values > LARGEST_RATIO, "unreadable", rejected)
+    keep = _reject(keep, values > largest, "unreadable", rejected)
     keep = _reject(keep, times > at + skew, "future", rejected)
     keep = _reject(keep, ~(times >= at - max_age), "stale", rejected)
     return _single(rows[keep], values[keep], times[keep], rejected)
@@ -47,11 +55,6 @@ def looks_like_percent(values: Floats) -> bool:
     """Whether so many values are beyond any ratio that the whole answer is in another unit."""
     finite = values[np.isfinite(values)]
     return finite.size > 0 and int(np.count_nonzero(finite > LARGEST_RATIO)) >= 0.1 * finite.size
-
-
-def suspicious(samples: Samples) -> int:
-    """How many accepted ratios are larger than a node can be busy."""
-    return int(np.count_nonzero(samples.values > SUSPICIOUS_RATIO))
 
 
 def _reject(keep: Bools, bad: Bools, reason: str, rejected: Counter[str]) -> Bools:

@@ -74,6 +74,12 @@ def pod_queries(settings: Settings) -> dict[str, str]:
     }
 
 
+def pod_freshness(settings: Settings) -> str:
+    """PromQL whose value per (namespace, pod) is the Unix time of its newest sample."""
+    selector = _selector("container_memory_working_set_bytes", ('container!=""', *settings.prometheus.matchers))
+    return f"max by (namespace, pod, cluster) (timestamp({selector}))"
+
+
 def node_label(settings: Settings) -> str:
     """The series label that names the node."""
     return settings.telemetry.node_label or "instance"

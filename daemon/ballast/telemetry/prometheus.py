@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Lock
 
 from ballast.clock import Clock
 from ballast.errors import SourceUnavailable, TelemetryError
@@ -11,9 +12,11 @@ from ballast.metrics import Metrics
 from ballast.model.sample import Reading
 from ballast.settings import Settings
 from ballast.telemetry import answers as decoding
+from ballast.telemetry import presets
 from ballast.telemetry.answers import Table
 from ballast.telemetry.assembly import Answers, Assembly
 from ballast.telemetry.node_names import NodeNames
+from ballast.telemetry.pods import POD_LABEL, PodUsage, named_by_pod, pod_usage
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
 from ballast.telemetry.questions import FRESHNESS, Questions, joined, questions
 from ballast.telemetry.refusals import TooLarge
@@ -31,10 +34,12 @@ class PrometheusSource:
 
     def __init__(self, settings: Settings, clock: Clock, metrics: Metrics) -> None:
         self.resources = tuple(resource.name for resource in settings.telemetry.resources)
+        self._settings = settings
         self._client = PrometheusClient(settings, clock)
         self._questions = questions(settings)
         self._assembly = Assembly(self.name, settings, metrics)
         self._metrics = metrics
+        self._decoding = Lock()  # one at a time, or together they would hold the interpreter for long
         self._pool = ThreadPoolExecutor(_PARALLEL, thread_name_prefix=self.name)
 
     def read(self, at: float, names: NodeNames, resources: Sequence[str] | None = None) -> Reading:
@@ -59,6 +64,17 @@ class PrometheusSource:
             asked = asked.without(answers.failures(asked))
             piece = _next_piece(answers)
             start, left = grid.time(grid.count), left - grid.count
+
+    def read_pods(self, at: float, resources: Sequence[str] = ("cpu", "memory")) -> PodUsage:
+        """What pods use: cpu in cores, memory in bytes, disk and network in bytes per second. One query each, and one."""
+        texts = {resource: presets.pod_queries(self._settings)[resource] for resource in resources}
+        texts[FRESHNESS] = presets.pod_freshness(self._settings)
+        grid = Grid(at, 1.0, 1)
+        futures = {
+            name: self._start(f"pod_{name}", named_by_pod(text), (POD_LABEL,), grid) for name, text in texts.items()
+        }
+        tables = {name: future.result() for name, future in futures.items()}
+        return pod_usage(at, tables.pop(FRESHNESS), tables, self._settings, self._metrics)
 
     def close(self) -> None:
         self._client.close()
@@ -103,10 +119,11 @@ class PrometheusSource:
     def _table(self, subject: str, query: str, labels: tuple[str, ...], grid: Grid) -> Table | TelemetryError:
         try:
             body = self._client.ask(query, grid)
-            if grid.count == 1:
-                table = decoding.instant(body, labels, self._client.url)
-            else:
-                table = decoding.grid(body, labels, self._client.url, grid.start, grid.step, grid.count)
+            with self._decoding:
+                if grid.count == 1:
+                    table = decoding.instant(body, labels, self._client.url)
+                else:
+                    table = decoding.grid(body, labels, self._client.url, grid.start, grid.step, grid.count)
         except TelemetryError as error:
             self._metrics.queries.labels(subject, "error").inc()
             return error

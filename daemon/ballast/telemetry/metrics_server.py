@@ -1,0 +1,187 @@
+"""metrics-server as a source: cpu and memory of the nodes, with its own times, without history."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+
+import msgspec
+import numpy as np
+
+from ballast.errors import ClusterError, Forbidden, NotFound, SourceUnavailable, TelemetryError
+from ballast.metrics import Metrics
+from ballast.model.node import Node
+from ballast.model.quantity import quantity
+from ballast.model.sample import Floats, Ints, Reading, Samples
+from ballast.settings import Settings
+from ballast.telemetry.intake import accept, allowed_skew, default_max_age
+from ballast.telemetry.node_names import NodeNames
+
+PATH = "/apis/metrics.k8s.io/v1beta1/nodes"
+RESOURCES = ("cpu", "memory")
+
+
+class MetricsServerSource:
+    """A `Source`. `get` fetches a path from the Kubernetes API and raises ClusterError.
+
+    A ratio is usage over the node's `status.capacity`. A sample whose time was seen before is not given again.
+    """
+
+    name = "metrics-server"
+
+    def __init__(self, get: Callable[[str], bytes], settings: Settings, metrics: Metrics) -> None:
+        wanted = {resource.name for resource in settings.telemetry.resources}
+        interval = float(settings.telemetry.interval)
+        self.resources = tuple(resource for resource in RESOURCES if resource in wanted)
+        self._get = get
+        self._metrics = metrics
+        self._max_age = float(settings.windows.max_age or default_max_age(interval))
+        self._skew = allowed_skew(interval)
+        self._given: dict[tuple[str, str], float] = {}
+
+    def read(self, at: float, names: NodeNames, resources: Sequence[str] | None = None) -> Reading:
+        asked = [resource for resource in self.resources if resources is None or resource in resources]
+        if not asked:
+            return Reading(self.name, at, {})
+        try:
+            items = self._items()
+        except TelemetryError as error:
+            self._count("error")
+            return Reading(self.name, at, {}, problems=dict.fromkeys(asked, str(error)), queries=1)
+        self._count("ok" if items else "empty")
+        if not items:
+            problem = (
+                f"{PATH} lists no node; metrics-server has just started, or cannot reach the kubelets: see its log"
+            )
+            return Reading(self.name, at, {}, problems=dict.fromkeys(asked, problem), queries=1)
+        rejected: Counter[str] = Counter()
+        rows = names.rows([item.metadata.name for item in items])
+        times = _times(items)
+        samples = {resource: self._samples(resource, at, items, rows, times, names, rejected) for resource in asked}
+        rejected = +rejected
+        for reason, count in rejected.items():
+            self._metrics.samples_rejected.labels(reason).inc(count)
+        strangers = [item.metadata.name for item, row in zip(items, rows.tolist(), strict=True) if row in (-1, -2)]
+        return Reading(
+            self.name,
+            at,
+            samples,
+            rejected=rejected,
+            strangers=tuple(f"{name!r} is no node" for name in strangers[:5]),
+            queries=1,
+        )
+
+    def backfill(self, start: float, end: float, step: float, names: NodeNames) -> Iterator[Reading]:
+        """Nothing: metrics-server keeps no history."""
+        return iter(())
+
+    def close(self) -> None:
+        """Nothing to free: the connection is the caller's."""
+
+    def _samples(
+        self,
+        resource: str,
+        at: float,
+        items: list[_Item],
+        rows: Ints,
+        times: Floats,
+        names: NodeNames,
+        rejected: Counter[str],
+    ) -> Samples:
+        usage = [_amount(item.usage.get(resource)) for item in items]
+        capacity = [_capacity(names.nodes, row, resource) for row in rows.tolist()]
+        readable = np.array([amount is not None for amount in usage]) & np.isfinite(times)
+        known = np.array([amount is not None for amount in capacity])
+        rejected["unreadable"] += int(np.count_nonzero(~readable & (rows >= 0)))
+        values = np.array([np.nan if value is None else value for value in usage], dtype=np.float64)
+        values /= np.array([np.nan if value is None else value for value in capacity], dtype=np.float64)
+        chosen = readable & (known | (rows < 0))
+        samples = accept(
+            at, rows[chosen], values[chosen], times[chosen], max_age=self._max_age, skew=self._skew, rejected=rejected
+        )
+        return self._unseen(resource, samples, names)
+
+    def _unseen(self, resource: str, samples: Samples, names: NodeNames) -> Samples:
+        keys = [(resource, names.nodes[row].name) for row in samples.rows.tolist()]
+        times = samples.times.tolist()
+        fresh = np.fromiter(
+            (time > self._given.get(key, -np.inf) for key, time in zip(keys, times, strict=True)),
+            dtype=np.bool_,
+            count=len(keys),
+        )
+        if len(self._given) > 4 * len(names) * len(RESOURCES) + 1_000:
+            self._given.clear()
+        self._given.update(zip(keys, times, strict=True))
+        return Samples(samples.rows[fresh], samples.values[fresh], samples.times[fresh])
+
+    def _items(self) -> list[_Item]:
+        try:
+            return _decode(self._get(PATH)).items
+        except NotFound as error:
+            raise SourceUnavailable(
+                "metrics-server is not installed: the Kubernetes API knows no metrics.k8s.io; install it, or set "
+                "BALLAST_TELEMETRY__SOURCE=prometheus"
+            ) from error
+        except Forbidden as error:
+            raise SourceUnavailable(
+                f"{error}; allow list on nodes.metrics.k8s.io to Ballast's ServiceAccount"
+            ) from error
+        except ClusterError as error:
+            if error.status == 503:
+                raise SourceUnavailable(
+                    "metrics-server does not answer (503 from the Kubernetes API); look at the APIService "
+                    "v1beta1.metrics.k8s.io and at the pods of metrics-server"
+                ) from error
+            raise SourceUnavailable(f"metrics.k8s.io: {error}") from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise TelemetryError(f"{PATH} answers something that is no list of node metrics: {error}") from error
+
+    def _count(self, result: str) -> None:
+        self._metrics.queries.labels(self.name, result).inc()
+
+
+class _Metadata(msgspec.Struct, gc=False):
+    name: str
+
+
+class _Item(msgspec.Struct, gc=False):
+    metadata: _Metadata
+    timestamp: str = ""
+    usage: dict[str, str] = {}
+
+
+class _List(msgspec.Struct, gc=False):
+    items: list[_Item] = []
+
+
+_decode = msgspec.json.Decoder(_List).decode
+
+
+def _times(items: list[_Item]) -> Floats:
+    """Unix times; NaN where unreadable."""
+    read: dict[str, float] = {}
+    for item in items:
+        if item.timestamp not in read:
+            read[item.timestamp] = _unix(item.timestamp)
+    return np.array([read[item.timestamp] for item in items], dtype=np.float64)
+
+
+def _unix(text: str) -> float:
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return np.nan
+    return time.timestamp() if time.tzinfo is not None else np.nan
+
+
+def _amount(text: str | None) -> float | None:
+    try:
+        return None if text is None else quantity(text)
+    except ValueError:
+        return None
+
+
+def _capacity(nodes: Sequence[Node], row: int, resource: str) -> float | None:
+    """What the node has, None where it does not say or says nothing useful."""
+    return (nodes[row].capacity.get(resource) or None) if row >= 0 else None

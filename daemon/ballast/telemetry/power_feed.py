@@ -1,0 +1,208 @@
+"""Readers of the power feed: raw watts with their own time. What they mean is decided elsewhere."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from ballast.clock import Clock
+from ballast.errors import SettingsError, TelemetryError, UsageError
+from ballast.telemetry import answers
+from ballast.telemetry.prometheus_client import Grid, PrometheusClient
+from ballast.telemetry.questions import is_plain_selector
+
+_AGGREGATED = re.compile(
+    r"\s*(?:sum|avg|min|max)\s*(?:by\s*\([^()]*\)|without\s*\([^()]*\))?\s*\((?P<selector>[^()]*)\)\s*"
+)
+
+
+@dataclass(frozen=True)
+class PowerSample:
+    """`watts` is None where the feed gave nothing usable, for the reason in `problem`; `time` is its own, Unix seconds."""
+
+    watts: float | None
+    time: float
+    problem: str | None = None
+
+
+class PowerFeed(Protocol):
+    """Where watts come from. Nothing is raised for a feed that fails."""
+
+    def read(self, at: float) -> PowerSample:
+        """The newest sample at `at`."""
+
+
+class PrometheusFeed:
+    """Asks for the watts and, in a second query, for their time. Raises SettingsError where the time cannot be asked.
+
+    Several series are added up; their number must be `expect_series`; the oldest of their times counts.
+    """
+
+    def __init__(
+        self, client: PrometheusClient, query: str, *, freshness: str | None = None, expect_series: int = 1
+    ) -> None:
+        self._client = client
+        self._query = query
+        self._freshness = freshness or _own_timestamp(query)
+        self._expect_series = expect_series
+
+    def read(self, at: float) -> PowerSample:
+        try:
+            watts = answers.instant(self._client.ask(self._query, Grid(at, 1.0, 1)), (), self._client.url)
+            times = answers.instant(self._client.ask(self._freshness, Grid(at, 1.0, 1)), (), self._client.url)
+        except TelemetryError as error:
+            return PowerSample(None, at, str(error))
+        if len(watts) != self._expect_series:
+            return PowerSample(
+                None, at, f"the feed's query gives {len(watts)} series, expectSeries is {self._expect_series}"
+            )
+        if not len(times):
+            return PowerSample(
+                None, at, f"nobody tells how old the feed's samples are: {self._freshness} gives nothing"
+            )
+        time = float(times.values.min())
+        if not math.isfinite(time):
+            return PowerSample(
+                None, at, f"the time of the feed's samples cannot be read: {self._freshness} gives {time}"
+            )
+        return _sample(float(watts.values.sum()), time)
+
+
+class HttpFeed:
+    """Reads a JSON document; `json_path` is a dotted path such as `$.site.power[0].watts`.
+
+    The document has no time of its own unless `time_path` names one (Unix seconds or RFC 3339); then the time is that
+    of the answer. `get` fetches the body and raises TelemetryError.
+    """
+
+    def __init__(
+        self, get: Callable[[], bytes], clock: Clock, json_path: str = "$", *, time_path: str | None = None
+    ) -> None:
+        self._get = get
+        self._clock = clock
+        self._path = _steps(json_path)
+        self._time_path = None if time_path is None else _steps(time_path)
+        self._names = (json_path, time_path)
+
+    def read(self, at: float) -> PowerSample:
+        try:
+            document = msgspec.json.decode(self._get())
+        except TelemetryError as error:
+            return PowerSample(None, at, str(error))
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            return PowerSample(None, at, f"the feed answers something that is no JSON ({error}); check its url")
+        time = self._clock.wall()
+        try:
+            if self._time_path is not None:
+                time = _time(_pick(document, self._time_path))
+            watts = _pick(document, self._path)
+        except (KeyError, IndexError, TypeError, ValueError):
+            names = " or ".join(name for name in self._names if name)
+            return PowerSample(None, at, f"the feed's answer has nothing usable at {names}; correct jsonPath")
+        return _sample(watts, time)
+
+
+class CsvFeed:
+    """A recorded feed: the newest row not later than `at`. Raises UsageError as `trace` does."""
+
+    def __init__(self, path: Path) -> None:
+        self._samples = list(trace(path))
+
+    def read(self, at: float) -> PowerSample:
+        past = [sample for sample in self._samples if sample.time <= at]
+        return past[-1] if past else PowerSample(None, at, "the trace begins later")
+
+
+def trace(path: Path) -> Iterator[PowerSample]:
+    """The rows of a CSV `time,watts`, one sample each; time is seconds or RFC 3339.
+
+    An empty, NaN, infinite, negative or unreadable value is an invalid sample, and so is a row not later than the one
+    before. An unreadable time gives NaN. Raises UsageError when the file cannot be read or has other columns.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = csv.DictReader(file, skipinitialspace=True)
+            columns = [name.strip() for name in rows.fieldnames or ()]
+            if not {"time", "watts"} <= set(columns):
+                raise UsageError(f"{path}: expected the columns time,watts, found {','.join(columns) or 'none'}")
+            rows.fieldnames = columns
+            newest = -math.inf
+            for row in rows:
+                sample = _row(row["time"] or "", row["watts"] or "", newest)
+                newest = max(newest, sample.time) if math.isfinite(sample.time) else newest
+                yield sample
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from error
+
+
+def _row(time_text: str, watts: str, newest: float) -> PowerSample:
+    try:
+        time = _time(time_text.strip())
+    except ValueError:
+        return PowerSample(None, math.nan, f"the time {time_text!r} is neither seconds nor RFC 3339")
+    if time <= newest:
+        return PowerSample(None, time, "not later than the row before")
+    if not watts.strip():
+        return PowerSample(None, time, "no value")
+    return _sample(watts.strip(), time)
+
+
+def _sample(value: object, time: float) -> PowerSample:
+    """Watts as given; what is no finite number of at least 0 is invalid."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return PowerSample(None, time, f"{value!r} is no number of watts")
+    try:
+        watts = float(value)
+    except (ValueError, OverflowError):
+        return PowerSample(None, time, f"{value!r} is no number of watts")
+    if not math.isfinite(watts) or watts < 0:
+        return PowerSample(None, time, f"{watts:g} W is no power")
+    return PowerSample(watts, time)
+
+
+def _time(value: Any) -> float:
+    """Unix seconds from seconds or RFC 3339; raises ValueError."""
+    try:
+        time = float(value)
+    except (TypeError, ValueError):
+        moment = datetime.fromisoformat(str(value))
+        time = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    if not math.isfinite(time):
+        raise ValueError("not finite")
+    return time
+
+
+def _own_timestamp(query: str) -> str:
+    if is_plain_selector(query):
+        return f"timestamp({query.strip()})"
+    match = _AGGREGATED.fullmatch(query)
+    if match is not None and is_plain_selector(match["selector"]):
+        return f"min(timestamp({match['selector'].strip()}))"
+    raise SettingsError(
+        f"the feed's query {query!r} is neither a selector nor a sum, avg, min or max of one, so nobody can tell how "
+        f"old its samples are; record it under a name of its own (a recording rule) and ask for that"
+    )
+
+
+def _steps(path: str) -> list[str | int]:
+    """Raises SettingsError for what is no dotted path."""
+    text = path.strip().removeprefix("{").removesuffix("}").removeprefix("$").removeprefix(".")
+    if text and not re.fullmatch(r"(?:\[\d+\]|\.?[^.\[\]]+)(?:\[\d+\]|\.[^.\[\]]+)*", text):
+        raise SettingsError(f"jsonPath {path!r}: expected a dotted path such as $.site.power[0].watts")
+    return [int(index) if index else name for index, name in re.findall(r"\[(\d+)\]|([^.\[\]]+)", text)]
+
+
+def _pick(document: Any, steps: list[str | int]) -> Any:
+    for step in steps:
+        if isinstance(step, int) != isinstance(document, list):
+            raise KeyError(step)
+        document = document[step]
+    return document
