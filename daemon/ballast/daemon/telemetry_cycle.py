@@ -71,12 +71,22 @@ class TelemetryCycle:
         self.last: Reading | None = None
         self.fallback_reading: Reading | None = None
 
+    @property
+    def primary(self) -> str:
+        """Name of the primary source."""
+        return self._primary.name
+
+    @property
+    def source_title(self) -> str:
+        """The primary source as load-watcher calls it."""
+        return {"prometheus": "Prometheus", "metrics-server": "KubernetesMetricsServer"}[self._primary.name]
+
     def due(self) -> float:
         """The evaluation time of a cycle that starts now: the newest multiple of the interval, minus the offset."""
         return math.floor((self._clock.wall() - self._offset) / self._interval) * self._interval
 
-    def cycle(self, nodes: Sequence[Node], names: NodeNames) -> Snapshot:
-        """Reads, ingests and summarises; `nodes` sorted by name."""
+    def cycle(self, names: NodeNames) -> Snapshot:
+        """Reads, ingests and summarises the nodes of `names`, which are sorted by name."""
         at = self.due()
         self._backfill(at, names)
         reading = self._primary.read(at, names)
@@ -91,7 +101,7 @@ class TelemetryCycle:
             if wanted:
                 self.fallback_reading = self._fallback.read(at, names, wanted)
                 self._ingest(self._fallback, self.fallback_reading, names)
-        return self._snapshot(at, nodes)
+        return self._snapshot(at, names.nodes)
 
     def close(self) -> None:
         self._primary.close()
@@ -112,7 +122,7 @@ class TelemetryCycle:
 
     def _ingest(self, source: Source, reading: Reading, names: NodeNames) -> None:
         ring = self._rings[source.name]
-        columns = ring.columns(names.names)
+        columns = ring.columns([node.name for node in names.nodes])
         for resource, samples in reading.samples.items():
             ring.write(resource, reading.at, columns[samples.rows], samples.values, samples.times)
         for reason, count in reading.rejected.items():
@@ -180,14 +190,14 @@ class TelemetryCycle:
             range(len(self._resources))
         )
         primary = next(iter(windows.values()))
-        known: Bools = primary.known[deciding].any(axis=0)
+        known: Bools = np.array(primary.known[deciding].any(axis=0), np.bool_)
         now = self._clock.monotonic()
         self._first_seen = {name: self._first_seen.get(name, now) for name in names}
         waited = np.array([now - self._first_seen[name] for name in names])
         latest = newest[deciding]
         ever = ~np.isnan(latest).all(axis=0)
         fresh = (np.nan_to_num(latest, nan=-np.inf) >= at - self._max_age).any(axis=0)
-        young: Bools = ~known & np.where(ever, fresh, waited < self._max_age)
+        young: Bools = np.array(~known & np.where(ever, fresh, waited < self._max_age), np.bool_)
         return known, young
 
 

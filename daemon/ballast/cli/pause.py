@@ -1,0 +1,44 @@
+"""`ballast pause` and `ballast resume`: the kubectl line. Switches are in the cluster, where RBAC and audit are."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from ballast.cluster.identity import own_namespace
+from ballast.cluster.switches import NAME
+from ballast.settings import load
+
+
+class Switched(StrEnum):
+    PUBLISHING = "publishing"
+    POWER = "power"
+    EVICTION = "eviction"
+
+
+PartArgument = Annotated[Switched | None, typer.Argument(help="Only this part; all parts without it.")]
+
+
+def pause(part: PartArgument = None) -> None:
+    """Prints the kubectl line that stops Ballast, or one part of it, from writing."""
+    typer.echo(_line(part, "true"))
+
+
+def resume(part: PartArgument = None) -> None:
+    """Prints the kubectl line that lets it write again."""
+    typer.echo(_line(part, "false"))
+
+
+def _line(part: Switched | None, value: str) -> str:
+    """Works whether or not the ConfigMap is there yet; other keys stay."""
+    namespace = own_namespace(load().lease.namespace)
+    key = f"paused.{part.value}" if part else "paused"
+    data = json.dumps({"data": {key: value}}, separators=(",", ":"))
+    return (
+        f"kubectl -n {namespace} create configmap {NAME} --dry-run=client -o yaml | "
+        f"kubectl -n {namespace} apply --server-side -f - && "
+        f"kubectl -n {namespace} patch configmap {NAME} --type merge -p '{data}'"
+    )

@@ -1,0 +1,39 @@
+"""`ballast run`: the daemon, until it is told to stop."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import threading
+from types import FrameType
+
+import structlog
+
+from ballast import log
+from ballast.settings import explain, load
+
+logger = structlog.get_logger("ballast")
+
+
+def run() -> None:
+    """Watches the cluster until SIGTERM or Ctrl-C. Configured by environment variables; see `ballast config show`."""
+    settings = load()
+    log.configure(settings.log.level, settings.log.format)
+    from ballast.daemon.assembly import Daemon
+
+    daemon = Daemon(settings, config=explain())
+    stop = threading.Event()
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, on_signal)
+    try:
+        daemon.start(stop)
+        logger.info(f"serving on {daemon.url}")
+        gc.freeze()
+        stop.wait()
+    finally:
+        daemon.stop()
+    logger.info("stopped")

@@ -1,0 +1,300 @@
+"""Builds the parts from the settings and owns their start, their shutdown and the jobs between."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import structlog
+
+from ballast.clock import Clock, SystemClock
+from ballast.cluster.cache import Cache
+from ballast.cluster.client import KubeApi, connect
+from ballast.cluster.conditions import Conditions, SavedConditions
+from ballast.cluster.decoding import annotation_filter
+from ballast.cluster.events import Events
+from ballast.cluster.identity import own_identity, own_namespace
+from ballast.cluster.lease import AlwaysLeader, Elector
+from ballast.cluster.role import RoleLabel
+from ballast.cluster.state import State
+from ballast.cluster.switches import Switches
+from ballast.cluster.writer import Writer
+from ballast.daemon import health, reports
+from ballast.daemon.jobs import Jobs
+from ballast.daemon.telemetry_cycle import TelemetryCycle
+from ballast.errors import ClusterError, SettingsError
+from ballast.metrics import Metrics
+from ballast.model.snapshot import Snapshot
+from ballast.publishing.freeze import Freeze
+from ballast.publishing.keys import Keys
+from ballast.publishing.planning import Planner, Rules
+from ballast.publishing.publisher import PART, Publisher
+from ballast.scoring import load_variation
+from ballast.serving.app import create_app
+from ballast.serving.board import Board, CycleRecord
+from ballast.serving.rendering import render
+from ballast.serving.server import Server
+from ballast.settings import Mode, Settings, check_run
+from ballast.telemetry.intake import default_max_age
+from ballast.telemetry.metrics_server import MetricsServerSource
+from ballast.telemetry.node_names import NodeNames
+from ballast.telemetry.prometheus import PrometheusSource
+from ballast.telemetry.source import Source
+
+log = structlog.get_logger("ballast")
+
+CYCLES_KEPT = 200
+CYCLES_BEFORE_ACTING = 2
+SYNC_ATTEMPTS = 60
+SYNC_PATIENCE = 0.5
+
+
+class Daemon:
+    """One replica. `start` returns once it serves; `stop` gives the Lease back and leaves nothing running.
+
+    `clock` is the time of samples and cycles, which a demo may speed up; the Lease, the watches and the write budget
+    always go by the machine's. `config` are the rows of `/api/v1/config`, already masked.
+    """
+
+    def __init__(
+        self, settings: Settings, *, clock: Clock | None = None, config: list[dict[str, Any]] | None = None
+    ) -> None:
+        _refuse_what_is_not_there(settings)
+        self.settings = settings
+        machine = SystemClock()
+        self.clock = clock = clock or machine
+        self.metrics = metrics = Metrics()
+        self.conditions = Conditions(clock, metrics)
+        self.keys = Keys.of(settings.publishing.prefix)
+        namespace = own_namespace(settings.lease.namespace)
+        self.api = api = connect(settings.cluster, metrics)
+        self.cache = Cache(
+            api,
+            machine,
+            metrics,
+            pods=False,
+            node_selector=settings.cluster.node_selector,
+            keep_annotation=annotation_filter(settings.publishing.prefix),
+        )
+        self.switches = Switches(api, machine, metrics, namespace)
+        identity = own_identity()
+        self.elector: Elector | AlwaysLeader
+        if settings.lease.enabled:
+            self.elector = Elector(
+                api,
+                machine,
+                metrics,
+                namespace=namespace,
+                name=settings.lease.name,
+                identity=identity,
+                on_gain=self._gained,
+                on_loss=self._lost,
+            )
+        else:
+            self.elector = AlwaysLeader(metrics, on_gain=self._gained, on_loss=self._lost)
+        self.events = Events(api, machine, metrics, instance=identity)
+        self.writer = Writer(
+            api,
+            machine,
+            metrics,
+            qps=settings.cluster.qps,
+            burst=settings.cluster.burst,
+            modes={PART: settings.publishing.mode.value},
+            paused=self.switches.paused,
+            leading=self.elector.is_leader,
+            events=self.events,
+        )
+        self.role = RoleLabel(
+            self.writer, machine, pod=os.environ.get("POD_NAME"), namespace=os.environ.get("POD_NAMESPACE")
+        )
+        self._saved = SavedConditions(self.conditions, State(api, self.writer, namespace))
+        interval = settings.telemetry.interval
+        self.telemetry = _telemetry_cycle(settings, api, clock, metrics)
+        every = settings.publishing.every(settings.telemetry)
+        self.publisher = Publisher(
+            api, self.writer, clock, self.keys, Planner(self.keys, _publishing_rules(settings)), interval=every
+        )
+        self.freeze = Freeze(settings.publishing.max_unknown, settings.publishing.forget_after)
+        self.board = Board(
+            clock=clock,
+            conditions=lambda: [reports.condition(item) for item in self.conditions.list()],
+            leader=self.elector.is_leader,
+            ready=lambda: health.ready(self),
+            alive=lambda: health.alive(self),
+            config=config or [],
+        )
+        self.server = Server(create_app(self.board, metrics), settings.http)
+        self._cycles: deque[CycleRecord] = deque(maxlen=CYCLES_KEPT)
+        self._cycles_lock = threading.Lock()
+        self.cycles = 0
+        self._led_since = 0
+        self.jobs = Jobs(clock, metrics, self._record)
+        self.jobs.every("telemetry", interval, self._watch)
+        if settings.publishing.mode is not Mode.OFF:
+            self.jobs.every("publishing", every, self._publish, delay=min(0.2 * every, 5.0))
+        self.sentences: deque[str] = deque(maxlen=CYCLES_KEPT)
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        """Where the page is."""
+        host = self.settings.http.host
+        scheme = "https" if self.settings.http.tls_cert_file else "http"
+        return f"{scheme}://{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{self.port}/"  # noqa: S104
+
+    def start(self, stop: threading.Event | None = None) -> None:
+        """Serves at once, so that probes get answers while the caches fill; `stop` ends the wait for them."""
+        self.port = self.server.start()
+        self.cache.start()
+        self.switches.start()
+        self.events.start()
+        self.role.start()
+        self.elector.start()
+        for _ in range(SYNC_ATTEMPTS):
+            if (stop and stop.is_set()) or self.cache.wait_synced(SYNC_PATIENCE):
+                break
+        self.jobs.run("telemetry")
+        self.jobs.start()
+
+    def stop(self) -> None:
+        """Ends the cycles, gives up the role and the Lease, then closes what only reads."""
+        self.publisher.stop()
+        self.telemetry.close()
+        self.jobs.stop()
+        self.role.stop()
+        self.writer.stop()
+        self.elector.stop()
+        self.events.stop()
+        self.switches.stop()
+        self.cache.stop()
+        self.server.stop()
+        self.api.close()
+
+    def _gained(self) -> None:
+        log.info("this replica leads now")
+        self._led_since = self.cycles
+        self._saved.forget()
+        self.role.leading(True)
+
+    def _lost(self) -> None:
+        log.info("this replica leads no longer")
+        self.role.leading(False)
+
+    def _watch(self) -> str:
+        """The telemetry job."""
+        problem = self.cache.problem("nodes")
+        reports.tell(self.conditions, "ClusterUnreachable", "WatchFailing", problem)
+        if not self.cache.synced:
+            raise ClusterError(problem or "the nodes have not been listed yet")
+        snapshot = self.telemetry.cycle(NodeNames(self.cache.nodes()))
+        self.freeze = self.freeze.after(snapshot.unknown, len(snapshot.nodes), self.clock.monotonic())
+        scores = _scores(snapshot)
+        self.board.rendered = render(
+            snapshot,
+            scores,
+            source=self.telemetry.source_title,
+            frozen=self.freeze.frozen,
+            fetched=self.clock.wall(),
+            prefix=self.settings.publishing.prefix,
+            previous=self.board.rendered,
+        )
+        self.board.scores = scores
+        self.board.snapshot = snapshot
+        self.board.frozen = self.freeze.frozen
+        reports.tell_about(snapshot, self.telemetry, self.freeze, self.conditions)
+        self.cycles += 1
+        self._save_conditions()
+        return reports.telemetry_sentence(snapshot, self.telemetry)
+
+    def _publish(self) -> str:
+        """The publishing job."""
+        snapshot = self.board.snapshot
+        if snapshot is None:
+            return "published nothing: no cycle of telemetry has ended yet"
+        if not self.elector.is_leader():
+            holder = getattr(self.elector, "holder", str)()
+            return f"standing by: {holder or 'nobody yet'} holds the Lease"
+        led = self.cycles - self._led_since
+        if led < CYCLES_BEFORE_ACTING:
+            return f"published nothing: this replica leads since {led} of {CYCLES_BEFORE_ACTING} complete cycles"
+        result = self.publisher.round(snapshot, self.board.scores, self.freeze, self.cache.node)
+        return reports.publishing_sentence(
+            result, snapshot, self.freeze, self.settings.publishing, self.settings.telemetry, self.clock.monotonic()
+        )
+
+    def _save_conditions(self) -> None:
+        if self.elector.is_leader():
+            try:
+                self._saved.save()
+            except ClusterError as error:
+                log.warning("the conditions were not saved", error=str(error))
+
+    def _record(self, cycle: CycleRecord) -> None:
+        with self._cycles_lock:
+            self._cycles.append(cycle)
+            self.sentences.append(cycle.sentence)
+            self.board.cycles = tuple(self._cycles)
+
+
+def _refuse_what_is_not_there(settings: Settings) -> None:
+    check_run(settings)
+    problems = []
+    if settings.publishing.strategy != "load-variation":
+        problems.append(
+            f"BALLAST_PUBLISHING__STRATEGY={settings.publishing.strategy} is not in this version yet. "
+            "Use load-variation."
+        )
+    if settings.publishing.crane:
+        problems.append("BALLAST_PUBLISHING__CRANE=true is not in this version yet. Set it to false.")
+    for part, mode in (("POWER", settings.power.mode), ("EVICTION", settings.eviction.mode)):
+        if mode is Mode.ON:
+            problems.append(f"BALLAST_{part}__MODE=on is not in this version yet. Use off or dry-run.")
+    if problems:
+        raise SettingsError(*problems)
+
+
+def _telemetry_cycle(settings: Settings, api: KubeApi, clock: Clock, metrics: Metrics) -> TelemetryCycle:
+    metrics_server = MetricsServerSource(api.get, settings, metrics)
+    primary: Source = metrics_server
+    fallback: Source | None = None
+    if settings.telemetry.source == "prometheus":
+        primary, fallback = PrometheusSource(settings, clock, metrics), metrics_server
+    return TelemetryCycle(
+        primary,
+        fallback,
+        resources=[resource.name for resource in settings.telemetry.resources],
+        interval=settings.telemetry.interval,
+        lengths={length.text: float(length) for length in settings.windows.lengths},
+        min_coverage=settings.windows.min_coverage,
+        min_samples=settings.windows.min_samples,
+        max_age=settings.windows.max_age or default_max_age(settings.telemetry.interval),
+        offset=settings.telemetry.offset,
+        clock=clock,
+        metrics=metrics,
+    )
+
+
+def _publishing_rules(settings: Settings) -> Rules:
+    publishing = settings.publishing
+    return Rules(
+        low=publishing.low,
+        high=publishing.high,
+        overloaded=publishing.overloaded,
+        hysteresis=publishing.class_hysteresis,
+        refresh=publishing.refresh,
+        jitter=publishing.jitter,
+        forget_after=publishing.forget_after,
+        interval=publishing.every(settings.telemetry),
+        taint=publishing.taint,
+    )
+
+
+def _scores(snapshot: Snapshot) -> Mapping[str, int | None]:
+    values = load_variation.scores(snapshot)
+    return {
+        node.name: None if np.isnan(value) else int(value) for node, value in zip(snapshot.nodes, values, strict=True)
+    }

@@ -1,0 +1,36 @@
+"""What `/livez` and `/readyz` check.
+
+Stale data never makes a replica unready: it would take the page away when it is needed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ballast.serving.board import Check
+
+if TYPE_CHECKING:
+    from ballast.daemon.assembly import Daemon
+
+
+def alive(daemon: Daemon) -> list[Check]:
+    """Whether the loops beat."""
+    overdue = daemon.jobs.overdue()
+    return [
+        Check("jobs", not overdue, ", ".join(f"{name} has not beaten for {age:.0f} s" for name, age in overdue.items()))
+    ]
+
+
+def ready(daemon: Daemon) -> list[Check]:
+    """Whether it can serve: the caches are synced and a first cycle ended, even a failed one."""
+    problem = daemon.cache.problem("nodes") or ""
+    snapshot = daemon.board.snapshot
+    age = "" if snapshot is None else f"windows end {daemon.clock.wall() - snapshot.time:.0f} s ago"
+    switches = daemon.switches.paused("publishing")
+    return [
+        Check("nodes", daemon.cache.synced, problem or f"last heard of {daemon.cache.age('nodes'):.0f} s ago"),
+        Check("first-cycle", bool(daemon.board.cycles), "" if daemon.board.cycles else "no cycle has ended yet"),
+        Check("data", True, age or "nothing measured yet"),
+        Check("publishing", True, switches or daemon.settings.publishing.mode.value),
+        Check("lease", True, "this replica leads" if daemon.elector.is_leader() else "standing by"),
+    ]

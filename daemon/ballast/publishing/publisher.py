@@ -1,0 +1,178 @@
+"""One round of publishing: plan against what the nodes carry, send the patches, tell what happened."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from ballast.clock import Clock
+from ballast.cluster.client import KubeApi
+from ballast.cluster.node_writes import Taints, node_metadata, replace_taints
+from ballast.cluster.write import Outcome, Result
+from ballast.cluster.writer import Writer
+from ballast.model.node import Node
+from ballast.model.snapshot import Snapshot
+from ballast.publishing.freeze import Freeze
+from ballast.publishing.keys import TAINT_EFFECT, Keys
+from ballast.publishing.planning import Carried, Change, Planner
+
+PART = "publishing"
+_FAILURES = 3
+_BUSY_SHARE = 0.9
+
+
+class _Meta(msgspec.Struct):
+    resource_version: str = msgspec.field(default="", name="resourceVersion")
+
+
+class _Patched(msgspec.Struct):
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+
+
+_patched = msgspec.json.Decoder(_Patched)
+
+
+@dataclass(frozen=True)
+class _Assumed:
+    """What a node carries after our patch, until the watch has caught up with `version`; None in dry-run: always."""
+
+    carried: Carried
+    version: int | None
+
+
+@dataclass
+class Round:
+    """What one round came to: nodes written, nodes left for the next round, and why it ended early."""
+
+    written: int = 0
+    waiting: int = 0
+    failed: int = 0
+    stopped: str | None = None
+
+
+class Publisher:
+    """Writes what the planner decided, through the one writer, for at most one interval; the rest is planned anew."""
+
+    def __init__(
+        self, api: KubeApi, writer: Writer, clock: Clock, keys: Keys, planner: Planner, *, interval: float
+    ) -> None:
+        self._api = api
+        self._writer = writer
+        self._clock = clock
+        self._keys = keys
+        self._planner = planner
+        self._interval = interval
+        self._assumed: dict[str, _Assumed] = {}
+        self._stop = threading.Event()
+
+    def stop(self) -> None:
+        """Ends a round after the write under way."""
+        self._stop.set()
+
+    def round(
+        self,
+        snapshot: Snapshot,
+        scores: Mapping[str, int | None],
+        freeze: Freeze,
+        current: Callable[[str], Node | None],
+    ) -> Round:
+        """`current` gives a node as the watch last saw it, None when it is gone."""
+        carried = self._carried(snapshot, current)
+        changes = self._planner.plan(snapshot, scores, carried, freeze, self._clock.monotonic())
+        return self._apply([change for change in changes if current(change.node) is not None], carried)
+
+    def _carried(self, snapshot: Snapshot, current: Callable[[str], Node | None]) -> dict[str, Carried]:
+        carried = {}
+        for old in snapshot.nodes:
+            node = current(old.name) or old
+            assumed = self._assumed.get(node.name)
+            if assumed is not None and (assumed.version is None or _version(node.resource_version) < assumed.version):
+                carried[node.name] = assumed.carried
+            else:
+                self._assumed.pop(node.name, None)
+                carried[node.name] = Carried.of(node, self._keys)
+        return carried
+
+    def _apply(self, changes: list[Change], carried: Mapping[str, Carried]) -> Round:
+        result = Round()
+        deadline = self._clock.monotonic() + _BUSY_SHARE * self._interval
+        in_a_row = 0
+        for index, change in enumerate(changes):
+            if self._stop.is_set() or self._clock.monotonic() >= deadline:
+                result.waiting = len(changes) - index
+                break
+            outcome = self._write(change, carried[change.node])
+            if outcome.result is Result.REFUSED:
+                result.stopped = outcome.reason
+                break
+            if outcome.result is Result.FAILED:
+                result.failed += 1
+                in_a_row += 1
+                if in_a_row >= _FAILURES:
+                    result.stopped = outcome.reason
+                    break
+            else:
+                in_a_row = 0
+                result.written += outcome.result in (Result.DONE, Result.DRY_RUN)
+        return result
+
+    def _write(self, change: Change, carried: Carried) -> Outcome:
+        outcome: Outcome | None = None
+        if change.labels or change.annotations:
+            write = node_metadata(
+                change.node,
+                change.labels,
+                change.annotations,
+                part=PART,
+                reason=f"load of {change.node}: {change.reason}",
+            )
+            outcome = self._writer.submit(write)
+            carried = self._assume(change.node, outcome, self._after(change, carried)) or carried
+        if change.taint is not None and (outcome is None or outcome.result in (Result.DONE, Result.DRY_RUN)):
+            wanted = change.taint
+            outcome = replace_taints(
+                self._api,
+                self._writer,
+                change.node,
+                lambda taints: with_taint(taints, self._keys.taint, wanted),
+                part=PART,
+                reason=f"{change.node} is {'' if wanted else 'no longer '}overloaded",
+            )
+            self._assume(change.node, outcome, replace(carried, tainted=wanted))
+        assert outcome is not None
+        return outcome
+
+    def _after(self, change: Change, carried: Carried) -> Carried:
+        return Carried(
+            change.labels.get(self._keys.score, carried.score),
+            change.labels.get(self._keys.load, carried.load),
+            change.annotations.get(self._keys.window, carried.window),
+            carried.tainted,
+        )
+
+    def _assume(self, name: str, outcome: Outcome, after: Carried) -> Carried | None:
+        if outcome.result is Result.DRY_RUN:
+            self._assumed[name] = _Assumed(after, None)
+        elif outcome.done and outcome.body:
+            version = _version(_patched.decode(outcome.body).metadata.resource_version)
+            self._assumed[name] = _Assumed(after, version)
+        else:
+            return None
+        return after
+
+
+def with_taint(taints: Taints, key: str, wanted: bool) -> Taints:
+    """The list with or without our taint; everything else stays as it is, in its order."""
+    ours: dict[str, Any] = {"key": key, "effect": TAINT_EFFECT}
+    mine = [taint for taint in taints if taint.get("key") == key and taint.get("effect") == TAINT_EFFECT]
+    if wanted:
+        return taints if mine else [*taints, ours]
+    return [taint for taint in taints if taint not in mine]
+
+
+def _version(text: str) -> int:
+    return int(text) if text.isdecimal() else 0

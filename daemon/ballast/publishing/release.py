@@ -1,0 +1,39 @@
+"""Takes back everything Ballast ever wrote on nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ballast.cluster.client import KubeApi
+from ballast.cluster.node_writes import node_metadata, replace_taints
+from ballast.cluster.write import Outcome
+from ballast.cluster.writer import Writer
+from ballast.model.node import Node
+from ballast.publishing.keys import Keys
+from ballast.publishing.planning import Carried
+from ballast.publishing.publisher import PART, with_taint
+
+REASON = "released"
+
+
+def release(api: KubeApi, writer: Writer, nodes: Iterable[Node], keys: Keys) -> list[Outcome]:
+    """Removes the labels, the annotation and the taint from every node that carries one of them."""
+    outcomes = []
+    for node in nodes:
+        carried = Carried.of(node, keys)
+        labels: dict[str, str | None] = {key: None for key in (keys.score, keys.load) if key in node.labels}
+        annotations: dict[str, str | None] = {} if carried.window is None else {keys.window: None}
+        if labels or annotations:
+            outcomes.append(writer.submit(node_metadata(node.name, labels, annotations, part=PART, reason=REASON)))
+        if carried.tainted:
+            outcomes.append(
+                replace_taints(
+                    api,
+                    writer,
+                    node.name,
+                    lambda taints: with_taint(taints, keys.taint, False),
+                    part=PART,
+                    reason=REASON,
+                )
+            )
+    return outcomes

@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+
+from ballast.daemon.telemetry_cycle import TelemetryCycle
+from ballast.metrics import Metrics
+from ballast.model.node import Node
+from ballast.model.sample import Reading, Samples
+from ballast.telemetry.node_names import NodeNames
+from tests.fakes import FakeClock
+
+NODES = [
+    Node(name="a", capacity={"cpu": 4.0, "memory": 8e9}, allocatable={"cpu": 2.0, "memory": 8e9}),
+    Node(name="b", capacity={"cpu": 4.0, "memory": 8e9}, allocatable={"cpu": 4.0, "memory": 8e9}),
+]
+
+
+class FakeSource:
+    """Gives 0.25 for every node that is not silent; a resource in `failing` is a problem."""
+
+    def __init__(self, name: str, resources: Sequence[str], *, history: bool = False) -> None:
+        self.name = name
+        self.resources = tuple(resources)
+        self.history = history
+        self.failing: set[str] = set()
+        self.silent: set[str] = set()
+        self.value = 0.25
+        self.backfills: list[tuple[float, float]] = []
+        self.reads: list[tuple[str, ...]] = []
+
+    def read(self, at: float, names: NodeNames, resources: Sequence[str] | None = None) -> Reading:
+        wanted = tuple(resources or self.resources)
+        self.reads.append(wanted)
+        return self._reading(at, names, wanted)
+
+    def backfill(self, start: float, end: float, step: float, names: NodeNames) -> Iterator[Reading]:
+        self.backfills.append((start, end))
+        if self.history:
+            for at in np.arange(start, end + step / 2, step):
+                yield self._reading(float(at), names, self.resources)
+
+    def close(self) -> None:
+        pass
+
+    def _reading(self, at: float, names: NodeNames, wanted: Sequence[str]) -> Reading:
+        rows = np.array([row for row, node in enumerate(names.nodes) if node.name not in self.silent], np.int64)
+        samples = Samples(rows, np.full(len(rows), self.value), np.full(len(rows), at))
+        return Reading(
+            self.name,
+            at,
+            {resource: samples for resource in wanted if resource not in self.failing},
+            problems={resource: "down" for resource in wanted if resource in self.failing},
+        )
+
+
+def cycle_of(
+    clock: FakeClock, primary: FakeSource, fallback: FakeSource | None = None, *, max_age: float = 90.0
+) -> TelemetryCycle:
+    return TelemetryCycle(
+        primary,
+        fallback,
+        resources=("cpu", "memory"),
+        interval=30.0,
+        lengths={"5m": 300.0, "2m": 120.0},
+        min_coverage=0.5,
+        min_samples=3,
+        max_age=max_age,
+        offset=0.0,
+        clock=clock,
+        metrics=Metrics(),
+    )
+
+
+def run(clock: FakeClock, cycle: TelemetryCycle, times: int, nodes: Sequence[Node] = NODES) -> list[tuple[bool, ...]]:
+    known = []
+    for _ in range(times):
+        snapshot = cycle.cycle(NodeNames(nodes))
+        known.append(tuple(bool(value) for value in snapshot.known))
+        clock.advance(30.0)
+    return known
+
+
+def test_a_restart_loses_no_window_where_the_source_has_history() -> None:
+    clock = FakeClock(wall=1_700_000_010.0)
+    source = FakeSource("prometheus", ("cpu", "memory"), history=True)
+    snapshot = cycle_of(clock, source).cycle(NodeNames(NODES))
+    assert snapshot.time == 1_700_000_010.0 // 30 * 30
+    assert source.backfills == [(snapshot.time - 270.0, snapshot.time - 30.0)]
+    assert snapshot.primary.name == "5m"
+    assert snapshot.primary.count.tolist() == [[10, 10], [10, 10]]
+    assert snapshot.known.all()
+
+
+def test_load_is_a_share_of_what_is_allocatable() -> None:
+    clock = FakeClock()
+    snapshot = cycle_of(clock, FakeSource("prometheus", ("cpu", "memory"), history=True)).cycle(NodeNames(NODES))
+    assert snapshot.primary.mean.tolist() == [[0.5, 0.25], [0.25, 0.25]]
+    assert (snapshot.primary.mean * snapshot.allocatable_share).tolist() == [[0.25, 0.25], [0.25, 0.25]]
+
+
+def test_without_history_nodes_are_young_until_the_window_suffices() -> None:
+    clock = FakeClock()
+    cycle = cycle_of(clock, FakeSource("prometheus", ("cpu", "memory")))
+    snapshot = cycle.cycle(NodeNames(NODES))
+    assert not snapshot.known.any()
+    assert snapshot.young.all()
+    clock.advance(30.0)
+    assert run(clock, cycle, 6)[-1] == (True, True)
+
+
+def test_an_outage_is_filled_from_the_past_when_it_is_over() -> None:
+    clock = FakeClock(wall=1_700_000_010.0)
+    source = FakeSource("prometheus", ("cpu", "memory"), history=True)
+    cycle = cycle_of(clock, source)
+    run(clock, cycle, 3)
+    assert len(source.backfills) == 1
+    source.failing = {"cpu", "memory"}
+    source.history = False
+    run(clock, cycle, 3)
+    source.failing = set()
+    source.history = True
+    snapshot = cycle.cycle(NodeNames(NODES))
+    assert source.backfills[-1] == (snapshot.time - 90.0, snapshot.time - 30.0)
+    assert snapshot.primary.count.min() == 10
+
+
+def test_a_silent_node_is_unknown_after_max_age_and_not_young() -> None:
+    clock = FakeClock()
+    source = FakeSource("prometheus", ("cpu", "memory"), history=True)
+    cycle = cycle_of(clock, source)
+    run(clock, cycle, 2)
+    source.silent = {"b"}
+    assert run(clock, cycle, 4) == [(True, True), (True, True), (True, True), (True, False)]
+    snapshot = cycle.cycle(NodeNames(NODES))
+    assert snapshot.young.tolist() == [False, False]
+    assert np.isnan(snapshot.primary.mean[:, 1]).all()
+
+
+def test_a_node_that_never_gave_a_sample_is_silent_max_age_after_it_was_seen() -> None:
+    clock = FakeClock()
+    source = FakeSource("prometheus", ("cpu", "memory"), history=True)
+    source.silent = {"b"}
+    cycle = cycle_of(clock, source)
+    young = []
+    for _ in range(5):
+        young.append(bool(cycle.cycle(NodeNames(NODES)).young[1]))
+        clock.advance(30.0)
+    assert young == [True, True, True, False, False]
+
+
+def test_the_fallback_is_asked_for_what_is_missing_and_fills_its_own_windows() -> None:
+    clock = FakeClock()
+    primary = FakeSource("prometheus", ("cpu", "memory"), history=True)
+    fallback = FakeSource("metrics-server", ("cpu", "memory"))
+    fallback.value = 0.75
+    cycle = cycle_of(clock, primary, fallback)
+    run(clock, cycle, 2)
+    assert fallback.reads == []
+    primary.failing = {"cpu"}
+    primary.history = False
+    sources = []
+    for _ in range(5):
+        snapshot = cycle.cycle(NodeNames(NODES))
+        sources.append(snapshot.sources["cpu"])
+        clock.advance(30.0)
+    assert fallback.reads == [("cpu",)] * 5
+    assert sources == ["prometheus"] * 3 + ["metrics-server"] * 2
+    assert snapshot.sources["memory"] == "prometheus"
+    assert snapshot.windows["2m"].mean[0].tolist() == pytest.approx([1.5, 0.75])
+
+
+def test_rejected_samples_are_counted() -> None:
+    class Rejecting(FakeSource):
+        def _reading(self, at: float, names: NodeNames, wanted: Sequence[str]) -> Reading:
+            return Reading(self.name, at, {}, rejected={"non_finite": 2})
+
+    clock = FakeClock()
+    metrics = Metrics()
+    source = Rejecting("prometheus", ("cpu",))
+    TelemetryCycle(
+        source,
+        None,
+        resources=("cpu",),
+        interval=30.0,
+        lengths={"5m": 300.0},
+        min_coverage=0.5,
+        min_samples=3,
+        max_age=90.0,
+        offset=0.0,
+        clock=clock,
+        metrics=metrics,
+    ).cycle(NodeNames(NODES))
+    assert metrics.registry.get_sample_value("ballast_samples_rejected_total", {"reason": "non_finite"}) == 2
