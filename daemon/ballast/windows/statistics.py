@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.model.snapshot import Window
@@ -59,8 +60,7 @@ def summarise_all(
     resolution = None if rules.resolution is None else rules.resolution / ring.step
     figures = {name: np.empty((5, len(ring.resources), len(columns))) for name in lengths}
     for index in range(len(ring.resources)):
-        values = _chronological(ring, index, ring.slot(end), _slots_in(max(depths.values())))
-        present = ~np.isnan(values)
+        values, present = _chronological(ring, index, ring.slot(end), _slots_in(max(depths.values())))
         limit = GAP_LIMIT * (_median_gap(present) if resolution is None else np.float64(resolution))
         for name, depth in depths.items():
             slots = _slots_in(depth)
@@ -90,30 +90,32 @@ def _slots_in(depth: float) -> int:
     return math.ceil(depth - 1e-9)
 
 
-def _chronological(ring: Ring, resource: int, newest: int, count: int) -> Floats:
-    """The last `count` slots up to `newest`, oldest first: [slot, column], NaN where there is no sample."""
+def _chronological(ring: Ring, resource: int, newest: int, count: int) -> tuple[Floats, Bools]:
+    """The last `count` slots up to `newest`, oldest first: values [slot, column], and where there is a sample."""
     wanted = np.arange(newest - count + 1, newest + 1)
     rows = wanted % ring.rows
     values: Floats = ring.values[rows, resource, : ring.width]
-    values[ring.slots[rows, resource, : ring.width] != wanted[:, None]] = np.nan
-    return values
+    missing = ring.slots[rows, resource, : ring.width] != wanted[:, None]
+    values[missing] = 0.0  # so that sums need no mask
+    return values, ~missing
 
 
 def _figures(values: Floats, present: Bools, depth: float, limit: Floats | np.float64) -> Floats:
     """Mean, deviation, p95, count and coverage of each column, as rows; NaN for the first three without samples."""
     count = present.sum(axis=0)
+    complete = bool((count == len(values)).all())
     divisor = np.where(count > 0, count, np.nan)
-    missing = None if (count == len(values)).all() else ~present
-    mean = (values if missing is None else np.where(present, values, 0.0)).sum(axis=0) / divisor
+    mean = values.sum(axis=0) / divisor
     away = values - mean
-    if missing is not None:
-        away[missing] = 0.0
+    if not complete:
+        away *= present
     deviation = np.sqrt(np.einsum("sc,sc->c", away, away) / divisor)
-    return np.stack((mean, deviation, _quantile(values, count), count, _coverage(present, depth, limit)))
+    p95 = _quantile(values if complete else np.where(present, values, np.nan), count)
+    return np.stack((mean, deviation, p95, count, _coverage(present, depth, limit)))
 
 
 def _quantile(values: Floats, count: Ints) -> Floats:
-    """p95 of each column by linear interpolation between its `count` samples."""
+    """p95 of each column by linear interpolation between its `count` samples; the others are NaN."""
     ordered = np.sort(values, axis=0)
     last = np.maximum(count - 1, 0)
     rank = QUANTILE * last
@@ -155,10 +157,10 @@ def _after_long_gap(present: Bools, slots: int) -> Bools:
     return alone
 
 
-def _gaps(present: Bools) -> Floats:
+def _gaps(present: Bools) -> NDArray[np.int32]:
     """Slots between each sample and the one before it, or else the first slot's lower edge; void without a sample."""
-    place = np.arange(1.0, len(present) + 1)[:, None]
-    last = np.maximum.accumulate(np.where(present, place, 0.0), axis=0)
+    place = np.arange(1, len(present) + 1, dtype=np.int32)[:, None]
+    last = np.maximum.accumulate(np.where(present, place, 0), axis=0)
     gaps = np.repeat(place, present.shape[1], axis=1)
     gaps[1:] -= last[:-1]
     return gaps
@@ -167,10 +169,10 @@ def _gaps(present: Bools) -> Floats:
 def _median_gap(present: Bools) -> Floats:
     """The median gap between the samples of each column, in slots; 1 where there are fewer than two samples."""
     gaps = _gaps(present)
-    gaps[~present] = np.inf
     columns = np.arange(present.shape[1])
-    gaps[np.argmax(present, axis=0), columns] = np.inf
+    gaps[~present] = len(present) + 1
+    gaps[np.argmax(present, axis=0), columns] = len(present) + 1
     gaps.sort(axis=0)
-    count = np.maximum(present.sum(axis=0) - 1, 1)
-    middle: Floats = (gaps[(count - 1) // 2, columns] + gaps[count // 2, columns]) / 2
-    return np.where(np.isfinite(middle), middle, 1.0)
+    count = present.sum(axis=0) - 1
+    low, high = np.maximum(count - 1, 0) // 2, np.maximum(count, 0) // 2
+    return np.where(count > 0, (gaps[low, columns] + gaps[high, columns]) / 2, 1.0)
