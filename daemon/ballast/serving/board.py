@@ -38,7 +38,8 @@ class Board:
     Every attribute is replaced by reference and never changed in place, so handlers read without a lock.
     `cycles` is oldest first. `conditions` gives objects with `type`, `status`, `reason`, `message` and
     `lastTransitionTime`. `config` is a list of `{"name", "value", "origin"}`, already masked.
-    While `frozen` (much of the cluster is silent), `/watcher` answers 500 with an empty body.
+    While `frozen` (much of the cluster is silent), `/watcher` answers 500 with an empty body. Should cycles
+    stop, data is no longer served as current `max_age` seconds after it had arrived.
     """
 
     clock: Clock = field(default_factory=SystemClock)
@@ -52,3 +53,11 @@ class Board:
     alive: Callable[[], list[Check]] = list
     config: list[dict[str, Any]] = field(default_factory=list)
     frozen: bool = False
+    max_age: float | None = None
+
+    def current(self) -> Rendered | None:
+        """What is rendered, unless cycles stopped so long ago that every node in it counts as silent."""
+        rendered = self.rendered
+        if rendered is None or (self.max_age is not None and self.clock.wall() - rendered.fetched > self.max_age):
+            return None
+        return rendered

@@ -32,7 +32,7 @@ class Exposition:
         """The exposition and its content type: OpenMetrics where `Accept` names it, else Prometheus' text format."""
         self._metrics.leader.set(self._board.leader())
         encode, content_type = choose_encoder(accept)
-        rendered = self._board.rendered
+        rendered = self._board.current()
         parts = [encode(self._metrics.registry), encode(self._own)]
         families = rendered.families.plain() if rendered is not None else b""
         end = _EOF if parts[0].endswith(_EOF) else b""
@@ -66,7 +66,7 @@ class _BoardCollector(Collector):
         snapshot = board.snapshot
         if snapshot is not None:
             yield _gauge("ballast_nodes", len(snapshot.nodes))
-            yield _gauge("ballast_nodes_unknown", snapshot.unknown)
+            yield _gauge("ballast_nodes_unknown", len(snapshot.nodes) if board.current() is None else snapshot.unknown)
             yield _gauge("ballast_nodes_young", int((snapshot.young & ~snapshot.known).sum()))
             yield _gauge("ballast_snapshot_age_seconds", max(0.0, board.clock.wall() - snapshot.time))
 

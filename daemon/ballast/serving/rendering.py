@@ -20,11 +20,12 @@ class Rendered:
     window name; `families` are the per-node metrics.
     """
 
-    def __init__(self, snapshot: Snapshot, verdicts: nodes.Verdicts, source: str, fetched: float) -> None:
+    def __init__(self, snapshot: Snapshot, verdicts: nodes.Verdicts, source: str, fetched: float, frozen: bool) -> None:
         self.snapshot = snapshot
         self._verdicts = verdicts
         self._source = source
-        self._fetched = fetched
+        self.fetched = fetched
+        self.frozen = frozen
         self._wires: dict[tuple[str, bool], wire.Wire] = {}
         windows = snapshot.windows
         self.known = {name: bool(wire.known_nodes(snapshot, window).any()) for name, window in windows.items()}
@@ -46,7 +47,7 @@ class Rendered:
                 self.snapshot,
                 self.snapshot.windows[window],
                 source=self._source,
-                fetched=self._fetched,
+                fetched=self.fetched,
                 everything=everything,
             )
         return self._wires[key]
@@ -86,7 +87,7 @@ def render(
     nodes carry; `source` as load-watcher names its provider; `fetched` is the Unix time the answers had arrived.
     """
     verdicts = nodes.Verdicts(scores, classes or {}, prefix)
-    rendered = Rendered(snapshot, verdicts, source, snapshot.time if fetched is None else fetched)
+    rendered = Rendered(snapshot, verdicts, source, snapshot.time if fetched is None else fetched, frozen)
     if previous is not None:
         rendered.follow(previous)
     first = snapshot.primary.name

@@ -20,7 +20,7 @@ class Watcher:
     async def metrics(self, request: Request) -> Response:
         """`?host=` one node, `?window=` a length as in the settings, `?resources=all` also what Trimaran ignores.
 
-        500 with an empty body when nothing is known or publishing is frozen, 404 for a host that is not known.
+        500 with an empty body when nothing is known, cycles stopped or publishing is frozen; 404 for an unknown host.
         """
         rendered = self._served()
         if rendered is None:
@@ -50,7 +50,8 @@ class Watcher:
         return Response(status_code=200 if healthy else 503)
 
     def _served(self) -> Rendered | None:
-        return None if self._board.frozen else self._board.rendered
+        rendered = self._board.current()
+        return None if rendered is None or rendered.frozen or self._board.frozen else rendered
 
 
 def _refused(parameter: str, value: str, allowed: list[str]) -> Response:

@@ -5,6 +5,7 @@ import gzip
 import pytest
 
 from ballast.serving.rendering import render
+from tests.fakes import FakeClock
 from tests.unit.serving.client import ask
 from tests.unit.serving.world import TIME, board_of, fleet, serving, snapshot
 
@@ -52,6 +53,20 @@ def test_nothing_known_or_frozen_is_500_with_an_empty_body(board, path: str) -> 
         health = ask(port, "/watcher/health")
     assert (answer.status, answer.body, answer.headers["content-type"]) == (500, b"", "application/json")
     assert (health.status, health.body) == (503, b"")
+
+
+def test_data_that_outlived_its_cycles_is_not_served() -> None:
+    board = board_of(KNOWN)
+    board.max_age = 90.0
+    clock = FakeClock(TIME + 90)
+    board.clock = clock
+    with serving(board) as port:
+        assert ask(port, "/watcher").status == 200
+        clock.advance(1)
+        assert (ask(port, "/watcher").status, ask(port, "/watcher/health").status) == (500, 503)
+        metrics = ask(port, "/metrics").body.decode()
+    assert "ballast_nodes_unknown 2.0" in metrics
+    assert "ballast_node_" not in metrics
 
 
 def test_health_is_200_when_the_watcher_is() -> None:
