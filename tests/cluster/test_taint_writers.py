@@ -1,0 +1,89 @@
+"""Several writers change one node's taints at the same time, and nobody's taint gets lost."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import pytest
+
+from ballast.clock import SystemClock
+from ballast.cluster.client import connect
+from ballast.cluster.node_writes import replace_taints
+from ballast.cluster.write import Result
+from ballast.cluster.writer import Writer
+from ballast.metrics import Metrics
+from ballast.publishing.publisher import with_taint
+from tests.cluster.harness.api import Refused
+from tests.cluster.harness.control_plane import ControlPlane
+from tests.cluster.harness.objects import add_nodes, node
+
+ROUNDS = 40
+KEY = "ballast.dev/overloaded"
+NODE = "/api/v1/nodes/contested"
+
+
+def _ballast(cluster: ControlPlane) -> int:
+    """Sets and removes Ballast's taint in turn; returns how often someone else was first."""
+    metrics = Metrics()
+    api = connect(SimpleNamespace(kubeconfig=cluster.admin_kubeconfig), metrics)
+    writer = Writer(
+        api,
+        SystemClock(),
+        metrics,
+        qps=1000,
+        burst=1000,
+        modes={"publishing": "on"},
+        paused=lambda _part: None,
+        leading=lambda: True,
+    )
+    try:
+        for number in range(ROUNDS + 1):
+            wanted = number % 2 == 0
+            result = Result.CONFLICT
+            while result is Result.CONFLICT:
+                result = replace_taints(
+                    api,
+                    writer,
+                    "contested",
+                    lambda taints, wanted=wanted: with_taint(taints, KEY, wanted),
+                    part="publishing",
+                    reason="test",
+                ).result
+            assert result is Result.DONE
+    finally:
+        api.close()
+    lost = metrics.registry.get_sample_value("ballast_writes_total", {"kind": "taint", "result": "conflict"})
+    return int(lost or 0)
+
+
+def _someone(cluster: ControlPlane, name: str) -> None:
+    """Adds one taint after another, as a well-behaved controller does."""
+    with cluster.as_token("token-of-admin") as api:
+        for number in range(ROUNDS):
+            taint = {"key": f"example.com/{name}-{number}", "effect": "PreferNoSchedule"}
+            while True:
+                found = api.get(NODE)
+                spec = {"taints": [*found["spec"].get("taints", []), taint]}
+                version = {"resourceVersion": found["metadata"]["resourceVersion"]}
+                try:
+                    api.patch(NODE, {"metadata": version, "spec": spec})
+                    break
+                except Refused as refused:
+                    if refused.status != 409:
+                        raise
+
+
+@pytest.mark.timeout(120)
+def test_taint_writers_in_parallel_lose_nothing(cluster: ControlPlane) -> None:
+    add_nodes(cluster.api, [node("contested")])
+    with ThreadPoolExecutor(3) as pool:
+        ballast = pool.submit(_ballast, cluster)
+        others = [pool.submit(_someone, cluster, name) for name in ("one", "two")]
+        conflicts = ballast.result()
+        for other in others:
+            other.result()
+    found = [taint["key"] for taint in cluster.api.get(NODE)["spec"]["taints"]]
+    expected = {f"example.com/{name}-{number}" for name in ("one", "two") for number in range(ROUNDS)}
+    assert sorted(found) == sorted({*expected, KEY})
+    assert conflicts > 0, "the writers never met, so this test showed nothing"
