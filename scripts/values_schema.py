@@ -10,13 +10,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ballast.settings import Settings
+from ballast.settings.reference import json_schema
 
 TARGET = Path(__file__).resolve().parent.parent / "charts" / "ballast" / "values.schema.json"
 
 Schema = dict[str, Any]
 
-_DROPPED = ("title", "default", "format")
 _TEXT: Schema = {"type": "string"}
 _FLAG: Schema = {"type": "boolean"}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
@@ -27,11 +26,9 @@ _TEXTS: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
 
 
 def values_schema() -> Schema:
-    model = Settings.model_json_schema()
-    parts = {
-        name: model["$defs"][reference.get("$ref", "").rsplit("/", 1)[-1]]
-        for name, reference in model["properties"].items()
-    }
+    parts = json_schema()["properties"]
+    for part in parts.values():
+        part["additionalProperties"] = False  # what the file may hold beyond them, a variable cannot
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         **_closed(
@@ -43,7 +40,7 @@ def values_schema() -> Schema:
             ),
             imagePullSecrets=_LIST,
             replicas=_COUNT,
-            settings=_closed(**{name: _settings(part, model["$defs"]) for name, part in parts.items()}),
+            settings=_closed(**parts),
             existingSecrets=_closed(**{name: files for name, part in parts.items() if (files := _files(part))}),
             extraEnv={
                 "type": "array",
@@ -84,41 +81,11 @@ def _closed(**properties: Schema) -> Schema:
     return {"type": "object", "additionalProperties": False, "properties": properties}
 
 
-def _settings(part: Schema, definitions: Schema) -> Schema:
-    fields = {
-        name: _written(field, definitions) for name, field in part["properties"].items() if _is_variable(name, field)
-    }
-    return _closed(**fields)
-
-
-def _is_variable(name: str, field: Schema) -> bool:
-    """Whether an environment variable can hold it: power policies and plain secrets cannot."""
-    return name != "policies" and not field.get("writeOnly") and "password" not in json.dumps(field.get("anyOf", ""))
-
-
 def _files(part: Schema) -> Schema | None:
     """The settings that name a file, each to be taken from one key of an existing Secret."""
     reference = {**_closed(name=_NAME, key=_NAME), "required": ["name", "key"]}
     fields = {name: reference for name, field in part["properties"].items() if '"path"' in json.dumps(field)}
     return _closed(**fields) if fields else None
-
-
-def _written(schema: Schema, definitions: Schema) -> Schema:
-    """As it may stand in a values file: lists and maps may also be written as the text of the variable."""
-    if "$ref" in schema:
-        schema = {**definitions[schema["$ref"].rsplit("/", 1)[-1]], **{k: v for k, v in schema.items() if k != "$ref"}}
-    kept = {key: value for key, value in schema.items() if key not in _DROPPED}
-    for key in ("items", "additionalProperties"):
-        if isinstance(kept.get(key), dict):
-            kept[key] = _written(kept[key], definitions)
-    if "properties" in kept:
-        kept["properties"] = {name: _written(field, definitions) for name, field in kept["properties"].items()}
-    if "anyOf" in kept:
-        kept["anyOf"] = [_written(choice, definitions) for choice in kept["anyOf"]]
-    if kept.get("type") in ("array", "object"):
-        description = {"description": kept.pop("description")} if "description" in kept else {}
-        kept = {**description, "anyOf": [kept, {"type": "string"}]}
-    return kept
 
 
 def main() -> None:

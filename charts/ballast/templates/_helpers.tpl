@@ -176,12 +176,10 @@ spec:
 
 {{/* What `ballast release` has to know of the settings. */}}
 {{- define "ballast.releaseEnv" -}}
-{{- range $part := list "cluster" "lease" "publishing" "log" }}
-{{- range $field, $value := dig $part dict $.Values.settings }}
-{{- if not (kindIs "invalid" $value) }}
-- name: {{ printf "BALLAST_%s__%s" $part $field | upper }}
-  value: {{ include "ballast.text" (list $field $value) | quote }}
-{{- end }}
+{{- range $setting := list (list "publishing" "prefix") (list "cluster" "node_selector") (list "cluster" "qps") (list "cluster" "burst") (list "lease" "name") (list "lease" "namespace") (list "log" "level") (list "log" "format") }}
+{{- with include "ballast.setting" (list $ (index $setting 0) (index $setting 1)) }}
+- name: {{ printf "BALLAST_%s__%s" (index $setting 0) (index $setting 1) | upper }}
+  value: {{ . | quote }}
 {{- end }}
 {{- end }}
 - name: POD_NAMESPACE

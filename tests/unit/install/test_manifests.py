@@ -1,0 +1,198 @@
+"""What the chart renders is valid, restricted, and the same for Helm 3 and 4."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import kubernetes_validate
+import pytest
+
+from ballast import __version__
+from tests.unit.install.chart import (
+    CHART,
+    EVERYTHING,
+    MONITORING,
+    NAMESPACE,
+    PUBLISHING,
+    Helm,
+    Values,
+    of_kind,
+    one,
+    pod_templates,
+)
+
+VALUE_SETS: dict[str, Values] = {"default": {}, "publishing": PUBLISHING, "everything": EVERYTHING}
+CUSTOM = ("ServiceMonitor", "PrometheusRule")
+
+
+@pytest.fixture(params=VALUE_SETS)
+def values(request: pytest.FixtureRequest) -> Values:
+    return VALUE_SETS[request.param]
+
+
+@pytest.mark.parametrize("kubernetes", ["1.30", "1.37"])
+def test_every_manifest_is_what_kubernetes_accepts(helm: Helm, values: Values, kubernetes: str) -> None:
+    manifests = helm.template(values, *MONITORING, "--kube-version", kubernetes)
+    for manifest in manifests:
+        if manifest["kind"] not in CUSTOM:
+            kubernetes_validate.validate(manifest, kubernetes, strict=True)
+    assert {manifest["apiVersion"] for manifest in of_kind(manifests, *CUSTOM)} <= {"monitoring.coreos.com/v1"}
+
+
+def test_helm_lints_the_chart_without_a_warning(helm: Helm, values: Values) -> None:
+    said = helm.run("lint", CHART, "--strict", values=values)
+    assert "WARNING" not in said
+    assert "0 chart(s) failed" in said
+
+
+def test_objects_are_unique_and_live_in_the_release_namespace(helm: Helm, values: Values) -> None:
+    manifests = helm.template(values, *MONITORING)
+    names = [(each["kind"], each["metadata"]["name"], each["metadata"].get("namespace")) for each in manifests]
+    assert len(set(names)) == len(names)
+    cluster_wide = (
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+    )
+    for kind, name, namespace in names:
+        if kind in cluster_wide:
+            assert namespace is None
+            assert name.endswith(f".{NAMESPACE}"), "a second Ballast in another namespace would fight over it"
+        else:
+            assert namespace == NAMESPACE
+
+
+def test_the_application_version_is_that_of_the_package(helm: Helm) -> None:
+    chart = helm.run("show", "chart", CHART)
+    assert re.search(rf"^appVersion: {re.escape(__version__)}$", chart, re.MULTILINE)
+    deployment = one(helm.template(), "Deployment", "ballast")
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == f"ballast:{__version__}"
+
+
+def test_an_image_digest_wins_over_the_tag(helm: Helm) -> None:
+    digest = f"sha256:{'a' * 64}"
+    for pod in pod_templates(helm.template({**PUBLISHING, "image": {"tag": "x", "digest": digest}})).values():
+        assert pod["spec"]["containers"][0]["image"] == f"ballast@{digest}"
+
+
+POD_RULES: dict[str, Any] = {
+    "not root": lambda spec: spec["securityContext"]["runAsNonRoot"] is True,
+    "a fixed user": lambda spec: spec["securityContext"]["runAsUser"] > 0 and spec["securityContext"]["runAsGroup"] > 0,
+    "the runtime's seccomp profile": lambda spec: (
+        spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    ),
+    "nothing of the host": lambda spec: not any(spec.get(key) for key in ("hostNetwork", "hostPID", "hostIPC")),
+    "no host paths": lambda spec: all("hostPath" not in volume for volume in spec.get("volumes", [])),
+    "no injected Service variables": lambda spec: spec["enableServiceLinks"] is False,
+    "an explicit token mount": lambda spec: isinstance(spec["automountServiceAccountToken"], bool),
+}
+CONTAINER_RULES: dict[str, Any] = {
+    "no privilege escalation": lambda box: box["securityContext"]["allowPrivilegeEscalation"] is False,
+    "no capabilities": lambda box: box["securityContext"]["capabilities"] == {"drop": ["ALL"]},
+    "a read-only root": lambda box: box["securityContext"]["readOnlyRootFilesystem"] is True,
+    "not privileged": lambda box: not box["securityContext"].get("privileged"),
+    "a memory limit": lambda box: "memory" in box["resources"]["limits"],
+    "requests": lambda box: {"cpu", "memory"} <= set(box["resources"]["requests"]),
+    "no host port": lambda box: all("hostPort" not in port for port in box.get("ports", [])),
+}
+
+
+@pytest.mark.parametrize("rule", [*POD_RULES, *CONTAINER_RULES])
+def test_every_pod_is_restricted(helm: Helm, values: Values, rule: str) -> None:
+    pods = pod_templates(helm.template(values))
+    assert "Deployment/ballast" in pods
+    for pod in pods.values():
+        if rule in POD_RULES:
+            assert POD_RULES[rule](pod["spec"])
+        else:
+            assert all(CONTAINER_RULES[rule](box) for box in pod["spec"]["containers"])
+
+
+def test_the_daemon_writes_only_to_a_temporary_folder(helm: Helm) -> None:
+    spec = one(helm.template(EVERYTHING), "Deployment", "ballast")["spec"]["template"]["spec"]
+    writable = [mount["mountPath"] for mount in spec["containers"][0]["volumeMounts"] if not mount.get("readOnly")]
+    assert writable == ["/tmp"]
+    assert {"name": "tmp", "emptyDir": {}} in spec["volumes"]
+
+
+def test_probes_ask_for_life_and_readiness_apart(helm: Helm) -> None:
+    box = one(helm.template(), "Deployment", "ballast")["spec"]["template"]["spec"]["containers"][0]
+    paths = {probe: box[f"{probe}Probe"]["httpGet"]["path"] for probe in ("startup", "liveness", "readiness")}
+    assert paths == {"startup": "/livez", "liveness": "/livez", "readiness": "/readyz"}
+
+
+def test_two_replicas_are_kept_apart_and_one_at_a_time_may_go(helm: Helm) -> None:
+    manifests = helm.template()
+    spec = one(manifests, "Deployment", "ballast")["spec"]
+    labels = spec["template"]["metadata"]["labels"]
+    assert spec["replicas"] == 2
+    assert spec["template"]["spec"]["topologySpreadConstraints"][0]["topologyKey"] == "kubernetes.io/hostname"
+    budget = one(manifests, "PodDisruptionBudget", "ballast")["spec"]
+    assert budget["maxUnavailable"] == 1
+    assert budget["selector"]["matchLabels"].items() <= labels.items()
+    assert spec["selector"]["matchLabels"].items() <= labels.items()
+
+
+def test_a_single_replica_has_no_disruption_budget_that_would_do_nothing(helm: Helm) -> None:
+    assert not of_kind(helm.template({"replicas": 1}), "PodDisruptionBudget")
+
+
+def test_one_service_finds_all_replicas_and_the_other_the_leader(helm: Helm, values: Values) -> None:
+    manifests = helm.template(values)
+    pods = pod_templates(manifests)
+    daemon = pods.pop("Deployment/ballast")["metadata"]["labels"]
+    everybody = one(manifests, "Service", "ballast")["spec"]["selector"]
+    leader = one(manifests, "Service", "ballast-extender")["spec"]["selector"]
+    assert everybody.items() <= daemon.items()
+    assert leader == {**everybody, "ballast.dev/role": "leader"}
+    assert "ballast.dev/role" not in daemon, "a replica says so itself, once it leads"
+    for other in pods.values():
+        assert not everybody.items() <= other["metadata"]["labels"].items()
+
+
+def test_services_lead_to_the_port_that_is_set(helm: Helm) -> None:
+    manifests = helm.template({"settings": {"http": {"port": 8080}}, "service": {"port": 80}})
+    box = one(manifests, "Deployment", "ballast")["spec"]["template"]["spec"]["containers"][0]
+    assert box["ports"] == [{"name": "http", "containerPort": 8080}]
+    for service in of_kind(manifests, "Service"):
+        assert service["spec"]["ports"] == [{"name": "http", "port": 80, "targetPort": "http", "protocol": "TCP"}]
+
+
+def test_the_service_monitor_scrapes_each_replica_once(helm: Helm) -> None:
+    manifests = helm.template(EVERYTHING, *MONITORING)
+    wanted = one(manifests, "ServiceMonitor", "ballast")["spec"]["selector"]["matchLabels"]
+    chosen = [
+        s["metadata"]["name"]
+        for s in of_kind(manifests, "Service")
+        if wanted.items() <= s["metadata"]["labels"].items()
+    ]
+    assert chosen == ["ballast"]
+
+
+def test_monitoring_objects_wait_for_a_cluster_that_knows_them(helm4: Helm) -> None:
+    assert not of_kind(helm4.template(EVERYTHING), *CUSTOM)
+    assert "ServiceMonitor and PrometheusRule were left out" in helm4.notes(EVERYTHING)
+
+
+def test_optional_objects_are_off_by_default(helm: Helm) -> None:
+    kinds = {manifest["kind"] for manifest in helm.template({}, *MONITORING)}
+    assert kinds == {
+        "ServiceAccount",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "Role",
+        "RoleBinding",
+        "Service",
+        "Deployment",
+        "PodDisruptionBudget",
+        "Pod",
+    }
+
+
+def test_both_helms_render_the_same(binaries: Any) -> None:
+    three, four = (
+        sorted(map(str, Helm(binaries / version / "helm").template(EVERYTHING, *MONITORING))) for version in ("3", "4")
+    )
+    assert three == four

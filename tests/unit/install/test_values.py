@@ -1,0 +1,232 @@
+"""From values to the daemon's environment, and what the chart refuses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from ballast.settings import Mode, Settings, load
+from ballast.settings.names import VARIABLES
+from tests.unit.install.chart import (
+    EVERYTHING,
+    NAMESPACE,
+    PUBLISHING,
+    ROOT,
+    Helm,
+    Manifest,
+    RenderFailed,
+    Values,
+    environment,
+    modes,
+    of_kind,
+    one,
+    pod_templates,
+)
+
+
+def daemon(manifests: list[Manifest]) -> Manifest:
+    box = one(manifests, "Deployment", "ballast")["spec"]["template"]["spec"]["containers"][0]
+    assert isinstance(box, dict)
+    return box
+
+
+def loaded(box: Manifest, files: Path) -> Settings:
+    """What Ballast understands of a container's environment; mounted files are put under `files`."""
+    environ: dict[str, str] = {}
+    for name, value in environment(box).items():
+        if value is None or not name.startswith("BALLAST_"):
+            continue
+        if value.startswith("/etc/ballast/"):
+            path = files / value.removeprefix("/")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+            value = str(path)
+        environ[name] = value
+    return load(environ)
+
+
+@pytest.mark.parametrize("values", [{}, PUBLISHING, EVERYTHING], ids=["default", "publishing", "everything"])
+def test_every_variable_of_every_pod_is_a_setting_and_set_once(helm: Helm, values: Values, tmp_path: Path) -> None:
+    for pod in pod_templates(helm.template({**values, "cleanup": "always"})).values():
+        for box in pod["spec"]["containers"]:
+            names = [variable["name"] for variable in box.get("env", [])]
+            assert len(names) == len(set(names))
+            assert {name for name in names if name.startswith("BALLAST_")} <= set(VARIABLES)
+            if names:
+                loaded(box, tmp_path)
+
+
+def test_every_part_is_in_dry_run_unless_told_otherwise(helm: Helm, tmp_path: Path) -> None:
+    settings = loaded(daemon(helm.template()), tmp_path)
+    assert (settings.publishing.mode, settings.power.mode, settings.eviction.mode) == (Mode.DRY_RUN,) * 3
+    explicit = environment(daemon(helm.template()))
+    assert {name: value for name, value in explicit.items() if name.endswith("__MODE")} == {
+        "BALLAST_PUBLISHING__MODE": "dry-run",
+        "BALLAST_POWER__MODE": "dry-run",
+        "BALLAST_EVICTION__MODE": "dry-run",
+    }
+
+
+def test_settings_arrive_as_they_were_written(helm: Helm, tmp_path: Path) -> None:
+    settings = loaded(daemon(helm.template(EVERYTHING)), tmp_path)
+    assert settings.prometheus.url == "https://prometheus:9090"
+    assert settings.prometheus.headers == {"X-Scope-OrgID": "a"}
+    assert [resource.name for resource in settings.telemetry.resources] == ["cpu", "gpu"]
+    assert settings.telemetry.resources[1].query == 'max by (node) (DCGM_UTIL{a!="<b>"}) / 100'
+    assert [length.text for length in settings.windows.lengths] == ["15m", "5m"]
+    assert settings.windows.max_age == 90
+    assert settings.cluster.qps == 12.5
+    assert settings.publishing.mode is Mode.ON
+    assert settings.publishing.taint is True
+    assert settings.publishing.max_unknown == 0.05
+    assert settings.prometheus.ca_file is not None
+    assert settings.prometheus.ca_file.match("etc/ballast/secrets/prometheus/ca_file")
+
+
+@pytest.mark.parametrize(("written", "meant"), [("on", "on"), ("off", "off"), ('"on"', "on"), ("dry-run", "dry-run")])
+def test_yaml_booleans_are_modes(helm: Helm, tmp_path: Path, written: str, meant: str) -> None:
+    file = tmp_path / "values.yaml"
+    file.write_text(f"settings:\n  publishing:\n    mode: {written}\n")
+    found = environment(daemon(helm.template(None, "--values", file)))
+    assert found["BALLAST_PUBLISHING__MODE"] == meant
+
+
+def test_large_numbers_keep_their_digits(helm: Helm) -> None:
+    found = environment(daemon(helm.template({"settings": {"cluster": {"burst": 12345678}}})))
+    assert found["BALLAST_CLUSTER__BURST"] == "12345678"
+
+
+def test_null_leaves_a_setting_to_its_default(helm: Helm) -> None:
+    found = environment(daemon(helm.template({"settings": {"power": {"mode": None}, "prometheus": {"url": None}}})))
+    assert not {"BALLAST_POWER__MODE", "BALLAST_PROMETHEUS__URL"} & set(found)
+
+
+def test_the_pod_knows_its_name_and_namespace(helm: Helm) -> None:
+    by_name = {variable["name"]: variable for variable in daemon(helm.template())["env"]}
+    assert by_name["POD_NAME"]["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.name"
+    assert by_name["POD_NAMESPACE"]["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.namespace"
+
+
+def test_secrets_are_files_that_follow_the_secret(helm: Helm) -> None:
+    spec = one(helm.template(EVERYTHING), "Deployment", "ballast")["spec"]["template"]["spec"]
+    [mount] = [mount for mount in spec["containers"][0]["volumeMounts"] if mount["name"] == "secrets"]
+    [volume] = [volume for volume in spec["volumes"] if volume["name"] == "secrets"]
+    assert mount == {"name": "secrets", "mountPath": "/etc/ballast/secrets", "readOnly": True}
+    mounted = {
+        f"{mount['mountPath']}/{item['path']}": (source["secret"]["name"], item["key"])
+        for source in volume["projected"]["sources"]
+        for item in source["secret"]["items"]
+    }
+    named = {value for value in environment(spec["containers"][0]).values() if value and value.startswith("/etc")}
+    assert set(mounted) == named
+    assert mounted["/etc/ballast/secrets/prometheus/key_file"] == ("prometheus-tls", "tls.key")
+    assert volume["projected"]["defaultMode"] == 0o440
+    assert spec["securityContext"]["fsGroup"] == spec["securityContext"]["runAsGroup"]
+
+
+def test_tls_of_the_daemon_is_spoken_by_probes_and_scrapes(helm: Helm) -> None:
+    key = {"name": "tls", "key": "x"}
+    values: Values = {"existingSecrets": {"http": {"tls_cert_file": key, "tls_key_file": key}}}
+    box = daemon(helm.template(values))
+    assert {box[f"{probe}Probe"]["httpGet"]["scheme"] for probe in ("startup", "liveness", "readiness")} == {"HTTPS"}
+
+
+REFUSED: Mapping[str, tuple[Values, str]] = {
+    "a setting that does not exist": ({"settings": {"prometheus": {"ulr": "x"}}}, "ulr"),
+    "a part that does not exist": ({"settings": {"prometheuss": {}}}, "prometheuss"),
+    "a value that does not exist": ({"setings": {}}, "setings"),
+    "a mode that does not exist": (modes("perhaps"), "dry-run"),
+    "two writers": ({"settings": {"lease": {"enabled": False}}}, "set replicas=1, or keep the Lease"),
+    "power on": (modes(power="on"), "settings.power.mode=on"),
+    "eviction on": (modes(eviction="on"), "settings.eviction.mode=on"),
+    "rights for the default account": ({"serviceAccount": {"create": False}}, "set serviceAccount.name"),
+    "a random port": ({"settings": {"http": {"port": 0}}}, "settings.http.port=0"),
+    "a variable twice": (
+        {**PUBLISHING, "extraEnv": [{"name": "BALLAST_PROMETHEUS__URL", "value": "x"}]},
+        "BALLAST_PROMETHEUS__URL is set twice",
+    ),
+    "a half digest": ({"image": {"digest": "sha256:abc"}}, "digest"),
+    "a secret without a key": ({"existingSecrets": {"prometheus": {"token_file": {"name": "x"}}}}, "key"),
+    "a secret for a setting that is no file": (
+        {"existingSecrets": {"prometheus": {"url": {"name": "x", "key": "y"}}}},
+        "url",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_the_chart_refuses(helm: Helm, case: str) -> None:
+    values, said = REFUSED[case]
+    with pytest.raises(RenderFailed, match=said):
+        helm.template(values)
+
+
+def test_the_admission_policy_is_refused_where_it_does_not_exist(helm: Helm) -> None:
+    with pytest.raises(RenderFailed, match=r"needs Kubernetes 1\.30"):
+        helm.template({"admissionPolicy": {"enabled": True}}, "--kube-version", "1.29.0")
+
+
+def test_the_watchdog_runs_only_while_labels_are_written(helm: Helm) -> None:
+    assert not of_kind(helm.template(), "CronJob")
+    [watchdog] = of_kind(helm.template(PUBLISHING), "CronJob")
+    spec = watchdog["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    assert spec["containers"][0]["args"] == ["release", "--if-stale", "15m"]
+    assert spec["serviceAccountName"] == "ballast-watchdog"
+    assert watchdog["spec"]["concurrencyPolicy"] == "Forbid"
+
+
+def test_labels_go_with_the_release_that_wrote_them(helm: Helm) -> None:
+    [job] = of_kind(helm.template(PUBLISHING), "Job")
+    assert job["metadata"]["annotations"]["helm.sh/hook"] == "post-delete"
+    assert job["spec"]["template"]["spec"]["containers"][0]["args"] == ["release"]
+    assert not of_kind(helm.template(), "Job")
+    assert not of_kind(helm.template({**PUBLISHING, "cleanup": "never"}), "Job")
+
+
+def test_labels_can_be_taken_away_when_publishing_is_switched_off(helm: Helm) -> None:
+    manifests = helm.template({**modes("dry-run"), "cleanup": "always"})
+    hooks = [each for each in manifests if each["metadata"]["name"].startswith("ballast-cleanup")]
+    assert {each["kind"] for each in hooks} == {"Job", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"}
+    assert {each["metadata"]["annotations"]["helm.sh/hook"] for each in hooks} == {"post-upgrade"}
+
+
+def test_releasing_looks_where_the_daemon_wrote(helm: Helm, tmp_path: Path) -> None:
+    values: Values = {
+        "settings": {
+            **PUBLISHING["settings"],
+            "publishing": {"mode": "on", "prefix": "load.example.org"},
+            "cluster": {"node_selector": "pool=a"},
+            "lease": {"name": "other", "namespace": "kube-system"},
+        }
+    }
+    [watchdog] = of_kind(helm.template(values), "CronJob")
+    settings = loaded(watchdog["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0], tmp_path)
+    assert settings.publishing.prefix == "load.example.org"
+    assert settings.cluster.node_selector == "pool=a"
+    assert (settings.lease.name, settings.lease.namespace) == ("other", "kube-system")
+
+
+def test_notes_say_in_words_what_is_on_and_what_comes_next(helm4: Helm) -> None:
+    assert "publishing is in dry-run: it plans and records, and changes nothing" in helm4.notes()
+    assert "settings.prometheus.url is not set" in helm4.notes()
+    ready = helm4.notes({"settings": {"prometheus": {"url": "http://prometheus:9090"}}})
+    assert "settings.prometheus.url is not set" not in ready
+    assert "--set settings.publishing.mode=on" in ready
+    publishing = helm4.notes(PUBLISHING)
+    assert "publishing is ON: it changes your cluster" in publishing
+    assert "ballast-switches --from-literal=paused=true" in publishing
+    off = helm4.notes(modes("off", "off", "off"))
+    assert "publishing is off" in off
+    assert "no leader is elected" in off
+    assert f"namespace {NAMESPACE}" in off
+
+
+def test_the_values_schema_follows_the_settings() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "values_schema.py", "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
