@@ -25,7 +25,7 @@ def merged(target: Any, patch: Any) -> Any:
 
 
 class FakeApi:
-    """`before` is called with (method, path, body) ahead of every request, `after` behind every change; both may raise."""
+    """`before` is called with (method, path, body) ahead of every request, `after` behind every change."""
 
     server = "https://fake"
 

@@ -147,7 +147,7 @@ def test_a_silent_server_times_out() -> None:
 
     with serving(answer) as server, pytest.raises(Unreachable):
         api_for(server).get("/api/v1/nodes", timeout=0.05)
-        silent.set()
+    silent.set()
 
 
 def test_reads_and_only_reads_are_counted() -> None:

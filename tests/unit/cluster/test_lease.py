@@ -244,7 +244,7 @@ def test_two_never_lead_at_once_whatever_is_delayed_or_lost(
     busy: set[int] = set()
 
     def tick(who: int, before: float, lost: bool, after: float, unheard: bool, during: int, then: int) -> None:
-        """A request takes `before` to arrive or is lost, its answer takes `after` or is unheard; others act meanwhile."""
+        """A request travels `before` long or is lost, its answer `after` long or is unheard; others act meanwhile."""
         if who in busy:
             return
         busy.add(who)
