@@ -97,4 +97,5 @@ def _one_line(logger: Any, method: str, event: EventDict) -> EventDict:
 
 
 def _json(event: EventDict, **_: Any) -> str:
-    return msgspec.json.encode(event, enc_hook=str).decode()
+    first = {key: event[key] for key in ("time", "level", "logger", "message") if key in event}
+    return msgspec.json.encode({**first, **event}, enc_hook=str).decode()

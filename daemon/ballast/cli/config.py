@@ -8,12 +8,15 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from ballast.errors import SettingsError
-from ballast.settings import check_run, examine, explain
+from ballast.settings import examine, explain, needed_to_run
 
 app = typer.Typer(no_args_is_help=True, help="Shows and checks the settings.")
+
+
+_WIDE = 10_000
 
 
 class Output(StrEnum):
@@ -27,9 +30,9 @@ def check() -> None:
     findings = examine()
     for warning in findings.warnings:
         typer.echo(f"warning: {warning}", err=True)
-    if findings.problems:
-        raise SettingsError(*findings.problems)
-    check_run(findings.settings)
+    problems = [*findings.problems, *(() if findings.unusable else needed_to_run(findings.settings))]
+    if problems:
+        raise SettingsError(*problems)
     typer.echo("The settings can be used." if not findings.warnings else "The settings can be used, with warnings.")
 
 
@@ -51,10 +54,18 @@ def show(
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
-    table = Table("NAME", "VALUE", "ORIGIN", box=None, pad_edge=False)
+    table = Table(
+        Column("NAME", no_wrap=True),
+        Column("VALUE", overflow="fold"),
+        Column("ORIGIN", no_wrap=True),
+        box=None,
+        pad_edge=False,
+    )
     for row in rows:
         table.add_row(row["name"], _text(row["value"]), row["origin"])
-    console = Console(markup=False, highlight=False, soft_wrap=True)
+    console = Console(markup=False, highlight=False)
+    if not console.is_terminal:
+        console.width = _WIDE
     console.print(table)
 
 

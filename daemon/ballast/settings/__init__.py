@@ -15,7 +15,7 @@ from ballast.settings.part import Mode
 from ballast.settings.power import Power
 from ballast.settings.prometheus import Prometheus
 from ballast.settings.publishing import Publishing
-from ballast.settings.rules import check_run
+from ballast.settings.rules import check_run, needed_to_run
 from ballast.settings.telemetry import ResourceSetting, Telemetry
 from ballast.settings.values.count import Count, Rate
 from ballast.settings.values.duration import Duration
@@ -45,4 +45,5 @@ __all__ = [
     "explain",
     "load",
     "mask_urls",
+    "needed_to_run",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ballast.settings.layer import Layer
 
-_SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 _SOURCES = {"prometheus": "prometheus", "kubernetesmetricsserver": "metrics-server"}
 _REFUSED = {"signalfx": "SignalFx", "datadog": "Datadog"}
 _LEVELS = {
@@ -51,8 +51,8 @@ def read_aliases(environ: Mapping[str, str]) -> Layer:
         verbatim = environ["INSECURE_SKIP_VERIFY"].strip().lower()
         alias("INSECURE_SKIP_VERIFY", "prometheus", "insecure_skip_verify", verbatim == "true")
     if "ENABLE_OPENSHIFT_AUTH" in environ:
-        alias("ENABLE_OPENSHIFT_AUTH", "prometheus", "token_file", f"{_SERVICE_ACCOUNT}/token")
-        alias("ENABLE_OPENSHIFT_AUTH", "prometheus", "ca_file", f"{_SERVICE_ACCOUNT}/ca.crt")
+        alias("ENABLE_OPENSHIFT_AUTH", "prometheus", "token_file", f"{SERVICE_ACCOUNT}/token")
+        alias("ENABLE_OPENSHIFT_AUTH", "prometheus", "ca_file", f"{SERVICE_ACCOUNT}/ca.crt")
     if environ.get("KUBE_CONFIG", "").strip():
         alias("KUBE_CONFIG", "cluster", "kubeconfig")
     if level := environ.get("LOG_LEVEL", "").strip().lower():

@@ -48,5 +48,5 @@ def suggestion(name: str) -> str | None:
         elsewhere = [known for known, (_, f) in VARIABLES.items() if f.upper() == field] if field in fields else []
         return elsewhere[0] if len(elsewhere) == 1 else None
     flat = {known.removeprefix(PREFIX).replace("__", "_"): known for known in (*VARIABLES, CONFIG_FILE)}
-    near = get_close_matches(wanted, flat, n=1, cutoff=0.8)
+    near = get_close_matches(wanted, flat, n=1, cutoff=0.7)
     return flat[near[0]] if near else None

@@ -20,8 +20,10 @@ def _url(value: str) -> str:
     try:
         parts = urlsplit(value)
         parts.port  # noqa: B018 - raises ValueError when it is no port
-    except ValueError as error:
-        raise ValueError(f"expected an http or https address; {error}") from None
+    except ValueError:
+        raise ValueError(
+            "expected an http or https address such as http://prometheus:9090, with / in its user as %2F"
+        ) from None
     if parts.scheme not in ("http", "https"):
         raise ValueError("expected an address that begins with http:// or https://, such as http://prometheus:9090")
     if not parts.hostname:
@@ -53,7 +55,7 @@ def _headers(value: object) -> dict[str, str]:
 
 
 class Prometheus(Part):
-    url: Annotated[str, AfterValidator(_url)] | None = None
+    url: Annotated[Annotated[str, AfterValidator(_url)] | None, Field(repr=False)] = None
     """Address of Prometheus, with a path prefix where there is one."""
 
     preset: Literal["node-exporter", "kube-prometheus"] = "node-exporter"
@@ -80,7 +82,7 @@ class Prometheus(Part):
     key_file: File | None = None
     """Private key of the client certificate."""
 
-    headers: Annotated[Mapping[str, str], BeforeValidator(_headers)] = {}
+    headers: Annotated[Mapping[str, str], BeforeValidator(_headers), Field(repr=False)] = {}
     """Further request headers, such as {"X-Scope-OrgID": "team"}; values are never shown."""
 
     timeout: Annotated[Duration, Positive] = Duration("10s")

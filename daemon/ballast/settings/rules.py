@@ -60,8 +60,14 @@ def impossible_windows(settings: Settings) -> Iterator[str]:
 
 def check_run(settings: Settings) -> None:
     """Raises SettingsError for what `ballast run` cannot do without."""
+    if problems := tuple(needed_to_run(settings)):
+        raise SettingsError(*problems)
+
+
+def needed_to_run(settings: Settings) -> Iterator[str]:
+    """One sentence for each setting that has no default and that `ballast run` needs."""
     if settings.telemetry.source == "prometheus" and settings.prometheus.url is None:
-        raise SettingsError(
+        yield (
             "BALLAST_PROMETHEUS__URL is not set, and BALLAST_TELEMETRY__SOURCE is prometheus: expected the address of "
             "Prometheus, such as http://prometheus-k8s.monitoring:9090. Set it, or set BALLAST_TELEMETRY__SOURCE to "
             "metrics-server."

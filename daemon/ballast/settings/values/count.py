@@ -13,7 +13,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from ballast.settings.values.duration import Duration
 
-_TEXT = re.compile(r"(\d+(?:\.\d+)?)\s*(%?)")
+_TEXT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(%?)")
 _ALLOWED = "a count such as 5 or a share such as 10% (0 = no limit)"
 _RATE_ALLOWED = "a rate such as 20/1h or 1%/1d (0 = no limit; without a duration it is per hour)"
 
@@ -86,7 +86,7 @@ class Rate:
         except ValueError as error:
             raise ValueError(f"expected {_RATE_ALLOWED}") from error
         if rate.per <= 0:
-            raise ValueError("expected a rate over a duration longer than 0, such as 20/1h")
+            raise ValueError(f"expected {_RATE_ALLOWED}; the duration is longer than 0")
         return rate
 
     def __str__(self) -> str:

@@ -10,8 +10,8 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 _UNITS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-_PARTS = re.compile(r"(\d+(?:\.\d+)?)(ms|[dhms])")
-_BARE = re.compile(r"\d+(?:\.\d*)?|\.\d+")
+_PARTS = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[dhms])")
+_BARE = re.compile(r"[0-9]+(?:\.[0-9]*)?|\.[0-9]+")
 _ALLOWED = "a duration such as 15s, 5m, 1h or 1h30m (units d, h, m, s, ms, the larger first; a bare number is seconds)"
 
 

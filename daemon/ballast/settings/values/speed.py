@@ -8,7 +8,7 @@ from typing import Any, Self
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-_TEXT = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(bit|B)(?:/s)?")
+_TEXT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(bit|B)(?:/s)?")
 _FACTORS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _ALLOWED = "a link speed with its unit, such as 10Gbit or 1.25GB (per second)"
 
