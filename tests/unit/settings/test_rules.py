@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ballast.errors import SettingsError
+from ballast.settings import Settings, Telemetry, check_run, examine, load
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "file"
+    path.write_text("x")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (
+            {"PROMETHEUS__TOKEN_FILE": "FILE", "PROMETHEUS__USERNAME": "u", "PROMETHEUS__PASSWORD_FILE": "FILE"},
+            "one of them",
+        ),
+        ({"PROMETHEUS__URL": "http://u:p@x", "PROMETHEUS__TOKEN_FILE": "FILE"}, "one of them"),
+        ({"PROMETHEUS__HEADERS": '{"authorization": "x"}', "PROMETHEUS__TOKEN_FILE": "FILE"}, "one of them"),
+        ({"PROMETHEUS__USERNAME": "u"}, "BALLAST_PROMETHEUS__PASSWORD_FILE is not set"),
+        ({"PROMETHEUS__PASSWORD_FILE": "FILE"}, "BALLAST_PROMETHEUS__USERNAME is not set"),
+        ({"PROMETHEUS__CERT_FILE": "FILE"}, "BALLAST_PROMETHEUS__KEY_FILE is not set"),
+        ({"PROMETHEUS__KEY_FILE": "FILE"}, "BALLAST_PROMETHEUS__CERT_FILE is not set"),
+        ({"HTTP__TLS_CERT_FILE": "FILE"}, "BALLAST_HTTP__TLS_KEY_FILE is not set"),
+        ({"HTTP__CLIENT_CA_FILE": "FILE"}, "client certificates need TLS"),
+        ({"WINDOWS__LENGTHS": "5m,300s"}, "each length once"),
+        ({"WINDOWS__LENGTHS": "15m,1m"}, "The window 1m of BALLAST_WINDOWS__LENGTHS can never be known"),
+        ({"WINDOWS__MIN_SAMPLES": "11"}, "The window 5m of BALLAST_WINDOWS__LENGTHS can never be known"),
+        ({"PUBLISHING__LOW": "0.8"}, "LOW < HIGH <= OVERLOADED"),
+        ({"PUBLISHING__OVERLOADED": "0.7"}, "LOW < HIGH <= OVERLOADED"),
+        ({"EVICTION__LOW": "0.9"}, "LOW < HIGH and TARGET_HIGH <= HIGH"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(names: dict[str, str], said: str, file: str) -> None:
+    environ = {f"BALLAST_{name}": file if value == "FILE" else value for name, value in names.items()}
+    with pytest.raises(SettingsError) as raised:
+        load(environ)
+    assert said in str(raised.value)
+    assert "u:p" not in str(raised.value)
+
+
+def test_overloaded_may_equal_high() -> None:
+    assert load({"BALLAST_PUBLISHING__HIGH": "0.9"})
+
+
+@pytest.mark.parametrize("interval", ["1s", "60s", "5m", "0.5"])
+def test_any_interval_is_legal(interval: str) -> None:
+    assert load({"BALLAST_TELEMETRY__INTERVAL": interval}).telemetry.interval.text == interval
+
+
+def test_an_interval_that_leaves_default_windows_unknown_is_a_warning() -> None:
+    assert "The window 5m" in examine({"BALLAST_TELEMETRY__INTERVAL": "2m"}).warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ({"PROMETHEUS__CA_FILE": "FILE", "PROMETHEUS__INSECURE_SKIP_VERIFY": "true"}, "has no effect"),
+        ({"PROMETHEUS__CA_FILE": "FILE", "PROMETHEUS__URL": "http://x"}, "Use https://"),
+        ({"PUBLISHING__CRANE_POLICY_FILE": "FILE"}, "has no effect"),
+        ({"TELEMETRY__SOURCE": "metrics-server", "TELEMETRY__RESOURCES": "cpu,disk"}, "knows only cpu and memory"),
+    ],
+)
+def test_what_will_not_do_what_it_seems_to_is_a_warning(names: dict[str, str], said: str, file: str) -> None:
+    findings = examine({f"BALLAST_{name}": file if value == "FILE" else value for name, value in names.items()})
+    assert not findings.problems
+    assert said in findings.warnings[0]
+
+
+def test_run_needs_an_address_of_prometheus_and_metrics_server_none() -> None:
+    with pytest.raises(SettingsError, match="BALLAST_PROMETHEUS__URL is not set"):
+        check_run(Settings())
+    check_run(load({"BALLAST_PROMETHEUS__URL": "http://x"}))
+    check_run(Settings(telemetry=Telemetry(source="metrics-server")))

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from ballast import log
+
+
+@pytest.fixture(autouse=True)
+def _restored() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(False)
+    structlog.reset_defaults()
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def lines(stream: io.StringIO) -> list[str]:
+    return stream.getvalue().splitlines()
+
+
+def test_elsewhere_than_on_a_terminal_a_line_is_json() -> None:
+    stream = io.StringIO()
+    log.configure(stream=stream)
+    log.get("ballast.cycle").info("published 3 of 5 nodes", job="publishing")
+    (line,) = map(json.loads, lines(stream))
+    assert line["message"] == "published 3 of 5 nodes"
+    assert (line["level"], line["logger"], line["job"]) == ("info", "ballast.cycle", "publishing")
+    assert line["time"].endswith("Z")
+
+
+@pytest.mark.parametrize("library", ["apscheduler.executors", "urllib3.connectionpool", "uvicorn.error"])
+def test_lines_of_libraries_have_the_same_form(library: str) -> None:
+    stream = io.StringIO()
+    log.configure(format="json", stream=stream)
+    logging.getLogger(library).warning("skipped %s", "once")
+    logging.getLogger(library).info("chatter")
+    (line,) = map(json.loads, lines(stream))
+    assert (line["logger"], line["message"]) == (library, "skipped once")
+
+
+def test_an_error_keeps_to_its_line() -> None:
+    stream = io.StringIO()
+    log.configure(format="json", stream=stream)
+    try:
+        raise ValueError("broken")
+    except ValueError:
+        log.get("ballast").exception("the cycle failed")
+    (line,) = map(json.loads, lines(stream))
+    assert "ValueError: broken" in line["exception"]
+
+
+def test_text_is_one_plain_line_where_there_is_no_terminal() -> None:
+    stream = io.StringIO()
+    log.configure(format="text", stream=stream)
+    log.get("ballast").info("two\nlines", nodes=3)
+    (line,) = lines(stream)
+    assert "two lines" in line
+    assert "nodes=3" in line
+    assert "\x1b" not in line
+
+
+def test_a_terminal_gets_text() -> None:
+    stream = Terminal()
+    log.configure(stream=stream)
+    log.get("ballast").info("hello")
+    (line,) = lines(stream)
+    assert "hello" in line
+    assert not line.startswith("{")
+
+
+def test_the_level_holds_for_all() -> None:
+    stream = io.StringIO()
+    log.configure("error", stream=stream)
+    log.get("ballast").warning("no")
+    logging.getLogger("urllib3").warning("no")
+    log.get("ballast").error("yes")
+    assert len(lines(stream)) == 1
