@@ -52,6 +52,7 @@ class Api:
                 "leader": board.leader(),
                 "ready": all(check.ok for check in board.ready()),
                 "frozen": board.frozen,
+                "current": board.current() is not None,
                 "modes": {part: settings.get(f"BALLAST_{part.upper()}__MODE") for part in PARTS},
                 "interval": settings.get("BALLAST_TELEMETRY__INTERVAL"),
                 "snapshot": None if board.snapshot is None else _summary(board.snapshot, now),

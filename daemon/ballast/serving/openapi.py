@@ -98,6 +98,7 @@ SCHEMAS: dict[str, Schema] = {
         leader=BOOLEAN,
         ready=BOOLEAN,
         frozen=BOOLEAN,
+        current=_described(BOOLEAN, "false where cycles stopped, or none has ended: the data is history"),
         modes=_described(_map(MAYBE_STRING), "of each part: off, dry-run or on"),
         interval={},
         snapshot=_nullable(_ref("Snapshot")),

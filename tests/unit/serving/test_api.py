@@ -100,6 +100,14 @@ def test_status_sums_up() -> None:
     assert status["conditions"] == [CONDITION]
 
 
+def test_status_says_when_the_data_is_history() -> None:
+    board = full_board()
+    with serving(board) as port:
+        assert ask(port, "/api/v1/status").json["current"] is True
+        board.max_age = 14.0
+        assert ask(port, "/api/v1/status").json["current"] is False
+
+
 def test_cycles_come_newest_first() -> None:
     with serving(full_board()) as port:
         assert [cycle["started"] for cycle in ask(port, "/api/v1/cycles").json] == [TIME, TIME - 20, TIME - 30]

@@ -70,6 +70,7 @@ function drawBanners(lost) {
   if (status && status.frozen) shown.push(banner("bad", "Frozen.", "So much of the cluster is silent that absence would make the others look better. Nothing is published, /watcher answers 500, nothing acts on loads until enough nodes are known again."));
   if (status && !status.snapshot) shown.push(banner("warn", "Dark.", "Nothing is known about any node yet."));
   else if (status && status.snapshot.nodes && !status.snapshot.known) shown.push(banner("bad", "Dark.", "No node is known: no fresh, sufficient window of cpu or memory anywhere."));
+  if (status && status.snapshot && !status.current) shown.push(banner("bad", "Stale.", `No cycle brought data since ${clock(status.snapshot.time)}. The loads below are history, and /watcher answers 500.`));
   for (const condition of status ? status.conditions : []) {
     if (condition.status !== "True") continue;
     shown.push(banner("warn", `${condition.type}:`, [condition.message || condition.reason || "", condition.lastTransitionTime ? `(since ${condition.lastTransitionTime})` : ""].join(" ")));
@@ -240,7 +241,7 @@ async function refresh() {
     else if (!(error instanceof TypeError || error instanceof SyntaxError)) throw error;
   } finally {
     drawBanners(lost);
-    document.body.classList.toggle("lost", lost);
+    document.body.classList.toggle("lost", lost || Boolean(status && status.snapshot && !status.current));
     setTimeout(refresh, PERIOD);
   }
 }
