@@ -102,7 +102,7 @@ def _chronological(ring: Ring, resource: int, newest: int, count: int) -> tuple[
 
 def _figures(values: Floats, present: Bools, depth: float, limit: Floats | np.float64) -> Floats:
     """Mean, deviation, p95, count and coverage of each column, as rows; NaN for the first three without samples."""
-    count = present.sum(axis=0)
+    count = present.sum(axis=0, dtype=np.int32)
     complete = bool((count == len(values)).all())
     divisor = np.where(count > 0, count, np.nan)
     mean = values.sum(axis=0) / divisor
@@ -114,7 +114,7 @@ def _figures(values: Floats, present: Bools, depth: float, limit: Floats | np.fl
     return np.stack((mean, deviation, p95, count, _coverage(present, depth, limit)))
 
 
-def _quantile(values: Floats, count: Ints) -> Floats:
+def _quantile(values: Floats, count: NDArray[np.int32]) -> Floats:
     """p95 of each column by linear interpolation between its `count` samples; the others are NaN."""
     ordered = np.sort(values, axis=0)
     last = np.maximum(count - 1, 0)
@@ -134,8 +134,10 @@ def _coverage(present: Bools, depth: float, limit: Floats | np.float64) -> Float
     """
     slots = len(present)
     before_start = slots - depth
-    age = np.where(present.any(axis=0), np.argmax(present[::-1], axis=0), slots)
-    covered: Floats = np.maximum(slots - age - before_start, 0.0)
+    covered = np.full(present.shape[1], depth)
+    late = np.flatnonzero(~present[-1])
+    tail = present[::-1, late]
+    covered[late] = np.where(tail.any(axis=0), np.maximum(depth - np.argmax(tail, axis=0), 0.0), 0.0)
 
     long = _after_long_gap(present, int(np.min(limit, initial=slots)))
     columns = np.flatnonzero(long.any(axis=0))

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import statistics
+
 import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ballast.windows.ring import Ring
-from ballast.windows.statistics import Rules, summarise
+from ballast.windows.statistics import Rules, summarise, summarise_all
 
 RULES = Rules(min_coverage=0.5, min_samples=5, max_age=90, resolution=15)
 
@@ -23,3 +28,77 @@ def test_a_full_grid_is_covered_exactly() -> None:
     np.testing.assert_allclose(window.mean[0], 2 * values.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(window.std[0], 2 * values.std(axis=0), rtol=1e-12)
     np.testing.assert_allclose(window.p95[0], 2 * np.quantile(values, 0.95, axis=0), rtol=1e-12)
+
+
+def covered(slots: set[int], resolution: float | None = 15.0, seconds: float = 300.0) -> float:
+    """The coverage of a window whose samples lie so many slots before its end."""
+    ring = Ring(["cpu"], 15, 600)
+    for back in sorted(slots, reverse=True):
+        at = 15.0 * (1000 - back)
+        ring.write("cpu", at, ring.columns(["a"]), np.array([0.5]), np.array([at]))
+    rules = Rules(min_coverage=0.5, min_samples=1, max_age=1e9, resolution=resolution)
+    window = summarise(ring, ring.columns(["a"]), name="w", seconds=seconds, end=15_000.0, rules=rules)
+    return float(window.coverage.item())
+
+
+samples = st.sets(st.integers(0, 30))
+resolutions = st.sampled_from([5.0, 15.0, 40.0])
+
+
+@given(samples, st.integers(0, 30), resolutions)
+def test_a_further_sample_never_lowers_the_coverage(slots: set[int], more: int, resolution: float) -> None:
+    assert covered(slots | {more}, resolution) >= covered(slots, resolution) - 1e-12
+
+
+@given(samples, st.sampled_from([None, 5.0, 15.0, 40.0]), st.sampled_from([15.0, 100.0, 300.0]))
+def test_coverage_lies_between_nothing_and_all(slots: set[int], resolution: float | None, seconds: float) -> None:
+    assert 0 <= covered(slots, resolution, seconds) <= 1
+
+
+@pytest.mark.parametrize(
+    ("slots", "coverage"),
+    [
+        (set(), 0.0),
+        ({0}, 2.5 / 20),
+        ({19}, 1 / 20),
+        ({20}, 0.0),
+        (set(range(10)), (2.5 + 9) / 20),
+        (set(range(10, 20)), 10 / 20),
+        (set(range(0, 20, 2)), 1.0),
+        (set(range(0, 20, 4)), 5 * 2.5 / 20),
+    ],
+)
+def test_each_sample_accounts_for_the_gap_before_it_up_to_a_limit(slots: set[int], coverage: float) -> None:
+    assert covered(slots) == pytest.approx(coverage)
+
+
+def test_without_a_setting_the_median_gap_is_the_resolution() -> None:
+    assert covered(set(range(0, 20, 4)), resolution=None) == 1.0
+
+
+def test_a_window_without_a_finite_scale_is_unknown() -> None:
+    ring = Ring(["network"], 15, 300)
+    for at in np.arange(15_000.0, 15_315.0, 15):
+        ring.write("network", float(at), ring.columns(["a", "b"]), np.array([0.5, 0.5]), np.array([at, at]))
+    scale = np.array([[1.0, np.nan]])
+    window = summarise(ring, ring.columns(["a", "b"]), name="5m", seconds=300, end=15_300.0, rules=RULES, scale=scale)
+    assert window.known.tolist() == [[True, False]]
+    assert window.count.tolist() == [[20, 20]]
+
+
+def test_lengths_come_back_in_the_order_they_were_asked() -> None:
+    ring = Ring(["cpu"], 15, 900)
+    windows = summarise_all(
+        ring, ring.columns(["a"]), lengths={"10m": 600, "15m": 900, "5m": 300}, end=15_000, rules=RULES
+    )
+    assert [*windows] == ["10m", "15m", "5m"]
+
+
+@given(st.lists(st.floats(0.5, 0.5 + 1e-6), min_size=20, max_size=20))
+def test_a_small_deviation_on_a_large_mean_is_exact(values: list[float]) -> None:
+    ring = Ring(["memory"], 15, 300)
+    for index, value in enumerate(values):
+        at = 15.0 * (1000 + index)
+        ring.write("memory", at, ring.columns(["a"]), np.array([value]), np.array([at]))
+    window = summarise(ring, ring.columns(["a"]), name="5m", seconds=300, end=15.0 * 1019, rules=RULES)
+    assert window.std.item() == pytest.approx(statistics.pstdev(values), rel=1e-6, abs=1e-15)
