@@ -48,8 +48,8 @@ def read_aliases(environ: Mapping[str, str]) -> Layer:
     if environ.get("METRICS_PROVIDER_TOKEN", "").strip():
         alias("METRICS_PROVIDER_TOKEN", "prometheus", "token")
     if environ.get("INSECURE_SKIP_VERIFY", "").strip():
-        verbatim = environ["INSECURE_SKIP_VERIFY"].strip().lower()
-        alias("INSECURE_SKIP_VERIFY", "prometheus", "insecure_skip_verify", verbatim == "true")
+        skip = environ["INSECURE_SKIP_VERIFY"].strip().lower() == "true"
+        alias("INSECURE_SKIP_VERIFY", "prometheus", "insecure_skip_verify", skip)
     if "ENABLE_OPENSHIFT_AUTH" in environ:
         alias("ENABLE_OPENSHIFT_AUTH", "prometheus", "token_file", f"{SERVICE_ACCOUNT}/token")
         alias("ENABLE_OPENSHIFT_AUTH", "prometheus", "ca_file", f"{SERVICE_ACCOUNT}/ca.crt")

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from ballast.settings.part import File, Part
+from ballast.settings.values.kubernetes import label_key, selector
 
 
 class Cluster(Part):
     kubeconfig: File | None = None
     """Kubeconfig file; unset: the pod's service account."""
 
-    node_selector: str | None = None
+    node_selector: Annotated[str, AfterValidator(selector)] | None = None
     """Label selector of the nodes Ballast looks at, such as node-role=worker,!gpu; unset: all."""
 
-    pool_label: str | None = None
+    pool_label: Annotated[str, AfterValidator(label_key)] | None = None
     """Node label that names the pool; statistics and moves stay inside one. Unset: one pool."""
 
     qps: Annotated[float, Field(gt=0)] = 20

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from ballast.settings.part import Part, Positive, Strategy
+from ballast.settings.part import Part, Positive
+from ballast.settings.strategy import Strategy
 from ballast.settings.values.duration import Duration
 from ballast.settings.values.fraction import Load
 

@@ -87,16 +87,14 @@ def _merge(
     aliases: Mapping[tuple[str, str], Given],
     environment: Mapping[tuple[str, str], Given],
 ) -> dict[tuple[str, str], Given]:
-    """The environment wins; an alias authenticates only where no setting of our own does."""
-    own = {**file, **environment}
-    merged = {**file, **aliases, **environment}
+    """The environment wins; aliases authenticate only where no setting of our own does, an inline token first."""
+    own, theirs = {**file, **environment}, dict(aliases)
     if ("prometheus", "token_file") in own or ("prometheus", "username") in own:
-        merged.pop(("prometheus", "token"), None)
-        if ("prometheus", "username") in own and ("prometheus", "token_file") in aliases:
-            merged.pop(("prometheus", "token_file"))
-    elif ("prometheus", "token") in merged:
-        merged.pop(("prometheus", "token_file"), None)
-    return merged
+        theirs.pop(("prometheus", "token"), None)
+        theirs.pop(("prometheus", "token_file"), None)
+    elif ("prometheus", "token") in theirs:
+        theirs.pop(("prometheus", "token_file"), None)
+    return {**file, **theirs, **environment}
 
 
 def _validate(values: Mapping[tuple[str, str], Given]) -> tuple[Settings, list[ErrorDetails]]:

@@ -57,28 +57,3 @@ ModeSetting: TypeAlias = Annotated[
 ]
 File: TypeAlias = Annotated[Path, BeforeValidator(_path), AfterValidator(_existing)]
 Positive = AfterValidator(_positive)
-Strategy: TypeAlias = Annotated[
-    str,
-    AfterValidator(lambda name: _strategy(name)),
-    WithJsonSchema({"type": "string"}),
-]
-
-STRATEGIES = (
-    "load-variation",
-    "target-load",
-    "low-risk",
-    "peaks",
-    "least-allocated",
-    "most-allocated",
-    "requested-to-capacity",
-    "balanced",
-    "dynamic",
-    "dominant-residual",
-    "blend",
-)
-
-
-def _strategy(name: str) -> str:
-    if name not in STRATEGIES:
-        raise ValueError(f"expected one of {', '.join(STRATEGIES)}")
-    return name

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
 
 from ballast.settings.part import Part, Positive
 from ballast.settings.values.collection import as_list, as_map
@@ -70,11 +71,19 @@ def _described(name: str, details: object) -> ResourceSetting:
         if text is not None and (not isinstance(text, str) or not text.strip()):
             raise ValueError(f"expected text for {key} of {name}")
     resource = ResourceSetting(name=name, **given)
+    if resource.node_label is not None:
+        _label_name(resource.node_label)
     if not name:
         raise ValueError("expected a name for each resource")
     if name not in KNOWN_RESOURCES and resource.query is None:
         raise ValueError(f'expected a query for {name}: {{"{name}": {{"query": "PromQL, a ratio 0..1 per node"}}}}')
     return resource
+
+
+def _label_name(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text):
+        raise ValueError("expected the name of a Prometheus label such as instance or node")
+    return text
 
 
 def _speeds(value: object) -> dict[str, object]:
@@ -99,7 +108,7 @@ class Telemetry(Part):
     "...", "node_label": "Hostname"}}; a query gives a ratio 0..1 per node, freshness the Unix time of its
     newest sample; an entry for a known name overrides its preset."""
 
-    node_label: str | None = None
+    node_label: Annotated[str, AfterValidator(_label_name)] | None = None
     """Label of the series that names the node; unset: the preset's, usually instance."""
 
     network_speed: Annotated[

@@ -104,6 +104,14 @@ def test_resources_are_a_map_with_queries() -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    ["a", "!a", "x.io/a=b", "a==b,c!=d", "a=", "a in (b, c),d notin (e)", "node-role.kubernetes.io/control-plane="],
+)
+def test_selectors_are_those_of_kubectl(text: str) -> None:
+    assert load({"BALLAST_CLUSTER__NODE_SELECTOR": text}).cluster.node_selector == text
+
+
+@pytest.mark.parametrize(
     ("text", "explanation"),
     [
         ("cpu,gpu", "'gpu' needs a query"),
@@ -160,6 +168,9 @@ def test_link_speed_is_one_for_all_or_a_map(text: str, speeds: tuple[float, floa
         ("WINDOWS__MIN_SAMPLES", "2.5", "whole number"),
         ("CLUSTER__QPS", "nan", "finite number"),
         ("CLUSTER__QPS", "0", "above 0"),
+        ("CLUSTER__NODE_SELECTOR", "a=b,c in d", "c in d is no requirement"),
+        ("CLUSTER__POOL_LABEL", "a b", "the key of a label"),
+        ("TELEMETRY__NODE_LABEL", "node-name", "a Prometheus label"),
         ("LEASE__ENABLED", "maybe", "true or false"),
         ("LEASE__NAME", "My_Lease", "DNS subdomain"),
         ("LEASE__NAMESPACE", "a.b", "lower-case letters"),
