@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from ballast.settings.part import File, Part
-from ballast.settings.values.kubernetes import label_key, selector
+from ballast.settings.values.selector import label_key, selector
 
 
 class Cluster(Part):

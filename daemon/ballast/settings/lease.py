@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 from ballast.settings.part import Part
-from ballast.settings.values.kubernetes import label, subdomain
+from ballast.settings.values.dns import label, subdomain
 
 
 class Lease(Part):

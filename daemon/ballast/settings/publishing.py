@@ -12,7 +12,7 @@ from ballast.settings.strategy import Strategy
 from ballast.settings.telemetry import Telemetry
 from ballast.settings.values.duration import Duration
 from ballast.settings.values.fraction import Load, Share
-from ballast.settings.values.kubernetes import subdomain
+from ballast.settings.values.dns import subdomain
 
 
 def _time_zone(name: str) -> str:
