@@ -1,1 +1,11 @@
-"""An embedded cluster that speaks the real wire formats on real sockets."""
+"""An embedded cluster: Kubernetes API, Prometheus, metrics-server, exporters, scheduler and power feed on real sockets.
+
+with Cluster(World(nodes=200, seed=1)) as cluster:
+    print(cluster.url, cluster.prometheus_url)
+"""
+
+from ballast.simulator.cluster import Cluster
+from ballast.simulator.faults import Faults
+from ballast.simulator.world import SCENES, World
+
+__all__ = ["SCENES", "Cluster", "Faults", "World"]

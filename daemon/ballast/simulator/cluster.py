@@ -1,0 +1,234 @@
+"""The embedded cluster: everything on one loopback port, in a thread with an event loop of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import socket
+import struct
+import threading
+from collections import Counter
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import uvicorn
+import uvloop
+from starlette.requests import Request as HttpRequest
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from ballast.simulator import power_feed, scenes
+from ballast.simulator.controllers import Controllers
+from ballast.simulator.exposition import Exposition
+from ballast.simulator.faults import Faults
+from ballast.simulator.kube_api import KubeApi
+from ballast.simulator.metrics_api import MetricsApi
+from ballast.simulator.observations import Observations
+from ballast.simulator.population import populate
+from ballast.simulator.prometheus_api import PrometheusApi
+from ballast.simulator.requests import parse
+from ballast.simulator.resources import Resources
+from ballast.simulator.store import Store
+from ballast.simulator.world import OWN_NAMESPACE, World
+
+START_TIMEOUT = 30.0
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    return uvloop.new_event_loop()
+
+
+class Cluster:
+    """A Kubernetes API, a Prometheus, a metrics-server, exporters and a power feed over one world.
+
+    `requests` counts what was asked by (verb, resource); `faults` breaks things; `resources` reads and writes objects
+    without HTTP, from any thread. Kubernetes watches send bookmarks every `bookmark_seconds` of the world's clock.
+    """
+
+    def __init__(self, world: World, host: str = "127.0.0.1", port: int = 0, *, bookmark_seconds: float = 60.0) -> None:
+        self.world = world
+        self.faults = Faults(world.clock)
+        scenes.trouble(world, self.faults)
+        self.requests: Counter[tuple[str, str]] = Counter()
+        self.store = Store(world.seed)
+        populate(world, self.store)
+        self.resources = Resources(self.store, world.clock)
+        self.token = secrets.token_urlsafe(24)
+        self._host, self._port = host, port
+        self._observations = Observations(world, self.faults)
+        self._kube = KubeApi(
+            self.resources,
+            self.faults,
+            world.clock,
+            requests=self.requests,
+            token=self.token,
+            bookmark_seconds=bookmark_seconds,
+        )
+        self._prometheus = PrometheusApi(self._observations, self.faults, self.requests)
+        self._metrics = MetricsApi(self._observations, self.store)
+        self._exposition = Exposition(self._observations)
+        self.store.listeners.append(world.follow)
+        self._controllers = Controllers(self.resources, world)
+        self._server: uvicorn.Server | None = None
+        self._thread: threading.Thread | None = None
+        self._socket: socket.socket | None = None
+
+    def start(self) -> Cluster:
+        """Serves from now on; returns when requests are answered. Raises OSError when the address is taken."""
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        self._socket = socket.create_server((self._host, self._port), family=family, backlog=2048)
+        self._port = self._socket.getsockname()[1]
+        config = uvicorn.Config(
+            self._answer,
+            loop="uvloop",
+            http="httptools",
+            ws="none",
+            interface="asgi3",
+            proxy_headers=False,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=2,
+            timeout_keep_alive=75,
+        )
+        self._server = uvicorn.Server(config)
+        ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(ready,), name="simulated-cluster", daemon=True)
+        self._thread.start()
+        if not ready.wait(START_TIMEOUT):
+            raise RuntimeError("the embedded cluster did not start")
+        return self
+
+    def stop(self) -> None:
+        """Ends watches, closes connections and frees the port."""
+        self._kube.watchers.close()
+        if self._server is not None and self._thread is not None:
+            self._server.should_exit = True
+            self._thread.join()
+        if self._socket is not None:
+            self._socket.close()
+
+    def __enter__(self) -> Cluster:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def url(self) -> str:
+        """The Kubernetes API, metrics.k8s.io included."""
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"http://{host}:{self._port}"
+
+    @property
+    def prometheus_url(self) -> str:
+        return f"{self.url}/prometheus"
+
+    @property
+    def power_url(self) -> str:
+        return f"{self.url}/power"
+
+    def kubeconfig(self, path: Path | str) -> Path:
+        """Writes a kubeconfig that kubectl and the kubernetes package accept."""
+        target = Path(path)
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "simulated",
+            "clusters": [{"name": "simulated", "cluster": {"server": self.url}}],
+            "users": [{"name": "simulated", "user": {"token": self.token}}],
+            "contexts": [
+                {"name": "simulated", "context": {"cluster": "simulated", "user": "simulated", "namespace": "default"}}
+            ],
+        }
+        target.write_text(json.dumps(document, indent=2) + "\n")
+        target.chmod(0o600)
+        return target
+
+    def environment(self, kubeconfig: Path | str) -> dict[str, str]:
+        """What a daemon needs in its environment to watch this cluster; `kubeconfig` was written before."""
+        return {
+            "BALLAST_CLUSTER__KUBECONFIG": str(kubeconfig),
+            "BALLAST_PROMETHEUS__URL": self.prometheus_url,
+            "BALLAST_LEASE__NAMESPACE": OWN_NAMESPACE,
+        }
+
+    def _run(self, ready: threading.Event) -> None:
+        assert self._server is not None
+        assert self._socket is not None
+        server, sockets = self._server, [self._socket]
+
+        async def serve() -> None:
+            loop = asyncio.get_running_loop()
+            self._kube.watchers.start(loop)
+            self._controllers.start(loop)
+            scenes.begin(self.world, self.resources, loop)
+            serving = asyncio.create_task(server.serve(sockets=sockets))
+            while not server.started and not serving.done():
+                await asyncio.sleep(0.005)
+            ready.set()
+            await serving
+            self._controllers.stop()
+
+        with asyncio.Runner(loop_factory=_new_loop) as runner:
+            runner.run(serve())
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Routes by the first part of the path; faults of the transport come first."""
+        path: str = scope["path"]
+        if path.startswith("/prometheus"):
+            if self.faults.on("prometheus_down"):
+                return self._reset(scope)
+            await self._delay("prometheus_slow")
+            return await self._prometheus({**scope, "root_path": "/prometheus"}, receive, send)
+        if path == "/power":
+            self.requests["get", "power"] += 1
+            return await power_feed.answer(self.world)(scope, receive, send)
+        if path.startswith("/metrics/node/"):
+            self.requests["get", "exposition"] += 1
+            return await self._exposition.answer(path.removeprefix("/metrics/node/"))(scope, receive, send)
+        if path == "/faults":
+            return await (await self._switch(HttpRequest(scope, receive)))(scope, receive, send)
+        if self.faults.on("kube_reset"):
+            return self._reset(scope)
+        await self._delay("kube_slow")
+        if path.startswith("/apis/metrics.k8s.io/v1beta1/"):
+            return await self._metrics_answer(HttpRequest(scope, receive))(scope, receive, send)
+        return await self._kube(scope, receive, send)
+
+    def _metrics_answer(self, http: HttpRequest) -> Response:
+        request = parse(http.method, http.url.path)
+        self.requests[request.verb, f"metrics/{request.resource}"] += 1
+        return self._kube.guarded(
+            http, request, lambda: self._metrics.answer(request), missing="metrics_server_missing"
+        )
+
+    async def _switch(self, http: HttpRequest) -> Response:
+        if http.method == "DELETE":
+            self.faults.clear()
+        elif http.method == "POST":
+            try:
+                values: dict[str, Any] = await http.json()
+                self.faults.apply(str(values.pop("fault", "")), **values)
+            except (ValueError, TypeError) as error:
+                return PlainTextResponse(f"{error}\n", 400)
+        return Response(json.dumps(self.faults.active()), media_type="application/json")
+
+    async def _delay(self, fault: str) -> None:
+        if (values := self.faults.values(fault)) is not None:
+            await asyncio.sleep(values["delay"])
+
+    def _reset(self, scope: Scope) -> None:
+        """Closes the connection the hard way, without an answer."""
+        assert self._server is not None
+        for connection in list(self._server.server_state.connections):
+            transport = getattr(connection, "transport", None)
+            if transport is not None and getattr(connection, "client", None) == scope["client"]:
+                raw = transport.get_extra_info("socket")
+                raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                transport.abort()

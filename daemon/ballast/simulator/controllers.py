@@ -1,0 +1,180 @@
+"""The loops of a control plane, small: replicas, scheduling, the kubelets' part, budgets and orphans.
+
+They run in the server's event loop, woken by what changed, never by a clock, so a world in which nothing happens costs
+nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable
+
+from ballast.simulator import disruption, replicas
+from ballast.simulator.kinds import BUDGET, DEPLOYMENT, NODE, POD, REPLICA_SET, STATEFUL_SET, Kind
+from ballast.simulator.objects import running_status
+from ballast.simulator.resources import Document, Resources
+from ballast.simulator.scheduler import NAME, Scheduler
+from ballast.simulator.statuses import ApiError
+from ballast.simulator.store import Change
+from ballast.simulator.subresources import bind
+from ballast.simulator.world import World
+
+TERMINATION = 1.0
+PAUSE = 0.01
+BATCH = 100
+
+Key = tuple[str, str]
+OWNERS = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET)
+
+
+class Controllers:
+    """`start` in the loop that shall run them. A pod takes `TERMINATION` seconds of the clock to end."""
+
+    def __init__(self, resources: Resources, world: World) -> None:
+        self._resources = resources
+        self._store = resources.store
+        self._world = world
+        self._scheduler = Scheduler(world, resources.store)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._event: asyncio.Event | None = None
+        self._changes: list[tuple[Kind, Change]] = []
+        self._waiting: dict[Key, None] = {}
+        self._ending: set[tuple[Key, str]] = set()
+        self._store.listeners += [self._scheduler.follow, self._notice]
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._event = asyncio.Event()
+        self._task = loop.create_task(self._run())
+        self._wake()
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _notice(self, kind: Kind, change: Change) -> None:
+        if kind in OWNERS or kind in (POD, NODE, BUDGET):
+            self._changes.append((kind, change))
+            if len(self._changes) == 1:
+                self._wake()
+
+    def _wake(self) -> None:
+        if self._loop is not None and self._event is not None:
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._event.set)
+
+    async def _run(self) -> None:
+        assert self._event is not None
+        while True:
+            await self._event.wait()
+            self._event.clear()
+            with self._store.lock:
+                changes, self._changes = self._changes, []
+            with contextlib.suppress(ApiError):
+                self._reconcile(changes)
+            await asyncio.sleep(PAUSE)
+            for start in range(0, len(waiting := list(self._waiting)), BATCH):
+                for key in waiting[start : start + BATCH]:
+                    self._schedule(key)
+                await asyncio.sleep(0)
+
+    def _reconcile(self, changes: Iterable[tuple[Kind, Change]]) -> None:
+        touched: dict[str, dict[tuple[tuple[str, str], ...], None]] = {}
+        deployments: dict[Key, None] = {}
+        sets: dict[tuple[Kind, Key], None] = {}
+        budgets: dict[Key, None] = {}
+        for kind, change in changes:
+            key = change.new.namespace, change.new.name
+            deleted = change.type == "DELETED"
+            if deleted and kind in OWNERS:
+                replicas.collect(self._resources, kind, change.new)
+            elif kind is DEPLOYMENT:
+                deployments[key] = None
+            elif kind in (REPLICA_SET, STATEFUL_SET):
+                sets[kind, key] = None
+            elif kind is BUDGET and not deleted:
+                budgets[key] = None
+            elif kind is POD:
+                touched.setdefault(key[0], {})[tuple(sorted(change.new.labels.items()))] = None
+                self._tend(key)
+        for namespace, labels in touched.items():
+            seen = [dict(items) for items in labels]
+            sets |= dict.fromkeys(replicas.sets_of(self._store, namespace, seen))
+            budgets |= dict.fromkeys(disruption.budgets_of(self._store, namespace, seen))
+        for key in deployments:
+            replicas.roll_out(self._resources, *key)
+        for kind, key in sets:
+            replicas.fill(self._resources, kind, *key)
+        for key in budgets:
+            disruption.settle(self._resources, *key)
+
+    def _tend(self, key: Key) -> None:
+        """The kubelet's part of one pod, and the queue of those without a node."""
+        stored = self._store.get(POD, *key)
+        if stored is None:
+            self._waiting.pop(key, None)
+            return
+        phase, node = stored.fields["status.phase"], stored.fields["spec.nodeName"]
+        if not node:
+            if phase == "Pending" and stored.fields["spec.schedulerName"] == NAME:
+                self._waiting[key] = None
+            return
+        self._waiting.pop(key, None)
+        pod = stored.read()
+        if "deletionTimestamp" in pod["metadata"]:
+            self._end(key, stored.uid)
+        elif phase == "Pending":
+            self._begin(key, pod)
+
+    def _begin(self, key: Key, pod: Document) -> None:
+        row = self._world.rows.get(pod["spec"]["nodeName"])
+        address = self._world.addresses[row] if row is not None else "10.255.255.254"
+        status = running_status(pod, self._resources.now(), address)
+        with contextlib.suppress(ApiError):
+            self._resources.update(POD, *key, lambda current: {**current, "status": status}, subresource="status")
+
+    def _end(self, key: Key, uid: str) -> None:
+        if (key, uid) in self._ending or self._loop is None:
+            return
+        self._ending.add((key, uid))
+
+        def remove() -> None:
+            self._ending.discard((key, uid))
+            with self._store.lock:
+                stored = self._store.get(POD, *key)
+                if stored is not None and stored.uid == uid:
+                    self._store.remove(POD, stored)
+
+        self._loop.call_later(TERMINATION / self._world.clock.speed, remove)
+
+    def _schedule(self, key: Key) -> None:
+        stored = self._store.get(POD, *key)
+        if stored is None or stored.fields["spec.nodeName"]:
+            self._waiting.pop(key, None)
+            return
+        pod = stored.read()
+        if "deletionTimestamp" in pod["metadata"] or pod["spec"].get("schedulingGates"):
+            return
+        node = self._scheduler.place(pod)
+        with contextlib.suppress(ApiError):
+            if node is None:
+                self._tell_unschedulable(key, pod)
+            else:
+                bind(self._resources, *key, node)
+                self._waiting.pop(key, None)
+
+    def _tell_unschedulable(self, key: Key, pod: Document) -> None:
+        conditions = pod["status"].get("conditions") or []
+        if any(item["type"] == "PodScheduled" for item in conditions):
+            return
+        told = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": f"0/{len(self._world.node_names)} nodes are available: none has the room that is asked for.",
+            "lastTransitionTime": self._resources.now(),
+        }
+        status = {**pod["status"], "conditions": [*conditions, told]}
+        self._resources.update(POD, *key, lambda current: {**current, "status": status}, subresource="status")

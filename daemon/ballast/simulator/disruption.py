@@ -1,0 +1,82 @@
+"""The status of PodDisruptionBudgets, as the disruption controller keeps it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from ballast.simulator.kinds import BUDGET, POD, REPLICA_SET, STATEFUL_SET
+from ballast.simulator.resources import Document, Resources
+from ballast.simulator.selectors import matches
+from ballast.simulator.store import Store
+from ballast.simulator.subresources import is_ready
+
+Key = tuple[str, str]
+
+
+def budgets_of(store: Store, namespace: str, labels: Sequence[Mapping[str, str]]) -> list[Key]:
+    """The budgets that select any of these pods."""
+    return [
+        (namespace, stored.name)
+        for stored in store.all(BUDGET, namespace)
+        if any(matches(stored.read()["spec"].get("selector"), pod) for pod in labels)
+    ]
+
+
+def settle(resources: Resources, namespace: str, name: str) -> None:
+    """Counts healthy pods and writes how many may be disrupted."""
+    store = resources.store
+    stored = store.get(BUDGET, namespace, name)
+    if stored is None:
+        return
+    budget = stored.read()
+    spec = budget["spec"]
+    pods = [pod.read() for pod in store.all(POD, namespace) if matches(spec.get("selector"), pod.labels)]
+    before = budget.get("status") or {}
+    present = {pod["metadata"]["name"] for pod in pods if "deletionTimestamp" not in pod["metadata"]}
+    disrupted = {pod: since for pod, since in (before.get("disruptedPods") or {}).items() if pod in present}
+    healthy = sum(
+        is_ready(pod) for pod in pods if pod["metadata"]["name"] in present and pod["metadata"]["name"] not in disrupted
+    )
+    expected = _expected(store, namespace, spec, len(pods))
+    if spec.get("maxUnavailable") is not None:
+        desired = max(0, expected - _amount(spec["maxUnavailable"], expected))
+    else:
+        desired = _amount(spec.get("minAvailable", 1), expected)
+    allowed = max(0, healthy - desired) if expected else 0
+    status: Document = {
+        "observedGeneration": budget["metadata"].get("generation", 1),
+        "expectedPods": expected,
+        "currentHealthy": healthy,
+        "desiredHealthy": desired,
+        "disruptionsAllowed": allowed,
+        "conditions": [_condition(allowed, before, resources.now())],
+        **({"disruptedPods": disrupted} if disrupted else {}),
+    }
+    resources.update(BUDGET, namespace, name, lambda current: {**current, "status": status}, subresource="status")
+
+
+def _expected(store: Store, namespace: str, spec: Document, pods: int) -> int:
+    """Replicas the controllers of the selected pods ask for; the pods themselves for an absolute minimum."""
+    if spec.get("maxUnavailable") is None and isinstance(spec.get("minAvailable"), int):
+        return pods
+    total = 0
+    for kind in (REPLICA_SET, STATEFUL_SET):
+        for stored in store.all(kind, namespace):
+            workload = stored.read()
+            if matches(spec.get("selector"), workload["spec"]["template"]["metadata"].get("labels") or {}):
+                total += workload["spec"]["replicas"]
+    return total or pods
+
+
+def _amount(value: int | str, total: int) -> int:
+    return math.ceil(int(value.rstrip("%")) * total / 100) if isinstance(value, str) else value
+
+
+def _condition(allowed: int, before: Document, now: str) -> Document:
+    reason, status = ("SufficientPods", "True") if allowed else ("InsufficientPods", "False")
+    found = {"type": "DisruptionAllowed", "status": status, "reason": reason, "message": ""}
+    for old in before.get("conditions") or ():
+        if old["type"] == found["type"] and old["status"] == status:
+            now = old["lastTransitionTime"]
+    return {**found, "lastTransitionTime": now}

@@ -1,0 +1,177 @@
+"""A switch for everything that goes wrong in real clusters.
+
+Each public method of `Faults` below `clear` is one switch, from Python and over HTTP alike:
+
+    cluster.faults.kube_429(seconds=60)
+    curl -X POST URL/faults -d '{"fault": "kube_429", "seconds": 60}'
+    curl URL/faults            # what is on
+    curl -X DELETE URL/faults  # all off
+
+`seconds` are seconds of the cluster's clock from now on; without them a fault stays on until it is cleared.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ballast.clock import Clock
+
+Values = Mapping[str, Any]
+
+
+class Faults:
+    """Nothing is on at first. Names of nodes are those of the world; times are in seconds of `clock`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._on: dict[str, tuple[float, dict[str, Any]]] = {}
+        self._denied: dict[tuple[str, str], float] = {}
+        self.dark: dict[str, float] = {}
+        self.nan: set[str] = set()
+
+    def clear(self) -> None:
+        """Everything works again."""
+        self._on.clear()
+        self._denied.clear()
+        self.dark.clear()
+        self.nan.clear()
+
+    def kube_429(self, seconds: float | None = None, retry_after: int = 1) -> None:
+        """The API server sheds load: 429 with Retry-After (whole seconds) to every request."""
+        self._switch("kube_429", seconds, retry_after=retry_after)
+
+    def kube_500(self, seconds: float | None = None) -> None:
+        """The API server fails."""
+        self._switch("kube_500", seconds)
+
+    def kube_401(self, seconds: float | None = None) -> None:
+        """The credentials are no longer accepted."""
+        self._switch("kube_401", seconds)
+
+    def kube_slow(self, delay: float, seconds: float | None = None) -> None:
+        """Every answer of the API server takes `delay` seconds of the machine's time longer."""
+        self._switch("kube_slow", seconds, delay=delay)
+
+    def kube_reset(self, seconds: float | None = None) -> None:
+        """The API server resets connections."""
+        self._switch("kube_reset", seconds)
+
+    def kube_forbidden(self, verb: str, resource: str, seconds: float | None = None) -> None:
+        """RBAC does not allow `verb` on `resource` ("nodes", "pods/eviction"); "*" stands for any."""
+        self._denied[verb, resource] = self._until(seconds)
+
+    def kube_watch_gone(self, seconds: float | None = None) -> None:
+        """Every watch ends with 410."""
+        self._switch("kube_watch_gone", seconds)
+
+    def kube_watch_silence(self, seconds: float | None = None) -> None:
+        """Watches stay open and say nothing."""
+        self._switch("kube_watch_silence", seconds)
+
+    def metrics_server_missing(self, seconds: float | None = None) -> None:
+        """metrics.k8s.io is not served: 503 as from an aggregator without a backend."""
+        self._switch("metrics_server_missing", seconds)
+
+    def prometheus_down(self, seconds: float | None = None) -> None:
+        """Prometheus closes connections without an answer."""
+        self._switch("prometheus_down", seconds)
+
+    def prometheus_slow(self, delay: float, seconds: float | None = None) -> None:
+        """Every answer of Prometheus takes `delay` seconds of the machine's time longer."""
+        self._switch("prometheus_slow", seconds, delay=delay)
+
+    def prometheus_html(self, seconds: float | None = None) -> None:
+        """A login page instead of JSON, with status 200."""
+        self._switch("prometheus_html", seconds)
+
+    def prometheus_401(self, seconds: float | None = None) -> None:
+        self._switch("prometheus_401", seconds)
+
+    def prometheus_500(self, seconds: float | None = None) -> None:
+        self._switch("prometheus_500", seconds)
+
+    def prometheus_empty(self, seconds: float | None = None) -> None:
+        """Every query gives an empty result."""
+        self._switch("prometheus_empty", seconds)
+
+    def prometheus_nan(self, seconds: float | None = None) -> None:
+        """Every value is NaN."""
+        self._switch("prometheus_nan", seconds)
+
+    def prometheus_partial(self, share: float = 0.5, seconds: float | None = None) -> None:
+        """Only the first `share` of the nodes is answered, with a warning, as Thanos does."""
+        self._switch("prometheus_partial", seconds, share=share)
+
+    def prometheus_clusters(self, names: Sequence[str] = ("blue", "green"), seconds: float | None = None) -> None:
+        """Every series exists once for each of several clusters."""
+        self._switch("prometheus_clusters", seconds, names=list(names))
+
+    def prometheus_duplicates(self, seconds: float | None = None) -> None:
+        """Every node has a second series, under another spelling of its name."""
+        self._switch("prometheus_duplicates", seconds)
+
+    def prometheus_stale(self, age: float, seconds: float | None = None) -> None:
+        """All samples are `age` seconds old, as behind a remote write that lags."""
+        self._switch("prometheus_stale", seconds, age=age)
+
+    def node_dark(self, node: str, after: float = 0.0) -> None:
+        """The node's exporter stops `after` seconds from now; its metrics and metrics-server entries end there."""
+        self.dark[node] = self._clock.wall() + after
+
+    def exporter_nan(self, node: str) -> None:
+        """The node's exporter sends NaN."""
+        self.nan.add(node)
+
+    def values(self, fault: str) -> Values | None:
+        """The parameters of a fault that is on, or None."""
+        until, values = self._on.get(fault, (-math.inf, {}))
+        return values if self._clock.monotonic() < until else None
+
+    def on(self, fault: str) -> bool:
+        return self.values(fault) is not None
+
+    def denied(self, verb: str, resource: str) -> bool:
+        now = self._clock.monotonic()
+        return any(
+            now < until and wanted in ("*", verb) and named in ("*", resource)
+            for (wanted, named), until in self._denied.items()
+        )
+
+    def watch_gone(self) -> bool:
+        return self.on("kube_watch_gone")
+
+    def watch_silent(self) -> bool:
+        return self.on("kube_watch_silence")
+
+    def apply(self, fault: str, **values: Any) -> None:
+        """A switch by its name. Raises ValueError when there is none, TypeError for wrong parameters."""
+        if fault not in SWITCHES:
+            raise ValueError(f"there is no fault {fault!r}; there are {', '.join(SWITCHES)}")
+        getattr(self, fault)(**values)
+
+    def active(self) -> list[dict[str, Any]]:
+        """What is on, as JSON."""
+        now = self._clock.monotonic()
+        found = [{"fault": name, **values} for name, (until, values) in self._on.items() if now < until]
+        found += [
+            {"fault": "kube_forbidden", "verb": verb, "resource": resource}
+            for (verb, resource), until in self._denied.items()
+            if now < until
+        ]
+        found += [{"fault": "node_dark", "node": node, "at": at} for node, at in self.dark.items()]
+        return found + [{"fault": "exporter_nan", "node": node} for node in sorted(self.nan)]
+
+    def _switch(self, fault: str, seconds: float | None, **values: Any) -> None:
+        self._on[fault] = self._until(seconds), values
+
+    def _until(self, seconds: float | None) -> float:
+        return math.inf if seconds is None else self._clock.monotonic() + seconds
+
+
+SWITCHES = tuple(
+    name
+    for name in vars(Faults)
+    if name.startswith(("kube_", "prometheus_")) or name in ("metrics_server_missing", "node_dark", "exporter_nan")
+)

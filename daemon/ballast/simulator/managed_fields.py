@@ -1,0 +1,83 @@
+"""`metadata.managedFields`: who wrote what. Entries are honest about the manager and coarse about lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Document = dict[str, Any]
+
+
+def fields_v1(document: Document) -> Document:
+    """The FieldsV1 form of everything in a document, as large as the API server makes it."""
+    fields: Document = {}
+    for key, value in document.items():
+        if isinstance(value, dict):
+            fields[f"f:{key}"] = {".": {}, **fields_v1(value)}
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            fields[f"f:{key}"] = {_item_key(item): {".": {}, **fields_v1(item)} for item in value}
+        else:
+            fields[f"f:{key}"] = {}
+    return fields
+
+
+def entry(
+    manager: str, operation: str, api_version: str, time: str, fields: Document, subresource: str = ""
+) -> Document:
+    found = {
+        "manager": manager,
+        "operation": operation,
+        "apiVersion": api_version,
+        "time": time,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": fields,
+    }
+    return {**found, "subresource": subresource} if subresource else found
+
+
+def remember(document: Document, old: Document | None, manager: str, time: str, subresource: str = "") -> None:
+    """Adds what changed against `old` to the manager's entry."""
+    changed = fields_v1(_difference(_owned(document), _owned(old or {})))
+    metadata = document["metadata"]
+    entries = list(metadata.get("managedFields") or ())
+    same = (manager, "Update", subresource)
+    for at, found in enumerate(entries):
+        if (found["manager"], found["operation"], found.get("subresource", "")) == same:
+            fields = _union(found["fieldsV1"], changed)
+            entries[at] = entry(manager, "Update", document["apiVersion"], time, fields, subresource)
+            break
+    else:
+        entries.append(entry(manager, "Update", document["apiVersion"], time, changed, subresource))
+    metadata["managedFields"] = entries
+
+
+def _owned(document: Document) -> Document:
+    metadata = document.get("metadata") or {}
+    owned = {key: value for key, value in document.items() if key not in ("apiVersion", "kind", "metadata")}
+    kept = {key: metadata[key] for key in ("labels", "annotations", "finalizers", "ownerReferences") if key in metadata}
+    return {**owned, "metadata": kept} if kept else owned
+
+
+def _difference(new: Document, old: Document) -> Document:
+    changed: Document = {}
+    for key, value in new.items():
+        before = old.get(key)
+        if isinstance(value, dict) and isinstance(before, dict):
+            if nested := _difference(value, before):
+                changed[key] = nested
+        elif value != before:
+            changed[key] = value
+    return changed
+
+
+def _union(one: Document, other: Document) -> Document:
+    merged = dict(one)
+    for key, value in other.items():
+        merged[key] = _union(merged.get(key, {}), value)
+    return merged
+
+
+def _item_key(item: Document) -> str:
+    for key in ("name", "type", "uid"):
+        if key in item:
+            return f'k:{{"{key}":"{item[key]}"}}'
+    return f"v:{len(item)}"

@@ -1,0 +1,258 @@
+"""Prometheus' query API for what Ballast asks: `query`, `query_range`, build information and health."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from ballast.model.sample import Floats
+from ballast.simulator import promql
+from ballast.simulator.faults import Faults
+from ballast.simulator.observations import Observations
+from ballast.simulator.power_feed import watts
+
+MOST_POINTS = 11_000
+PARTIAL = "No StoreAPIs matched for this query: partial response: 1 of 2 stores did not answer"
+LOGIN_PAGE = "<!doctype html><html><head><title>Sign in</title></head><body><form>Sign in</form></body></html>"
+VERSION = "3.15.0"
+
+
+class QueryError(Exception):
+    """An answer with `status: error`."""
+
+    def __init__(self, message: str, kind: str = "bad_data", code: int = 400) -> None:
+        super().__init__(message)
+        self.kind, self.code = kind, code
+
+
+@dataclass(frozen=True)
+class Table:
+    """Series as [series, time]: encoded label sets, and values, with `present` saying where there is a sample."""
+
+    labels: Sequence[str]
+    values: Floats
+    present: np.ndarray
+
+
+class PrometheusApi:
+    """An ASGI application to be mounted under any path; counts ("query", "prometheus") and ("query_range", …)."""
+
+    def __init__(self, observations: Observations, faults: Faults, requests: Counter[tuple[str, str]]) -> None:
+        self._observations = observations
+        self._world = observations.world
+        self._faults = faults
+        self._requests = requests
+        self._names: dict[object, list[str]] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._answer(Request(scope, receive))
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+        if self._faults.on("prometheus_401"):
+            return PlainTextResponse("Unauthorized\n", 401, {"WWW-Authenticate": "Basic"})
+        if self._faults.on("prometheus_500"):
+            return PlainTextResponse("Internal Server Error\n", 500)
+        if self._faults.on("prometheus_html"):
+            return HTMLResponse(LOGIN_PAGE)
+        if path in ("/-/healthy", "/-/ready"):
+            return PlainTextResponse(f"Prometheus Server is {path[3:].title()}.\n")
+        if path == "/api/v1/status/buildinfo":
+            data = {"version": VERSION, "revision": "simulated", "branch": "HEAD", "goVersion": "none"}
+            return _json(b'{"status":"success","data":' + json.dumps(data).encode() + b"}")
+        if path not in ("/api/v1/query", "/api/v1/query_range"):
+            return PlainTextResponse("404 page not found\n", 404)
+        values: dict[str, str] = dict(request.query_params)
+        if request.method == "POST":
+            values |= {key: str(value) for key, value in (await request.form()).items()}
+        self._requests[path.rpartition("/")[2], "prometheus"] += 1
+        try:
+            return _json(self._instant(values) if path.endswith("query") else self._range(values))
+        except QueryError as error:
+            document = {"status": "error", "errorType": error.kind, "error": str(error)}
+            return _json(json.dumps(document).encode(), error.code)
+
+    def _instant(self, values: Mapping[str, str]) -> bytes:
+        time = _time(values, "time", self._world.clock.wall())
+        table = self._table(_query(values), np.array([time]))
+        stamp = _number(time)
+        there = table.present[:, 0]
+        series = [
+            f'{{"metric":{labels},"value":[{stamp},"{value}"]}}'
+            for labels, value, present in zip(table.labels, _texts(table.values[:, 0]), there.tolist(), strict=True)
+            if present
+        ]
+        return self._success("vector", series)
+
+    def _range(self, values: Mapping[str, str]) -> bytes:
+        start, end = _time(values, "start", None), _time(values, "end", None)
+        step = _duration(values.get("step", ""))
+        query = _query(values)
+        if end < start:
+            raise QueryError('invalid parameter "end": end timestamp must not be before start time')
+        if (end - start) / step > MOST_POINTS:
+            raise QueryError(
+                "exceeded maximum resolution of 11,000 points per timeseries. "
+                "Try decreasing the query resolution (?step=XX)"
+            )
+        times = start + step * np.arange(math.floor((end - start) / step + 1e-9) + 1)
+        table = self._table(query, times)
+        stamps = [f'[{_number(time)},"' for time in times.tolist()]
+        series = []
+        for labels, row, there in zip(table.labels, table.values, table.present, strict=True):
+            texts = _texts(row)
+            if there.all():
+                points = '"],'.join([stamp + text for stamp, text in zip(stamps, texts, strict=True)])
+            else:
+                kept = zip(stamps, texts, there.tolist(), strict=True)
+                points = '"],'.join([stamp + text for stamp, text, present in kept if present])
+            if points:
+                series.append(f'{{"metric":{labels},"values":[{points}"]]}}')
+        return self._success("matrix", series)
+
+    def _success(self, kind: str, series: Sequence[str]) -> bytes:
+        if self._faults.on("prometheus_empty"):
+            series = ()
+        partial = self._faults.values("prometheus_partial")
+        warnings = f',"warnings":["{PARTIAL}"]' if partial is not None else ""
+        return (
+            f'{{"status":"success","data":{{"resultType":"{kind}","result":[{",".join(series)}]}}{warnings}}}'.encode()
+        )
+
+    def _table(self, query: str, times: Floats) -> Table:
+        question = promql.read(query)
+        if question.subject.startswith("pod_"):
+            return self._pods(question, times)
+        if question.subject == "power":
+            row = np.array([[watts(self._world, time) for time in times.tolist()]])
+            return Table(["{}"], row, np.ones_like(row, dtype=bool))
+        if not question.subject:
+            return Table([], np.empty((0, len(times))), np.empty((0, len(times)), dtype=bool))
+        newest = self._observations.newest(times)
+        present = ~np.isnan(newest)
+        if question.fresh:
+            values = newest
+        elif question.subject == "up":
+            values = np.ones_like(newest)
+        else:
+            values = self._observations.values(question.subject, times)
+        return self._labelled(question, values, present)
+
+    def _labelled(self, question: promql.Question, values: Floats, present: np.ndarray) -> Table:
+        """The rows that match, once for each cluster and spelling that a fault asks for."""
+        count = len(self._world.node_names)
+        if (partial := self._faults.values("prometheus_partial")) is not None:
+            count = int(count * partial["share"])
+        clusters: Sequence[str] = ("",)
+        if (several := self._faults.values("prometheus_clusters")) is not None:
+            clusters = several["names"]
+        spellings = (False, True) if self._faults.on("prometheus_duplicates") else (False,)
+        labels: list[str] = []
+        rows: list[int] = []
+        for cluster in clusters:
+            for by_name in spellings:
+                names = self._series(question, cluster, by_name)
+                kept = [row for row in range(count) if names[row]]
+                labels += [names[row] for row in kept]
+                rows += kept
+        if rows == list(range(len(values))):
+            return Table(labels, values, present)
+        return Table(labels, values[rows], present[rows])
+
+    def _series(self, question: promql.Question, cluster: str, by_name: bool) -> list[str]:
+        """Encoded label sets by row, empty where a matcher refuses the node."""
+        key = (question.labels, question.matchers, cluster, by_name)
+        if key not in self._names:
+            found = []
+            for name, address in zip(self._world.node_names, self._world.addresses, strict=True):
+                full = {
+                    "instance": name if by_name else f"{address}:9100",
+                    "job": "node-exporter",
+                    "node": name,
+                    "nodename": name,
+                }
+                if cluster:
+                    full["cluster"] = cluster
+                kept = full if question.labels is None else {key: full[key] for key in question.labels if key in full}
+                found.append(json.dumps(kept, separators=(",", ":")) if question.matches(full) else "")
+            self._names[key] = found
+        return self._names[key]
+
+    def _pods(self, question: promql.Question, times: Floats) -> Table:
+        """cpu in cores, memory in bytes, disk and network in bytes per second, from where pods are now."""
+        resource = question.subject.removeprefix("pod_")
+        world = self._world
+        with world.lock:
+            members = [(key, member) for key, member in world.members.items() if member.running]
+            each = world.usage.per_pod({"network": "receive", "disk": "transmit"}.get(resource, resource), times)
+        members = [entry for entry in members if not self._observations.dark(world.node_names[entry[1].node], times[0])]
+        labels = []
+        rows = []
+        for (namespace, name), member in members:
+            full = {"namespace": namespace, "pod": name, "node": world.node_names[member.node]}
+            if question.matches(full):
+                kept = full if question.labels is None else {key: full[key] for key in question.labels if key in full}
+                labels.append(json.dumps(kept, separators=(",", ":")))
+                rows.append(member.profile)
+        values = np.round(each[rows], 4) if rows else np.empty((0, len(times)))
+        return Table(labels, values, np.ones_like(values, dtype=bool))
+
+
+def _texts(values: Floats) -> list[str]:
+    return ["NaN" if value != value else repr(value) for value in values.tolist()]
+
+
+def _number(time: float) -> str:
+    return f"{time:.3f}".rstrip("0").rstrip(".")
+
+
+def _query(values: Mapping[str, str]) -> str:
+    query = values.get("query", "")
+    if (problem := promql.problem(query)) is not None:
+        raise QueryError(f'invalid parameter "query": {problem}')
+    return query
+
+
+def _time(values: Mapping[str, str], name: str, default: float | None) -> float:
+    text = values.get(name, "")
+    if not text and default is not None:
+        return default
+    try:
+        return float(text)
+    except ValueError:
+        try:
+            return datetime.fromisoformat(text).timestamp()
+        except ValueError as error:
+            message = f'invalid parameter "{name}": cannot parse "{text}" to a valid timestamp'
+            raise QueryError(message) from error
+
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
+def _duration(text: str) -> float:
+    number = text.rstrip("mshd")
+    try:
+        seconds = float(number) * _UNITS[text[len(number) :] or "s"]
+    except (ValueError, KeyError) as error:
+        raise QueryError(f'invalid parameter "step": cannot parse "{text}" to a valid duration') from error
+    if seconds <= 0:
+        raise QueryError(
+            'invalid parameter "step": zero or negative query resolution step widths are not accepted. '
+            "Try a positive integer"
+        )
+    return seconds
+
+
+def _json(body: bytes, code: int = 200) -> Response:
+    return Response(body, code, media_type="application/json")

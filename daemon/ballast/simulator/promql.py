@@ -1,0 +1,98 @@
+"""Recognises what a query asks for. No PromQL engine: metric names, `timestamp(`, output labels and simple matchers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+_BY = re.compile(r"\bby\s*\(([^)]*)\)")
+_MATCHER = re.compile(r'([a-zA-Z_]\w*)\s*(=~|!~|!=|=)\s*"((?:[^"\\]|\\.)*)"')
+_NAMES = re.compile(r"[a-zA-Z_:][\w:]*")
+
+_SUBJECTS = (
+    ("pod_cpu", ("container_cpu_usage_seconds_total",)),
+    ("pod_memory", ("container_memory_working_set_bytes",)),
+    ("pod_disk", ("container_fs_reads_bytes_total", "container_fs_writes_bytes_total")),
+    ("pod_network", ("container_network_receive_bytes_total", "container_network_transmit_bytes_total")),
+    ("cpu", ("node_cpu_seconds_total", "instance:node_cpu:ratio", "instance:node_cpu_utilisation:rate5m")),
+    (
+        "memory",
+        ("node_memory_MemAvailable_bytes", "node_memory_MemTotal_bytes", "instance:node_memory_utilisation:ratio"),
+    ),
+    (
+        "disk",
+        (
+            "node_disk_io_time_seconds_total",
+            "instance:node_disk_io_time_seconds:rate5m",
+            "instance_device:node_disk_io_time_seconds:rate5m",
+        ),
+    ),
+    (
+        "network",
+        (
+            "node_network_receive_bytes_total",
+            "node_network_transmit_bytes_total",
+            "instance:node_network_receive_bytes:rate:sum",
+            "instance:node_network_transmit_bytes:rate:sum",
+            "instance:node_network_receive_bytes_excluding_lo:rate5m",
+            "instance:node_network_transmit_bytes_excluding_lo:rate5m",
+        ),
+    ),
+    ("up", ("up",)),
+    ("power", ("simulated_power_watts",)),
+)
+
+
+@dataclass(frozen=True)
+class Question:
+    """`subject` is one of the above, or empty when nothing is recognised; `labels` are the output's, None = all.
+
+    `fresh`: the value is the Unix time of the newest sample.
+    """
+
+    subject: str
+    fresh: bool
+    labels: tuple[str, ...] | None
+    matchers: tuple[tuple[str, str, str], ...]
+
+    def matches(self, series: Mapping[str, str]) -> bool:
+        """Whether a series passes the matchers on labels it has, or could have (`cluster`)."""
+        return all(
+            _match(*matcher, series) for matcher in self.matchers if matcher[0] in series or matcher[0] == "cluster"
+        )
+
+
+def read(query: str) -> Question:
+    matchers = tuple(_MATCHER.findall(query))
+    bare = re.sub(r'"(?:[^"\\]|\\.)*"', "", query)
+    names = set(_NAMES.findall(bare))
+    subject = next((subject for subject, metrics in _SUBJECTS if names.intersection(metrics)), "")
+    by = _BY.search(query)
+    labels = tuple(label.strip() for label in by.group(1).split(",") if label.strip()) if by else None
+    return Question(subject, "timestamp" in names, labels, matchers)
+
+
+def problem(query: str) -> str | None:
+    """What a parser would say about a query that is plainly broken, or None."""
+    if not query.strip():
+        return "unknown position: parse error: no expression found in input"
+    for opening, closing, name in (("(", ")", "parenthesis"), ("{", "}", "brace"), ("[", "]", "bracket")):
+        bare = re.sub(r'"(?:[^"\\]|\\.)*"', "", query)
+        if bare.count(opening) > bare.count(closing):
+            return f"1:{len(query) + 1}: parse error: unclosed left {name}"
+        if bare.count(opening) < bare.count(closing):
+            return f"1:{bare.rfind(closing) + 1}: parse error: unexpected right {name} '{closing}'"
+    return None
+
+
+_TESTS: Mapping[str, Callable[[str, str], bool]] = {
+    "=": lambda wanted, value: value == wanted,
+    "!=": lambda wanted, value: value != wanted,
+    "=~": lambda wanted, value: re.fullmatch(wanted, value) is not None,
+    "!~": lambda wanted, value: re.fullmatch(wanted, value) is None,
+}
+
+
+def _match(label: str, operator: str, wanted: str, series: Mapping[str, str]) -> bool:
+    return _TESTS[operator](wanted, series.get(label, ""))

@@ -1,0 +1,36 @@
+"""What happens in a world of its own accord."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ballast.simulator import objects
+from ballast.simulator.faults import Faults
+from ballast.simulator.kinds import DEPLOYMENT
+from ballast.simulator.objects import Workload
+from ballast.simulator.resources import Resources
+from ballast.simulator.world import World
+
+DARK_AFTER = 60.0
+BURST_AFTER = 30.0
+FEWEST_NODES = 5
+
+
+def trouble(world: World, faults: Faults) -> None:
+    """Except in the calm scene, and in worlds too small to spare them: a node goes dark, an exporter sends NaN."""
+    if world.scene != "calm" and len(world.node_names) >= FEWEST_NODES:
+        faults.node_dark(world.dark_node, after=DARK_AFTER)
+        faults.exporter_nan(world.nan_node)
+
+
+def begin(world: World, resources: Resources, loop: asyncio.AbstractEventLoop) -> None:
+    """In the burst scene, a deployment of one pod a node arrives after half a minute of the clock."""
+    if world.scene == "burst":
+        loop.call_later(BURST_AFTER / world.clock.speed, _burst, world, resources)
+
+
+def _burst(world: World, resources: Resources) -> None:
+    rush = Workload("Deployment", "shop", "rush", len(world.node_names), 250, 256)
+    document = objects.controller(rush, "Deployment", rush.name, "", resources.now())
+    document["metadata"] = {"name": rush.name, "labels": rush.labels}
+    resources.create(DEPLOYMENT, rush.namespace, document)

@@ -1,0 +1,190 @@
+"""Errors as the API server words them: a `Status` object with reason, details and causes.
+
+Texts follow k8s.io/apimachinery pkg/api/errors/errors.go and the registries of kube-apiserver 1.36.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+
+class GroupResource(NamedTuple):
+    group: str
+    plural: str
+
+    def __str__(self) -> str:
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+@dataclass(frozen=True)
+class Cause:
+    reason: str
+    message: str
+    field: str = ""
+
+    def document(self) -> dict[str, str]:
+        return {"reason": self.reason, "message": self.message, **({"field": self.field} if self.field else {})}
+
+
+@dataclass
+class ApiError(Exception):
+    """A refusal of the API server. `text` replaces the Status object by plain text, `headers` are added."""
+
+    code: int
+    reason: str
+    message: str
+    details: Mapping[str, Any] | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    text: bool = False
+
+    def __str__(self) -> str:
+        return self.message
+
+    def document(self) -> dict[str, Any]:
+        document = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": dict(self.metadata),
+            "status": "Failure",
+            "message": self.message,
+        }
+        if self.reason:
+            document["reason"] = self.reason
+        if self.details is not None:
+            document["details"] = dict(self.details)
+        return {**document, "code": self.code}
+
+
+def _details(resource: GroupResource, name: str) -> dict[str, Any]:
+    details = {"name": name, "group": resource.group, "kind": resource.plural}
+    return {key: value for key, value in details.items() if value}
+
+
+def success(
+    resource: GroupResource | None = None, name: str = "", uid: str = "", code: int | None = None
+) -> dict[str, Any]:
+    """The Status of a request that succeeded and has nothing else to say."""
+    document: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+    if resource is not None:
+        document["details"] = {**_details(resource, name), "uid": uid}
+    if code is not None:
+        document["code"] = code
+    return document
+
+
+def not_found(resource: GroupResource, name: str) -> ApiError:
+    return ApiError(404, "NotFound", f'{resource} "{name}" not found', _details(resource, name))
+
+
+def no_such_path() -> ApiError:
+    return ApiError(404, "NotFound", "404 page not found", text=True)
+
+
+def already_exists(resource: GroupResource, name: str) -> ApiError:
+    return ApiError(409, "AlreadyExists", f'{resource} "{name}" already exists', _details(resource, name))
+
+
+MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+def conflict(resource: GroupResource, name: str, why: str = MODIFIED) -> ApiError:
+    message = f'Operation cannot be fulfilled on {resource} "{name}": {why}'
+    return ApiError(409, "Conflict", message, _details(resource, name))
+
+
+def forbidden(resource: GroupResource, name: str, why: str) -> ApiError:
+    subject = f'{resource} "{name}"' if name else str(resource)
+    return ApiError(403, "Forbidden", f"{subject} is forbidden: {why}", _details(resource, name))
+
+
+def unauthorized() -> ApiError:
+    return ApiError(401, "Unauthorized", "Unauthorized")
+
+
+def bad_request(message: str) -> ApiError:
+    return ApiError(400, "BadRequest", message)
+
+
+def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> ApiError:
+    """422; one cause a field."""
+    qualified = f"{kind}.{group}" if group else kind
+    listed = [f"{cause.field}: {cause.message}" for cause in causes]
+    text = listed[0] if len(listed) == 1 else "[" + ", ".join(listed) + "]"
+    details = {**_details(GroupResource(group, kind), name), "causes": [cause.document() for cause in causes]}
+    return ApiError(422, "Invalid", f'{qualified} "{name}" is invalid: {text}', details)
+
+
+def invalid_value(path: str, value: object, why: str) -> Cause:
+    return Cause("FieldValueInvalid", f"Invalid value: {json.dumps(value)}: {why}", path)
+
+
+def expired(message: str, **metadata: Any) -> ApiError:
+    return ApiError(410, "Expired", message, metadata=metadata)
+
+
+def too_large_version(asked: int, current: int) -> ApiError:
+    return ApiError(
+        504,
+        "Timeout",
+        f"Timeout: Too large resource version: {asked}, current: {current}",
+        {
+            "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+            "retryAfterSeconds": 1,
+        },
+    )
+
+
+def disruption_refused(message: str, retry_after: int = 0) -> ApiError:
+    """429 of the eviction subresource: a cause, and no Retry-After unless the budget is still being processed."""
+    details: dict[str, Any] = {"causes": [{"reason": "DisruptionBudget", "message": message}]}
+    if retry_after:
+        details["retryAfterSeconds"] = retry_after
+    return ApiError(
+        429,
+        "TooManyRequests",
+        "Cannot evict pod as it would violate the pod's disruption budget.",
+        details,
+        headers={"Retry-After": str(retry_after)} if retry_after else {},
+    )
+
+
+def overloaded(retry_after: int) -> ApiError:
+    """429 of API priority and fairness: plain text with Retry-After."""
+    return ApiError(
+        429,
+        "TooManyRequests",
+        "Too many requests, please try again later.",
+        headers={"Retry-After": str(retry_after)},
+        text=True,
+    )
+
+
+def internal(message: str) -> ApiError:
+    return ApiError(
+        500,
+        "InternalError",
+        f"Internal error occurred: {message}",
+        {"causes": [{"message": message}]},
+    )
+
+
+def unavailable() -> ApiError:
+    """503 of the aggregator for an API whose service does not answer."""
+    return ApiError(503, "ServiceUnavailable", "the server is currently unable to handle the request")
+
+
+def unsupported_media(content_type: str) -> ApiError:
+    accepted = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json"
+    return ApiError(
+        415,
+        "UnsupportedMediaType",
+        "the body of the request was in an unknown format - accepted media types include: " + accepted,
+    )
+
+
+def method_not_allowed() -> ApiError:
+    return ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})

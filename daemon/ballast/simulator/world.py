@@ -1,0 +1,202 @@
+"""A cluster that could be: nodes of several sizes, workloads that breathe, pods on nodes. The same seed, the same world.
+
+`population.populate` writes it into a store; `follow` keeps usage in step with where pods are.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ballast.clock import Clock, SystemClock
+from ballast.model.sample import Floats
+from ballast.simulator import objects
+from ballast.simulator.kinds import POD, Kind
+from ballast.simulator.objects import NodeShape, Workload, pod_requests
+from ballast.simulator.store import Change, Stored
+from ballast.simulator.usage import Profile, Usage
+
+SCENES = ("breathing", "calm", "burst")
+SHAPES = (
+    NodeShape("general-4", 4, 16, 1.25e9),
+    NodeShape("general-8", 8, 32, 1.25e9),
+    NodeShape("general-16", 16, 64, 3.125e9),
+    NodeShape("memory-8", 8, 64, 1.25e9),
+)
+PODS_PER_NODE = 15
+ZONES = ("north-a", "north-b", "north-c")
+NAMESPACES = ("shop", "search", "media", "payments", "analytics", "mail")
+ROLES = ("api", "web", "worker", "cache", "index", "gateway", "queue", "render", "sync", "batch")
+AGE = 7 * 86_400.0
+OWN_NAMESPACE = "ballast"
+
+
+@dataclass(frozen=True)
+class Member:
+    """A pod as it counts: its node's row (-1 without one), whether it uses anything yet, its workload's profile, and
+    what it asks for in cores and bytes."""
+
+    node: int
+    running: bool
+    profile: int
+    cores: float
+    memory: float
+
+
+class World:
+    """`pods` defaults to 15 a node; `realistic` gives objects their size in real clusters (about 7 kB).
+
+    Scenes: `breathing` (workloads rise and fall, one node goes dark after a minute, one exporter sends NaN), `calm`
+    (nothing changes, nothing is wrong), `burst` (as breathing, and a large deployment arrives after half a minute).
+    """
+
+    def __init__(
+        self,
+        nodes: int = 200,
+        seed: int = 1,
+        clock: Clock | None = None,
+        *,
+        pods: int | None = None,
+        scene: str = "breathing",
+        realistic: bool = False,
+    ) -> None:
+        if scene not in SCENES:
+            raise ValueError(f"scene {scene!r} is none of {', '.join(SCENES)}")
+        if nodes < 1:
+            raise ValueError(f"a world needs at least one node, not {nodes}")
+        self.clock: Clock = clock or SystemClock()
+        self.seed, self.scene, self.realistic = seed, scene, realistic
+        self.start = self.clock.wall()
+        self.lock = threading.RLock()
+        self._generator = np.random.default_rng(seed)
+        self.node_names = [f"node-{index:0{max(3, len(str(nodes - 1)))}d}" for index in range(nodes)]
+        self.rows = {name: row for row, name in enumerate(self.node_names)}
+        self.addresses = [objects.node_address(index) for index in range(nodes)]
+        picks = self._generator.choice(len(SHAPES), size=nodes, p=(0.3, 0.4, 0.15, 0.15))
+        self.shapes = [SHAPES[pick] for pick in picks]
+        self.usage = Usage(
+            self._generator,
+            np.array([float(shape.cores) for shape in self.shapes]),
+            np.array([float(shape.gib * objects.GIB) for shape in self.shapes]),
+            np.array([shape.link for shape in self.shapes]),
+            breathing=scene != "calm",
+        )
+        self.workloads = self._make_workloads(pods if pods is not None else PODS_PER_NODE * nodes)
+        self._profiles: dict[tuple[str, str], int] = {}
+        self.members: dict[tuple[str, str], Member] = {}
+        self.allocated: Floats = np.zeros((nodes, 3))
+
+    def ratio(self, resource: str, times: Floats | Sequence[float]) -> Floats:
+        """[node, time], 4 decimals: cpu and memory of capacity, disk of time, receive and transmit of the link."""
+        with self.lock:
+            return np.round(self.usage.ratio(resource, np.asarray(times, dtype=np.float64)), 4)
+
+    @property
+    def dark_node(self) -> str:
+        """The node that goes dark in scenes with troubles."""
+        return self.node_names[len(self.node_names) // 3]
+
+    @property
+    def nan_node(self) -> str:
+        """The node whose exporter sends NaN in scenes with troubles."""
+        return self.node_names[len(self.node_names) * 2 // 3]
+
+    def pod_usage(self, time: float) -> list[tuple[tuple[str, str], int, float, float]]:
+        """((namespace, name), row of the node, cores, bytes) of every pod that runs."""
+        at = np.array([time])
+        with self.lock:
+            cpu, memory = (self.usage.per_pod(resource, at)[:, 0].tolist() for resource in ("cpu", "memory"))
+            return [
+                (key, member.node, cpu[member.profile], memory[member.profile])
+                for key, member in self.members.items()
+                if member.running
+            ]
+
+    def follow(self, kind: Kind, change: Change) -> None:
+        """A store listener: a pod that is bound, starts or ends changes what its node has left and uses."""
+        if kind is not POD:
+            return
+        key = change.new.namespace, change.new.name
+        with self.lock:
+            before = self.members.pop(key, None)
+            after = None if change.type == "DELETED" else self._member(change.new, before)
+            if before is not None:
+                self._count(before, -1)
+            if after is not None:
+                self.members[key] = after
+                self._count(after, 1)
+
+    def _member(self, pod: Stored, before: Member | None) -> Member:
+        phase = pod.fields["status.phase"]
+        node = self.rows.get(pod.fields["spec.nodeName"], -1) if phase not in ("Succeeded", "Failed") else -1
+        running = node >= 0 and phase == "Running"
+        if before is not None:
+            return replace(before, node=node, running=running)
+        cores, memory = pod_requests(pod.read())
+        return Member(node, running, self._profile_of(pod, cores, memory), cores, memory)
+
+    def _count(self, member: Member, sign: int) -> None:
+        if member.node >= 0:
+            self.allocated[member.node] += sign * np.array([member.cores, member.memory, 1.0])
+        if member.running:
+            self.usage.move(self.clock.wall(), member.node, member.profile, sign)
+
+    def profile(self, workload: Workload) -> int:
+        """The usage profile of a workload's pods, made once and the same for every run with this seed."""
+        key = workload.namespace, workload.name
+        if key not in self._profiles:
+            draw = np.random.default_rng([self.seed, *f"{workload.namespace}/{workload.name}".encode()])
+            share = float(np.clip(draw.lognormal(-0.35, 0.5), 0.15, 2.2))
+            made = Profile(
+                cpu=workload.cpu / 1000 * share,
+                memory=workload.memory * 2**20 * float(draw.uniform(0.4, 1.1)),
+                disk=float(draw.uniform(0.0, 0.02)),
+                network=float(draw.uniform(1e5, 8e6)),
+                day=float(draw.uniform(0.05, 0.4)),
+                wave=float(draw.uniform(0.05, 0.35)),
+                period=float(draw.uniform(240.0, 1500.0)),
+                phase=float(draw.uniform(0.0, 2 * np.pi)),
+            )
+            self._profiles[key] = self.usage.add(made)
+        return self._profiles[key]
+
+    def _profile_of(self, pod: Stored, cores: float, memory: float) -> int:
+        name = pod.labels.get("app", pod.name)
+        workload = Workload("Pod", pod.namespace, name, 1, int((cores or 0.1) * 1000), int((memory or 2**27) / 2**20))
+        return self.profile(workload)
+
+    def _make_workloads(self, pods: int) -> list[Workload]:
+        """Deployments and some StatefulSets that ask for two thirds of the cluster, and an agent on every node."""
+        nodes = len(self.node_names)
+        agent = Workload("DaemonSet", "kube-system", "node-agent", nodes, 50, 96, limited=False)
+        left = pods - nodes
+        if left < 1:
+            return [agent] if pods >= nodes else []
+        size = max(4, round(left / max(8, min(400, left / 40))))
+        budget_cpu = 0.62 * 1000 * float(self.usage.cores.sum()) / left
+        budget_memory = 0.55 * float(self.usage.memory.sum()) / 2**20 / left
+        workloads = [agent]
+        while left > 0:
+            number = len(workloads) - 1
+            role, namespace = ROLES[number % len(ROLES)], NAMESPACES[number // len(ROLES) % len(NAMESPACES)]
+            cycle = number // (len(ROLES) * len(NAMESPACES))
+            replicas = min(left, max(2, int(self._generator.integers(size // 2, size + size // 2 + 1))))
+            spread = float(np.clip(self._generator.lognormal(0.0, 0.45), 0.4, 2.2))
+            workloads.append(
+                Workload(
+                    "StatefulSet" if role in ("index", "queue") else "Deployment",
+                    namespace,
+                    role if not cycle else f"{role}-{cycle + 1}",
+                    replicas,
+                    max(10, round(budget_cpu * spread / 10) * 10),
+                    max(32, round(budget_memory * float(self._generator.uniform(0.6, 1.4)) / 16) * 16),
+                    limited=role != "batch",
+                    budget=role in ("api", "gateway", "queue", "cache"),
+                    autoscaled=role in ("api", "web"),
+                )
+            )
+            left -= replicas
+        return workloads
