@@ -10,9 +10,9 @@ from pydantic import AfterValidator
 from ballast.settings.part import File, Mode, ModeSetting, Part, Positive
 from ballast.settings.strategy import Strategy
 from ballast.settings.telemetry import Telemetry
+from ballast.settings.values.dns import subdomain
 from ballast.settings.values.duration import Duration
 from ballast.settings.values.fraction import Load, Share
-from ballast.settings.values.dns import subdomain
 
 
 def _time_zone(name: str) -> str:
