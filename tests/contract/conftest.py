@@ -1,0 +1,23 @@
+"""The contract tests run against what `kubeconfig` leads to: here the simulator, in tests/cluster a real API server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ballast.simulator.cluster import Cluster
+from ballast.simulator.world import World
+
+
+@pytest.fixture(scope="session")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(World(nodes=2, scene="calm"), bookmark_seconds=1.0) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def kubeconfig(simulated: Cluster, tmp_path: Path) -> Path:
+    """An administrator's way to an API server."""
+    return simulated.kubeconfig(tmp_path / "kubeconfig")
