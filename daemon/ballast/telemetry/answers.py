@@ -150,8 +150,8 @@ def _table(
     series: list[Any], labels: tuple[str, ...], values: Floats, present: Bools, unreadable: Bools, envelope: _Envelope
 ) -> Table:
     metrics = [one.metric for one in series]
-    nodes = [metric.node0 for metric in metrics]
-    for index in range(1, len(dict.fromkeys(labels))):
+    nodes = [""] * len(metrics)
+    for index in range(len(dict.fromkeys(labels))):
         name = f"node{index}"
         nodes = [node or getattr(metric, name) for node, metric in zip(nodes, metrics, strict=True)]
     clusters = [""] * len(metrics) if "cluster" in labels else [metric.cluster for metric in metrics]

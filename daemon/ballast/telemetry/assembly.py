@@ -177,9 +177,11 @@ def _failure(table: Table | TelemetryError, newest: Table | TelemetryError) -> s
 
 
 def _nothing(question: Question) -> str:
+    speeds = ", and set BALLAST_TELEMETRY__NETWORK_SPEED where nobody reports link speeds"
     return (
         f"the query of {question.resource} gives no series; check that Prometheus has what BALLAST_PROMETHEUS__PRESET "
         f"or BALLAST_TELEMETRY__RESOURCES asks for, and BALLAST_PROMETHEUS__MATCHERS"
+        f"{speeds if question.resource == 'network' else ''}"
     )
 
 

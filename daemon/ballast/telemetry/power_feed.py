@@ -26,7 +26,7 @@ _AGGREGATED = re.compile(
 
 @dataclass(frozen=True)
 class PowerSample:
-    """`watts` is None where the feed gave nothing usable, for the reason in `problem`; `time` is its own, Unix seconds."""
+    """`watts` is None where there is nothing usable, for the reason in `problem`; `time` is its own, Unix seconds."""
 
     watts: float | None
     time: float

@@ -66,7 +66,7 @@ class PrometheusSource:
             start, left = grid.time(grid.count), left - grid.count
 
     def read_pods(self, at: float, resources: Sequence[str] = ("cpu", "memory")) -> PodUsage:
-        """What pods use: cpu in cores, memory in bytes, disk and network in bytes per second. One query each, and one."""
+        """What pods use: cpu in cores, memory in bytes, disk and network in bytes per second."""
         texts = {resource: presets.pod_queries(self._settings)[resource] for resource in resources}
         texts[FRESHNESS] = presets.pod_freshness(self._settings)
         grid = Grid(at, 1.0, 1)
@@ -83,9 +83,7 @@ class PrometheusSource:
     def _ask(self, asked: Questions, grid: Grid) -> Answers:
         """All questions at once; what fails is an answer too."""
         values = {
-            question.resource: self._pool.submit(
-                self._table, question.resource, question.query, (question.label,), grid
-            )
+            question.resource: self._start(question.resource, question.query, (question.label,), grid)
             for question in asked.asked
         }
         newest, queries = self._newest(asked, grid) if asked.asked else ({}, 0)

@@ -62,7 +62,7 @@ class Wire:
         self._retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(_Passing),
             stop=tenacity.stop_after_attempt(_ATTEMPTS),
-            wait=tenacity.wait_exponential_jitter(initial=0.1, max=1.0, jitter=0.1),
+            wait=tenacity.wait_exponential_jitter(multiplier=0.1, max=1.0, jitter=0.1),
             sleep=self._pause,
             reraise=True,
         )

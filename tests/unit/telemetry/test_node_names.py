@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ballast.model.node import Node
+from ballast.telemetry.node_names import AMBIGUOUS, NOT_SELECTED, UNMATCHED, NodeNames
+
+NODES = [
+    Node(
+        name="ip-10-0-0-1.eu.internal",
+        labels={"rack": "r1"},
+        addresses=(("InternalIP", "10.0.0.1"), ("Hostname", "ip-10-0-0-1.eu.internal"), ("ExternalIP", "1.2.3.4")),
+    ),
+    Node(name="worker", labels={"rack": "r2"}, addresses=(("InternalIP", "10.0.0.2"), ("Hostname", "worker"))),
+    Node(name="six", addresses=(("InternalIP", "fd00:0:0::6"),)),
+]
+
+
+@pytest.mark.parametrize(
+    ("value", "row"),
+    [
+        ("ip-10-0-0-1.eu.internal", 0),
+        ("IP-10-0-0-1.EU.internal.", 0),
+        ("ip-10-0-0-1.eu.internal:9100", 0),
+        ("ip-10-0-0-1", 0),
+        ("ip-10-0-0-1:9100", 0),
+        ("10.0.0.1", 0),
+        ("10.0.0.1:9100", 0),
+        ("worker", 1),
+        ("worker:9100", 1),
+        ("worker.example.com", 1),
+        ("worker.example.com:9100", 1),
+        ("fd00::6", 2),
+        ("[fd00::6]:9100", 2),
+        ("[fd00:0::0:6]", 2),
+        ("10.0.0.9:9100", UNMATCHED),
+        ("10", UNMATCHED),
+        ("ip-10-0-0-1.us.internal", UNMATCHED),
+        ("1.2.3.4", UNMATCHED),
+        ("", UNMATCHED),
+        (":9100", UNMATCHED),
+        ("fd00::6:9100", UNMATCHED),
+    ],
+)
+def test_what_exporters_call_a_node(value: str, row: int) -> None:
+    names = NodeNames(NODES)
+    assert names.row(value) == row
+    assert names.rows([value, "worker", value]).tolist() == [row, 1, row]
+
+
+def test_a_short_name_of_two_nodes_is_ambiguous() -> None:
+    names = NodeNames([Node(name="a.east"), Node(name="a.west")])
+    assert names.row("a") == AMBIGUOUS
+    assert names.row("a.east") == 0
+    assert names.row("a.north") == UNMATCHED
+
+
+def test_an_address_of_two_nodes_is_ambiguous() -> None:
+    shared = (("InternalIP", "10.0.0.1"),)
+    names = NodeNames([Node(name="old", addresses=shared), Node(name="new", addresses=shared)])
+    assert names.row("10.0.0.1:9100") == AMBIGUOUS
+
+
+def test_nodes_that_are_not_selected_are_no_strangers_but_make_names_ambiguous() -> None:
+    others = [Node(name="b.west", addresses=(("InternalIP", "10.0.0.8"),)), Node(name="c.x"), Node(name="c.y")]
+    names = NodeNames([Node(name="b.east")], others=others)
+    assert names.row("b.west") == NOT_SELECTED
+    assert names.row("10.0.0.8:9100") == NOT_SELECTED
+    assert names.row("b") == AMBIGUOUS
+    assert names.row("c") == NOT_SELECTED
+    assert names.row("d") == UNMATCHED
+
+
+def test_a_node_label_can_be_the_identity() -> None:
+    names = NodeNames(NODES, identity="rack")
+    assert names.row("r2") == 1
+    assert names.row("10.0.0.1") == 0
+
+
+def test_a_rewrite_comes_first() -> None:
+    names = NodeNames(NODES, rewrite={r"metal-(\w+)-\d+": "$1", r"(.*)/node": r"\1"})
+    assert names.row("metal-worker-17") == 1
+    assert names.row("worker/node") == 1
+    assert names.row("metal-nobody-1") == UNMATCHED
+
+
+def test_many_unknown_values_do_not_pile_up() -> None:
+    names = NodeNames(NODES)
+    for index in range(25_000):
+        names.row(f"10.1.0.1:{index}")
+    assert len(names._known) <= 10_013
+
+
+host = st.text(string.ascii_lowercase + string.digits + "-", min_size=1, max_size=5)
+node_names = st.lists(st.builds(".".join, st.lists(host, min_size=1, max_size=3)), unique=True, max_size=8)
+
+
+@given(node_names, st.integers(1, 65535))
+def test_every_node_answers_to_its_own_name_and_address(found: list[str], port: int) -> None:
+    fleet = [Node(name=name, addresses=(("InternalIP", f"10.0.0.{row}"),)) for row, name in enumerate(found)]
+    names = NodeNames(fleet)
+    for row, name in enumerate(found):
+        for value in (name, f"{name}:{port}", f"10.0.0.{row}", f"10.0.0.{row}:{port}"):
+            assert names.row(value) == row
+
+
+@given(node_names, st.builds(".".join, st.lists(host, min_size=1, max_size=3)))
+def test_a_value_is_never_guessed(found: list[str], value: str) -> None:
+    names = NodeNames([Node(name=name) for name in found])
+    row = names.row(value)
+    if value in found:
+        assert row == found.index(value)
+        return
+    short = value.split(".")[0]
+    could_be = [
+        index for index, name in enumerate(found) if name.split(".")[0] == short and ("." in name) != ("." in value)
+    ]
+    assert row == (could_be[0] if len(could_be) == 1 else AMBIGUOUS if could_be else UNMATCHED)
+
+
+@given(node_names, node_names)
+def test_the_order_of_nodes_does_not_matter(found: list[str], values: list[str]) -> None:
+    forward = NodeNames([Node(name=name) for name in found])
+    backward = NodeNames([Node(name=name) for name in reversed(found)])
+    for value in (*values, *(name.split(".")[0] for name in found)):
+        one, other = forward.row(value), backward.row(value)
+        assert one == (len(found) - 1 - other if other >= 0 else other)
