@@ -41,22 +41,17 @@ class Prometheus:
 @contextmanager
 def prometheus(tools: Tools, folder: Path, targets: Sequence[Target], *, interval: str = "1s") -> Iterator[Prometheus]:
     """Scrapes the targets until the block ends."""
-    jobs = [
-        {
-            "job_name": f"nodes{path.replace('/', '-')}",
-            "metrics_path": path,
-            "static_configs": [
-                {"targets": [target.address], "labels": {"instance": target.instance}}
-                for target in targets
-                if target.path == path
-            ],
-        }
-        for path in sorted({target.path for target in targets})
+    groups = [
+        {"targets": [target.address], "labels": {"instance": target.instance, "__metrics_path__": target.path}}
+        for target in targets
     ]
     config = folder / "prometheus.yaml"
     config.write_text(
         yaml.safe_dump(
-            {"global": {"scrape_interval": interval, "scrape_timeout": interval}, "scrape_configs": jobs},
+            {
+                "global": {"scrape_interval": interval, "scrape_timeout": interval},
+                "scrape_configs": [{"job_name": "node-exporter", "static_configs": groups}],
+            },
         )
     )
     port = free_port()

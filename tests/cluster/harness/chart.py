@@ -1,0 +1,84 @@
+"""The Helm chart's manifests on the real API server, and what a pod of its Deployment would get."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.cluster.harness.api import APPLY, Api, Json
+from tests.cluster.harness.control_plane import ControlPlane
+from tests.cluster.harness.waiting import eventually
+from tests.unit.install.chart import NAMESPACE, ROOT, Helm, environment, one
+
+_CLUSTER_WIDE = frozenset(
+    ("ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "Namespace")
+)
+
+
+@dataclass(frozen=True)
+class Installed:
+    """`account` is the daemon's ServiceAccount; `settings` its environment but for what comes from the pod itself."""
+
+    namespace: str
+    account: str
+    settings: Mapping[str, str]
+
+    @property
+    def user(self) -> str:
+        return f"system:serviceaccount:{self.namespace}:{self.account}"
+
+    def pods(self, api: Api, count: int) -> list[str]:
+        """Names of the Deployment's pods, once they are there; nothing runs them but the test."""
+        path = f"/api/v1/namespaces/{self.namespace}/pods?labelSelector=app.kubernetes.io/component=daemon"
+
+        def names() -> list[str]:
+            found = [pod["metadata"]["name"] for pod in api.items(path)]
+            return found if len(found) == count else []
+
+        return eventually(f"{count} pods of the Deployment", names)
+
+
+def helm() -> Helm:
+    done = subprocess.run([str(ROOT / "scripts" / "helm")], capture_output=True, text=True, check=True)
+    return Helm(Path(done.stdout.strip()) / "4" / "helm")
+
+
+def render(values: Mapping[str, Any]) -> list[Json]:
+    """What `helm install` would apply; hooks are left out."""
+    manifests = helm().template(dict(values), "--no-hooks")
+    return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, *manifests]
+
+
+def install(plane: ControlPlane, values: Mapping[str, Any]) -> Installed:
+    manifests = render(values)
+    for manifest in manifests:
+        plane.api.patch(
+            f"{path_of(manifest)}?fieldManager=helm&force=true&fieldValidation=Strict", manifest, kind=APPLY
+        )
+    pod = one(manifests, "Deployment", "ballast")["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    settings = {name: value for name, value in environment(container).items() if value is not None}
+    return Installed(NAMESPACE, pod["serviceAccountName"], settings)
+
+
+def uninstall(plane: ControlPlane, values: Mapping[str, Any]) -> None:
+    """Everything but the namespace, which nobody would finalise quickly; and the objects Ballast itself made."""
+    for manifest in render(values):
+        if manifest["kind"] != "Namespace":
+            plane.api.raw("DELETE", path_of(manifest), {"propagationPolicy": "Background"})
+    for made in ("configmaps/ballast-state", "configmaps/ballast-switches"):
+        plane.api.raw("DELETE", f"/api/v1/namespaces/{NAMESPACE}/{made}")
+    plane.api.raw("DELETE", f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/ballast")
+    plane.api.delete(f"/api/v1/namespaces/{NAMESPACE}/pods", {"gracePeriodSeconds": 0})
+
+
+def path_of(manifest: Json) -> str:
+    version, kind, name = manifest["apiVersion"], manifest["kind"], manifest["metadata"]["name"]
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    space = "" if kind in _CLUSTER_WIDE else f"/namespaces/{manifest['metadata'].get('namespace', NAMESPACE)}"
+    plural = re.sub("ys$", "ies", f"{kind.lower()}s")
+    return f"{root}{space}/{plural}/{name}"

@@ -1,0 +1,19 @@
+"""The contract tests against a real API server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.harness.control_plane import ControlPlane
+from tests.contract.objects import client, kube_api
+from tests.contract.test_cluster_room import *  # noqa: F403
+from tests.contract.test_kube_api import *  # noqa: F403
+
+__all__ = ["client", "kube_api"]
+
+
+@pytest.fixture
+def kubeconfig(plane: ControlPlane) -> Path:
+    return plane.admin_kubeconfig

@@ -1,0 +1,74 @@
+"""Real Prometheus, real API server: the loads of 50 nodes end up in their labels."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.harness.chart import Installed, install, uninstall
+from tests.cluster.harness.control_plane import ControlPlane
+from tests.cluster.harness.daemon import FAST, Daemon
+from tests.cluster.harness.machines import Machines
+from tests.cluster.harness.objects import add_nodes, node
+from tests.cluster.harness.prometheus import prometheus
+from tests.cluster.harness.waiting import eventually
+
+NODES = [f"n{number:02d}" for number in range(50)]
+PUBLISHING = {"settings": {"prometheus": {"url": "http://127.0.0.1:9090"}, "publishing": {"mode": "on"}}}
+
+
+@pytest.fixture
+def installed(cluster: ControlPlane) -> Iterator[Installed]:
+    """The chart with publishing on."""
+    yield install(cluster, PUBLISHING)
+    uninstall(cluster, PUBLISHING)
+
+
+@pytest.mark.timeout(180)
+def test_fifty_nodes_get_their_labels_and_nothing_is_forbidden(
+    cluster: ControlPlane, installed: Installed, tmp_path: Path
+) -> None:
+    add_nodes(cluster.api, [node(name) for name in NODES])
+    [pod, _] = installed.pods(cluster.api, 2)
+    before = cluster.audit.here()
+    with Machines(NODES) as machines:
+        for number, name in enumerate(NODES):
+            machines[name].memory = 0.02 * number  # 0 .. 0.98
+        with prometheus(cluster.tools, tmp_path, machines.targets()) as server:
+            settings = {**installed.settings, **FAST, "BALLAST_PROMETHEUS__URL": server.url, "POD_NAME": pod}
+            kubeconfig = cluster.account_kubeconfig(installed.namespace, installed.account)
+            with Daemon(cluster, "one", kubeconfig, {**settings, "POD_NAMESPACE": installed.namespace}) as daemon:
+                labels = eventually("all nodes are labelled", lambda: _labels(cluster), within=60, every=0.5)
+                for number, name in enumerate(NODES):
+                    load = 0.02 * number
+                    score = int(labels[name]["ballast.dev/score"])
+                    assert abs(score - (1 - load / 2) * 10) <= 1, f"load {load} of {name} gives {score}"
+                    expected = "low" if load < 0.25 else "normal" if 0.35 < load < 0.75 else None
+                    expected = "high" if load > 0.85 else expected
+                    assert expected in (None, labels[name]["ballast.dev/load"])
+                window = json.loads(
+                    cluster.api.get("/api/v1/nodes/n10")["metadata"]["annotations"]["ballast.dev/window"]
+                )
+                assert window["v"] == 1
+                assert window["length"] == 10
+                assert window["memory"]["mean"] == pytest.approx(0.2, abs=1e-4)
+                own = cluster.api.get(f"/api/v1/namespaces/{installed.namespace}/pods/{pod}")
+                assert own["metadata"]["labels"]["ballast.dev/role"] == "leader"
+                assert daemon.stop() == 0
+    calls = cluster.audit.calls(user=installed.user, since=before)
+    assert {call.verb for call in calls} >= {"list", "watch", "patch"}
+    assert [call for call in calls if call.forbidden] == []
+    patches = [call for call in calls if call.verb == "patch" and call.resource == "nodes"]
+    assert len(patches) <= 2 * len(NODES), "at most two patches per node settle a fresh start"
+    own = cluster.api.get(f"/api/v1/namespaces/{installed.namespace}/pods/{pod}")
+    assert "ballast.dev/role" not in own["metadata"]["labels"]
+
+
+def _labels(cluster: ControlPlane) -> dict[str, dict[str, str]]:
+    found = {each["metadata"]["name"]: each["metadata"]["labels"] for each in cluster.api.items("/api/v1/nodes")}
+    missing = [name for name, labels in found.items() if not {"ballast.dev/score", "ballast.dev/load"} <= labels.keys()]
+    assert not missing, f"{len(missing)} nodes have no labels yet"
+    return found
