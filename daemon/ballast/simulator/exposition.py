@@ -86,7 +86,7 @@ class Exposition:
         steps = int((now - self._until) // STEP)
         if steps <= 0:
             return
-        times: Floats = self._until + STEP * np.arange(steps)
+        times: Floats = self._until + STEP * np.arange(steps, dtype=np.float64)
         for resource in RESOURCES:
             self._sums[resource] += STEP * self._world.ratio(resource, times).sum(axis=1)
         self._until += STEP * steps

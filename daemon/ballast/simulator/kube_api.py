@@ -20,6 +20,7 @@ from ballast.simulator.requests import Request, parse
 from ballast.simulator.resources import Document, Resources
 from ballast.simulator.statuses import (
     ApiError,
+    GroupResource,
     bad_request,
     forbidden,
     internal,
@@ -97,7 +98,7 @@ class KubeApi:
                 f'User "{USER}" cannot {request.verb} resource "{request.full_resource}" '
                 f'in API group "{request.group}" {where}'
             )
-            raise forbidden(kinds.GroupResource(request.group, request.resource), request.name, why)
+            raise forbidden(GroupResource(request.group, request.resource), request.name, why)
 
     async def _answer(self, http: HttpRequest, request: Request) -> ASGIApp:
         if not request.resource:
@@ -194,7 +195,7 @@ class KubeApi:
         if request.verb == "patch":
             patch_type = http.headers.get("content-type", "").partition(";")[0].strip()
             if patch_type not in PATCH_TYPES:
-                raise unsupported_media(patch_type)
+                raise unsupported_media(*PATCH_TYPES)
         if request.subresource == "scale":
             scale = subresources.write_scale(
                 self.resources,
@@ -252,7 +253,7 @@ async def _body(http: HttpRequest) -> Any:
         return {}
     content_type = http.headers.get("content-type", "application/json").partition(";")[0].strip()
     if not content_type.endswith("json"):
-        raise unsupported_media(content_type)
+        raise unsupported_media("application/json")
     try:
         return msgspec.json.decode(raw)
     except msgspec.DecodeError as error:

@@ -7,13 +7,13 @@ from typing import Any
 
 from starlette.responses import Response
 
+from ballast.simulator.kinds import NODE, POD
 from ballast.simulator.kube_api import refusal
 from ballast.simulator.observations import Observations
 from ballast.simulator.requests import Request
 from ballast.simulator.resources import stamp
 from ballast.simulator.statuses import ApiError, GroupResource, no_such_path, not_found
 from ballast.simulator.store import Store
-from ballast.simulator.kinds import NODE, POD
 
 RESOLUTION = 15.0
 

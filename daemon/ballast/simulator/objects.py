@@ -276,7 +276,7 @@ def realistic(document: Document, manager: str, created: str) -> Document:
             for n in range(1, 13)
         ]
         document["status"] = {**document["status"], "images": images}
-    body = {key: document[key] for key in ("spec", "status") if key in document}
+    body: Document = {key: document[key] for key in ("spec", "status") if key in document}
     fields = fields_v1({"metadata": {"labels": document["metadata"].get("labels", {})}, **body})
     status = {"f:status": fields.pop("f:status", {})}
     version = document["apiVersion"]

@@ -34,7 +34,7 @@ class _Builder:
     def __init__(self, world: World, store: Store) -> None:
         self._world = world
         self._store = store
-        self._random = random.Random(world.seed)
+        self._random = random.Random(world.seed)  # noqa: S311
         self._created = stamp(world.start - AGE)
         self._found: dict[Kind, list[Stored]] = {}
         self._revision = store.revision

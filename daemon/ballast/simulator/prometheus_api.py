@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from urllib.parse import parse_qsl
 
 import numpy as np
 from starlette.requests import Request
@@ -74,7 +75,7 @@ class PrometheusApi:
             return PlainTextResponse("404 page not found\n", 404)
         values: dict[str, str] = dict(request.query_params)
         if request.method == "POST":
-            values |= {key: str(value) for key, value in (await request.form()).items()}
+            values |= dict(parse_qsl((await request.body()).decode(), keep_blank_values=True))
         self._requests[path.rpartition("/")[2], "prometheus"] += 1
         try:
             return _json(self._instant(values) if path.endswith("query") else self._range(values))
@@ -105,7 +106,7 @@ class PrometheusApi:
                 "exceeded maximum resolution of 11,000 points per timeseries. "
                 "Try decreasing the query resolution (?step=XX)"
             )
-        times = start + step * np.arange(math.floor((end - start) / step + 1e-9) + 1)
+        times: Floats = start + step * np.arange(math.floor((end - start) / step + 1e-9) + 1, dtype=np.float64)
         table = self._table(query, times)
         stamps = [f'[{_number(time)},"' for time in times.tolist()]
         series = []

@@ -51,7 +51,7 @@ class Scheduler:
         if wanted := spec.get("nodeSelector"):
             fits &= np.array([wanted.items() <= labels.items() for labels in self._labels])
         for row in np.flatnonzero(fits):
-            if any(_repels(taint, spec.get("tolerations") or ()) for taint in self._taints[row]):
+            if any(_repels(taint, spec.get("tolerations") or []) for taint in self._taints[row]):
                 fits[row] = False
         if not fits.any():
             return None

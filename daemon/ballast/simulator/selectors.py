@@ -34,8 +34,9 @@ def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bo
 
 
 def _expression(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    value, values = labels.get(expression["key"]), expression.get("values") or ()
-    operator = expression["operator"]
+    value = labels.get(expression["key"])
+    values: list[str] = expression.get("values") or []
+    operator: str = expression["operator"]
     if operator == "In":
         return value in values
     if operator == "NotIn":

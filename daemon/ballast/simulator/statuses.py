@@ -177,12 +177,11 @@ def unavailable() -> ApiError:
     return ApiError(503, "ServiceUnavailable", "the server is currently unable to handle the request")
 
 
-def unsupported_media(content_type: str) -> ApiError:
-    accepted = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json"
+def unsupported_media(*accepted: str) -> ApiError:
     return ApiError(
         415,
         "UnsupportedMediaType",
-        "the body of the request was in an unknown format - accepted media types include: " + accepted,
+        "the body of the request was in an unknown format - accepted media types include: " + ", ".join(accepted),
     )
 
 

@@ -81,7 +81,7 @@ class Store:
         self.lock = threading.RLock()
         self.revision = 1
         self.listeners: list[Listener] = []
-        self._random = random.Random(seed)
+        self._random = random.Random(seed)  # noqa: S311
         self._tables = {kind: _Table() for kind in KINDS}
         self._frozen: OrderedDict[tuple[Kind, str, int], Sequence[Stored]] = OrderedDict()
 

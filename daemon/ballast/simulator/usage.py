@@ -22,7 +22,10 @@ RESOURCES = ("cpu", "memory", "disk", "receive", "transmit")
 
 
 class Profile(NamedTuple):
-    """What one pod of a workload takes: cores, bytes, share of a disk's time, bytes per second; waves are shares of it."""
+    """What one pod of a workload takes: cores, bytes, share of a disk's time, bytes per second.
+
+    `day` and `wave` are amplitudes as shares of that, `period` is the wave's in seconds, `phase` in radians.
+    """
 
     cpu: float
     memory: float

@@ -1,4 +1,4 @@
-"""A cluster that could be: nodes of several sizes, workloads that breathe, pods on nodes. The same seed, the same world.
+"""A cluster that could be: nodes of several sizes, workloads that breathe, pods on nodes. The seed decides it.
 
 `population.populate` writes it into a store; `follow` keeps usage in step with where pods are.
 """

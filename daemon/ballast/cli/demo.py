@@ -1,0 +1,173 @@
+"""`ballast demo`: an embedded cluster, and the real daemon against it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ballast import log
+from ballast.clock import ScaledClock
+from ballast.errors import BallastError, UsageError
+
+if TYPE_CHECKING:
+    from ballast.simulator import Cluster
+
+HOST, PORT = "127.0.0.1", 2020
+FASTEST = 120.0
+
+
+class Output(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+
+
+class Scene(StrEnum):
+    BREATHING = "breathing"
+    CALM = "calm"
+    BURST = "burst"
+
+
+def demo(
+    nodes: Annotated[int, typer.Option(min=1, max=10_000, help="How many nodes the cluster has.")] = 200,
+    seconds: Annotated[float | None, typer.Option(min=0, help="Ends by itself after so many seconds.")] = None,
+    speed: Annotated[float, typer.Option(help=f"How much faster the world's time runs, up to {FASTEST:g}.")] = 1.0,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help=f"Where the page is, {HOST}:{PORT} unless said; the API if --cluster-only."
+        ),
+    ] = None,
+    headless: Annotated[bool, typer.Option("--headless", help="Without the page's port.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed makes the same world.")] = 1,
+    scene: Annotated[Scene, typer.Option(help="What happens in it.")] = Scene.BREATHING,
+    cluster_only: Annotated[bool, typer.Option("--cluster-only", help="The cluster alone, for any client.")] = False,
+    kubeconfig: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to write the cluster's kubeconfig; with --cluster-only.")
+    ] = None,
+    output: Annotated[Output, typer.Option("--output", "-o", help="table or json.")] = Output.TABLE,
+) -> None:
+    """Starts a cluster that could be, with everything in this process, until Ctrl-C."""
+    if not 0 < speed <= FASTEST:
+        raise UsageError(f"--speed {speed:g} cannot be used: more than 0 and at most {FASTEST:g} is allowed.")
+    if kubeconfig is not None and not cluster_only:
+        raise UsageError("--kubeconfig is written for the cluster alone: add --cluster-only.")
+    stop = threading.Event()
+    _stop_on_signals(stop)
+    if cluster_only:
+        host, port = _address(listen or f"{HOST}:0")
+        _cluster_only(nodes, seconds, speed, host, port, seed, scene, kubeconfig, output, stop)
+        return
+    from ballast.daemon.demo import Options, run
+
+    log.configure("error")
+    host, port = _address(listen or f"{HOST}:{PORT}")
+    say = _say if output is Output.JSON else typer.echo
+    options = Options(nodes, seconds, speed, host, port, headless, seed, scene.value)
+    summary = run(options, stop, say)
+    typer.echo(json.dumps(summary) if output is Output.JSON else _table(summary))
+
+
+def _cluster_only(
+    nodes: int,
+    seconds: float | None,
+    speed: float,
+    host: str,
+    port: int,
+    seed: int,
+    scene: Scene,
+    kubeconfig: Path | None,
+    output: Output,
+    stop: threading.Event,
+) -> None:
+    from ballast.simulator import Cluster, World
+
+    world = World(nodes, seed, ScaledClock(speed), scene=scene.value)
+    with tempfile.TemporaryDirectory(prefix="ballast-demo-") as folder:
+        target = (kubeconfig or Path(folder) / "kubeconfig").absolute()
+        try:
+            with Cluster(world, host, port) as cluster:
+                cluster.kubeconfig(target)
+                environment = cluster.environment(target)
+                if output is Output.JSON:
+                    typer.echo(json.dumps(_description(cluster, target, environment)))
+                else:
+                    typer.echo(_words(cluster, target, environment))
+                stop.wait(seconds)
+        except OSError as error:
+            raise BallastError(
+                f"--listen {host}:{port} or --kubeconfig {target} cannot be used: {error.strerror or error}. "
+                "Choose another address or file; port 0 takes a free one."
+            ) from error
+    (_say if output is Output.JSON else typer.echo)("stopped")
+
+
+def _description(cluster: Cluster, kubeconfig: Path, environment: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "kubernetes": cluster.url,
+        "prometheus": cluster.prometheus_url,
+        "power": cluster.power_url,
+        "faults": f"{cluster.url}/faults",
+        "kubeconfig": str(kubeconfig),
+        "environment": dict(environment),
+    }
+
+
+def _words(cluster: Cluster, kubeconfig: Path, environment: Mapping[str, str]) -> str:
+    world = cluster.world
+    exports = "\n".join(f"export {name}={value}" for name, value in environment.items())
+    return f"""\
+An embedded cluster of {len(world.node_names)} nodes and {len(world.members)} pods, on one address:
+
+  Kubernetes API  {cluster.url} (metrics.k8s.io included)
+  Prometheus      {cluster.prometheus_url}
+  power feed      {cluster.power_url}
+  node_exporter   {cluster.url}/metrics/node/{world.node_names[0]} (one path a node)
+  faults          {cluster.url}/faults (GET what is on, POST one, DELETE all)
+
+  kubectl --kubeconfig {kubeconfig} get nodes
+
+A daemon watches it with
+
+{exports}
+
+Ctrl-C stops it.
+"""
+
+
+def _table(summary: Mapping[str, Any]) -> str:
+    counts = ("cycles", "queries", "reads", "nodes", "unknown_nodes")
+    lines = [f"{name.replace('_', ' '):<14} {summary[name]}" for name in counts]
+    lines += [f"{'writes':<14} " + (", ".join(f"{n} {kind}" for kind, n in summary["writes"].items()) or "none")]
+    return "\n".join(lines)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdigit() or int(port) > 65_535:
+        raise UsageError(
+            f"--listen {text} cannot be used: HOST:PORT is expected, such as {HOST}:{PORT}; port 0 is any free one."
+        )
+    return host.strip("[]"), int(port)
+
+
+def _stop_on_signals(stop: threading.Event) -> None:
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, on_signal)
+
+
+def _say(sentence: str) -> None:
+    sys.stderr.write(sentence + "\n")
+    sys.stderr.flush()
