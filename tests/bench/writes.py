@@ -66,9 +66,7 @@ class Cluster:
             young=~known,
         )
         values = scores(snapshot)
-        points = {
-            name: None if np.isnan(value) else int(value) for name, value in zip(self.names, values, strict=True)
-        }
+        points = {name: None if np.isnan(value) else int(value) for name, value in zip(self.names, values, strict=True)}
         changes = self.planner.plan(snapshot, points, self.carried, self.freeze, index * STEP)
         for change in changes:
             old = self.carried[change.node]

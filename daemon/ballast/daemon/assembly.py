@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -57,7 +57,7 @@ class Daemon:
     """One replica. `start` returns once it serves; `stop` gives the Lease back and leaves nothing running.
 
     `clock` is the time of samples and cycles, which a demo may speed up; the Lease, the watches and the write budget
-    always go by the machine's. `config` are the rows of `/api/v1/config`, already masked.
+    always go by the machine's. `config` are the rows of `/api/v1/config`, already masked. `told` hears of every cycle.
     """
 
     def __init__(
@@ -126,6 +126,7 @@ class Daemon:
             ready=lambda: health.ready(self),
             alive=lambda: health.alive(self),
             config=config or [],
+            max_age=max(_max_age(settings), 3 * interval),
         )
         self.server = Server(create_app(self.board, metrics), settings.http)
         self._cycles: deque[CycleRecord] = deque(maxlen=CYCLES_KEPT)
@@ -133,10 +134,10 @@ class Daemon:
         self.cycles = 0
         self._led_since = 0
         self.jobs = Jobs(clock, metrics, self._record)
-        self.jobs.every("telemetry", interval, self._watch)
+        self.jobs.every("telemetry", interval, self._watch, delay=min(0.1, 0.1 * interval))
         if settings.publishing.mode is not Mode.OFF:
             self.jobs.every("publishing", every, self._publish, delay=min(0.2 * every, 5.0))
-        self.sentences: deque[str] = deque(maxlen=CYCLES_KEPT)
+        self.told: Callable[[CycleRecord], None] = lambda cycle: None
         self.port = 0
 
     @property
@@ -200,6 +201,7 @@ class Daemon:
             frozen=self.freeze.frozen,
             fetched=self.clock.wall(),
             prefix=self.settings.publishing.prefix,
+            classes=self.publisher.classes(),
             previous=self.board.rendered,
         )
         self.board.scores = scores
@@ -236,8 +238,8 @@ class Daemon:
     def _record(self, cycle: CycleRecord) -> None:
         with self._cycles_lock:
             self._cycles.append(cycle)
-            self.sentences.append(cycle.sentence)
             self.board.cycles = tuple(self._cycles)
+        self.told(cycle)
 
 
 def _refuse_what_is_not_there(settings: Settings) -> None:
@@ -257,6 +259,10 @@ def _refuse_what_is_not_there(settings: Settings) -> None:
         raise SettingsError(*problems)
 
 
+def _max_age(settings: Settings) -> float:
+    return settings.windows.max_age or default_max_age(settings.telemetry.interval)
+
+
 def _telemetry_cycle(settings: Settings, api: KubeApi, clock: Clock, metrics: Metrics) -> TelemetryCycle:
     metrics_server = MetricsServerSource(api.get, settings, metrics)
     primary: Source = metrics_server
@@ -271,7 +277,7 @@ def _telemetry_cycle(settings: Settings, api: KubeApi, clock: Clock, metrics: Me
         lengths={length.text: float(length) for length in settings.windows.lengths},
         min_coverage=settings.windows.min_coverage,
         min_samples=settings.windows.min_samples,
-        max_age=settings.windows.max_age or default_max_age(settings.telemetry.interval),
+        max_age=_max_age(settings),
         offset=settings.telemetry.offset,
         clock=clock,
         metrics=metrics,

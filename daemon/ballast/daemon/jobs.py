@@ -34,7 +34,10 @@ class _Job:
 
 
 class GridTrigger(BaseTrigger):  # type: ignore[misc]
-    """Fires at multiples of `interval` plus `delay` on the given clock, so that query times are multiples of it too."""
+    """Fires at multiples of `interval` plus `delay` on the given clock, so that query times are multiples of it too.
+
+    A timer that fires up to half the delay too early has fired for the slot it was meant for.
+    """
 
     def __init__(self, clock: Clock, interval: float, delay: float = 0.0) -> None:
         self._clock = clock
@@ -43,7 +46,7 @@ class GridTrigger(BaseTrigger):  # type: ignore[misc]
 
     def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime:
         wall = self._clock.wall()
-        slot = math.floor((wall - self._delay) / self._interval) + 1
+        slot = math.floor((wall - self._delay / 2) / self._interval) + 1
         fire = slot * self._interval + self._delay
         return now + timedelta(seconds=(fire - wall) / self._clock.speed)
 

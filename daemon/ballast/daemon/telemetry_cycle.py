@@ -88,6 +88,8 @@ class TelemetryCycle:
     def cycle(self, names: NodeNames) -> Snapshot:
         """Reads, ingests and summarises the nodes of `names`, which are sorted by name."""
         at = self.due()
+        for ring in self._rings.values():
+            ring.advance(at)
         self._backfill(at, names)
         reading = self._primary.read(at, names)
         self._ingest(self._primary, reading, names)

@@ -73,6 +73,10 @@ class Publisher:
         """Ends a round after the write under way."""
         self._stop.set()
 
+    def classes(self) -> dict[str, str]:
+        """The load class of nodes we have just written, or would have in dry-run; the others carry theirs."""
+        return {name: assumed.carried.load for name, assumed in self._assumed.items() if assumed.carried.load}
+
     def round(
         self,
         snapshot: Snapshot,
