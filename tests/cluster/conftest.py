@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.harness.chart import Installed, install, uninstall
 from tests.cluster.harness.control_plane import ControlPlane
 from tests.cluster.harness.objects import sweep
 from tests.cluster.harness.tools import Tools
@@ -30,6 +31,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.CallI
             report.sections.append(("servers", server.tails()))
 
 
+PUBLISHING = {"settings": {"prometheus": {"url": "http://127.0.0.1:9090"}, "publishing": {"mode": "on"}}}
+
+
 @pytest.fixture(scope="session")
 def tools() -> Tools:
     return Tools.find()
@@ -49,3 +53,10 @@ def cluster(plane: ControlPlane) -> Iterator[ControlPlane]:
     sweep(plane.api)
     yield plane
     sweep(plane.api)
+
+
+@pytest.fixture
+def installed(cluster: ControlPlane) -> Iterator[Installed]:
+    """The chart with publishing on."""
+    yield install(cluster, PUBLISHING)
+    uninstall(cluster, PUBLISHING)

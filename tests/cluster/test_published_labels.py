@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.harness.chart import Installed, install, uninstall
+from tests.cluster.harness.chart import Installed
 from tests.cluster.harness.control_plane import ControlPlane
 from tests.cluster.harness.daemon import FAST, Daemon
 from tests.cluster.harness.machines import Machines
@@ -17,14 +16,6 @@ from tests.cluster.harness.prometheus import prometheus
 from tests.cluster.harness.waiting import eventually
 
 NODES = [f"n{number:02d}" for number in range(50)]
-PUBLISHING = {"settings": {"prometheus": {"url": "http://127.0.0.1:9090"}, "publishing": {"mode": "on"}}}
-
-
-@pytest.fixture
-def installed(cluster: ControlPlane) -> Iterator[Installed]:
-    """The chart with publishing on."""
-    yield install(cluster, PUBLISHING)
-    uninstall(cluster, PUBLISHING)
 
 
 @pytest.mark.timeout(180)

@@ -1,0 +1,130 @@
+"""Two replicas under the chart's account: one writes, and when it is killed the other goes on without repeating it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import signal
+from collections.abc import Iterable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.harness.audit import Call
+from tests.cluster.harness.chart import Installed
+from tests.cluster.harness.control_plane import ControlPlane
+from tests.cluster.harness.daemon import FAST, Daemon
+from tests.cluster.harness.kubeconfig import write_kubeconfig
+from tests.cluster.harness.machines import Machines
+from tests.cluster.harness.objects import add_nodes, node
+from tests.cluster.harness.prometheus import prometheus
+from tests.cluster.harness.waiting import eventually, throughout
+
+NODES = [f"n{number}" for number in range(8)]
+LEASE = 15.0
+
+
+class Replica:
+    """A daemon with a token of its own, by which the audit log knows it."""
+
+    def __init__(self, cluster: ControlPlane, installed: Installed, pod: str, settings: dict[str, str]) -> None:
+        token = cluster.account_token(installed.namespace, installed.account)
+        payload = token.split(".")[1]
+        claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        self.credential = f"JTI={claims['jti']}"
+        kubeconfig = write_kubeconfig(
+            cluster.folder / f"{pod}.kubeconfig", url=cluster.url, ca=cluster.certificates.ca, token=token
+        )
+        own = {"POD_NAME": pod, "POD_NAMESPACE": installed.namespace}
+        self.pod = pod
+        self.daemon = Daemon(cluster, pod, kubeconfig, {**settings, **own})
+
+
+@pytest.mark.timeout(180)
+def test_the_killed_leader_is_followed_by_the_other_and_nothing_is_written_twice(
+    cluster: ControlPlane, installed: Installed, tmp_path: Path
+) -> None:
+    add_nodes(cluster.api, [node(name) for name in NODES])
+    before = cluster.audit.here()
+    with Machines(NODES, memory=0.2) as machines, prometheus(cluster.tools, tmp_path, machines.targets()) as server:
+        settings = {**installed.settings, **FAST, "BALLAST_PROMETHEUS__URL": server.url}
+        first_pod, second_pod = installed.pods(cluster.api, 2)
+        first = Replica(cluster, installed, first_pod, settings)
+        with first.daemon:
+            eventually("the first one leads", first.daemon.leads)
+            second = Replica(cluster, installed, second_pod, settings)
+            with second.daemon:
+                eventually("all nodes are labelled", lambda: len(_scores(cluster)) == len(NODES))
+                assert not second.daemon.leads()
+                assert "standing by" in second.daemon.tail()
+                assert _patches(cluster, before, second) == []
+
+                killed_at = cluster.audit.here()
+                first.daemon.kill()
+                assert first.daemon.code == -signal.SIGKILL
+                eventually("the second one leads", second.daemon.leads, within=LEASE + 10)
+                eventually("it is reached by the extender's Service", lambda: _role(cluster, installed, second_pod))
+                throughout("it repeats nothing", lambda: not _patches(cluster, killed_at, second), seconds=5)
+
+                machines["n3"].memory = 0.95
+                eventually("the new load is published", lambda: _class(cluster, "n3") == "high", within=40)
+                throughout("the others are left alone", lambda: _class(cluster, "n1") == "low", seconds=1)
+
+                calls = [call for call in cluster.audit.calls(since=before) if call.user == installed.user]
+                assert [call for call in calls if call.forbidden] == []
+                node_patches = [call for call in calls if call.resource == "nodes" and call.verb == "patch"]
+                writers = [call.credential for call in node_patches]
+                assert writers == sorted(writers, key=[first.credential, second.credential].index)
+                assert {call.name for call in node_patches if call.credential == second.credential} == {"n3"}
+                assert _repeated(node_patches) == []
+
+
+@pytest.mark.timeout(120)
+def test_a_leader_that_stops_hands_over_at_once(cluster: ControlPlane, installed: Installed, tmp_path: Path) -> None:
+    add_nodes(cluster.api, [node("one")])
+    with Machines(["one"]) as machines, prometheus(cluster.tools, tmp_path, machines.targets()) as server:
+        settings = {**installed.settings, **FAST, "BALLAST_PROMETHEUS__URL": server.url}
+        first_pod, second_pod = installed.pods(cluster.api, 2)
+        first = Replica(cluster, installed, first_pod, settings)
+        with first.daemon:
+            eventually("the first one leads", first.daemon.leads)
+            second = Replica(cluster, installed, second_pod, settings)
+            with second.daemon:
+                assert first.daemon.stop() == 0
+                eventually("the second one leads", second.daemon.leads, within=LEASE / 2)
+
+
+def _patches(cluster: ControlPlane, since: int, replica: Replica) -> list[Call]:
+    return [
+        call
+        for call in cluster.audit.calls(since=since)
+        if call.credential == replica.credential and call.resource == "nodes" and call.verb == "patch"
+    ]
+
+
+def _repeated(patches: Iterable[Call]) -> list[str]:
+    """Nodes that were given the same labels twice in a row."""
+    by_node: dict[str, list[object]] = {}
+    for call in patches:
+        by_node.setdefault(call.name, []).append(call.request["metadata"]["labels"])
+    return [name for name, given in by_node.items() if any(one == other for one, other in pairwise(given))]
+
+
+def _labels(cluster: ControlPlane) -> dict[str, dict[str, str]]:
+    return {each["metadata"]["name"]: each["metadata"]["labels"] for each in cluster.api.items("/api/v1/nodes")}
+
+
+def _scores(cluster: ControlPlane) -> dict[str, str]:
+    return {
+        name: labels["ballast.dev/score"] for name, labels in _labels(cluster).items() if "ballast.dev/score" in labels
+    }
+
+
+def _class(cluster: ControlPlane, name: str) -> str | None:
+    return _labels(cluster)[name].get("ballast.dev/load")
+
+
+def _role(cluster: ControlPlane, installed: Installed, pod: str) -> bool:
+    found = cluster.api.get(f"/api/v1/namespaces/{installed.namespace}/pods/{pod}")
+    return bool(found["metadata"]["labels"].get("ballast.dev/role") == "leader")
