@@ -9,6 +9,9 @@ import pytest
 
 from ballast.simulator.cluster import Cluster
 from ballast.simulator.world import World
+from tests.contract.objects import client, kube_api
+
+__all__ = ["client", "kube_api"]
 
 
 @pytest.fixture(scope="session")

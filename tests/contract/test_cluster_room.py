@@ -19,9 +19,8 @@ from ballast.cluster.switches import NAME, Switches
 from ballast.cluster.write import Result
 from ballast.cluster.writer import Writer
 from ballast.metrics import Metrics
-from tests.contract.objects import Client, client, eventually, kube_api
+from tests.contract.objects import Client, eventually
 
-__all__ = ["client", "kube_api"]
 CLOCK = SystemClock()
 
 

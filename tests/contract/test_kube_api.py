@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 
 from ballast.cluster.client import KubeApi, load_configuration
-from ballast.errors import ClusterError, Conflict, Gone, NotFound, TooManyRequests, Unauthorized
+from ballast.errors import ClusterError, Conflict, NotFound, TooManyRequests, Unauthorized
 from ballast.metrics import Metrics
-from tests.contract.objects import Client, client, eventually, kube_api
-
-__all__ = ["client", "kube_api"]
+from tests.contract.objects import Client, eventually
 
 
 def version_of(document: dict[str, Any]) -> int:
@@ -62,16 +60,6 @@ def test_a_watch_sends_bookmarks_and_ends_by_itself(client: Client) -> None:
     bookmarks = [event for event in events if event["type"] == "BOOKMARK"]
     assert bookmarks
     assert version_of(bookmarks[-1]["object"]) >= int(version)
-
-
-def test_a_watch_from_a_forgotten_version_is_gone(client: Client) -> None:
-    """As an ERROR event or as the answer itself."""
-    try:
-        events = client.watch("/api/v1/nodes", "1")
-    except Gone:
-        return
-    assert events[-1]["type"] == "ERROR"
-    assert events[-1]["object"]["code"] == 410
 
 
 def test_a_field_selector_narrows_lists_and_watches_to_one_object(client: Client) -> None:
