@@ -80,7 +80,7 @@ class Cluster:
 
 
 def measure(nodes: int = 5000, hours: int = 24) -> list[dict[str, object]]:
-    """Writes per node and hour after the first hour, and the delay from a step of the load to the label that follows."""
+    """Writes per node and hour after the first hour, and the delay from a step of the load to its label."""
     random = np.random.default_rng(7)
     cluster = Cluster(nodes)
     decay = np.exp(-STEP / 300.0)
@@ -154,4 +154,5 @@ def _calm_hour(nodes: int) -> str:
         for change in cluster.cycle(index, cpu, memory)[0]:
             label += bool(change.labels)
             refresh += not change.labels
-    return f"{first / nodes:.2f} patches per node to settle, then {label} label patches and {refresh / nodes:.2f} refreshes"
+    settled = f"{first / nodes:.2f} patches per node to settle"
+    return f"{settled}, then {label} label patches and {refresh / nodes:.2f} refreshes"

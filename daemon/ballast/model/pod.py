@@ -15,7 +15,7 @@ class Owner(msgspec.Struct, frozen=True, gc=False):
 
 
 class Shape(msgspec.Struct, frozen=True, gc=False):
-    """What the pods of one template ask for: cores, bytes, counts; effective over containers, init containers and overhead."""
+    """What the pods of one template ask for: cores, bytes, counts; over containers, init containers and overhead."""
 
     requests: Mapping[str, float] = {}
     limits: Mapping[str, float] = {}

@@ -80,14 +80,14 @@ function drawBanners(lost) {
 }
 
 const MEANINGS = {
-  on: { publishing: "labels are written", power: "replicas follow the power", eviction: "pods are moved" },
-  "dry-run": { publishing: "labels are computed, not written", power: "plans are made, not carried out", eviction: "plans are made, not carried out" },
+  on: { publishing: "labels are written" },
+  "dry-run": { publishing: "labels are computed, not written" },
 };
 function drawParts() {
   $("parts").replaceChildren(...Object.entries(status.modes).map(([part, mode]) => element("li", {},
     element("span", { class: "name" }, part[0].toUpperCase() + part.slice(1)),
     element("span", { class: `tag ${mode || "off"}` }, mode || "not configured"),
-    element("span", { class: "meaning" }, status.frozen && mode === "on" ? "frozen: nothing is changed" : (MEANINGS[mode] || {})[part] || "does nothing"))));
+    element("span", { class: "meaning" }, status.frozen && mode === "on" ? "frozen: nothing is changed" : (MEANINGS[mode] || {})[part] || (part === "publishing" ? "does nothing" : "not in this version yet: does nothing")))));
 }
 
 function drawJobs() {
