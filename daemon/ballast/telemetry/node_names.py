@@ -24,7 +24,7 @@ class NodeNames:
     """Finds the row of a node by what exporters call it.
 
     Tried in this order: the node label `identity`, the name, InternalIP, Hostname and InternalDNS, a short host name
-    for a node known by its FQDN, an FQDN for a node known by its short name; then all again without a `:port`.
+    for a node known by its FQDN, an FQDN for a node known by its short name; all of them with or without a `:port`.
     `rewrite` maps patterns (whole match) to replacements (`\\1` or `$1`) and is applied first. `others` are nodes that
     exist but are not selected: their series are no strangers, and they count for ambiguity.
     """
@@ -71,10 +71,7 @@ class NodeNames:
             if match is not None:
                 value = match.expand(replacement)
                 break
-        candidate = _canonical(value)
-        row = self._look_up(candidate)
-        host = _without_port(candidate)
-        return self._look_up(host) if row == UNMATCHED and host != candidate else row
+        return self._look_up(_without_port(_canonical(value)))
 
     def _look_up(self, value: str) -> int:
         if not value:

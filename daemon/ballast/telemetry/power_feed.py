@@ -195,7 +195,7 @@ def _own_timestamp(query: str) -> str:
 def _steps(path: str) -> list[str | int]:
     """Raises SettingsError for what is no dotted path."""
     text = path.strip().removeprefix("{").removesuffix("}").removeprefix("$").removeprefix(".")
-    if text and not re.fullmatch(r"(?:\[\d+\]|\.?[^.\[\]]+)(?:\[\d+\]|\.[^.\[\]]+)*", text):
+    if text and not re.fullmatch(r"(?:\[\d+\]|[^.\[\]]+)(?:\[\d+\]|\.[^.\[\]]+)*", text):
         raise SettingsError(f"jsonPath {path!r}: expected a dotted path such as $.site.power[0].watts")
     return [int(index) if index else name for index, name in re.findall(r"\[(\d+)\]|([^.\[\]]+)", text)]
 

@@ -10,11 +10,15 @@ import urllib3
 
 from ballast.errors import SourceUnavailable, TelemetryError
 
-_SLOW = (TimeoutError, requests.Timeout, urllib3.exceptions.TimeoutError)
+_SLOW = (TimeoutError, requests.Timeout, urllib3.exceptions.ReadTimeoutError)
 
 
 class TooLarge(TelemetryError):
     """An answer of too many bytes or points; a smaller question may pass."""
+
+
+class NoConnection(SourceUnavailable):
+    """Nobody answered; may be over in a moment."""
 
 
 def too_slow(url: str, part: str, timeout: float) -> SourceUnavailable:
@@ -51,9 +55,9 @@ def unreachable(
         return SourceUnavailable(f"TLS with {url} failed ({said}); {advice}")
     if isinstance(error, requests.exceptions.ProxyError):
         advice = f"check HTTP_PROXY, HTTPS_PROXY and NO_PROXY, and {part}URL"
-        return SourceUnavailable(f"{url} cannot be reached through the proxy ({said}); {advice}")
+        return NoConnection(f"{url} cannot be reached through the proxy ({said}); {advice}")
     advice = f"check {part}URL, that the server runs, and that no NetworkPolicy forbids the way"
-    return SourceUnavailable(f"{url} cannot be reached ({said}); {advice}")
+    return NoConnection(f"{url} cannot be reached ({said}); {advice}")
 
 
 def refused(url: str, part: str, response: requests.Response, body: bytes) -> TelemetryError:

@@ -16,7 +16,7 @@ from requests.utils import DEFAULT_CA_BUNDLE_PATH
 from ballast.clock import Clock
 from ballast.errors import SourceUnavailable, TelemetryError
 from ballast.telemetry.credentials import Credentials, basic
-from ballast.telemetry.refusals import masked, refused, too_large, too_slow, unreachable
+from ballast.telemetry.refusals import NoConnection, masked, refused, too_large, too_slow, unreachable
 
 MAX_BODY = 64 * 2**20
 _CHUNK = 64 * 2**10
@@ -115,7 +115,7 @@ class Wire:
             problem: TelemetryError = unreachable(
                 self.url, self._part, self._timeout, error, client_certificate=self.cert is not None
             )
-            raise (_Passing(problem) if "cannot be reached" in str(problem) else problem) from error
+            raise (_Passing(problem) if isinstance(problem, NoConnection) else problem) from error
         if response.status_code in (405, 501) and form:
             self._post_refused = True
             return self._once(method, url, params, deadline)

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+from responses import RequestsMock
+
+from ballast.errors import SettingsError, SourceUnavailable, UsageError
+from ballast.telemetry.power_feed import CsvFeed, HttpFeed, PowerSample, PrometheusFeed, trace
+from ballast.telemetry.prometheus_client import PrometheusClient
+from tests.fakes import FakeClock
+from tests.unit.telemetry.fake_prometheus import FakePrometheus, QueryRefused, Series, settings
+
+AT = 1_700_000_000.0
+
+
+def feed(
+    evaluate: object, wire: RequestsMock, clock: FakeClock, query: str = "sum(site_watts)", **more: object
+) -> PrometheusFeed:
+    FakePrometheus(evaluate).serve(wire)  # type: ignore[arg-type]
+    return PrometheusFeed(PrometheusClient(settings(), clock), query, **more)  # type: ignore[arg-type]
+
+
+def test_watts_come_with_the_time_of_the_sample(wire: RequestsMock, clock: FakeClock) -> None:
+    def evaluate(query: str, time: float) -> list[Series]:
+        return [({}, time - 42 if query == "min(timestamp(site_watts))" else 1250.5)]
+
+    assert feed(evaluate, wire, clock).read(AT) == PowerSample(1250.5, AT - 42)
+
+
+def test_another_number_of_series_is_no_sample(wire: RequestsMock, clock: FakeClock) -> None:
+    reader = feed(lambda query, _time: [({"i": "0"}, 1), ({"i": "1"}, 2)], wire, clock, "site_watts")
+    sample = reader.read(AT)
+    assert sample.watts is None
+    assert "2 series, expectSeries is 1" in str(sample.problem)
+    assert feed(lambda query, _time: [], wire, clock, "site_watts").read(AT).watts is None
+
+
+def test_expected_series_are_added_up_and_the_oldest_time_counts(wire: RequestsMock, clock: FakeClock) -> None:
+    def evaluate(query: str, time: float) -> list[Series]:
+        return [({"i": str(index)}, time - index if "timestamp(" in query else 10.0) for index in (1, 2)]
+
+    assert feed(evaluate, wire, clock, "site_watts", expect_series=2).read(AT) == PowerSample(20.0, AT - 2)
+
+
+def test_a_failing_query_is_no_sample(wire: RequestsMock, clock: FakeClock) -> None:
+    def evaluate(query: str, time: float) -> list[Series]:
+        raise QueryRefused(400, "parse error")
+
+    sample = feed(evaluate, wire, clock).read(AT)
+    assert sample.watts is None
+    assert "parse error" in str(sample.problem)
+
+
+def test_without_a_time_there_is_no_sample(wire: RequestsMock, clock: FakeClock) -> None:
+    sample = feed(lambda query, _time: [] if "timestamp(" in query else [({}, 5)], wire, clock).read(AT)
+    assert sample.watts is None
+
+
+@pytest.mark.parametrize("query", ["sum(a) - sum(b)", "rate(energy_joules_total[5m])", "sum(rate(x[5m]))", "1000"])
+def test_a_query_that_hides_its_time_is_refused(query: str, clock: FakeClock) -> None:
+    client = PrometheusClient(settings(), clock)
+    with pytest.raises(SettingsError, match="how old"):
+        PrometheusFeed(client, query)
+    PrometheusFeed(client, query, freshness="min(timestamp(a))")
+
+
+def http(
+    body: bytes, clock: FakeClock, path: str = "$.site.power[0].watts", time_path: str | None = None
+) -> PowerSample:
+    return HttpFeed(lambda: body, clock, path, time_path=time_path).read(AT)
+
+
+def test_a_dotted_path_finds_the_watts(clock: FakeClock) -> None:
+    body = b'{"site": {"at": "2023-11-14T22:13:00Z", "power": [{"watts": 900}]}}'
+    assert http(body, clock) == PowerSample(900.0, clock.wall())
+    assert http(body, clock, "site.power[0].watts", "$.site.at") == PowerSample(900.0, 1_699_999_980.0)
+    assert http(b"12.5", clock, "$") == PowerSample(12.5, clock.wall())
+    assert http(b'["7"]', clock, "[0]") == PowerSample(7.0, clock.wall())
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html>", b"{}", b"[]", b'{"site": null}', b'{"site": {"power": []}}', b'{"site": {"power": {"0": 1}}}']
+)
+def test_a_document_without_it_is_no_sample(body: bytes, clock: FakeClock) -> None:
+    sample = http(body, clock)
+    assert sample.watts is None
+    assert sample.problem
+
+
+@pytest.mark.parametrize("value", [b"null", b"true", b'"much"', b"-1", b"1e999", b"{}"])
+def test_what_is_no_power_is_no_sample(value: bytes, clock: FakeClock) -> None:
+    sample = http(b'{"w": ' + value + b"}", clock, "w")
+    assert sample.watts is None
+    assert sample.problem
+
+
+def test_zero_watts_are_valid(clock: FakeClock) -> None:
+    assert http(b'{"w": 0}', clock, "w").watts == 0.0
+
+
+def test_an_unreachable_feed_is_no_sample(clock: FakeClock) -> None:
+    def get() -> bytes:
+        raise SourceUnavailable("cannot be reached")
+
+    assert HttpFeed(get, clock).read(AT) == PowerSample(None, AT, "cannot be reached")
+
+
+@pytest.mark.parametrize("path", ["$..x", "a[b]", "a[", "a..b", "a."])
+def test_a_path_that_is_none_is_refused(path: str, clock: FakeClock) -> None:
+    with pytest.raises(SettingsError, match="jsonPath"):
+        HttpFeed(lambda: b"", clock, path)
+
+
+def rows(tmp_path: Path, text: str) -> list[PowerSample]:
+    path = tmp_path / "feed.csv"
+    path.write_text(text)
+    return list(trace(path))
+
+
+def test_a_trace_in_seconds_or_rfc_3339(tmp_path: Path) -> None:
+    assert rows(tmp_path, "time,watts\n0,100\n15.5,0\n") == [PowerSample(100.0, 0.0), PowerSample(0.0, 15.5)]
+    found = rows(tmp_path, "watts, time\n5,2023-11-14T22:13:20Z\n6,2023-11-14T23:13:35+01:00\n")
+    assert found == [PowerSample(5.0, AT), PowerSample(6.0, AT + 15)]
+
+
+def test_invalid_rows_stay_in_their_place(tmp_path: Path) -> None:
+    found = rows(tmp_path, "time,watts\n0,1\n1,\n2,NaN\n3,-4\n4,inf\n5,x\n5,9\n1,9\nlater,9\n6,2\n")
+    assert [sample.watts for sample in found] == [1, *[None] * 8, 2]
+    assert all(sample.problem for sample in found[1:-1])
+    assert math.isnan(found[8].time)
+
+
+@pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "0,100\n"])
+def test_other_columns_are_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="time,watts"):
+        rows(tmp_path, text)
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        CsvFeed(tmp_path / "nowhere.csv")
+
+
+def test_the_newest_row_that_is_not_in_the_future(tmp_path: Path) -> None:
+    path = tmp_path / "feed.csv"
+    path.write_text("time,watts\n10,1\n20,\n30,3\n")
+    reader = CsvFeed(path)
+    assert reader.read(5).watts is None
+    assert reader.read(10) == PowerSample(1.0, 10.0)
+    assert reader.read(25) == PowerSample(None, 20.0, "no value")
+    assert reader.read(99).watts == 3.0

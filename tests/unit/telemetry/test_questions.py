@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import promql_parser
+import pytest
+
+from ballast.telemetry.questions import is_plain_selector, joined, questions
+from tests.unit.telemetry.fake_prometheus import settings
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "up",
+        " up ",
+        "instance:node_cpu:ratio",
+        'up{a="b"}',
+        '{__name__="up"}',
+        r"""up {a="}\"{", b=~`x{2}`, c!='y'}""",
+        "up{}",
+    ],
+)
+def test_plain_selectors(query: str) -> None:
+    assert is_plain_selector(query)
+    assert isinstance(promql_parser.parse(query), promql_parser.VectorSelector)
+
+
+@pytest.mark.parametrize(
+    "query", ["", "{}", "1", "-up", "up + 1", "sum(up)", "rate(up[5m])", "up[5m]", 'up{a="b"} or x', "(up)"]
+)
+def test_everything_else_hides_the_time_of_its_samples(query: str) -> None:
+    assert not is_plain_selector(query)
+
+
+def test_several_freshness_expressions_become_one_query() -> None:
+    assert joined(["a"]) == "a"
+    text = joined(["timestamp(a)", "max by (x) (timestamp(b))"])
+    promql_parser.parse(text)
+    assert text == (
+        'label_replace(timestamp(a), "ballast_group", "0", "", "") or '
+        'label_replace(max by (x) (timestamp(b)), "ballast_group", "1", "", "")'
+    )
+
+
+def test_known_resources_come_from_the_preset_unless_overridden() -> None:
+    chosen = settings({"resources": {"cpu": {}, "memory": {"query": "mine", "node_label": "node"}}})
+    cpu, memory = questions(chosen).asked
+    assert "node_cpu_seconds_total" in cpu.query
+    assert cpu.label == "instance"
+    assert (memory.query, memory.label, memory.freshness) == ("mine", "node", "timestamp(mine)")
+
+
+def test_the_preset_of_a_resource_may_have_another_freshness() -> None:
+    chosen = settings({"resources": {"cpu": {"freshness": "max by (instance) (timestamp(up))"}, "memory": {}}})
+    assert questions(chosen).freshness == (
+        "max by (instance) (timestamp(up))",
+        "max by (instance, cluster) (timestamp(node_memory_MemTotal_bytes))",
+    )
