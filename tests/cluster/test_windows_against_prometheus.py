@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 
 import pytest
 
@@ -17,24 +18,40 @@ from ballast.settings import Settings, load
 from ballast.telemetry import presets
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.prometheus import PrometheusSource
+from tests.cluster.harness.control_plane import ControlPlane
+from tests.cluster.harness.daemon import FAST, Daemon
+from tests.cluster.harness.objects import add_nodes, node
 from tests.cluster.harness.prometheus import NodeExporter, Prometheus, Target, prometheus
+from tests.cluster.harness.simulation import Simulation
 from tests.cluster.harness.tools import Tools
 from tests.cluster.harness.waiting import eventually
 
-NODES = ("a", "b")
+REAL = ("a", "b")
+SIMULATED = 12
 LENGTHS = {"20s": 20.0, "10s": 10.0}
 CYCLES = 24
 
 
+@dataclass(frozen=True)
+class Scraped:
+    server: Prometheus
+    nodes: list[str]
+
+
 @pytest.fixture(scope="module")
-def metrics_of_this_machine(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+def scraped(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
+    """This machine's node_exporter twice, and the simulator's nodes, of which one sends NaN."""
     folder = tmp_path_factory.mktemp("prometheus")
     with ExitStack() as stack:
-        exporters = {name: NodeExporter(folder, name) for name in NODES}
-        for exporter in exporters.values():
+        simulation = Simulation(folder, SIMULATED)
+        stack.callback(simulation.stop)
+        targets = simulation.targets()
+        for name in REAL:
+            exporter = NodeExporter(folder, name)
             stack.callback(exporter.stop)
-        targets = [Target(exporter.address, name) for name, exporter in exporters.items()]
-        yield stack.enter_context(prometheus(tools, folder, targets))
+            targets.append(Target(exporter.address, name))
+        server = stack.enter_context(prometheus(tools, folder, targets))
+        yield Scraped(server, sorted(target.instance for target in targets))
 
 
 def _settings(url: str) -> Settings:
@@ -43,7 +60,7 @@ def _settings(url: str) -> Settings:
             "BALLAST_PROMETHEUS__URL": url,
             "BALLAST_TELEMETRY__INTERVAL": "1s",
             "BALLAST_TELEMETRY__OFFSET": "1s",
-            "BALLAST_TELEMETRY__RESOURCES": "cpu,memory",
+            "BALLAST_TELEMETRY__RESOURCES": "cpu,memory,disk,network",
             "BALLAST_WINDOWS__LENGTHS": ",".join(LENGTHS),
         }
     )
@@ -66,33 +83,35 @@ def _cycle(settings: Settings) -> TelemetryCycle:
     )
 
 
-def _same(snapshot: Snapshot, asked: Prometheus, query: str, resource: str) -> int:
-    """How many windows were compared."""
-    compared = 0
+def _compare(snapshot: Snapshot, server: Prometheus, query: str, resource: str) -> set[str]:
+    """The nodes whose mean and deviation are the same as Prometheus' over every window."""
     row = snapshot.resource(resource)
     assert row is not None
+    compared = set(snapshot.rows)
     for window in snapshot.windows.values():
-        for function, values in (("avg_over_time", window.mean), ("stddev_over_time", window.std)):
-            expected = asked.query(f"{function}(({query})[{window.name}:1s] @ {snapshot.time:.3f})", snapshot.time)
-            for node, column in snapshot.rows.items():
+        asked = {
+            function: server.query(f"{function}(({query})[{window.name}:1s] @ {snapshot.time:.3f})", snapshot.time)
+            for function in ("avg_over_time", "stddev_over_time", "count_over_time")
+        }
+        ours = {"avg_over_time": window.mean, "stddev_over_time": window.std, "count_over_time": window.count}
+        for function, expected in asked.items():
+            for name, column in snapshot.rows.items():
                 if not window.known[row, column]:
+                    compared.discard(name)
                     continue
-                counted = asked.query(f"count_over_time(({query})[{window.name}:1s])", snapshot.time)
-                assert counted[node] == window.count[row, column]
-                ours, theirs = float(values[row, column]), expected[node]
-                assert math.isclose(ours, theirs, rel_tol=1e-9, abs_tol=1e-13), (
-                    f"{function}({resource}) of {node} over {window.name} at {snapshot.time}: {ours!r}, not {theirs!r}"
+                found = float(ours[function][row, column])
+                assert math.isclose(found, expected[name], rel_tol=1e-9, abs_tol=1e-13), (
+                    f"{function}({resource}) of {name} over {window.name}: {found!r}, not {expected[name]!r}"
                 )
-                compared += 1
     return compared
 
 
 @pytest.mark.timeout(120)
-def test_means_and_deviations_equal_subqueries_on_the_same_grid(metrics_of_this_machine: Prometheus) -> None:
-    settings = _settings(metrics_of_this_machine.url)
-    names = NodeNames([Node(name=name) for name in NODES])
+def test_means_and_deviations_equal_subqueries_on_the_same_grid(scraped: Scraped) -> None:
+    settings = _settings(scraped.server.url)
+    names = NodeNames([Node(name=name) for name in scraped.nodes])
     queries = presets.queries(settings)
-    cycle, later = _cycle(settings), _cycle(settings)
+    cycle, late = _cycle(settings), _cycle(settings)
     try:
         snapshot = None
         for _ in range(CYCLES):
@@ -100,14 +119,43 @@ def test_means_and_deviations_equal_subqueries_on_the_same_grid(metrics_of_this_
             eventually("the next grid time", lambda done=done: cycle.due() > done, within=5, every=0.02)
             snapshot = cycle.cycle(names)
         assert snapshot is not None
-        backfilled = later.cycle(names)
+        backfilled = late.cycle(names)
     finally:
         cycle.close()
-        later.close()
+        late.close()
 
     for found in (snapshot, backfilled):
-        compared = {
-            resource: _same(found, metrics_of_this_machine, queries[resource], resource)
-            for resource in ("cpu", "memory")
-        }
-        assert compared == {"cpu": 8, "memory": 8}, "two nodes, two windows, mean and deviation"
+        compared = {name: _compare(found, scraped.server, queries[name], name) for name in queries}
+        everywhere = set(scraped.nodes)
+        for name in ("cpu", "memory"):
+            assert len(everywhere - compared[name]) == 1, "only the simulated node that sends NaN is unknown"
+            assert compared[name] >= set(REAL)
+        for name in ("disk", "network"):
+            assert len(everywhere - set(REAL) - compared[name]) == 1
+
+
+@pytest.mark.timeout(120)
+def test_the_daemon_serves_these_windows(cluster: ControlPlane, scraped: Scraped) -> None:
+    """Eight decimals, as /metrics has them."""
+    add_nodes(cluster.api, [node(name) for name in scraped.nodes])
+    settings = {"BALLAST_PROMETHEUS__URL": scraped.server.url, "BALLAST_TELEMETRY__OFFSET": "1s"}
+    with Daemon(cluster, "windows", cluster.admin_kubeconfig, {**FAST, **settings}) as daemon:
+        eventually("the windows are there", lambda: daemon.get(f"/watcher?host={REAL[0]}").status_code == 200)
+        at, means = eventually("a snapshot that holds still meanwhile", lambda: _means(daemon))
+    queries = presets.queries(_settings(scraped.server.url))
+    for resource in ("cpu", "memory"):
+        asked = scraped.server.query(f"avg_over_time(({queries[resource]})[10s:1s] @ {at:.3f})", at)
+        served = means[resource]
+        assert set(served) >= set(REAL)
+        assert len(served) == len(scraped.nodes) - 1, "only the simulated node that sends NaN is unknown"
+        assert served == pytest.approx({name: asked[name] for name in served}, abs=1e-8)
+
+
+def _means(daemon: Daemon) -> tuple[float, dict[str, dict[str, float]]] | None:
+    """{resource: {node: mean}} and the end of their window."""
+    before = daemon.node(REAL[0])["time"]
+    means: dict[str, dict[str, float]] = {}
+    for name, labels, value in daemon.samples():
+        if name == "ballast_node_load_mean":
+            means.setdefault(labels["resource"], {})[labels["node"]] = value
+    return (before, means) if daemon.node(REAL[0])["time"] == before else None
