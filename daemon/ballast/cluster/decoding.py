@@ -15,6 +15,8 @@ from ballast.model.pod import Owner, Pod, Shape
 from ballast.model.quantity import quantity
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 Amounts = Mapping[str, float]
 
 FOREIGN_OPT_OUTS = (
@@ -23,7 +25,8 @@ FOREIGN_OPT_OUTS = (
     "karpenter.sh/do-not-disrupt",
     "scheduling.koordinator.sh/eviction-cost",
 )
-_POOL_LIMIT = 200_000
+_STRINGS = 50_000
+_OTHERS = 10_000
 _NOTHING: dict[str, float] = {}
 _NO_STRINGS: dict[str, str] = {}
 _log = structlog.get_logger("cluster")
@@ -37,33 +40,37 @@ def annotation_filter(prefix: str, *, foreign: Iterable[str] = ()) -> Callable[[
 
 
 class Shared:
-    """One copy of equal values. Forgets its pools when they grow too large; what was handed out stays valid."""
+    """One copy of equal values. A pool that is full is forgotten; what was handed out stays as it is."""
 
     def __init__(self) -> None:
         self._strings: dict[str, str] = {}
-        self._mappings: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
+        self._mappings: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
         self._shapes: dict[object, Shape] = {}
         self._owners: dict[tuple[str, str, str, bool], Owner] = {}
 
     def string(self, value: str) -> str:
-        return self._strings.setdefault(value, value)
+        return _room(self._strings, _STRINGS).setdefault(value, value)
 
     def strings(self, values: Mapping[str, str] | None) -> Mapping[str, str]:
+        """Equal keys and values are held once, the mapping itself is new: for sets no other object has."""
+        return {self.string(key): self.string(value) for key, value in values.items()} if values else _NO_STRINGS
+
+    def labels(self, values: Mapping[str, str] | None) -> Mapping[str, str]:
+        """Equal mappings are held once."""
         if not values:
             return _NO_STRINGS
         key = tuple(values.items())
         found = self._mappings.get(key)
         if found is None:
-            self._trim()
-            found = {self.string(name): self.string(value) for name, value in key}
-            self._mappings[tuple(found.items())] = found
+            found = self.strings(values)
+            _room(self._mappings, _OTHERS)[tuple(found.items())] = found
         return found
 
     def shape(self, spec: wire.PodSpec) -> Shape:
         key = _shape_key(spec)
         found = self._shapes.get(key)
         if found is None:
-            found = self._shapes[key] = effective_shape(spec)
+            found = _room(self._shapes, _OTHERS)[key] = effective_shape(spec)
         return found
 
     def owner(self, references: list[wire.Owner] | None) -> Owner | None:
@@ -74,13 +81,8 @@ class Shared:
         key = (chosen.kind, chosen.name, chosen.uid, bool(chosen.controller))
         found = self._owners.get(key)
         if found is None:
-            found = self._owners[key] = Owner(*key)
+            found = _room(self._owners, _OTHERS)[key] = Owner(*key)
         return found
-
-    def _trim(self) -> None:
-        for pool in (self._strings, self._mappings, self._shapes, self._owners):
-            if len(pool) > _POOL_LIMIT:
-                pool.clear()
 
 
 class Reader(Generic[T]):
@@ -143,7 +145,7 @@ def to_pod(pod: wire.Pod, shared: Shared, keep: Callable[[str], bool]) -> Pod:
         node=shared.string(spec.node_name),
         phase=shared.string(status.phase),
         shape=shared.shape(spec),
-        labels=shared.strings(meta.labels),
+        labels=shared.labels(meta.labels),
         annotations=_kept(meta.annotations, shared, keep),
         owner=shared.owner(meta.owner_references),
         scheduler_name=shared.string(spec.scheduler_name),
@@ -218,10 +220,16 @@ def _amounts(quantities: wire.Quantities | None, shared: Shared | None = None) -
     return amounts
 
 
+def _room(pool: dict[K, V], limit: int) -> dict[K, V]:
+    if len(pool) >= limit:
+        pool.clear()
+    return pool
+
+
 def _kept(annotations: Mapping[str, str] | None, shared: Shared, keep: Callable[[str], bool]) -> Mapping[str, str]:
     if not annotations:
         return _NO_STRINGS
-    return shared.strings({key: value for key, value in annotations.items() if keep(key)})
+    return {shared.string(key): value for key, value in annotations.items() if keep(key)} or _NO_STRINGS
 
 
 def _unix(time: datetime | None) -> float:

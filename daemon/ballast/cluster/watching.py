@@ -21,6 +21,8 @@ from ballast.metrics import Metrics
 
 T = TypeVar("T")
 _log = structlog.get_logger("cluster")
+# The server knows only versions before ours, for example after it was restored from a backup.
+_TOO_LARGE = "ResourceVersionTooLarge"
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
 _event = msgspec.json.Decoder(wire.WatchEvent)
@@ -83,7 +85,7 @@ class Watch(Generic[T]):
         if lines := self._lines:
             lines.close()
         if self._thread:
-            self._thread.join(5.0)
+            self._thread.join(1.0)
 
     @property
     def synced(self) -> bool:
@@ -117,6 +119,8 @@ class Watch(Generic[T]):
                 self._version = ""
                 reason, wait, problem = "gone", 0.0, str(error)
             except ClusterError as error:
+                if _TOO_LARGE in error.causes:
+                    self._version = ""
                 reason, problem = type(error).__name__.lower(), str(error)
                 wait = error.retry_after or 0.0 if isinstance(error, TooManyRequests) else 0.0
             except Exception as error:

@@ -135,6 +135,17 @@ def test_gone_lists_again(follow: Any) -> None:
     assert names(cache) == ["b"]
 
 
+def test_a_server_restored_from_a_backup_is_listed_again(follow: Any) -> None:
+    world = World(node("a", 3), version=1000)
+    cache, _, _ = follow(world)
+    world.watches.get(timeout=5)
+    world.items, world.version = [node("b", 20)], 30
+    too_large = status(504, "Timeout", causes=[{"reason": "ResourceVersionTooLarge"}])
+    world.refuse = lambda request: too_large if request.query.get("resourceVersion") == "1000" else None
+    world.events.put(HANG_UP)
+    until(lambda: names(cache) == ["b"])
+
+
 def test_an_expired_list_starts_over(follow: Any) -> None:
     world = World(*(node(f"n{number:03}", 5) for number in range(300)))
     expired: list[Request] = []
