@@ -392,13 +392,14 @@ def _create(api: Api, manifest: dict[str, Any], namespace: str) -> None:
     api.post(collection, manifest)
 
 
-def _alert(name: str, series: dict[str, str], at: str, labels: dict[str, str] | None) -> dict[str, Any]:
-    """One case of promtool: `labels` of the alert that fires, None when none may."""
-    fired = [] if labels is None else [{"exp_labels": {"severity": "warning", "namespace": "b", **labels}}]
+def _alert(name: str, series: dict[str, str], at: str, *, fires: bool) -> dict[str, Any]:
+    """One case of promtool."""
+    firing = f'count by (alertname) (ALERTS{{alertname="{name}",alertstate="firing"}})'
+    expected = [{"labels": f'{{alertname="{name}"}}', "value": 1}] if fires else []
     return {
         "interval": "1m",
-        "input_series": [{"series": name, "values": values} for name, values in series.items()],
-        "alert_rule_test": [{"eval_time": at, "alertname": name, "exp_alerts": fired}],
+        "input_series": [{"series": one, "values": values} for one, values in series.items()],
+        "promql_expr_test": [{"expr": firing, "eval_time": at, "exp_samples": expected}],
     }
 
 
@@ -408,23 +409,20 @@ AGE = 'ballast_snapshot_age_seconds{namespace="b",pod="one"}'
 OTHER_AGE = 'ballast_snapshot_age_seconds{namespace="b",pod="two"}'
 RESTARTS = 'ballast_watch_restarts_total{namespace="b",kind="nodes",reason="%s"}'
 
+REJECTED = 'ballast_samples_rejected_total{namespace="b",reason="stale"}'
+FROZEN = 'ballast_frozen{namespace="b"}'
+
 ALERTS = [
-    _alert("BallastNoLeader", {LEADS: "0x20", WAITS: "0x20"}, "10m", {}),
-    _alert("BallastNoLeader", {LEADS: "1x20", WAITS: "0x20"}, "10m", None),
-    _alert("BallastTwoLeaders", {LEADS: "1x20", WAITS: "1x20"}, "10m", {}),
-    _alert("BallastStaleData", {AGE: "600x20", OTHER_AGE: "600x20"}, "10m", {}),
-    _alert("BallastStaleData", {AGE: "600x20", OTHER_AGE: "20x20"}, "10m", None),
-    _alert("BallastFrozen", {'ballast_frozen{namespace="b"}': "1x20"}, "10m", {}),
-    _alert("BallastFrozen", {'ballast_frozen{namespace="b"}': "0x20"}, "10m", None),
-    _alert("BallastWatchFailing", {RESTARTS % "forbidden": "0+2x30"}, "20m", {"kind": "nodes", "reason": "forbidden"}),
-    _alert("BallastWatchFailing", {RESTARTS % "ended": "0+4x30"}, "20m", None),
-    _alert(
-        "BallastSamplesRejected",
-        {'ballast_samples_rejected_total{namespace="b",reason="stale"}': "0+3x40"},
-        "30m",
-        {"severity": "info", "reason": "stale"},
-    ),
-    _alert(
-        "BallastSamplesRejected", {'ballast_samples_rejected_total{namespace="b",reason="stale"}': "3x40"}, "30m", None
-    ),
+    _alert("BallastNoLeader", {LEADS: "0x20", WAITS: "0x20"}, "10m", fires=True),
+    _alert("BallastNoLeader", {LEADS: "1x20", WAITS: "0x20"}, "10m", fires=False),
+    _alert("BallastTwoLeaders", {LEADS: "1x20", WAITS: "1x20"}, "10m", fires=True),
+    _alert("BallastStaleData", {AGE: "600x20", OTHER_AGE: "600x20"}, "10m", fires=True),
+    _alert("BallastStaleData", {AGE: "600x20", OTHER_AGE: "20x20"}, "10m", fires=False),
+    _alert("BallastFrozen", {FROZEN: "1x20"}, "10m", fires=True),
+    _alert("BallastFrozen", {FROZEN: "0x20"}, "10m", fires=False),
+    _alert("BallastWatchFailing", {RESTARTS % "forbidden": "0+2x30"}, "20m", fires=True),
+    _alert("BallastWatchFailing", {RESTARTS % "ended": "0+4x30"}, "20m", fires=False),
+    _alert("BallastSamplesRejected", {REJECTED: "0+3x40"}, "30m", fires=True),
+    _alert("BallastSamplesRejected", {REJECTED: "3x40"}, "30m", fires=False),
+    _alert("BallastDown", {FROZEN: "0x20"}, "10m", fires=True),
 ]

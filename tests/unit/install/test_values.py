@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+import yaml
 
 from ballast.settings import Mode, Settings, load
 from ballast.settings.names import VARIABLES
 from tests.unit.install.chart import (
+    CHART,
     EVERYTHING,
     NAMESPACE,
     PUBLISHING,
@@ -230,3 +233,18 @@ def test_the_values_schema_follows_the_settings() -> None:
         [sys.executable, ROOT / "scripts" / "values_schema.py", "--check"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_readme_tells_of_every_value() -> None:
+    told = (CHART / "README.md").read_text()
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert [name for name in values if f"`{name}" not in told] == []
+
+
+def test_the_schema_describes_every_value() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert set(schema["properties"]) == {*values, "global"}
+    for name, value in values.items():
+        if isinstance(value, dict) and "properties" in schema["properties"][name]:
+            assert set(value) <= set(schema["properties"][name]["properties"]), name
