@@ -32,7 +32,7 @@ def measure() -> list[dict[str, object]]:
     server.start()
     try:
         port, size = ours.recv()
-        seconds, peak, steady, before = _run(context, _list, port)
+        seconds, cpu, peak, steady, before = _run(context, _list, port)
         kept = _run(context, _kept, port)
     finally:
         ours.send("stop")
@@ -42,7 +42,7 @@ def measure() -> list[dict[str, object]]:
             "what": "list into the cache",
             "at": f"{AT} ({size / 1e6:.0f} MB)",
             "reach": "≤ 3 s",
-            "measured": f"{seconds:.2f} s",
+            "measured": f"{seconds:.2f} s ({cpu:.2f} s CPU in the reader)",
         },
         {"what": "peak RSS while listing", "at": AT, "reach": "≤ 300 MB", "measured": f"{peak:.0f} MB"},
         {
@@ -70,15 +70,15 @@ def _list(parent: Connection, port: int) -> None:
         importlib.import_module(module)
     cache = _cache(port)
     before = _resident()
-    started = time.perf_counter()
+    started, spent = time.perf_counter(), time.process_time()
     cache.start()
     assert cache.wait_synced(120)
-    seconds = time.perf_counter() - started
+    seconds, cpu = time.perf_counter() - started, time.process_time() - spent
     assert (len(cache.nodes()), len(cache.pods())) == (NODES, PODS)
     gc.collect()
     steady = _resident()
     cache.stop()
-    parent.send((seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000, steady, before))
+    parent.send((seconds, cpu, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000, steady, before))
 
 
 def _kept(parent: Connection, port: int) -> None:
