@@ -27,6 +27,7 @@ from grafana_foundation_sdk.models.dashboard import (
     ThresholdsMode,
     VariableRefresh,
 )
+from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = (ROOT / "dashboards", ROOT / "charts" / "ballast" / "dashboards")
@@ -277,7 +278,7 @@ def _table(title: str, expr: str) -> Panel:
         .span(12)
         .height(8)
         .no_value("none")
-        .with_target(_query(expr, "A").instant().format("table"))
+        .with_target(_query(expr, "A").instant().format(PromQueryFormat.TABLE))
     )
 
 
