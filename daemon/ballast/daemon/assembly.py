@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 import structlog
 
 from ballast.clock import Clock, SystemClock
@@ -34,6 +33,7 @@ from ballast.publishing.keys import Keys
 from ballast.publishing.planning import Planner, Rules
 from ballast.publishing.publisher import PART, Publisher
 from ballast.scoring import load_variation
+from ballast.scoring.rounding import integers
 from ballast.serving.app import create_app
 from ballast.serving.board import Board, CycleRecord
 from ballast.serving.rendering import render
@@ -114,6 +114,7 @@ class Daemon:
         self._saved = SavedConditions(self.conditions, State(api, self.writer, namespace))
         interval = settings.telemetry.interval
         self.telemetry = _telemetry_cycle(settings, api, clock, metrics)
+        self._names = NodeNames(())
         every = settings.publishing.every(settings.telemetry)
         self.publisher = Publisher(
             api, self.writer, clock, self.keys, Planner(self.keys, _publishing_rules(settings)), interval=every
@@ -191,7 +192,9 @@ class Daemon:
         reports.tell(self.conditions, "ClusterUnreachable", "WatchFailing", problem)
         if not self.cache.synced:
             raise ClusterError(problem or "the nodes have not been listed yet")
-        snapshot = self.telemetry.cycle(NodeNames(self.cache.nodes()))
+        nodes = self.cache.nodes()
+        self._names = self._names.following(nodes) or NodeNames(nodes)
+        snapshot = self.telemetry.cycle(self._names)
         self.freeze = self.freeze.after(snapshot.unknown, len(snapshot.nodes), self.clock.monotonic())
         scores = _scores(snapshot)
         self.board.rendered = render(
@@ -300,7 +303,5 @@ def _publishing_rules(settings: Settings) -> Rules:
 
 
 def _scores(snapshot: Snapshot) -> Mapping[str, int | None]:
-    values = load_variation.scores(snapshot)
-    return {
-        node.name: None if np.isnan(value) else int(value) for node, value in zip(snapshot.nodes, values, strict=True)
-    }
+    values = integers(load_variation.scores(snapshot))
+    return {node.name: value for node, value in zip(snapshot.nodes, values, strict=True)}

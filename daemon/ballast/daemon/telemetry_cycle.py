@@ -207,12 +207,10 @@ def _allocatable_share(nodes: Sequence[Node], resources: Sequence[str]) -> Float
     """allocatable / capacity for cpu and memory, 1 for ratios of time or link speed and where capacity is not told."""
     share = np.ones((len(resources), len(nodes)))
     for index, resource in enumerate(resources):
-        if resource not in DECIDING:
-            continue
-        for row, node in enumerate(nodes):
-            capacity, allocatable = node.capacity.get(resource, 0.0), node.allocatable.get(resource, 0.0)
-            if capacity > 0 and allocatable > 0:
-                share[index, row] = allocatable / capacity
+        if resource in DECIDING:
+            capacity = np.array([node.capacity.get(resource, 0.0) for node in nodes])
+            allocatable = np.array([node.allocatable.get(resource, 0.0) for node in nodes])
+            np.divide(allocatable, capacity, out=share[index], where=(capacity > 0) & (allocatable > 0))
     return share
 
 

@@ -6,6 +6,7 @@ import ipaddress
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Final
 
 import numpy as np
@@ -38,6 +39,7 @@ class NodeNames:
         rewrite: Mapping[str, str] | None = None,
     ) -> None:
         self.nodes = tuple(nodes)
+        self._identity = identity
         self._rewrite = [
             (re.compile(pattern), re.sub(r"\$(\d+)", r"\\\1", text)) for pattern, text in (rewrite or {}).items()
         ]
@@ -46,6 +48,21 @@ class NodeNames:
 
     def __len__(self) -> int:
         return len(self.nodes)
+
+    def following(self, nodes: tuple[Node, ...]) -> NodeNames | None:
+        """The same look-ups over `nodes`, whatever else changed about them; None when one is called otherwise now."""
+        if nodes is self.nodes:
+            return self
+        if len(nodes) != len(self.nodes):
+            return None
+        if any(
+            new is not old and self._called(new) != self._called(old)
+            for new, old in zip(nodes, self.nodes, strict=True)
+        ):
+            return None
+        names = copy(self)
+        names.nodes = nodes
+        return names
 
     def row(self, value: str) -> int:
         """The row of the node, or UNMATCHED, AMBIGUOUS, NOT_SELECTED."""
@@ -64,6 +81,9 @@ class NodeNames:
             dtype=np.int64,
             count=len(values),
         )
+
+    def _called(self, node: Node) -> tuple[object, ...]:
+        return node.name, node.addresses, node.labels.get(self._identity) if self._identity else None
 
     def _find(self, value: str) -> int:
         for pattern, replacement in self._rewrite:
@@ -121,7 +141,7 @@ def _decide(numbers: set[int]) -> int:
 
 def _canonical(value: str) -> str:
     value = value.strip().rstrip(".").lower()
-    if ":" in value or value[:1].isdigit():
+    if value.count(":") > 1:
         try:
             return str(ipaddress.ip_address(value.strip("[]")))
         except ValueError:
@@ -137,6 +157,8 @@ def _without_port(value: str) -> str:
 
 
 def _is_address(value: str) -> bool:
+    if ":" not in value and not value[:1].isdigit():
+        return False
     try:
         ipaddress.ip_address(value)
     except ValueError:

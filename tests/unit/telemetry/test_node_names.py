@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import string
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ballast.model.node import Node
 from ballast.telemetry.node_names import AMBIGUOUS, NOT_SELECTED, UNMATCHED, NodeNames
@@ -129,3 +131,25 @@ def test_the_order_of_nodes_does_not_matter(found: list[str], values: list[str])
     for value in (*values, *(name.split(".")[0] for name in found)):
         one, other = forward.row(value), backward.row(value)
         assert one == (len(found) - 1 - other if other >= 0 else other)
+
+
+def test_names_are_kept_while_nodes_change_in_other_ways() -> None:
+    nodes = (Node(name="a", addresses=(("InternalIP", "10.0.0.1"),)), Node(name="b", labels={"rack": "r"}))
+    names = NodeNames(nodes, identity="rack")
+    assert names.following(nodes) is names
+    touched = (replace(nodes[0], ready=False, labels={"zone": "z"}), nodes[1])
+    following = names.following(touched)
+    assert following is not None
+    assert following.nodes == touched
+    assert names.nodes == nodes
+    assert following.rows(["10.0.0.1:9100", "r", "c"]).tolist() == [0, 1, UNMATCHED]
+
+
+@pytest.mark.parametrize(
+    "change", [{"name": "c"}, {"addresses": (("InternalIP", "10.0.0.2"),)}, {"labels": {"rack": "other"}}]
+)
+def test_names_are_read_again_when_a_node_is_called_otherwise(change: dict[str, Any]) -> None:
+    nodes = (Node(name="a", addresses=(("InternalIP", "10.0.0.1"),)), Node(name="b", labels={"rack": "r"}))
+    names = NodeNames(nodes, identity="rack")
+    assert names.following((nodes[0], replace(nodes[1], **change))) is None
+    assert names.following(nodes[:1]) is None
