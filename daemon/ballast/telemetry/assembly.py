@@ -56,7 +56,7 @@ class _Found:
 
 
 class Assembly:
-    """Makes readings of one source; counts what it rejects."""
+    """Makes readings of one source."""
 
     def __init__(self, source: str, settings: Settings, metrics: Metrics) -> None:
         interval = float(settings.telemetry.interval)
@@ -77,15 +77,12 @@ class Assembly:
             if problem:
                 found.problems[question.resource] = problem
         for index in range(grid.count):
-            rejected = +found.rejected[index]
-            for reason, count in rejected.items():
-                self._metrics.samples_rejected.labels(reason).inc(count)
             yield Reading(
                 source=self._source,
                 at=grid.time(index),
                 samples=found.samples[index],
                 problems=found.problems,
-                rejected=rejected,
+                rejected=+found.rejected[index],
                 strangers=tuple(found.strangers)[:_NAMED_STRANGERS],
                 warnings=tuple(found.warnings),
                 queries=answers.queries if index == 0 else 0,

@@ -59,15 +59,12 @@ class MetricsServerSource:
         rows = names.rows([item.metadata.name for item in items])
         times = _times(items)
         samples = {resource: self._samples(resource, at, items, rows, times, names, rejected) for resource in asked}
-        rejected = +rejected
-        for reason, count in rejected.items():
-            self._metrics.samples_rejected.labels(reason).inc(count)
         strangers = [item.metadata.name for item, row in zip(items, rows.tolist(), strict=True) if row in (-1, -2)]
         return Reading(
             self.name,
             at,
             samples,
-            rejected=rejected,
+            rejected=+rejected,
             strangers=tuple(f"{name!r} is no node" for name in strangers[:5]),
             queries=1,
         )

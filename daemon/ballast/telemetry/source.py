@@ -10,7 +10,10 @@ from ballast.telemetry.node_names import NodeNames
 
 
 class Source(Protocol):
-    """Reads the nodes' samples. A failing query costs its resource only: a sentence in `Reading.problems`."""
+    """Reads the nodes' samples. A failing query costs its resource only: a sentence in `Reading.problems`.
+
+    What is rejected is in `Reading.rejected`; whoever takes the reading counts it.
+    """
 
     @property
     def name(self) -> str:

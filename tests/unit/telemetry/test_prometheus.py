@@ -99,11 +99,9 @@ def test_values_without_a_time_are_stale(wire: RequestsMock, clock: FakeClock) -
         return healthy(query, time)[: 2 if "timestamp(" in query else 3]
 
     FakePrometheus(evaluate).serve(wire)
-    metrics = Metrics()
-    reading = source(clock, metrics=metrics).read(AT, named(3))
+    reading = source(clock).read(AT, named(3))
     assert reading.samples["cpu"].rows.tolist() == [0, 1]
     assert reading.rejected == {"stale": 2}
-    assert counted(metrics, "ballast_samples_rejected_total", reason="stale") == 2
 
 
 def test_an_exporter_that_stopped_is_stale_after_max_age_though_prometheus_still_answers(
@@ -158,12 +156,20 @@ def test_series_that_are_no_node_are_counted_and_named(wire: RequestsMock, clock
     assert reading.strangers == ("instance='192.168.7.7:9100' is no node",)
 
 
-def test_an_answer_about_other_machines_only_is_a_problem(wire: RequestsMock, clock: FakeClock) -> None:
-    FakePrometheus(lambda _query, time: [({"instance": "elsewhere"}, time)]).serve(wire)
-    reading = source(clock).read(AT, named(3))
-    assert not reading.samples or "cpu" not in reading.samples
-    reading = source(clock, settings({"node_label": "node"})).read(AT, named(3))
-    assert "cpu" in reading.problems
+@pytest.mark.parametrize(
+    ("label", "words"), [("instance", "instance='elsewhere'"), ("node", "a series without the label node")]
+)
+def test_an_answer_about_other_machines_only_is_a_problem(
+    label: str, words: str, wire: RequestsMock, clock: FakeClock
+) -> None:
+    FakePrometheus(lambda query, time: [({"instance": "elsewhere"}, time if "timestamp(" in query else 0.5)]).serve(
+        wire
+    )
+    reading = source(clock, settings({"node_label": label})).read(AT, named(3))
+    assert not reading.samples
+    assert reading.rejected == {"unmatched": 2}
+    assert words in reading.problems["cpu"]
+    assert "BALLAST_TELEMETRY__NODE_LABEL" in reading.problems["cpu"]
 
 
 def test_an_empty_answer_is_a_problem_not_a_success(wire: RequestsMock, clock: FakeClock) -> None:
