@@ -33,12 +33,11 @@ def resume(part: PartArgument = None) -> None:
 
 
 def _line(part: Switched | None, value: str) -> str:
-    """Works whether or not the ConfigMap is there yet; other keys stay."""
-    namespace = own_namespace(load().lease.namespace)
+    """Works whether or not the ConfigMap is there yet; its other keys stay."""
+    kubectl = f"kubectl -n {own_namespace(load().lease.namespace)}"
     key = f"paused.{part.value}" if part else "paused"
     data = json.dumps({"data": {key: value}}, separators=(",", ":"))
     return (
-        f"kubectl -n {namespace} create configmap {NAME} --dry-run=client -o yaml | "
-        f"kubectl -n {namespace} apply --server-side -f - && "
-        f"kubectl -n {namespace} patch configmap {NAME} --type merge -p '{data}'"
+        f"{kubectl} patch configmap {NAME} --type merge -p '{data}' || "
+        f"{kubectl} create configmap {NAME} --from-literal={key}={value}"
     )

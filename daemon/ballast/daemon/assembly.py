@@ -225,7 +225,7 @@ class Daemon:
             return f"standing by: {holder or 'nobody yet'} holds the Lease"
         led = self.cycles - self._led_since
         if led < CYCLES_BEFORE_ACTING:
-            return f"published nothing: this replica leads since {led} of {CYCLES_BEFORE_ACTING} complete cycles"
+            return f"published nothing: a new leader acts after {CYCLES_BEFORE_ACTING} complete cycles, this is number {led}"
         result = self.publisher.round(snapshot, self.board.scores, self.freeze, self.cache.node)
         return reports.publishing_sentence(
             result, snapshot, self.freeze, self.settings.publishing, self.settings.telemetry, self.clock.monotonic()

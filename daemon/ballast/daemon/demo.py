@@ -52,7 +52,7 @@ def run(options: Options, stop: threading.Event, say: Callable[[str], None]) -> 
             daemon.start(stop)
             gc.freeze()
             if not options.headless:
-                say(f"page      {daemon.url}")
+                say(f"page       {daemon.url}")
             stop.wait(options.seconds)
         finally:
             daemon.stop()
@@ -74,7 +74,7 @@ def _environment(options: Options) -> dict[str, str]:
 
 
 def _line(cycle: CycleRecord) -> str:
-    return f"{cycle.job:<9} {cycle.sentence}"
+    return f"{cycle.job:<10} {cycle.sentence}"
 
 
 def _summary(daemon: Daemon, requests: Mapping[tuple[str, str], int]) -> dict[str, Any]:
