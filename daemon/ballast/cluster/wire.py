@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -156,7 +155,3 @@ class Status(Wire):
     reason: str = ""
     code: int = 0
     details: StatusDetails | None = None
-
-
-def encode(body: Mapping[str, Any]) -> bytes:
-    return msgspec.json.encode(body)

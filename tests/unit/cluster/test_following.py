@@ -201,6 +201,26 @@ def test_an_unreadable_event_is_not_the_end(follow: Any) -> None:
     until(lambda: names(cache) == ["a", "b"])
 
 
+def test_a_defect_of_ours_is_told_and_answered_by_listing_again(follow: Any, monkeypatch: Any) -> None:
+    world = World(node("a", 3))
+    cache, _, metrics = follow(world)
+    world.watches.get(timeout=5)
+
+    def fail(_: object) -> None:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(cache._nodes, "put", fail)
+    world.events.put(event("ADDED", node("b", 11)))
+    until(lambda: cache.problem("nodes"))
+    assert cache.problem("nodes") == "RuntimeError: a defect"
+    world.events.put(HANG_UP)
+    monkeypatch.undo()
+    world.items.append(node("b", 11))
+    until(lambda: names(cache) == ["a", "b"])
+    defects = {"kind": "nodes", "reason": "defect"}
+    assert metrics.registry.get_sample_value("ballast_watch_restarts_total", defects) == 1
+
+
 def test_a_silent_watch_stops_at_once(follow: Any) -> None:
     world = World(node("a", 3))
     cache, _, _ = follow(world)
