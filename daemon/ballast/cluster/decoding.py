@@ -11,13 +11,13 @@ import structlog
 
 from ballast.cluster import wire
 from ballast.model.node import Node, Taint
-from ballast.model.pod import Owner, Pod, Shape
+from ballast.model.pod import Owner, Pod
 from ballast.model.quantity import quantity
+from ballast.model.shape import Container, Shape, shape_of
 
 T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
-Amounts = Mapping[str, float]
 
 FOREIGN_OPT_OUTS = (
     "descheduler.alpha.kubernetes.io/prefer-no-eviction",
@@ -70,7 +70,7 @@ class Shared:
         key = _shape_key(spec)
         found = self._shapes.get(key)
         if found is None:
-            found = _room(self._shapes, _OTHERS)[key] = effective_shape(spec)
+            found = _room(self._shapes, _OTHERS)[key] = to_shape(spec)
         return found
 
     def owner(self, references: list[wire.Owner] | None) -> Owner | None:
@@ -156,57 +156,28 @@ def to_pod(pod: wire.Pod, shared: Shared, keep: Callable[[str], bool]) -> Pod:
     )
 
 
-def effective_shape(spec: wire.PodSpec) -> Shape:
-    """What the scheduler reserves for a pod, and what it may use at most.
-
-    Source: component-helpers resource/helpers.go, PodRequests and PodLimits (without the status of in-place resizes).
-    """
-    requests = _aggregate(spec, lambda resources: resources.requests)
-    limits = _aggregate(spec, lambda resources: resources.limits)
-    overhead = _amounts(spec.overhead)
-    _add(requests, overhead)
-    _add(limits, {name: amount for name, amount in overhead.items() if name in limits})
-    return Shape(requests, limits)
+def to_shape(spec: wire.PodSpec) -> Shape:
+    return shape_of(
+        map(_container, spec.containers or ()),
+        map(_container, spec.init_containers or ()),
+        _amounts(spec.overhead) or _NOTHING,
+        _pod_level(spec.resources),
+    )
 
 
-def _aggregate(spec: wire.PodSpec, pick: Callable[[wire.Resources], wire.Quantities | None]) -> dict[str, float]:
-    def of(container: wire.Container) -> Amounts:
-        return _amounts(pick(container.resources)) if container.resources else _NOTHING
-
-    total: dict[str, float] = {}
-    for container in spec.containers or ():
-        _add(total, of(container))
-    sidecars: dict[str, float] = {}
-    peak: dict[str, float] = {}
-    for container in spec.init_containers or ():
-        amounts = of(container)
-        if container.restart_policy == "Always":
-            _add(total, amounts)
-            _add(sidecars, amounts)
-            _raise_to(peak, sidecars)
-        else:
-            needed = dict(amounts)
-            _add(needed, sidecars)
-            _raise_to(peak, needed)
-    _raise_to(total, peak)
-    if spec.resources is not None:
-        whole = _amounts(pick(spec.resources))
-        total.update({name: amount for name, amount in whole.items() if _pod_level(name)})
-    return total
+def _container(container: wire.Container) -> Container:
+    resources = container.resources or wire.Resources()
+    return Container(
+        _amounts(resources.requests) or _NOTHING,
+        _amounts(resources.limits) or _NOTHING,
+        container.restart_policy == "Always",
+    )
 
 
-def _pod_level(name: str) -> bool:
-    return name in ("cpu", "memory") or name.startswith("hugepages-")
-
-
-def _add(total: dict[str, float], amounts: Amounts) -> None:
-    for name, amount in amounts.items():
-        total[name] = total.get(name, 0.0) + amount
-
-
-def _raise_to(total: dict[str, float], amounts: Amounts) -> None:
-    for name, amount in amounts.items():
-        total[name] = max(total.get(name, 0.0), amount)
+def _pod_level(resources: wire.Resources | None) -> Container | None:
+    if resources is None:
+        return None
+    return Container(_amounts(resources.requests), _amounts(resources.limits))
 
 
 def _amounts(quantities: wire.Quantities | None, shared: Shared | None = None) -> dict[str, float]:

@@ -6,19 +6,14 @@ from collections.abc import Mapping
 
 import msgspec
 
+from ballast.model.shape import Shape
+
 
 class Owner(msgspec.Struct, frozen=True, gc=False):
     kind: str
     name: str
     uid: str
     controller: bool = False
-
-
-class Shape(msgspec.Struct, frozen=True, gc=False):
-    """What the pods of one template ask for: cores, bytes, counts; over containers, init containers and overhead."""
-
-    requests: Mapping[str, float] = {}
-    limits: Mapping[str, float] = {}
 
 
 class Pod(msgspec.Struct, frozen=True, gc=False):
