@@ -13,7 +13,10 @@ KUBERNETES_VERSION = "v1.36.3"
 
 @dataclass(frozen=True)
 class Kind:
-    """One served resource. `unconditional`: a replace may leave out the resource version."""
+    """One served resource. `unconditional`: a replace may leave out the resource version.
+
+    `create_on_update`: a replace of what is not there creates it. `generation`: a change of the spec is counted.
+    """
 
     group: str
     version: str
@@ -23,6 +26,7 @@ class Kind:
     short: tuple[str, ...] = ()
     subresources: tuple[str, ...] = ()
     unconditional: bool = True
+    create_on_update: bool = False
     generation: bool = False
 
     @property
@@ -81,7 +85,7 @@ KINDS = (
         short=("hpa",),
         subresources=("status",),
     ),
-    Kind("coordination.k8s.io", "v1", "Lease", "leases", unconditional=False),
+    Kind("coordination.k8s.io", "v1", "Lease", "leases", unconditional=False, create_on_update=True),
 )
 
 BY_PATH = {(kind.group, kind.version, kind.plural): kind for kind in KINDS}

@@ -26,13 +26,14 @@ from ballast.simulator.statuses import (
     internal,
     method_not_allowed,
     no_such_path,
+    no_such_resource,
     overloaded,
     success,
     unauthorized,
     unavailable,
     unsupported_media,
+    unsupported_patch,
 )
-from ballast.simulator.store import Stored
 from ballast.simulator.watching import Watch, Watchers
 
 USER = "system:serviceaccount:ballast:ballast"
@@ -105,7 +106,8 @@ class KubeApi:
             return self._discover(http)
         kind = BY_PATH.get((request.group, request.version, request.resource))
         if kind is None or (request.subresource and request.subresource not in kind.subresources):
-            raise no_such_path()
+            served = not request.group or kinds.group(request.group, metrics=True) is not None
+            raise no_such_resource() if served else no_such_path()
         if request.verb == "list":
             query = http.query_params
             return _json(listing.answer(self.resources.store, kind, request.namespace, query))
@@ -118,7 +120,7 @@ class KubeApi:
         body = await _body(http)
         if request.verb == "create":
             return self._create(http, kind, request, body)
-        if request.verb in ("update", "patch"):
+        if request.verb in ("update", "patch") and request.name:
             return self._write(http, kind, request, body)
         if request.verb == "delete":
             return self._delete(http, kind, request, body)
@@ -149,6 +151,8 @@ class KubeApi:
             document = {
                 "paths": ["/api", "/api/v1", "/apis", "/faults", "/healthz", "/power", "/prometheus", "/version"]
             }
+        if document is None and len(parts) == 3 and kinds.group(parts[1], metrics=metrics) is not None:
+            raise no_such_resource()
         if document is None:
             raise no_such_path()
         return _json(json.dumps(document).encode())
@@ -194,8 +198,6 @@ class KubeApi:
         patch_type = ""
         if request.verb == "patch":
             patch_type = http.headers.get("content-type", "").partition(";")[0].strip()
-            if patch_type not in PATCH_TYPES:
-                raise unsupported_media(*PATCH_TYPES)
         if request.subresource == "scale":
             scale = subresources.write_scale(
                 self.resources,
@@ -208,15 +210,15 @@ class KubeApi:
                 dry=dry,
             )
             return _json(msgspec.json.encode(scale))
-        stored: Stored
         where = (kind, request.namespace, request.name)
         if patch_type:
             stored = self.resources.patch(
                 *where, patch_type, body, subresource=request.subresource, manager=manager, dry=dry
             )
-        else:
-            stored = self.resources.replace(*where, body, subresource=request.subresource, manager=manager, dry=dry)
-        return _json(stored.raw)
+            return _json(stored.raw)
+        there = self.resources.store.get(*where) is not None
+        stored = self.resources.replace(*where, body, subresource=request.subresource, manager=manager, dry=dry)
+        return _json(stored.raw, 200 if there else 201)
 
     def _delete(self, http: HttpRequest, kind: Kind, request: Request, body: Any) -> Response:
         dry, _ = _options(http)
@@ -252,12 +254,15 @@ async def _body(http: HttpRequest) -> Any:
     if not raw:
         return {}
     content_type = http.headers.get("content-type", "application/json").partition(";")[0].strip()
+    if http.method == "PATCH" and content_type not in PATCH_TYPES:
+        raise unsupported_patch()
     if not content_type.endswith("json"):
         raise unsupported_media("application/json")
     try:
         return msgspec.json.decode(raw)
     except msgspec.DecodeError as error:
-        raise bad_request(f"the object provided is unrecognized (must be of type JSON): {error}") from error
+        what = "error decoding patch" if http.method == "PATCH" else "the object provided is unrecognized"
+        raise bad_request(f"{what}: {error}") from error
 
 
 def _options(http: HttpRequest) -> tuple[bool, str]:

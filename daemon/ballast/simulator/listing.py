@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from ballast.simulator import selectors
 from ballast.simulator.kinds import Kind
-from ballast.simulator.statuses import ApiError, bad_request, expired, too_large_version
+from ballast.simulator.statuses import bad_request, expired, too_large_version
 from ballast.simulator.store import Expired, Store, Stored
 
 EXPIRED = (
@@ -48,12 +48,9 @@ def answer(store: Store, kind: Kind, namespace: str, query: Mapping[str, str]) -
     return json.dumps(head, separators=(",", ":")).encode()[:-1] + b',"items":[' + items + b"]}"
 
 
-def wanted_version(query: Mapping[str, str], current: int) -> int:
-    """`resourceVersion` of a query, 0 without one. Raises ApiError (400, 504)."""
-    revision = _integer(query, "resourceVersion")
-    if revision > current:
-        raise too_large_version(revision, current)
-    return revision
+def wanted_version(query: Mapping[str, str]) -> int:
+    """`resourceVersion` of a query, 0 without one. Raises ApiError (400)."""
+    return _integer(query, "resourceVersion")
 
 
 def _state(
@@ -63,7 +60,9 @@ def _state(
     if token:
         return _continued(store, kind, namespace, token)
     with store.lock:
-        revision = wanted_version(query, store.revision)
+        revision = wanted_version(query)
+        if revision > store.revision:
+            raise too_large_version(revision, store.revision)
         if query.get("resourceVersionMatch") == "Exact" and revision != store.revision:
             try:
                 return revision, store.frozen(kind, namespace, revision), 0
@@ -79,7 +78,7 @@ def _continued(store: Store, kind: Kind, namespace: str, token: str) -> tuple[in
         content = json.loads(base64.urlsafe_b64decode(token + "=="))
         revision, last = int(content["rv"]), tuple(content["start"].removesuffix("\0").split("/"))
     except (binascii.Error, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise bad_request(f"continue key is not valid: {error}") from error
+        raise bad_request(f"invalid continue token: continue key is not valid: {error}") from error
     key = (last[0], last[-1]) if len(last) > 1 else ("", last[0])
     if revision < 0:
         revision, listed = store.freeze(kind, namespace)
@@ -104,9 +103,5 @@ def _encode(content: object) -> str:
 def _integer(query: Mapping[str, str], name: str) -> int:
     text = query.get(name) or "0"
     if not text.isdigit():
-        raise _malformed(name, text)
+        raise bad_request(f'{name}: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax')
     return int(text)
-
-
-def _malformed(name: str, text: str) -> ApiError:
-    return bad_request(f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax ({name})')

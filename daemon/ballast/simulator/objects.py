@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ballast.model.quantity import quantity
-from ballast.simulator.defaults import pod_spec
+from ballast.simulator.defaults import pod_spec, workload_spec
 from ballast.simulator.managed_fields import entry, fields_v1
 
 Document = dict[str, Any]
@@ -167,8 +167,8 @@ def controller(workload: Workload, kind: str, name: str, uid: str, created: str,
         status["fullyLabeledReplicas"] = ready
     if kind == "StatefulSet":
         spec["serviceName"] = name
-    if kind == "Deployment":
-        spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
+    if kind != "DaemonSet":
+        spec = workload_spec(kind, spec)
     return {
         "kind": kind,
         "apiVersion": "apps/v1",
@@ -188,7 +188,7 @@ def running_pod(
         "metadata": metadata(
             name, uid, created, namespace, generateName=f"{name.rpartition('-')[0]}-", generation=1, **more
         ),
-        "spec": {**base["spec"], "nodeName": node_name},
+        "spec": {"enableServiceLinks": True, **base["spec"], "priority": 0, "nodeName": node_name},
     }
     return {**document, "status": running_status(document, created, ip)}
 

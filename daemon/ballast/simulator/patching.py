@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any, TypeAlias
 
-from ballast.simulator.statuses import ApiError, bad_request
+from ballast.simulator.statuses import bad_request, unpatchable
 
 Json: TypeAlias = Any
 
@@ -35,7 +35,10 @@ def apply(content_type: str, document: Json, patch: Json) -> Json:
     if content_type == JSON:
         return json_patch(copy.deepcopy(document), patch)
     if not isinstance(patch, dict):
-        raise bad_request("error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}")
+        found = {list: "array", str: "string", bool: "bool"}.get(type(patch), "number")
+        raise bad_request(
+            f"error decoding patch: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+        )
     if content_type == MERGE:
         return merge(document, patch)
     return strategic(document, patch)
@@ -103,12 +106,7 @@ def json_patch(document: Json, operations: Json) -> Json:
         try:
             document = _operate(document, operation)
         except (KeyError, IndexError, ValueError, TypeError) as error:
-            kind = operation.get("op", "?") if isinstance(operation, dict) else "?"
-            path = operation.get("path", "?") if isinstance(operation, dict) else "?"
-            message = f"{kind} operation does not apply: doc is missing path: {path}: missing value"
-            raise ApiError(
-                422, "Invalid", f"the server rejected our request due to an error in our request: {message}", {}
-            ) from error
+            raise unpatchable() from error
     return document
 
 

@@ -10,13 +10,17 @@ from ballast.clock import Clock
 from ballast.simulator import defaults, managed_fields, patching, validation
 from ballast.simulator.kinds import NAMESPACE, POD, Kind
 from ballast.simulator.statuses import (
+    ApiError,
     Cause,
+    GroupResource,
     already_exists,
     bad_request,
     conflict,
     invalid,
     invalid_value,
     not_found,
+    wrong_kind,
+    wrong_name,
 )
 from ballast.simulator.store import Store, Stored, stored
 
@@ -50,6 +54,9 @@ class Resources:
         return found
 
     def create(self, kind: Kind, namespace: str, document: Document, *, manager: str = "", dry: bool = False) -> Stored:
+        given = document.get("kind") or kind.name, document.get("apiVersion") or kind.api_version
+        if given != (kind.name, kind.api_version):
+            raise wrong_kind(*given, kind.name)
         metadata = dict(document.get("metadata") or {})
         if not kind.namespaced:
             metadata.pop("namespace", None)
@@ -63,7 +70,7 @@ class Resources:
                 raise invalid(kind.group, kind.name, "", [missing])
             metadata["name"] = metadata["generateName"] + self.store.suffix()
         if metadata.get("resourceVersion"):
-            raise bad_request("resourceVersion should not be set on objects to be created")
+            raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
         with self.store.lock:
             if kind.namespaced and self.store.get(NAMESPACE, "", namespace) is None:
                 raise not_found(NAMESPACE.resource, namespace)
@@ -90,15 +97,23 @@ class Resources:
         manager: str = "",
         dry: bool = False,
     ) -> Stored:
+        """Also creates what is not there, for kinds that allow it."""
         metadata = document.get("metadata") or {}
         if metadata.get("name", name) != name:
-            raise bad_request(
-                f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
-            )
+            raise wrong_name(metadata["name"], name)
         if not metadata.get("resourceVersion") and not kind.unconditional:
             cause = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
-            raise invalid(kind.group, kind.name, name, [cause])
-        return self.update(kind, namespace, name, lambda _: document, subresource=subresource, manager=manager, dry=dry)
+            raise invalid(kind.group, kind.plural, name, [cause])
+        with self.store.lock:
+            current = self.store.get(kind, namespace, name)
+            if current is None and kind.create_on_update:
+                new = {**document, "metadata": {**metadata, "name": name, "resourceVersion": ""}}
+                return self.create(kind, namespace, new, manager=manager, dry=dry)
+            if current is not None and metadata.get("uid", current.uid) != current.uid:
+                raise conflict(kind.resource, name, _another_uid(kind, current, metadata["uid"]))
+            return self.update(
+                kind, namespace, name, lambda _: document, subresource=subresource, manager=manager, dry=dry
+            )
 
     def patch(
         self,
@@ -140,6 +155,7 @@ class Resources:
             old = current.read()
             new = change(current.read())
             new = {**new, "apiVersion": old["apiVersion"], "kind": old["kind"]}
+            defaults.check_types(new)
             new["metadata"] = self._checked_metadata(kind, current, new.get("metadata") or {}, old["metadata"])
             _keep_other_half(kind, subresource, new, old)
             new = defaults.on_write(kind, new)
@@ -178,11 +194,10 @@ class Resources:
         asked = metadata.get("resourceVersion")
         if asked and asked != str(current.revision):
             raise conflict(kind.resource, current.name)
-        if metadata.get("uid", current.uid) != current.uid:
-            text = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {current.uid}"
-            raise conflict(kind.resource, current.name, text)
         if metadata.get("name", current.name) != current.name:
-            cause = invalid_value("metadata.name", metadata["name"], "field is immutable")
+            raise wrong_name(metadata["name"], current.name)
+        if metadata.get("uid", current.uid) != current.uid:
+            cause = invalid_value("metadata.uid", metadata["uid"], "field is immutable")
             raise invalid(kind.group, kind.name, current.name, [cause])
         kept = {key: old[key] for key in _SERVERS_METADATA if key in old}
         given = {key: value for key, value in metadata.items() if key not in _SERVERS_METADATA}
@@ -209,14 +224,28 @@ class Resources:
 
 def check_preconditions(kind: Kind, current: Stored, preconditions: Mapping[str, str]) -> None:
     """Raises ApiError (409) unless UID and resource version are the ones named."""
-    for key, label, actual in (
-        ("uid", "UID", current.uid),
-        ("resourceVersion", "ResourceVersion", str(current.revision)),
-    ):
-        wanted = preconditions.get(key)
-        if wanted and wanted != actual:
-            text = f"Precondition failed: {label} in precondition: {wanted}, {label} in object meta: {actual}"
-            raise conflict(kind.resource, current.name, text)
+    resource = GroupResource(kind.group, kind.name)
+    uid, version = preconditions.get("uid"), preconditions.get("resourceVersion")
+    if uid and uid != current.uid:
+        why = (
+            f"the UID in the precondition ({uid}) does not match the UID in record ({current.uid}). "
+            "The object might have been deleted and then recreated"
+        )
+        raise conflict(resource, current.name, why)
+    if version and version != str(current.revision):
+        why = (
+            f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record "
+            f"({current.revision}). The object might have been modified"
+        )
+        raise conflict(resource, current.name, why)
+
+
+def _another_uid(kind: Kind, current: Stored, uid: str) -> str:
+    key = "/".join(filter(None, ("/registry", kind.plural, current.namespace, current.name)))
+    return (
+        f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition "
+        f"failed: UID in precondition: {uid}, UID in object meta: {current.uid}"
+    )
 
 
 def stamp(seconds: float) -> str:

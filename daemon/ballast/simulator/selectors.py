@@ -71,7 +71,8 @@ def _label_test(requirement: str) -> Selector:
         if requirement.startswith("!"):
             return lambda stored: requirement[1:] not in stored.labels
         return lambda stored: requirement in stored.labels
-    raise bad_request(f'unable to parse requirement: found "{requirement}", expected: in, notin, =, ==, !=, gt, lt')
+    stranger = requirement.split()[-1]
+    raise bad_request(f"unable to parse requirement: found '{stranger}', expected: in, notin, =, ==, !=, gt, lt")
 
 
 def _integer(text: str | None) -> int | None:

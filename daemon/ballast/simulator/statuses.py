@@ -84,6 +84,10 @@ def no_such_path() -> ApiError:
     return ApiError(404, "NotFound", "404 page not found", text=True)
 
 
+def no_such_resource() -> ApiError:
+    return ApiError(404, "NotFound", "the server could not find the requested resource", {})
+
+
 def already_exists(resource: GroupResource, name: str) -> ApiError:
     return ApiError(409, "AlreadyExists", f'{resource} "{name}" already exists', _details(resource, name))
 
@@ -109,10 +113,18 @@ def bad_request(message: str) -> ApiError:
     return ApiError(400, "BadRequest", message)
 
 
+def wrong_kind(given: str, version: str, kind: str) -> ApiError:
+    return bad_request(f'{given} in version "{version}" cannot be handled as a {kind}: unknown conversion')
+
+
+def wrong_name(given: str, name: str) -> ApiError:
+    return bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
+
+
 def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> ApiError:
     """422; one cause a field."""
     qualified = f"{kind}.{group}" if group else kind
-    listed = [f"{cause.field}: {cause.message}" for cause in causes]
+    listed = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
     text = listed[0] if len(listed) == 1 else "[" + ", ".join(listed) + "]"
     details = {**_details(GroupResource(group, kind), name), "causes": [cause.document() for cause in causes]}
     return ApiError(422, "Invalid", f'{qualified} "{name}" is invalid: {text}', details)
@@ -135,6 +147,7 @@ def too_large_version(asked: int, current: int) -> ApiError:
             "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
             "retryAfterSeconds": 1,
         },
+        headers={"Retry-After": "1"},
     )
 
 
@@ -175,6 +188,15 @@ def internal(message: str) -> ApiError:
 def unavailable() -> ApiError:
     """503 of the aggregator for an API whose service does not answer."""
     return ApiError(503, "ServiceUnavailable", "the server is currently unable to handle the request")
+
+
+def unsupported_patch() -> ApiError:
+    return ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+
+
+def unpatchable() -> ApiError:
+    """422 of a JSON patch that does not fit the object."""
+    return ApiError(422, "Invalid", "the server rejected our request due to an error in our request", {})
 
 
 def unsupported_media(*accepted: str) -> ApiError:

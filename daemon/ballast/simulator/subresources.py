@@ -6,8 +6,17 @@ from typing import Any
 
 from ballast.simulator import patching, selectors
 from ballast.simulator.kinds import BUDGET, POD, Kind
-from ballast.simulator.resources import Document, Resources
-from ballast.simulator.statuses import ApiError, GroupResource, bad_request, conflict, disruption_refused, success
+from ballast.simulator.resources import Document, Resources, check_preconditions
+from ballast.simulator.statuses import (
+    ApiError,
+    GroupResource,
+    bad_request,
+    conflict,
+    disruption_refused,
+    invalid,
+    invalid_value,
+    success,
+)
 from ballast.simulator.store import Stored
 
 
@@ -48,11 +57,15 @@ def write_scale(
             scale = scale_of(kind, resources.get(kind, namespace, name))
             scale["metadata"].pop("resourceVersion", None)
             scale = patching.apply(patch_type, scale, body)
+        replicas = (scale.get("spec") or {}).get("replicas", 0)
+        if replicas < 0:
+            negative = invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
+            raise invalid("autoscaling", "Scale", name, [negative])
         metadata = scale.get("metadata") or {}
         workload["metadata"]["resourceVersion"] = metadata.get("resourceVersion", "")
         if metadata.get("uid"):
             workload["metadata"]["uid"] = metadata["uid"]
-        workload["spec"]["replicas"] = (scale.get("spec") or {}).get("replicas", 0)
+        workload["spec"]["replicas"] = replicas
         return workload
 
     return scale_of(kind, resources.update(kind, namespace, name, change, manager=manager, dry=dry))
@@ -94,7 +107,7 @@ def evict(resources: Resources, namespace: str, name: str, eviction: Document, *
         pod = stored.read()
         if not _past_disruption(pod):
             _take_from_budget(resources, pod, dry)
-        _check(stored, options.get("preconditions") or {})
+        check_preconditions(POD, stored, options.get("preconditions") or {})
         kept = {key: value for key, value in options.items() if key != "preconditions"}
         resources.delete(POD, namespace, name, kept, dry=dry)
     return success(code=201)
@@ -135,24 +148,6 @@ def _take_from_budget(resources: Resources, pod: Document, dry: bool) -> None:
     disrupted = {**(status.get("disruptedPods") or {}), pod["metadata"]["name"]: resources.now()}
     left = {**status, "disruptionsAllowed": status["disruptionsAllowed"] - 1, "disruptedPods": disrupted}
     resources.update(BUDGET, namespace, name, lambda document: {**document, "status": left}, subresource="status")
-
-
-def _check(stored: Stored, preconditions: Document) -> None:
-    resource = GroupResource("", "Pod")
-    if preconditions.get("uid") not in (None, "", stored.uid):
-        raise conflict(
-            resource,
-            stored.name,
-            f"the UID in the precondition ({preconditions['uid']}) does not match the UID in record ({stored.uid}). "
-            "The object might have been deleted and then recreated",
-        )
-    if preconditions.get("resourceVersion") not in (None, "", str(stored.revision)):
-        raise conflict(
-            resource,
-            stored.name,
-            f"the ResourceVersion in the precondition ({preconditions['resourceVersion']}) does not match the "
-            f"ResourceVersion in record ({stored.revision}). The object might have been modified",
-        )
 
 
 def is_ready(pod: Document) -> bool:

@@ -48,6 +48,10 @@ def check(kind: Kind, new: dict[str, Any], old: dict[str, Any] | None) -> None:
         causes += _lease(new.get("spec") or {})
     if kind.name == "Pod" and old is not None and _frozen(new) != _frozen(old):
         causes.append(Cause("FieldValueForbidden", "Forbidden: " + _POD_IMMUTABLE_TEXT, "spec"))
+    if kind.name == "Pod" and not new.get("spec", {}).get("containers"):
+        causes.append(Cause("FieldValueRequired", "Required value", "spec.containers"))
+    if kind.name == "HorizontalPodAutoscaler":
+        causes += _autoscaler(new.get("spec") or {})
     replicas = new.get("spec", {}).get("replicas") if "scale" in kind.subresources else None
     if replicas is not None and replicas < 0:
         causes.append(invalid_value("spec.replicas", replicas, "must be greater than or equal to 0"))
@@ -92,20 +96,22 @@ def _label_value(path: str, value: str) -> Iterable[Cause]:
 def _taints(taints: list[dict[str, str]]) -> Iterable[Cause]:
     seen = set()
     for at, taint in enumerate(taints):
-        path, key, effect = f"spec.taints[{at}]", taint.get("key", ""), taint.get("effect", "")
+        path, key, effect = f"metadata.taints[{at}]", taint.get("key", ""), taint.get("effect", "")
         yield from _label_key(f"{path}.key", key)
         yield from _label_value(f"{path}.value", taint.get("value", ""))
         if not effect:
             yield Cause("FieldValueRequired", "Required value", f"{path}.effect")
         elif effect not in _EFFECTS:
-            listed = ", ".join(json.dumps(allowed) for allowed in sorted(_EFFECTS))
+            listed = ", ".join(json.dumps(allowed) for allowed in _EFFECTS)
             yield Cause(
                 "FieldValueNotSupported",
                 f"Unsupported value: {json.dumps(effect)}: supported values: {listed}",
                 f"{path}.effect",
             )
         if (key, effect) in seen:
-            text = f"Duplicate value: {json.dumps(taint)}: taints must be unique by key and effect pair"
+            shown = {"Key": key, "Value": taint.get("value", ""), "Effect": effect, "TimeAdded": None}
+            listed = json.dumps(shown, separators=(",", ":"))
+            text = f"Duplicate value: {listed}: taints must be unique by key and effect pair"
             yield Cause("FieldValueDuplicate", text, path)
         seen.add((key, effect))
 
@@ -117,6 +123,14 @@ def _lease(spec: dict[str, Any]) -> Iterable[Cause]:
     if (spec.get("leaseTransitions") or 0) < 0:
         text = "must be greater than or equal to 0"
         yield invalid_value("spec.leaseTransitions", spec["leaseTransitions"], text)
+
+
+def _autoscaler(spec: dict[str, Any]) -> Iterable[Cause]:
+    most, least = spec.get("maxReplicas", 0), spec.get("minReplicas", 1)
+    if most < 1:
+        yield Cause("FieldValueRequired", "Required value: must be set and greater than 0", "spec.maxReplicas")
+    if most < least:
+        yield invalid_value("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`")
 
 
 def _frozen(pod: dict[str, Any]) -> dict[str, Any]:

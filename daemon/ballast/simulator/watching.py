@@ -14,7 +14,7 @@ from ballast.simulator import selectors
 from ballast.simulator.faults import Faults
 from ballast.simulator.kinds import Kind
 from ballast.simulator.listing import wanted_version
-from ballast.simulator.statuses import expired
+from ballast.simulator.statuses import Cause, expired, invalid
 from ballast.simulator.store import Change, Expired, Store, Stored
 
 Write = Callable[[bytes], Awaitable[None]]
@@ -81,8 +81,12 @@ class Watch:
         self._selector = selectors.parse(query.get("labelSelector", ""), query.get("fieldSelector", ""))
         self._bookmarks = query.get("allowWatchBookmarks") in ("true", "1")
         self._initial_end = query.get("sendInitialEvents") == "true"
+        if self._initial_end and query.get("resourceVersionMatch") != "NotOlderThan":
+            text = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+            cause = Cause("FieldValueForbidden", text, "resourceVersionMatch")
+            raise invalid("meta.k8s.io", "ListOptions", "", [cause])
         with self.store.lock:
-            self._position = wanted_version(query, self.store.revision)
+            self._position = wanted_version(query)
             self._backlog: list[Stored] = []
             if not self._position or self._initial_end:
                 self._position = self.store.revision
@@ -145,7 +149,7 @@ class Watch:
         """What is to be sent; without anything of this kind the position moves to the newest version of all."""
         with self.store.lock:
             changes = self.store.since(self.kind, self._position)
-            self._position = changes[-1].revision if changes else self.store.revision
+            self._position = changes[-1].revision if changes else max(self._position, self.store.revision)
             return changes
 
     async def _wait(self, event: asyncio.Event, seconds: float) -> None:
