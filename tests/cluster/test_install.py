@@ -332,7 +332,6 @@ def test_switching_publishing_off_takes_the_labels_away(release: Release) -> Non
 OFF = ",".join(f"settings.{part}.mode=off" for part in ("publishing", "power", "eviction"))
 
 
-@pytest.mark.xfail(reason="the daemon still asks for its switches, state and role label when every part is off")
 def test_with_every_part_off_the_daemon_asks_for_nothing_it_may_not_do(release: Release) -> None:
     begun = release.cluster.audit.here()
     release.install("--set", OFF)
@@ -344,7 +343,6 @@ def test_with_every_part_off_the_daemon_asks_for_nothing_it_may_not_do(release: 
     assert not writes(calls)
 
 
-@pytest.mark.xfail(reason="the daemon still keeps the Lease in POD_NAMESPACE whatever BALLAST_LEASE__NAMESPACE says")
 def test_the_lease_may_be_kept_in_another_namespace(release: Release) -> None:
     begun = release.cluster.audit.here()
     release.install("--set", "settings.lease.namespace=kube-system")

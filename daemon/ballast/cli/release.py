@@ -71,7 +71,7 @@ def _age(text: str) -> float:
 
 def _in_use(api: KubeApi, settings: Settings, age: float, now: float) -> str | None:
     """Why the labels are to stay, None when nobody has renewed the Lease for `age` seconds."""
-    namespace, name = own_namespace(settings.lease.namespace), settings.lease.name
+    namespace, name = settings.lease.namespace or own_namespace(None), settings.lease.name
     lease = read_lease(api, namespace, name)
     renewed = lease.renew_time.timestamp() if lease is not None and lease.renew_time is not None else None
     if renewed is None or now - renewed >= age:

@@ -82,13 +82,16 @@ class Daemon:
         )
         self.switches = Switches(api, machine, metrics, namespace)
         identity = own_identity()
+        self.acting = any(
+            part.mode is not Mode.OFF for part in (settings.publishing, settings.power, settings.eviction)
+        )
         self.elector: Elector | AlwaysLeader
         if settings.lease.enabled:
             self.elector = Elector(
                 api,
                 machine,
                 metrics,
-                namespace=namespace,
+                namespace=settings.lease.namespace or namespace,
                 name=settings.lease.name,
                 identity=identity,
                 on_gain=self._gained,
@@ -152,10 +155,11 @@ class Daemon:
         """Serves at once, so that probes get answers while the caches fill; `stop` ends the wait for them."""
         self.port = self.server.start()
         self.cache.start()
-        self.switches.start()
-        self.events.start()
-        self.role.start()
-        self.elector.start()
+        if self.acting:
+            self.switches.start()
+            self.events.start()
+            self.role.start()
+            self.elector.start()
         for _ in range(SYNC_ATTEMPTS):
             if (stop and stop.is_set()) or self.cache.wait_synced(SYNC_PATIENCE):
                 break
@@ -167,11 +171,12 @@ class Daemon:
         self.publisher.stop()
         self.telemetry.close()
         self.jobs.stop()
-        self.role.stop()
-        self.writer.stop()
-        self.elector.stop()
-        self.events.stop()
-        self.switches.stop()
+        if self.acting:
+            self.role.stop()
+            self.writer.stop()
+            self.elector.stop()
+            self.events.stop()
+            self.switches.stop()
         self.cache.stop()
         self.server.stop()
         self.api.close()
@@ -225,7 +230,7 @@ class Daemon:
             return f"standing by: {holder or 'nobody yet'} holds the Lease"
         led = self.cycles - self._led_since
         if led < CYCLES_BEFORE_ACTING:
-            return f"published nothing: a new leader acts after {CYCLES_BEFORE_ACTING} complete cycles, this is number {led}"
+            return f"published nothing: a new leader acts after {CYCLES_BEFORE_ACTING} complete cycles, {led} ended"
         result = self.publisher.round(snapshot, self.board.scores, self.freeze, self.cache.node)
         return reports.publishing_sentence(
             result, snapshot, self.freeze, self.settings.publishing, self.settings.telemetry, self.clock.monotonic()

@@ -26,11 +26,11 @@ def ready(daemon: Daemon) -> list[Check]:
     problem = daemon.cache.problem("nodes") or ""
     snapshot = daemon.board.snapshot
     age = "" if snapshot is None else f"windows end {daemon.clock.wall() - snapshot.time:.0f} s ago"
-    switches = daemon.switches.paused("publishing")
+    paused = daemon.switches.paused("publishing") if daemon.acting else None
     return [
         Check("nodes", daemon.cache.synced, problem or f"last heard of {daemon.cache.age('nodes'):.0f} s ago"),
         Check("first-cycle", bool(daemon.board.cycles), "" if daemon.board.cycles else "no cycle has ended yet"),
         Check("data", True, age or "nothing measured yet"),
-        Check("publishing", True, switches or daemon.settings.publishing.mode.value),
+        Check("publishing", True, paused or daemon.settings.publishing.mode.value),
         Check("lease", True, "this replica leads" if daemon.elector.is_leader() else "standing by"),
     ]
