@@ -189,7 +189,7 @@ def _pod(number: int) -> dict[str, Any]:
         {
             "name": container,
             "image": f"registry.example.com/{app}/{container}:v1.{workload % 40}.0",
-            "env": [{"name": f"SETTING_{key}", "value": f"value-{workload}-{key}"} for key in range(8)],
+            "env": [{"name": f"SETTING_{key}", "value": f"value-{workload}-{key}"} for key in range(3)],
             "ports": [{"name": "http", "containerPort": 8080, "protocol": "TCP"}],
             "resources": {
                 "requests": {"cpu": f"{100 + workload % 30 * 50}m", "memory": f"{128 + workload % 50 * 32}Mi"},
@@ -313,7 +313,7 @@ def _node(number: int) -> dict[str, Any]:
         "nodeInfo": {"kernelVersion": "6.1.0", "kubeletVersion": "v1.36.3", "machineID": f"{number:032x}"},
         "images": [
             {"names": [f"registry.example.com/image-{image}@sha256:{image:064x}"], "sizeBytes": 10_000_000 + image}
-            for image in range(30)
+            for image in range(20)
         ],
     }
     return {
