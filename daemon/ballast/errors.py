@@ -77,7 +77,7 @@ class Gone(ClusterError):
 
 
 class TooManyRequests(ClusterError):
-    """429. With `retry_after` (seconds) every writer waits; with a cause such as DisruptionBudget one object is refused."""
+    """429. With `retry_after` (seconds) every writer waits; with a cause such as DisruptionBudget this write fails."""
 
     def __init__(
         self,

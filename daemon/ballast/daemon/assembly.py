@@ -25,7 +25,7 @@ from ballast.cluster.writer import Writer
 from ballast.daemon import health, reports
 from ballast.daemon.jobs import Jobs
 from ballast.daemon.telemetry_cycle import TelemetryCycle
-from ballast.errors import ClusterError, SettingsError
+from ballast.errors import ClusterError
 from ballast.metrics import Metrics
 from ballast.model.snapshot import Snapshot
 from ballast.publishing.freeze import Freeze
@@ -63,7 +63,7 @@ class Daemon:
     def __init__(
         self, settings: Settings, *, clock: Clock | None = None, config: list[dict[str, Any]] | None = None
     ) -> None:
-        _refuse_what_is_not_there(settings)
+        check_run(settings)
         self.settings = settings
         machine = SystemClock()
         self.clock = clock = clock or machine
@@ -198,7 +198,9 @@ class Daemon:
         if not self.cache.synced:
             raise ClusterError(problem or "the nodes have not been listed yet")
         nodes = self.cache.nodes()
-        self._names = self._names.following(nodes) or NodeNames(nodes)
+        self._names = self._names.following(nodes) or NodeNames(
+            nodes, identity=self.settings.telemetry.node_identity, rewrite=self.settings.telemetry.node_rewrite
+        )
         snapshot = self.telemetry.cycle(self._names)
         self.freeze = self.freeze.after(snapshot.unknown, len(snapshot.nodes), self.clock.monotonic())
         scores = _scores(snapshot)
@@ -215,7 +217,13 @@ class Daemon:
         self.board.scores = scores
         self.board.snapshot = snapshot
         self.board.frozen = self.freeze.frozen
-        reports.tell_about(snapshot, self.telemetry, self.freeze, self.conditions)
+        reports.tell_about(
+            snapshot,
+            self.telemetry,
+            self.freeze,
+            self.conditions,
+            selecting=self.settings.cluster.node_selector is not None,
+        )
         self.cycles += 1
         self._save_conditions()
         return reports.telemetry_sentence(snapshot, self.telemetry)
@@ -248,23 +256,6 @@ class Daemon:
             self._cycles.append(cycle)
             self.board.cycles = tuple(self._cycles)
         self.told(cycle)
-
-
-def _refuse_what_is_not_there(settings: Settings) -> None:
-    check_run(settings)
-    problems = []
-    if settings.publishing.strategy != "load-variation":
-        problems.append(
-            f"BALLAST_PUBLISHING__STRATEGY={settings.publishing.strategy} is not in this version yet. "
-            "Use load-variation."
-        )
-    if settings.publishing.crane:
-        problems.append("BALLAST_PUBLISHING__CRANE=true is not in this version yet. Set it to false.")
-    for part, mode in (("POWER", settings.power.mode), ("EVICTION", settings.eviction.mode)):
-        if mode is Mode.ON:
-            problems.append(f"BALLAST_{part}__MODE=on is not in this version yet. Use off or dry-run.")
-    if problems:
-        raise SettingsError(*problems)
 
 
 def _max_age(settings: Settings) -> float:

@@ -82,7 +82,7 @@ class TelemetryCycle:
         return {"prometheus": "Prometheus", "metrics-server": "KubernetesMetricsServer"}[self._primary.name]
 
     def due(self) -> float:
-        """The evaluation time of a cycle that starts now: the newest multiple of the interval, minus the offset."""
+        """The evaluation time of a cycle that starts now: the newest multiple of the interval as old as the offset."""
         return math.floor((self._clock.wall() - self._offset) / self._interval) * self._interval
 
     def cycle(self, names: NodeNames) -> Snapshot:

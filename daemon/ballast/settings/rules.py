@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from ballast.errors import SettingsError
 from ballast.settings.model import Settings
 from ballast.settings.names import variable
+from ballast.settings.part import Mode
 
 
 def contradictions(settings: Settings) -> Iterator[str]:
@@ -65,13 +66,25 @@ def check_run(settings: Settings) -> None:
 
 
 def needed_to_run(settings: Settings) -> Iterator[str]:
-    """One sentence for each setting that has no default and that `ballast run` needs."""
+    """One sentence for each setting that `ballast run` cannot work with, or that it needs and that has no default."""
+    yield from _not_there_yet(settings)
     if settings.telemetry.source == "prometheus" and settings.prometheus.url is None:
         yield (
             "BALLAST_PROMETHEUS__URL is not set, and BALLAST_TELEMETRY__SOURCE is prometheus: expected the address of "
             "Prometheus, such as http://prometheus-k8s.monitoring:9090. Set it, or set BALLAST_TELEMETRY__SOURCE to "
             "metrics-server."
         )
+
+
+def _not_there_yet(settings: Settings) -> Iterator[str]:
+    publishing = settings.publishing
+    if publishing.strategy != "load-variation":
+        yield f"BALLAST_PUBLISHING__STRATEGY={publishing.strategy} is not in this version yet. Use load-variation."
+    if publishing.crane:
+        yield "BALLAST_PUBLISHING__CRANE=true is not in this version yet. Set it to false."
+    for part, mode in (("power", settings.power.mode), ("eviction", settings.eviction.mode)):
+        if mode is Mode.ON:
+            yield f"{variable(part, 'mode')}=on is not in this version yet. Use off or dry-run."
 
 
 def _authentication(settings: Settings) -> Iterator[str]:

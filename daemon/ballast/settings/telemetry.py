@@ -86,6 +86,19 @@ def _label_name(text: str) -> str:
     return text
 
 
+def _rewrites(value: object) -> dict[str, str]:
+    rewrites = {}
+    for pattern, replacement in as_map(value).items():
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"expected regular expressions; {pattern!r} is none: {error}") from None
+        if not isinstance(replacement, str):
+            raise ValueError(f"expected text as the replacement of {pattern!r}, such as $1")
+        rewrites[pattern] = replacement
+    return rewrites
+
+
 def _speeds(value: object) -> dict[str, object]:
     if isinstance(value, str) and not value.strip().startswith("{"):
         return {EVERY_NODE: value}
@@ -111,6 +124,16 @@ class Telemetry(Part):
     node_label: Annotated[str, AfterValidator(_label_name)] | None = None
     """Label of the series that names the node; unset: the preset's, usually instance."""
 
+    node_identity: str | None = None
+    """Kubernetes label of the node that holds what the series call it, such as example.com/hostname; unset: its name,
+    addresses and host names only."""
+
+    node_rewrite: Annotated[
+        Mapping[str, str], BeforeValidator(_rewrites), WithJsonSchema({"type": ["string", "object"]})
+    ] = {}
+    """What series call a node, rewritten before it is looked up: a map of patterns that match the whole value to
+    replacements, such as {"(.+)-metal": "$1"}."""
+
     network_speed: Annotated[
         Mapping[str, Speed], BeforeValidator(_speeds), WithJsonSchema({"type": ["string", "object"]})
     ] = {}
@@ -118,7 +141,8 @@ class Telemetry(Part):
     "25Gbit", "*": "10Gbit"}."""
 
     offset: Duration = Duration("0s")
-    """Subtracted from the query times, for a Prometheus that scrapes or receives late."""
+    """How old a query time is at least, for a Prometheus that scrapes or receives late; query times stay multiples of
+    the interval."""
 
     def speed_of(self, node: str) -> float | None:
         """Bytes per second of a node's link as configured, None if it is not."""
