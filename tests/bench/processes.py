@@ -1,0 +1,68 @@
+"""Work in processes of their own: an embedded cluster that takes no time from the daemon, and a measured daemon."""
+
+from __future__ import annotations
+
+import multiprocessing
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+_spawn = multiprocessing.get_context("spawn")
+
+
+class Simulated:
+    """An embedded cluster in another process; may be handed to a third one."""
+
+    def __init__(self, environment: dict[str, str], pipe: Connection) -> None:
+        self.environment = environment
+        self._pipe = pipe
+
+    def queries(self) -> int:
+        """How many queries its Prometheus has been asked."""
+        self._pipe.send("queries")
+        return int(self._pipe.recv())
+
+
+@contextmanager
+def simulated(nodes: int) -> Iterator[Simulated]:
+    """A calm cluster with node objects of real size and two pods a node."""
+    ours, theirs = _spawn.Pipe()
+    with tempfile.TemporaryDirectory(prefix="ballast-bench-") as folder:
+        process = _spawn.Process(target=_serve, args=(theirs, nodes, folder))
+        process.start()
+        try:
+            yield Simulated(ours.recv(), ours)
+        finally:
+            ours.send("stop")
+            process.join()
+
+
+def apart(work: Callable[..., Any], *arguments: Any) -> Any:
+    """What `work(*arguments)` gives in a new process. Raises RuntimeError when it ends without an answer."""
+    ours, theirs = _spawn.Pipe()
+    process = _spawn.Process(target=_answer, args=(theirs, work, arguments))
+    process.start()
+    theirs.close()
+    try:
+        return ours.recv()
+    except EOFError:
+        raise RuntimeError(f"{work.__qualname__} ended without an answer") from None
+    finally:
+        process.join()
+
+
+def _answer(parent: Connection, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    parent.send(work(*arguments))
+
+
+def _serve(parent: Connection, nodes: int, folder: str) -> None:
+    from ballast.simulator import Cluster, World
+
+    world = World(nodes, pods=2 * nodes, scene="calm", realistic=True)
+    with Cluster(world) as cluster:
+        parent.send(cluster.environment(cluster.kubeconfig(Path(folder) / "kubeconfig")))
+        while parent.recv() != "stop":
+            parent.send(cluster.requests["query", "prometheus"])
