@@ -96,14 +96,20 @@ def _report(resources: Resources, kind: Kind, owner: Document) -> None:
         if reference["kind"] == "Deployment":
             deployment = resources.store.get(DEPLOYMENT, namespace, reference["name"])
             if deployment is not None and owner["spec"]["replicas"]:
-                generation = deployment.read()["metadata"].get("generation", 1)
-                above = {**counts, "updatedReplicas": len(pods), "observedGeneration": generation}
+                above = {
+                    **counts,
+                    "updatedReplicas": len(pods),
+                    "unavailableReplicas": owner["spec"]["replicas"] - ready,
+                    "observedGeneration": deployment.read()["metadata"].get("generation", 1),
+                }
                 _write_status(resources, DEPLOYMENT, namespace, reference["name"], above)
 
 
 def _write_status(resources: Resources, kind: Kind, namespace: str, name: str, counts: Mapping[str, int]) -> None:
     def change(current: Document) -> Document:
-        return {**current, "status": {**(current.get("status") or {}), **counts}}
+        status = {**(current.get("status") or {}), **counts}
+        kept = {name: value for name, value in status.items() if value or name == "replicas"}
+        return {**current, "status": kept}
 
     resources.update(kind, namespace, name, change, subresource="status")
 

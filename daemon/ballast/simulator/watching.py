@@ -191,7 +191,7 @@ class Watch:
         return self._selector is None or self._selector(stored)
 
     def _bookmark(self, annotations: Mapping[str, str] | None = None) -> bytes:
-        metadata: dict[str, object] = {"resourceVersion": str(self._position), "creationTimestamp": None}
+        metadata: dict[str, object] = {"resourceVersion": str(self._position)}
         if annotations:
             metadata["annotations"] = annotations
         return _line("BOOKMARK", json.dumps({**self.kind.type_fields, "metadata": metadata}).encode())

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from ballast.simulator import Cluster, World
+from tests.fakes import FakeClock
+from tests.unit.simulator.client import Client
+
+PATIENCE = 20.0
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    """Stands still for the world; timeouts of requests pass fifty times as fast as the machine's time."""
+    clock = FakeClock()
+    clock.speed = 50.0
+    return clock
+
+
+@pytest.fixture
+def cluster(clock: FakeClock) -> Iterator[Cluster]:
+    with Cluster(World(nodes=6, seed=3, clock=clock, scene="calm")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster: Cluster) -> Iterator[Client]:
+    client = Client(cluster)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], object]], None]:
+    """Waits for what controllers do in a thread of their own."""
+
+    def wait(holds: Callable[[], object]) -> None:
+        end = time.monotonic() + PATIENCE
+        while not holds():
+            assert time.monotonic() < end, "it never came to hold"
+            time.sleep(0.01)
+
+    return wait
