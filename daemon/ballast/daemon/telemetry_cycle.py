@@ -11,7 +11,6 @@ import numpy as np
 import structlog
 
 from ballast.clock import Clock
-from ballast.errors import BallastError
 from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.sample import Bools, Floats, Ints, Reading
@@ -24,6 +23,7 @@ from ballast.windows.statistics import Rules, summarise_all
 log = structlog.get_logger("ballast.telemetry")
 
 DECIDING = ("cpu", "memory")
+BACKFILL_ATTEMPTS = 3
 
 Array = TypeVar("Array", Floats, Ints, Bools)
 
@@ -66,7 +66,8 @@ class TelemetryCycle:
         }
         span = max(self._lengths.values())
         self._rings = {name: Ring(self._resources, interval, span) for name in self._rules}
-        self._read_until = -math.inf
+        self._read_until = dict.fromkeys(self._resources, -math.inf)
+        self._attempts = 0
         self._first_seen: dict[str, float] = {}
         self.last: Reading | None = None
         self.fallback_reading: Reading | None = None
@@ -90,11 +91,9 @@ class TelemetryCycle:
         at = self.due()
         for ring in self._rings.values():
             ring.advance(at)
-        self._backfill(at, names)
         reading = self._primary.read(at, names)
         self._ingest(self._primary, reading, names)
-        if reading.samples:
-            self._read_until = at
+        self._backfill(reading, names)
         self.last = reading
         self.fallback_reading = None
         if self._fallback is not None:
@@ -110,17 +109,25 @@ class TelemetryCycle:
         if self._fallback is not None:
             self._fallback.close()
 
-    def _backfill(self, at: float, names: NodeNames) -> None:
-        """Asks for what was missed: everything at the start, the gap after an outage."""
-        start = max(self._read_until + self._interval, at - max(self._lengths.values()) + self._interval)
-        end = at - self._interval
-        if end < start:
+    def _backfill(self, reading: Reading, names: NodeNames) -> None:
+        """Asks for what the resources of `reading` have missed: everything at the start, the gap after an outage."""
+        if not reading.samples:
             return
-        try:
-            for reading in self._primary.backfill(start, end, self._interval, names):
-                self._ingest(self._primary, reading, names)
-        except BallastError as error:
-            log.warning("the past could not be read; windows fill from now on", error=str(error))
+        oldest = reading.at - max(self._lengths.values()) + self._interval
+        start = max(oldest, min(self._read_until[resource] for resource in reading.samples) + self._interval)
+        end = reading.at - self._interval
+        if start <= end:
+            self._attempts += 1
+            problems: set[str] = set()
+            for past in self._primary.backfill(start, end, self._interval, names):
+                self._ingest(self._primary, past, names)
+                problems.update(past.problems.values())
+            if problems:
+                log.warning("the past could not be read", attempt=self._attempts, error="; ".join(sorted(problems)))
+                if self._attempts < BACKFILL_ATTEMPTS:
+                    return
+        self._attempts = 0
+        self._read_until.update(dict.fromkeys(reading.samples, reading.at))
 
     def _ingest(self, source: Source, reading: Reading, names: NodeNames) -> None:
         ring = self._rings[source.name]

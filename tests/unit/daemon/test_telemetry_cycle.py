@@ -127,6 +127,42 @@ def test_an_outage_is_filled_from_the_past_when_it_is_over() -> None:
     assert snapshot.primary.count.min() == 10
 
 
+def test_a_dead_source_is_not_asked_for_its_past() -> None:
+    clock = FakeClock()
+    source = FakeSource("prometheus", ("cpu", "memory"), history=True)
+    source.failing = {"cpu", "memory"}
+    cycle = cycle_of(clock, source)
+    run(clock, cycle, 3)
+    assert source.backfills == []
+    source.failing = set()
+    assert run(clock, cycle, 1) == [(True, True)]
+
+
+def test_one_resource_that_was_away_gets_its_own_gap_filled() -> None:
+    clock = FakeClock()
+    source = FakeSource("prometheus", ("cpu", "memory"), history=True)
+    cycle = cycle_of(clock, source)
+    run(clock, cycle, 2)
+    source.failing = {"memory"}
+    run(clock, cycle, 3)
+    source.failing = set()
+    snapshot = cycle.cycle(NodeNames(NODES))
+    assert source.backfills[1:] == [(snapshot.time - 90.0, snapshot.time - 30.0)]
+    assert snapshot.primary.count.min() == 10
+
+
+def test_a_past_that_cannot_be_read_is_asked_for_three_times() -> None:
+    class Forgetful(FakeSource):
+        def backfill(self, start: float, end: float, step: float, names: NodeNames) -> Iterator[Reading]:
+            self.backfills.append((start, end))
+            yield Reading(self.name, start, {}, problems={"cpu": "out of bounds"})
+
+    clock = FakeClock()
+    source = Forgetful("prometheus", ("cpu", "memory"))
+    run(clock, cycle_of(clock, source), 6)
+    assert len(source.backfills) == 3
+
+
 def test_a_silent_node_is_unknown_after_max_age_and_not_young() -> None:
     clock = FakeClock()
     source = FakeSource("prometheus", ("cpu", "memory"), history=True)
