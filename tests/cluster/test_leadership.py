@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -41,58 +43,86 @@ class Replica:
         self.daemon = Daemon(cluster, pod, kubeconfig, {**settings, **own})
 
 
+@dataclass
+class Pair:
+    first: Replica
+    second: Replica
+    machines: Machines
+
+
+@contextmanager
+def _pair(cluster: ControlPlane, installed: Installed, folder: Path) -> Iterator[Pair]:
+    """Two replicas, of which the first one leads and has labelled all nodes."""
+    add_nodes(cluster.api, [node(name) for name in NODES])
+    with ExitStack() as stack:
+        machines = stack.enter_context(Machines(NODES, memory=0.2))
+        server = stack.enter_context(prometheus(cluster.tools, folder, machines.targets()))
+        settings = {**installed.settings, **FAST, "BALLAST_PROMETHEUS__URL": server.url}
+        pods = installed.pods(cluster.api, 2)
+        first = Replica(cluster, installed, pods[0], settings)
+        stack.enter_context(first.daemon)
+        eventually("the first one leads", first.daemon.leads)
+        second = Replica(cluster, installed, pods[1], settings)
+        stack.enter_context(second.daemon)
+        eventually("all nodes are labelled", lambda: len(_scores(cluster)) == len(NODES))
+        assert not second.daemon.leads()
+        yield Pair(first, second, machines)
+
+
 @pytest.mark.timeout(180)
 def test_the_killed_leader_is_followed_by_the_other_and_nothing_is_written_twice(
     cluster: ControlPlane, installed: Installed, tmp_path: Path
 ) -> None:
-    add_nodes(cluster.api, [node(name) for name in NODES])
     before = cluster.audit.here()
-    with Machines(NODES, memory=0.2) as machines, prometheus(cluster.tools, tmp_path, machines.targets()) as server:
-        settings = {**installed.settings, **FAST, "BALLAST_PROMETHEUS__URL": server.url}
-        first_pod, second_pod = installed.pods(cluster.api, 2)
-        first = Replica(cluster, installed, first_pod, settings)
-        with first.daemon:
-            eventually("the first one leads", first.daemon.leads)
-            second = Replica(cluster, installed, second_pod, settings)
-            with second.daemon:
-                eventually("all nodes are labelled", lambda: len(_scores(cluster)) == len(NODES))
-                assert not second.daemon.leads()
-                assert "standing by" in second.daemon.tail()
-                assert _patches(cluster, before, second) == []
+    with _pair(cluster, installed, tmp_path) as pair:
+        first, second = pair.first, pair.second
+        assert "standing by" in second.daemon.tail()
+        assert _patches(cluster, before, second) == []
 
-                killed_at = cluster.audit.here()
-                first.daemon.kill()
-                assert first.daemon.code == -signal.SIGKILL
-                eventually("the second one leads", second.daemon.leads, within=LEASE + 10)
-                eventually("it is reached by the extender's Service", lambda: _role(cluster, installed, second_pod))
-                throughout("it repeats nothing", lambda: not _patches(cluster, killed_at, second), seconds=5)
+        killed_at = cluster.audit.here()
+        first.daemon.kill()
+        assert first.daemon.code == -signal.SIGKILL
+        eventually("the second one leads", second.daemon.leads, within=LEASE + 10)
+        eventually("it is reached by the extender's Service", lambda: _role(cluster, installed, second.pod))
+        throughout("it repeats nothing", lambda: not _patches(cluster, killed_at, second), seconds=5)
 
-                machines["n3"].memory = 0.95
-                eventually("the new load is published", lambda: _class(cluster, "n3") == "high", within=40)
-                throughout("the others are left alone", lambda: _class(cluster, "n1") == "low", seconds=1)
+        pair.machines["n3"].memory = 0.95
+        eventually("the new load is published", lambda: _class(cluster, "n3") == "high", within=40)
 
-                calls = [call for call in cluster.audit.calls(since=before) if call.user == installed.user]
-                assert [call for call in calls if call.forbidden] == []
-                node_patches = [call for call in calls if call.resource == "nodes" and call.verb == "patch"]
-                writers = [call.credential for call in node_patches]
-                assert writers == sorted(writers, key=[first.credential, second.credential].index)
-                assert {call.name for call in node_patches if call.credential == second.credential} == {"n3"}
-                assert _repeated(node_patches) == []
+    calls = [call for call in cluster.audit.calls(since=before) if call.user == installed.user]
+    assert [call for call in calls if call.forbidden] == []
+    patches = [call for call in calls if call.resource == "nodes" and call.verb == "patch"]
+    writers = [call.credential for call in patches]
+    assert writers == sorted(writers, key=[first.credential, second.credential].index), "one after the other"
+    assert {call.name for call in patches if call.credential == second.credential} == {"n3"}
+    assert _repeated(patches) == []
+
+
+@pytest.mark.timeout(180)
+def test_a_leader_that_was_held_up_finds_itself_replaced_and_writes_no_more(
+    cluster: ControlPlane, installed: Installed, tmp_path: Path
+) -> None:
+    with _pair(cluster, installed, tmp_path) as pair:
+        first, second = pair.first, pair.second
+        first.daemon.signal(signal.SIGSTOP)
+        try:
+            eventually("the second one leads", second.daemon.leads, within=LEASE + 10)
+            pair.machines["n3"].memory = 0.95
+            eventually("the new load is published", lambda: _class(cluster, "n3") == "high", within=40)
+            woken_at = cluster.audit.here()
+        finally:
+            first.daemon.signal(signal.SIGCONT)
+        eventually("the first one stands by", lambda: f"{second.pod}_" in first.daemon.tail(3), within=20)
+        assert second.daemon.leads()
+        assert not first.daemon.leads()
+        assert _patches(cluster, woken_at, first) == []
 
 
 @pytest.mark.timeout(120)
 def test_a_leader_that_stops_hands_over_at_once(cluster: ControlPlane, installed: Installed, tmp_path: Path) -> None:
-    add_nodes(cluster.api, [node("one")])
-    with Machines(["one"]) as machines, prometheus(cluster.tools, tmp_path, machines.targets()) as server:
-        settings = {**installed.settings, **FAST, "BALLAST_PROMETHEUS__URL": server.url}
-        first_pod, second_pod = installed.pods(cluster.api, 2)
-        first = Replica(cluster, installed, first_pod, settings)
-        with first.daemon:
-            eventually("the first one leads", first.daemon.leads)
-            second = Replica(cluster, installed, second_pod, settings)
-            with second.daemon:
-                assert first.daemon.stop() == 0
-                eventually("the second one leads", second.daemon.leads, within=LEASE / 2)
+    with _pair(cluster, installed, tmp_path) as pair:
+        assert pair.first.daemon.stop() == 0
+        eventually("the second one leads", pair.second.daemon.leads, within=LEASE / 2)
 
 
 def _patches(cluster: ControlPlane, since: int, replica: Replica) -> list[Call]:

@@ -5,6 +5,7 @@ import json
 import pytest
 import yaml
 
+from ballast.cli.main import main
 from ballast.cli.profile import Output, profile
 from ballast.errors import UsageError
 from ballast.publishing.profile import labels_profile
@@ -85,3 +86,13 @@ def test_an_unknown_profile_lists_those_there_are() -> None:
 def test_a_scheduler_name_that_kubernetes_would_refuse_is_refused() -> None:
     with pytest.raises(UsageError, match="--scheduler-name 'My Scheduler'"):
         profile("labels", scheduler_name="My Scheduler")
+
+
+def test_the_command_exits_2_for_an_unknown_profile(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["ballast", "profile", "extendr"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "labels" in capsys.readouterr().err
