@@ -15,6 +15,8 @@ from ballast.metrics import Metrics
 
 _ATTEMPTS = 3
 _DEFAULT_HOLD = 1.0
+FINISH_PATIENCE = 5.0
+STOPPING = "Ballast is stopping"
 
 
 class Reporter(Protocol):
@@ -51,6 +53,7 @@ class Writer:
         self._leading = leading
         self._events = events
         self._turn = threading.Lock()
+        self._finished = threading.Event()
         self._stop = threading.Event()
 
     def submit(self, write: Write) -> Outcome:
@@ -64,16 +67,26 @@ class Writer:
             self._events.report(outcome)
         return outcome
 
+    def finish(self, patience: float = FINISH_PATIENCE) -> None:
+        """Refuses what parts want from now on, also what waits already; returns when the write under way has ended.
+
+        Ballast's own writes still pass. Waits `patience` seconds at most.
+        """
+        self._finished.set()
+        if self._turn.acquire(timeout=patience):
+            self._turn.release()
+
     def stop(self) -> None:
         """Whatever waits or comes later is refused."""
+        self._finished.set()
         self._stop.set()
 
     def _attempt(self, write: Write) -> Outcome:
         for _ in range(_ATTEMPTS):
             if (held_back := self._held_back(write)) is not None:
                 return held_back
-            if not self._pace.wait(self._stop):
-                return Outcome(write, Result.REFUSED, "Ballast is stopping")
+            if not self._pace.wait(self._stop if write.part is None else self._finished):
+                return Outcome(write, Result.REFUSED, STOPPING)
             try:
                 with self._turn:
                     return self._held_back(write) or Outcome(write, Result.DONE, body=self._send(write))
@@ -98,6 +111,8 @@ class Writer:
             return Outcome(write, Result.REFUSED, "this replica does not hold the Lease")
         if write.part is not None and (pause := self._paused(write.part)) is not None:
             return Outcome(write, Result.REFUSED, pause)
+        if write.part is not None and self._finished.is_set():
+            return Outcome(write, Result.REFUSED, STOPPING)
         if mode == "dry-run":
             return Outcome(write, Result.DRY_RUN, f"{write.part} is in dry-run")
         return None

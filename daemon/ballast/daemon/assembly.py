@@ -8,8 +8,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import structlog
-
 from ballast.clock import Clock, SystemClock
 from ballast.cluster.cache import Cache
 from ballast.cluster.client import KubeApi, connect
@@ -24,6 +22,7 @@ from ballast.cluster.switches import Switches
 from ballast.cluster.writer import Writer
 from ballast.daemon import health, reports
 from ballast.daemon.jobs import Jobs
+from ballast.daemon.saving import Saving
 from ballast.daemon.telemetry_cycle import TelemetryCycle
 from ballast.errors import ClusterError
 from ballast.metrics import Metrics
@@ -44,8 +43,6 @@ from ballast.telemetry.metrics_server import MetricsServerSource
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.prometheus import PrometheusSource
 from ballast.telemetry.source import Source
-
-log = structlog.get_logger("ballast")
 
 CYCLES_KEPT = 200
 CYCLES_BEFORE_ACTING = 2
@@ -115,6 +112,7 @@ class Daemon:
             self.writer, machine, pod=os.environ.get("POD_NAME"), namespace=os.environ.get("POD_NAMESPACE")
         )
         self._saved = SavedConditions(self.conditions, State(api, self.writer, namespace))
+        self.saving = Saving(self._saved, self.elector.is_leader)
         interval = settings.telemetry.interval
         self.telemetry = _telemetry_cycle(settings, api, clock, metrics)
         self._names = NodeNames(())
@@ -136,7 +134,8 @@ class Daemon:
         self._cycles: deque[CycleRecord] = deque(maxlen=CYCLES_KEPT)
         self._cycles_lock = threading.Lock()
         self.cycles = 0
-        self._led_since = 0
+        self._known: tuple[Snapshot, Mapping[str, int | None], Freeze] | None = None
+        self._led_since: int | None = None
         self.jobs = Jobs(clock, metrics, self._record)
         self.jobs.every("telemetry", interval, self._watch, delay=min(0.1, 0.1 * interval))
         if settings.publishing.mode is not Mode.OFF:
@@ -159,42 +158,51 @@ class Daemon:
             self.switches.start()
             self.events.start()
             self.role.start()
+            self.saving.start()
             self.elector.start()
+        stop = stop or threading.Event()
         for _ in range(SYNC_ATTEMPTS):
-            if (stop and stop.is_set()) or self.cache.wait_synced(SYNC_PATIENCE):
+            if stop.is_set() or self.cache.wait_synced(SYNC_PATIENCE):
                 break
-        self.jobs.run("telemetry")
-        self.jobs.start()
+        first = threading.Thread(target=self.jobs.run, args=["telemetry"], name="first-cycle", daemon=True)
+        first.start()
+        while first.is_alive() and not stop.is_set():
+            first.join(SYNC_PATIENCE)
+        if not stop.is_set():
+            self.jobs.start()
 
     def stop(self) -> None:
-        """Ends the cycles, gives up the role and the Lease, then closes what only reads."""
+        """Ends the writes, gives up the role and the Lease, then ends the cycles and closes what only reads."""
         self.publisher.stop()
-        self.telemetry.close()
-        self.jobs.stop()
+        self.writer.finish()
         if self.acting:
             self.role.stop()
+            self.saving.stop()
             self.writer.stop()
             self.elector.stop()
             self.events.stop()
             self.switches.stop()
+        self.telemetry.close()
+        self.jobs.stop()
         self.cache.stop()
         self.server.stop()
         self.api.close()
 
     def _gained(self) -> None:
-        log.info("this replica leads now")
         self._led_since = self.cycles
         self._saved.forget()
         self.role.leading(True)
 
     def _lost(self) -> None:
-        log.info("this replica leads no longer")
+        self._led_since = None
         self.role.leading(False)
 
     def _watch(self) -> str:
         """The telemetry job."""
         problem = self.cache.problem("nodes")
         reports.tell(self.conditions, "ClusterUnreachable", "WatchFailing", problem)
+        reports.tell(self.conditions, "LeaseFailing", "RequestFailed", health.lease_problem(self))
+        reports.tell(self.conditions, "StateNotSaved", "RequestFailed", self.saving.problem)
         if not self.cache.synced:
             raise ClusterError(problem or "the nodes have not been listed yet")
         nodes = self.cache.nodes()
@@ -224,32 +232,26 @@ class Daemon:
             self.conditions,
             selecting=self.settings.cluster.node_selector is not None,
         )
+        self._known = snapshot, scores, self.freeze
         self.cycles += 1
-        self._save_conditions()
+        self.saving.ask()
         return reports.telemetry_sentence(snapshot, self.telemetry)
 
     def _publish(self) -> str:
         """The publishing job."""
-        snapshot = self.board.snapshot
-        if snapshot is None:
+        if self._known is None:
             return "published nothing: no cycle of telemetry has ended yet"
         if not self.elector.is_leader():
-            holder = getattr(self.elector, "holder", str)()
-            return f"standing by: {holder or 'nobody yet'} holds the Lease"
-        led = self.cycles - self._led_since
+            return health.leadership(self)
+        led = 0 if self._led_since is None else self.cycles - self._led_since
         if led < CYCLES_BEFORE_ACTING:
             return f"published nothing: a new leader acts after {CYCLES_BEFORE_ACTING} complete cycles, {led} ended"
-        result = self.publisher.round(snapshot, self.board.scores, self.freeze, self.cache.node)
+        snapshot, scores, freeze = self._known
+        result = self.publisher.round(snapshot, scores, freeze, self.cache.node)
+        reports.tell(self.conditions, "PublishingFailing", "WriteFailed", result.problem)
         return reports.publishing_sentence(
-            result, snapshot, self.freeze, self.settings.publishing, self.settings.telemetry, self.clock.monotonic()
+            result, snapshot, freeze, self.settings.publishing, self.settings.telemetry, self.clock.monotonic()
         )
-
-    def _save_conditions(self) -> None:
-        if self.elector.is_leader():
-            try:
-                self._saved.save()
-            except ClusterError as error:
-                log.warning("the conditions were not saved", error=str(error))
 
     def _record(self, cycle: CycleRecord) -> None:
         with self._cycles_lock:
@@ -293,7 +295,7 @@ def _publishing_rules(settings: Settings) -> Rules:
         refresh=publishing.refresh,
         jitter=publishing.jitter,
         forget_after=publishing.forget_after,
-        interval=publishing.every(settings.telemetry),
+        interval=max(publishing.every(settings.telemetry), settings.telemetry.interval),
         taint=publishing.taint,
     )
 

@@ -7,10 +7,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ballast.cluster.lease import Elector
 from ballast.serving.board import Check
 
 if TYPE_CHECKING:
     from ballast.daemon.assembly import Daemon
+
+
+def leadership(daemon: Daemon) -> str:
+    """Who leads, and what keeps this replica from it."""
+    if daemon.elector.is_leader():
+        return "this replica leads"
+    holder = daemon.elector.holder() if isinstance(daemon.elector, Elector) else ""
+    problem = lease_problem(daemon)
+    return f"standing by: {holder or 'nobody yet'} holds the Lease" + (f"; {problem}" if problem else "")
+
+
+def lease_problem(daemon: Daemon) -> str | None:
+    """Why the Lease can be neither acquired nor renewed now."""
+    return daemon.elector.problem if isinstance(daemon.elector, Elector) else None
 
 
 def alive(daemon: Daemon) -> list[Check]:
@@ -32,5 +47,5 @@ def ready(daemon: Daemon) -> list[Check]:
         Check("first-cycle", bool(daemon.board.cycles), "" if daemon.board.cycles else "no cycle has ended yet"),
         Check("data", True, age or "nothing measured yet"),
         Check("publishing", True, paused or daemon.settings.publishing.mode.value),
-        Check("lease", True, "this replica leads" if daemon.elector.is_leader() else "standing by"),
+        Check("lease", True, leadership(daemon)),
     ]

@@ -90,9 +90,9 @@ def publishing_sentence(
         verb = "withdrew" if publishing.mode is Mode.ON else "would withdraw"
         text = f"{verb} what was published from {result.written:,} of {nodes:,} nodes, {unknown:,} unknown"
     if result.waiting:
-        text += f", {result.waiting:,} wait for the write budget"
+        text += f", {result.waiting:,} left for the next round"
     if result.failed:
-        text += f", {result.failed:,} failed"
+        text += f", {result.failed:,} failed: {result.problem}"
     if result.stopped:
         text += f"; stopped: {result.stopped}"
     return f"{text}; next in {duration(publishing.every(telemetry))}"

@@ -110,11 +110,16 @@ class TelemetryCycle:
             self._fallback.close()
 
     def _backfill(self, reading: Reading, names: NodeNames) -> None:
-        """Asks for what the resources of `reading` have missed: everything at the start, the gap after an outage."""
-        if not reading.samples:
+        """Asks for what the resources of `reading` have missed: everything at the start, the gap after an outage.
+
+        A clock that was set back starts anew too: what was read before was stamped by another time.
+        """
+        given = [resource for resource, samples in reading.samples.items() if samples.rows.size]
+        if not given:
             return
         oldest = reading.at - max(self._lengths.values()) + self._interval
-        start = max(oldest, min(self._read_until[resource] for resource in reading.samples) + self._interval)
+        since = min(self._read_until[resource] for resource in given)
+        start = max(oldest, since + self._interval) if since <= reading.at else oldest
         end = reading.at - self._interval
         if start <= end:
             self._attempts += 1
@@ -127,7 +132,7 @@ class TelemetryCycle:
                 if self._attempts < BACKFILL_ATTEMPTS:
                     return
         self._attempts = 0
-        self._read_until.update(dict.fromkeys(reading.samples, reading.at))
+        self._read_until.update(dict.fromkeys(given, reading.at))
 
     def _ingest(self, source: Source, reading: Reading, names: NodeNames) -> None:
         ring = self._rings[source.name]

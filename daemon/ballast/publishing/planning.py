@@ -58,7 +58,10 @@ class Change:
 
 @dataclass(frozen=True)
 class Rules:
-    """Loads are fractions, times seconds, `jitter` the fraction of `refresh` by which refreshes are spread."""
+    """Loads are fractions, times seconds, `jitter` the fraction of `refresh` by which refreshes are spread.
+
+    `interval` is the time between two snapshots that are planned for.
+    """
 
     low: float
     high: float
@@ -127,7 +130,7 @@ class Planner:
             name, track = node.name, self._tracks[node.name]
             if snapshot.known[row]:
                 track.young_since = None
-                change = self._publish(snapshot, row, scores[name], float(peaks[row]), carried[name], track, now)
+                change = self._publish(snapshot, row, scores[name], float(peaks[row]), carried[name], track)
                 if change is not None:
                     (labels if change.labels or change.taint is not None else refreshes).append(change)
             else:
@@ -144,11 +147,10 @@ class Planner:
         peak: float,
         carried: Carried,
         track: _Track,
-        now: float,
     ) -> Change | None:
-        label = track.band.observe(now, score)
-        load = track.classifier.observe(now, peak)
-        overloaded = bool(track.overload.observe(now, peak)) and self._rules.taint
+        label = track.band.observe(snapshot.time, score)
+        load = track.classifier.observe(snapshot.time, peak)
+        overloaded = bool(track.overload.observe(snapshot.time, peak)) and self._rules.taint
         labels: dict[str, str | None] = {}
         if label is not None and carried.score != str(label):
             labels[self._keys.score] = str(label)

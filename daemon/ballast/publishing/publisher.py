@@ -46,11 +46,12 @@ class _Assumed:
 
 @dataclass
 class Round:
-    """What one round came to: nodes written, nodes left for the next round, and why it ended early."""
+    """What one round came to: nodes written, nodes left for the next round, what failed first, why it ended early."""
 
     written: int = 0
     waiting: int = 0
     failed: int = 0
+    problem: str | None = None
     stopped: str | None = None
 
 
@@ -91,6 +92,7 @@ class Publisher:
 
     def _carried(self, snapshot: Snapshot, current: Callable[[str], Node | None]) -> dict[str, Carried]:
         carried = {}
+        self._assumed = {name: assumed for name, assumed in self._assumed.items() if name in snapshot.rows}
         for old in snapshot.nodes:
             node = current(old.name) or old
             assumed = self._assumed.get(node.name)
@@ -115,9 +117,10 @@ class Publisher:
                 break
             if outcome.result is Result.FAILED:
                 result.failed += 1
+                result.problem = result.problem or outcome.reason
                 in_a_row += 1
                 if in_a_row >= _FAILURES:
-                    result.stopped = outcome.reason
+                    result.waiting = len(changes) - index - 1
                     break
             else:
                 in_a_row = 0
@@ -159,7 +162,9 @@ class Publisher:
         )
 
     def _assume(self, name: str, outcome: Outcome, after: Carried) -> Carried | None:
-        if outcome.result is Result.DRY_RUN:
+        before = self._assumed.get(name)
+        only_assumed = before is not None and before.version is None
+        if outcome.result is Result.DRY_RUN or (outcome.done and only_assumed):
             self._assumed[name] = _Assumed(after, None)
         elif outcome.done and outcome.body:
             version = _version(_patched.decode(outcome.body).metadata.resource_version)

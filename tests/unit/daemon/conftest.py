@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.daemon.rig import Rig, rig
+
+
+@pytest.fixture(autouse=True)
+def _nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not in a pod, whatever the machine's environment says."""
+    for name in ("POD_NAME", "POD_NAMESPACE", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def calm(tmp_path: Path) -> Iterator[Rig]:
+    """Ten nodes on which nothing changes."""
+    with rig(tmp_path) as one:
+        yield one

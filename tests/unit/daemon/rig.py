@@ -1,0 +1,251 @@
+"""The whole daemon against the simulator over real sockets, with its cycles run by hand."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from ballast.daemon.assembly import Daemon
+from ballast.model.snapshot import Snapshot
+from ballast.settings import load
+from ballast.simulator import Cluster, World
+from ballast.simulator.kinds import BY_NAME
+from tests.fakes import FakeClock
+
+NODE, POD, CONFIG_MAP, LEASE = (BY_NAME[name] for name in ("Node", "Pod", "ConfigMap", "Lease"))
+INTERVAL = 30.0
+OWN = "ballast"
+SCORE, LOAD, WINDOW, TAINT = (f"ballast.dev/{key}" for key in ("score", "load", "window", "overloaded"))
+WRITES = ("create", "update", "patch", "delete", "deletecollection")
+PATIENCE = 20.0
+
+
+class HandClock(FakeClock):
+    """Moves only by `advance`; who waits on it waits the machine's time."""
+
+    def __init__(self) -> None:
+        super().__init__(wall=1_700_000_010.1)
+
+    def wait(self, event: threading.Event, timeout: float | None) -> bool:
+        return event.wait(timeout)
+
+
+def until(condition: Callable[[], Any], what: str = "") -> Any:
+    """Waits until `condition` is true and returns what it gave."""
+    deadline = time.monotonic() + PATIENCE
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"not in time: {what or condition}"
+        time.sleep(0.005)
+    return found
+
+
+class Rig:
+    """One simulated cluster and the daemons that watch it."""
+
+    def __init__(self, folder: Path, *, nodes: int = 10, scene: str = "calm", interval: float = INTERVAL) -> None:
+        self.clock = HandClock()
+        self.interval = interval
+        self.world = World(nodes, 1, self.clock, scene=scene)
+        self.cluster = Cluster(self.world)
+        self.folder = folder
+        self.daemons: list[Daemon] = []
+
+    @property
+    def faults(self) -> Any:
+        return self.cluster.faults
+
+    @property
+    def names(self) -> list[str]:
+        return self.world.node_names
+
+    def environment(self, **overrides: str) -> dict[str, str]:
+        return {
+            **self.cluster.environment(self.cluster.kubeconfig(self.folder / "kubeconfig")),
+            "BALLAST_TELEMETRY__INTERVAL": f"{self.interval:g}s",
+            "BALLAST_PUBLISHING__MODE": "on",
+            "BALLAST_CLUSTER__QPS": "1000",
+            "BALLAST_CLUSTER__BURST": "1000",
+            "BALLAST_HTTP__HOST": "127.0.0.1",
+            "BALLAST_HTTP__PORT": "0",
+            **{name if name.startswith("POD_") else f"BALLAST_{name}": value for name, value in overrides.items()},
+        }
+
+    def daemon(self, *, leads: bool = True, **overrides: str) -> Daemon:
+        """A started daemon; its first cycle of telemetry has ended."""
+        daemon = Daemon(load(self.environment(**overrides)), clock=self.clock)
+        self.daemons.append(daemon)
+        daemon.start()
+        if leads:
+            until(daemon.elector.is_leader, "leading")
+        return daemon
+
+    def advance(self, cycles: int = 1) -> None:
+        """To just after the next multiples of the interval."""
+        for _ in range(cycles):
+            self.clock.advance(self.interval - (self.clock.wall() - 0.1) % self.interval)
+
+    def watch(self, daemon: Daemon) -> str:
+        return daemon.jobs.run("telemetry").sentence
+
+    def publish(self, daemon: Daemon) -> str:
+        """One round, once the daemon's cache has seen what was written before."""
+        self.seen(daemon)
+        return daemon.jobs.run("publishing").sentence
+
+    def cycle(self, daemon: Daemon, times: int = 1) -> tuple[str, str]:
+        """Advances by one interval and runs both jobs, so often; the last two sentences."""
+        for _ in range(times):
+            self.advance()
+            told = self.watch(daemon), self.publish(daemon)
+        return told
+
+    def first_round(self, daemon: Daemon) -> str:
+        """Cycles until a new leader acts; the sentence of that round."""
+        while (sentence := self.publish(daemon)).startswith("published nothing"):
+            self.advance()
+            self.watch(daemon)
+        return sentence
+
+    def settled(self, **overrides: str) -> Daemon:
+        """A daemon that has published and has nothing left to write."""
+        daemon = self.daemon(**overrides)
+        self.cycle(daemon, 5)
+        assert ": 0 of" not in self.cycle(daemon)[1]
+        return daemon
+
+    def seen(self, daemon: Daemon) -> None:
+        """Waits until the daemon's cache holds the nodes as they are."""
+        if daemon.cache.problem("nodes") is None:
+            until(lambda: all(self._cached(daemon, name) for name in self.names), "the cache to catch up")
+
+    def _cached(self, daemon: Daemon, name: str) -> bool:
+        node = daemon.cache.node(name)
+        return node is None or node.resource_version == self.node(name)["metadata"]["resourceVersion"]
+
+    def node(self, name: str) -> dict[str, Any]:
+        return self.cluster.resources.get(NODE, "", name).read()
+
+    def own(self, name: str) -> dict[str, Any]:
+        """Ballast's keys on a node, and whether it is tainted."""
+        node = self.node(name)
+        found = {**node["metadata"].get("labels", {}), **node["metadata"].get("annotations", {})}
+        taints = [taint["key"] for taint in node["spec"].get("taints") or []]
+        return {key: value for key, value in found.items() if key.startswith("ballast.dev/")} | (
+            {TAINT: True} if TAINT in taints else {}
+        )
+
+    def published(self) -> dict[str, dict[str, Any]]:
+        return {name: self.own(name) for name in self.names}
+
+    def patches(self) -> dict[str, int]:
+        """How many writes there were, by resource; Lease and state apart from what they are."""
+        found: Counter[str] = Counter()
+        for (verb, resource), count in self.cluster.requests.items():
+            if verb in WRITES:
+                found[resource] += count
+        return dict(found)
+
+    def put_config_map(self, name: str, data: dict[str, Any]) -> None:
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": OWN}, "data": data}
+        if self.cluster.store.get(CONFIG_MAP, OWN, name) is None:
+            self.cluster.resources.create(CONFIG_MAP, OWN, body)
+        else:
+            self.cluster.resources.replace(CONFIG_MAP, OWN, name, body)
+
+    def lease(self) -> dict[str, Any]:
+        spec: dict[str, Any] = self.cluster.resources.get(LEASE, OWN, "ballast").read()["spec"]
+        return spec
+
+    def steal_lease(self, holder: str) -> None:
+        self.cluster.resources.update(
+            LEASE, OWN, "ballast", lambda lease: {**lease, "spec": {**lease["spec"], "holderIdentity": holder}}
+        )
+
+    def lose_lease(self, daemon: Daemon) -> None:
+        self.steal_lease("someone-else")
+        daemon.elector.tick()
+        assert not daemon.elector.is_leader()
+
+    def lead_again(self, daemon: Daemon) -> None:
+        self.steal_lease("")
+        daemon.elector.tick()
+        until(daemon.elector.is_leader, "leading again")
+
+    def set_taints(self, name: str, taints: list[dict[str, str]]) -> None:
+        self.cluster.resources.update(NODE, "", name, lambda node: {**node, "spec": {**node["spec"], "taints": taints}})
+
+    def role(self, pod: str) -> str | None:
+        metadata = self.cluster.resources.get(POD, OWN, pod).read()["metadata"]
+        found: str | None = (metadata.get("labels") or {}).get("ballast.dev/role")
+        return found
+
+    def state(self) -> dict[str, str]:
+        found = self.cluster.store.get(CONFIG_MAP, OWN, "ballast-state")
+        return dict(found.read()["data"]) if found is not None else {}
+
+    def close(self) -> None:
+        self.faults.clear()
+        for daemon in self.daemons:
+            daemon.stop()
+        self.cluster.stop()
+
+
+@contextmanager
+def rig(folder: Path, **options: Any) -> Iterator[Rig]:
+    one = Rig(folder, **options)
+    one.cluster.start()
+    try:
+        yield one
+    finally:
+        one.close()
+
+
+def get(daemon: Daemon, path: str) -> requests.Response:
+    return requests.get(daemon.url.rstrip("/") + path, timeout=10)
+
+
+def watcher(daemon: Daemon) -> dict[str, Any]:
+    """The nodes of `/watcher`, which answers 200."""
+    answer = get(daemon, "/watcher")
+    assert answer.status_code == 200
+    nodes: dict[str, Any] = answer.json()["data"]["NodeMetricsMap"]
+    return nodes
+
+
+def verbose(daemon: Daemon) -> str:
+    return get(daemon, "/readyz?verbose").text
+
+
+def metric(daemon: Daemon, sample: str) -> float | None:
+    """The value of one line of `/metrics`, such as `ballast_leader`, None without it."""
+    for line in get(daemon, "/metrics").text.splitlines():
+        name, _, value = line.rpartition(" ")
+        if name == sample:
+            return float(value)
+    return None
+
+
+def condition(daemon: Daemon, kind: str) -> str | None:
+    """The message of a condition that holds, else None."""
+    found = [item for item in daemon.conditions.list() if item.type == kind and item.status == "True"]
+    return found[0].message if found else None
+
+
+def snapshot(daemon: Daemon) -> Snapshot:
+    found = daemon.board.snapshot
+    assert found is not None
+    return found
+
+
+def window(annotation: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(annotation)
+    assert annotation == json.dumps(document, sort_keys=True, separators=(",", ":"))
+    return document

@@ -1,0 +1,488 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.daemon.rig import (
+    CONFIG_MAP,
+    LOAD,
+    NODE,
+    OWN,
+    POD,
+    SCORE,
+    TAINT,
+    WINDOW,
+    Rig,
+    condition,
+    get,
+    metric,
+    rig,
+    snapshot,
+    until,
+    verbose,
+    watcher,
+    window,
+)
+
+
+def test_the_first_cycle_knows_every_node_from_the_past(calm: Rig) -> None:
+    daemon = calm.daemon()
+    assert daemon.board.cycles[0].sentence == "know 10 of 10 nodes from prometheus, 0 unknown"
+    assert snapshot(daemon).primary.count.tolist() == [[30] * 10] * 2
+    assert sorted(watcher(daemon)) == calm.names
+    assert get(daemon, "/readyz").status_code == get(daemon, "/livez").status_code == 200
+    assert "10 of 10 nodes known" in verbose(daemon)
+    assert metric(daemon, "ballast_nodes_unknown") == 0
+    assert metric(daemon, "ballast_leader") == 1
+
+
+def test_nothing_is_written_before_two_complete_cycles_as_leader(calm: Rig) -> None:
+    daemon = calm.daemon()
+    calm.lose_lease(daemon)
+    calm.cycle(daemon, 2)
+    calm.lead_again(daemon)
+    assert calm.publish(daemon) == "published nothing: a new leader acts after 2 complete cycles, 0 ended"
+    assert calm.cycle(daemon)[1] == "published nothing: a new leader acts after 2 complete cycles, 1 ended"
+    assert "nodes" not in calm.patches()
+    assert calm.cycle(daemon)[1] == "published 10 of 10 nodes, 0 unknown; next in 30 s"
+
+
+def test_what_a_node_carries(calm: Rig) -> None:
+    daemon = calm.settled()
+    seen = snapshot(daemon)
+    for row, name in enumerate(calm.names):
+        own = calm.own(name)
+        assert set(own) == {SCORE, LOAD, WINDOW}
+        means = seen.primary.mean[:, row]
+        peak = means.max()
+        assert own[LOAD] == ("low" if peak < 0.3 else "high" if peak >= 0.8 else "normal")
+        assert abs(10 * int(own[SCORE]) - (daemon.board.scores[name] or 0)) <= 8
+        document = window(own[WINDOW])
+        assert set(document) == {"v", "end", "length", "cpu", "memory"}
+        assert (document["v"], document["length"]) == (1, 900)
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", document["end"])
+        assert document["cpu"] == {"mean": round(means[0], 4), "std": 0.0, "n": 30, "cov": 1.0}
+
+
+def test_a_fresh_start_is_settled_by_one_patch_a_node_and_then_nothing_is_written(calm: Rig) -> None:
+    daemon = calm.daemon()
+    calm.cycle(daemon, 6)
+    assert calm.patches()["nodes"] == 10
+    before = calm.patches()
+    sentences = {calm.cycle(daemon)[1] for _ in range(5)}
+    assert sentences == {"published 0 of 10 nodes, 0 unknown; next in 30 s"}
+    assert calm.patches()["nodes"] == before["nodes"]
+    assert before.get("configmaps", 0) == calm.patches().get("configmaps", 0)
+
+
+def test_when_nothing_changes_a_node_is_written_once_an_hour(calm: Rig) -> None:
+    calm.interval = 120.0
+    daemon = calm.settled(WINDOWS__MIN_SAMPLES="3", WINDOWS__LENGTHS="15m")
+    first = {name: window(own[WINDOW])["end"] for name, own in calm.published().items()}
+    assert calm.patches()["nodes"] == 10
+    calm.cycle(daemon, 20)
+    assert calm.patches()["nodes"] == 10
+    calm.cycle(daemon, 10)
+    assert calm.patches()["nodes"] == 20
+    again = {name: window(own[WINDOW])["end"] for name, own in calm.published().items()}
+    assert all(again[name] > first[name] for name in calm.names)
+    assert len(set(again.values())) > 1, "spread over the last tenth of the hour"
+
+
+def test_breathing_nodes_take_at_most_two_patches_to_settle(tmp_path: Path) -> None:
+    with rig(tmp_path, nodes=20, scene="breathing") as breathing:
+        breathing.faults.clear()
+        daemon = breathing.daemon()
+        breathing.cycle(daemon, 3)
+        assert 20 <= breathing.patches()["nodes"] <= 40
+        assert all({SCORE, LOAD, WINDOW} == set(own) for own in breathing.published().values())
+
+
+def test_a_dark_node_is_unknown_after_max_age_and_published_again_when_it_is_back(calm: Rig) -> None:
+    daemon = calm.settled()
+    dark = calm.names[3]
+    before = calm.own(dark)
+    calm.faults.node_dark(dark)
+    calm.cycle(daemon, 2)
+    assert calm.own(dark) == before
+    told, published = calm.cycle(daemon, 3)
+    assert told.startswith("know 9 of 10 nodes from prometheus, 1 unknown")
+    assert "published 0 of 10 nodes, 1 unknown" in published
+    assert calm.own(dark) == {LOAD: "unknown"}
+    assert sorted(watcher(daemon)) == [name for name in calm.names if name != dark]
+    assert get(daemon, f"/watcher?host={dark}").status_code == 404
+    assert metric(daemon, "ballast_nodes_unknown") == 1
+    assert metric(daemon, f'ballast_node_score{{node="{dark}"}}') is None
+    assert condition(daemon, "NodesUnknown") == f"unknown: {dark}"
+    assert f"condition NodesUnknown: True NoWindow unknown: {dark}" in verbose(daemon)
+    until(lambda: f"unknown: {dark}" in calm.state().get("conditions", ""))
+    patches = calm.patches()["nodes"]
+    calm.cycle(daemon, 3)
+    assert calm.patches()["nodes"] == patches
+    calm.faults.clear()
+    calm.cycle(daemon, 12)
+    assert set(calm.own(dark)) == {SCORE, LOAD, WINDOW}
+    assert dark in watcher(daemon)
+    assert condition(daemon, "NodesUnknown") is None
+
+
+def test_much_of_the_cluster_silent_freezes_then_withdraws_and_comes_back(calm: Rig) -> None:
+    daemon = calm.settled(PUBLISHING__FORGET_AFTER="10m")
+    before, patches = calm.published(), calm.patches()["nodes"]
+    for name in calm.names[:4]:
+        calm.faults.node_dark(name)
+    told, published = calm.cycle(daemon, 5)
+    assert told.startswith("know 6 of 10 nodes from prometheus, 4 unknown")
+    assert re.fullmatch(
+        "publishing is frozen: 4 of 10 nodes are unknown, more than 20%; "
+        r"what was published is withdrawn in (9|10) min if that stays",
+        published,
+    )
+    assert get(daemon, "/watcher").status_code == 500
+    assert get(daemon, "/watcher").content == b""
+    assert get(daemon, "/watcher/health").status_code == 503
+    assert get(daemon, "/readyz").status_code == 200
+    assert metric(daemon, "ballast_frozen") == 1
+    assert metric(daemon, 'ballast_condition{type="PublishingFrozen"}') == 1
+    assert "more than 20% of the nodes are unknown" in (condition(daemon, "PublishingFrozen") or "")
+    assert calm.published() == before
+    assert calm.patches()["nodes"] == patches
+    calm.cycle(daemon, 17)
+    assert calm.published() == before
+    told, published = calm.cycle(daemon, 4)
+    assert set(map(str, calm.published().values())) == {str({LOAD: "unknown"})}
+    assert calm.patches()["nodes"] == patches + 10
+    assert published == "withdrew what was published from 0 of 10 nodes, 4 unknown; next in 30 s"
+    calm.faults.clear()
+    calm.faults.node_dark(calm.names[0])
+    unfrozen = 0
+    while condition(daemon, "PublishingFrozen"):
+        told, published = calm.cycle(daemon)
+        unfrozen += 1 if "1 unknown" in told else 0
+        assert unfrozen <= 2
+    assert unfrozen == 2
+    assert get(daemon, "/watcher").status_code == 200
+    calm.cycle(daemon)
+    assert calm.own(calm.names[0]) == {LOAD: "unknown"}
+    assert all({SCORE, LOAD, WINDOW} == set(calm.own(name)) for name in calm.names[1:])
+
+
+def test_a_restart_while_prometheus_is_down_removes_nothing_before_forget_after(calm: Rig) -> None:
+    calm.interval = 60.0
+    calm.settled().stop()
+    before = calm.published()
+    calm.faults.prometheus_down()
+    calm.faults.metrics_server_missing()
+    patches = calm.patches()["nodes"]
+    daemon = calm.daemon(PUBLISHING__FORGET_AFTER="10m")
+    assert "know 0 of 10 nodes" in daemon.board.cycles[0].sentence
+    assert "10 young" in daemon.board.cycles[0].sentence
+    told, published = calm.cycle(daemon, 9)
+    assert published.startswith("publishing is frozen: 10 of 10 nodes are unknown")
+    assert "BALLAST_PROMETHEUS__URL" in told
+    assert calm.published() == before
+    assert calm.patches()["nodes"] == patches
+    calm.cycle(daemon, 2)
+    assert set(map(str, calm.published().values())) == {str({LOAD: "unknown"})}
+    calm.faults.clear()
+    calm.cycle(daemon, 3)
+    assert all({SCORE, LOAD, WINDOW} == set(own) for own in calm.published().values())
+
+
+def test_a_restart_changes_nothing(calm: Rig) -> None:
+    calm.settled().stop()
+    before, patches = calm.published(), calm.patches()["nodes"]
+    calm.cycle(calm.daemon(), 5)
+    assert calm.published() == before
+    assert calm.patches()["nodes"] == patches
+
+
+def test_dry_run_writes_only_its_lease_its_state_and_its_role(calm: Rig) -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "ballast-0", "namespace": OWN}}
+    spec = {"containers": [{"name": "ballast", "image": "ballast"}], "nodeName": calm.names[0]}
+    calm.cluster.resources.create(POD, OWN, {**pod, "spec": spec})
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("POD_NAME", "ballast-0")
+        environment.setenv("POD_NAMESPACE", OWN)
+        daemon = calm.daemon(
+            PUBLISHING__MODE="dry-run", PUBLISHING__TAINT="true", PUBLISHING__OVERLOADED="0.4", PUBLISHING__HIGH="0.35"
+        )
+    until(lambda: calm.role("ballast-0") == "leader")
+    assert calm.first_round(daemon) == "would publish 10 of 10 nodes, 0 unknown; next in 30 s"
+    assert calm.cycle(daemon, 2)[1] == "would publish 0 of 10 nodes, 0 unknown; next in 30 s"
+    calm.faults.node_dark(calm.names[0])
+    assert calm.cycle(daemon, 5)[1] == "would publish 0 of 10 nodes, 1 unknown; next in 30 s"
+    daemon.stop()
+    assert calm.role("ballast-0") is None
+    assert set(calm.patches()) == {"leases", "configmaps", "pods"}
+    assert not any(calm.published().values())
+
+
+def test_dry_run_says_that_it_would_withdraw(calm: Rig) -> None:
+    calm.settled().stop()
+    daemon = calm.daemon(PUBLISHING__MODE="dry-run", PUBLISHING__FORGET_AFTER="5m")
+    calm.cycle(daemon, 2)
+    for name in calm.names:
+        calm.faults.node_dark(name)
+    sentences = [calm.cycle(daemon)[1] for _ in range(17)]
+    assert "would withdraw what was published from 10 of 10 nodes, 10 unknown; next in 30 s" in sentences
+    assert all({SCORE, LOAD, WINDOW} == set(own) for own in calm.published().values())
+
+
+def test_switched_off_it_serves_and_never_writes_a_node(calm: Rig) -> None:
+    daemon = calm.daemon(PUBLISHING__MODE="off")
+    for _ in range(3):
+        calm.advance()
+        calm.watch(daemon)
+    assert len(watcher(daemon)) == 10
+    assert set(calm.patches()) <= {"leases", "configmaps"}
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ({"paused": "true"}, "paused by key paused of ConfigMap ballast/ballast-switches"),
+        ({"paused.publishing": "true"}, "paused by key paused.publishing of ConfigMap ballast/ballast-switches"),
+        ({"paused": "yes"}, 'is \'yes\'; it may be "true" or "false"'),
+    ],
+)
+def test_the_pause_switch_stops_every_write(calm: Rig, data: dict[str, str], said: str) -> None:
+    calm.put_config_map("ballast-switches", data)
+    daemon = calm.daemon()
+    until(lambda: daemon.switches.paused("publishing"))
+    sentence = calm.first_round(daemon)
+    assert sentence.startswith("published 0 of 10 nodes, 0 unknown; stopped: paused")
+    assert said in sentence
+    assert said in verbose(daemon)
+    assert "nodes" not in calm.patches()
+    calm.put_config_map("ballast-switches", {"paused": "false", "paused.power": "true"})
+    until(lambda: not daemon.switches.paused("publishing"))
+    assert calm.cycle(daemon)[1].startswith("published 10 of 10 nodes")
+
+
+def test_a_deleted_switch_is_no_pause(calm: Rig) -> None:
+    calm.put_config_map("ballast-switches", {"paused": "true"})
+    daemon = calm.daemon()
+    until(lambda: daemon.switches.paused("publishing"))
+    calm.cluster.resources.delete(CONFIG_MAP, OWN, "ballast-switches")
+    until(lambda: not daemon.switches.paused("publishing"))
+    assert calm.first_round(daemon).startswith("published 10 of 10 nodes")
+
+
+def test_a_switch_that_cannot_be_read_is_a_pause(calm: Rig) -> None:
+    calm.faults.kube_forbidden("list", "configmaps")
+    daemon = calm.daemon()
+    until(lambda: "verb `list` on `configmaps`" in (daemon.switches.paused("publishing") or ""))
+    sentence = calm.first_round(daemon)
+    assert "stopped: paused because ConfigMap ballast/ballast-switches has not been read" in sentence
+    assert "Ballast needs verb `list` on `configmaps`" in sentence
+    assert "nodes" not in calm.patches()
+    calm.faults.clear()
+    until(lambda: not daemon.switches.paused("publishing"))
+    assert calm.cycle(daemon)[1].startswith("published 10 of 10 nodes")
+
+
+def test_the_switch_is_read_again_before_each_write(calm: Rig) -> None:
+    daemon = calm.daemon()
+    send, sent = daemon.api.request, []
+
+    def pausing(method: str, path: str, **options: Any) -> bytes:
+        if method == "PATCH" and path.startswith("/api/v1/nodes/"):
+            sent.append(path)
+            if len(sent) == 3:
+                calm.put_config_map("ballast-switches", {"paused": "true"})
+                until(lambda: daemon.switches.paused("publishing"))
+        return send(method, path, **options)
+
+    daemon.api.request = pausing  # type: ignore[method-assign]
+    sentence = calm.first_round(daemon)
+    assert "published 3 of 10 nodes, 0 unknown; stopped: paused by key paused" in sentence
+    assert len(sent) == 3
+
+
+def test_two_daemons_one_writes_and_the_other_takes_over_after_two_cycles(calm: Rig) -> None:
+    first = calm.daemon()
+    second = calm.daemon(leads=False)
+    for _ in range(3):
+        calm.cycle(first)
+        calm.watch(second)
+        until(second.elector.holder)
+        assert calm.publish(second) == f"standing by: {first.elector.identity} holds the Lease"
+    assert calm.patches()["nodes"] == 10
+    assert len(watcher(second)) == 10
+    assert metric(second, "ballast_leader") == 0
+    first.stop()
+    assert calm.lease()["holderIdentity"] == ""
+    dark = calm.names[1]
+    calm.faults.node_dark(dark)
+    until(second.elector.is_leader)
+    assert calm.publish(second).endswith("a new leader acts after 2 complete cycles, 0 ended")
+    assert calm.cycle(second)[1].endswith("a new leader acts after 2 complete cycles, 1 ended")
+    assert calm.cycle(second)[1].startswith("published ")
+    calm.cycle(second, 3)
+    assert calm.own(dark) == {LOAD: "unknown"}
+    assert calm.patches()["nodes"] == 11
+
+
+def test_a_lost_lease_stops_a_round(calm: Rig) -> None:
+    daemon = calm.daemon()
+    send, sent = daemon.api.request, []
+
+    def losing(method: str, path: str, **options: Any) -> bytes:
+        if method == "PATCH" and path.startswith("/api/v1/nodes/"):
+            sent.append(path)
+            if len(sent) == 4:
+                calm.steal_lease("someone-else")
+                daemon.elector.tick()
+        return send(method, path, **options)
+
+    daemon.api.request = losing  # type: ignore[method-assign]
+    sentence = calm.first_round(daemon)
+    assert "published 4 of 10 nodes, 0 unknown; stopped: this replica does not hold the Lease" in sentence
+    assert calm.publish(daemon) == "standing by: someone-else holds the Lease"
+    assert len(sent) == 4
+
+
+def test_without_a_lease_a_single_replica_leads(calm: Rig) -> None:
+    daemon = calm.daemon(LEASE__ENABLED="false")
+    assert calm.cycle(daemon, 3)[1].startswith("published ")
+    assert "leases" not in calm.patches()
+    assert all({SCORE, LOAD, WINDOW} == set(own) for own in calm.published().values())
+
+
+def test_overloaded_nodes_are_tainted_and_foreign_taints_stay(calm: Rig) -> None:
+    foreign = [{"key": "team", "value": "blue", "effect": "NoSchedule"}]
+    for name in calm.names:
+        calm.set_taints(name, foreign)
+    loads = {"PUBLISHING__TAINT": "true", "PUBLISHING__LOW": "0.1", "PUBLISHING__HIGH": "0.2"}
+    daemon = calm.settled(**loads, PUBLISHING__OVERLOADED="0.3")
+    peaks = dict(zip(calm.names, snapshot(daemon).primary.mean.max(axis=0), strict=True))
+    over = {name for name in calm.names if peaks[name] >= 0.3}
+    assert over
+    for name in calm.names:
+        ours = [{"key": TAINT, "effect": "PreferNoSchedule"}] if name in over else []
+        assert calm.node(name)["spec"]["taints"] == foreign + ours
+    daemon.stop()
+    daemon = calm.daemon(**loads, PUBLISHING__OVERLOADED="1.5")
+    send, raced = daemon.api.request, set()
+
+    def racing(method: str, path: str, *, body: Any = None, **options: Any) -> bytes:
+        name = path.rpartition("/")[2]
+        if method == "PATCH" and "spec" in body and name not in raced:
+            raced.add(name)
+            calm.set_taints(name, [*calm.node(name)["spec"]["taints"], {"key": "late", "effect": "NoExecute"}])
+        return send(method, path, body=body, **options)
+
+    daemon.api.request = racing  # type: ignore[method-assign]
+    calm.cycle(daemon, 4)
+    assert raced == over
+    for name in over:
+        assert [taint["key"] for taint in calm.node(name)["spec"]["taints"]] == ["team", "late"]
+
+
+def test_metrics_server_steps_in_while_prometheus_is_silent_and_steps_back(calm: Rig) -> None:
+    daemon = calm.settled(WINDOWS__LENGTHS="5m", WINDOWS__MIN_SAMPLES="3")
+    calm.faults.prometheus_empty()
+    sentences = [calm.cycle(daemon)[0] for _ in range(8)]
+    assert sentences[-1].startswith("know 10 of 10 nodes from metrics-server, 0 unknown")
+    assert "gives no series" in sentences[-1]
+    assert len(watcher(daemon)) == 10
+    assert "from the fallback source" in (condition(daemon, "FallbackInUse") or "")
+    assert "from metrics-server" in verbose(daemon)
+    calm.faults.clear()
+    assert calm.cycle(daemon, 2)[0] == "know 10 of 10 nodes from prometheus, 0 unknown"
+    assert condition(daemon, "FallbackInUse") is None
+
+
+def test_metrics_server_alone(calm: Rig) -> None:
+    daemon = calm.daemon(TELEMETRY__SOURCE="metrics-server", WINDOWS__LENGTHS="5m", WINDOWS__MIN_SAMPLES="3")
+    told, published = calm.cycle(daemon, 10)
+    assert told.startswith("know 10 of 10 nodes from metrics-server, 0 unknown")
+    assert all({SCORE, LOAD, WINDOW} == set(own) for own in calm.published().values())
+    assert get(daemon, "/watcher").json()["source"] == "KubernetesMetricsServer"
+    assert not any(resource == "prometheus" for _, resource in calm.cluster.requests)
+
+
+def test_an_exporter_that_sends_nan_makes_its_node_unknown_and_is_counted(calm: Rig) -> None:
+    broken = calm.names[2]
+    calm.faults.exporter_nan(broken)
+    daemon = calm.daemon()
+    before = metric(daemon, 'ballast_samples_rejected_total{reason="non_finite"}') or 0
+    told, _ = calm.cycle(daemon)
+    assert "rejected 2 non_finite" in told
+    assert metric(daemon, 'ballast_samples_rejected_total{reason="non_finite"}') == before + 2
+    calm.cycle(daemon, 4)
+    assert condition(daemon, "NodesUnknown") == f"unknown: {broken}"
+    assert calm.own(broken) == {LOAD: "unknown"}
+    assert broken not in watcher(daemon)
+
+
+def test_one_cycle_asks_one_question_a_resource_and_one_for_all_ages(calm: Rig) -> None:
+    daemon = calm.settled(TELEMETRY__RESOURCES="cpu,memory,disk,network")
+    before = calm.cluster.requests.copy()
+    calm.cycle(daemon, 3)
+    asked = calm.cluster.requests - before
+    assert asked["query", "prometheus"] == 3 * (4 + 1)
+    assert asked["query_range", "prometheus"] == 0
+    assert asked["list", "metrics/nodes"] == 0
+
+
+def test_duplicates_of_a_pair_of_prometheus_replicas_count_once(calm: Rig) -> None:
+    calm.faults.prometheus_duplicates()
+    daemon = calm.daemon()
+    assert daemon.board.cycles[0].sentence == "know 10 of 10 nodes from prometheus, 0 unknown"
+
+
+def test_several_clusters_in_one_answer_are_named_and_nothing_is_guessed(calm: Rig) -> None:
+    daemon = calm.settled()
+    before = calm.published()
+    calm.faults.prometheus_clusters(["blue", "green"])
+    calm.faults.metrics_server_missing()
+    told, published = calm.cycle(daemon, 5)
+    assert "the answer mixes the clusters blue, green; choose one: BALLAST_PROMETHEUS__MATCHERS" in told
+    assert "frozen" in published
+    assert calm.published() == before
+    assert "blue, green" in (condition(daemon, "TelemetryDegraded") or "")
+
+
+def test_stale_samples_do_not_count_however_fresh_the_answer_looks(calm: Rig) -> None:
+    daemon = calm.settled()
+    calm.faults.prometheus_stale(age=200.0)
+    calm.faults.metrics_server_missing()
+    told, published = calm.cycle(daemon, 5)
+    assert told.startswith("know 0 of 10 nodes from prometheus, 10 unknown; rejected 20 stale")
+    assert published.startswith("publishing is frozen")
+
+
+@pytest.mark.parametrize("seconds", [3600.0, -3600.0])
+def test_after_a_step_of_the_wall_clock_windows_are_read_anew(calm: Rig, seconds: float) -> None:
+    daemon = calm.settled()
+    calm.clock.step_wall(seconds)
+    told, _ = calm.cycle(daemon)
+    assert told == "know 10 of 10 nodes from prometheus, 0 unknown"
+    assert snapshot(daemon).primary.count.min() == 30
+    assert snapshot(daemon).time == pytest.approx(calm.clock.wall(), abs=calm.interval)
+    assert calm.cycle(daemon)[1].startswith("published ")
+
+
+def test_an_outage_leaves_no_gap(calm: Rig) -> None:
+    daemon = calm.settled()
+    calm.faults.prometheus_down()
+    calm.cycle(daemon, 4)
+    calm.faults.clear()
+    calm.cycle(daemon)
+    assert snapshot(daemon).primary.count.min() == 30
+
+
+def test_nodes_come_and_go(calm: Rig) -> None:
+    daemon = calm.settled()
+    gone = calm.names[4]
+    calm.cluster.resources.delete(NODE, "", gone)
+    until(lambda: daemon.cache.node(gone) is None)
+    calm.advance()
+    assert calm.watch(daemon) == "know 9 of 9 nodes from prometheus, 0 unknown; rejected 2 unmatched"
+    assert gone not in watcher(daemon)
+    assert daemon.jobs.run("publishing").sentence == "published 0 of 9 nodes, 0 unknown; next in 30 s"
