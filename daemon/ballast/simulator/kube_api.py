@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ballast.clock import Clock
-from ballast.simulator import kinds, listing, patching, subresources
+from ballast.simulator import kinds, listing, openapi, patching, subresources
 from ballast.simulator.faults import Faults
 from ballast.simulator.kinds import BY_PATH, Kind
 from ballast.simulator.requests import Request, parse
@@ -147,6 +147,10 @@ class KubeApi:
             document = kinds.group(parts[1], metrics=metrics)
         elif parts[0] == "apis" and len(parts) == 3:
             document = kinds.resource_list(parts[1], parts[2])
+        elif path == "/openapi/v3":
+            document = openapi.index()
+        elif path.startswith("/openapi/v3/"):
+            document = openapi.document(path.removeprefix("/openapi/v3/"))
         elif path == "":
             document = {
                 "paths": ["/api", "/api/v1", "/apis", "/faults", "/healthz", "/power", "/prometheus", "/version"]
