@@ -11,6 +11,7 @@ from ballast.model.sample import Floats
 from ballast.simulator.observations import Observations
 
 STEP = 5.0
+MOST_STEPS = 360
 RESOURCES = ("cpu", "disk", "receive", "transmit")
 
 
@@ -83,13 +84,11 @@ class Exposition:
             }
 
     def _advance(self, now: float) -> None:
-        steps = int((now - self._until) // STEP)
-        if steps <= 0:
-            return
-        times: Floats = self._until + STEP * np.arange(steps, dtype=np.float64)
-        for resource in RESOURCES:
-            self._sums[resource] += STEP * self._world.ratio(resource, times).sum(axis=1)
-        self._until += STEP * steps
+        while (steps := min(MOST_STEPS, int((now - self._until) // STEP))) > 0:
+            times: Floats = self._until + STEP * np.arange(steps, dtype=np.float64)
+            for resource in RESOURCES:
+                self._sums[resource] += STEP * self._world.ratio(resource, times).sum(axis=1)
+            self._until += STEP * steps
 
 
 def _all_nan(text: str) -> str:

@@ -19,6 +19,7 @@ class Observations:
         self.world = world
         self._faults = faults
         count = len(world.node_names)
+        self._final: dict[tuple[str, int, float], float] = {}
         self._offsets = np.arange(count) * 7919 % 1500 / 100.0
 
     def newest(self, times: Floats) -> Floats:
@@ -55,8 +56,11 @@ class Observations:
         return node in self._faults.nan
 
     def _last(self, subject: str, row: int, end: float) -> float:
-        names = ("receive", "transmit") if subject == "network" else (subject,)
-        return max(float(self.world.ratio(name, [end])[row, 0]) for name in names)
+        key = subject, row, end
+        if key not in self._final:
+            names = ("receive", "transmit") if subject == "network" else (subject,)
+            self._final[key] = max(float(self.world.ratio(name, [end])[row, 0]) for name in names)
+        return self._final[key]
 
     def _ends(self) -> Floats:
         ends = np.full(len(self.world.node_names), np.inf)

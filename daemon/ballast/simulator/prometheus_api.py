@@ -22,6 +22,7 @@ from ballast.simulator.observations import Observations
 from ballast.simulator.power_feed import watts
 
 MOST_POINTS = 11_000
+MOST_CACHED = 64
 PARTIAL = "No StoreAPIs matched for this query: partial response: 1 of 2 stores did not answer"
 LOGIN_PAGE = "<!doctype html><html><head><title>Sign in</title></head><body><form>Sign in</form></body></html>"
 VERSION = "3.15.0"
@@ -174,6 +175,8 @@ class PrometheusApi:
         """Encoded label sets by row, empty where a matcher refuses the node."""
         key = (question.labels, question.matchers, cluster, by_name)
         if key not in self._names:
+            if len(self._names) >= MOST_CACHED:
+                self._names.clear()
             found = []
             for name, address in zip(self._world.node_names, self._world.addresses, strict=True):
                 full = {

@@ -18,6 +18,7 @@ DAY = 86_400.0
 NOISE_STEP = 30.0
 NOISE_KNOTS = 512
 NOISE_CORRELATION = 300.0
+MOST_MOVES = 50_000
 RESOURCES = ("cpu", "memory", "disk", "receive", "transmit")
 
 
@@ -71,9 +72,11 @@ class Usage:
         np.add.at(self._counts, (nodes, profiles), 1.0)
 
     def move(self, time: float, node: int, profile: int, delta: int) -> None:
-        """A pod of that workload starts (+1) or ends (-1) on a node at a Unix time."""
+        """A pod of that workload starts (+1) or ends (-1) on a node at a Unix time; the last 25,000 are remembered."""
         self._counts[node, profile] += delta
         self._moves.append((time, node, profile, delta))
+        if len(self._moves) > MOST_MOVES:
+            del self._moves[: MOST_MOVES // 2]
 
     def per_pod(self, resource: str, times: Floats) -> Floats:
         """[workload, time]: what one pod takes."""
