@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from ballast.cli import config, demo, pause, profile, release, run
+from ballast.cli import config, demo, pause, profile, release, run, score
 from ballast.errors import BallastError, SettingsError, UsageError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -14,6 +14,7 @@ app.command()(run.run)
 app.command()(demo.demo)
 app.add_typer(config.app, name="config")
 app.command()(profile.profile)
+app.command()(score.score)
 app.command()(release.release)
 app.command()(pause.pause)
 app.command()(pause.resume)

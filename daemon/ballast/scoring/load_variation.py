@@ -7,14 +7,23 @@ pkg/trimaran/loadvariationriskbalancing/analysis.go and pkg/trimaran/resourcesta
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ballast.model.pod import Pod
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
+from ballast.scoring.demand import NOTHING, demand
+from ballast.scoring.fleet import Fleet, Load
+from ballast.scoring.in_flight import mode as in_flight_mode
+from ballast.scoring.in_flight import since_window
+from ballast.scoring.keys import Keys
 from ballast.scoring.rounding import half_away
+from ballast.scoring.scores import Scores
 
+NAME = "load-variation"
 RESOURCES = ("cpu", "memory")
 
 
@@ -68,7 +77,8 @@ def resource_score(
     roof = np.maximum(whole, 0.0)
     mu, sigma = mu_sigma(whole, np.maximum(request, 0.0), np.clip(mean, 0.0, roof), np.clip(deviation, 0.0, roof))
     if sensitivity >= 0:
-        sigma = np.power(sigma, 1 / sensitivity if sensitivity else np.inf)
+        exponent = 1 / sensitivity if sensitivity else np.inf
+        sigma = np.sqrt(sigma) if exponent == 0.5 else np.power(sigma, exponent)
     sigma = np.clip(sigma * margin, 0.0, 1.0)
     return np.where(whole > 0, (1 - (mu + sigma) / 2) * 100, 0.0)
 
@@ -81,3 +91,45 @@ def mu_sigma(capacity: ArrayLike, request: ArrayLike, mean: ArrayLike, deviation
     mu = np.clip(np.add(mean, request) / divisor, 0.0, 1.0)
     sigma = np.clip(np.divide(deviation, divisor), 0.0, 1.0)
     return np.where(exists, mu, 0.0), np.where(exists, sigma, 0.0)
+
+
+@dataclass(frozen=True)
+class LoadVariation:
+    """A node of which neither cpu nor memory is known scores 0."""
+
+    margin: float = 1.0
+    sensitivity: float = 1.0
+    in_flight: str = "off"
+
+    def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
+        asked = (demand(pod.shape) if pod else NOTHING).requested
+        terms = {name: self._resource(fleet, name, asked[name]) for name in RESOURCES}
+        raw = np.fmin(terms["cpu"], terms["memory"])
+        exact = np.where(fleet.known, raw, 0.0)
+        return Scores(
+            scores=half_away(exact).astype(np.int64),
+            exact=exact,
+            raw=raw,
+            unknown=~fleet.known,
+            terms=terms,
+        )
+
+    def _resource(self, fleet: Fleet, name: str, asked: int) -> Floats:
+        load: Load = getattr(fleet, name)
+        # Trimaran counts memory in MiB; the same order of operations gives the same last bits.
+        unit = 1.0 if name == "cpu" else 2.0**-20
+        capacity = fleet.allocatable(name) * unit
+        extra = since_window(fleet, self.in_flight, name) + asked
+        mean, std = load.mean * capacity / 100, load.std * capacity / 100
+        score = resource_score(capacity, extra * unit, mean, std, self.margin, self.sensitivity)
+        return np.where(load.known, score, np.nan)
+
+
+def parse(given: Mapping[str, object]) -> LoadVariation:
+    """As upstream, a negative margin counts as 0 deviation and a negative sensitivity leaves the deviation as it is."""
+    keys = Keys(NAME, given)
+    margin = keys.number("safe_variance_margin", 1.0)
+    sensitivity = keys.number("safe_variance_sensitivity", 1.0)
+    mode = in_flight_mode(keys)
+    keys.finish()
+    return LoadVariation(margin, sensitivity, mode)

@@ -1,0 +1,190 @@
+"""Files that stand in for a cluster and its metrics: what kubectl prints, and load-watcher documents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+import yaml
+
+from ballast.cluster import wire
+from ballast.cluster.decoding import Shared, to_node, to_pod
+from ballast.errors import BallastError, UsageError
+from ballast.model.node import Node
+from ballast.model.pod import Pod
+from ballast.model.quantity import quantity
+
+Json: TypeAlias = Mapping[str, Any]
+T = TypeVar("T")
+W = TypeVar("W", wire.Node, wire.Pod)
+
+_TIME_KEY = re.compile(r"([Tt]ime|Timestamp)$")
+_LISTED = re.compile(r"List$")
+
+
+class BadFile(BallastError):
+    """A file can be read but does not hold what it should."""
+
+
+@dataclass(frozen=True)
+class ClusterFile:
+    """`objects` are all items by kind, as they were given; `newest` is the latest time in them (0 without)."""
+
+    nodes: tuple[Node, ...]
+    pods: tuple[Pod, ...]
+    objects: Mapping[str, Sequence[Json]]
+    newest: float
+
+
+def read_document(path: Path, option: str) -> object:
+    """JSON or YAML. Raises UsageError when there is no such file, BadFile when it is neither."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{option} {path}: {error.strerror}.") from None
+    try:
+        return msgspec.json.decode(content)
+    except msgspec.DecodeError as error:
+        if content.lstrip()[:1] in (b"{", b"["):
+            raise BadFile(f"{option} {path}: {error}.") from None
+    try:
+        return yaml.safe_load(content)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadFile(f"{option} {path} is neither JSON nor YAML: {error}.") from None
+
+
+def cluster(document: object, source: str = "cluster") -> ClusterFile:
+    """The list that `kubectl get nodes,pods,… -A -o json` prints.
+
+    Raises BadFile, beginning with `source`, when it has no nodes, one node or pod twice, or something unreadable.
+    """
+    items = list(_items(document, source))
+    objects: dict[str, list[Json]] = {}
+    for item in items:
+        objects.setdefault(str(item.get("kind", "")), []).append(item)
+    if not objects.get("Node"):
+        raise BadFile(f"{source}: there are no nodes. Print it with `kubectl get nodes,pods -A -o json`.")
+    shared = Shared()
+    nodes = tuple(
+        _read(node_as_stored(each), wire.Node, source, lambda n: to_node(n, shared, _keep)) for each in objects["Node"]
+    )
+    pods = tuple(pod(each, source, shared) for each in objects.get("Pod", ()))
+    _refuse_twins(source, "node", (each.name for each in nodes))
+    _refuse_twins(source, "pod", (f"{each.namespace}/{each.name}" for each in pods))
+    return ClusterFile(nodes, pods, objects, max(_times(items), default=0.0))
+
+
+def pod(document: object, source: str = "pod", shared: Shared | None = None) -> Pod:
+    """One pod, as the API server would store it. Raises BadFile, beginning with `source`."""
+    if not isinstance(document, Mapping) or document.get("kind", "Pod") != "Pod" or "spec" not in document:
+        raise BadFile(f"{source}: give one object of kind Pod, as `kubectl get pod NAME -o json` prints it.")
+    found = shared or Shared()
+    return _read(pod_as_stored(document), wire.Pod, source, lambda each: to_pod(each, found, _keep))
+
+
+def node_as_stored(node: Json) -> Json:
+    """Capacity is allocatable where that is missing (pkg/apis/core/v1/defaults.go, SetDefaults_NodeStatus)."""
+    status = node.get("status") or {}
+    _check_quantities(node, status.get("capacity"), status.get("allocatable"))
+    if status.get("allocatable") is not None or status.get("capacity") is None:
+        return node
+    return {**node, "status": {**status, "allocatable": status["capacity"]}}
+
+
+def pod_as_stored(pod: Json) -> Json:
+    """A limit fills a missing request (defaults.go, SetDefaults_Pod), also for the pod as a whole."""
+    spec = dict(pod.get("spec") or {})
+    for part in ("containers", "initContainers"):
+        spec[part] = [_filled(pod, container) for container in spec.get(part) or ()]
+    _check_quantities(pod, spec.get("overhead"))
+    whole = spec.get("resources") or {}
+    _check_quantities(pod, whole.get("requests"), whole.get("limits"))
+    if whole.get("limits"):
+        spec["resources"] = {**whole, "requests": _whole_requests(pod, spec, whole)}
+    metadata = pod.get("metadata") or {}
+    return {**pod, "metadata": {**metadata, "namespace": metadata.get("namespace") or "default"}, "spec": spec}
+
+
+def _filled(pod: Json, container: Json) -> Json:
+    resources = container.get("resources") or {}
+    requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+    _check_quantities(pod, requests, limits)
+    return {**container, "resources": {**resources, "requests": {**limits, **requests}}}
+
+
+def _whole_requests(pod: Json, spec: Json, whole: Json) -> Json:
+    """defaultPodRequests: what containers ask for comes before limits of the pod; hugepages only from these."""
+    containers = {**pod, "metadata": {"name": "-"}, "spec": {**spec, "resources": None, "overhead": None}}
+    asked = _read(containers, wire.Pod, "pod", lambda each: to_pod(each, Shared(), _keep)).shape.requests
+    requests: dict[str, Any] = {
+        **whole["limits"],
+        **{name: amount for name, amount in asked.items() if name in ("cpu", "memory")},
+        **(whole.get("requests") or {}),
+    }
+    return requests
+
+
+def _check_quantities(owner: Json, *quantities: Json | None) -> None:
+    for each in quantities:
+        for name, amount in (each or {}).items():
+            try:
+                quantity(amount)
+            except (ValueError, TypeError) as error:
+                called = (owner.get("metadata") or {}).get("name", "?")
+                raise BadFile(f"{owner.get('kind', 'Pod')} {called}: {name}: {error}.") from None
+
+
+def _items(document: object, source: str) -> Iterator[Json]:
+    """The items of a list, also of lists within it."""
+    if not isinstance(document, Mapping) or not isinstance(document.get("items"), list | None):
+        raise BadFile(f"{source}: give the list that `kubectl get nodes,pods -A -o json` prints.")
+    kind = str(document.get("kind", ""))
+    inner = _LISTED.sub("", kind) if kind != "List" else ""
+    for item in document.get("items") or ():
+        if not isinstance(item, Mapping):
+            raise BadFile(f"{source}: an item is no object.")
+        if "items" in item:
+            yield from _items(item, source)
+        else:
+            yield {**item, "kind": item.get("kind") or inner}
+
+
+def _read(document: object, kind: type[W], source: str, build: Callable[[W], T]) -> T:
+    try:
+        return build(msgspec.convert(document, kind))
+    except msgspec.ValidationError as error:
+        called = document.get("metadata", {}).get("name", "?") if isinstance(document, Mapping) else "?"
+        raise BadFile(f"{source}: {kind.__name__} {called}: {error}.") from None
+
+
+def _refuse_twins(source: str, kind: str, names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise BadFile(f"{source}: the {kind} {name} is there twice.")
+        seen.add(name)
+
+
+def _times(value: object) -> Iterator[float]:
+    """Unix seconds of every time in an object."""
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            if isinstance(each, str) and _TIME_KEY.search(key):
+                try:
+                    yield datetime.fromisoformat(each).timestamp()
+                except ValueError:
+                    continue
+            else:
+                yield from _times(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _times(each)
+
+
+def _keep(annotation: str) -> bool:
+    return True

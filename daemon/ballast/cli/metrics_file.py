@@ -1,0 +1,117 @@
+"""A load-watcher document as Trimaran's plugins read it; each of them takes other entries of a node."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ballast.cli.files import BadFile, ClusterFile
+from ballast.scoring.fleet import Fleet, Load, amounts
+from ballast.scoring.keys import to_number
+
+
+@dataclass(frozen=True)
+class Metric:
+    kind: str
+    operator: str
+    percent: float
+
+
+@dataclass(frozen=True)
+class MetricsFile:
+    """Times are Unix seconds, None where there is none; `nodes` has the metrics of each node, in their order."""
+
+    timestamp: float | None = None
+    window_end: float | None = None
+    nodes: Mapping[str, Sequence[Metric]] = field(default_factory=dict)
+
+
+def metrics(document: object, source: str = "metrics") -> MetricsFile:
+    """Raises BadFile, beginning with `source`. A value that is no number is left out, which makes it unknown."""
+    if document is None:
+        return MetricsFile()
+    if not isinstance(document, Mapping):
+        raise BadFile(f"{source}: give a load-watcher document, as GET /watcher answers it.")
+    data = document.get("data") or {}
+    nodes = data.get("NodeMetricsMap") if isinstance(data, Mapping) else None
+    if not isinstance(nodes, Mapping | None):
+        raise BadFile(f"{source}: data.NodeMetricsMap is no object.")
+    window = document.get("window") or {}
+    return MetricsFile(
+        timestamp=_time(source, "timestamp", document.get("timestamp")),
+        window_end=_time(source, "window.end", window.get("end") if isinstance(window, Mapping) else None),
+        nodes={str(name): tuple(_metrics(source, str(name), entry)) for name, entry in (nodes or {}).items()},
+    )
+
+
+def fleet(cluster: ClusterFile, found: MetricsFile) -> Fleet:
+    """Percent are of allocatable for load-variation and low-risk, of capacity for target-load and peaks, as upstream.
+
+    Now is the document's timestamp, without one the newest time in the cluster file.
+    """
+    now = cluster.newest if found.timestamp is None else found.timestamp
+    each = [found.nodes.get(node.name, ()) for node in cluster.nodes]
+    return Fleet(
+        nodes=cluster.nodes,
+        pods=cluster.pods,
+        time=now,
+        window_end=now if found.window_end is None else found.window_end,
+        cpu=_load(map(_statistics("CPU"), each)),
+        memory=_load(map(_statistics("Memory"), each)),
+        packing_cpu=_load(_mean(reversed(entries)) for entries in each),
+        power_cpu=_load(map(_mean, each)),
+        cpu_base=amounts("cpu", (node.capacity for node in cluster.nodes)),
+    )
+
+
+def _statistics(kind: str) -> Callable[[Sequence[Metric]], tuple[float, float] | None]:
+    """Source: scheduler-plugins pkg/trimaran/resourcestats.go, GetResourceData."""
+
+    def of(entries: Sequence[Metric]) -> tuple[float, float] | None:
+        mean, std, averaged, valid = 0.0, 0.0, False, False
+        for entry in entries:
+            if entry.kind != kind:
+                continue
+            valid = True
+            if entry.operator == "AVG":
+                mean, averaged = entry.percent, True
+            elif entry.operator == "STD":
+                std = entry.percent
+            elif entry.operator in ("", "Latest") and not averaged:
+                mean = entry.percent
+        return (mean, std) if valid else None
+
+    return of
+
+
+def _mean(entries: Iterable[Metric]) -> tuple[float, float] | None:
+    """The first cpu mean; TargetLoadPacking lets the last one win, Peaks the first one."""
+    return next(((e.percent, 0.0) for e in entries if e.kind == "CPU" and e.operator in ("AVG", "Latest")), None)
+
+
+def _load(values: Iterable[tuple[float, float] | None]) -> Load:
+    found = list(values)
+    mean, std = (np.array([each[part] if each else 0.0 for each in found], float) for part in (0, 1))
+    return Load(mean, std, np.array([each is not None for each in found], bool))
+
+
+def _metrics(source: str, node: str, entry: object) -> Iterable[Metric]:
+    entries = entry.get("metrics") if isinstance(entry, Mapping) else None
+    for each in entries or ():
+        if not isinstance(each, Mapping):
+            raise BadFile(f"{source}: a metric of node {node} is no object.")
+        value = each.get("value")
+        percent = None if isinstance(value, str) else to_number(value)
+        if percent is not None:
+            yield Metric(str(each.get("type", "")), str(each.get("operator", "")), percent)
+
+
+def _time(source: str, key: str, value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise BadFile(f"{source}: {key} is {value!r}; give Unix seconds.")
+    return float(value)

@@ -1,0 +1,149 @@
+"""`ballast score`: what a strategy says of every node of a cluster file."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from ballast import log
+from ballast.cli import files
+from ballast.cli.metrics_file import fleet, metrics
+from ballast.errors import BallastError, UsageError
+from ballast.model.sample import Floats
+from ballast.scoring.fleet import Fleet
+from ballast.scoring.strategy import NAMES, strategy
+
+
+class Output(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+
+
+def score(
+    cluster: Annotated[
+        Path | None, typer.Option(help="What `kubectl get nodes,pods -A -o json` prints.", show_default=False)
+    ] = None,
+    metrics_file: Annotated[
+        Path | None, typer.Option("--metrics", help="A load-watcher document, as GET /watcher answers.")
+    ] = None,
+    pod: Annotated[Path | None, typer.Option(help="The pod to place, as JSON or YAML.")] = None,
+    name: Annotated[str, typer.Option("--strategy", help=f"One of: {', '.join(NAMES)}.")] = "load-variation",
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A key of the strategy; JSON or a bare word.")
+    ] = None,
+    batch: Annotated[
+        Path | None,
+        typer.Option(help="One case a line: cluster, metrics, pod, strategy, set as JSON. Answers with JSON lines."),
+    ] = None,
+    output: Annotated[Output, typer.Option("--output", "-o")] = Output.TABLE,
+) -> None:
+    """Scores every node for a pod, offline."""
+    log.configure("warning")
+    if batch is not None:
+        if cluster or metrics_file or pod or settings:
+            raise UsageError("--batch stands alone: every line carries its cluster, metrics, pod, strategy and set.")
+        _batch(batch)
+        return
+    if cluster is None or pod is None:
+        raise UsageError("Give --cluster and --pod (and --metrics for what looks at load), or --batch.")
+    keys = dict(map(_setting, settings or ()))
+    found = files.cluster(files.read_document(cluster, "--cluster"), f"--cluster {cluster}")
+    measured = files.read_document(metrics_file, "--metrics") if metrics_file else None
+    placed = files.pod(files.read_document(pod, "--pod"), f"--pod {pod}")
+    result = _result(name, keys, fleet(found, metrics(measured, f"--metrics {metrics_file}")), placed)
+    if output is Output.JSON:
+        typer.echo(json.dumps(result, indent=2, allow_nan=False))
+    else:
+        _print(result)
+
+
+def _batch(path: Path) -> None:
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise UsageError(f"--batch {path}: {error.strerror}.") from None
+    for line in lines:
+        if line.strip():
+            try:
+                answer = _case(line)
+            except BallastError as error:
+                answer = {"error": str(error)}
+            typer.echo(json.dumps(answer, allow_nan=False))
+
+
+def _case(line: bytes) -> dict[str, Any]:
+    try:
+        case = msgspec.json.decode(line)
+    except msgspec.DecodeError as error:
+        raise UsageError(f"The line is no JSON: {error}.") from None
+    if not isinstance(case, dict):
+        raise UsageError("The line is no JSON object.")
+    unknown = sorted(set(case) - {"cluster", "metrics", "pod", "strategy", "set"})
+    if unknown:
+        raise UsageError(f"{unknown[0]} is unknown; a line has cluster, metrics, pod, strategy and set.")
+    keys = case.get("set") or {}
+    if not isinstance(keys, dict):
+        raise UsageError("set: give an object of keys.")
+    looked_at = fleet(files.cluster(case.get("cluster")), metrics(case.get("metrics")))
+    return _result(case.get("strategy", "load-variation"), keys, looked_at, files.pod(case.get("pod")))
+
+
+def _result(name: object, keys: Mapping[str, object], looked_at: Fleet, placed: Any) -> dict[str, Any]:
+    found = strategy(str(name), _with_policy(keys)).score(looked_at, placed)
+    names = [node.name for node in looked_at.nodes]
+    terms = {term: _numbers(values) for term, values in found.terms.items()}
+    return {
+        "strategy": name,
+        "scores": dict(zip(names, found.scores.tolist(), strict=True)),
+        "raw": dict(zip(names, _numbers(found.raw), strict=True)),
+        "terms": {node: {term: values[row] for term, values in terms.items()} for row, node in enumerate(names)},
+        "unknown": [node for node, unknown in zip(names, found.unknown.tolist(), strict=True) if unknown],
+    }
+
+
+def _with_policy(keys: Mapping[str, object]) -> Mapping[str, object]:
+    """A policy given by file name becomes its content."""
+    policy = keys.get("policy")
+    if not isinstance(policy, str):
+        return keys
+    return {**keys, "policy": files.read_document(Path(policy), "policy")}
+
+
+def _numbers(values: Floats) -> list[float | None]:
+    return [value if math.isfinite(value) else None for value in values.tolist()]
+
+
+def _setting(text: str) -> tuple[str, object]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise UsageError(f"--set {text}: give KEY=VALUE.")
+    try:
+        return key.strip(), msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return key.strip(), value
+
+
+def _print(result: Mapping[str, Any]) -> None:
+    terms = list(next(iter(result["terms"].values()), {}))
+    table = Table(box=None, pad_edge=False)
+    table.add_column("NODE")
+    for column in ("SCORE", "RAW", *(term.upper() for term in terms)):
+        table.add_column(column, justify="right")
+    unknown = set(result["unknown"])
+    for node, points in sorted(result["scores"].items(), key=lambda each: (-each[1], each[0])):
+        cells = [result["raw"][node], *result["terms"][node].values()]
+        table.add_row(node, f"{points}{' unknown' if node in unknown else ''}", *map(_cell, cells))
+    Console(soft_wrap=True).print(table)
+
+
+def _cell(value: float | None) -> str:
+    return "-" if value is None else f"{value:.6g}"

@@ -1,0 +1,115 @@
+"""What the strategies that read requests alone have in common, and weights as kube-scheduler allows them.
+
+Source: kubernetes v1.36 pkg/scheduler/framework/plugins/noderesources/resource_allocation.go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ballast.model.pod import Pod
+from ballast.model.sample import Floats, Ints
+from ballast.scoring.demand import NOTHING, Units, demand
+from ballast.scoring.fleet import Fleet
+from ballast.scoring.keys import Keys
+from ballast.scoring.rounding import half_away
+from ballast.scoring.scores import Scores
+
+Weights = Mapping[str, int]
+DEFAULT: Weights = {"cpu": 1, "memory": 1}
+
+_NATIVE = re.compile(r"cpu|memory|ephemeral-storage|hugepages-.+|attachable-volumes-.+")
+_QUALIFIED = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+_UNSCALED = ("cpu", "memory", "ephemeral-storage")
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """One resource over the nodes: what placed pods and the arriving one ask for, of what is allocatable.
+
+    `allocatable` is 0 where a node does not have the resource; it then does not count there.
+    """
+
+    name: str
+    weight: int
+    before: Ints
+    after: Ints
+    allocatable: Ints
+
+
+def allocations(fleet: Fleet, weights: Weights, asked: Units, *, defaults: bool) -> Iterator[Allocation]:
+    """Every resource that counts: extended ones only if the arriving pod asks for them.
+
+    With `defaults`, cpu and memory of containers without requests count as 100m and 200Mi, as NodeResourcesFit has it.
+    """
+    for name, weight in weights.items():
+        amount = asked.get(name, 0)
+        if not amount and name not in _UNSCALED:
+            continue
+        placed = fleet.placed.scored(name) if defaults else fleet.placed.reserved(name)
+        yield Allocation(name, weight, placed, placed + amount, fleet.allocatable(name))
+
+
+def fit_scores(
+    fleet: Fleet, pod: Pod | None, weights: Weights, percent: Callable[[Ints, Ints], Ints], *, ratio: bool = False
+) -> Scores:
+    """The weighted mean of `percent(requested, allocatable)` over the resources, without its fraction.
+
+    With `ratio`, resources of 0 percent do not count and the mean is rounded (RequestedToCapacityRatio).
+    """
+    nodes = len(fleet.nodes)
+    asked = (demand(pod.shape) if pod else NOTHING).arriving
+    total, divisor = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)
+    terms: dict[str, Floats] = {}
+    for each in allocations(fleet, weights, asked, defaults=True):
+        exists = each.allocatable > 0
+        points = percent(each.after, each.allocatable)
+        weight = np.where(exists & (points > 0) if ratio else exists, each.weight, 0)
+        total += points * weight
+        divisor += weight
+        terms[each.name] = np.where(exists, points, np.nan)
+    counted = divisor > 0
+    exact = total / np.where(counted, divisor, 1)
+    return Scores(
+        scores=(half_away(exact) if ratio else exact).astype(np.int64),
+        exact=exact,
+        raw=np.where(counted, exact, np.nan),
+        unknown=np.zeros(nodes, bool),
+        terms=terms,
+    )
+
+
+def parse_weights(keys: Keys, *, only_one: bool = False) -> Weights:
+    """`resources`: {name: weight}, whole weights from 1 to 100; with `only_one` they all have to be 1."""
+    given = keys.mapping("resources")
+    if given is None:
+        return DEFAULT
+    weights = {}
+    for name, value in given.items():
+        check_resource(keys, name)
+        weight = keys.as_number(f"the weight of {name}", value)
+        if only_one and weight != 1:
+            raise keys.error(f"the weight of {name}", value, "kube-scheduler knows only 1 here, for all alike")
+        if not 1 <= weight <= 100 or weight != int(weight):
+            raise keys.error(
+                f"the weight of {name}",
+                value,
+                "kube-scheduler takes whole numbers from 1 to 100; its documentation of bin packing allows negative "
+                "ones, the scheduler itself refuses them",
+            )
+        weights[name] = int(weight)
+    return weights
+
+
+def check_resource(keys: Keys, name: str) -> None:
+    if not _NATIVE.fullmatch(name) and not _QUALIFIED.fullmatch(name):
+        raise keys.error(
+            "resources",
+            name,
+            "that is no resource the scheduler scores; they are cpu, memory, ephemeral-storage, hugepages-<size> and "
+            "extended ones such as nvidia.com/gpu",
+        )

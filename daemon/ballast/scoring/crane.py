@@ -1,0 +1,131 @@
+"""A DynamicSchedulerPolicy of gocrane/crane-scheduler, and the annotations on nodes that go with it.
+
+Sources: pkg/plugins/apis/policy/v1alpha1/types.go, pkg/plugins/dynamic/stats.go, pkg/utils/utils.go.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo
+
+from ballast.errors import UsageError
+from ballast.scoring.keys import to_number
+
+HOT_VALUE = "node_hot_value"
+EXTRA_SECONDS = 300.0
+STAMP = "%Y-%m-%dT%H:%M:%SZ"
+DEFAULT_TIMEZONE = "Asia/Shanghai"
+
+_SHANGHAI = timezone(timedelta(hours=8), DEFAULT_TIMEZONE)
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|ms|s|m|h))+")
+_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h)")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """`periods` are seconds between syncs by metric; `limits` the fractions above which the filter refuses a node;
+    `hot` has pairs of seconds and the number of bindings within them that make one point of hot value."""
+
+    periods: Mapping[str, float]
+    limits: Mapping[str, float]
+    weights: Mapping[str, float]
+    hot: tuple[tuple[float, int], ...]
+
+
+def parse_policy(document: object) -> Policy:
+    """Raises UsageError naming the entry: a metric without a period, a name given twice, a count of 0, no weight."""
+    if not isinstance(document, Mapping):
+        raise UsageError("policy: give a DynamicSchedulerPolicy, an object with a spec.")
+    spec = document.get("spec", document)
+    if not isinstance(spec, Mapping) or not spec:
+        raise UsageError("policy.spec: give syncPolicy, predicate, priority and hotValue.")
+    periods = {name: _seconds("syncPolicy", entry, "period") for name, entry in _named(spec, "syncPolicy").items()}
+    limits = {name: _number("predicate", entry, "maxLimitPecent") for name, entry in _named(spec, "predicate").items()}
+    weights = {name: _number("priority", entry, "weight") for name, entry in _named(spec, "priority").items()}
+    for part, names in (("predicate", limits), ("priority", weights)):
+        for name in names:
+            if name not in periods:
+                raise UsageError(f"policy.spec.{part}: {name} has no entry in syncPolicy, so it would never be fresh.")
+    if sum(weights.values()) <= 0:
+        raise UsageError("policy.spec.priority: the weights sum to 0. Give at least one metric a weight above 0.")
+    hot = tuple((_seconds("hotValue", entry, "timeRange"), _count(entry)) for entry in _entries(spec, "hotValue"))
+    return Policy(periods, limits, weights, hot)
+
+
+def time_zone(name: str) -> tzinfo:
+    """Asia/Shanghai needs no time zone database; others do. Raises UsageError for an unknown one."""
+    if name == DEFAULT_TIMEZONE:
+        return _SHANGHAI
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        raise UsageError(f"timezone: {name!r} is not known here ({error}). Give an IANA name such as UTC.") from None
+
+
+def read(text: str | None, period: float, now: float, zone: tzinfo) -> float | None:
+    """The number of an annotation `"0.63012,2023-10-17T15:04:32Z"`, whose time is the wall clock of `zone`.
+
+    None when it is absent, malformed, negative, not finite, or older than its period and five minutes.
+    """
+    parts = (text or "").split(",")
+    if len(parts) != 2 or not _NUMBER.fullmatch(parts[0]):
+        return None
+    try:
+        stamp = datetime.strptime(parts[1], STAMP).replace(tzinfo=zone).timestamp()
+    except ValueError:
+        return None
+    value = float(parts[0])
+    if now >= stamp + period + EXTRA_SECONDS or not 0 <= value < math.inf:
+        return None
+    return value
+
+
+def _entries(spec: Mapping[str, object], part: str) -> Sequence[Mapping[str, object]]:
+    entries = spec.get(part) or ()
+    if not isinstance(entries, Sequence) or not all(isinstance(entry, Mapping) for entry in entries):
+        raise UsageError(f"policy.spec.{part}: give a list of objects.")
+    return entries
+
+
+def _named(spec: Mapping[str, object], part: str) -> dict[str, Mapping[str, object]]:
+    found: dict[str, Mapping[str, object]] = {}
+    for entry in _entries(spec, part):
+        name = entry.get("name")
+        if not isinstance(name, str) or not name:
+            raise UsageError(f"policy.spec.{part}: an entry has no name.")
+        if name in found:
+            raise UsageError(f"policy.spec.{part}: {name} is given twice.")
+        found[name] = entry
+    return found
+
+
+def _number(part: str, entry: Mapping[str, object], key: str) -> float:
+    value = to_number(entry.get(key, 0))
+    if value is None or value < 0:
+        raise UsageError(f"policy.spec.{part}: {key} cannot be {entry.get(key)!r}; give a number of at least 0.")
+    return value
+
+
+def _count(entry: Mapping[str, object]) -> int:
+    value = to_number(entry.get("count"))
+    if value is None or value < 1 or value != int(value):
+        raise UsageError(
+            f"policy.spec.hotValue: count cannot be {entry.get('count')!r}; give a whole number from 1 on."
+        )
+    return int(value)
+
+
+def _seconds(part: str, entry: Mapping[str, object], key: str) -> float:
+    text = entry.get(key)
+    if not isinstance(text, str) or not _DURATION.fullmatch(text):
+        raise UsageError(f"policy.spec.{part}: {key} cannot be {text!r}; give a duration such as 3m or 1h30m.")
+    seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+    if seconds <= 0:
+        raise UsageError(f"policy.spec.{part}: {key} cannot be {text!r}; give a duration above 0.")
+    return seconds

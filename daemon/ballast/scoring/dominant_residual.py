@@ -1,0 +1,159 @@
+"""dominant-residual: places a pod where the largest share in use stays low and typical pods to come still fit.
+
+The criterion L and its source are in residual.py; less is better. By default lambda = 0.1, g the square root with C = 2
+(the published `linear` saturates: C = 22), and the profiles are the distinct requests of the pods that are known. A
+node where the pod does not fit scores 0. The others score 100 at the least L, falling by 99 over a spread of L of 1 or
+more. Load plays no part, so no node is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ballast.model.pod import Pod
+from ballast.model.quantity import quantity
+from ballast.model.sample import Bools, Floats
+from ballast.scoring.allocation import check_resource
+from ballast.scoring.demand import NOTHING, Units, demand, units
+from ballast.scoring.fleet import Fleet
+from ballast.scoring.in_flight import mode
+from ballast.scoring.keys import Keys, to_number
+from ballast.scoring.profiles import Profile, observed
+from ballast.scoring.residual import STEPS, Criterion, fits, steps
+from ballast.scoring.rounding import half_away
+from ballast.scoring.scores import Scores
+
+NAME = "dominant-residual"
+LAMBDA = 0.1
+C = {"linear": 22.0, "sqrt": 2.0}
+SPAN = 99
+
+
+@dataclass(frozen=True)
+class DominantResidual:
+    """Without `profiles` they are observed, without `resources` all count that a node has or a pod asks for."""
+
+    lambda_: float = LAMBDA
+    c: float = C["sqrt"]
+    root: bool = True
+    profiles: tuple[Profile, ...] = ()
+    resources: tuple[str, ...] = ()
+
+    def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
+        asked = {name: amount for name, amount in (demand(pod.shape) if pod else NOTHING).reserved.items() if amount}
+        asked.pop("pods", None)
+        profiles = self._profiles(fleet, asked)
+        names = self.resources or self._all_resources(fleet, asked, profiles)
+        whole, free = matrices(fleet, names)
+        request = np.array([asked.get(name, 0) for name in names], float)
+        room = fits(free, request) & self._others_fit(fleet, asked, names)
+        criterion = self.criterion(profiles, names)
+        losses, dominant, loss = criterion.losses(whole, free, request, criterion.fitness(np.maximum(free, 0.0)))
+        exact = exact_scores(losses, room)
+        return Scores(
+            scores=half_away(exact).astype(np.int64),
+            exact=exact,
+            raw=np.where(room, losses, np.nan),
+            unknown=np.zeros(len(exact), bool),
+            terms={"dominant": np.where(room, dominant, np.nan), "loss": np.where(room, loss, np.nan)},
+        )
+
+    def criterion(self, profiles: Sequence[Profile], names: Sequence[str]) -> Criterion:
+        weights = np.array([profile.weight for profile in profiles], float)
+        amounts = np.array([[profile.requests.get(name, 0) for name in names] for profile in profiles], float)
+        return Criterion(
+            amounts.reshape(len(profiles), len(names)), weights / weights.sum(), self.lambda_, self.c, self.root
+        )
+
+    def _profiles(self, fleet: Fleet, asked: Units) -> tuple[Profile, ...]:
+        if self.profiles:
+            return self.profiles
+        return fleet.once((NAME, "observed"), lambda: observed(fleet.pods)) or (Profile(asked, 1.0),)
+
+    def _all_resources(self, fleet: Fleet, asked: Units, profiles: Sequence[Profile]) -> tuple[str, ...]:
+        def of_nodes() -> set[str]:
+            return {name for node in fleet.nodes for name, amount in node.allocatable.items() if amount}
+
+        names = fleet.once((NAME, "resources"), of_nodes) | set(asked)
+        return tuple(sorted(names.union(*(profile.requests for profile in profiles)) - {"pods"}))
+
+    def _others_fit(self, fleet: Fleet, asked: Units, names: Sequence[str]) -> Bools:
+        """A resource that is left out of the criterion still has to be there."""
+        others = [name for name in asked if name not in names]
+        _, free = matrices(fleet, others)
+        return fits(free, np.array([asked[name] for name in others], float))
+
+
+def exact_scores(losses: Floats, room: Bools) -> Floats:
+    """100 at the least L among the nodes with room, 0 without room."""
+    if not room.any():
+        return np.zeros(len(losses))
+    values = steps(np.where(room, losses, 0.0))
+    least, most = values[room].min(), values[room].max()
+    return np.where(room, 100 - SPAN * (values - least) / max(STEPS, float(most - least)), 0.0)
+
+
+def matrices(fleet: Fleet, names: Sequence[str]) -> tuple[Floats, Floats]:
+    """(allocatable, free), both [node, resource]."""
+
+    def of(resources: tuple[str, ...]) -> Floats:
+        return np.array([fleet.allocatable(name) for name in resources], float).reshape(len(resources), -1).T
+
+    key = tuple(names)
+    if not key:
+        return np.zeros((len(fleet.nodes), 0)), np.zeros((len(fleet.nodes), 0))
+    whole = fleet.once((NAME, "whole", key), lambda: np.ascontiguousarray(of(key)))
+    reserved = np.array([fleet.placed.reserved(name) for name in key], float).T
+    return whole, whole - reserved
+
+
+def parse(given: Mapping[str, object]) -> DominantResidual:
+    keys = Keys(NAME, given)
+    lambda_ = keys.number("lambda", LAMBDA, 0.0, 1.0)
+    g = keys.choice("g", "sqrt", C)
+    c = keys.number("c", C[g], 1.0)
+    profiles = _parse_profiles(keys)
+    resources = _parse_resources(keys)
+    mode(keys)
+    keys.finish()
+    return DominantResidual(lambda_, c, g == "sqrt", profiles, resources)
+
+
+def _parse_profiles(keys: Keys) -> tuple[Profile, ...]:
+    value = keys.take("profiles")
+    if value is None:
+        return ()
+    allowed = 'give [{"requests": {"cpu": "500m", …}, "weight": 0.5}, …] with weights above 0'
+    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+        raise keys.error("profiles", value, allowed)
+    profiles = []
+    for each in value:
+        if not isinstance(each, Mapping) or not isinstance(each.get("requests"), Mapping):
+            raise keys.error("profiles", value, allowed)
+        weight = to_number(each.get("weight", 1.0))
+        try:
+            requests = {str(name): units(name, quantity(amount)) for name, amount in each["requests"].items()}
+        except (ValueError, TypeError) as error:
+            raise keys.error("profiles", value, f"{error}") from None
+        if weight is None or weight <= 0 or any(amount < 0 for amount in requests.values()):
+            raise keys.error("profiles", value, allowed)
+        requests.pop("pods", None)
+        profiles.append(Profile(requests, weight))
+    return tuple(profiles)
+
+
+def _parse_resources(keys: Keys) -> tuple[str, ...]:
+    value = keys.take("resources")
+    if value is None:
+        return ()
+    names = value.split(",") if isinstance(value, str) else value
+    if isinstance(names, Mapping) and all(to_number(weight) == 1 for weight in names.values()):
+        names = list(names)
+    if not isinstance(names, Sequence) or not names or not all(isinstance(name, str) for name in names):
+        raise keys.error("resources", value, 'give a list of names such as ["cpu", "memory", "ephemeral-storage"]')
+    for name in names:
+        check_resource(keys, name)
+    return tuple(dict.fromkeys(names))

@@ -1,0 +1,80 @@
+"""dynamic: scores by the annotations and the policy of crane-scheduler.
+
+Equals the score of the Dynamic plugin of gocrane/crane-scheduler (pkg/plugins/dynamic/{plugins,stats}.go): the mean of
+100(1 - usage) by the weights of the policy, cut, less ten times the hot value, cut, within 0..100. A metric that is
+missing or expired adds nothing while its weight still counts. A node without any fresh metric is unknown and scores 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ballast.model.node import Node
+from ballast.model.pod import Pod
+from ballast.scoring import crane
+from ballast.scoring.fleet import Fleet
+from ballast.scoring.in_flight import mode
+from ballast.scoring.keys import Keys
+from ballast.scoring.scores import Scores
+
+NAME = "dynamic"
+
+
+@dataclass(frozen=True)
+class Dynamic:
+    """The time zone is that of the clock which stamps the annotations."""
+
+    policy: crane.Policy
+    timezone: str = crane.DEFAULT_TIMEZONE
+
+    def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
+        """The pod plays no part."""
+        return fleet.once((NAME, id(self.policy), self.timezone), lambda: self._score(fleet))
+
+    def _score(self, fleet: Fleet) -> Scores:
+        weights = self.policy.weights
+        usage = {name: self._read(fleet, name, self.policy.periods[name]) for name in weights}
+        hot = np.nan_to_num(self._read(fleet, crane.HOT_VALUE, 0.0))
+        total, divisor = np.zeros(len(fleet.nodes)), 0.0
+        for name, weight in weights.items():
+            total += np.nan_to_num((1.0 - usage[name]) * weight * 100.0)
+            divisor += weight
+        raw = np.trunc(total / divisor) - np.trunc(hot * 10)
+        known = ~np.all([np.isnan(each) for each in usage.values()], axis=0)
+        exact = np.where(known, np.clip(raw, 0.0, 100.0), 0.0)
+        return Scores(
+            scores=exact.astype(np.int64),
+            exact=exact,
+            raw=np.where(known, raw, np.nan),
+            unknown=~known,
+            terms=usage | {crane.HOT_VALUE: self._read(fleet, crane.HOT_VALUE, 0.0)},
+        )
+
+    def _read(self, fleet: Fleet, key: str, period: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        zone = crane.time_zone(self.timezone)
+
+        def of(node: Node) -> float:
+            value = crane.read(node.annotations.get(key), period, fleet.time, zone)
+            return np.nan if value is None else value
+
+        return np.array([of(node) for node in fleet.nodes], float)
+
+
+def parse(given: Mapping[str, object]) -> Dynamic:
+    """`policy` is the content of a DynamicSchedulerPolicy file."""
+    keys = Keys(NAME, given)
+    value = keys.take("policy")
+    if not isinstance(value, Mapping):
+        raise keys.error("policy", value, "give a DynamicSchedulerPolicy as an object or the name of a file with one")
+    policy = crane.parse_policy(value)
+    zone = keys.take("timezone")
+    if zone is not None and not isinstance(zone, str):
+        raise keys.error("timezone", zone, "give an IANA name such as UTC")
+    name = str(zone or crane.DEFAULT_TIMEZONE)
+    crane.time_zone(name)
+    mode(keys)
+    keys.finish()
+    return Dynamic(policy, name)

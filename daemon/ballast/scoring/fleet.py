@@ -1,0 +1,179 @@
+"""What strategies look at: nodes, their load over the window, and the pods that are there, as arrays over nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+
+from ballast.model.node import Node
+from ballast.model.pod import Pod
+from ballast.model.sample import Bools, Floats, Ints
+from ballast.model.shape import Shape
+from ballast.model.snapshot import Snapshot
+from ballast.scoring.demand import Demand, demand, units
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Load:
+    """Use over the window, per node, in percent as Trimaran reads it, so that roundings agree; 0 where not `known`."""
+
+    mean: Floats
+    std: Floats
+    known: Bools
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """One moment of the candidates; `pods` are all pods that are known, also waiting and finished ones.
+
+    `cpu` and `memory` are percent of allocatable. `packing_cpu` and `power_cpu` are percent of `cpu_base`, the
+    milli-cores which target-load and peaks take for the whole node. `time` is now and `window_end` the end of the
+    window, both in Unix seconds. Amounts are milli-cores for cpu, else bytes or pieces. `siblings` are means of
+    measured use (cores, bytes) of the pods of one owner, by its UID.
+    """
+
+    nodes: tuple[Node, ...]
+    pods: tuple[Pod, ...]
+    time: float
+    window_end: float
+    cpu: Load
+    memory: Load
+    packing_cpu: Load
+    power_cpu: Load
+    cpu_base: Ints
+    siblings: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    _memo: Memo = field(default_factory=lambda: Memo(), repr=False, compare=False)
+
+    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """What depends neither on the arriving pod nor on placed ones is computed once."""
+        return self._memo.once(key, compute)
+
+    @cached_property
+    def rows(self) -> Mapping[str, int]:
+        return {node.name: row for row, node in enumerate(self.nodes)}
+
+    def allocatable(self, resource: str) -> Ints:
+        """[node], 0 where a node does not have the resource."""
+        return self.once(("allocatable", resource), lambda: amounts(resource, (n.allocatable for n in self.nodes)))
+
+    @cached_property
+    def known(self) -> Bools:
+        """Nodes whose cpu or memory is known."""
+        return self.cpu.known | self.memory.known
+
+    @cached_property
+    def placed(self) -> Placed:
+        found = Placed(len(self.nodes))
+        for pod in self.pods:
+            row = self.rows.get(pod.node)
+            if row is not None and not pod.finished:
+                found.add(row, pod.shape)
+        return found
+
+
+class Memo:
+    """Keeps what was computed, by key."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, object] = {}
+
+    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
+        if key not in self._kept:
+            self._kept[key] = compute()
+        return self._kept[key]  # type: ignore[return-value]
+
+    def forget(self) -> None:
+        self._kept.clear()
+
+
+class Placed:
+    """Sums over the unfinished pods of each node, by the kinds of `Demand`. `add` and `remove` keep them up to date."""
+
+    def __init__(self, nodes: int) -> None:
+        self._nodes = nodes
+        self._sums: dict[tuple[str, str], Ints] = {}
+        self._demands: dict[int, tuple[Shape, tuple[tuple[tuple[str, str], int], ...]]] = {}
+        self._memo = Memo()
+
+    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """What depends on the placed pods is computed again when they change."""
+        return self._memo.once(key, compute)
+
+    def add(self, row: int, shape: Shape, count: int = 1) -> None:
+        self._memo.forget()
+        for key, amount in self._amounts(shape):
+            if key not in self._sums:
+                self._sums[key] = np.zeros(self._nodes, np.int64)
+            self._sums[key][row] += amount * count
+
+    def remove(self, row: int, shape: Shape) -> None:
+        self.add(row, shape, -1)
+
+    def reserved(self, resource: str) -> Ints:
+        return self._sum("reserved", resource)
+
+    def scored(self, resource: str) -> Ints:
+        """What NodeResourcesFit counts: with defaults for cpu and memory."""
+        return self._sum("placed", resource)
+
+    def requested(self, resource: str) -> Ints:
+        return self._sum("requested", resource)
+
+    def limited(self, resource: str) -> Ints:
+        return self._sum("limited", resource)
+
+    def _sum(self, kind: str, resource: str) -> Ints:
+        found = self._sums.get((kind, resource))
+        return np.zeros(self._nodes, np.int64) if found is None else found
+
+    def _amounts(self, shape: Shape) -> tuple[tuple[tuple[str, str], int], ...]:
+        found = self._demands.get(id(shape))
+        if found is None:
+            found = self._demands[id(shape)] = (shape, _flat(demand(shape)))
+        return found[1]
+
+
+def _flat(asked: Demand) -> tuple[tuple[tuple[str, str], int], ...]:
+    kinds = {
+        "reserved": asked.reserved,
+        "placed": asked.placed,
+        "requested": asked.requested,
+        "limited": asked.limited,
+    }
+    return tuple(((kind, name), amount) for kind, each in kinds.items() for name, amount in each.items() if amount)
+
+
+def amounts(resource: str, of: Iterable[Mapping[str, float]]) -> Ints:
+    return np.array([units(resource, each.get(resource, 0.0)) for each in of], np.int64)
+
+
+def fleet_of(snapshot: Snapshot, pods: Sequence[Pod] = ()) -> Fleet:
+    """The daemon's view: load is a fraction of allocatable for every strategy."""
+    cpu, memory = (_load(snapshot, resource) for resource in ("cpu", "memory"))
+    return Fleet(
+        nodes=snapshot.nodes,
+        pods=tuple(pods),
+        time=snapshot.time,
+        window_end=snapshot.time,
+        cpu=cpu,
+        memory=memory,
+        packing_cpu=cpu,
+        power_cpu=cpu,
+        cpu_base=amounts("cpu", (node.allocatable for node in snapshot.nodes)),
+    )
+
+
+def _load(snapshot: Snapshot, resource: str) -> Load:
+    index, window = snapshot.resource(resource), snapshot.primary
+    if index is None:
+        nothing = np.zeros(len(snapshot.nodes))
+        return Load(nothing, nothing, np.zeros(len(snapshot.nodes), bool))
+    known = window.known[index]
+    mean, std = (np.where(known, values[index] * 100, 0.0) for values in (window.mean, window.std))
+    return Load(mean, std, known)

@@ -1,0 +1,81 @@
+"""The keys of a strategy, checked one by one; whatever is left over is unknown."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+from collections.abc import Iterable, Mapping
+
+from ballast.errors import UsageError
+
+
+class Keys:
+    """Takes keys out of `given`; raises UsageError with the strategy, the key, the value and what is allowed."""
+
+    def __init__(self, strategy: str, given: Mapping[str, object]) -> None:
+        self.strategy = strategy
+        self._given = dict(given)
+        self._asked: list[str] = []
+
+    def take(self, key: str) -> object:
+        """The value as given, None without one."""
+        self._asked.append(key)
+        return self._given.pop(key, None)
+
+    def number(self, key: str, default: float, low: float = -math.inf, high: float = math.inf) -> float:
+        value = self.take(key)
+        return default if value is None else self.as_number(key, value, low, high)
+
+    def choice(self, key: str, default: str, allowed: Iterable[str]) -> str:
+        value, choices = self.take(key), list(allowed)
+        if value is None:
+            return default
+        if value not in choices:
+            raise self.error(key, value, f"choose one of {', '.join(choices)}")
+        return str(value)
+
+    def mapping(self, key: str) -> Mapping[str, object] | None:
+        value = self.take(key)
+        if value is None:
+            return None
+        if not isinstance(value, Mapping) or not value:
+            raise self.error(key, value, "give an object with at least one entry")
+        return {str(name): each for name, each in value.items()}
+
+    def as_number(self, key: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:
+        number = to_number(value)
+        if number is None or not low <= number <= high:
+            raise self.error(key, value, f"give a {described(low, high)}")
+        return number
+
+    def finish(self) -> None:
+        for key in self._given:
+            close = difflib.get_close_matches(key, self._asked, 1)
+            hint = f"Did you mean {close[0]}?" if close else f"Its keys are {', '.join(self._asked)}."
+            raise UsageError(f"The strategy {self.strategy} has no key {key}. {hint}")
+
+    def error(self, key: str, value: object, allowed: str) -> UsageError:
+        shown = json.dumps(value, default=str)
+        return UsageError(
+            f"{self.strategy}: {key} cannot be {shown if len(shown) < 200 else shown[:200] + '…'}; {allowed}."
+        )
+
+
+def to_number(value: object) -> float | None:
+    """A finite number, or None."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def described(low: float, high: float) -> str:
+    if low == -math.inf and high == math.inf:
+        return "number"
+    if high == math.inf:
+        return f"number of at least {low:g}"
+    return f"number from {low:g} to {high:g}"

@@ -1,0 +1,45 @@
+"""least-allocated: prefers nodes with the largest share of their resources not requested.
+
+Equals kube-scheduler's NodeResourcesFit with the strategy LeastAllocated (kubernetes v1.36
+pkg/scheduler/framework/plugins/noderesources/least_allocated.go), integer divisions included. Load plays no part, so no
+node is unknown; one without any of the resources scores 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ballast.model.pod import Pod
+from ballast.model.sample import Ints
+from ballast.scoring.allocation import Weights, fit_scores, parse_weights
+from ballast.scoring.fleet import Fleet
+from ballast.scoring.in_flight import mode
+from ballast.scoring.keys import Keys
+from ballast.scoring.scores import Scores
+
+NAME = "least-allocated"
+
+
+@dataclass(frozen=True)
+class LeastAllocated:
+    weights: Weights
+
+    def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
+        return fit_scores(fleet, pod, self.weights, unused)
+
+
+def unused(requested: Ints, allocatable: Ints) -> Ints:
+    """Percent of each node that is not requested; 0 where more is requested than there is."""
+    fits = requested <= allocatable
+    return np.where(fits, (allocatable - requested) * 100 // np.maximum(allocatable, 1), 0)
+
+
+def parse(given: Mapping[str, object]) -> LeastAllocated:
+    keys = Keys(NAME, given)
+    weights = parse_weights(keys)
+    mode(keys)
+    keys.finish()
+    return LeastAllocated(weights)

@@ -1,0 +1,44 @@
+"""most-allocated: packs, preferring nodes with the largest share of their resources requested.
+
+Equals kube-scheduler's NodeResourcesFit with the strategy MostAllocated (kubernetes v1.36
+pkg/scheduler/framework/plugins/noderesources/most_allocated.go), integer divisions included. Load plays no part, so no
+node is unknown; one without any of the resources scores 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ballast.model.pod import Pod
+from ballast.model.sample import Ints
+from ballast.scoring.allocation import Weights, fit_scores, parse_weights
+from ballast.scoring.fleet import Fleet
+from ballast.scoring.in_flight import mode
+from ballast.scoring.keys import Keys
+from ballast.scoring.scores import Scores
+
+NAME = "most-allocated"
+
+
+@dataclass(frozen=True)
+class MostAllocated:
+    weights: Weights
+
+    def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
+        return fit_scores(fleet, pod, self.weights, used)
+
+
+def used(requested: Ints, allocatable: Ints) -> Ints:
+    """Percent of each node that is requested, 100 where more is requested than there is."""
+    return np.asarray(np.minimum(requested, allocatable) * 100 // np.maximum(allocatable, 1))
+
+
+def parse(given: Mapping[str, object]) -> MostAllocated:
+    keys = Keys(NAME, given)
+    weights = parse_weights(keys)
+    mode(keys)
+    keys.finish()
+    return MostAllocated(weights)

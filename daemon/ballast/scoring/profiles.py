@@ -1,0 +1,60 @@
+"""Typical requests of pods to come: given by the user, or learned from the pods that arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ballast.model.pod import Pod
+from ballast.scoring.demand import Units, demand
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What one kind of pod asks for (milli-cores, bytes, pieces), and how frequent it is; weights need not sum to 1."""
+
+    requests: Units
+    weight: float
+
+
+def observed(pods: Iterable[Pod]) -> tuple[Profile, ...]:
+    """The distinct requests of the unfinished pods, weighted by their number."""
+    shapes: dict[int, Units] = {}
+    counts: dict[tuple[tuple[str, int], ...], int] = {}
+    for pod in pods:
+        if not pod.finished:
+            found = shapes.get(id(pod.shape))
+            if found is None:
+                found = shapes[id(pod.shape)] = demand(pod.shape).reserved
+            key = _key(found)
+            counts[key] = counts.get(key, 0) + 1
+    return tuple(Profile(dict(key), float(count)) for key, count in sorted(counts.items()))
+
+
+class Arrivals:
+    """Shares of the kinds of arriving pods, as an exponentially weighted mean over arrivals.
+
+    An arrival counts `rate` of the whole, so that about the last 1/rate arrivals matter. The rarest of more than
+    `limit` kinds is dropped.
+    """
+
+    def __init__(self, rate: float = 0.01, limit: int = 32) -> None:
+        self._rate = rate
+        self._limit = limit
+        self._shares: dict[tuple[tuple[str, int], ...], float] = {}
+
+    def learn(self, requests: Units) -> None:
+        key = _key(requests)
+        rate = self._rate if self._shares else 1.0
+        for other in self._shares:
+            self._shares[other] *= 1 - rate
+        self._shares[key] = self._shares.get(key, 0.0) + rate
+        if len(self._shares) > self._limit:
+            del self._shares[min(self._shares, key=lambda each: (self._shares[each], each))]
+
+    def profiles(self) -> tuple[Profile, ...]:
+        return tuple(Profile(dict(key), share) for key, share in sorted(self._shares.items()))
+
+
+def _key(requests: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted((name, amount) for name, amount in requests.items() if amount and name != "pods"))
