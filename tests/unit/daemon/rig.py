@@ -182,6 +182,11 @@ class Rig:
     def set_taints(self, name: str, taints: list[dict[str, str]]) -> None:
         self.cluster.resources.update(NODE, "", name, lambda node: {**node, "spec": {**node["spec"], "taints": taints}})
 
+    def strip(self, name: str) -> None:
+        """Someone removes our labels."""
+        labels = {SCORE: None, LOAD: None}
+        self.cluster.resources.patch(NODE, "", name, "application/merge-patch+json", {"metadata": {"labels": labels}})
+
     def role(self, pod: str) -> str | None:
         metadata = self.cluster.resources.get(POD, OWN, pod).read()["metadata"]
         found: str | None = (metadata.get("labels") or {}).get("ballast.dev/role")

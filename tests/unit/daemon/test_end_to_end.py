@@ -399,7 +399,7 @@ def test_metrics_server_steps_in_while_prometheus_is_silent_and_steps_back(calm:
 
 def test_metrics_server_alone(calm: Rig) -> None:
     daemon = calm.daemon(TELEMETRY__SOURCE="metrics-server", WINDOWS__LENGTHS="5m", WINDOWS__MIN_SAMPLES="3")
-    told, published = calm.cycle(daemon, 10)
+    told, _ = calm.cycle(daemon, 10)
     assert told.startswith("know 10 of 10 nodes from metrics-server, 0 unknown")
     assert all({SCORE, LOAD, WINDOW} == set(own) for own in calm.published().values())
     assert get(daemon, "/watcher").json()["source"] == "KubernetesMetricsServer"
