@@ -37,7 +37,8 @@ def _line(part: Switched | None, value: str) -> str:
     kubectl = f"kubectl -n {own_namespace(load().lease.namespace)}"
     key = f"paused.{part.value}" if part else "paused"
     data = json.dumps({"data": {key: value}}, separators=(",", ":"))
-    return (
-        f"{kubectl} patch configmap {NAME} --type merge -p '{data}' || "
-        f"{kubectl} create configmap {NAME} --from-literal={key}={value}"
+    whole = json.dumps(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME}, "data": {key: value}},
+        separators=(",", ":"),
     )
+    return f"{kubectl} patch configmap {NAME} --type merge -p '{data}' || echo '{whole}' | {kubectl} create -f -"

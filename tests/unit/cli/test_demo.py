@@ -59,7 +59,6 @@ def test_in_words_it_prints_exports_and_ends_after_some_seconds() -> None:
         (["--cluster-only", "--listen", "127.0.0.1:99999"], "HOST:PORT is expected"),
         (["--speed", "0"], "--speed 0 cannot be used"),
         (["--speed", "1000"], "at most 120 is allowed"),
-        (["--kubeconfig", "x"], "add --cluster-only"),
     ],
 )
 def test_wrong_use_is_told(arguments: list[str], words: str) -> None:
