@@ -58,7 +58,7 @@ def test_in_words_it_prints_exports_and_ends_after_some_seconds() -> None:
         (["--listen", "2020"], "--listen 2020 cannot be used: HOST:PORT is expected"),
         (["--cluster-only", "--listen", "127.0.0.1:99999"], "HOST:PORT is expected"),
         (["--speed", "0"], "--speed 0 cannot be used"),
-        (["--speed", "1000"], "at most 120 is allowed"),
+        (["--speed", "1000"], "at most 300 is allowed"),
     ],
 )
 def test_wrong_use_is_told(arguments: list[str], words: str) -> None:
