@@ -29,6 +29,7 @@ def run() -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
+    gc.freeze()
     try:
         daemon.start(stop)
         logger.info(f"serving on {daemon.url}")

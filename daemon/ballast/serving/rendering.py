@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 
 import msgspec
 
@@ -23,14 +23,14 @@ class Rendered:
     def __init__(self, snapshot: Snapshot, verdicts: nodes.Verdicts, source: str, fetched: float, frozen: bool) -> None:
         self.snapshot = snapshot
         self._verdicts = verdicts
-        self._source = source
         self.fetched = fetched
         self.frozen = frozen
-        self._wires: dict[tuple[str, bool], wire.Wire] = {}
+        # Nothing below refers to this object: in a circle, old snapshots would stay until the collector runs.
+        self._wire = cache(partial(_wire, snapshot, source, fetched))
         windows = snapshot.windows
         self.known = {name: bool(wire.known_nodes(snapshot, window).any()) for name, window in windows.items()}
         self.watcher = {
-            (name, everything): Document(partial(self._watcher, name, everything))
+            (name, everything): Document(partial(_whole, self._wire, name, everything))
             for name in windows
             for everything in (False, True)
         }
@@ -41,16 +41,7 @@ class Rendered:
 
     def wire(self, window: str, everything: bool) -> wire.Wire:
         """The pieces of one `/watcher` document."""
-        key = (window, everything)
-        if key not in self._wires:
-            self._wires[key] = wire.document(
-                self.snapshot,
-                self.snapshot.windows[window],
-                source=self._source,
-                fetched=self.fetched,
-                everything=everything,
-            )
-        return self._wires[key]
+        return self._wire(window, everything)
 
     def node(self, name: str) -> bytes | None:
         """Everything about one node as JSON, or None if it is not selected."""
@@ -65,9 +56,6 @@ class Rendered:
             document.follow(previous.watcher[key])
         for name, document in self.nodes.items():
             document.follow(previous.nodes[name])
-
-    def _watcher(self, window: str, everything: bool) -> bytes:
-        return self.wire(window, everything).whole()
 
 
 def render(
@@ -94,3 +82,11 @@ def render(
     if rendered.known[first] and not frozen:
         rendered.watcher[first, False].packed()
     return rendered
+
+
+def _wire(snapshot: Snapshot, source: str, fetched: float, window: str, everything: bool) -> wire.Wire:
+    return wire.document(snapshot, snapshot.windows[window], source=source, fetched=fetched, everything=everything)
+
+
+def _whole(wires: Callable[[str, bool], wire.Wire], window: str, everything: bool) -> bytes:
+    return wires(window, everything).whole()

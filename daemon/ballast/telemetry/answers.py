@@ -60,7 +60,7 @@ def instant(body: bytes, labels: Sequence[str], url: str) -> Table:
     envelope = _envelope(body, url)
     series = _series(envelope, "vector", tuple(labels))
     points = [one.value for one in series]
-    values, unreadable = _floats([None if point is None else point[1] for point in points])
+    values, unreadable = _floats([None if point is None else point.value for point in points])
     present = np.ones(len(series), dtype=np.bool_)
     return _table(series, tuple(labels), values[:, None], present[:, None], unreadable[:, None], envelope)
 
@@ -71,8 +71,8 @@ def grid(body: bytes, labels: Sequence[str], url: str, start: float, step: float
     series = _series(envelope, "matrix", tuple(labels))
     sizes = np.fromiter((len(one.values) for one in series), dtype=np.int64, count=len(series))
     total = int(sizes.sum())
-    times = np.fromiter((time for one in series for time, _ in one.values), dtype=np.float64, count=total)
-    flat, wrong = _floats([text for one in series for _, text in one.values])
+    times = np.fromiter((point.time for one in series for point in one.values), dtype=np.float64, count=total)
+    flat, wrong = _floats([point.value for one in series for point in one.values])
     rows = np.repeat(np.arange(len(series)), sizes)
     columns = np.rint((times - start) / step).astype(np.int64)
     inside = (columns >= 0) & (columns < count)
@@ -83,6 +83,13 @@ def grid(body: bytes, labels: Sequence[str], url: str, start: float, step: float
     present[rows, columns] = True
     unreadable[rows, columns] = wrong
     return _table(series, tuple(labels), values, present, unreadable, envelope)
+
+
+class _Point(msgspec.Struct, array_like=True, gc=False):
+    """Unlike a tuple no concern of the garbage collector, which a million of them would keep busy."""
+
+    time: float
+    value: str
 
 
 class _Data(msgspec.Struct, gc=False):
@@ -128,8 +135,7 @@ def _decoder(kind: str, labels: tuple[str, ...]) -> msgspec.json.Decoder[list[An
     metric = msgspec.defstruct(
         "Metric", [(name, str, msgspec.field(name=label, default="")) for label, name in names.items()], gc=False
     )
-    point = tuple[float, str]
-    points: tuple[str, Any, Any] = ("value", point | None, None) if kind == "vector" else ("values", list[point], [])
+    points: tuple[str, Any, Any] = ("value", _Point | None, None) if kind == "vector" else ("values", list[_Point], [])
     return msgspec.json.Decoder(list[msgspec.defstruct("Series", [("metric", metric), points], gc=False)])  # type: ignore[misc]
 
 

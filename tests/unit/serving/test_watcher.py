@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import gc
 import gzip
+import weakref
 
 import pytest
 
@@ -131,3 +133,15 @@ def test_all_resources_are_opt_in() -> None:
         everything = ask(port, "/watcher?resources=all&host=node-0").json["data"]["NodeMetricsMap"]["node-0"]["metrics"]
     assert {m["type"] for m in few} == {"CPU", "Memory"}
     assert [m["value"] for m in everything if m["type"] == "Storage"] == [75.0, 5.0]
+
+
+def test_an_old_snapshot_is_gone_at_once_without_the_garbage_collector() -> None:
+    gc.disable()
+    try:
+        taken = snapshot([[0.5], [0.25]])
+        gone = weakref.ref(taken)
+        rendered = render(taken, {})
+        del taken, rendered
+        assert gone() is None
+    finally:
+        gc.enable()
