@@ -124,7 +124,7 @@ class Elector:
         """Stops leading at once, then gives the Lease back so that another need not wait. Stop the writers before."""
         self._stop.set()
         if self._thread:
-            self._thread.join(self._deadline)
+            self._thread.join(self._deadline / 2)
         self._tell()
         if self._held is not None:
             self._release(self._held)
@@ -170,6 +170,8 @@ class Elector:
             lease = msgspec.json.decode(self._api.get(self._path, timeout=self._deadline / 2))
         except NotFound:
             lease = None
+        if self._stop.is_set():
+            return
         if lease is None or self._free(lease):
             self._take(lease)
         else:

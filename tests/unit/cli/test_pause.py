@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ballast.cli.main import app
+from ballast.simulator import Cluster, World
+from tests.unit.daemon.rig import CONFIG_MAP, OWN
+
+KUBECTL = """#!{python}
+import json, sys
+import requests
+assert sys.argv[1:3] == ["-n", "{namespace}"], sys.argv
+verb, rest = sys.argv[3], sys.argv[4:]
+url = "{url}/api/v1/namespaces/{namespace}/configmaps"
+if verb == "patch":
+    assert rest[:2] == ["configmap", "ballast-switches"] and rest[2:4] == ["--type", "merge"] and rest[4] == "-p", rest
+    headers = {{"Content-Type": "application/merge-patch+json"}}
+    answer = requests.patch(url + "/ballast-switches", data=rest[5], headers=headers, timeout=10)
+else:
+    assert [verb, *rest] == ["create", "-f", "-"], rest
+    answer = requests.post(url, data=sys.stdin.read(), headers={{"Content-Type": "application/json"}}, timeout=10)
+sys.exit(0 if answer.ok else 1)
+"""
+
+
+def line(*arguments: str) -> str:
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0
+    assert result.stdout.count("\n") == 1
+    return result.stdout
+
+
+def test_the_printed_lines_switch_parts_off_and_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell runs each line with a kubectl of a few lines, before and after the ConfigMap is there."""
+    monkeypatch.delenv("POD_NAMESPACE", raising=False)
+    monkeypatch.setenv("BALLAST_LEASE__NAMESPACE", OWN)
+    with Cluster(World(nodes=1, scene="calm")) as cluster:
+        kubectl = tmp_path / "kubectl"
+        kubectl.write_text(KUBECTL.format(python=sys.executable, url=cluster.url, namespace=OWN))
+        kubectl.chmod(0o700)
+        path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+        switches = []
+        for arguments in (
+            ["pause", "publishing"],
+            ["pause"],
+            ["resume", "publishing"],
+            ["pause", "eviction"],
+            ["resume"],
+        ):
+            subprocess.run(["sh", "-c", line(*arguments)], check=True, env={"PATH": path}, timeout=30)
+            switches.append(cluster.resources.get(CONFIG_MAP, OWN, "ballast-switches").read()["data"])
+    assert switches == [
+        {"paused.publishing": "true"},
+        {"paused.publishing": "true", "paused": "true"},
+        {"paused.publishing": "false", "paused": "true"},
+        {"paused.publishing": "false", "paused": "true", "paused.eviction": "true"},
+        {"paused.publishing": "false", "paused": "false", "paused.eviction": "true"},
+    ]
+
+
+def test_the_namespace_is_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POD_NAMESPACE", "balance")
+    assert line("resume", "power").startswith("kubectl -n balance patch configmap ballast-switches ")
+    assert json.dumps({"data": {"paused.power": "false"}}, separators=(",", ":")) in line("resume", "power")
+
+
+def test_a_part_that_is_none_is_wrong_use() -> None:
+    assert CliRunner().invoke(app, ["pause", "everything"]).exit_code == 2

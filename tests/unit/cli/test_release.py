@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from typer.testing import CliRunner
+
+from ballast.cli.main import app
+from ballast.errors import BallastError, ClusterError, SettingsError, UsageError
+from ballast.simulator import Cluster, World
+from tests.unit.daemon.rig import LEASE, NODE, OWN
+
+FOREIGN_LABELS = {"team": "blue", "other.dev/score": "3"}
+FOREIGN_TAINTS = [{"key": "team", "value": "blue", "effect": "NoSchedule"}]
+OURS = {"ballast.dev/score": "7", "ballast.dev/load": "normal"}
+
+
+@pytest.fixture(autouse=True)
+def _log_restored() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(False)
+    structlog.reset_defaults()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """Three nodes: one with everything of ours, one with `load` alone, one with nothing of ours."""
+    for name in ("POD_NAME", "POD_NAMESPACE"):
+        monkeypatch.delenv(name, raising=False)
+    with Cluster(World(nodes=3, scene="calm")) as one:
+        for name, value in one.environment(one.kubeconfig(tmp_path / "kubeconfig")).items():
+            monkeypatch.setenv(name, value)
+        taints = [*FOREIGN_TAINTS, {"key": "ballast.dev/overloaded", "effect": "PreferNoSchedule"}]
+        annotations = {"ballast.dev/window": "{}", "other.dev/window": "{}"}
+        patch(one, "node-000", labels=FOREIGN_LABELS | OURS, annotations=annotations, taints=taints)
+        patch(one, "node-001", labels={"ballast.dev/load": "unknown"}, taints=FOREIGN_TAINTS)
+        patch(one, "node-002", labels=FOREIGN_LABELS, taints=FOREIGN_TAINTS)
+        yield one
+
+
+def patch(
+    cluster: Cluster,
+    name: str,
+    *,
+    labels: dict[str, str],
+    annotations: dict[str, str] | None = None,
+    taints: list[dict[str, str]],
+) -> None:
+    body = {"metadata": {"labels": labels, "annotations": annotations or {}}, "spec": {"taints": taints}}
+    cluster.resources.patch(NODE, "", name, "application/merge-patch+json", body)
+
+
+def ours(cluster: Cluster) -> set[str]:
+    """Every key of ours on any node."""
+    found: set[str] = set()
+    for stored in cluster.store.all(NODE, ""):
+        node = stored.read()
+        keys = {**node["metadata"].get("labels", {}), **node["metadata"].get("annotations", {})}.keys()
+        found |= {key for key in (*keys, *(t["key"] for t in node["spec"].get("taints", ()))) if "ballast.dev" in key}
+    return found
+
+
+def renewed(cluster: Cluster, seconds_ago: float) -> None:
+    stamp = datetime.fromtimestamp(cluster.world.clock.wall() - seconds_ago, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    body: dict[str, Any] = {
+        "metadata": {"name": "ballast", "namespace": OWN},
+        "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": stamp},
+    }
+    cluster.resources.create(LEASE, OWN, body)
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(app, ["release", *arguments])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0
+    return result.stdout
+
+
+def test_everything_of_ours_goes_and_nothing_else(cluster: Cluster) -> None:
+    assert run() == "Released 2 of 3 nodes.\n"
+    assert ours(cluster) == set()
+    for name in ("node-000", "node-002"):
+        node = cluster.resources.get(NODE, "", name).read()
+        assert node["metadata"]["labels"].items() >= FOREIGN_LABELS.items()
+        assert node["spec"]["taints"] == FOREIGN_TAINTS
+    assert "other.dev/window" in cluster.resources.get(NODE, "", "node-000").read()["metadata"]["annotations"]
+    assert cluster.requests["patch", "nodes"] == 3
+    assert run() == "Released 0 of 3 nodes.\n"
+    assert cluster.requests["patch", "nodes"] == 3
+
+
+def test_while_the_lease_is_fresh_if_stale_does_nothing(cluster: Cluster) -> None:
+    renewed(cluster, 600.0)
+    assert run("--if-stale", "15m") == "Released nothing: Lease ballast/ballast was renewed 600 s ago.\n"
+    assert cluster.requests["patch", "nodes"] == 0
+    assert cluster.requests["list", "nodes"] == 0
+
+
+@pytest.mark.parametrize("age", [None, 901.0])
+def test_once_the_lease_is_stale_or_gone_if_stale_releases(cluster: Cluster, age: float | None) -> None:
+    if age is not None:
+        renewed(cluster, age)
+    assert run("--if-stale", "15m") == "Released 2 of 3 nodes.\n"
+    assert ours(cluster) == set()
+
+
+def test_another_prefix_is_another_ballast(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BALLAST_PUBLISHING__PREFIX", "other.dev")
+    assert run() == "Released 2 of 3 nodes.\n"
+    assert len(ours(cluster)) == 4
+
+
+@pytest.mark.parametrize("age", ["soon", "-5m"])
+def test_an_age_that_is_none_is_wrong_use(cluster: Cluster, age: str) -> None:
+    with pytest.raises(UsageError, match="--if-stale"):
+        run(f"--if-stale={age}")
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource", "arguments"),
+    [("list", "nodes", ()), ("patch", "nodes", ()), ("get", "leases", ("--if-stale", "15m"))],
+)
+def test_a_missing_right_is_named_and_nothing_is_hidden(
+    cluster: Cluster, verb: str, resource: str, arguments: tuple[str, ...]
+) -> None:
+    cluster.faults.kube_forbidden(verb, resource)
+    with pytest.raises(BallastError, match=f"Ballast needs verb `{verb}` on `{resource}`"):
+        run(*arguments)
+    assert len(ours(cluster)) == 4
+
+
+def test_without_an_api_server_it_says_where_it_looked(cluster: Cluster) -> None:
+    cluster.faults.kube_reset()
+    with pytest.raises(ClusterError, match="No answer from the Kubernetes API at http"):
+        run()
+
+
+def test_a_wrong_setting_is_named(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BALLAST_CLUSTER__QPS", "fast")
+    with pytest.raises(SettingsError, match="BALLAST_CLUSTER__QPS"):
+        run()
