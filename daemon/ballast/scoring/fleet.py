@@ -105,7 +105,8 @@ class Placed:
         """What depends on the placed pods is computed again when they change."""
         return self._memo.once(key, compute)
 
-    def add(self, row: int, shape: Shape, count: int = 1) -> None:
+    def add(self, row: int | slice, shape: Shape, count: int | Ints = 1) -> None:
+        """`count` pods at a row, or as many as it says at each row of a slice."""
         self._memo.forget()
         for key, amount in self._amounts(shape):
             if key not in self._sums:

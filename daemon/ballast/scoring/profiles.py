@@ -34,18 +34,20 @@ def observed(pods: Iterable[Pod]) -> tuple[Profile, ...]:
 class Arrivals:
     """Shares of the kinds of arriving pods, as an exponentially weighted mean over arrivals.
 
-    An arrival counts `rate` of the whole, so that about the last 1/rate arrivals matter. The rarest of more than
-    `limit` kinds is dropped.
+    An arrival counts `rate` of the whole, so that about the last 1/rate arrivals matter; the first 1/rate count alike.
+    The rarest of more than `limit` kinds is dropped.
     """
 
     def __init__(self, rate: float = 0.01, limit: int = 32) -> None:
         self._rate = rate
         self._limit = limit
         self._shares: dict[tuple[tuple[str, int], ...], float] = {}
+        self.count = 0
 
     def learn(self, requests: Units) -> None:
         key = _key(requests)
-        rate = self._rate if self._shares else 1.0
+        self.count += 1
+        rate = max(self._rate, 1 / self.count)
         for other in self._shares:
             self._shares[other] *= 1 - rate
         self._shares[key] = self._shares.get(key, 0.0) + rate

@@ -38,14 +38,16 @@ class Criterion:
         times = np.divide(
             free[..., None, :], self.profiles, out=np.full((*free.shape[:-1], *asked.shape), np.inf), where=asked
         )
-        share = times.min(axis=-1) / self.c
+        share = times.min(axis=-1, initial=np.inf) / self.c
         share = np.sqrt(share) if self.root else np.minimum(share, 1.0)
         return np.asarray(np.where(asked.any(axis=-1), share, 1.0) @ self.weights)
 
     def dominant(self, whole: Floats, free: Floats, request: Floats) -> Floats:
         """The largest share in use after the placement."""
         return np.asarray(
-            np.divide(whole - free + request, whole, out=np.zeros_like(whole), where=whole > 0).max(axis=-1)
+            np.divide(whole - free + request, whole, out=np.zeros_like(whole), where=whole > 0).max(
+                axis=-1, initial=0.0
+            )
         )
 
     def losses(self, whole: Floats, free: Floats, request: Floats, before: Floats) -> tuple[Floats, Floats, Floats]:
