@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.bench.rows import Row, at_most
+
 NODES = 5_000
 PODS = 30_000
 AT = f"{PODS:,} pods + {NODES:,} nodes in the real wire format"
@@ -24,7 +26,7 @@ AT = f"{PODS:,} pods + {NODES:,} nodes in the real wire format"
 DAEMON = ("numpy", "apscheduler.schedulers.background", "prometheus_api_client", "ballast.serving.server")
 
 
-def measure() -> list[dict[str, object]]:
+def measure() -> list[Row]:
     """Seconds from the first request to the synced cache, resident megabytes of the reading process, bytes a pod."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
@@ -43,15 +45,29 @@ def measure() -> list[dict[str, object]]:
             "at": f"{AT} ({size / 1e6:.0f} MB)",
             "reach": "≤ 3 s",
             "measured": f"{seconds:.2f} s ({cpu:.2f} s CPU in the reader)",
+            "verdict": at_most(seconds, 3),
         },
-        {"what": "peak RSS while listing", "at": AT, "reach": "≤ 300 MB", "measured": f"{peak:.0f} MB"},
+        {
+            "what": "peak RSS while listing",
+            "at": AT,
+            "reach": "≤ 300 MB",
+            "measured": f"{peak:.0f} MB",
+            "verdict": at_most(peak, 300),
+        },
         {
             "what": "steady RSS after listing",
             "at": AT,
             "reach": "≤ 250 MB",
             "measured": f"{steady:.0f} MB (imports alone: {before:.0f} MB)",
+            "verdict": at_most(steady, 250),
         },
-        {"what": "memory kept for one pod", "at": AT, "reach": "≤ 1.2 kB", "measured": f"{kept / 1000:.2f} kB"},
+        {
+            "what": "memory kept for one pod",
+            "at": AT,
+            "reach": "≤ 1.2 kB",
+            "measured": f"{kept / 1000:.2f} kB",
+            "verdict": at_most(kept, 1200),
+        },
     ]
 
 

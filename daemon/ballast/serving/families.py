@@ -7,6 +7,7 @@ Prometheus' text format and OpenMetrics write gauges alike. A node that is not k
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 
 import msgspec
 import numpy as np
@@ -25,7 +26,7 @@ SCORE = ("ballast_node_score", "Score from 0 to 100, higher is a better place fo
 def node_families(snapshot: Snapshot, scores: Mapping[str, int | None]) -> bytes:
     """All samples of `LOADS` and `SCORE`, with their headers."""
     names = [_label("node", node.name) for node in snapshot.nodes]
-    return "".join([*_loads(snapshot, names), *_scores(snapshot, scores, names)]).encode()
+    return b"".join([text.encode() for text in chain(_loads(snapshot, names), _scores(snapshot, scores, names))])
 
 
 def _loads(snapshot: Snapshot, names: list[str]) -> Iterator[str]:
