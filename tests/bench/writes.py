@@ -153,7 +153,7 @@ def measure(nodes: int = 5000, hours: int = 24) -> list[Row]:
             "what": "nothing changes",
             "at": f"{nodes:,} nodes, 1 h simulated",
             "reach": "no patch but the hourly refresh",
-            "measured": f"{settled:.2f} patches a node to settle, then {moved} label patches, {refreshed:.2f} refreshes",
+            "measured": f"{settled:.2f} patches a node at first, then {moved} label patches, {refreshed:.2f} refreshes",
             "verdict": "met" if not moved and refreshed <= 1.2 else "more patches than that",
         },
     ]
