@@ -121,6 +121,7 @@ class Daemon:
             api, self.writer, clock, self.keys, Planner(self.keys, _publishing_rules(settings)), interval=every
         )
         self.freeze = Freeze(settings.publishing.max_unknown, settings.publishing.forget_after)
+        self._stale_after = max(_max_age(settings), 3 * interval) + settings.telemetry.offset
         self.board = Board(
             clock=clock,
             conditions=lambda: [reports.condition(item) for item in self.conditions.list()],
@@ -128,7 +129,7 @@ class Daemon:
             ready=lambda: health.ready(self),
             alive=lambda: health.alive(self),
             config=config or [],
-            max_age=max(_max_age(settings), 3 * interval),
+            max_age=self._stale_after,
         )
         self.server = Server(create_app(self.board, metrics), settings.http)
         self._cycles: deque[CycleRecord] = deque(maxlen=CYCLES_KEPT)
@@ -247,6 +248,9 @@ class Daemon:
         if led < CYCLES_BEFORE_ACTING:
             return f"published nothing: a new leader acts after {CYCLES_BEFORE_ACTING} complete cycles, {led} ended"
         snapshot, scores, freeze = self._known
+        age = self.clock.wall() - snapshot.time
+        if age > self._stale_after:
+            return f"published nothing: the newest cycle of telemetry is {reports.duration(age)} old"
         result = self.publisher.round(snapshot, scores, freeze, self.cache.node)
         reports.tell(self.conditions, "PublishingFailing", "WriteFailed", result.problem)
         return reports.publishing_sentence(

@@ -12,11 +12,13 @@ from typing import Any
 
 from ballast.clock import ScaledClock
 from ballast.daemon.assembly import Daemon
+from ballast.errors import UsageError
 from ballast.serving.board import CycleRecord
 from ballast.settings import explain, load
 from ballast.simulator import Cluster, World
 
 SENTENCES = 20
+FASTEST = 300.0
 INTERVAL = 5.0
 SHORTEST_CYCLE = 0.2
 """Seconds of the machine's time that a cycle has at least, however fast the world runs."""
@@ -39,6 +41,8 @@ class Options:
 
 def run(options: Options, stop: threading.Event, say: Callable[[str], None]) -> dict[str, Any]:
     """Runs until `stop` or for `options.seconds`, telling `say` the address and every sentence; returns the summary."""
+    if not 0 < options.speed <= FASTEST:
+        raise UsageError(f"--speed {options.speed:g} cannot be used: more than 0 and at most {FASTEST:g} is allowed.")
     clock = ScaledClock(options.speed)
     world = World(options.nodes, options.seed, clock, scene=options.scene)
     with tempfile.TemporaryDirectory(prefix="ballast-demo-") as folder, Cluster(world) as cluster:

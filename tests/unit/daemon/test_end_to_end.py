@@ -67,6 +67,16 @@ def test_what_a_node_carries(calm: Rig) -> None:
         assert document["cpu"] == {"mean": round(means[0], 4), "std": 0.0, "n": 30, "cov": 1.0}
 
 
+def test_when_telemetry_has_stopped_nothing_more_is_written(calm: Rig) -> None:
+    daemon = calm.settled()
+    before = calm.patches()
+    calm.advance(4)
+    assert calm.publish(daemon) == "published nothing: the newest cycle of telemetry is 2 min old"
+    assert calm.patches().get("nodes") == before.get("nodes")
+    calm.watch(daemon)
+    assert calm.publish(daemon) == "published 0 of 10 nodes, 0 unknown; next in 30 s"
+
+
 def test_a_fresh_start_is_settled_by_one_patch_a_node_and_then_nothing_is_written(calm: Rig) -> None:
     daemon = calm.daemon()
     calm.cycle(daemon, 6)

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import requests
+
+from ballast.daemon.demo import Options, run
+from ballast.errors import UsageError
+from tests.unit.daemon.rig import PATIENCE
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("BALLAST_", "POD_"))}
+    command = [sys.executable, "-m", "ballast", "demo", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def test_a_headless_demo_prints_one_object_and_its_sentences_apart() -> None:
+    process = start("--headless", "--nodes", "30", "--seconds", "8", "--speed", "20", "-o", "json")
+    printed, said = process.communicate(timeout=60)
+    assert process.returncode == 0, said
+    summary = json.loads(printed)
+    assert set(summary) == {"cycles", "queries", "reads", "writes", "nodes", "unknown_nodes", "scores", "sentences"}
+    assert summary["nodes"] == 30
+    assert summary["unknown_nodes"] == 2, "one node went dark, one exporter sends NaN"
+    assert all(type(summary[key]) is int and summary[key] > 0 for key in ("cycles", "queries", "reads"))
+    assert all(type(count) is int for count in summary["writes"].values())
+    assert summary["writes"]["labels"] >= 30
+    assert len(summary["scores"]) == 28
+    assert all(type(score) is int and 0 <= score <= 100 for score in summary["scores"].values())
+    assert all(type(sentence) is str for sentence in summary["sentences"])
+    told = said.splitlines()
+    assert any(re.search(r"know 30|know 29|know 28", line) for line in told)
+    assert any(re.search(r"published \d+ of 30 nodes, [12] unknown; next in 5 s", line) for line in told)
+    assert summary["sentences"][-1] in told[-1]
+    assert "Traceback" not in said
+
+
+def test_ctrl_c_ends_a_demo_with_its_summary_and_the_page_answers_before() -> None:
+    process = start("--listen", "127.0.0.1:0", "--nodes", "5", "--scene", "calm")
+    assert process.stdout is not None
+    address = ""
+    while not address:
+        found = re.search(r"http://127\.0\.0\.1:\d+/", process.stdout.readline())
+        address = found.group() if found else ""
+    assert requests.get(address, timeout=10).status_code == 200
+    process.send_signal(signal.SIGINT)
+    printed, said = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert "Traceback" not in said
+    assert re.search(r"^nodes +5$", printed, re.MULTILINE)
+
+
+def test_a_stopped_demo_leaves_no_thread_behind() -> None:
+    before = set(threading.enumerate())
+    stop = threading.Event()
+    sentences: list[str] = []
+
+    def say(sentence: str) -> None:
+        sentences.append(sentence)
+        if "published " in sentence:
+            stop.set()
+
+    summary = run(Options(nodes=6, speed=20.0, headless=True, scene="calm"), stop, say)
+    assert summary["nodes"] == len(summary["scores"]) == 6
+    deadline = time.monotonic() + PATIENCE
+    while set(threading.enumerate()) - before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert set(threading.enumerate()) - before == set()
+
+
+@pytest.mark.parametrize("speed", [0.0, -1.0, 1e6])
+def test_a_speed_that_cannot_be_is_told(speed: float) -> None:
+    with pytest.raises(UsageError, match="--speed"):
+        run(Options(speed=speed), threading.Event(), print)
