@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from datetime import UTC, datetime
 
@@ -11,6 +12,12 @@ from ballast.clock import Clock
 from ballast.cluster.state import State
 from ballast.cluster.write import Outcome
 from ballast.metrics import Metrics
+
+
+LONGEST = 1000
+"""Characters of a message."""
+
+REWORDED = 60.0
 
 
 class Condition(msgspec.Struct, frozen=True, rename="camel"):
@@ -50,29 +57,42 @@ class Conditions:
         with self._lock:
             old = self._by_type.get(condition)
             moved = datetime.fromtimestamp(self._clock.wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            message = message if len(message) <= LONGEST else f"{message[: LONGEST - 1]}…"
             since = old.last_transition_time if old and old.status == status else moved
             self._by_type[condition] = Condition(condition, status, reason, message, since)
             self._metrics.condition.labels(condition).set(status == "True")
 
 
 class SavedConditions:
-    """Keeps key `conditions` of `ballast-state` as the leader sees them."""
+    """Keeps key `conditions` of `ballast-state` as the leader sees them.
 
-    def __init__(self, conditions: Conditions, state: State) -> None:
+    A change of type, status or reason is saved at once, other words at most every REWORDED seconds.
+    """
+
+    def __init__(self, conditions: Conditions, state: State, clock: Clock) -> None:
         self._conditions = conditions
         self._state = state
-        self._saved = ""
+        self._clock = clock
+        self._saved: tuple[Condition, ...] = ()
+        self._saved_at = -math.inf
 
     def save(self) -> Outcome | None:
-        """Writes them if they changed since the last save; None if not. Raises ClusterError when it cannot be read."""
-        text = msgspec.json.encode(self._conditions.list()).decode()
-        if text == self._saved or (text == "[]" and not self._saved):
+        """Writes them if that is due; None if not. Raises ClusterError when the state cannot be read."""
+        found = self._conditions.list()
+        now = self._clock.monotonic()
+        reworded = _essence(found) == _essence(self._saved)
+        if found == self._saved or (reworded and now - self._saved_at < REWORDED):
             return None
+        text = msgspec.json.encode(found).decode()
         outcome = self._state.update(lambda keys: {**keys, "conditions": text}, reason="conditions changed")
         if outcome.done:
-            self._saved = text
+            self._saved, self._saved_at = found, now
         return outcome
 
     def forget(self) -> None:
         """After a change of leader: what was saved may have been overwritten."""
-        self._saved = ""
+        self._saved, self._saved_at = (), -math.inf
+
+
+def _essence(conditions: tuple[Condition, ...]) -> list[tuple[str, str, str]]:
+    return [(item.type, item.status, item.reason) for item in conditions]

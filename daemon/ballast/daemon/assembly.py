@@ -111,7 +111,7 @@ class Daemon:
         self.role = RoleLabel(
             self.writer, machine, pod=os.environ.get("POD_NAME"), namespace=os.environ.get("POD_NAMESPACE")
         )
-        self._saved = SavedConditions(self.conditions, State(api, self.writer, namespace))
+        self._saved = SavedConditions(self.conditions, State(api, self.writer, namespace), machine)
         self.saving = Saving(self._saved, self.elector.is_leader)
         interval = settings.telemetry.interval
         self.telemetry = _telemetry_cycle(settings, api, clock, metrics)

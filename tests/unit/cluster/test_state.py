@@ -87,7 +87,7 @@ def test_conditions_keep_the_moment_their_status_changed() -> None:
 
 def test_the_leader_saves_conditions_when_they_change(rig: Rig, state: State) -> None:
     conditions = Conditions(rig.clock, rig.metrics)
-    saved = SavedConditions(conditions, state)
+    saved = SavedConditions(conditions, state, rig.clock)
     assert saved.save() is None
     conditions.set("Frozen", "TooManyUnknown", "30 % of the nodes are unknown")
     rig.leads = False
@@ -104,3 +104,22 @@ def test_the_leader_saves_conditions_when_they_change(rig: Rig, state: State) ->
             "lastTransitionTime": "2023-11-14T22:13:20Z",
         }
     ]
+
+
+def test_other_words_are_saved_at_most_once_a_minute(rig: Rig, state: State) -> None:
+    conditions = Conditions(rig.clock, rig.metrics)
+    saved = SavedConditions(conditions, state, rig.clock)
+    conditions.set("PartialAnswers", "Warnings", "shard 1 of 9 is away")
+    assert saved.save().done
+    conditions.set("PartialAnswers", "Warnings", "shard 2 of 9 is away")
+    assert saved.save() is None
+    rig.clock.advance(60)
+    assert saved.save().done
+    conditions.clear("PartialAnswers")
+    assert saved.save().done
+
+
+def test_a_message_has_an_end(rig: Rig) -> None:
+    conditions = Conditions(rig.clock, rig.metrics)
+    conditions.set("PartialAnswers", "Warnings", "x" * 5000)
+    assert len(conditions.list()[0].message) == 1000
