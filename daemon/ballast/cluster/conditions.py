@@ -13,7 +13,6 @@ from ballast.cluster.state import State
 from ballast.cluster.write import Outcome
 from ballast.metrics import Metrics
 
-
 LONGEST = 1000
 """Characters of a message."""
 
