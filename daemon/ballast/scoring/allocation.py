@@ -61,24 +61,26 @@ def fit_scores(
 
     With `ratio`, resources of 0 percent do not count and the mean is rounded (RequestedToCapacityRatio).
     """
-    nodes = len(fleet.nodes)
     asked = (demand(pod.shape) if pod else NOTHING).arriving
-    total, divisor = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)
+    total: Ints | int = 0
+    divisor: Ints | int = 0
     terms: dict[str, Floats] = {}
     for each in allocations(fleet, weights, asked, defaults=True):
         exists = each.allocatable > 0
-        points = percent(each.after, each.allocatable)
-        weight = np.where(exists & (points > 0) if ratio else exists, each.weight, 0)
-        total += points * weight
-        divisor += weight
-        terms[each.name] = np.where(exists, points, np.nan)
-    counted = divisor > 0
-    exact = total / np.where(counted, divisor, 1)
+        everywhere = bool(exists.all())
+        points = percent(each.after, each.allocatable if everywhere else np.maximum(each.allocatable, 1))
+        counts = exists & (points > 0) if ratio else exists
+        weight = each.weight if counts.all() else np.where(counts, each.weight, 0)
+        total = total + points * weight
+        divisor = divisor + weight
+        terms[each.name] = points.astype(float) if everywhere else np.where(exists, points, np.nan)
+    raw = np.zeros(len(fleet.nodes)) + np.divide(total, np.maximum(divisor, 1))
+    exact = half_away(raw) if ratio else np.trunc(raw)
     return Scores(
-        scores=(half_away(exact) if ratio else exact).astype(np.int64),
+        scores=exact.astype(np.int64),
         exact=exact,
-        raw=np.where(counted, exact, np.nan),
-        unknown=np.zeros(nodes, bool),
+        raw=np.where(np.asarray(divisor) > 0, raw, np.nan),
+        unknown=np.zeros(len(fleet.nodes), bool),
         terms=terms,
     )
 

@@ -34,17 +34,19 @@ class Balanced:
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
         asked = (demand(pod.shape) if pod else NOTHING).reserved
         found = list(allocations(fleet, self.weights, asked, defaults=False))
-        before = balance([(each.before, each.allocatable) for each in found], len(fleet.nodes))
-        after = balance([(each.after, each.allocatable) for each in found], len(fleet.nodes))
+        nodes = len(fleet.nodes)
+        key = (NAME, *(each.name for each in found))
+        before = fleet.placed.once(key, lambda: balance([(each.before, each.allocatable) for each in found], nodes))
+        after = balance([(each.after, each.allocatable) for each in found], nodes)
         scores = 50 + (50 + after - before) // 2
         if not any(asked.get(name) for name in self.weights):
-            scores = np.full(len(fleet.nodes), NO_CHANGE)
+            scores = np.full(nodes, NO_CHANGE)
         exact = scores.astype(float)
         return Scores(
             scores=scores,
             exact=exact,
             raw=exact,
-            unknown=np.zeros(len(exact), bool),
+            unknown=np.zeros(nodes, bool),
             terms={"before": before.astype(float), "after": after.astype(float)},
         )
 
@@ -55,6 +57,9 @@ def balance(resources: Sequence[tuple[Ints, Ints]], nodes: int) -> Ints:
     The order of operations is upstream's, so that the cut of the fraction meets the same numbers.
     """
     exists = [allocatable > 0 for _, allocatable in resources]
+    if len(resources) == 2 and all(has.all() for has in exists):
+        first, second = (np.minimum(requested / allocatable, 1.0) for requested, allocatable in resources)
+        return _points(np.abs((first - second) / 2))
     shares = [
         np.where(has, np.minimum(requested / np.where(has, allocatable, 1), 1.0), 0.0)
         for has, (requested, allocatable) in zip(exists, resources, strict=True)
@@ -69,6 +74,10 @@ def balance(resources: Sequence[tuple[Ints, Ints]], nodes: int) -> Ints:
     if (count == 2).any():
         first, second = _pair(shares, exists)
         deviation = np.where(count == 2, np.abs((first - second) / 2), deviation)
+    return _points(deviation)
+
+
+def _points(deviation: Floats) -> Ints:
     return np.asarray(((1 - deviation) * 100).astype(np.int64))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from ballast.model.shape import Amounts, Container, Shape, pod_level_resource
 from ballast.scoring.rounding import half_away
@@ -18,34 +19,49 @@ Units = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Demand:
-    """`reserved` is what the scheduler sets aside, on a node and in filters.
+    """What a shape asks for, each computed when it is first read."""
 
-    `arriving` and `placed` are what NodeResourcesFit counts in its scores (v1.36: an arriving pod's pod-level requests
-    are ignored, those of a placed one are not), with defaults for containers without requests.
-    `requested` and `limited` are cpu and memory as Trimaran adds them up (pkg/trimaran/resourcestats.go): sidecars as
-    plain init containers, no pod-level resources; limits are at least the requests.
-    """
+    shape: Shape
 
-    reserved: Units
-    arriving: Units
-    placed: Units
-    requested: Units
-    limited: Units
+    @cached_property
+    def reserved(self) -> Units:
+        """What the scheduler sets aside, on a node and in filters."""
+        return _whole(self.shape.requests)
+
+    @cached_property
+    def arriving(self) -> Units:
+        """What NodeResourcesFit scores an arriving pod by: defaults for containers without requests.
+
+        In v1.36 it ignores the requests of the pod as a whole.
+        """
+        return _whole(self.shape.total_requests(DEFAULT_REQUESTS, pod_level=False))
+
+    @cached_property
+    def placed(self) -> Units:
+        """What NodeResourcesFit counts for a pod that is on a node (framework/types.go, CalculateResource)."""
+        missing: Amounts = DEFAULT_REQUESTS
+        if self.shape.pod_level and any(map(pod_level_resource, self.shape.pod_level.requests)):
+            missing = {name: amount for name, amount in DEFAULT_REQUESTS.items() if name not in self.shape.requests}
+        return _whole(self.shape.total_requests(missing))
+
+    @cached_property
+    def requested(self) -> Units:
+        """Cpu and memory as Trimaran adds them up (pkg/trimaran/resourcestats.go).
+
+        Sidecars are plain init containers there, and pod-level resources play no part.
+        """
+        shape = self.shape
+        return _trimaran(shape, [c.requests for c in shape.containers], [c.requests for c in shape.init_containers])
+
+    @cached_property
+    def limited(self) -> Units:
+        """The limits, added up likewise; at least the requests."""
+        shape = self.shape
+        limits = _trimaran(shape, [c.limits for c in shape.containers], [c.limits for c in shape.init_containers])
+        return {name: max(amount, self.requested[name]) for name, amount in limits.items()}
 
 
-def demand(shape: Shape) -> Demand:
-    requested = _trimaran(shape, [c.requests for c in shape.containers], [c.requests for c in shape.init_containers])
-    limited = _trimaran(shape, [c.limits for c in shape.containers], [c.limits for c in shape.init_containers])
-    missing = DEFAULT_REQUESTS
-    if shape.pod_level and any(map(pod_level_resource, shape.pod_level.requests)):
-        missing = {name: amount for name, amount in DEFAULT_REQUESTS.items() if name not in shape.requests}
-    return Demand(
-        reserved=_whole(shape.requests),
-        arriving=_whole(shape.total_requests(DEFAULT_REQUESTS, pod_level=False)),
-        placed=_whole(shape.total_requests(missing)),
-        requested=requested,
-        limited={name: max(amount, requested[name]) for name, amount in limited.items()},
-    )
+demand = Demand
 
 
 def units(resource: str, amount: float) -> int:

@@ -93,7 +93,7 @@ def exact_scores(losses: Floats, room: Bools) -> Floats:
         return np.zeros(len(losses))
     values = steps(np.where(room, losses, 0.0))
     least, most = values[room].min(), values[room].max()
-    return np.where(room, 100 - SPAN * (values - least) / max(STEPS, float(most - least)), 0.0)
+    return np.where(room, 100 - SPAN * ((values - least) / max(STEPS, float(most - least))), 0.0)
 
 
 def matrices(fleet: Fleet, names: Sequence[str]) -> tuple[Floats, Floats]:

@@ -32,7 +32,8 @@ class Dynamic:
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
         """The pod plays no part."""
-        return fleet.once((NAME, id(self.policy), self.timezone), lambda: self._score(fleet))
+        _, found = fleet.once((NAME, id(self.policy), self.timezone), lambda: (self.policy, self._score(fleet)))
+        return found
 
     def _score(self, fleet: Fleet) -> Scores:
         weights = self.policy.weights

@@ -32,9 +32,8 @@ class LeastAllocated:
 
 
 def unused(requested: Ints, allocatable: Ints) -> Ints:
-    """Percent of each node that is not requested; 0 where more is requested than there is."""
-    fits = requested <= allocatable
-    return np.where(fits, (allocatable - requested) * 100 // np.maximum(allocatable, 1), 0)
+    """Percent that is not requested; 0 where more is requested than there is."""
+    return np.asarray(np.maximum(allocatable - requested, 0) * 100 // allocatable)
 
 
 def parse(given: Mapping[str, object]) -> LeastAllocated:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ballast.model.pod import Pod
-from ballast.model.sample import Floats
+from ballast.model.sample import Bools, Floats
 from ballast.model.snapshot import Snapshot
 from ballast.scoring.demand import NOTHING, demand
 from ballast.scoring.fleet import Fleet, Load
@@ -76,11 +76,15 @@ def resource_score(
     whole = np.asarray(capacity, float)
     roof = np.maximum(whole, 0.0)
     mu, sigma = mu_sigma(whole, np.maximum(request, 0.0), np.clip(mean, 0.0, roof), np.clip(deviation, 0.0, roof))
+    return np.where(whole > 0, (1 - (mu + risk(sigma, margin, sensitivity)) / 2) * 100, 0.0)
+
+
+def risk(sigma: Floats, margin: float, sensitivity: float) -> Floats:
+    """What a deviation counts as, 0..1."""
     if sensitivity >= 0:
         exponent = 1 / sensitivity if sensitivity else np.inf
         sigma = np.sqrt(sigma) if exponent == 0.5 else np.power(sigma, exponent)
-    sigma = np.clip(sigma * margin, 0.0, 1.0)
-    return np.where(whole > 0, (1 - (mu + sigma) / 2) * 100, 0.0)
+    return np.clip(sigma * margin, 0.0, 1.0)
 
 
 def mu_sigma(capacity: ArrayLike, request: ArrayLike, mean: ArrayLike, deviation: ArrayLike) -> tuple[Floats, Floats]:
@@ -115,14 +119,34 @@ class LoadVariation:
         )
 
     def _resource(self, fleet: Fleet, name: str, asked: int) -> Floats:
+        known, exists, whole, used, deviation = fleet.once(
+            (NAME, name, self.margin, self.sensitivity), lambda: self._prepare(fleet, name)
+        )
+        extra = float(asked) if self.in_flight != "full" else since_window(fleet, self.in_flight, name) + asked
+        mu = used + extra * _unit(name)
+        mu /= whole
+        np.minimum(mu, 1.0, out=mu)
+        mu += deviation
+        mu /= 2
+        score = (1 - mu) * 100
+        if not exists.all():
+            score = np.where(exists, score, 0.0)
+        return score if known.all() else np.where(known, score, np.nan)
+
+    def _prepare(self, fleet: Fleet, name: str) -> tuple[Bools, Bools, Floats, Floats, Floats]:
+        """What does not depend on the pod: known, whether there is any, the amount, the mean, the deviation's risk."""
         load: Load = getattr(fleet, name)
-        # Trimaran counts memory in MiB; the same order of operations gives the same last bits.
-        unit = 1.0 if name == "cpu" else 2.0**-20
-        capacity = fleet.allocatable(name) * unit
-        extra = since_window(fleet, self.in_flight, name) + asked
-        mean, std = load.mean * capacity / 100, load.std * capacity / 100
-        score = resource_score(capacity, extra * unit, mean, std, self.margin, self.sensitivity)
-        return np.where(load.known, score, np.nan)
+        capacity = fleet.allocatable(name) * _unit(name)
+        exists = capacity > 0
+        used = np.clip(load.mean * capacity / 100, 0.0, capacity)
+        deviation = np.clip(load.std * capacity / 100, 0.0, capacity)
+        whole = np.where(exists, capacity, 1.0)
+        return load.known, exists, whole, used, risk(deviation / whole, self.margin, self.sensitivity)
+
+
+def _unit(name: str) -> float:
+    """Trimaran counts memory in MiB; with the same order of operations the last bits are the same."""
+    return 1.0 if name == "cpu" else 2.0**-20
 
 
 def parse(given: Mapping[str, object]) -> LoadVariation:

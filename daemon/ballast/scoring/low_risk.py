@@ -47,14 +47,12 @@ class LowRisk:
         raw = (1 - np.maximum(risks["cpu"], risks["memory"])) * 100
         if not (any(asked.requested.values()) or any(asked.limited.values())):
             raw = np.zeros(len(fleet.nodes))
-        exact = np.where(fleet.known, raw, 0.0)
-        return Scores(
-            scores=half_away(exact).astype(np.int64),
-            exact=exact,
-            raw=np.where(fleet.known, raw, np.nan),
-            unknown=~fleet.known,
-            terms={name: np.where(fleet.known, risk, np.nan) for name, risk in risks.items()},
-        )
+        unknown = ~fleet.known
+        exact = np.where(unknown, 0.0, raw)
+        if unknown.any():
+            raw = np.where(unknown, np.nan, raw)
+            risks = {name: np.where(unknown, np.nan, risk) for name, risk in risks.items()}
+        return Scores(half_away(exact).astype(np.int64), exact, raw, unknown, risks)
 
     def _risk(self, fleet: Fleet, name: str, requested: int, limited: int) -> Floats:
         capacity, placed = fleet.allocatable(name), fleet.placed
@@ -86,6 +84,8 @@ def total_risk(weight: float, limit_risk: Floats, load_risk: Floats) -> Floats:
 def limit_risk(request: Ints, limit: Ints, capacity: Ints) -> Floats:
     """By how much the limits exceed capacity, as a share of what they exceed the requests by."""
     over = limit > capacity
+    if not over.any():
+        return np.zeros(len(limit))
     return np.where(over, (limit - capacity) / np.where(over, limit - request, 1), 0.0)
 
 

@@ -32,8 +32,8 @@ class MostAllocated:
 
 
 def used(requested: Ints, allocatable: Ints) -> Ints:
-    """Percent of each node that is requested, 100 where more is requested than there is."""
-    return np.asarray(np.minimum(requested, allocatable) * 100 // np.maximum(allocatable, 1))
+    """Percent that is requested, 100 where more is requested than there is."""
+    return np.asarray(np.minimum(requested, allocatable) * 100 // allocatable)
 
 
 def parse(given: Mapping[str, object]) -> MostAllocated:

@@ -11,6 +11,7 @@ out of the comparison, as does one without a power model, unless `unknown` is `u
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -26,6 +27,7 @@ from ballast.scoring.scores import Scores
 
 NAME = "peaks"
 LARGEST = 2.0**63
+LARGEST_EXPONENT = 709.0
 
 
 @dataclass(frozen=True)
@@ -42,15 +44,18 @@ class Peaks:
         divisor = np.where(exists, whole, 1.0)
         used = (load.mean / 100) * whole
         now = load.mean
+        _, k1, k2, modelled = self._models(fleet)
         if self.in_flight == "full":
             used = used + in_flight.since_window(fleet, self.in_flight, "cpu")
             now = np.where(exists, 100 * used / divisor, 0.0)
+            before = exponential(k2 * now)
+        else:
+            before = fleet.once((NAME, "before", id(self.models)), lambda: exponential(k2 * now))
         then = np.where(exists, 100 * (used + self._asked(pod)) / divisor, 0.0)
 
-        _, k1, k2, modelled = self._models(fleet)
         known = load.known & modelled
         costly = known & (then <= 100)
-        raw = np.where(costly, power_jump(k1, k2, now, then), 0.0)
+        raw = np.where(costly, power_jump(k1, before, exponential(k2 * then)), 0.0)
         counted = np.abs(raw) < LARGEST
         known &= counted
         raw = np.where(counted, raw, 0.0)
@@ -71,23 +76,27 @@ class Peaks:
         asked = units("cpu", pod.shape.total_requests(overhead=False).get("cpu", 0.0))
         return float(asked + units("cpu", pod.shape.overhead.get("cpu", 0.0))) if asked else 0.0
 
-    def _models(self, fleet: Fleet) -> tuple[Floats, Floats, Floats, Bools]:
-        def compute() -> tuple[Floats, Floats, Floats, Bools]:
+    def _models(self, fleet: Fleet) -> tuple[object, Floats, Floats, Bools]:
+        """(models, k1, k2, whether there is one); holding the models keeps their id theirs."""
+
+        def compute() -> tuple[object, Floats, Floats, Bools]:
             rows = np.array([self.models.get(node.name, (0.0, 0.0, 0.0)) for node in fleet.nodes]).reshape(-1, 3)
-            return (
-                rows[:, 0],
-                rows[:, 1],
-                rows[:, 2],
-                np.array([node.name in self.models for node in fleet.nodes], bool),
-            )
+            modelled = np.array([node.name in self.models for node in fleet.nodes], bool)
+            return self.models, rows[:, 1], rows[:, 2], modelled
 
         return fleet.once((NAME, id(self.models)), compute)
 
 
-def power_jump(k1: Floats, k2: Floats, now: Floats, then: Floats) -> Floats:
-    """What upstream compares, without a fraction; not finite where the model leaves the range of numbers."""
+def power_jump(k1: Floats, before: Floats, after: Floats) -> Floats:
+    """What upstream compares, of e^(k2 x) before and after, without a fraction; not finite beyond all numbers."""
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.asarray(np.trunc(k1 * (np.exp(k2 * then) - np.exp(k2 * now)) * 1e15))
+        return np.asarray(np.trunc(k1 * (after - before) * 1e15))
+
+
+def exponential(values: Floats) -> Floats:
+    """The C library's e^x: the last bit of numpy's depends on the processor, and differences magnify it."""
+    found = np.fromiter(map(math.exp, np.minimum(values, LARGEST_EXPONENT).tolist()), float, len(values))
+    return np.where(values > LARGEST_EXPONENT, np.inf, found)
 
 
 def normalised(raw: Floats, compared: Bools) -> Floats:

@@ -38,7 +38,7 @@ class RequestedToCapacity:
         table = np.array(self.table, np.int64)
 
         def percent(requested: Ints, allocatable: Ints) -> Ints:
-            return np.asarray(table[np.minimum(requested, allocatable) * 100 // np.maximum(allocatable, 1)])
+            return np.asarray(table.take(np.minimum(requested, allocatable) * 100 // allocatable))
 
         return fit_scores(fleet, pod, self.weights, percent, ratio=True)
 

@@ -12,6 +12,7 @@ The root never saturates; it places more pods. A profile that asks for nothing l
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from ballast.model.sample import Bools, Floats, Ints
 
 # L is compared in steps of 1e-9, so that sums in another order choose the same node.
 STEPS = 1e9
+LARGEST = 9e18
 NOWHERE = np.iinfo(np.int64).max
 
 
@@ -32,39 +34,48 @@ class Criterion:
     c: float = 2.0
     root: bool = True
 
-    def fitness(self, free: Floats) -> Floats:
-        """H of free amounts [..., resource]."""
-        asked = self.profiles > 0
-        times = np.divide(
-            free[..., None, :], self.profiles, out=np.full((*free.shape[:-1], *asked.shape), np.inf), where=asked
-        )
-        share = times.min(axis=-1, initial=np.inf) / self.c
-        share = np.sqrt(share) if self.root else np.minimum(share, 1.0)
-        return np.asarray(np.where(asked.any(axis=-1), share, 1.0) @ self.weights)
+    @cached_property
+    def _asked(self) -> list[tuple[int, Ints, Floats]]:
+        """Per resource: the profiles that ask for it, and how much."""
+        found = [(resource, np.flatnonzero(column)) for resource, column in enumerate(self.profiles.T)]
+        return [(resource, rows, self.profiles[rows, resource]) for resource, rows in found if len(rows)]
 
-    def dominant(self, whole: Floats, free: Floats, request: Floats) -> Floats:
-        """The largest share in use after the placement."""
-        return np.asarray(
-            np.divide(whole - free + request, whole, out=np.zeros_like(whole), where=whole > 0).max(
-                axis=-1, initial=0.0
-            )
-        )
+    @cached_property
+    def _idle(self) -> Ints:
+        """The profiles that ask for nothing."""
+        return np.flatnonzero(~(self.profiles > 0).any(axis=1))
+
+    def fitness(self, free: Floats) -> Floats:
+        """H of free amounts [node, resource]."""
+        times = np.full((len(free), len(self.profiles)), np.inf)
+        for resource, rows, amounts in self._asked:
+            share = free[:, resource, None] / amounts
+            if len(rows) == len(self.profiles):
+                np.minimum(times, share, out=times)
+            else:
+                times[:, rows] = np.minimum(times[:, rows], share)
+        times /= self.c
+        share = np.sqrt(times, out=times) if self.root else np.minimum(times, 1.0, out=times)
+        if len(self._idle):
+            share[:, self._idle] = 1.0
+        return np.asarray(share @ self.weights)
 
     def losses(self, whole: Floats, free: Floats, request: Floats, before: Floats) -> tuple[Floats, Floats, Floats]:
-        """(L, max(rho), fall of H) where `request` fits; amounts are [..., resource], `before` is H(free)."""
-        dominant = self.dominant(whole, free, request)
-        loss = before - self.fitness(np.maximum(free - request, 0.0))
+        """(L, max(rho), fall of H) where `request` fits; amounts are [node, resource], `before` is H(free)."""
+        after = free - request
+        dominant = np.divide(whole - after, whole, out=np.zeros(after.shape), where=whole > 0).max(axis=1, initial=0.0)
+        loss = before - self.fitness(np.maximum(after, 0.0))
         return self.lambda_ * dominant + (1 - self.lambda_) * loss, dominant, loss
 
 
 def fits(free: Floats, request: Floats) -> Bools:
-    """Whether there is room; what is not requested may be overcommitted already."""
-    return np.asarray(((request <= free) | (request <= 0)).all(axis=-1))
+    """[node]: whether there is room; what is not requested may be overcommitted already."""
+    return np.asarray(((request <= free) | (request <= 0)).all(axis=1))
 
 
 def steps(losses: Floats) -> Ints:
     """L as whole numbers of 1e-9."""
-    return np.asarray(np.rint(losses * STEPS).astype(np.int64))
+    return np.asarray(np.rint(np.minimum(losses * STEPS, LARGEST)).astype(np.int64))
 
 
 class Residuals:
@@ -77,21 +88,24 @@ class Residuals:
         self._criterion = criterion
         self._whole = np.array(whole, float)
         self._free = np.array(free, float)
-        self._fitness = criterion.fitness(self._free)
-        self._limit = limit
-        self._columns: dict[bytes, Ints] = {}
-        self._requests = np.zeros((0, self._whole.shape[1]))
+        self._fitness = criterion.fitness(np.maximum(self._free, 0.0))
+        self._table = np.empty((limit, len(self._whole)), np.int64)
+        self._requests = np.empty((limit, self._whole.shape[1]))
+        self._slots: dict[bytes, int] = {}
 
     def steps(self, request: Floats) -> Ints:
         """[node]: L in steps of 1e-9, NOWHERE where the request does not fit. Read it only until the next change."""
-        key = np.ascontiguousarray(request, float).tobytes()
-        found = self._columns.get(key)
-        if found is None:
-            if len(self._columns) >= self._limit:
-                del self._columns[next(iter(self._columns))]
-                self._requests = self._requests[1:]
-            found = self._columns[key] = self._compute(self._whole, self._free, request, self._fitness)
-            self._requests = np.vstack([self._requests, request])
+        key = request.tobytes()
+        slot = self._slots.get(key)
+        if slot is None:
+            slot = len(self._slots)
+            if slot == len(self._table):
+                slot = self._slots.pop(next(iter(self._slots)))
+            self._slots[key] = slot
+            self._requests[slot] = request
+            losses, _, _ = self._criterion.losses(self._whole, self._free, request, self._fitness)
+            self._table[slot] = np.where(fits(self._free, request), steps(losses), NOWHERE)
+        found: Ints = self._table[slot]
         return found
 
     def place(self, row: int, request: Floats) -> None:
@@ -104,13 +118,17 @@ class Residuals:
         self._renew(row)
 
     def _renew(self, row: int) -> None:
-        self._fitness[row] = self._criterion.fitness(self._free[row])
-        if self._columns:
-            values = self._compute(self._whole[row], self._free[row], self._requests, self._fitness[row])
-            for column, value in zip(self._columns.values(), values.tolist(), strict=True):
-                column[row] = value
-
-    def _compute(self, whole: Floats, free: Floats, request: Floats, before: Floats) -> Ints:
-        whole, free, request = np.broadcast_arrays(whole, free, request)
-        losses, _, _ = self._criterion.losses(whole, free, request, before)
-        return np.where(fits(free, request), steps(losses), NOWHERE)
+        count, free, whole = len(self._slots), self._free[row], self._whole[row]
+        requests = self._requests[:count]
+        left = np.empty((count + 1, len(free)))
+        left[0] = free
+        np.subtract(free, requests, out=left[1:])
+        fitness = self._criterion.fitness(np.maximum(left, 0.0))
+        self._fitness[row] = fitness[0]
+        exists = whole > 0
+        after = left[1:]
+        shares = np.where(exists, (whole - after) / np.where(exists, whole, 1.0), 0.0)
+        lambda_ = self._criterion.lambda_
+        losses = lambda_ * shares.max(axis=1, initial=0.0) + (1 - lambda_) * (fitness[0] - fitness[1:])
+        room = ((after >= 0) | (requests <= 0)).all(axis=1)
+        self._table[:count, row] = np.where(room, steps(losses), NOWHERE)

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ballast.errors import UsageError
-from ballast.scoring.dominant_residual import DominantResidual
+from ballast.scoring.dominant_residual import DominantResidual, exact_scores
 from ballast.scoring.profiles import Arrivals, observed
 from ballast.scoring.residual import NOWHERE, Criterion, Residuals, steps
+from ballast.scoring.rounding import half_away
 from ballast.scoring.strategy import strategy
 from tests.unit.scoring.worlds import a_fleet, by_node, node, pod, scored
 
@@ -114,11 +115,9 @@ def test_a_profile_that_asks_for_nothing_loses_nothing() -> None:
 losses = st.lists(st.floats(0, 3, allow_nan=False), min_size=2, max_size=40)
 
 
+@settings(deadline=None)
 @given(values=losses)
 def test_scores_fall_with_l_and_differ_where_l_differs_by_3_percent_of_the_spread(values: list[float]) -> None:
-    from ballast.scoring.dominant_residual import exact_scores
-    from ballast.scoring.rounding import half_away
-
     array = np.array(values)
     scores = half_away(exact_scores(array, np.ones(len(array), bool)))
     assert ((scores >= 1) & (scores <= 100)).all()
