@@ -57,7 +57,7 @@ class ClusterError(BallastError):
 
 
 class Unauthorized(ClusterError):
-    """401: the credentials are missing or no longer valid."""
+    """401: the credentials are missing, no longer valid, or cannot be read (then `status` is 0)."""
 
 
 class Forbidden(ClusterError):

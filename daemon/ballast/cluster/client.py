@@ -15,7 +15,7 @@ from urllib3.exceptions import HTTPError, InsecureRequestWarning
 
 from ballast.clock import SystemClock
 from ballast.cluster.refusals import refusal, verb_of
-from ballast.errors import ClusterError, SettingsError, Unreachable
+from ballast.errors import ClusterError, SettingsError, Unauthorized, Unreachable
 from ballast.metrics import Metrics
 
 CONNECT_TIMEOUT = 5.0
@@ -108,7 +108,8 @@ class KubeApi:
     ) -> bytes:
         """The answer's body. `body` is sent as it is if bytes, else as JSON; `timeout` is seconds to wait for bytes.
 
-        Raises a ClusterError for every answer of 400 or more, and Unreachable without an answer.
+        Raises a ClusterError for every answer of 400 or more, Unreachable without an answer, and Unauthorized also when
+        the own credentials cannot be read.
         """
         query = query or {}
         if body is not None and not isinstance(body, bytes):
@@ -183,6 +184,7 @@ class KubeApi:
         stream: bool,
     ) -> urllib3.BaseHTTPResponse:
         url = self.server.rstrip("/") + path + ("?" + urlencode(query) if query else "")
+        authorization = self._authorization()
         try:
             return self._pool.request(
                 method,
@@ -191,19 +193,26 @@ class KubeApi:
                     "Accept": "application/json",
                     "Accept-Encoding": "identity" if stream else "gzip",
                     "User-Agent": "ballast",
-                    **self._authorization(),
+                    **authorization,
                     **headers,
                 },
                 body=body,
-                timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT, read=timeout),
+                timeout=urllib3.Timeout(connect=min(CONNECT_TIMEOUT, timeout), read=timeout),
                 preload_content=not stream,
             )
         except (HTTPError, OSError) as error:
             raise self._unreachable(error) from error
 
     def _authorization(self) -> dict[str, str]:
-        with self._lock:
-            bearer = self._configuration.auth_settings().get("BearerToken")
+        """Raises Unauthorized when the kubernetes package cannot renew the token, whatever it raises then."""
+        try:
+            with self._lock:
+                bearer = self._configuration.auth_settings().get("BearerToken")
+        except Exception as error:
+            raise Unauthorized(
+                f"The credentials for the Kubernetes API at {self.server} cannot be read: {error}. Check the token of "
+                "the pod's service account; with BALLAST_CLUSTER__KUBECONFIG, the user of that file."
+            ) from error
         return {"Authorization": bearer["value"].strip()} if bearer and bearer["value"] else {}
 
     def _reconfigured(self) -> bool:
@@ -213,7 +222,7 @@ class KubeApi:
                 return False
             try:
                 self._configure()
-            except SettingsError:
+            except (SettingsError, HTTPError, OSError):
                 return False
             return True
 

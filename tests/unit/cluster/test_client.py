@@ -6,6 +6,7 @@ import json
 import ssl
 import sys
 import threading
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -292,6 +293,33 @@ def test_the_service_account_token_is_read_again(tmp_path: Path, monkeypatch: py
     api = connected(None)
     assert api.server == "https://10.0.0.1:443"
     assert api._authorization() == {"Authorization": "bearer first"}
+
+
+@pytest.mark.parametrize("content", [None, ""])
+def test_a_token_that_cannot_be_renewed_is_told_and_found_again(
+    content: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kubernetes.config import incluster_config
+
+    token, ca = tmp_path / "token", tmp_path / "ca.crt"
+    token.write_text("first")
+    ca.write_bytes(trustme.CA().cert_pem.bytes())
+    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(token))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(ca))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "1")
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    api = connected(None)
+    loader = api._configuration.refresh_api_key_hook.__closure__[0].cell_contents
+    loader.token_expires_at = datetime.now() - timedelta(seconds=1)  # noqa: DTZ005
+    token.unlink()
+    if content is not None:
+        token.write_text(content)
+    for call in (api.get, lambda path: api.stream(path, {})):
+        with pytest.raises(Unauthorized, match=r"credentials .* cannot be read: .*oken.*service account"):
+            call("/version")
+    token.write_text("second")
+    assert api._authorization() == {"Authorization": "bearer second"}
 
 
 def test_kubeconfig_in_the_environment_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
