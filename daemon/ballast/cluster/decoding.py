@@ -10,10 +10,12 @@ import msgspec
 import structlog
 
 from ballast.cluster import wire
+from ballast.cluster.templates import template_key, to_template
 from ballast.model.node import Node, Taint
 from ballast.model.pod import Owner, Pod
 from ballast.model.quantity import quantity
 from ballast.model.shape import Container, Shape, shape_of
+from ballast.model.template import PLAIN, Template
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -25,17 +27,25 @@ FOREIGN_OPT_OUTS = (
     "karpenter.sh/do-not-disrupt",
     "scheduling.koordinator.sh/eviction-cost",
 )
+# Whether a pod comes from a file on its node, and which of its local volumes may be lost.
+POD_NATURE = (
+    "kubernetes.io/config.mirror",
+    "kubernetes.io/config.source",
+    "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes",
+)
 _STRINGS = 50_000
 _OTHERS = 10_000
+# What the admission of these classes writes into the priority (pkg/apis/scheduling/types.go).
+_SYSTEM = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _NOTHING: dict[str, float] = {}
 _NO_STRINGS: dict[str, str] = {}
 _log = structlog.get_logger("cluster")
 
 
 def annotation_filter(prefix: str, *, foreign: Iterable[str] = ()) -> Callable[[str], bool]:
-    """Which annotations are kept: keys under `prefix`/, the foreign opt-outs and the keys in `foreign`."""
+    """Which annotations are kept: keys under `prefix`/, those evictions look at and the keys in `foreign`."""
     own = f"{prefix}/"
-    others = frozenset((*FOREIGN_OPT_OUTS, *foreign))
+    others = frozenset((*FOREIGN_OPT_OUTS, *POD_NATURE, *foreign))
     return lambda key: key.startswith(own) or key in others
 
 
@@ -46,6 +56,7 @@ class Shared:
         self._strings: dict[str, str] = {}
         self._mappings: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
         self._shapes: dict[object, Shape] = {}
+        self._templates: dict[object, Template] = {}
         self._owners: dict[tuple[str, str, str, bool], Owner] = {}
 
     def string(self, value: str) -> str:
@@ -71,6 +82,15 @@ class Shared:
         found = self._shapes.get(key)
         if found is None:
             found = _room(self._shapes, _OTHERS)[key] = to_shape(spec)
+        return found
+
+    def template(self, pod: wire.Pod) -> Template:
+        key = template_key(pod)
+        if key is None:
+            return PLAIN
+        found = self._templates.get(key)
+        if found is None:
+            found = _room(self._templates, _OTHERS)[key] = to_template(pod)
         return found
 
     def owner(self, references: list[wire.Owner] | None) -> Owner | None:
@@ -137,7 +157,10 @@ def to_node(node: wire.Node, shared: Shared, keep: Callable[[str], bool]) -> Nod
 
 def to_pod(pod: wire.Pod, shared: Shared, keep: Callable[[str], bool]) -> Pod:
     meta, spec, status = pod.metadata, pod.spec, pod.status
-    scheduled = next((c for c in status.conditions or () if c.type == "PodScheduled" and c.status == "True"), None)
+    conditions = {condition.type: condition for condition in status.conditions or ()}
+    bound, ready = conditions.get("PodScheduled"), conditions.get("Ready")
+    scheduled = bound if bound and bound.status == "True" else None
+    refused = bound if bound and bound.status == "False" and bound.reason == "Unschedulable" else None
     return Pod(
         namespace=shared.string(meta.namespace),
         name=meta.name,
@@ -149,10 +172,14 @@ def to_pod(pod: wire.Pod, shared: Shared, keep: Callable[[str], bool]) -> Pod:
         annotations=_kept(meta.annotations, shared, keep),
         owner=shared.owner(meta.owner_references),
         scheduler_name=shared.string(spec.scheduler_name),
-        priority=spec.priority or 0,
+        priority=_SYSTEM.get(spec.priority_class_name, 0) if spec.priority is None else spec.priority,
         created=_unix(meta.creation_timestamp),
         scheduled_at=_unix(scheduled.last_transition_time) or None if scheduled else None,
         deleting=meta.deletion_timestamp is not None,
+        template=shared.template(pod),
+        ready=ready.status == "True" if ready else status.phase == "Running",
+        waiting_since=_unix(refused.last_transition_time) if refused else None,
+        gated=bool(spec.scheduling_gates),
     )
 
 

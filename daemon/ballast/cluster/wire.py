@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -36,6 +36,7 @@ class Meta(Wire):
 class Condition(Wire):
     type: str = ""
     status: str = ""
+    reason: str = ""
     last_transition_time: datetime | None = None
 
 
@@ -73,9 +74,85 @@ class Resources(Wire):
     limits: Quantities | None = None
 
 
+class Port(Wire):
+    host_port: int = 0
+    protocol: str = "TCP"
+    host_ip: str = msgspec.field(default="", name="hostIP")
+
+
 class Container(Wire):
     resources: Resources | None = None
     restart_policy: str | None = None
+    ports: list[Port] | None = None
+
+
+class Toleration(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class Volume(Wire):
+    name: str = ""
+    empty_dir: dict[str, Any] | None = None
+    host_path: dict[str, Any] | None = None
+    persistent_volume_claim: dict[str, Any] | None = None
+    ephemeral: dict[str, Any] | None = None
+
+
+class LabelRequirement(Wire):
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class LabelSelector(Wire):
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[LabelRequirement] | None = None
+
+
+class NodeTerm(Wire):
+    match_expressions: list[LabelRequirement] | None = None
+    match_fields: list[LabelRequirement] | None = None
+
+
+class NodeTerms(Wire):
+    node_selector_terms: list[NodeTerm] | None = None
+
+
+class NodeAffinity(Wire):
+    required: NodeTerms | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+
+
+class PodTerm(Wire):
+    topology_key: str = ""
+    label_selector: LabelSelector | None = None
+    namespaces: list[str] | None = None
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: list[str] | None = None
+    mismatch_label_keys: list[str] | None = None
+
+
+class PodAffinity(Wire):
+    required: list[PodTerm] | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+
+
+class Affinity(Wire):
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class Spread(Wire):
+    max_skew: int = 1
+    topology_key: str = ""
+    when_unsatisfiable: str = "DoNotSchedule"
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    match_label_keys: list[str] | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
 
 
 class PodSpec(Wire):
@@ -86,6 +163,14 @@ class PodSpec(Wire):
     init_containers: list[Container] | None = None
     resources: Resources | None = None
     overhead: Quantities | None = None
+    priority_class_name: str = ""
+    node_selector: dict[str, str] | None = None
+    tolerations: tuple[Toleration, ...] | None = None
+    affinity: Affinity | None = None
+    topology_spread_constraints: list[Spread] | None = None
+    volumes: list[Volume] | None = None
+    resource_claims: list[dict[str, Any]] | None = None
+    scheduling_gates: list[dict[str, Any]] | None = None
 
 
 class PodStatus(Wire):

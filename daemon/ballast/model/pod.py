@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from ballast.model.shape import Shape
+from ballast.model.template import PLAIN, Template
 
 
 class Owner(msgspec.Struct, frozen=True, gc=False):
@@ -17,7 +18,10 @@ class Owner(msgspec.Struct, frozen=True, gc=False):
 
 
 class Pod(msgspec.Struct, frozen=True, gc=False):
-    """`node` is empty until bound; times are Unix seconds, `scheduled_at` the moment PodScheduled turned True."""
+    """`node` is empty until bound; times are Unix seconds, `scheduled_at` the moment PodScheduled turned True.
+
+    `waiting_since` is the moment the scheduler found no node for it, `gated` that it may not be scheduled yet.
+    """
 
     namespace: str
     name: str
@@ -33,6 +37,16 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     created: float = 0.0
     scheduled_at: float | None = None
     deleting: bool = False
+    template: Template = PLAIN
+    ready: bool = False
+    waiting_since: float | None = None
+    gated: bool = False
+
+    @property
+    def waiting(self) -> bool:
+        """Tried by the scheduler, without a node to go to."""
+        unbound = self.phase == "Pending" and not self.node
+        return unbound and self.waiting_since is not None and not (self.gated or self.deleting)
 
     @property
     def finished(self) -> bool:

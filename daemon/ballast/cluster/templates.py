@@ -1,0 +1,151 @@
+"""From a pod on the wire to its template: where it may run, and what it keeps on its node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from ballast.cluster import wire
+from ballast.model.selector import Requirement, Selector
+from ballast.model.template import HostPort, NodeTerm, PodTerm, Spread, Template, Toleration
+
+_encode = msgspec.json.Encoder().encode
+
+
+def template_key(pod: wire.Pod) -> object:
+    """Equal for pods with equal templates; None where a template would say nothing."""
+    spec = pod.spec
+    ports = _host_ports(spec)
+    volumes = tuple(_local(spec))
+    claims = _claims(spec)
+    plain = not (spec.node_selector or spec.tolerations or spec.affinity or spec.topology_spread_constraints)
+    if plain and not (ports or volumes or claims or spec.resource_claims):
+        return None
+    looks = spec.affinity or spec.topology_spread_constraints
+    return (
+        tuple((spec.node_selector or {}).items()),
+        spec.tolerations,
+        (pod.metadata.namespace, _encode((spec.affinity, spec.topology_spread_constraints)), _keyed(pod))
+        if looks
+        else None,
+        ports,
+        volumes,
+        claims,
+        bool(spec.resource_claims),
+    )
+
+
+def to_template(pod: wire.Pod) -> Template:
+    spec = pod.spec
+    affinity = spec.affinity or wire.Affinity()
+    return Template(
+        node_selector=tuple(sorted((spec.node_selector or {}).items())),
+        node_affinity=_node_terms(affinity.node_affinity),
+        tolerations=tuple(Toleration(t.key, t.operator, t.value, t.effect) for t in spec.tolerations or ()),
+        host_ports=_host_ports(spec),
+        affinity=tuple(_pod_terms(pod, affinity.pod_affinity)),
+        anti_affinity=tuple(_pod_terms(pod, affinity.pod_anti_affinity)),
+        spread=tuple(
+            _spread(pod, each)
+            for each in spec.topology_spread_constraints or ()
+            if each.when_unsatisfiable == "DoNotSchedule"
+        ),
+        local_volumes=tuple(_local(spec)),
+        volume_claims=_claims(spec),
+        resource_claims=bool(spec.resource_claims),
+    )
+
+
+def to_selector(selector: wire.LabelSelector | None) -> Selector | None:
+    return None if selector is None else Selector(tuple(_requirements(selector)))
+
+
+def _requirements(selector: wire.LabelSelector) -> Iterator[Requirement]:
+    for key, value in sorted((selector.match_labels or {}).items()):
+        yield Requirement(key, "In", (value,))
+    yield from map(_requirement, selector.match_expressions or ())
+
+
+def _requirement(found: wire.LabelRequirement) -> Requirement:
+    return Requirement(found.key, found.operator, tuple(found.values or ()))
+
+
+def _node_terms(affinity: wire.NodeAffinity | None) -> tuple[NodeTerm, ...] | None:
+    if affinity is None or affinity.required is None:
+        return None
+    return tuple(
+        NodeTerm(
+            tuple(map(_requirement, term.match_expressions or ())), tuple(map(_requirement, term.match_fields or ()))
+        )
+        for term in affinity.required.node_selector_terms or ()
+    )
+
+
+def _pod_terms(pod: wire.Pod, affinity: wire.PodAffinity | None) -> Iterator[PodTerm]:
+    for term in (affinity.required if affinity else None) or ():
+        listed = tuple(term.namespaces or ())
+        chosen = to_selector(term.namespace_selector)
+        yield PodTerm(
+            topology_key=term.topology_key,
+            selector=_narrowed(pod, term.label_selector, term.match_label_keys, term.mismatch_label_keys),
+            namespaces=listed if listed or chosen else (pod.metadata.namespace,),
+            namespace_selector=chosen,
+        )
+
+
+def _spread(pod: wire.Pod, found: wire.Spread) -> Spread:
+    return Spread(
+        topology_key=found.topology_key,
+        max_skew=found.max_skew,
+        selector=_narrowed(pod, found.label_selector, found.match_label_keys, None),
+        min_domains=found.min_domains or 1,
+        honour_affinity=found.node_affinity_policy != "Ignore",
+        honour_taints=found.node_taints_policy == "Honor",
+    )
+
+
+def _narrowed(
+    pod: wire.Pod, selector: wire.LabelSelector | None, same: list[str] | None, other: list[str] | None
+) -> Selector | None:
+    """matchLabelKeys and mismatchLabelKeys add the pod's own values to the selector."""
+    if selector is None:
+        return None
+    labels = pod.metadata.labels or {}
+    extra = [Requirement(key, "In", (labels[key],)) for key in same or () if key in labels]
+    extra += [Requirement(key, "NotIn", (labels[key],)) for key in other or () if key in labels]
+    return Selector((*_requirements(selector), *extra))
+
+
+def _keyed(pod: wire.Pod) -> tuple[tuple[str, str | None], ...]:
+    """The labels that terms take from the pod itself."""
+    affinity = pod.spec.affinity or wire.Affinity()
+    terms: Iterable[wire.PodTerm | wire.Spread] = (
+        *((affinity.pod_affinity and affinity.pod_affinity.required) or ()),
+        *((affinity.pod_anti_affinity and affinity.pod_anti_affinity.required) or ()),
+        *(pod.spec.topology_spread_constraints or ()),
+    )
+    keys = {key for term in terms for key in term.match_label_keys or ()}
+    keys |= {key for term in terms if isinstance(term, wire.PodTerm) for key in term.mismatch_label_keys or ()}
+    labels = pod.metadata.labels or {}
+    return tuple((key, labels.get(key)) for key in sorted(keys))
+
+
+def _host_ports(spec: wire.PodSpec) -> tuple[HostPort, ...]:
+    return tuple(
+        HostPort(port.host_port, port.protocol, port.host_ip or HostPort(0).address)
+        for container in (*(spec.containers or ()), *(spec.init_containers or ()))
+        if container.ports
+        for port in container.ports
+        if port.host_port > 0
+    )
+
+
+def _local(spec: wire.PodSpec) -> Iterator[str]:
+    for volume in spec.volumes or ():
+        if volume.empty_dir is not None or volume.host_path is not None:
+            yield volume.name
+
+
+def _claims(spec: wire.PodSpec) -> bool:
+    return any(v.persistent_volume_claim is not None or v.ephemeral is not None for v in spec.volumes or ())

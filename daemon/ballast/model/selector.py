@@ -1,0 +1,42 @@
+"""Label selectors and their requirements, as Kubernetes matches them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+
+class Requirement(msgspec.Struct, frozen=True, gc=False):
+    """Operators In, NotIn, Exists, DoesNotExist, and for nodes Gt and Lt (apimachinery pkg/labels/selector.go)."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        value = labels.get(self.key)
+        if self.operator == "In":
+            return value is not None and value in self.values
+        if self.operator == "NotIn":
+            return value is None or value not in self.values
+        if self.operator == "Exists":
+            return value is not None
+        if self.operator == "DoesNotExist":
+            return value is None
+        if value is None or len(self.values) != 1 or self.operator not in ("Gt", "Lt"):
+            return False
+        try:
+            found, bound = int(value), int(self.values[0])
+        except ValueError:
+            return False
+        return found > bound if self.operator == "Gt" else found < bound
+
+
+class Selector(msgspec.Struct, frozen=True, gc=False):
+    """All `requirements` hold. Without any it selects everything; where there is no selector, nothing is selected."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return all(requirement.matches(labels) for requirement in self.requirements)

@@ -1,0 +1,78 @@
+"""What a pod's template says beside its resources: where it may run, and what it keeps on its node."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ballast.model.selector import Requirement, Selector
+
+
+class NodeTerm(msgspec.Struct, frozen=True, gc=False):
+    """One alternative of a required node affinity; `names` are requirements on the node's name. Empty: no node."""
+
+    labels: tuple[Requirement, ...] = ()
+    names: tuple[Requirement, ...] = ()
+
+
+class PodTerm(msgspec.Struct, frozen=True, gc=False):
+    """A required (anti-)affinity to pods; without `selector` it means no pod at all.
+
+    `namespaces` is never empty unless `namespace_selector` is there; the pod's own namespace is already filled in.
+    """
+
+    topology_key: str
+    selector: Selector | None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: Selector | None = None
+
+
+class Spread(msgspec.Struct, frozen=True, gc=False):
+    """A topology spread constraint with whenUnsatisfiable DoNotSchedule."""
+
+    topology_key: str
+    max_skew: int
+    selector: Selector | None
+    min_domains: int = 1
+    honour_affinity: bool = True
+    honour_taints: bool = False
+
+
+class Toleration(msgspec.Struct, frozen=True, gc=False):
+    """An empty key tolerates every taint, an empty effect every effect."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class HostPort(msgspec.Struct, frozen=True, gc=False):
+    port: int
+    protocol: str = "TCP"
+    address: str = "0.0.0.0"  # noqa: S104 - any address, as Kubernetes fills it in
+
+
+class Template(msgspec.Struct, frozen=True, gc=False):
+    """Shared between the pods of one workload. `node_affinity` None: no requirement.
+
+    `local_volumes` are the names of emptyDir and hostPath volumes, `resource_claims` whether devices are claimed.
+    """
+
+    node_selector: tuple[tuple[str, str], ...] = ()
+    node_affinity: tuple[NodeTerm, ...] | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
+    affinity: tuple[PodTerm, ...] = ()
+    anti_affinity: tuple[PodTerm, ...] = ()
+    spread: tuple[Spread, ...] = ()
+    local_volumes: tuple[str, ...] = ()
+    volume_claims: bool = False
+    resource_claims: bool = False
+
+    @property
+    def looks_at_pods(self) -> bool:
+        """Whether other pods decide where it may run."""
+        return bool(self.host_ports or self.affinity or self.anti_affinity or self.spread)
+
+
+PLAIN = Template()
