@@ -56,7 +56,10 @@ def main() -> None:
             began = time.monotonic()
             found[topic] = _measure(module, quick=options.quick)
             for row in found[topic]:
-                print(f"{row['what']} | {row['at']} | {row['reach']} | {row['measured']} | {row.get('verdict', '')}")
+                print(
+                    f"{row['what']} | {row['at']} | {row['reach']} | {row['measured']} | {row.get('verdict', '')}",
+                    flush=True,
+                )
             print(f"  {topic}: {time.monotonic() - began:.0f} s", file=sys.stderr)
     if options.quick or options.only:
         print(f"{TARGET} is left as it is: not everything was measured in full", file=sys.stderr)
