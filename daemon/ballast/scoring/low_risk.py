@@ -29,7 +29,7 @@ WINDOW = 5
 WEIGHT = 0.5
 
 # beta.go, MaxVarianceAllowance: a deviation stays below the largest one a beta distribution can have.
-LARGEST_VARIANCE = 0.99
+VARIANCE_ALLOWANCE = 0.99
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,7 @@ def limit_risk(request: Ints, limit: Ints, capacity: Ints) -> Floats:
 def load_risk(mu: Floats, sigma: Floats, request: Ints, limit: Ints, capacity: Ints) -> Floats:
     """The probability that load exceeds what the pods on the node request; where they have limits, given those."""
     whole = np.where(capacity > 0, capacity, 1)
-    variance = np.where((mu > 0) & (mu < 1), mu * (1 - mu), 0.0)
-    sigma = np.minimum(sigma, np.sqrt(variance * LARGEST_VARIANCE))
+    sigma = np.minimum(sigma, np.sqrt(largest_variance(mu) * VARIANCE_ALLOWANCE))
     threshold = np.clip(request / whole, 0.0, 1.0)
     alpha, beta, fits = moments(mu, sigma)
     fits &= (mu != 0) & (sigma != 0)
@@ -105,6 +104,11 @@ def load_risk(mu: Floats, sigma: Floats, request: Ints, limit: Ints, capacity: I
     given = np.where(bounded & fits, below(share, alpha, beta), 0.0)
     within = np.where(given > 0, np.clip(within / np.where(given > 0, given, 1.0), 0.0, 1.0), within)
     return 1 - np.where(bounded & (share == 0), 1.0, within)
+
+
+def largest_variance(mean: Floats) -> Floats:
+    """That of a distribution over 0..1."""
+    return np.where((mean > 0) & (mean < 1), mean * (1 - mean), 0.0)
 
 
 def moments(mean: Floats, deviation: Floats) -> tuple[Floats, Floats, Bools]:
