@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 _BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_ANSWER_BUCKETS = (0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25)
 
 
 class Metrics:
@@ -47,3 +48,34 @@ class Metrics:
         )
         self.condition = Gauge("ballast_condition", "Conditions that hold now.", ["type"], registry=registry)
         self.leader = Gauge("ballast_leader", "1 while this replica holds the Lease.", registry=registry)
+        self.extender_requests = Counter(
+            "ballast_extender_requests",
+            "Requests of schedulers by verb and result: answered, neutral or refused.",
+            ["verb", "result"],
+            registry=registry,
+        )
+        self.extender_neutral = Counter(
+            "ballast_extender_neutral",
+            "Answers in which all nodes are equal for want of knowledge, by reason.",
+            ["reason"],
+            registry=registry,
+        )
+        self.extender_seconds = Histogram(
+            "ballast_extender_seconds",
+            "Time from a scheduler's request to the answer to it.",
+            ["verb"],
+            buckets=_ANSWER_BUCKETS,
+            registry=registry,
+        )
+        self.extender_rejections = Counter(
+            "ballast_extender_rejections", "Nodes filtered out, by reason.", ["reason"], registry=registry
+        )
+        self.extender_decisions = Counter(
+            "ballast_extender_decisions",
+            "Decisions that were assumed, and what became of them.",
+            ["outcome"],
+            registry=registry,
+        )
+        self.extender_assumed = Gauge(
+            "ballast_extender_assumed", "Decisions that count now and that no watch has shown yet.", registry=registry
+        )

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
 from ballast.cluster.decoding import annotation_filter, node_reader, pod_reader
-from ballast.cluster.watching import Watch
+from ballast.cluster.watching import Sink, Watch
 from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.pod import Pod
@@ -26,17 +26,20 @@ class Cache:
         pods: bool,
         node_selector: str | None = None,
         keep_annotation: Callable[[str], bool] | None = None,
+        pod_sink: Sink[Pod] | None = None,
     ) -> None:
+        """`pod_sink` hears of the pods too, in the thread of their watch, once the cache has them."""
         keep = keep_annotation or annotation_filter("ballast.dev")
         self._clock = clock
         self._nodes = _Nodes()
         self._pods = _Pods()
+        pod_sinks: Sink[Pod] = _Both(self._pods, pod_sink) if pod_sink else self._pods
         selector: dict[str, str | int] = {"labelSelector": node_selector} if node_selector else {}
         self._watches: dict[str, Watch[Node] | Watch[Pod]] = {
             "nodes": Watch(api, clock, metrics, self._nodes, node_reader(keep), "/api/v1/nodes", query=selector)
         }
         if pods:
-            self._watches["pods"] = Watch(api, clock, metrics, self._pods, pod_reader(keep), "/api/v1/pods")
+            self._watches["pods"] = Watch(api, clock, metrics, pod_sinks, pod_reader(keep), "/api/v1/pods")
 
     def start(self) -> None:
         for watch in self._watches.values():
@@ -51,10 +54,17 @@ class Cache:
         """Whether every kind has been listed once."""
         return all(watch.synced for watch in self._watches.values())
 
-    def wait_synced(self, timeout: float) -> bool:
-        """Waits up to `timeout` seconds; returns whether it is synced."""
+    def listed(self, kind: str) -> bool:
+        """Whether `nodes` or `pods` have been listed once."""
+        return self._watches[kind].synced
+
+    def wait_synced(self, timeout: float, *kinds: str) -> bool:
+        """Waits up to `timeout` seconds for these kinds, or for all; returns whether they have been listed."""
         deadline = self._clock.monotonic() + timeout
-        return all(watch.wait_synced(max(0.0, deadline - self._clock.monotonic())) for watch in self._watches.values())
+        return all(
+            self._watches[kind].wait_synced(max(0.0, deadline - self._clock.monotonic()))
+            for kind in kinds or self._watches
+        )
 
     def nodes(self) -> tuple[Node, ...]:
         """The selected nodes by name; the same tuple until one of them changes."""
@@ -77,6 +87,25 @@ class Cache:
     def problem(self, kind: str) -> str | None:
         """Why a kind cannot be followed now, e.g. the RBAC rule that is missing; it is tried again all the while."""
         return self._watches[kind].problem
+
+
+class _Both:
+    """One after the other."""
+
+    def __init__(self, first: Sink[Pod], second: Sink[Pod]) -> None:
+        self._sinks = first, second
+
+    def replace(self, items: list[Pod]) -> None:
+        for sink in self._sinks:
+            sink.replace(items)
+
+    def put(self, item: Pod) -> None:
+        for sink in self._sinks:
+            sink.put(item)
+
+    def remove(self, item: Pod) -> None:
+        for sink in self._sinks:
+            sink.remove(item)
 
 
 class _Nodes:

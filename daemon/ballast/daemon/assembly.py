@@ -21,6 +21,7 @@ from ballast.cluster.state import State
 from ballast.cluster.switches import Switches
 from ballast.cluster.writer import Writer
 from ballast.daemon import health, reports
+from ballast.daemon.extending import Extending
 from ballast.daemon.jobs import Jobs
 from ballast.daemon.saving import Saving
 from ballast.daemon.telemetry_cycle import TelemetryCycle
@@ -69,14 +70,6 @@ class Daemon:
         self.keys = Keys.of(settings.publishing.prefix)
         namespace = own_namespace(settings.lease.namespace)
         self.api = api = connect(settings.cluster, metrics)
-        self.cache = Cache(
-            api,
-            machine,
-            metrics,
-            pods=False,
-            node_selector=settings.cluster.node_selector,
-            keep_annotation=annotation_filter(settings.publishing.prefix),
-        )
         self.switches = Switches(api, machine, metrics, namespace)
         identity = own_identity()
         self.acting = any(
@@ -131,7 +124,19 @@ class Daemon:
             config=config or [],
             max_age=self._stale_after,
         )
-        self.server = Server(create_app(self.board, metrics), settings.http)
+        self.extending = Extending(
+            settings.extender, clock, metrics, self.board, pods_age=lambda: self.cache.age("pods")
+        )
+        self.cache = Cache(
+            api,
+            machine,
+            metrics,
+            pods=True,
+            node_selector=settings.cluster.node_selector,
+            keep_annotation=annotation_filter(settings.publishing.prefix),
+            pod_sink=self.extending,
+        )
+        self.server = Server(create_app(self.board, metrics, self.extending), settings.http)
         self._cycles: deque[CycleRecord] = deque(maxlen=CYCLES_KEPT)
         self._cycles_lock = threading.Lock()
         self.cycles = 0
@@ -163,7 +168,7 @@ class Daemon:
             self.elector.start()
         stop = stop or threading.Event()
         for _ in range(SYNC_ATTEMPTS):
-            if stop.is_set() or self.cache.wait_synced(SYNC_PATIENCE):
+            if stop.is_set() or self.cache.wait_synced(SYNC_PATIENCE, "nodes"):
                 break
         first = threading.Thread(target=self.jobs.run, args=["telemetry"], name="first-cycle", daemon=True)
         first.start()
@@ -202,9 +207,10 @@ class Daemon:
         """The telemetry job."""
         problem = self.cache.problem("nodes")
         reports.tell(self.conditions, "ClusterUnreachable", "WatchFailing", problem)
+        reports.tell(self.conditions, "PodsUnreadable", "WatchFailing", self.cache.problem("pods"))
         reports.tell(self.conditions, "LeaseFailing", "RequestFailed", health.lease_problem(self))
         reports.tell(self.conditions, "StateNotSaved", "RequestFailed", self.saving.problem)
-        if not self.cache.synced:
+        if not self.cache.listed("nodes"):
             raise ClusterError(problem or "the nodes have not been listed yet")
         nodes = self.cache.nodes()
         self._names = self._names.following(nodes) or NodeNames(
@@ -226,6 +232,7 @@ class Daemon:
         self.board.scores = scores
         self.board.snapshot = snapshot
         self.board.frozen = self.freeze.frozen
+        self.extending.look(snapshot)
         reports.tell_about(
             snapshot,
             self.telemetry,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ballast.cluster.cache import Cache
 from ballast.cluster.lease import Elector
 from ballast.serving.board import Check
 
@@ -37,15 +38,26 @@ def alive(daemon: Daemon) -> list[Check]:
 
 
 def ready(daemon: Daemon) -> list[Check]:
-    """Whether it can serve: the caches are synced and a first cycle ended, even a failed one."""
-    problem = daemon.cache.problem("nodes") or ""
+    """Whether it can serve: the caches are synced and a first cycle ended, even a failed one.
+
+    Pods that may not be read cost the extender its knowledge, and nothing else: they are waited for only while they are
+    being listed.
+    """
+    cache = daemon.cache
     snapshot = daemon.board.snapshot
     age = "" if snapshot is None else f"windows end {daemon.clock.wall() - snapshot.time:.0f} s ago"
     paused = daemon.switches.paused("publishing") if daemon.acting else None
     return [
-        Check("nodes", daemon.cache.synced, problem or f"last heard of {daemon.cache.age('nodes'):.0f} s ago"),
+        Check("nodes", cache.listed("nodes"), cache.problem("nodes") or _heard(cache, "nodes")),
+        Check(
+            "pods", cache.listed("pods") or bool(cache.problem("pods")), cache.problem("pods") or _heard(cache, "pods")
+        ),
         Check("first-cycle", bool(daemon.board.cycles), "" if daemon.board.cycles else "no cycle has ended yet"),
         Check("data", True, age or "nothing measured yet"),
         Check("publishing", True, paused or daemon.settings.publishing.mode.value),
         Check("lease", True, leadership(daemon)),
     ]
+
+
+def _heard(cache: Cache, kind: str) -> str:
+    return f"last heard of {cache.age(kind):.0f} s ago"

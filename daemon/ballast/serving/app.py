@@ -11,20 +11,25 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from ballast.clock import SystemClock
 from ballast.metrics import Metrics
 from ballast.serving import page
 from ballast.serving.api import Api
 from ballast.serving.board import Board
 from ballast.serving.document import GZIP_LEVEL, accepts_gzip
 from ballast.serving.exposition import Exposition
+from ballast.serving.extender import Extender, Scheduling
 from ballast.serving.health import Health
 from ballast.serving.watcher import Watcher
 
 MAX_BODY = 64 * 1024
 
 
-def create_app(board: Board, metrics: Metrics) -> Starlette:
-    """The whole HTTP surface over one board. Bodies above `MAX_BODY` bytes are answered 413."""
+def create_app(board: Board, metrics: Metrics, scheduling: Scheduling | None = None) -> Starlette:
+    """The whole HTTP surface over one board; with `scheduling` also what a scheduler asks.
+
+    Bodies above `MAX_BODY` bytes are answered 413, but for those of schedulers, which may be larger.
+    """
     watcher, health = Watcher(board), Health(board)
     exposition = Exposition(board, metrics)
 
@@ -43,6 +48,7 @@ def create_app(board: Board, metrics: Metrics) -> Starlette:
         Route("/metrics", metrics_handler),
         Route("/livez", health.livez),
         Route("/readyz", health.readyz),
+        *(Extender(scheduling, SystemClock(), metrics).routes() if scheduling else ()),
         *Api(board).routes(),
         *page.routes(),
     ]

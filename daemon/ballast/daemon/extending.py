@@ -1,0 +1,254 @@
+"""What the extender decides with: the load of the last snapshot, the pods of the watch, its own decisions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ballast.clock import Clock
+from ballast.cluster import wire
+from ballast.cluster.decoding import Shared, to_pod
+from ballast.metrics import Metrics
+from ballast.model.pod import Pod
+from ballast.model.sample import Bools, Floats
+from ballast.model.snapshot import Snapshot
+from ballast.placement.bookings import OUTCOMES, Bookings, learn
+from ballast.placement.choice import NEUTRAL, Keys, choose, keys, worth
+from ballast.placement.fleet_model import FleetModel
+from ballast.placement.live_residual import LiveResidual
+from ballast.scoring import blend, dominant_residual, target_load
+from ballast.scoring.blend import Strategy
+from ballast.scoring.strategy import strategy
+from ballast.serving.board import Board
+from ballast.serving.extender import Priorities, Rejections
+from ballast.serving.extender_wire import Hosts, Named
+from ballast.settings.extender import Extender
+
+BATCH = 100
+"""Pods of a list that are taken in before waiting requests have their turn."""
+
+PODS_STALE = 120.0
+"""Seconds without a word from the watch of pods; a quiet healthy one stays below 90."""
+
+OFTEN = 100
+"""Arrivals after which the mix of arriving pods is looked at again; sooner while there were few."""
+
+REQUESTS_ALONE = frozenset(
+    {"least-allocated", "most-allocated", "requested-to-capacity", "balanced", dominant_residual.NAME}
+)
+"""Strategies that do not look at the load, so that silent telemetry does not keep them from deciding."""
+
+
+@dataclass
+class _State:
+    """Everything that is made anew for each snapshot, or for other nodes."""
+
+    model: FleetModel
+    hosts: Hosts
+    keys: Keys
+    known: Bools
+    load: Floats
+    residual: LiveResidual
+    strategies: dict[str, Strategy] = field(default_factory=dict)
+
+
+class Extending:
+    """Answers schedulers, and follows the pods as a sink of their watch. Everything may be called from any thread."""
+
+    def __init__(
+        self,
+        settings: Extender,
+        clock: Clock,
+        metrics: Metrics,
+        board: Board,
+        pods_age: Callable[[], float],
+        *,
+        keys_of: Mapping[str, Mapping[str, object]] | None = None,
+    ) -> None:
+        """`keys_of` are the keys of strategies that do not go by their defaults; `clock` is that of the machine.
+
+        Raises UsageError where the strategy of the settings cannot be used with its keys.
+        """
+        self._settings = settings
+        self._clock = clock
+        self._board = board
+        self._pods_age = pods_age
+        self._keys_of = keys_of or {}
+        self._lock = threading.Lock()
+        outcomes = {outcome: metrics.extender_decisions.labels(outcome) for outcome in OUTCOMES}
+        self._rejections = metrics.extender_rejections.labels("load")
+        self._bookings = Bookings(settings.assume_for, lambda outcome: outcomes[outcome].inc())
+        metrics.extender_assumed.set_function(lambda: len(self._bookings.ledger))
+        self._state: _State | None = None
+        self._shared = Shared()
+        self._renew_at = 1
+        self._strategy(settings.strategy)
+        plain = strategy(dominant_residual.NAME, self._keys_of.get(dominant_residual.NAME))
+        assert isinstance(plain, dominant_residual.DominantResidual)
+        self._plain_residual = plain
+
+    def prioritize(self, pod: wire.Pod, names: Sequence[str], profile: str | None) -> Priorities:
+        name = profile or self._settings.strategy
+        with self._lock:
+            state = self._state
+            if state is None:
+                self._strategy(name)
+                return _equal(Hosts(()).named(names), "no-snapshot")
+            if name not in state.strategies:
+                state.strategies[name] = self._strategy(name, state)
+            return self._decide(state, name, pod, names)
+
+    def filter(self, pod: wire.Pod, names: Sequence[str]) -> Rejections:
+        threshold, state = self._settings.filter_threshold, self._state
+        if threshold is None or not names:
+            return Rejections()
+        neutral = self._load_unusable()
+        if state is None or neutral is not None:
+            return Rejections(neutral=neutral or "no-snapshot")
+        if any(owner.kind == "DaemonSet" and owner.controller for owner in pod.metadata.owner_references or ()):
+            return Rejections()
+        rows = state.hosts.locate(names)
+        loads = np.full(len(rows), np.nan)
+        loads[rows >= 0] = state.load[rows[rows >= 0]]
+        over = loads > threshold
+        if over.all():
+            return Rejections()
+        self._rejections.inc(int(over.sum()))
+        return Rejections(
+            {
+                names[position]: f"the load of {loads[position]:.2f} is above {threshold:.2f}"
+                for position in np.flatnonzero(over).tolist()
+            }
+        )
+
+    def look(self, snapshot: Snapshot) -> None:
+        """A cycle of telemetry ended. Takes time, but keeps requests waiting for little of it."""
+        state, bookings = self._state, self._bookings
+        model = FleetModel(snapshot, state.model if state else None)
+        if not model.follows:
+            with self._lock:
+                held = bookings.begin()
+            model.fill(held)
+        residual = LiveResidual(model, self._plain_residual)
+        for resource in ("cpu", "memory"):
+            model.fleet.allocatable(resource)
+        with self._lock:
+            profiles = bookings.arrivals.profiles()
+        prepared = residual.prepare(profiles, residual.copied(profiles)) if profiles else None
+        hosts, node_keys = (
+            (state.hosts, state.keys) if state and model.follows else (Hosts(model.names), keys(model.names))
+        )
+        made = _State(model, hosts, node_keys, snapshot.known, _loads(model), residual)
+        with self._lock:
+            bookings.expire(self._clock.monotonic())
+            bookings.adopt(model)
+            if prepared is not None:
+                residual.install(prepared)
+            self._state = made
+
+    def replace(self, items: list[Pod]) -> None:
+        """The watch has listed all pods."""
+        with self._lock:
+            gone = set(self._bookings.uids())
+            first = not gone
+            if first:
+                learn(self._bookings.arrivals, items)
+        gone.difference_update(pod.uid for pod in items)
+        for start in range(0, len(items), BATCH):
+            with self._lock:
+                now = self._clock.monotonic()
+                for pod in items[start : start + BATCH]:
+                    self._bookings.put(pod, now, learn=not first)
+        for uid in gone:
+            with self._lock:
+                self._bookings.remove(uid)
+        self._renew()
+
+    def put(self, item: Pod) -> None:
+        with self._lock:
+            self._bookings.put(item, self._clock.monotonic())
+            due = self._bookings.arrivals.count >= self._renew_at
+        if due:
+            self._renew()
+
+    def remove(self, item: Pod) -> None:
+        with self._lock:
+            self._bookings.remove(item.uid)
+
+    def _decide(self, state: _State, name: str, pod: wire.Pod, names: Sequence[str]) -> Priorities:
+        bookings, uid = self._bookings, pod.metadata.uid
+        bookings.expire(self._clock.monotonic())
+        bookings.forget_decision(uid)
+        named = state.hosts.named(names)
+        rows, model = named.rows, state.model
+        blind = name not in REQUESTS_ALONE and not state.known[rows].any()
+        neutral = self._unusable(name) or ("unknown-nodes" if blind or not len(rows) else None)
+        if neutral is not None:
+            return _equal(named, neutral)
+        arriving = bookings.waiting(uid) or to_pod(pod, self._shared, lambda key: False)
+        scores = state.strategies[name].score(model.fleet if named.everybody else model.fleet.at(rows), arriving)
+        if scores.unknown.all():
+            return _equal(named, "unknown-nodes")
+        exact = scores.exact[rows] if named.everybody else scores.exact
+        chosen = choose(exact, state.keys[rows], uid)
+        node = model.names[rows[chosen]]
+        bookings.assume(uid, node, arriving.shape, wall=self._clock.wall(), now=self._clock.monotonic())
+        if len(rows) == len(names):
+            return Priorities(named.priorities(worth(exact), chosen))
+        points = np.full(len(names), worth(exact).min())
+        points[named.known] = worth(exact)
+        return Priorities(named.priorities(points, int(np.flatnonzero(named.known)[chosen])))
+
+    def _unusable(self, name: str) -> str | None:
+        """Why a strategy cannot decide now."""
+        if self._pods_age() > PODS_STALE:
+            return "no-pods"
+        return None if name in REQUESTS_ALONE else self._load_unusable()
+
+    def _load_unusable(self) -> str | None:
+        if self._board.frozen:
+            return "frozen"
+        return "old-snapshot" if self._board.current() is None else None
+
+    def _strategy(self, name: str, state: _State | None = None) -> Strategy:
+        """Raises UsageError for a name that is no strategy, or one that needs keys it has not been given."""
+
+        def make(name: str, keys: Mapping[str, object]) -> Strategy:
+            if name == dominant_residual.NAME and state is not None:
+                return state.residual
+            made = strategy(name, {**keys, **self._keys_of.get(name, {})})
+            if state is not None and name == target_load.NAME:
+                state.model.fleet.keep((name, made), state.model.in_flight["cpu"])
+            return made
+
+        if name == blend.NAME:
+            return blend.parse({"in_flight": "full", **self._keys_of.get(name, {})}, make)
+        return make(name, {"in_flight": "full"})
+
+    def _renew(self) -> None:
+        """What is expected to arrive is what arrived lately."""
+        with self._lock:
+            state, arrivals = self._state, self._bookings.arrivals
+            self._renew_at = arrivals.count + min(max(arrivals.count, 1), OFTEN)
+            profiles = arrivals.profiles()
+            if state is None or not profiles:
+                return
+            copied = state.residual.copied(profiles)
+        prepared = state.residual.prepare(profiles, copied)
+        with self._lock:
+            if self._state is state:
+                state.residual.install(prepared)
+
+
+def _equal(named: Named, neutral: str) -> Priorities:
+    return Priorities(named.priorities(np.full(len(named.names), NEUTRAL)), neutral)
+
+
+def _loads(model: FleetModel) -> Floats:
+    """[node]: the larger of cpu's and memory's mean, as a fraction; NaN where neither is known."""
+    fleet = model.fleet
+    cpu, memory = (np.where(load.known, load.mean / 100, np.nan) for load in (fleet.cpu, fleet.memory))
+    return np.asarray(np.fmax(cpu, memory))

@@ -1,0 +1,53 @@
+"""Which node is chosen, and what every node is told to be worth.
+
+A scheduler adds an extender's points, 0..10, to those of its own plugins and breaks ties at random. So that the
+decision is known the moment it is made, one node alone gets 10 and the others at most 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ballast.model.sample import Floats, Ints
+
+OTHERS = 9
+NEUTRAL = 5
+EQUAL = 1e-6
+"""Scores closer than this are equal; below it lies the noise of sums in another order."""
+
+Keys = NDArray[np.uint64]
+
+
+def keys(names: Iterable[str]) -> Keys:
+    """[node]: what a name adds to the breaking of ties."""
+    return np.array([_hash(name) for name in names], np.uint64)
+
+
+def choose(scores: Floats, keys: Keys, uid: str) -> int:
+    """The position of the node that gets 10, for at least one score of 0..100.
+
+    Among equal best nodes, a hash of the pod's UID and the node's name decides: always the same node for one pod,
+    each node equally often over many.
+    """
+    best = np.flatnonzero(scores >= scores.max() - EQUAL)
+    return int(best[0] if len(best) == 1 else best[np.argmax(_mixed(keys[best] ^ np.uint64(_hash(uid))))])
+
+
+def worth(scores: Floats) -> Ints:
+    """The points of nodes that are not chosen, 0..9."""
+    return (scores * (OTHERS / 100) + 0.5).astype(np.int64)
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode(errors="replace"), digest_size=8).digest(), "big")
+
+
+def _mixed(values: Keys) -> Keys:
+    """The finalizer of splitmix64 (Steele, Lea, Flood 2014)."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))

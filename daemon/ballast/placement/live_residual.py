@@ -1,0 +1,95 @@
+"""dominant-residual over a fleet that changes pod by pod: only the node that changed is computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ballast.model.pod import Pod
+from ballast.model.sample import Floats
+from ballast.model.shape import Shape
+from ballast.placement.fleet_model import FleetModel
+from ballast.scoring.demand import NOTHING, demand
+from ballast.scoring.dominant_residual import DominantResidual, exact_scores, matrices
+from ballast.scoring.fleet import Fleet
+from ballast.scoring.profiles import Profile
+from ballast.scoring.residual import NOWHERE, STEPS, Residuals
+from ballast.scoring.rounding import half_away
+from ballast.scoring.scores import Scores
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything that takes time, made from copies."""
+
+    names: tuple[str, ...]
+    free: Floats
+    residuals: Residuals
+
+
+class LiveResidual:
+    """Scores as `DominantResidual` does with the profiles it was last renewed with; without any, exactly as that."""
+
+    def __init__(self, model: FleetModel, plain: DominantResidual) -> None:
+        self._model = model
+        self._plain = plain
+        self._names = {name for node in model.fleet.nodes for name, amount in node.allocatable.items() if amount}
+        self._prepared: Prepared | None = None
+        self._upto = 0
+        self._requests: dict[int, tuple[Shape, Floats]] = {}
+
+    def copied(self, profiles: Sequence[Profile]) -> tuple[tuple[str, ...], Floats, Floats]:
+        """(names, allocatable, free) as they are now."""
+        names = self._names.union(*(profile.requests for profile in profiles)) - {"pods"}
+        chosen = self._plain.resources or tuple(sorted(names))
+        return (chosen, *matrices(self._model.fleet, chosen))
+
+    def prepare(self, profiles: Sequence[Profile], copied: tuple[tuple[str, ...], Floats, Floats]) -> Prepared:
+        """May run beside everything else."""
+        names, whole, free = copied
+        return Prepared(names, free, Residuals(self._plain.criterion(profiles, names), whole, free))
+
+    def install(self, prepared: Prepared) -> None:
+        """From now on with these profiles; what changed meanwhile is made up for."""
+        self._prepared = prepared
+        self._requests = {}
+        self._upto = len(self._model.changes)
+        _, free = matrices(self._model.fleet, prepared.names)
+        self._follow(prepared, np.flatnonzero((free != prepared.free).any(axis=1)).tolist())
+
+    def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
+        prepared = self._prepared
+        if prepared is None or not prepared.names:
+            return self._plain.score(fleet, pod)
+        changes = self._model.changes
+        if self._upto < len(changes):
+            self._follow(prepared, sorted(set(changes[self._upto :])))
+            self._upto = len(changes)
+        column = prepared.residuals.steps(self._request(pod, prepared.names))
+        index = getattr(fleet, "index", None)
+        if index is not None:
+            column = column[index]
+        room = column != NOWHERE
+        losses = np.where(room, column / STEPS, np.nan)
+        exact = exact_scores(losses, room)
+        return Scores(half_away(exact).astype(np.int64), exact, losses, np.zeros(len(exact), bool), {})
+
+    def _follow(self, prepared: Prepared, rows: list[int]) -> None:
+        placed, whole = self._model.placed, self._model.fleet.allocatable
+        for row in rows:
+            free = np.array([whole(name)[row] - placed.reserved(name)[row] for name in prepared.names], float)
+            prepared.residuals.place(row, prepared.free[row] - free)
+            prepared.free[row] = free
+
+    def _request(self, pod: Pod | None, names: tuple[str, ...]) -> Floats:
+        shape = pod.shape if pod else None
+        found = self._requests.get(id(shape))
+        if found is None:
+            asked = (demand(shape) if shape else NOTHING).reserved
+            vector = np.array([asked.get(name, 0) for name in names], float)
+            if len(self._requests) > 10_000:
+                self._requests.clear()
+            found = self._requests[id(shape)] = (shape or Shape(), vector)
+        return found[1]

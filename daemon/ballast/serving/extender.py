@@ -1,0 +1,117 @@
+"""`/scheduler/prioritize` and `/scheduler/filter`: a scheduler asks before it binds a pod."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from ballast.clock import Clock
+from ballast.cluster import wire
+from ballast.errors import UsageError
+from ballast.metrics import Metrics
+from ballast.serving.document import JSON
+from ballast.serving.extender_wire import filter_args, prioritize_args
+
+MAX_BODY = 64 * 1024 * 1024
+"""Bytes; 5,000 whole nodes, as a scheduler without nodeCacheCapable sends them, are about 45 MB."""
+
+INLINE = 1024 * 1024
+"""Bytes of a body up to which it is answered on the event loop; larger ones would hold other answers up."""
+
+NEUTRAL_HEADER = "x-ballast-neutral"
+
+
+@dataclass(frozen=True)
+class Priorities:
+    """The body of an answer; `neutral` says why all nodes are equal in it, if they are for want of knowledge."""
+
+    body: bytes
+    neutral: str | None = None
+
+
+@dataclass(frozen=True)
+class Rejections:
+    """{node: why}; `neutral` says why none was looked for."""
+
+    nodes: Mapping[str, str] = field(default_factory=dict)
+    neutral: str | None = None
+
+
+class Scheduling(Protocol):
+    """Who decides. Both are called from any thread."""
+
+    def prioritize(self, pod: wire.Pod, names: Sequence[str], profile: str | None) -> Priorities:
+        """Raises UsageError for a profile that is no strategy."""
+
+    def filter(self, pod: wire.Pod, names: Sequence[str]) -> Rejections: ...
+
+
+class Extender:
+    """The handlers. 415 for anything but JSON, 400 for what cannot be read, 413 above `MAX_BODY`; never 5xx."""
+
+    def __init__(self, scheduling: Scheduling, clock: Clock, metrics: Metrics) -> None:
+        self._scheduling = scheduling
+        self._clock = clock
+        self._requests = metrics.extender_requests
+        self._neutral = metrics.extender_neutral
+        self._seconds = metrics.extender_seconds
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/scheduler/prioritize", self.prioritize, methods=["POST"], max_body_size=MAX_BODY),
+            Route("/scheduler/filter", self.filter, methods=["POST"], max_body_size=MAX_BODY),
+        ]
+
+    async def prioritize(self, request: Request) -> Response:
+        """The strategy is that of the settings, or the one of `?profile=`."""
+        profile = request.query_params.get("profile")
+        return await self._respond("prioritize", request, lambda body: self._prioritized(body, profile))
+
+    async def filter(self, request: Request) -> Response:
+        return await self._respond("filter", request, self._filtered)
+
+    def _prioritized(self, body: bytes, profile: str | None) -> tuple[bytes, str | None]:
+        args = prioritize_args.decode(body)
+        found = self._scheduling.prioritize(args.pod, args.names(), profile)
+        return found.body, found.neutral
+
+    def _filtered(self, body: bytes) -> tuple[bytes, str | None]:
+        args = filter_args.decode(body)
+        names = args.names()
+        found = self._scheduling.filter(args.pod, names)
+        return args.answer(names, found.nodes), found.neutral
+
+    async def _respond(
+        self, verb: str, request: Request, answer: Callable[[bytes], tuple[bytes, str | None]]
+    ) -> Response:
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != JSON:
+            return self._refused(verb, 415, f"Content-Type is {kind or 'missing'}; send application/json.")
+        body = await request.body()
+        began = self._clock.monotonic()
+        try:
+            if len(body) <= INLINE:
+                answered, neutral = answer(body)
+            else:
+                answered, neutral = await run_in_threadpool(answer, body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            return self._refused(verb, 400, f"The body is no ExtenderArgs: {error}.")
+        except UsageError as error:
+            return self._refused(verb, 400, str(error))
+        self._seconds.labels(verb).observe(self._clock.monotonic() - began)
+        self._requests.labels(verb, "neutral" if neutral else "answered").inc()
+        if neutral is None:
+            return Response(answered, media_type=JSON)
+        self._neutral.labels(neutral).inc()
+        return Response(answered, media_type=JSON, headers={NEUTRAL_HEADER: neutral})
+
+    def _refused(self, verb: str, status: int, message: str) -> Response:
+        self._requests.labels(verb, "refused").inc()
+        return JSONResponse({"error": message}, status_code=status)
