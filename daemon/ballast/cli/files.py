@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -33,12 +34,16 @@ class BadFile(BallastError):
 
 @dataclass(frozen=True)
 class ClusterFile:
-    """`objects` are all items by kind, as they were given; `newest` is the latest time in them (0 without)."""
+    """`objects` are all items by kind, as they were given."""
 
     nodes: tuple[Node, ...]
     pods: tuple[Pod, ...]
     objects: Mapping[str, Sequence[Json]]
-    newest: float
+
+    @cached_property
+    def newest(self) -> float:
+        """The latest time in any of the objects, in Unix seconds; 0 without any."""
+        return max((time for items in self.objects.values() for item in items for time in _times(item)), default=0.0)
 
 
 def read_document(path: Path, option: str) -> object:
@@ -63,9 +68,8 @@ def cluster(document: object, source: str = "cluster") -> ClusterFile:
 
     Raises BadFile, beginning with `source`, when it has no nodes, one node or pod twice, or something unreadable.
     """
-    items = list(_items(document, source))
     objects: dict[str, list[Json]] = {}
-    for item in items:
+    for item in _items(document, source):
         objects.setdefault(str(item.get("kind", "")), []).append(item)
     if not objects.get("Node"):
         raise BadFile(f"{source}: there are no nodes. Print it with `kubectl get nodes,pods -A -o json`.")
@@ -76,7 +80,7 @@ def cluster(document: object, source: str = "cluster") -> ClusterFile:
     pods = tuple(pod(each, source, shared) for each in objects.get("Pod", ()))
     _refuse_twins(source, "node", (each.name for each in nodes))
     _refuse_twins(source, "pod", (f"{each.namespace}/{each.name}" for each in pods))
-    return ClusterFile(nodes, pods, objects, max(_times(items), default=0.0))
+    return ClusterFile(nodes, pods, objects)
 
 
 def pod(document: object, source: str = "pod", shared: Shared | None = None) -> Pod:
