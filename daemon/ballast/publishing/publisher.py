@@ -68,6 +68,7 @@ class Publisher:
         self._planner = planner
         self._interval = interval
         self._assumed: dict[str, _Assumed] = {}
+        self._failed: set[str] = set()
         self._stop = threading.Event()
 
     def stop(self) -> None:
@@ -76,7 +77,7 @@ class Publisher:
 
     def classes(self) -> dict[str, str]:
         """The load class of nodes we have just written, or would have in dry-run; the others carry theirs."""
-        return {name: assumed.carried.load for name, assumed in self._assumed.items() if assumed.carried.load}
+        return {name: assumed.carried.load for name, assumed in list(self._assumed.items()) if assumed.carried.load}
 
     def round(
         self,
@@ -85,10 +86,14 @@ class Publisher:
         freeze: Freeze,
         current: Callable[[str], Node | None],
     ) -> Round:
-        """`current` gives a node as the watch last saw it, None when it is gone."""
+        """`current` gives a node as the watch last saw it, None when it is gone.
+
+        Nodes that could not be written in the round before come last, so that they hold up nobody else.
+        """
         carried = self._carried(snapshot, current)
         changes = self._planner.plan(snapshot, scores, carried, freeze, self._clock.monotonic())
-        return self._apply([change for change in changes if current(change.node) is not None], carried)
+        there = [change for change in changes if current(change.node) is not None]
+        return self._apply(sorted(there, key=lambda change: change.node in self._failed), carried)
 
     def _carried(self, snapshot: Snapshot, current: Callable[[str], Node | None]) -> dict[str, Carried]:
         carried = {}
@@ -105,6 +110,7 @@ class Publisher:
 
     def _apply(self, changes: list[Change], carried: Mapping[str, Carried]) -> Round:
         result = Round()
+        failed: set[str] = set()
         deadline = self._clock.monotonic() + _BUSY_SHARE * self._interval
         in_a_row = 0
         for index, change in enumerate(changes):
@@ -117,6 +123,7 @@ class Publisher:
                 break
             if outcome.result is Result.FAILED:
                 result.failed += 1
+                failed.add(change.node)
                 result.problem = result.problem or outcome.reason
                 in_a_row += 1
                 if in_a_row >= _FAILURES:
@@ -125,6 +132,7 @@ class Publisher:
             else:
                 in_a_row = 0
                 result.written += outcome.result in (Result.DONE, Result.DRY_RUN)
+        self._failed = failed
         return result
 
     def _write(self, change: Change, carried: Carried) -> Outcome:

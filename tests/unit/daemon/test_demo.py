@@ -47,10 +47,8 @@ def test_a_headless_demo_prints_one_object_and_its_sentences_apart() -> None:
 def test_ctrl_c_ends_a_demo_with_its_summary_and_the_page_answers_before() -> None:
     process = start("--listen", "127.0.0.1:0", "--nodes", "5", "--scene", "calm")
     assert process.stdout is not None
-    address = ""
-    while not address:
-        found = re.search(r"http://127\.0\.0\.1:\d+/", process.stdout.readline())
-        address = found.group() if found else ""
+    lines = iter(process.stdout.readline, "")
+    address = next(found.group() for line in lines if (found := re.search(r"http://127\.0\.0\.1:\d+/", line)))
     assert requests.get(address, timeout=10).status_code == 200
     process.send_signal(signal.SIGINT)
     printed, said = process.communicate(timeout=30)

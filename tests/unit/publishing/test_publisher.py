@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from ballast.cluster import wire
+from ballast.cluster.decoding import Shared, annotation_filter, to_node
+from ballast.cluster.writer import Writer
+from ballast.errors import ClusterError, Forbidden, TooManyRequests
+from ballast.metrics import Metrics
+from ballast.model.node import Node
+from ballast.publishing.freeze import Freeze
+from ballast.publishing.planning import Planner, Rules
+from ballast.publishing.publisher import PART, Publisher, Round, with_taint
+from tests.fakes import FakeClock
+from tests.unit.cluster.fake_api import FakeApi
+from tests.unit.publishing.worlds import KEYS, snapshot_of
+
+NAMES = ("a", "b", "c", "d", "e", "f")
+CALM = Freeze(max_unknown=0.2, forget_after=3600.0)
+OURS = {"key": KEYS.taint, "effect": "PreferNoSchedule"}
+THEIRS = {"key": "team", "value": "blue", "effect": "NoSchedule"}
+
+
+class Stand:
+    """A publisher over nodes in memory; `see` lets the watch catch up."""
+
+    def __init__(self, *names: str, mode: str = "on", taint: bool = False, qps: float = 1000.0) -> None:
+        self.clock = FakeClock()
+        self.api = FakeApi({f"/api/v1/nodes/{name}": {"metadata": {"name": name}} for name in names})
+        self.names = names
+        self.pause: str | None = None
+        self.leads = True
+        self.writer = Writer(
+            self.api,  # type: ignore[arg-type]
+            self.clock,
+            Metrics(),
+            qps=qps,
+            burst=1,
+            modes={PART: mode},
+            paused=lambda part: self.pause,
+            leading=lambda: self.leads,
+        )
+        rules = Rules(
+            low=0.3,
+            high=0.8,
+            overloaded=0.9,
+            hysteresis=0.05,
+            refresh=3600.0,
+            jitter=0.1,
+            forget_after=3600.0,
+            interval=30.0,
+            taint=taint,
+        )
+        self.publisher = Publisher(
+            self.api,  # type: ignore[arg-type]
+            self.writer,
+            self.clock,
+            KEYS,
+            Planner(KEYS, rules),
+            interval=30.0,
+        )
+        self.cached: dict[str, Node] = {}
+        self.see()
+
+    def see(self) -> None:
+        decode, shared = msgspec.json.Decoder(wire.Node), Shared()
+        self.cached = {
+            path.rpartition("/")[2]: to_node(
+                decode.decode(msgspec.json.encode(item)), shared, annotation_filter("ballast.dev")
+            )
+            for path, item in self.api.objects.items()
+        }
+
+    def round(self, load: float | None = 0.5, **loads: float | None) -> Round:
+        """One round at the next cycle, with the load of all nodes and of some."""
+        self.clock.advance(30.0)
+        values = {name: loads.get(name, load) for name in self.names}
+        known = {name: None if value is None else (value, 0.1) for name, value in values.items()}
+        scores = {name: None if value is None else round(100 * (1 - value)) for name, value in values.items()}
+        snapshot = snapshot_of(known, at=self.clock.wall())
+        return self.publisher.round(snapshot, scores, CALM, self.cached.get)
+
+    def written(self) -> list[str]:
+        """The nodes of all writes so far."""
+        return [path.rpartition("/")[2] for _, path, _ in self.api.writes]
+
+    def labels(self, name: str) -> dict[str, str]:
+        found: dict[str, str] = self.api.objects[f"/api/v1/nodes/{name}"]["metadata"].get("labels", {})
+        return found
+
+    def taints(self, name: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.api.objects[f"/api/v1/nodes/{name}"].get("spec", {}).get("taints", [])
+        return found
+
+
+def failing(error: ClusterError, *names: str) -> Callable[[str, str, Any], None]:
+    def before(method: str, path: str, body: Any) -> None:
+        if method == "PATCH" and path.rpartition("/")[2] in names:
+            raise error
+
+    return before
+
+
+def test_a_round_writes_every_node_once() -> None:
+    stand = Stand(*NAMES)
+    assert stand.round() == Round(written=6)
+    assert stand.written() == list(NAMES)
+    assert stand.labels("a") == {KEYS.score: "5", KEYS.load: "normal"}
+
+
+def test_what_was_written_counts_before_the_watch_has_seen_it() -> None:
+    stand = Stand("a")
+    stand.round()
+    assert stand.round() == Round()
+    stand.see()
+    assert stand.round() == Round()
+    assert stand.written() == ["a"]
+
+
+def test_what_someone_else_changed_after_us_is_written_again() -> None:
+    stand = Stand("a")
+    stand.round()
+    stand.api.request("PATCH", "/api/v1/nodes/a", body={"metadata": {"labels": {KEYS.score: "10"}}})
+    assert stand.round() == Round(), "not seen yet"
+    stand.see()
+    assert stand.round().written == 1
+    assert stand.labels("a")[KEYS.score] == "5"
+
+
+def test_dry_run_remembers_what_it_would_have_written() -> None:
+    stand = Stand("a", "b", mode="dry-run", taint=True)
+    assert stand.round(0.95).written == 2
+    assert [stand.round(0.95) for _ in range(3)] == [Round()] * 3
+    assert stand.publisher.classes() == {"a": "high", "b": "high"}
+    assert stand.round(0.95, a=None).written == 1
+    assert [stand.round(0.95, a=None) for _ in range(3)] == [Round()] * 3
+    assert stand.api.writes == []
+
+
+def test_a_pause_stops_a_round_at_once_and_says_why() -> None:
+    stand = Stand(*NAMES)
+    stand.api.after = lambda *_: setattr(stand, "pause", "paused by key paused")
+    assert stand.round() == Round(written=1, stopped="paused by key paused")
+    assert stand.written() == ["a"]
+    stand.pause, stand.api.after = None, lambda *_: None
+    assert stand.round() == Round(written=5)
+
+
+def test_a_lost_lease_stops_a_round_at_once() -> None:
+    stand = Stand(*NAMES)
+    stand.api.after = lambda *_: setattr(stand, "leads", False)
+    assert stand.round() == Round(written=1, stopped="this replica does not hold the Lease")
+
+
+def test_three_failures_in_a_row_leave_the_rest_for_the_next_round() -> None:
+    stand = Stand(*NAMES)
+    stand.api.before = failing(Forbidden("may not patch", status=403), *NAMES)
+    assert stand.round() == Round(waiting=3, failed=3, problem="may not patch")
+    stand.api.before = lambda *_: None
+    assert stand.round() == Round(written=6)
+
+
+def test_nodes_that_always_fail_do_not_hold_up_the_others() -> None:
+    stand = Stand(*NAMES)
+    stand.api.before = failing(ClusterError("a webhook says no", status=400), "a", "b", "c")
+    assert stand.round() == Round(waiting=3, failed=3, problem="a webhook says no")
+    assert stand.round() == Round(written=3, failed=3, problem="a webhook says no")
+    assert stand.written() == ["d", "e", "f"]
+
+
+def test_a_node_that_is_gone_is_no_failure() -> None:
+    stand = Stand("a", "b")
+    del stand.api.objects["/api/v1/nodes/a"]
+    assert stand.round() == Round(written=1)
+    stand.see()
+    assert stand.round() == Round()
+
+
+def test_a_round_ends_before_the_next_and_leaves_what_is_left() -> None:
+    stand = Stand(*NAMES, qps=0.1)
+    first = stand.round()
+    assert first.waiting > 0
+    assert first.written + first.waiting == 6
+    assert stand.round().written > 0
+
+
+def test_what_was_left_waiting_is_planned_anew() -> None:
+    stand = Stand("a", "b")
+    stand.api.before = failing(TooManyRequests("later", retry_after=20.0), "b")
+    assert stand.round().failed == 1
+    stand.api.before = lambda *_: None
+    stand.round(b=0.9)
+    assert stand.labels("b")[KEYS.score] == "1"
+
+
+def test_a_stopped_publisher_writes_nothing_more() -> None:
+    stand = Stand(*NAMES)
+    stand.api.after = lambda *_: stand.publisher.stop()
+    assert stand.round() == Round(written=1, waiting=5)
+
+
+def test_the_taint_is_a_patch_of_its_own_with_the_version_that_was_read() -> None:
+    stand = Stand("a", taint=True)
+    stand.api.objects["/api/v1/nodes/a"]["spec"] = {"taints": [THEIRS]}
+    stand.see()
+    stand.round(0.95)
+    assert stand.taints("a") == [THEIRS, OURS]
+    metadata, taint = (body for _, _, body in stand.api.writes)
+    assert set(metadata) == {"metadata"}
+    assert "resourceVersion" not in metadata["metadata"]
+    assert set(taint["metadata"]) == {"resourceVersion"}
+    stand.see()
+    for _ in range(3):
+        stand.round(0.5)
+        stand.see()
+    assert stand.taints("a") == [THEIRS]
+
+
+def test_a_taint_someone_sets_meanwhile_is_kept() -> None:
+    stand = Stand("a", taint=True)
+    late = {"key": "late", "effect": "NoExecute"}
+    once = threading.Event()
+
+    def race(method: str, path: str, body: Any) -> None:
+        if method == "PATCH" and "spec" in body and not once.is_set():
+            once.set()
+            stand.api.request("PATCH", path, body={"metadata": {}, "spec": {"taints": [late]}})
+
+    stand.api.before = race
+    stand.round(0.95)
+    assert stand.taints("a") == [late, OURS]
+
+
+@pytest.mark.parametrize(
+    "present", [[], [THEIRS], [OURS], [OURS, THEIRS], [{"key": KEYS.taint, "effect": "NoExecute"}]]
+)
+def test_only_our_taint_comes_and_goes(present: list[dict[str, Any]]) -> None:
+    wanted = with_taint(present, KEYS.taint, True)
+    assert wanted.count(OURS) == 1
+    assert [taint for taint in wanted if taint != OURS] == [taint for taint in present if taint != OURS]
+    assert with_taint(wanted, KEYS.taint, False) == [taint for taint in present if taint != OURS]
+    assert with_taint(wanted, KEYS.taint, True) == wanted
