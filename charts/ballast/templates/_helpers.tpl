@@ -56,11 +56,6 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- range list "publishing" "power" "eviction" }}{{ if ne (include "ballast.mode" (list $ .)) "off" }}true{{ end }}{{ end -}}
 {{- end }}
 
-{{/* Some part is not off that looks at pods. */}}
-{{- define "ballast.plans" -}}
-{{- range list "power" "eviction" }}{{ if ne (include "ballast.mode" (list $ .)) "off" }}true{{ end }}{{ end -}}
-{{- end }}
-
 {{- define "ballast.leads" -}}
 {{- if and (include "ballast.acts" .) (ne (include "ballast.setting" (list . "lease" "enabled")) "false") }}true{{ end -}}
 {{- end }}

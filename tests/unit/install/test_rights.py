@@ -15,10 +15,12 @@ READS = {
     ("*", "nodes", "*", "get"),
     ("*", "nodes", "*", "list"),
     ("*", "nodes", "*", "watch"),
+    ("*", "pods", "*", "get"),
+    ("*", "pods", "*", "list"),
+    ("*", "pods", "*", "watch"),
     ("*", "metrics.k8s.io/nodes", "*", "get"),
     ("*", "metrics.k8s.io/nodes", "*", "list"),
 }
-PODS = {("*", "pods", "*", "get"), ("*", "pods", "*", "list"), ("*", "pods", "*", "watch")}
 OWN = {
     (NAMESPACE, "configmaps", "*", "create"),
     (NAMESPACE, "configmaps", "ballast-state", "get"),
@@ -72,13 +74,12 @@ def test_with_every_part_off_nothing_may_be_written(helm: Helm) -> None:
 @pytest.mark.parametrize("part", ["publishing", "power", "eviction"])
 def test_one_part_in_dry_run_adds_the_lease_the_state_and_the_own_pod(helm: Helm, part: str) -> None:
     values = modes(**{"publishing": "off", "power": "off", "eviction": "off", part: "dry-run"})
-    pods = set() if part == "publishing" else PODS
-    assert granted(helm.template(values), "ballast") == READS | pods | OWN | LEASE
+    assert granted(helm.template(values), "ballast") == READS | OWN | LEASE
 
 
 def test_publishing_adds_node_patches_and_events(helm: Helm) -> None:
     manifests = helm.template(PUBLISHING)
-    assert granted(manifests, "ballast") == READS | PODS | OWN | LEASE | PUBLISHES
+    assert granted(manifests, "ballast") == READS | OWN | LEASE | PUBLISHES
     assert granted(manifests, "ballast-watchdog") == RELEASES | {
         (NAMESPACE, "coordination.k8s.io/leases", "ballast", "get")
     }
@@ -88,7 +89,7 @@ def test_publishing_adds_node_patches_and_events(helm: Helm) -> None:
 
 def test_a_single_writer_without_a_lease_has_no_right_to_one(helm: Helm) -> None:
     values: Values = {"replicas": 1, "settings": {"lease": {"enabled": False}}}
-    assert granted(helm.template(values), "ballast") == READS | PODS | OWN
+    assert granted(helm.template(values), "ballast") == READS | OWN
 
 
 def test_the_lease_may_have_another_name_and_namespace(helm: Helm) -> None:
