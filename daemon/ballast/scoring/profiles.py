@@ -17,8 +17,8 @@ class Profile:
     weight: float
 
 
-def observed(pods: Iterable[Pod]) -> tuple[Profile, ...]:
-    """The distinct requests of the unfinished pods, weighted by their number."""
+def observed(pods: Iterable[Pod], limit: int = 256) -> tuple[Profile, ...]:
+    """The distinct requests of the unfinished pods, weighted by their number; at most the `limit` most frequent."""
     shapes: dict[int, Units] = {}
     counts: dict[tuple[tuple[str, int], ...], int] = {}
     for pod in pods:
@@ -28,7 +28,8 @@ def observed(pods: Iterable[Pod]) -> tuple[Profile, ...]:
                 found = shapes[id(pod.shape)] = demand(pod.shape).reserved
             key = _key(found)
             counts[key] = counts.get(key, 0) + 1
-    return tuple(Profile(dict(key), float(count)) for key, count in sorted(counts.items()))
+    kept = sorted(counts, key=lambda key: (-counts[key], key))[:limit]
+    return tuple(Profile(dict(key), float(counts[key])) for key in sorted(kept))
 
 
 class Arrivals:

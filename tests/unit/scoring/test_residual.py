@@ -99,6 +99,7 @@ def test_without_profiles_the_requests_of_the_pods_that_are_known_count() -> Non
         ({"cpu": 1000}, 3),
         ({"cpu": 2000}, 1),
     ]
+    assert [each.weight for each in observed(fleet.pods, limit=1)] == [3]
     given = [{"requests": {"cpu": "1"}, "weight": 3}, {"requests": {"cpu": "2"}, "weight": 1}]
     arriving = pod({"cpu": "1"})
     observing = scored(fleet, arriving, "dominant-residual")
