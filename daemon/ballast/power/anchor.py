@@ -1,0 +1,71 @@
+"""How many replicas a budget carries: absolute, from one pair of watts and load, so that no path leads astray."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from math import ceil, floor
+
+from ballast.power.allocation import Target
+from ballast.power.policy import Rounding
+from ballast.power.state import Anchor
+
+HALF = Fraction(1, 2)
+_PRECISION = 10**30
+
+
+def load_of(targets: Sequence[Target]) -> Fraction:
+    """Replicas, each counted with its watts; suspended targets have none."""
+    return sum((target.current * target.watts for target in targets), Fraction(0))
+
+
+def affordable(anchor: Anchor, watts: Fraction) -> Fraction:
+    """The load that `watts` carry."""
+    return anchor.load * watts / anchor.watts
+
+
+def price(anchor: Anchor, load: Fraction) -> Fraction | None:
+    """The watts that carry `load`; None where the anchor has no load."""
+    return anchor.watts * load / anchor.load if anchor.load else None
+
+
+def shifted(anchor: Anchor, load: Fraction, reference: Fraction) -> Anchor:
+    """The anchor after someone else changed the load by so much at `reference` watts."""
+    moved = max(Fraction(0), anchor.load + load * anchor.watts / reference)
+    return Anchor(anchor.watts, moved.limit_denominator(_PRECISION))
+
+
+def rounded(ideal: Fraction, current: int, rounding: Rounding) -> int:
+    """The whole number for `ideal`, coming from `current`."""
+    if rounding is Rounding.FLOOR:
+        return floor(ideal)
+    if rounding is Rounding.NEAREST_AWAY and ideal > current:
+        return floor(ideal + HALF)
+    return ceil(ideal - HALF)
+
+
+def wanted_change(
+    targets: Sequence[Target], load: Fraction, rounding: Rounding, after: Callable[[int], Fraction]
+) -> int:
+    """By how many replicas their number should change to reach `load`; bounds are not looked at.
+
+    Where replicas differ in watts, the change is the one nearest to now that stays within `load`, or the largest that
+    does; `after` tells the load after a change.
+    """
+    current = sum(target.current for target in targets)
+    watts = {target.watts for target in targets}
+    if len(watts) == 1:
+        return rounded(load / watts.pop(), current, rounding) - current
+    lowest = sum(min(0, target.minimum - target.current) for target in targets)
+    highest = sum(max(0, target.maximum - target.current) for target in targets)
+    if load_of(targets) > load:
+        highest = 0
+    else:
+        lowest = 0
+    while lowest < highest:
+        middle = -((-lowest - highest) // 2)
+        if after(middle) <= load:
+            lowest = middle
+        else:
+            highest = middle - 1
+    return lowest

@@ -1,0 +1,277 @@
+"""One tick of a budget: from a sample of the feed to a plan, or to the reason why there is none.
+
+The published model (MENRA W. Romial, 2025) with its contradictions decided: the reference moves with an action alone,
+the whole window confirms a change, and the target is absolute. `paper.py` is the model as it was published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from ballast.power import paper
+from ballast.power.allocation import Allocation, Target, allocate
+from ballast.power.anchor import affordable, load_of, price, shifted, wanted_change
+from ballast.power.outcome import Outcome, Reason, Sample, after_plan, targets_of
+from ballast.power.policy import Basis, Foreign, Policy, Side, Stability, WhenSilent
+from ballast.power.state import Anchor, Mode, Plan, Ramp, State, Window
+
+ZERO = Fraction(0)
+
+
+def observe(policy: Policy, state: State, sample: Sample, replicas: Mapping[str, int]) -> Outcome:
+    """What one sample changes. `replicas` are those there are now, of every target that takes part.
+
+    An open plan in the state of the answer is to be stored, applied and then committed; as long as it is open nothing
+    else happens. Never raises for any sample.
+    """
+    if state.plan is not None:
+        return Outcome(state, Reason.PLAN_OPEN)
+    at = sample.at
+    if at is None or sample.watts is None or (state.seen is not None and at <= state.seen):
+        return Outcome(state, Reason.INVALID) if policy.paper or at is None else _silence(policy, state, at, replicas)
+    if policy.paper:
+        return paper.observe(policy, replace(state, seen=at), at, sample.watts, replicas)
+    watts = max(ZERO, sample.watts - policy.base_power)
+    if state.seen is not None and at - state.seen >= policy.fallback.after:
+        state = resumed(state)
+    state = replace(state, seen=at)
+    if state.reference is None or state.anchor is None:
+        return _begin(policy, state, watts, replicas)
+    if replicas == state.last:
+        return _Tick(policy, state, at, watts, replicas).outcome()
+    if policy.on_foreign_change is Foreign.REBASE:
+        state = _rebased(policy, state, replicas)
+        return _Tick(policy, state, at, watts, replicas).outcome()
+    return _enforced(policy, state, at, watts, replicas)
+
+
+def commit(state: State) -> State:
+    """After the open plan was applied: it is closed, the reference moves."""
+    return after_plan(state)
+
+
+def abandon(policy: Policy, state: State, replicas: Mapping[str, int]) -> State:
+    """Drops an open plan that may have been applied in part: what is there now is where the next one begins."""
+    if state.anchor is None or state.reference is None:
+        return replace(state.settled(), plan=None, last=dict(replicas))
+    reference = _price(policy, state.anchor, load_of(targets_of(policy, replicas, state.baseline)))
+    return replace(state.settled(), plan=None, last=dict(replicas), reference=reference)
+
+
+def resumed(state: State) -> State:
+    """After a restart or a long silence: a window begins anew, it is never shortened."""
+    return replace(state.settled(), alarm=None, seen=None)
+
+
+def rebaselined(state: State) -> State:
+    """Everything forgotten but the count of plans: the next valid sample is the new beginning."""
+    return State(sequence=state.sequence)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tick:
+    policy: Policy
+    state: State
+    at: Fraction
+    watts: Fraction
+    replicas: Mapping[str, int]
+
+    @property
+    def reference(self) -> Fraction:
+        assert self.state.reference is not None
+        return self.state.reference
+
+    @property
+    def anchor(self) -> Anchor:
+        assert self.state.anchor is not None
+        return self.state.anchor
+
+    def outcome(self) -> Outcome:
+        drop = self.policy.emergency_drop
+        alarm = None
+        if drop and self._at_least_floor(self.watts) <= self.reference * (1 - drop.relative):
+            alarm = self.state.alarm.add(self.watts) if self.state.alarm else Window.opened(self.at, self.watts)
+        tick = replace(self, state=replace(self.state, alarm=alarm))
+        if drop and alarm and alarm.count >= drop.samples:
+            return tick._act(-1, alarm.high, Reason.EMERGENCY, limited=False)
+        return tick._ramp() if tick.state.ramp else tick._follow()
+
+    def _follow(self) -> Outcome:
+        state, sign = self.state, self._direction(self.reference)
+        left = state.mode is not Mode.STABLE and state.mode.sign != sign
+        if not sign:
+            return Outcome(state.settled(), Reason.CANCELLED if left else Reason.INSIDE, cancelled=left)
+        mode = Mode.of(sign)
+        window = state.window.add(self.watts) if state.window and state.mode is mode else None
+        opened = window is None
+        window = window or Window.opened(self.at, self.watts)
+        state = replace(state, mode=mode, window=window)
+        if self.at - window.since < self._side(sign).window:
+            return Outcome(state, Reason.detected(sign) if opened else Reason.WAITING, cancelled=left)
+        tick = replace(self, state=state)
+        level = tick._level(window, sign)
+        if level is None:
+            return replace(tick._stay(self.watts, Reason.UNSTABLE), cancelled=True)
+        return replace(tick._act(sign, level, Reason.scaled(sign)), cancelled=left)
+
+    def _level(self, window: Window, sign: int) -> Fraction | None:
+        """The watts that the window confirms; None where it confirms nothing."""
+        tolerance = self._side(sign).tolerance
+        if self.policy.stability is Stability.ENDPOINT:
+            first = self._at_least_floor(window.first)
+            return self.watts if abs(self._at_least_floor(self.watts) - first) <= tolerance * first else None
+        low, high = self._at_least_floor(window.low), self._at_least_floor(window.high)
+        if high - low <= tolerance * low:
+            return self.watts
+        return window.low if sign > 0 else window.high
+
+    def _ramp(self) -> Outcome:
+        """The next step of a change that was cut, unless the feed now says the contrary."""
+        ramp, sign = self.state.ramp, self.state.mode.sign
+        assert ramp is not None
+        if self._direction(self._at_least_floor(ramp.level)) == -sign:
+            calm = replace(self, state=self.state.settled())
+            return replace(calm._follow(), cancelled=True)
+        step = self._side(sign).max_step
+        if step and self.at - ramp.stepped < step.period:
+            return Outcome(self.state, Reason.RATE_LIMITED)
+        return self._act(sign, ramp.level, Reason.scaled(sign))
+
+    def _act(self, sign: int, level: Fraction, reason: Reason, *, limited: bool = True) -> Outcome:
+        policy, targets = self.policy, targets_of(self.policy, self.replicas, self.state.baseline)
+        active = [target for target in targets if not target.suspended]
+        current = sum(target.current for target in active)
+        wanted = wanted_change(
+            active,
+            self._load(active, level),
+            policy.rounds,
+            lambda change: load_of(_after(active, self._split(active, change))),
+        )
+        lowest, highest = (
+            (sum(bounds) for bounds in zip(*((t.minimum, t.maximum) for t in active), strict=True))
+            if active
+            else (0, 0)
+        )
+        delta = min(max(current + wanted, lowest), highest) - current
+        unmet = wanted - delta
+        if delta * sign <= 0:
+            none = Reason.AT_LIMIT if wanted * sign > 0 else Reason.ROUNDS_TO_ZERO
+            return replace(self._stay(level, none), unmet=unmet)
+        step = self._side(sign).max_step if limited else None
+        cut = step is not None and abs(delta) > step.of(current)
+        if step and cut:
+            delta = sign * step.of(current)
+        split = self._split(active, delta)
+        counts = {target.name: target.current + split.changes.get(target.name, 0) for target in targets}
+        reference, ramp, mode = self._at_least_floor(level), None, Mode.STABLE
+        if cut:
+            reference = _price(policy, self.anchor, load_of(_after(active, split)))
+            ramp, mode = Ramp(level, self.at), Mode.of(sign)
+        plan = Plan(self.state.sequence + 1, self.at, reason, counts, reference, ramp, mode)
+        return Outcome(replace(self.state, plan=plan), reason, unmet=unmet, allocation=split)
+
+    def _load(self, targets: list[Target], level: Fraction) -> Fraction:
+        if level < self.policy.floor:
+            return ZERO
+        if self.policy.reference is Basis.PAPER:
+            return load_of(targets) * level / self.reference
+        return affordable(self.anchor, level)
+
+    def _split(self, targets: list[Target], delta: int) -> Allocation:
+        return allocate(targets, delta, restore_first=self.policy.restore_first)
+
+    def _stay(self, level: Fraction, reason: Reason) -> Outcome:
+        """Nothing to do after all; only in the published reading does the reference move."""
+        state = self.state.settled()
+        if self.policy.reference is Basis.PAPER:
+            state = replace(state, reference=self._at_least_floor(level))
+        return Outcome(state, reason)
+
+    def _direction(self, reference: Fraction) -> int:
+        watts, deadband = self._at_least_floor(self.watts), self.policy.deadband
+        return (watts >= reference * (1 + deadband)) - (watts <= reference * (1 - deadband))
+
+    def _side(self, sign: int) -> Side:
+        return self.policy.increase if sign > 0 else self.policy.decrease
+
+    def _at_least_floor(self, watts: Fraction) -> Fraction:
+        return max(watts, self.policy.floor)
+
+
+def _begin(policy: Policy, state: State, watts: Fraction, replicas: Mapping[str, int]) -> Outcome:
+    """The first valid sample, or what the policy calls nominal, becomes the anchor; nothing is done yet."""
+    targets = targets_of(policy, replicas, {})
+    load, nominal = load_of(targets), policy.nominal
+    if nominal is None:
+        if watts < policy.floor:
+            return Outcome(state, Reason.BELOW_FLOOR)
+        anchor, reference = Anchor(watts, load), watts
+    else:
+        total = sum(target.current for target in targets)
+        each = load / total if total else Fraction(1)
+        anchor = Anchor(nominal.watts - policy.base_power, nominal.replicas * each)
+        reference = _price(policy, anchor, load)
+    state = replace(state, anchor=anchor, reference=reference, last=dict(replicas), baseline=dict(replicas))
+    return Outcome(state, Reason.BOOTSTRAPPED)
+
+
+def _silence(policy: Policy, state: State, at: Fraction, replicas: Mapping[str, int]) -> Outcome:
+    """No usable sample: everything stays, until the fallback is due."""
+    due = state.seen is not None and at - state.seen >= policy.fallback.after
+    if not due or state.anchor is None:
+        return Outcome(state, Reason.INVALID)
+    if policy.fallback.policy is WhenSilent.HOLD:
+        return Outcome(state, Reason.FALLBACK)
+    targets = [target for target in targets_of(policy, replicas, state.baseline) if not target.suspended]
+    if policy.fallback.policy is WhenSilent.FLOOR:
+        counts = {target.name: target.minimum for target in targets}
+    else:
+        counts = {target.name: (policy.fallback.replicas or {}).get(target.name, target.current) for target in targets}
+    counts = {**replicas, **counts}
+    if counts == replicas:
+        return Outcome(state, Reason.FALLBACK)
+    reference = _price(policy, state.anchor, load_of(targets_of(policy, counts, {})))
+    plan = Plan(state.sequence + 1, at, Reason.FALLBACK, counts, reference)
+    return Outcome(replace(state, plan=plan), Reason.FALLBACK)
+
+
+def _rebased(policy: Policy, state: State, replicas: Mapping[str, int]) -> State:
+    """Someone else changed replicas: the anchor moves with them, so that they are neither undone nor amplified."""
+    assert state.anchor is not None
+    assert state.reference is not None
+    changes = {
+        name: replicas.get(name, 0) - state.last.get(name, 0)
+        for name in {**state.last, **replicas}
+        if replicas.get(name) != state.last.get(name)
+    }
+    places = policy.places
+    load = sum((places[name].member.watts * change for name, change in changes.items() if name in places), ZERO)
+    baseline = {name: max(0, state.baseline.get(name, 0) + changes.get(name, 0)) for name in replicas}
+    anchor = shifted(state.anchor, load, state.reference)
+    return replace(state, anchor=anchor, baseline=baseline, last=dict(replicas))
+
+
+def _enforced(policy: Policy, state: State, at: Fraction, watts: Fraction, replicas: Mapping[str, int]) -> Outcome:
+    """Someone else changed replicas: what was decided before comes back, with what this sample asks for."""
+    places = policy.places
+    left_alone = {
+        name for name, count in replicas.items() if name not in state.last or (not count and places[name].member.min)
+    }
+    state = _rebased(
+        policy, state, {name: count if name in left_alone else state.last[name] for name, count in replicas.items()}
+    )
+    outcome = _Tick(policy, state, at, watts, state.last).outcome()
+    if outcome.state.plan is not None or state.last == replicas or outcome.state.reference is None:
+        return outcome
+    undo = Plan(state.sequence + 1, at, Reason.FOREIGN_CHANGE, state.last, outcome.state.reference, closes_window=False)
+    return replace(outcome, state=replace(outcome.state, plan=undo), reason=Reason.FOREIGN_CHANGE)
+
+
+def _price(policy: Policy, anchor: Anchor, load: Fraction) -> Fraction:
+    return max(price(anchor, load) or ZERO, policy.floor)
+
+
+def _after(targets: list[Target], split: Allocation) -> list[Target]:
+    return [replace(target, current=target.current + split.changes[target.name]) for target in targets]

@@ -1,0 +1,61 @@
+"""The published model to the letter, with its failures, for comparison.
+
+MENRA W. Romial, "Modèle Mathématique pour un Ordonnancement Dynamique et Adaptatif des Réplicas Kubernetes", 2025, §3;
+where the text leaves something open, as its author's own implementation decides (menraromial/elara).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+
+from ballast.power.allocation import ONE, allocate
+from ballast.power.anchor import rounded
+from ballast.power.outcome import Outcome, Reason, targets_of
+from ballast.power.policy import Policy
+from ballast.power.state import Mode, Plan, State, Window
+
+_FROM_NOTHING = Fraction(999)
+
+
+def observe(policy: Policy, state: State, at: Fraction, watts: Fraction, replicas: Mapping[str, int]) -> Outcome:
+    """§3.1: the two ends of a window decide; the reference moves with them, whatever they say."""
+    if state.reference is None:
+        return Outcome(replace(state, reference=watts, last=dict(replicas)), Reason.BOOTSTRAPPED)
+    if state.mode is Mode.STABLE or state.window is None:
+        change = _relative(watts, state.reference)
+        sign = (change >= policy.deadband) - (change <= -policy.deadband)
+        if not sign:
+            return Outcome(state, Reason.INSIDE)
+        return Outcome(replace(state, mode=Mode.of(sign), window=Window.opened(at, watts)), Reason.detected(sign))
+    side = policy.increase if state.mode is Mode.PENDING_INCREASE else policy.decrease
+    if at - state.window.since < side.window:
+        return Outcome(state, Reason.WAITING)
+    if abs(_relative(watts, state.window.first)) > side.tolerance:
+        return Outcome(replace(state.settled(), reference=watts), Reason.UNSTABLE, cancelled=True)
+    return _act(policy, state, at, watts, _relative(watts, state.reference), replicas)
+
+
+def _act(
+    policy: Policy, state: State, at: Fraction, watts: Fraction, change: Fraction, replicas: Mapping[str, int]
+) -> Outcome:
+    """§3.2, equation (1)."""
+    targets = [replace(target, watts=ONE) for target in targets_of(policy, replicas, {})]
+    total = sum(target.current for target in targets)
+    delta = rounded(total * (1 + change), total, policy.rounds) - total
+    split = allocate(targets, delta, restore_first=False, inside_first=False)
+    if not any(split.changes.values()):
+        reason = Reason.AT_LIMIT if delta else Reason.ROUNDS_TO_ZERO
+        return Outcome(replace(state.settled(), reference=watts), reason, unmet=split.unmet)
+    counts = {target.name: target.current + split.changes[target.name] for target in targets}
+    reason = Reason.scaled(1 if split.effective > 0 else -1)
+    plan = Plan(state.sequence + 1, at, reason, counts, watts)
+    return Outcome(replace(state, plan=plan), reason, unmet=split.unmet, allocation=split)
+
+
+def _relative(watts: Fraction, reference: Fraction) -> Fraction:
+    """The relative change; from 0 W it is as large as the author's implementation says."""
+    if not reference:
+        return _FROM_NOTHING if watts else Fraction(0)
+    return (watts - reference) / reference

@@ -1,0 +1,228 @@
+"""One power budget: its feed, when to act on it, and between whom it is shared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from functools import cached_property
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from ballast.power.feed import DEFAULT_FLOOR, Feed
+from ballast.power.part import Part
+from ballast.power.values import (
+    Count,
+    Name,
+    NotNegative,
+    OpenShare,
+    Period,
+    Positive,
+    PositiveCount,
+    Reference,
+    Seconds,
+    Share,
+)
+
+
+class Stability(StrEnum):
+    """Whether every sample of a window must confirm a change, or its two ends alone."""
+
+    WINDOW = "window"
+    ENDPOINT = "endpoint"
+
+
+class Basis(StrEnum):
+    """What a target is computed from: a fixed (watts, replicas) pair, or the last reference and the current count."""
+
+    ANCHOR = "anchor"
+    PAPER = "paper"
+
+
+class Rounding(StrEnum):
+    """SAFE rounds halves towards fewer replicas, NEAREST_AWAY halves of the change away from 0, FLOOR always down."""
+
+    SAFE = "safe"
+    NEAREST_AWAY = "nearest-away"
+    FLOOR = "floor"
+
+
+class Foreign(StrEnum):
+    """What a change of replicas by someone else does: it moves the anchor, or it is undone."""
+
+    REBASE = "rebase"
+    ENFORCE = "enforce"
+
+
+class WhenSilent(StrEnum):
+    HOLD = "hold"
+    FLOOR = "floor"
+    REPLICAS = "replicas"
+
+
+class Actuation(StrEnum):
+    AUTO = "auto"
+    DIRECT = "direct"
+    CAP = "cap"
+    OBSERVE = "observe"
+
+
+class MaxStep(Part):
+    """At most `percent` of the replicas (rounded down, at least one) or so many `pods` in a `period` (seconds)."""
+
+    percent: Positive | None = None
+    pods: PositiveCount | None = None
+    period: Period = Fraction(15)
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.percent is None) == (self.pods is None):
+            raise ValueError("expected either percent or pods")
+        return self
+
+    def of(self, total: int) -> int:
+        return self.pods or max(1, int(total * (self.percent or 0) / 100))
+
+
+class Side(Part):
+    """How a change in one direction is confirmed: `window` in seconds, `tolerance` a fraction."""
+
+    window: Seconds
+    tolerance: Share
+    max_step: MaxStep | None = None
+
+
+class Increase(Side):
+    window: Seconds = Fraction(60)
+    tolerance: Share = Fraction(4, 100)
+
+
+class Decrease(Side):
+    window: Seconds = Fraction(120)
+    tolerance: Share = Fraction(5, 100)
+
+
+class EmergencyDrop(Part):
+    """A fall by `relative` in so many `samples` in a row needs no window."""
+
+    relative: OpenShare
+    samples: Count = 2
+
+    @field_validator("samples")
+    @classmethod
+    def _several(cls, samples: int) -> int:
+        if samples < 2:
+            raise ValueError("expected at least 2, so that one bad sample is no emergency")
+        return samples
+
+
+class Fallback(Part):
+    """What holds when the feed gave nothing usable for `after` seconds."""
+
+    after: Period = Fraction(300)
+    policy: WhenSilent = WhenSilent.HOLD
+    replicas: Mapping[str, Count] | None = None
+
+
+class Nominal(Part):
+    """So many replicas belong to so many watts."""
+
+    watts: Positive
+    replicas: PositiveCount
+
+
+class Member(Part):
+    """A workload; `replicas` is where offline commands begin (default: max)."""
+
+    ref: Reference
+    min: Count = 1
+    max: Count
+    weight: NotNegative = Fraction(1)
+    replicas: Count | None = None
+    watts_per_replica: Positive | None = None
+
+    @property
+    def name(self) -> str:
+        """namespace/name"""
+        return self.ref.split("/", 1)[1]
+
+    @property
+    def kind(self) -> str:
+        """kind.group"""
+        return self.ref.split("/", 1)[0]
+
+    @property
+    def watts(self) -> Fraction:
+        return self.watts_per_replica or Fraction(1)
+
+    @property
+    def start(self) -> int:
+        return self.max if self.replicas is None else self.replicas
+
+
+class Group(Part):
+    name: Name
+    members: tuple[Member, ...] = Field(min_length=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A member and the group it is in, if any."""
+
+    member: Member
+    group: str | None
+
+
+class Policy(Part):
+    """One budget over many workloads. Powers are watts, durations seconds, both exact."""
+
+    name: Name = "power"
+    feed: Feed | None = None
+    deadband: OpenShare = Fraction(5, 100)
+    increase: Increase = Increase()
+    decrease: Decrease = Decrease()
+    emergency_drop: EmergencyDrop | None = None
+    stability: Stability = Stability.WINDOW
+    reference: Basis = Basis.ANCHOR
+    rounding: Rounding | None = None
+    on_foreign_change: Foreign = Foreign.REBASE
+    fallback: Fallback = Fallback()
+    restore_first: bool = True
+    actuation: Actuation = Actuation.AUTO
+    base_power: NotNegative = Fraction(0)
+    nominal: Nominal | None = None
+    compat: Literal["paper"] | None = None
+    groups: tuple[Group, ...] = ()
+    independents: tuple[Member, ...] = ()
+
+    @field_validator("restore_first", mode="before")
+    @classmethod
+    def _yes_or_no(cls, value: object) -> object:
+        if not isinstance(value, bool):
+            raise ValueError("expected true or false")
+        return value
+
+    @property
+    def paper(self) -> bool:
+        """Whether the published model is followed to the letter."""
+        return self.compat == "paper"
+
+    @property
+    def floor(self) -> Fraction:
+        return self.feed.floor_watts if self.feed else DEFAULT_FLOOR
+
+    @property
+    def rounds(self) -> Rounding:
+        return self.rounding or (Rounding.NEAREST_AWAY if self.paper else Rounding.SAFE)
+
+    @cached_property
+    def places(self) -> Mapping[str, Place]:
+        """Every member by namespace/name, in the order of the names."""
+        return {place.member.name: place for place in sorted(self._all(), key=lambda place: place.member.name)}
+
+    def _all(self) -> Iterator[Place]:
+        for group in self.groups:
+            yield from (Place(member, group.name) for member in group.members)
+        yield from (Place(member, None) for member in self.independents)

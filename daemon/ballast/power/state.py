@@ -1,0 +1,127 @@
+"""What a budget's controller remembers: small, exact, and written ahead of everything it does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+
+
+class Mode(StrEnum):
+    STABLE = "STABLE"
+    PENDING_INCREASE = "PENDING_INCREASE"
+    PENDING_DECREASE = "PENDING_DECREASE"
+
+    @property
+    def sign(self) -> int:
+        return {Mode.STABLE: 0, Mode.PENDING_INCREASE: 1, Mode.PENDING_DECREASE: -1}[self]
+
+    @classmethod
+    def of(cls, sign: int) -> Mode:
+        return (cls.STABLE, cls.PENDING_INCREASE, cls.PENDING_DECREASE)[sign]
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """`load` (watts of all replicas, or their number) belongs to `watts` of budget."""
+
+    watts: Fraction
+    load: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The samples since `since` (seconds): the first, the lowest and the highest watts, and how many there are."""
+
+    since: Fraction
+    first: Fraction
+    low: Fraction
+    high: Fraction
+    count: int = 1
+
+    @classmethod
+    def opened(cls, at: Fraction, watts: Fraction) -> Window:
+        return cls(at, watts, watts, watts)
+
+    def add(self, watts: Fraction) -> Window:
+        return Window(self.since, self.first, min(self.low, watts), max(self.high, watts), self.count + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Ramp:
+    """A change to `level` (watts) that a rate limit has cut into steps, the last one at `stepped` (seconds)."""
+
+    level: Fraction
+    stepped: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Absolute replicas by namespace/name, written down before they are applied; `reference`, `ramp` and `mode` hold
+    after it.
+
+    `at` is the time of the sample that led to it, `id` counts up. One that only undoes what someone else did leaves the
+    window open.
+    """
+
+    id: int
+    at: Fraction
+    reason: str
+    replicas: Mapping[str, int]
+    reference: Fraction
+    ramp: Ramp | None = None
+    mode: Mode = Mode.STABLE
+    closes_window: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Watts are those above the base power. `reference` and `anchor` are None before the first valid sample.
+
+    `last` and `baseline` are replicas by namespace/name: those last seen or decided, and those to return to first.
+    `alarm` holds the samples of an emergency, `seen` is the time of the newest valid sample.
+    """
+
+    mode: Mode = Mode.STABLE
+    reference: Fraction | None = None
+    anchor: Anchor | None = None
+    last: Mapping[str, int] = field(default_factory=dict)
+    baseline: Mapping[str, int] = field(default_factory=dict)
+    window: Window | None = None
+    alarm: Window | None = None
+    ramp: Ramp | None = None
+    plan: Plan | None = None
+    seen: Fraction | None = None
+    sequence: int = 0
+    schema: int = 1
+
+    def dump(self) -> str:
+        """JSON; fractions as text such as "1000" or "2/3"."""
+        return msgspec.json.encode(self, enc_hook=str, order="deterministic").decode()
+
+    @classmethod
+    def load(cls, text: str) -> State:
+        """Raises ValueError for what `dump` did not write."""
+        try:
+            state = msgspec.json.decode(text, type=cls, dec_hook=_fraction)
+        except msgspec.DecodeError as error:
+            raise ValueError(str(error)) from None
+        if state.schema != 1:
+            raise ValueError(f"schema {state.schema} is unknown, expected 1")
+        return state
+
+    def lasting(self) -> State:
+        """Without what every sample changes: two states with the same lasting part need not be written again."""
+        return replace(self, seen=None, window=None, alarm=None)
+
+    def settled(self) -> State:
+        """STABLE, with no window open; the reference stays."""
+        return replace(self, mode=Mode.STABLE, window=None, ramp=None)
+
+
+def _fraction(kind: type[Any], value: Any) -> Any:
+    return kind(value)

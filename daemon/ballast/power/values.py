@@ -1,0 +1,121 @@
+"""Numbers, durations and references as they stand in a policy: exact, 0.1 is a tenth."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import Annotated, TypeAlias
+
+from pydantic import AfterValidator, PlainValidator
+
+_UNITS = {name: Fraction(size) for name, size in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1), ("ms", "0.001"))}
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[dhms])")
+_REFERENCE = re.compile(r"(?:(?P<kind>[a-z0-9.-]+)/)?(?P<namespace>[a-z0-9-]+)/(?P<name>[a-z0-9.-]+)")
+_NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
+_DURATIONS = "a duration such as 15s, 5m or 1h30m (a bare number is seconds)"
+
+DEFAULT_KIND = "deployments.apps"
+INT32 = 2**31 - 1
+
+
+def exact(value: object) -> Fraction:
+    """The number as it was written; raises ValueError for what is none or not finite."""
+    if isinstance(value, Fraction):
+        return value
+    if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
+        raise ValueError("expected a number")
+    try:
+        number = Decimal(str(value).strip())
+    except InvalidOperation:
+        raise ValueError("expected a number") from None
+    if not number.is_finite() or abs(number.adjusted()) > 300:
+        raise ValueError("expected a finite number")
+    return Fraction(number)
+
+
+def seconds(value: object) -> Fraction:
+    """Raises ValueError, saying what is allowed."""
+    if isinstance(value, str) and (parts := _DURATION.findall(value.strip())):
+        units = [unit for _, unit in parts]
+        falling = units == sorted(set(units), key=list(_UNITS).index)
+        if falling and "".join(number + unit for number, unit in parts) == value.strip():
+            return sum((Fraction(number) * _UNITS[unit] for number, unit in parts), Fraction(0))
+    try:
+        number = exact(value)
+    except ValueError:
+        raise ValueError(f"expected {_DURATIONS}") from None
+    if number < 0:
+        raise ValueError(f"expected {_DURATIONS}, not a negative one")
+    return number
+
+
+def _fraction(value: object) -> Fraction:
+    try:
+        number = exact(value)
+    except ValueError:
+        number = Fraction(-1)
+    if not 0 <= number <= 1:
+        raise ValueError("expected a fraction between 0 and 1, such as 0.05")
+    return number
+
+
+def _open(value: Fraction) -> Fraction:
+    if not 0 < value < 1:
+        raise ValueError("expected a fraction above 0 and below 1, such as 0.05")
+    return value
+
+
+def _positive(value: Fraction) -> Fraction:
+    if not value > 0:
+        raise ValueError("expected something larger than 0")
+    return value
+
+
+def _not_negative(value: Fraction) -> Fraction:
+    if value < 0:
+        raise ValueError("expected a number of at least 0")
+    return value
+
+
+def _count(value: object) -> int:
+    try:
+        number = exact(value)
+    except ValueError:
+        number = Fraction(-1)
+    if number.denominator != 1 or not 0 <= number <= INT32:
+        raise ValueError(f"expected a whole number between 0 and {INT32}")
+    return int(number)
+
+
+def _at_least_one(value: int) -> int:
+    if not value:
+        raise ValueError("expected at least 1")
+    return value
+
+
+def _reference(value: object) -> str:
+    match = _REFERENCE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError("expected namespace/name or kind.group/namespace/name, such as prod/api")
+    return f"{match['kind'] or DEFAULT_KIND}/{match['namespace']}/{match['name']}"
+
+
+def _name(value: object) -> str:
+    value = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise ValueError("expected a name of letters, digits, dots, dashes and underscores")
+    return value
+
+
+Exact: TypeAlias = Annotated[Fraction, PlainValidator(exact)]
+Positive: TypeAlias = Annotated[Fraction, PlainValidator(exact), AfterValidator(_positive)]
+NotNegative: TypeAlias = Annotated[Fraction, PlainValidator(exact), AfterValidator(_not_negative)]
+Share: TypeAlias = Annotated[Fraction, PlainValidator(_fraction)]
+OpenShare: TypeAlias = Annotated[Fraction, PlainValidator(_fraction), AfterValidator(_open)]
+Seconds: TypeAlias = Annotated[Fraction, PlainValidator(seconds)]
+Period: TypeAlias = Annotated[Fraction, PlainValidator(seconds), AfterValidator(_positive)]
+Count: TypeAlias = Annotated[int, PlainValidator(_count)]
+PositiveCount: TypeAlias = Annotated[int, PlainValidator(_count), AfterValidator(_at_least_one)]
+Reference: TypeAlias = Annotated[str, PlainValidator(_reference)]
+Name: TypeAlias = Annotated[str, PlainValidator(_name)]
