@@ -192,6 +192,7 @@ def test_nodes_that_may_not_be_patched(calm: Rig) -> None:
     sentence = calm.first_round(daemon)
     assert sentence.startswith(f"published 0 of 10 nodes, 0 unknown, 7 left for the next round, 3 failed: {rule}")
     assert calm.patches()["nodes"] == 3
+    assert metric(daemon, 'ballast_writes_total{kind="labels",result="failed"}') == 3
     assert rule in (condition(daemon, "PublishingFailing") or "")
     assert rule in verbose(daemon)
     assert len(watcher(daemon)) == 10
@@ -217,6 +218,12 @@ def test_a_lease_that_may_not_be_had(calm: Rig, verb: str) -> None:
     calm.faults.clear()
     daemon.elector.tick()  # type: ignore[union-attr]
     assert healthy(calm, daemon)
+
+
+def test_a_namespace_that_is_not_there_is_named(calm: Rig) -> None:
+    daemon = calm.daemon(leads=False, LEASE__NAMESPACE="nowhere")
+    until(lambda: daemon.elector.problem)  # type: ignore[union-attr]
+    assert 'namespaces "nowhere" not found' in calm.cycle(daemon)[1]
 
 
 @pytest.mark.parametrize("verb", ["get", "create"])
@@ -293,3 +300,16 @@ def test_a_partial_answer_is_told(calm: Rig) -> None:
     calm.cycle(daemon)
     assert "partial response" in (condition(daemon, "PartialAnswers") or "")
     assert "partial response" in verbose(daemon)
+
+
+def test_a_thread_that_ended_makes_the_replica_not_live(calm: Rig) -> None:
+    daemon = calm.daemon()
+    assert get(daemon, "/livez").status_code == 200
+
+    def end() -> None:
+        raise SystemExit
+
+    daemon._saved.save = end  # type: ignore[method-assign,assignment]
+    daemon.saving.ask()
+    until(lambda: get(daemon, "/livez").status_code == 503)
+    assert "saving ended unexpectedly" in get(daemon, "/livez?verbose").text

@@ -8,12 +8,17 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import requests
 
+from ballast.clock import ScaledClock
+from ballast.daemon.assembly import Daemon
 from ballast.daemon.demo import Options, run
 from ballast.errors import UsageError
+from ballast.settings import load
+from ballast.simulator import Cluster, World
 from tests.unit.daemon.rig import PATIENCE
 
 
@@ -73,6 +78,23 @@ def test_a_stopped_demo_leaves_no_thread_behind() -> None:
     while set(threading.enumerate()) - before and time.monotonic() < deadline:
         time.sleep(0.01)
     assert set(threading.enumerate()) - before == set()
+
+
+def test_a_server_has_the_machines_time_to_answer_however_fast_the_world_runs(tmp_path: Path) -> None:
+    clock = ScaledClock(120.0)
+    with Cluster(World(3, 1, clock, scene="calm")) as cluster:
+        cluster.faults.prometheus_slow(0.2)
+        environment = cluster.environment(cluster.kubeconfig(tmp_path / "kubeconfig")) | {
+            "BALLAST_HTTP__HOST": "127.0.0.1",
+            "BALLAST_HTTP__PORT": "0",
+        }
+        daemon = Daemon(load(environment), clock=clock)
+        try:
+            daemon.start()
+            first = daemon.board.cycles[0].sentence
+        finally:
+            daemon.stop()
+    assert first == "know 3 of 3 nodes from prometheus, 0 unknown"
 
 
 @pytest.mark.parametrize("speed", [0.0, -1.0, 1e6])

@@ -210,6 +210,38 @@ def test_a_restart_changes_nothing(calm: Rig) -> None:
     assert calm.patches()["nodes"] == patches
 
 
+def test_a_node_that_was_dark_before_a_restart_stays_unknown(calm: Rig) -> None:
+    daemon = calm.settled()
+    dark = calm.names[5]
+    calm.faults.node_dark(dark)
+    calm.cycle(daemon, 6)
+    assert calm.own(dark) == {LOAD: "unknown"}
+    daemon.stop()
+    patches = calm.patches()["nodes"]
+    daemon = calm.daemon()
+    assert daemon.board.cycles[0].sentence.startswith("know 9 of 10 nodes from prometheus, 1 unknown")
+    calm.cycle(daemon, 5)
+    assert calm.own(dark) == {LOAD: "unknown"}
+    assert calm.patches()["nodes"] == patches
+
+
+def test_a_new_node_is_young_and_published_once_its_window_suffices(calm: Rig) -> None:
+    fresh = calm.names[-1]
+    document = calm.node(fresh)
+    calm.cluster.resources.delete(NODE, "", fresh)
+    daemon = calm.daemon(WINDOWS__LENGTHS="5m", WINDOWS__MIN_SAMPLES="3")
+    calm.cycle(daemon, 4)
+    del document["metadata"]["resourceVersion"]
+    calm.cluster.resources.create(NODE, "", document)
+    until(lambda: daemon.cache.node(fresh))
+    assert calm.cycle(daemon)[0] == "know 9 of 10 nodes from prometheus, 1 unknown (1 young)"
+    assert calm.own(fresh) == {}
+    assert fresh not in watcher(daemon)
+    calm.cycle(daemon, 6)
+    assert set(calm.own(fresh)) == {SCORE, LOAD, WINDOW}
+    assert fresh in watcher(daemon)
+
+
 def test_dry_run_writes_only_its_lease_its_state_and_its_role(calm: Rig) -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "ballast-0", "namespace": OWN}}
     spec = {"containers": [{"name": "ballast", "image": "ballast"}], "nodeName": calm.names[0]}

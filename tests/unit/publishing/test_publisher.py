@@ -76,9 +76,9 @@ class Stand:
             for path, item in self.api.objects.items()
         }
 
-    def round(self, load: float | None = 0.5, **loads: float | None) -> Round:
-        """One round at the next cycle, with the load of all nodes and of some."""
-        self.clock.advance(30.0)
+    def round(self, load: float | None = 0.5, *, later: float = 30.0, **loads: float | None) -> Round:
+        """One round with the snapshot of so much later, with the load of all nodes and of some."""
+        self.clock.advance(later)
         values = {name: loads.get(name, load) for name in self.names}
         known = {name: None if value is None else (value, 0.1) for name, value in values.items()}
         scores = {name: None if value is None else round(100 * (1 - value)) for name, value in values.items()}
@@ -196,6 +196,15 @@ def test_what_was_left_waiting_is_planned_anew() -> None:
     stand.api.before = lambda *_: None
     stand.round(b=0.9)
     assert stand.labels("b")[KEYS.score] == "1"
+
+
+def test_the_same_snapshot_planned_twice_is_one_cycle() -> None:
+    stand = Stand("a")
+    stand.round(0.5)
+    assert stand.round(0.41) == Round(), "left its band once"
+    assert stand.round(0.41, later=0.0) == Round(), "the same cycle"
+    assert stand.round(0.41).written == 1
+    assert stand.labels("a")[KEYS.score] == "6"
 
 
 def test_a_stopped_publisher_writes_nothing_more() -> None:

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import threading
+from typing import Any, cast
+
+from structlog.testing import capture_logs
+
+from ballast.cluster.conditions import SavedConditions
+from ballast.daemon.saving import Saving
+
+
+def test_a_defect_is_told_and_the_next_save_is_tried() -> None:
+    called = threading.Semaphore(0)
+    errors = iter([KeyError("x")])
+
+    class Saved:
+        def save(self) -> Any:
+            called.release()
+            for error in errors:
+                raise error
+
+    saving = Saving(cast(SavedConditions, Saved()), lambda: True)
+    with capture_logs() as lines:
+        saving.start()
+        for _ in range(2):
+            saving.ask()
+            assert called.acquire(timeout=5)
+        assert saving.alive
+        saving.stop()
+    assert [line["log_level"] for line in lines if "exc_info" in line] == ["error"]
+    assert saving.problem is None
