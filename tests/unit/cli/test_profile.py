@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 import yaml
@@ -76,6 +77,68 @@ def test_lines_fit_a_terminal_and_explain_the_weights() -> None:
     assert max(map(len, text.splitlines())) <= 120
     assert "preferences still win" in text
     assert "herds more" in text
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: object, **options: object) -> tuple[str, Any]:
+    profile(*arguments, **options)  # type: ignore[arg-type]
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= 120
+    return text, yaml.safe_load(text)
+
+
+def test_the_extender_is_asked_with_names_alone_and_may_fail(capsys: pytest.CaptureFixture[str]) -> None:
+    _, document = printed(capsys, "extender", "http://ballast-extender.ops.svc:2020/")
+    assert document["extenders"] == [
+        {
+            "urlPrefix": "http://ballast-extender.ops.svc:2020/scheduler",
+            "prioritizeVerb": "prioritize",
+            "weight": 10,
+            "nodeCacheCapable": True,
+            "ignorable": True,
+            "httpTimeout": "250ms",
+        }
+    ]
+    [only] = document["profiles"]
+    assert only["schedulerName"] == "ballast-extender"
+    disabled = {plugin["name"] for plugin in only["plugins"]["score"]["disabled"]}
+    assert disabled == {"NodeResourcesFit", "NodeResourcesBalancedAllocation", "ImageLocality"}
+    assert "filter" not in only["plugins"]
+
+
+def test_the_extender_filters_only_when_asked_to(capsys: pytest.CaptureFixture[str]) -> None:
+    text, document = printed(capsys, "extender", "https://10.0.0.1:2020", filtering=True)
+    [only] = document["extenders"]
+    assert (only["filterVerb"], only["enableHTTPS"], only["tlsConfig"]) == ("filter", True, {})
+    assert "BALLAST_EXTENDER__FILTER_THRESHOLD" in text
+    with pytest.raises(UsageError, match="--filter is for the profile extender"):
+        profile("labels", filtering=True)
+
+
+def test_without_an_address_it_is_that_of_the_service(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("POD_NAMESPACE", "ops")
+    _, extender = printed(capsys, "extender")
+    assert extender["extenders"][0]["urlPrefix"] == "http://ballast-extender.ops.svc:2020/scheduler"
+    _, trimaran = printed(capsys, "trimaran")
+    [plugin] = trimaran["profiles"][0]["pluginConfig"]
+    assert plugin["args"]["watcherAddress"] == "http://ballast.ops.svc:2020"
+    assert plugin["name"] == trimaran["profiles"][0]["plugins"]["score"]["enabled"][0]["name"]
+
+
+def test_bin_packing_needs_no_daemon_and_weights_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    _, document = printed(capsys, "bin-packing")
+    [plugin] = document["profiles"][0]["pluginConfig"]
+    strategy = plugin["args"]["scoringStrategy"]
+    assert strategy["type"] == "MostAllocated"
+    assert all(1 <= resource["weight"] <= 100 for resource in strategy["resources"])
+    assert "extenders" not in document
+
+
+@pytest.mark.parametrize("url", ["ballast:2020", "ftp://x", "http://", "http://x:port", "http://x/?a=b"])
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(UsageError, match="--url .* is no address"):
+        profile("extender", url)
 
 
 def test_an_unknown_profile_lists_those_there_are() -> None:
