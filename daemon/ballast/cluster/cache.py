@@ -50,6 +50,10 @@ class Cache:
             watch.stop()
 
     @property
+    def alive(self) -> bool:
+        return all(watch.alive for watch in self._watches.values())
+
+    @property
     def synced(self) -> bool:
         """Whether every kind has been listed once."""
         return all(watch.synced for watch in self._watches.values())

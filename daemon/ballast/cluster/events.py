@@ -9,9 +9,12 @@ from datetime import UTC, datetime
 from typing import TypeAlias
 from uuid import uuid4
 
+import structlog
+
 from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
 from ballast.cluster.pace import Pace
+from ballast.cluster.threads import going
 from ballast.cluster.write import FIELD_MANAGER, Outcome, Result, Target, Write, record
 from ballast.errors import ClusterError
 from ballast.metrics import Metrics
@@ -20,6 +23,7 @@ QUIET = 300.0
 _RATE = 0.2
 _BURST = 25
 _WAITING = 100
+_log = structlog.get_logger("cluster")
 _Topic: TypeAlias = tuple[str, Result, Target | None]
 
 
@@ -58,6 +62,10 @@ class Events:
             return
         if self._thread.is_alive():
             self._thread.join(5.0)
+
+    @property
+    def alive(self) -> bool:
+        return going(self._thread, self._stop)
 
     def report(self, outcome: Outcome) -> None:
         write = outcome.write
@@ -117,8 +125,15 @@ class Events:
     def _run(self) -> None:
         while (write := self._waiting.get()) is not None and self._pace.wait(self._stop):
             try:
-                self._api.request(write.method, write.path, query={"fieldManager": FIELD_MANAGER}, body=write.body)
-                outcome = Outcome(write, Result.DONE)
-            except ClusterError as error:
-                outcome = Outcome(write, Result.FAILED, str(error))
+                outcome = self._send(write)
+            except Exception as error:
+                _log.exception("an Event could not be sent, unexpectedly")
+                outcome = Outcome(write, Result.FAILED, f"{type(error).__name__}: {error}")
             record(self._metrics, outcome, routine=True)
+
+    def _send(self, write: Write) -> Outcome:
+        try:
+            self._api.request(write.method, write.path, query={"fieldManager": FIELD_MANAGER}, body=write.body)
+        except ClusterError as error:
+            return Outcome(write, Result.FAILED, str(error))
+        return Outcome(write, Result.DONE)

@@ -15,6 +15,7 @@ import structlog
 from ballast.clock import Clock
 from ballast.cluster import wire
 from ballast.cluster.client import KubeApi
+from ballast.cluster.threads import going
 from ballast.cluster.write import FIELD_MANAGER, Outcome, Result, Target, Write, object_path, record
 from ballast.errors import ClusterError, Conflict, NotFound
 from ballast.metrics import Metrics
@@ -32,6 +33,9 @@ class Leadership(Protocol):
     def start(self) -> None: ...
 
     def stop(self) -> None: ...
+
+    @property
+    def alive(self) -> bool: ...
 
     def is_leader(self) -> bool: ...
 
@@ -66,6 +70,10 @@ class AlwaysLeader:
         self._metrics.leader.set(0)
         if was and self._on_loss:
             self._on_loss()
+
+    @property
+    def alive(self) -> bool:
+        return True
 
     def is_leader(self) -> bool:
         return self._leads
@@ -132,6 +140,10 @@ class Elector:
     def is_leader(self) -> bool:
         """True only while no other replica can have taken the Lease; asked anew before every write."""
         return self._clock.monotonic() < self._leads_until and not self._stop.is_set()
+
+    @property
+    def alive(self) -> bool:
+        return going(self._thread, self._stop)
 
     def holder(self) -> str:
         """Who held the Lease when it was last read; empty when nobody."""

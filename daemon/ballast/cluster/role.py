@@ -7,6 +7,7 @@ import threading
 import structlog
 
 from ballast.clock import Clock
+from ballast.cluster.threads import going
 from ballast.cluster.write import MERGE_PATCH, Result, Target, Write, object_path
 from ballast.cluster.writer import Writer
 
@@ -48,6 +49,10 @@ class RoleLabel:
         if self._thread.is_alive():
             self._thread.join(5.0)
 
+    @property
+    def alive(self) -> bool:
+        return going(self._thread, self._stop)
+
     def leading(self, leads: bool) -> None:
         self._wanted = leads
         self._changed.set()
@@ -57,7 +62,12 @@ class RoleLabel:
             self._changed.wait()
             self._changed.clear()
             stopping = self._stop.is_set()
-            if not self._label(self._wanted) and not stopping:
+            try:
+                labelled = self._label(self._wanted)
+            except Exception:
+                _log.exception("labelling the own pod failed unexpectedly; trying again")
+                labelled = False
+            if not labelled and not stopping:
                 self._clock.wait(self._stop, _RETRY)
                 self._changed.set()
             if stopping:

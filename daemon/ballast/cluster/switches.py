@@ -45,6 +45,10 @@ class Switches:
         self._watch.stop()
 
     @property
+    def alive(self) -> bool:
+        return self._watch.alive
+
+    @property
     def synced(self) -> bool:
         return self._watch.synced
 

@@ -16,6 +16,7 @@ from ballast.cluster.client import KubeApi, Lines
 from ballast.cluster.decoding import Reader
 from ballast.cluster.listing import list_all
 from ballast.cluster.refusals import refusal
+from ballast.cluster.threads import going
 from ballast.errors import ClusterError, Gone, TooManyRequests
 from ballast.metrics import Metrics
 
@@ -86,6 +87,10 @@ class Watch(Generic[T]):
             lines.close()
         if self._thread:
             self._thread.join(1.0)
+
+    @property
+    def alive(self) -> bool:
+        return going(self._thread, self._stop)
 
     @property
     def synced(self) -> bool:

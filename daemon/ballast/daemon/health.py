@@ -30,10 +30,22 @@ def lease_problem(daemon: Daemon) -> str | None:
 
 
 def alive(daemon: Daemon) -> list[Check]:
-    """Whether the loops beat."""
+    """Whether the loops beat, and no thread they rely on has ended."""
     overdue = daemon.jobs.overdue()
+    parts = {
+        "lease": daemon.elector,
+        "role": daemon.role,
+        "saving": daemon.saving,
+        "events": daemon.events,
+        "switches": daemon.switches,
+        "watches": daemon.cache,
+    }
+    dead = [name for name, part in parts.items() if not part.alive]
     return [
-        Check("jobs", not overdue, ", ".join(f"{name} has not beaten for {age:.0f} s" for name, age in overdue.items()))
+        Check(
+            "jobs", not overdue, ", ".join(f"{name} has not beaten for {age:.0f} s" for name, age in overdue.items())
+        ),
+        Check("threads", not dead, f"{', '.join(dead)} ended unexpectedly" if dead else ""),
     ]
 
 

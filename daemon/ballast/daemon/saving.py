@@ -8,6 +8,7 @@ from collections.abc import Callable
 import structlog
 
 from ballast.cluster.conditions import SavedConditions
+from ballast.cluster.threads import going
 from ballast.cluster.write import Result
 from ballast.errors import ClusterError
 
@@ -36,15 +37,23 @@ class Saving:
         if self._thread.is_alive():
             self._thread.join(_PATIENCE)
 
+    @property
+    def alive(self) -> bool:
+        return going(self._thread, self._stop)
+
     def ask(self) -> None:
         self._asked.set()
 
     def _run(self) -> None:
         while self._asked.wait() and not self._stop.is_set():
             self._asked.clear()
-            if not self._leading():
-                continue
-            problem = self._save()
+            try:
+                if not self._leading():
+                    continue
+                problem = self._save()
+            except Exception as error:
+                log.exception("saving the conditions failed unexpectedly")
+                problem = f"{type(error).__name__}: {error}"
             if problem and problem != self.problem:
                 log.warning("the conditions are not saved", problem=problem)
             self.problem = problem

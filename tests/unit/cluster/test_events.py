@@ -91,6 +91,21 @@ def test_an_event_that_is_refused_is_only_counted() -> None:
     assert rig.metrics.registry.get_sample_value("ballast_writes_total", {"kind": "event", "result": "failed"}) == 1
 
 
+def test_a_defect_costs_one_event() -> None:
+    rig = Rig()
+    errors = iter([KeyError("x")])
+
+    def before(*_: object) -> None:
+        for error in errors:
+            raise error
+
+    rig.api.before = before
+    for name in ("p", "q"):
+        rig.events.report(Outcome(evict(name), Result.DONE))
+    assert [event["involvedObject"]["name"] for event in rig.sent()] == ["q"]
+    assert rig.metrics.registry.get_sample_value("ballast_writes_total", {"kind": "event", "result": "failed"}) == 1
+
+
 @pytest.mark.parametrize("started", [False, True])
 def test_stop(started: bool) -> None:
     rig = Rig()

@@ -71,3 +71,26 @@ def test_a_missing_pod_or_right_is_one_warning() -> None:
             pod.role.stop()
         warnings = [line for line in lines if line["log_level"] == "warning"]
         assert len(warnings) == 1
+
+
+def test_a_defect_is_told_and_the_label_is_tried_again() -> None:
+    class Impatient(SystemClock):
+        def wait(self, event: threading.Event, timeout: float | None) -> bool:
+            return event.is_set()
+
+    pod = Pod({LABEL: "leader"})
+    errors = iter([KeyError("x")])
+
+    def before(*_: object) -> None:
+        for error in errors:
+            raise error
+
+    pod.rig.api.before = before
+    role = RoleLabel(pod.rig.writer, Impatient(), pod="me", namespace="ns")
+    with capture_logs() as lines:
+        role.start()
+        pod.wait()
+        assert role.alive
+        role.stop()
+    assert pod.labels == {}
+    assert [line["log_level"] for line in lines if "exc_info" in line] == ["error"]

@@ -302,6 +302,7 @@ def test_a_partial_answer_is_told(calm: Rig) -> None:
     assert "partial response" in verbose(daemon)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_thread_that_ended_makes_the_replica_not_live(calm: Rig) -> None:
     daemon = calm.daemon()
     assert get(daemon, "/livez").status_code == 200
