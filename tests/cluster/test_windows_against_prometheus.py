@@ -69,7 +69,7 @@ def _settings(url: str) -> Settings:
 def _cycle(settings: Settings) -> TelemetryCycle:
     clock, metrics = SystemClock(), Metrics()
     return TelemetryCycle(
-        PrometheusSource(settings, clock, metrics),
+        PrometheusSource(settings, metrics),
         None,
         resources=[resource.name for resource in settings.telemetry.resources],
         interval=1.0,

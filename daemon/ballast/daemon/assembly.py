@@ -280,7 +280,7 @@ def _telemetry_cycle(settings: Settings, api: KubeApi, clock: Clock, metrics: Me
     primary: Source = metrics_server
     fallback: Source | None = None
     if settings.telemetry.source == "prometheus":
-        primary, fallback = PrometheusSource(settings, clock, metrics), metrics_server
+        primary, fallback = PrometheusSource(settings, metrics), metrics_server
     return TelemetryCycle(
         primary,
         fallback,

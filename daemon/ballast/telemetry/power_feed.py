@@ -56,8 +56,8 @@ class PrometheusFeed:
 
     def read(self, at: float) -> PowerSample:
         try:
-            watts = answers.instant(self._client.ask(self._query, Grid(at, 1.0, 1)), (), self._client.url)
-            times = answers.instant(self._client.ask(self._freshness, Grid(at, 1.0, 1)), (), self._client.url)
+            asked = [self._client.start(query, Grid(at, 1.0, 1)) for query in (self._query, self._freshness)]
+            watts, times = (answers.instant(answer.result(), (), self._client.url) for answer in asked)
         except TelemetryError as error:
             return PowerSample(None, at, str(error))
         if len(watts) != self._expect_series:

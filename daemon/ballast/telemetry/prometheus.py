@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from threading import Lock
+from concurrent.futures import Future
 
-from ballast.clock import Clock
 from ballast.errors import SourceUnavailable, TelemetryError
 from ballast.metrics import Metrics
 from ballast.model.sample import Reading
@@ -24,7 +22,6 @@ from ballast.telemetry.refusals import TooLarge
 MAX_POINTS = 11_000
 _POINTS_PER_ANSWER = 50_000
 _FIRST_PIECE = 10
-_PARALLEL = 6
 
 
 class PrometheusSource:
@@ -32,15 +29,13 @@ class PrometheusSource:
 
     name = "prometheus"
 
-    def __init__(self, settings: Settings, clock: Clock, metrics: Metrics) -> None:
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self.resources = tuple(resource.name for resource in settings.telemetry.resources)
         self._settings = settings
-        self._client = PrometheusClient(settings, clock)
+        self._client = PrometheusClient(settings)
         self._questions = questions(settings)
         self._assembly = Assembly(self.name, settings, metrics)
         self._metrics = metrics
-        self._decoding = Lock()  # one at a time, or together they would hold the interpreter for long
-        self._pool = ThreadPoolExecutor(_PARALLEL, thread_name_prefix=self.name)
 
     def read(self, at: float, names: NodeNames, resources: Sequence[str] | None = None) -> Reading:
         asked = self._questions if resources is None else self._questions.only(resources)
@@ -70,58 +65,46 @@ class PrometheusSource:
         texts = {resource: presets.pod_queries(self._settings)[resource] for resource in resources}
         texts[FRESHNESS] = presets.pod_freshness(self._settings)
         grid = Grid(at, 1.0, 1)
-        futures = {
-            name: self._start(f"pod_{name}", named_by_pod(text), (POD_LABEL,), grid) for name, text in texts.items()
-        }
-        tables = {name: future.result() for name, future in futures.items()}
+        futures = {name: self._client.start(named_by_pod(text), grid) for name, text in texts.items()}
+        tables = {name: self._table(f"pod_{name}", future, (POD_LABEL,), grid) for name, future in futures.items()}
         return pod_usage(at, tables.pop(FRESHNESS), tables, self._settings, self._metrics)
 
     def close(self) -> None:
         self._client.close()
-        self._pool.shutdown(wait=False)
 
     def _ask(self, asked: Questions, grid: Grid) -> Answers:
-        """All questions at once; what fails is an answer too."""
-        values = {
-            question.resource: self._start(question.resource, question.query, (question.label,), grid)
-            for question in asked.asked
-        }
+        """All questions at once, their answers decoded one by one; what fails is an answer too."""
+        futures = [self._client.start(question.query, grid) for question in asked.asked]
         newest, queries = self._newest(asked, grid) if asked.asked else ({}, 0)
-        return Answers(
-            {resource: future.result() for resource, future in values.items()}, newest, len(values) + queries
-        )
+        values = {
+            question.resource: self._table(question.resource, future, (question.label,), grid)
+            for question, future in zip(asked.asked, futures, strict=True)
+        }
+        return Answers(values, newest, len(values) + queries)
 
     def _newest(self, asked: Questions, grid: Grid) -> tuple[dict[str, Table | TelemetryError], int]:
         """The answer per freshness expression: one query for all, one for each only where that one failed."""
         expressions = asked.freshness
-        future = self._start(FRESHNESS, joined(expressions), asked.labels, grid)
-        table = future.result()
+        table = self._table(FRESHNESS, self._client.start(joined(expressions), grid), asked.labels, grid)
         if len(expressions) == 1:
             return {expressions[0]: table}, 1
         if isinstance(table, SourceUnavailable):
             return dict.fromkeys(expressions, table), 1
         if isinstance(table, TelemetryError) or not len(table):
-            futures = [self._start(FRESHNESS, text, asked.labels, grid) for text in expressions]
-            alone = {text: future.result() for text, future in zip(expressions, futures, strict=True)}
+            futures = {text: self._client.start(text, grid) for text in expressions}
+            alone = {text: self._table(FRESHNESS, future, asked.labels, grid) for text, future in futures.items()}
             return alone, 1 + len(alone)
         return {text: table.group(str(number)) for number, text in enumerate(expressions)}, 1
 
-    def _start(self, subject: str, query: str, labels: tuple[str, ...], grid: Grid) -> Future[Table | TelemetryError]:
+    def _table(
+        self, subject: str, answer: Future[bytes], labels: tuple[str, ...], grid: Grid
+    ) -> Table | TelemetryError:
         try:
-            return self._pool.submit(self._table, subject, query, labels, grid)
-        except RuntimeError:  # the pool was closed while a reading was under way
-            stopped: Future[Table | TelemetryError] = Future()
-            stopped.set_result(SourceUnavailable("stopped"))
-            return stopped
-
-    def _table(self, subject: str, query: str, labels: tuple[str, ...], grid: Grid) -> Table | TelemetryError:
-        try:
-            body = self._client.ask(query, grid)
-            with self._decoding:
-                if grid.count == 1:
-                    table = decoding.instant(body, labels, self._client.url)
-                else:
-                    table = decoding.grid(body, labels, self._client.url, grid.start, grid.step, grid.count)
+            body = answer.result()
+            if grid.count == 1:
+                table = decoding.instant(body, labels, self._client.url)
+            else:
+                table = decoding.grid(body, labels, self._client.url, grid.start, grid.step, grid.count)
         except TelemetryError as error:
             self._metrics.queries.labels(subject, "error").inc()
             return error

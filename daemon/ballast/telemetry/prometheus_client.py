@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, InvalidStateError
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from prometheus_api_client import PrometheusConnect
 
-from ballast.clock import Clock
-from ballast.errors import SettingsError
+from ballast.errors import SettingsError, SourceUnavailable
 from ballast.settings import Settings
 from ballast.telemetry.credentials import prometheus_credentials
 from ballast.telemetry.refusals import masked
 from ballast.telemetry.wire import Wire
 
 PART = "BALLAST_PROMETHEUS__"
+_PARALLEL = 6
 
 
 @dataclass(frozen=True)
@@ -35,9 +38,9 @@ class Grid:
 
 
 class PrometheusClient:
-    """For several threads at once: each has its own session. Raises as Wire does; SettingsError without a URL."""
+    """For several threads at once. Raises as Wire does; SettingsError without a URL."""
 
-    def __init__(self, settings: Settings, clock: Clock) -> None:
+    def __init__(self, settings: Settings) -> None:
         prometheus = settings.prometheus
         if prometheus.url is None:
             raise SettingsError(
@@ -47,50 +50,91 @@ class PrometheusClient:
         self.url = masked(prometheus.url).rstrip("/")
         self._raw_url = prometheus.url
         self._settings = prometheus
-        self._clock = clock
         self._credentials = prometheus_credentials(prometheus)
         self._closing = threading.Event()
-        self._local = threading.local()
+        self._turns = threading.Semaphore(_PARALLEL)
         self._lock = threading.Lock()
-        self._connections: list[PrometheusConnect] = []
+        self._pending: set[Future[bytes]] = set()
+        self._idle: list[PrometheusConnect] = []
 
     def ask(self, query: str, grid: Grid) -> bytes:
         """The answer to an instant query where the grid is one time, else to a range query."""
         timeout = {"timeout": f"{_number(self._settings.timeout)}s"}
-        connection = self._connection()
-        if grid.count == 1:
-            return bytes(connection.custom_query(query, params={"time": _number(grid.start), **timeout}))
-        start, end, step = _number(grid.start), _number(grid.end), _number(grid.step)
-        exact = {"start": start, "end": end, "step": step, **timeout}
-        first, last = (datetime.fromtimestamp(time, UTC) for time in (grid.start, grid.end))
-        return bytes(connection.custom_query_range(query, first, last, step, params=exact))
+        with self._connection() as connection:
+            if grid.count == 1:
+                return bytes(connection.custom_query(query, params={"time": _number(grid.start), **timeout}))
+            start, end, step = _number(grid.start), _number(grid.end), _number(grid.step)
+            exact = {"start": start, "end": end, "step": step, **timeout}
+            first, last = (datetime.fromtimestamp(time, UTC) for time in (grid.start, grid.end))
+            return bytes(connection.custom_query_range(query, first, last, step, params=exact))
+
+    def start(self, query: str, grid: Grid) -> Future[bytes]:
+        """`ask` in a thread that nobody waits for: `close` ends the waiting, and the end of the process the thread."""
+        future: Future[bytes] = Future()
+        with self._lock:
+            stopped = self._closing.is_set()
+            if not stopped:
+                self._pending.add(future)
+        if stopped:
+            future.set_exception(SourceUnavailable("stopped"))
+        else:
+            threading.Thread(target=self._answer, args=(future, query, grid), name="prometheus", daemon=True).start()
+        return future
 
     def close(self) -> None:
-        self._closing.set()
+        """Fails what is under way, at once; what was asked still ends by its deadline, unheard."""
         with self._lock:
-            for connection in self._connections:
+            self._closing.set()
+            pending, self._pending = self._pending, set()
+            idle, self._idle = self._idle, []
+        for future in pending:
+            with suppress(InvalidStateError):
+                future.set_exception(SourceUnavailable("stopped"))
+        for connection in idle:
+            connection.close()
+
+    def _answer(self, future: Future[bytes], query: str, grid: Grid) -> None:
+        try:
+            with self._turns:
+                body = self.ask(query, grid)
+        except Exception as error:
+            with suppress(InvalidStateError):
+                future.set_exception(error)
+        else:
+            with suppress(InvalidStateError):
+                future.set_result(body)
+        with self._lock:
+            self._pending.discard(future)
+
+    @contextmanager
+    def _connection(self) -> Iterator[PrometheusConnect]:
+        """One that nobody else uses meanwhile."""
+        with self._lock:
+            connection = self._idle.pop() if self._idle else None
+        connection = connection or self._connect()
+        try:
+            yield connection
+        finally:
+            with self._lock:
+                closing = self._closing.is_set()
+                if not closing:
+                    self._idle.append(connection)
+            if closing:
                 connection.close()
 
-    def _connection(self) -> PrometheusConnect:
-        connection = getattr(self._local, "connection", None)
-        if connection is None:
-            settings = self._settings
-            wire = Wire(
-                self._raw_url,
-                self._clock,
-                part=PART,
-                timeout=settings.timeout,
-                credentials=self._credentials,
-                headers=settings.headers,
-                verify=False if settings.insecure_skip_verify else str(settings.ca_file) if settings.ca_file else True,
-                cert=(str(settings.cert_file), str(settings.key_file)) if settings.cert_file else None,
-                closing=self._closing,
-            )
-            connection = PrometheusConnect(self.url, session=wire, retry=0, timeout=settings.timeout, method="POST")
-            self._local.connection = connection
-            with self._lock:
-                self._connections.append(connection)
-        return connection
+    def _connect(self) -> PrometheusConnect:
+        settings = self._settings
+        wire = Wire(
+            self._raw_url,
+            part=PART,
+            timeout=settings.timeout,
+            credentials=self._credentials,
+            headers=settings.headers,
+            verify=False if settings.insecure_skip_verify else str(settings.ca_file) if settings.ca_file else True,
+            cert=(str(settings.cert_file), str(settings.key_file)) if settings.cert_file else None,
+            closing=self._closing,
+        )
+        return PrometheusConnect(self.url, session=wire, retry=0, timeout=settings.timeout, method="POST")
 
 
 def _number(value: float) -> str:

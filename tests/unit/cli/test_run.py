@@ -121,7 +121,7 @@ def test_sigterm_while_the_api_server_says_nothing(cluster: Cluster, tmp_path: P
 
 
 def test_sigterm_while_prometheus_says_nothing(cluster: Cluster, tmp_path: Path, deaf: str) -> None:
-    settings = environment(cluster, tmp_path, BALLAST_PROMETHEUS__URL=deaf, BALLAST_PROMETHEUS__TIMEOUT="3s")
+    settings = environment(cluster, tmp_path, BALLAST_PROMETHEUS__URL=deaf, BALLAST_PROMETHEUS__TIMEOUT="45s")
     process = Process(tmp_path / "log", settings)
     until(lambda: holder(cluster))
     assert process.terminate() == 0

@@ -11,7 +11,6 @@ from urllib.parse import parse_qs
 import requests
 from responses import RequestsMock
 
-from ballast.clock import Clock
 from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.settings import Prometheus, Settings, Telemetry, Windows
@@ -92,8 +91,8 @@ def settings(telemetry: Mapping[str, Any] | None = None, prometheus: Mapping[str
     )
 
 
-def source(clock: Clock, chosen: Settings | None = None, metrics: Metrics | None = None) -> PrometheusSource:
-    return PrometheusSource(chosen or settings(), clock, metrics or Metrics())
+def source(chosen: Settings | None = None, metrics: Metrics | None = None) -> PrometheusSource:
+    return PrometheusSource(chosen or settings(), metrics or Metrics())
 
 
 def nodes(count: int) -> list[Node]:

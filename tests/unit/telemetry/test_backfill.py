@@ -4,7 +4,6 @@ import pytest
 from responses import RequestsMock
 
 from ballast.telemetry import prometheus as module
-from tests.fakes import FakeClock
 from tests.unit.telemetry.fake_prometheus import (
     FakePrometheus,
     QueryRefused,
@@ -19,23 +18,23 @@ from tests.unit.telemetry.fake_prometheus import (
 START, STEP = 1_700_000_000.0, 20.0
 
 
-def test_one_reading_per_grid_time_ascending(wire: RequestsMock, clock: FakeClock) -> None:
+def test_one_reading_per_grid_time_ascending(wire: RequestsMock) -> None:
     FakePrometheus(healthy).serve(wire)
-    readings = list(source(clock).backfill(START, START + 24 * STEP, STEP, named(3)))
+    readings = list(source().backfill(START, START + 24 * STEP, STEP, named(3)))
     assert [reading.at for reading in readings] == [START + index * STEP for index in range(25)]
     for reading in readings:
         assert reading.samples["cpu"].values.tolist() == [0.25] * 3
         assert reading.samples["cpu"].times.tolist() == [reading.at - 5] * 3
 
 
-def test_the_past_equals_what_was_read_then(wire: RequestsMock, clock: FakeClock) -> None:
+def test_the_past_equals_what_was_read_then(wire: RequestsMock) -> None:
     def evaluate(query: str, time: float) -> list[Series]:
         value = time - (time % 40) / 4 if "timestamp(" in query else (time - START) % 700 / 700
         gone = 1 if START + 100 < time < START + 200 else 0
         return by_instance(value, 3)[gone:]
 
     FakePrometheus(evaluate).serve(wire)
-    watcher = source(clock)
+    watcher = source()
     readings = list(watcher.backfill(START, START + 14 * STEP, STEP, named(3)))
     assert len(readings) == 15
     for past in readings:
@@ -47,13 +46,11 @@ def test_the_past_equals_what_was_read_then(wire: RequestsMock, clock: FakeClock
             assert past.samples[resource].times.tolist() == samples.times.tolist()
 
 
-def test_it_asks_in_pieces_below_the_point_limit(
-    wire: RequestsMock, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_asks_in_pieces_below_the_point_limit(wire: RequestsMock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_POINTS", 25)
     prometheus = FakePrometheus(healthy)
     prometheus.serve(wire)
-    readings = list(source(clock).backfill(START, START + 59 * STEP, STEP, named(3)))
+    readings = list(source().backfill(START, START + 59 * STEP, STEP, named(3)))
     assert len(readings) == 60
     sizes = [
         round((float(form["end"]) - float(form["start"])) / STEP) + 1 for form in prometheus.forms if "end" in form
@@ -62,7 +59,7 @@ def test_it_asks_in_pieces_below_the_point_limit(
     assert sum(reading.queries for reading in readings) == 9
 
 
-def test_a_server_with_a_lower_limit_is_asked_for_less(wire: RequestsMock, clock: FakeClock) -> None:
+def test_a_server_with_a_lower_limit_is_asked_for_less(wire: RequestsMock) -> None:
     prometheus = FakePrometheus(healthy)
 
     def evaluate(query: str, time: float) -> list[Series]:
@@ -73,11 +70,11 @@ def test_a_server_with_a_lower_limit_is_asked_for_less(wire: RequestsMock, clock
 
     prometheus.evaluate = evaluate
     prometheus.serve(wire)
-    readings = list(source(clock, settings({"resources": "cpu"})).backfill(START, START + 11 * STEP, STEP, named(3)))
+    readings = list(source(settings({"resources": "cpu"})).backfill(START, START + 11 * STEP, STEP, named(3)))
     assert [len(reading.samples.get("cpu", ()).rows) for reading in readings] == [3] * 12  # type: ignore[union-attr]
 
 
-def test_a_resource_that_fails_is_not_asked_again(wire: RequestsMock, clock: FakeClock) -> None:
+def test_a_resource_that_fails_is_not_asked_again(wire: RequestsMock) -> None:
     def evaluate(query: str, time: float) -> list[Series]:
         if "node_cpu" in query:
             raise QueryRefused(422, "too many samples")
@@ -85,22 +82,22 @@ def test_a_resource_that_fails_is_not_asked_again(wire: RequestsMock, clock: Fak
 
     prometheus = FakePrometheus(evaluate)
     prometheus.serve(wire)
-    readings = list(source(clock).backfill(START, START + 39 * STEP, STEP, named(3)))
+    readings = list(source().backfill(START, START + 39 * STEP, STEP, named(3)))
     assert len(readings) == 40
     assert all("too many samples" in reading.problems["cpu"] for reading in readings)
     assert all(len(reading.samples["memory"].rows) == 3 for reading in readings)
     assert sum("node_cpu" in query for query in prometheus.queries) == 1
 
 
-def test_a_past_that_begins_late_is_no_failure(wire: RequestsMock, clock: FakeClock) -> None:
+def test_a_past_that_begins_late_is_no_failure(wire: RequestsMock) -> None:
     FakePrometheus(lambda query, time: healthy(query, time) if time >= START + 15 * STEP else []).serve(wire)
-    readings = list(source(clock).backfill(START, START + 29 * STEP, STEP, named(3)))
+    readings = list(source().backfill(START, START + 29 * STEP, STEP, named(3)))
     assert len(readings) == 30
     assert len(readings[-1].samples["cpu"].rows) == 3
     assert not readings[-1].problems
 
 
 @pytest.mark.parametrize(("end", "count"), [(START - 1, 0), (START, 1), (START + STEP - 1, 1)])
-def test_short_ranges(end: float, count: int, wire: RequestsMock, clock: FakeClock) -> None:
+def test_short_ranges(end: float, count: int, wire: RequestsMock) -> None:
     FakePrometheus(healthy).serve(wire)
-    assert len(list(source(clock).backfill(START, end, STEP, named(3)))) == count
+    assert len(list(source().backfill(START, end, STEP, named(3)))) == count

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from responses import RequestsMock
 
-from tests.fakes import FakeClock
 from tests.unit.telemetry.fake_prometheus import FakePrometheus, QueryRefused, Series, source
 
 AT = 1_700_000_000.0
@@ -12,13 +11,13 @@ def pods(value: object, **labels: str) -> list[Series]:
     return [({"ballast_pod": f"shop/web-{index}", **labels}, value) for index in range(2)]
 
 
-def test_usage_of_pods_costs_one_query_per_resource_and_one(wire: RequestsMock, clock: FakeClock) -> None:
+def test_usage_of_pods_costs_one_query_per_resource_and_one(wire: RequestsMock) -> None:
     def evaluate(query: str, time: float) -> list[Series]:
         return pods(time - 7 if "timestamp(" in query else 0.5 if "cpu" in query else 3e8)
 
     prometheus = FakePrometheus(evaluate)
     prometheus.serve(wire)
-    usage = source(clock).read_pods(AT)
+    usage = source().read_pods(AT)
     assert len(prometheus.queries) == 3
     assert usage.pods == ("shop/web-0", "shop/web-1")
     assert usage.samples["memory"].values.tolist() == [3e8] * 2
@@ -26,17 +25,17 @@ def test_usage_of_pods_costs_one_query_per_resource_and_one(wire: RequestsMock, 
     assert not usage.problems
 
 
-def test_old_or_undated_usage_does_not_count(wire: RequestsMock, clock: FakeClock) -> None:
+def test_old_or_undated_usage_does_not_count(wire: RequestsMock) -> None:
     def evaluate(query: str, time: float) -> list[Series]:
         return pods(time - 500)[:1] if "timestamp(" in query else pods(0.5)
 
     FakePrometheus(evaluate).serve(wire)
-    usage = source(clock).read_pods(AT, ["cpu"])
+    usage = source().read_pods(AT, ["cpu"])
     assert usage.samples["cpu"].rows.tolist() == []
     assert usage.rejected == {"stale": 2}
 
 
-def test_failures_and_mixed_clusters_cost_their_resource(wire: RequestsMock, clock: FakeClock) -> None:
+def test_failures_and_mixed_clusters_cost_their_resource(wire: RequestsMock) -> None:
     def evaluate(query: str, time: float) -> list[Series]:
         if "cpu" in query:
             raise QueryRefused(422, "too many samples")
@@ -45,17 +44,17 @@ def test_failures_and_mixed_clusters_cost_their_resource(wire: RequestsMock, clo
         return [*pods(1.0, cluster="east"), *pods(2.0, cluster="west")]
 
     FakePrometheus(evaluate).serve(wire)
-    usage = source(clock).read_pods(AT)
+    usage = source().read_pods(AT)
     assert not usage.samples
     assert "too many samples" in usage.problems["cpu"]
     assert "east, west" in usage.problems["memory"]
 
 
-def test_without_ages_nothing_counts(wire: RequestsMock, clock: FakeClock) -> None:
+def test_without_ages_nothing_counts(wire: RequestsMock) -> None:
     def evaluate(query: str, time: float) -> list[Series]:
         if "timestamp(" in query:
             raise QueryRefused(500, "storage")
         return pods(1.0)
 
     FakePrometheus(evaluate).serve(wire)
-    assert set(source(clock).read_pods(AT).problems) == {"cpu", "memory"}
+    assert set(source().read_pods(AT).problems) == {"cpu", "memory"}

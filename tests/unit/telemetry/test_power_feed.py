@@ -15,52 +15,50 @@ from tests.unit.telemetry.fake_prometheus import FakePrometheus, QueryRefused, S
 AT = 1_700_000_000.0
 
 
-def feed(
-    evaluate: object, wire: RequestsMock, clock: FakeClock, query: str = "sum(site_watts)", **more: object
-) -> PrometheusFeed:
+def feed(evaluate: object, wire: RequestsMock, query: str = "sum(site_watts)", **more: object) -> PrometheusFeed:
     FakePrometheus(evaluate).serve(wire)  # type: ignore[arg-type]
-    return PrometheusFeed(PrometheusClient(settings(), clock), query, **more)  # type: ignore[arg-type]
+    return PrometheusFeed(PrometheusClient(settings()), query, **more)  # type: ignore[arg-type]
 
 
-def test_watts_come_with_the_time_of_the_sample(wire: RequestsMock, clock: FakeClock) -> None:
+def test_watts_come_with_the_time_of_the_sample(wire: RequestsMock) -> None:
     def evaluate(query: str, time: float) -> list[Series]:
         return [({}, time - 42 if query == "min(timestamp(site_watts))" else 1250.5)]
 
-    assert feed(evaluate, wire, clock).read(AT) == PowerSample(1250.5, AT - 42)
+    assert feed(evaluate, wire).read(AT) == PowerSample(1250.5, AT - 42)
 
 
-def test_another_number_of_series_is_no_sample(wire: RequestsMock, clock: FakeClock) -> None:
-    reader = feed(lambda query, _time: [({"i": "0"}, 1), ({"i": "1"}, 2)], wire, clock, "site_watts")
+def test_another_number_of_series_is_no_sample(wire: RequestsMock) -> None:
+    reader = feed(lambda query, _time: [({"i": "0"}, 1), ({"i": "1"}, 2)], wire, "site_watts")
     sample = reader.read(AT)
     assert sample.watts is None
     assert "2 series, expectSeries is 1" in str(sample.problem)
-    assert feed(lambda query, _time: [], wire, clock, "site_watts").read(AT).watts is None
+    assert feed(lambda query, _time: [], wire, "site_watts").read(AT).watts is None
 
 
-def test_expected_series_are_added_up_and_the_oldest_time_counts(wire: RequestsMock, clock: FakeClock) -> None:
+def test_expected_series_are_added_up_and_the_oldest_time_counts(wire: RequestsMock) -> None:
     def evaluate(query: str, time: float) -> list[Series]:
         return [({"i": str(index)}, time - index if "timestamp(" in query else 10.0) for index in (1, 2)]
 
-    assert feed(evaluate, wire, clock, "site_watts", expect_series=2).read(AT) == PowerSample(20.0, AT - 2)
+    assert feed(evaluate, wire, "site_watts", expect_series=2).read(AT) == PowerSample(20.0, AT - 2)
 
 
-def test_a_failing_query_is_no_sample(wire: RequestsMock, clock: FakeClock) -> None:
+def test_a_failing_query_is_no_sample(wire: RequestsMock) -> None:
     def evaluate(query: str, time: float) -> list[Series]:
         raise QueryRefused(400, "parse error")
 
-    sample = feed(evaluate, wire, clock).read(AT)
+    sample = feed(evaluate, wire).read(AT)
     assert sample.watts is None
     assert "parse error" in str(sample.problem)
 
 
-def test_without_a_time_there_is_no_sample(wire: RequestsMock, clock: FakeClock) -> None:
-    sample = feed(lambda query, _time: [] if "timestamp(" in query else [({}, 5)], wire, clock).read(AT)
+def test_without_a_time_there_is_no_sample(wire: RequestsMock) -> None:
+    sample = feed(lambda query, _time: [] if "timestamp(" in query else [({}, 5)], wire).read(AT)
     assert sample.watts is None
 
 
 @pytest.mark.parametrize("query", ["sum(a) - sum(b)", "rate(energy_joules_total[5m])", "sum(rate(x[5m]))", "1000"])
-def test_a_query_that_hides_its_time_is_refused(query: str, clock: FakeClock) -> None:
-    client = PrometheusClient(settings(), clock)
+def test_a_query_that_hides_its_time_is_refused(query: str) -> None:
+    client = PrometheusClient(settings())
     with pytest.raises(SettingsError, match="how old"):
         PrometheusFeed(client, query)
     PrometheusFeed(client, query, freshness="min(timestamp(a))")

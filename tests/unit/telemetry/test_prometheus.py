@@ -6,7 +6,6 @@ from responses import RequestsMock
 from ballast.errors import SettingsError
 from ballast.metrics import Metrics
 from ballast.settings import Settings
-from tests.fakes import FakeClock
 from tests.unit.telemetry.fake_prometheus import (
     URL,
     FakePrometheus,
@@ -26,9 +25,9 @@ def counted(metrics: Metrics, name: str, **labels: str) -> float:
     return metrics.registry.get_sample_value(name, labels) or 0.0
 
 
-def test_a_reading_has_values_and_the_times_of_the_raw_samples(wire: RequestsMock, clock: FakeClock) -> None:
+def test_a_reading_has_values_and_the_times_of_the_raw_samples(wire: RequestsMock) -> None:
     FakePrometheus(healthy).serve(wire)
-    reading = source(clock).read(AT, named(3))
+    reading = source().read(AT, named(3))
     assert reading.source == "prometheus"
     assert reading.at == AT
     assert set(reading.samples) == {"cpu", "memory"}
@@ -40,34 +39,34 @@ def test_a_reading_has_values_and_the_times_of_the_raw_samples(wire: RequestsMoc
 
 
 @pytest.mark.parametrize("resources", ["cpu", "cpu,memory", "cpu,memory,disk,network"])
-def test_m_resources_of_a_preset_cost_m_plus_one_queries(resources: str, wire: RequestsMock, clock: FakeClock) -> None:
+def test_m_resources_of_a_preset_cost_m_plus_one_queries(resources: str, wire: RequestsMock) -> None:
     prometheus = FakePrometheus(healthy)
     prometheus.serve(wire)
     metrics = Metrics()
-    reading = source(clock, settings({"resources": resources}), metrics).read(AT, named(3))
+    reading = source(settings({"resources": resources}), metrics).read(AT, named(3))
     assert len(prometheus.queries) == reading.queries == len(resources.split(",")) + 1
     assert sum("timestamp(" in query for query in prometheus.queries) == 1
     assert counted(metrics, "ballast_queries_total", resource="cpu", result="ok") == 1
     assert counted(metrics, "ballast_queries_total", resource="freshness", result="ok") == 1
 
 
-def test_queries_are_evaluated_at_the_given_time(wire: RequestsMock, clock: FakeClock) -> None:
+def test_queries_are_evaluated_at_the_given_time(wire: RequestsMock) -> None:
     prometheus = FakePrometheus(healthy)
     prometheus.serve(wire)
-    source(clock).read(AT, named(3))
+    source().read(AT, named(3))
     assert {form["time"] for form in prometheus.forms} == {"1700000010"}
     assert {form["timeout"] for form in prometheus.forms} == {"10s"}
 
 
-def test_only_the_wanted_resources_are_asked(wire: RequestsMock, clock: FakeClock) -> None:
+def test_only_the_wanted_resources_are_asked(wire: RequestsMock) -> None:
     prometheus = FakePrometheus(healthy)
     prometheus.serve(wire)
-    reading = source(clock).read(AT, named(3), ["memory"])
+    reading = source().read(AT, named(3), ["memory"])
     assert set(reading.samples) == {"memory"}
     assert reading.queries == 2
 
 
-def test_one_failing_query_costs_that_resource_only(wire: RequestsMock, clock: FakeClock) -> None:
+def test_one_failing_query_costs_that_resource_only(wire: RequestsMock) -> None:
     def evaluate(query: str, time: float) -> list[Series]:
         if "node_cpu" in query:
             raise QueryRefused(422, "query processing would load too many samples into memory")
@@ -75,83 +74,81 @@ def test_one_failing_query_costs_that_resource_only(wire: RequestsMock, clock: F
 
     FakePrometheus(evaluate).serve(wire)
     metrics = Metrics()
-    reading = source(clock, metrics=metrics).read(AT, named(3))
+    reading = source(metrics=metrics).read(AT, named(3))
     assert set(reading.samples) == {"memory"}
     assert "too many samples" in reading.problems["cpu"]
     assert "BALLAST_TELEMETRY__RESOURCES" in reading.problems["cpu"]
     assert counted(metrics, "ballast_queries_total", resource="cpu", result="error") == 1
 
 
-def test_without_freshness_no_resource_has_fresh_data(wire: RequestsMock, clock: FakeClock) -> None:
+def test_without_freshness_no_resource_has_fresh_data(wire: RequestsMock) -> None:
     def evaluate(query: str, time: float) -> list[Series]:
         if "timestamp(" in query:
             raise QueryRefused(500, "storage")
         return healthy(query, time)
 
     FakePrometheus(evaluate).serve(wire)
-    reading = source(clock).read(AT, named(3))
+    reading = source().read(AT, named(3))
     assert not reading.samples
     assert all("age of the samples is unknown" in reading.problems[resource] for resource in ("cpu", "memory"))
 
 
-def test_values_without_a_time_are_stale(wire: RequestsMock, clock: FakeClock) -> None:
+def test_values_without_a_time_are_stale(wire: RequestsMock) -> None:
     def evaluate(query: str, time: float) -> list[Series]:
         return healthy(query, time)[: 2 if "timestamp(" in query else 3]
 
     FakePrometheus(evaluate).serve(wire)
-    reading = source(clock).read(AT, named(3))
+    reading = source().read(AT, named(3))
     assert reading.samples["cpu"].rows.tolist() == [0, 1]
     assert reading.rejected == {"stale": 2}
 
 
-def test_an_exporter_that_stopped_is_stale_after_max_age_though_prometheus_still_answers(
-    wire: RequestsMock, clock: FakeClock
-) -> None:
+def test_an_exporter_that_stopped_is_stale_after_max_age_though_prometheus_still_answers(wire: RequestsMock) -> None:
     stopped = AT - 60
 
     def evaluate(query: str, time: float) -> list[Series]:
         return by_instance(stopped if "timestamp(" in query else 0.25)
 
     FakePrometheus(evaluate).serve(wire)
-    watcher = source(clock)
+    watcher = source()
     assert len(watcher.read(stopped + 90, named(3)).samples["cpu"].rows) == 3
     reading = watcher.read(stopped + 120, named(3))
     assert not len(reading.samples["cpu"].rows)
     assert reading.rejected == {"stale": 6}
 
 
-def test_warnings_of_the_answer_are_kept_and_counted(wire: RequestsMock, clock: FakeClock) -> None:
+def test_warnings_of_the_answer_are_kept_and_counted(wire: RequestsMock) -> None:
     FakePrometheus(healthy, warnings=("store-1 is not available",)).serve(wire)
     metrics = Metrics()
-    reading = source(clock, metrics=metrics).read(AT, named(3))
+    reading = source(metrics=metrics).read(AT, named(3))
     assert reading.warnings == ("store-1 is not available",)
     assert counted(metrics, "ballast_query_warnings_total", source="prometheus") == 3
 
 
-def test_several_clusters_in_an_answer_make_the_resource_unknown(wire: RequestsMock, clock: FakeClock) -> None:
+def test_several_clusters_in_an_answer_make_the_resource_unknown(wire: RequestsMock) -> None:
     def evaluate(query: str, time: float) -> list[Series]:
         if "MemAvailable" in query:
             return [*by_instance(0.1, cluster="east"), *by_instance(0.9, cluster="west")]
         return [*healthy(query, time)]
 
     FakePrometheus(evaluate).serve(wire)
-    reading = source(clock).read(AT, named(3))
+    reading = source().read(AT, named(3))
     assert set(reading.samples) == {"cpu"}
     assert "east, west" in reading.problems["memory"]
     assert "BALLAST_PROMETHEUS__MATCHERS" in reading.problems["memory"]
 
 
-def test_one_cluster_label_is_no_conflict(wire: RequestsMock, clock: FakeClock) -> None:
+def test_one_cluster_label_is_no_conflict(wire: RequestsMock) -> None:
     FakePrometheus(lambda query, time: by_instance(time if "timestamp(" in query else 0.1, cluster="east")).serve(wire)
-    assert len(source(clock).read(AT, named(3)).samples["cpu"].rows) == 3
+    assert len(source().read(AT, named(3)).samples["cpu"].rows) == 3
 
 
-def test_series_that_are_no_node_are_counted_and_named(wire: RequestsMock, clock: FakeClock) -> None:
+def test_series_that_are_no_node_are_counted_and_named(wire: RequestsMock) -> None:
     def evaluate(query: str, time: float) -> list[Series]:
         return [*healthy(query, time), ({"instance": "192.168.7.7:9100"}, 0.9)]
 
     FakePrometheus(evaluate).serve(wire)
-    reading = source(clock).read(AT, named(3))
+    reading = source().read(AT, named(3))
     assert reading.rejected == {"unmatched": 2}
     assert reading.strangers == ("instance='192.168.7.7:9100' is no node",)
 
@@ -159,48 +156,46 @@ def test_series_that_are_no_node_are_counted_and_named(wire: RequestsMock, clock
 @pytest.mark.parametrize(
     ("label", "words"), [("instance", "instance='elsewhere'"), ("node", "a series without the label node")]
 )
-def test_an_answer_about_other_machines_only_is_a_problem(
-    label: str, words: str, wire: RequestsMock, clock: FakeClock
-) -> None:
+def test_an_answer_about_other_machines_only_is_a_problem(label: str, words: str, wire: RequestsMock) -> None:
     FakePrometheus(lambda query, time: [({"instance": "elsewhere"}, time if "timestamp(" in query else 0.5)]).serve(
         wire
     )
-    reading = source(clock, settings({"node_label": label})).read(AT, named(3))
+    reading = source(settings({"node_label": label})).read(AT, named(3))
     assert not reading.samples
     assert reading.rejected == {"unmatched": 2}
     assert words in reading.problems["cpu"]
     assert "BALLAST_TELEMETRY__NODE_LABEL" in reading.problems["cpu"]
 
 
-def test_an_empty_answer_is_a_problem_not_a_success(wire: RequestsMock, clock: FakeClock) -> None:
+def test_an_empty_answer_is_a_problem_not_a_success(wire: RequestsMock) -> None:
     FakePrometheus(lambda query, time: healthy(query, time) if "timestamp(" in query else []).serve(wire)
     metrics = Metrics()
-    reading = source(clock, metrics=metrics).read(AT, named(3))
+    reading = source(metrics=metrics).read(AT, named(3))
     assert "gives no series" in reading.problems["cpu"]
     assert counted(metrics, "ballast_queries_total", resource="cpu", result="empty") == 1
 
 
-def test_percent_instead_of_ratios_is_refused_as_a_whole(wire: RequestsMock, clock: FakeClock) -> None:
+def test_percent_instead_of_ratios_is_refused_as_a_whole(wire: RequestsMock) -> None:
     FakePrometheus(lambda query, time: by_instance(time - 5 if "timestamp(" in query else 42)).serve(wire)
-    reading = source(clock).read(AT, named(3))
+    reading = source().read(AT, named(3))
     assert not reading.samples
     assert "percent" in reading.problems["cpu"]
 
 
-def test_ratios_above_one_and_a_half_are_warned_about(wire: RequestsMock, clock: FakeClock) -> None:
+def test_ratios_above_one_and_a_half_are_warned_about(wire: RequestsMock) -> None:
     FakePrometheus(lambda query, time: by_instance(time - 5 if "timestamp(" in query else 2.5)).serve(wire)
-    reading = source(clock).read(AT, named(3))
+    reading = source().read(AT, named(3))
     assert reading.samples["cpu"].values.tolist() == [2.5] * 3
     assert any("cpu goes up to 2.5" in warning for warning in reading.warnings)
 
 
-def test_histograms_and_nonsense_are_unreadable(wire: RequestsMock, clock: FakeClock) -> None:
+def test_histograms_and_nonsense_are_unreadable(wire: RequestsMock) -> None:
     def evaluate(query: str, time: float) -> list[Series]:
         good = healthy(query, time)
         return good if "timestamp(" in query else [good[0], (good[1][0], "much"), (good[2][0], "NaN")]
 
     FakePrometheus(evaluate).serve(wire)
-    reading = source(clock, settings({"resources": "cpu"})).read(AT, named(3))
+    reading = source(settings({"resources": "cpu"})).read(AT, named(3))
     assert reading.samples["cpu"].rows.tolist() == [0]
     assert reading.rejected == {"unreadable": 1, "non_finite": 1}
 
@@ -209,7 +204,7 @@ def gpu(**more: str) -> Settings:
     return settings({"resources": {"gpu": {"query": "gpu_busy", "node_label": "Hostname", **more}, "cpu": {}}})
 
 
-def test_a_plain_selector_brings_its_own_timestamp(wire: RequestsMock, clock: FakeClock) -> None:
+def test_a_plain_selector_brings_its_own_timestamp(wire: RequestsMock) -> None:
     def evaluate(query: str, time: float) -> list[Series]:
         if "gpu_busy" in query and "node_memory" in query:
             return [
@@ -220,46 +215,46 @@ def test_a_plain_selector_brings_its_own_timestamp(wire: RequestsMock, clock: Fa
 
     prometheus = FakePrometheus(evaluate)
     prometheus.serve(wire)
-    reading = source(clock, gpu()).read(AT, named(3))
+    reading = source(gpu()).read(AT, named(3))
     assert reading.queries == 3
     assert any("timestamp(gpu_busy)" in query and " or " in query for query in prometheus.queries)
     assert reading.samples["gpu"].times.tolist() == [AT - 1]
     assert reading.samples["cpu"].times.tolist() == [AT - 2] * 3
 
 
-def test_one_bad_freshness_costs_its_resource_only(wire: RequestsMock, clock: FakeClock) -> None:
+def test_one_bad_freshness_costs_its_resource_only(wire: RequestsMock) -> None:
     def evaluate(query: str, time: float) -> list[Series]:
         if "oops(" in query:
             raise QueryRefused(400, "unknown function oops")
         return healthy(query, time)
 
     FakePrometheus(evaluate).serve(wire)
-    reading = source(clock, gpu(freshness="oops(gpu_busy)")).read(AT, named(3))
+    reading = source(gpu(freshness="oops(gpu_busy)")).read(AT, named(3))
     assert "unknown function oops" in reading.problems["gpu"]
     assert len(reading.samples["cpu"].rows) == 3
 
 
-def test_one_common_freshness_is_asked_once(wire: RequestsMock, clock: FakeClock) -> None:
+def test_one_common_freshness_is_asked_once(wire: RequestsMock) -> None:
     common = "max by (instance) (timestamp(up))"
     resources = {
         name: {"query": f"sum by (instance) ({name}_busy)", "freshness": common} for name in ("gpu", "cpu", "memory")
     }
     prometheus = FakePrometheus(healthy)
     prometheus.serve(wire)
-    reading = source(clock, settings({"resources": resources})).read(AT, named(3))
+    reading = source(settings({"resources": resources})).read(AT, named(3))
     assert len(prometheus.queries) == reading.queries == 4
     assert prometheus.queries.count(common) == 1
 
 
-def test_a_computed_query_without_freshness_is_refused_by_name(wire: RequestsMock, clock: FakeClock) -> None:
+def test_a_computed_query_without_freshness_is_refused_by_name(wire: RequestsMock) -> None:
     FakePrometheus(healthy).serve(wire)
-    reading = source(clock, settings({"resources": {"gpu": {"query": "avg(gpu_busy)"}, "cpu": {}}})).read(AT, named(3))
+    reading = source(settings({"resources": {"gpu": {"query": "avg(gpu_busy)"}, "cpu": {}}})).read(AT, named(3))
     assert "BALLAST_TELEMETRY__RESOURCES" in reading.problems["gpu"]
     assert "freshness" in reading.problems["gpu"]
     assert set(reading.samples) == {"cpu"}
 
 
-def test_the_freshness_of_the_same_exporter_counts(wire: RequestsMock, clock: FakeClock) -> None:
+def test_the_freshness_of_the_same_exporter_counts(wire: RequestsMock) -> None:
     """A kubelet on another port of the node must not hide that node_exporter is silent."""
 
     def evaluate(query: str, time: float) -> list[Series]:
@@ -268,10 +263,10 @@ def test_the_freshness_of_the_same_exporter_counts(wire: RequestsMock, clock: Fa
         return by_instance(0.25, 1)
 
     FakePrometheus(evaluate).serve(wire)
-    assert source(clock).read(AT, named(3)).rejected == {"stale": 2}
+    assert source().read(AT, named(3)).rejected == {"stale": 2}
 
 
-def test_link_speeds_from_the_setting(wire: RequestsMock, clock: FakeClock) -> None:
+def test_link_speeds_from_the_setting(wire: RequestsMock) -> None:
     def evaluate(query: str, time: float) -> list[Series]:
         if "timestamp(" in query:
             return healthy(query, time)
@@ -280,26 +275,26 @@ def test_link_speeds_from_the_setting(wire: RequestsMock, clock: FakeClock) -> N
 
     FakePrometheus(evaluate).serve(wire)
     chosen = settings({"resources": "network", "network_speed": {"node-1": "1Gbit"}})
-    samples = source(clock, chosen).read(AT, named(3)).samples["network"]
+    samples = source(chosen).read(AT, named(3)).samples["network"]
     assert samples.rows.tolist() == [0, 1]
     assert samples.values.tolist() == [0.5, 0.2]
 
 
-def test_a_source_without_an_address_says_which_setting_is_missing(clock: FakeClock) -> None:
+def test_a_source_without_an_address_says_which_setting_is_missing() -> None:
     with pytest.raises(SettingsError, match="BALLAST_PROMETHEUS__URL"):
-        source(clock, settings(prometheus={"url": None}))
+        source(settings(prometheus={"url": None}))
 
 
-def test_a_closed_source_fails_quietly(wire: RequestsMock, clock: FakeClock) -> None:
+def test_a_closed_source_fails_quietly(wire: RequestsMock) -> None:
     FakePrometheus(healthy).serve(wire)
-    watcher = source(clock)
+    watcher = source()
     watcher.close()
     reading = watcher.read(AT, named(3))
     assert reading.problems == {"cpu": "stopped", "memory": "stopped"}
 
 
-def test_a_path_prefix_is_kept(wire: RequestsMock, clock: FakeClock) -> None:
+def test_a_path_prefix_is_kept(wire: RequestsMock) -> None:
     prometheus = FakePrometheus(healthy)
     wire.add_callback("POST", f"{URL}/select/0/api/v1/query", callback=prometheus._instant)
-    reading = source(clock, settings(prometheus={"url": f"{URL}/select/0/"})).read(AT, named(3))
+    reading = source(settings(prometheus={"url": f"{URL}/select/0/"})).read(AT, named(3))
     assert not reading.problems

@@ -18,7 +18,11 @@ from werkzeug import Request, Response
 
 from ballast.clock import SystemClock
 from ballast.errors import SourceUnavailable, TelemetryError
+from ballast.metrics import Metrics
+from ballast.model.sample import Reading
 from ballast.settings import Prometheus, Settings
+from ballast.telemetry.node_names import NodeNames
+from ballast.telemetry.prometheus import PrometheusSource
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
 from ballast.telemetry.refusals import TooLarge
 from ballast.telemetry.wire import Wire
@@ -28,7 +32,7 @@ OK = b'{"status":"success","data":{"resultType":"vector","result":[]}}'
 
 
 def ask(url: str, **prometheus: Any) -> bytes:
-    client = PrometheusClient(Settings(prometheus=Prometheus(url=url, **prometheus)), SystemClock())
+    client = PrometheusClient(Settings(prometheus=Prometheus(url=url, **prometheus)))
     try:
         return client.ask("up", NOW)
     finally:
@@ -88,7 +92,7 @@ def test_long_queries_travel_in_the_body(plain: HTTPServer) -> None:
         return Response(OK)
 
     plain.expect_request("/api/v1/query", method="POST").respond_with_handler(answer)
-    client = PrometheusClient(Settings(prometheus=Prometheus(url=plain.url_for(""))), SystemClock())
+    client = PrometheusClient(Settings(prometheus=Prometheus(url=plain.url_for(""))))
     assert client.ask(query, NOW) == OK
     client.close()
 
@@ -180,6 +184,7 @@ class Socket:
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self._pieces = pieces
         self._hold = hold
+        self.asked = threading.Event()
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
@@ -189,6 +194,7 @@ class Socket:
         self._listener.close()
         with connection:
             connection.recv(65536)
+            self.asked.set()
             try:
                 for piece in self._pieces:
                     connection.sendall(piece)
@@ -209,6 +215,30 @@ def test_a_silent_server_is_left_after_the_timeout() -> None:
     server.close()
 
 
+def test_closing_gives_up_what_is_under_way() -> None:
+    server = Socket(hold=True)
+    client = PrometheusClient(Settings(prometheus=Prometheus(url=server.url)))
+    answers = [client.start("up", NOW) for _ in range(20)]
+    server.asked.wait()
+    client.close()
+    assert {str(answer.exception()) for answer in answers} == {"stopped"}
+    assert str(client.start("up", NOW).exception()) == "stopped"
+    server.close()
+
+
+def test_a_reading_ends_when_its_source_is_closed() -> None:
+    server = Socket(hold=True)
+    watcher = PrometheusSource(Settings(prometheus=Prometheus(url=server.url)), Metrics())
+    readings: list[Reading] = []
+    reader = threading.Thread(target=lambda: readings.append(watcher.read(NOW.start, NodeNames(()))))
+    reader.start()
+    server.asked.wait()
+    watcher.close()
+    reader.join()
+    server.close()
+    assert readings[0].problems["cpu"].endswith("stopped")
+
+
 class Stepping(SystemClock):
     """Each look at the clock takes a second."""
 
@@ -223,7 +253,7 @@ class Stepping(SystemClock):
 def test_a_server_that_drips_is_left_after_the_timeout() -> None:
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     server = Socket(head, *[b"1\r\nx\r\n"] * 50, hold=True)
-    wire = Wire(server.url, Stepping(), part="BALLAST_PROMETHEUS__", timeout=4)
+    wire = Wire(server.url, part="BALLAST_PROMETHEUS__", timeout=4, clock=Stepping())
     with pytest.raises(SourceUnavailable, match="within 4 s"):
         wire.get(server.url)
     wire.close()
@@ -247,7 +277,7 @@ def test_a_small_answer_that_unpacks_to_a_large_one_is_not_swallowed(plain: HTTP
 
 def test_half_an_answer_is_no_answer() -> None:
     server = Socket(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
-    wire = Wire(server.url, SystemClock(), part="BALLAST_PROMETHEUS__", timeout=2)
+    wire = Wire(server.url, part="BALLAST_PROMETHEUS__", timeout=2)
     with pytest.raises(SourceUnavailable):
         wire.get(server.url)
     wire.close()
@@ -302,7 +332,7 @@ def test_a_token_file_is_read_again_when_it_changes(plain: HTTPServer, tmp_path:
     plain.expect_request("/api/v1/query").respond_with_data(OK)
     token = tmp_path / "token"
     token.write_text("first\n")
-    client = PrometheusClient(Settings(prometheus=Prometheus(url=plain.url_for(""), token_file=token)), SystemClock())
+    client = PrometheusClient(Settings(prometheus=Prometheus(url=plain.url_for(""), token_file=token)))
     client.ask("up", NOW)
     token.write_text("the second\n")
     client.ask("up", NOW)
