@@ -106,7 +106,7 @@ def _machine() -> str:
     busy = os.getloadavg()[0]
     return (
         f"{_processor()}, {os.cpu_count()} cores, {psutil.virtual_memory().total / 2**30:.0f} GiB, "
-        f"{platform.system()} {platform.machine()}, Python {platform.python_version()}, numpy {np.__version__}, "
+        f"{platform.system()} {platform.machine()},\nPython {platform.python_version()}, numpy {np.__version__}, "
         f"load average {busy:.1f} at the end"
     )
 
