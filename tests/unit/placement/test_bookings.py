@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ballast.model.pod import Pod
+from ballast.placement.bookings import Bookings, learn
+from ballast.placement.fleet_model import FleetModel, Held
+from ballast.scoring.profiles import Arrivals
+from tests.unit.placement.worlds import EMPTY, LARGE, SMALL, TIME, pod, shape, snapshot
+
+WORLD = snapshot([0.1, 0.2, 0.3])
+
+
+def bookings() -> tuple[Bookings, Counter[str]]:
+    told: Counter[str] = Counter()
+    made = Bookings(30.0, lambda outcome: told.update([outcome]))
+    made.adopt(FleetModel(WORLD))
+    return made, told
+
+
+def reserved(booked: Bookings, resource: str = "cpu") -> list[int]:
+    assert booked.model is not None
+    return [int(amount) for amount in booked.model.placed.reserved(resource)]
+
+
+def in_flight(booked: Bookings) -> list[int]:
+    assert booked.model is not None
+    return [int(amount) for amount in booked.model.in_flight["cpu"]]
+
+
+def assume(booked: Bookings, uid: str, node: str, now: float = 0.0) -> bool:
+    return booked.assume(uid, node, SMALL, wall=TIME + 10, now=now)
+
+
+def test_a_decision_counts_at_once() -> None:
+    booked, told = bookings()
+    booked.put(pod("a"), 0.0)
+    assert assume(booked, "a", "n1")
+    assert reserved(booked) == [0, 500, 0]
+    assert in_flight(booked) == [0, 750, 0]
+    assert told == {"assumed": 1}
+
+
+def test_the_watch_confirms_it_and_nothing_counts_twice() -> None:
+    booked, told = bookings()
+    booked.put(pod("a"), 0.0)
+    assume(booked, "a", "n1")
+    booked.put(pod("a", "n1", bound=TIME + 10), 1.0)
+    assert reserved(booked) == [0, 500, 0]
+    assert len(booked.ledger) == 0
+    booked.expire(100.0)
+    assert reserved(booked) == [0, 500, 0]
+    assert told == {"assumed": 1, "confirmed": 1}
+
+
+def test_a_pod_that_went_elsewhere_counts_there() -> None:
+    booked, told = bookings()
+    booked.put(pod("a"), 0.0)
+    assume(booked, "a", "n1")
+    booked.put(pod("a", "n2"), 1.0)
+    assert reserved(booked) == [0, 0, 500]
+    assert told == {"assumed": 1, "undone": 1}
+
+
+@pytest.mark.parametrize("how", ["removed", "finished", "deleting"])
+def test_a_pod_that_is_gone_counts_nowhere(how: str) -> None:
+    booked, told = bookings()
+    booked.put(pod("a"), 0.0)
+    assume(booked, "a", "n1")
+    if how == "removed":
+        booked.remove("a")
+    elif how == "finished":
+        booked.put(Pod("default", "a", "a", phase="Failed", shape=SMALL), 1.0)
+    else:
+        booked.put(Pod("default", "a", "a", shape=SMALL, deleting=True), 1.0)
+    assert reserved(booked) == [0, 0, 0]
+    assert told == {"assumed": 1, "undone": 1}
+
+
+def test_a_decision_nobody_confirms_expires() -> None:
+    booked, told = bookings()
+    booked.put(pod("a"), 0.0)
+    assume(booked, "a", "n1")
+    booked.expire(29.9)
+    assert reserved(booked) == [0, 500, 0]
+    booked.expire(30.0)
+    assert reserved(booked) == [0, 0, 0]
+    assert told == {"assumed": 1, "expired": 1}
+
+
+def test_a_retry_replaces_what_was_decided_before() -> None:
+    booked, told = bookings()
+    booked.put(pod("a"), 0.0)
+    assume(booked, "a", "n1")
+    booked.forget_decision("a")
+    assert reserved(booked) == [0, 0, 0]
+    assume(booked, "a", "n0")
+    assert reserved(booked) == [500, 0, 0]
+    assert told == {"assumed": 2, "retried": 1}
+
+
+def test_bound_pods_and_pods_without_a_name_are_not_decided() -> None:
+    booked, told = bookings()
+    booked.put(pod("a", "n0"), 0.0)
+    assert not assume(booked, "a", "n1")
+    assert not assume(booked, "", "n1")
+    assert reserved(booked) == [500, 0, 0]
+    assert not told
+
+
+def test_a_pod_the_watch_shows_later_keeps_its_decision() -> None:
+    booked, _ = bookings()
+    assume(booked, "a", "n1")
+    booked.put(pod("a"), 4.0)
+    booked.expire(20.0)
+    assert reserved(booked) == [0, 500, 0]
+
+
+def test_a_resized_pod_counts_by_its_new_size() -> None:
+    booked, _ = bookings()
+    booked.put(pod("a", "n0"), 0.0)
+    booked.put(pod("a", "n0", LARGE), 1.0)
+    assert reserved(booked) == [4000, 0, 0]
+
+
+def test_only_pods_bound_after_the_window_are_in_flight() -> None:
+    booked, _ = bookings()
+    booked.put(pod("old", "n0", bound=TIME - 1), 0.0)
+    booked.put(pod("new", "n0", bound=TIME + 5), 0.0)
+    assert in_flight(booked) == [750, 0, 0]
+    booked.adopt(FleetModel(snapshot([0.1, 0.2, 0.3], time=TIME + 30), booked.model))
+    assert in_flight(booked) == [0, 0, 0]
+    assert reserved(booked) == [1000, 0, 0]
+
+
+def test_other_nodes_are_another_model() -> None:
+    booked, _ = bookings()
+    booked.put(pod("a", "n0"), 0.0)
+    booked.put(pod("b", "new"), 0.0)
+    held = booked.begin()
+    model = FleetModel(snapshot([0.1, 0.1], names=["n0", "new"]), booked.model)
+    model.fill(held)
+    booked.put(pod("c", "new"), 1.0)
+    booked.remove("a")
+    booked.adopt(model)
+    assert reserved(booked) == [0, 1000]
+
+
+def test_many_pods_of_one_shape_are_summed_alike() -> None:
+    few, many = FleetModel(WORLD), FleetModel(WORLD)
+    held = [Held(f"n{i % 3}", SMALL, TIME) for i in range(200)]
+    many.fill(held)
+    for each in held:
+        few.place(each)
+    for resource in ("cpu", "memory"):
+        assert (few.placed.reserved(resource) == many.placed.reserved(resource)).all()
+
+
+def test_the_newest_pods_are_learned_from() -> None:
+    arrivals = Arrivals()
+    learn(arrivals, [pod("a", "n0", SMALL, bound=1.0), pod("b", "n0", LARGE, bound=2.0)], most=1)
+    assert [profile.requests["cpu"] for profile in arrivals.profiles()] == [4000]
+
+
+def test_each_arrival_is_learned_once() -> None:
+    booked, _ = bookings()
+    booked.put(pod("a"), 0.0)
+    assume(booked, "a", "n1")
+    booked.put(pod("a"), 0.5)
+    booked.put(pod("a", "n1"), 1.0)
+    booked.put(pod("a", "n1"), 2.0)
+    assert booked.arrivals.count == 1
+
+
+UIDS = st.sampled_from(["a", "b", "c", "d"])
+NODES = st.sampled_from(["n0", "n1", "n2", "elsewhere"])
+SHAPES = st.sampled_from([SMALL, LARGE, EMPTY, shape(0.25, 2.0, **{"nvidia.com/gpu": 1.0})])
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("wait"), UIDS, SHAPES),
+        st.tuples(st.just("bind"), UIDS, NODES, SHAPES, st.integers(-5, 5)),
+        st.tuples(st.just("end"), UIDS),
+        st.tuples(st.just("assume"), UIDS, NODES, SHAPES),
+        st.tuples(st.just("retry"), UIDS),
+        st.tuples(st.just("later"), st.floats(0, 20)),
+        st.tuples(st.just("cycle"), st.integers(0, 5)),
+        st.tuples(st.just("other nodes"), st.integers(0, 5)),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=150)
+@given(STEPS)
+def test_whatever_happens_the_sums_are_those_of_what_is_held(steps: list[tuple]) -> None:  # type: ignore[type-arg]
+    booked, _ = bookings()
+    now, end, names = 0.0, TIME, ["n0", "n1", "n2"]
+    for kind, *rest in steps:
+        if kind == "wait":
+            booked.put(pod(rest[0], asks=rest[1]), now)
+        elif kind == "bind":
+            booked.put(pod(rest[0], rest[1], rest[2], bound=end + rest[3]), now)
+        elif kind == "end":
+            booked.remove(rest[0])
+        elif kind == "assume":
+            booked.assume(rest[0], rest[1], rest[2], wall=end + 1, now=now)
+        elif kind == "retry":
+            booked.forget_decision(rest[0])
+        elif kind == "later":
+            now += rest[0]
+            booked.expire(now)
+        else:
+            end += rest[0]
+            if kind == "other nodes":
+                names = names[1:] + names[:1]
+            held = booked.begin()
+            model = FleetModel(snapshot([0.1] * 3, time=end, names=names), booked.model)
+            if not model.follows:
+                model.fill(held)
+            booked.adopt(model)
+    assert booked.model is not None
+    fresh = FleetModel(snapshot([0.1] * 3, time=end, names=names))
+    held = booked.begin()
+    fresh.fill(held)
+    for each in held:
+        fresh.fly(each)
+    for resource in ("cpu", "memory", "nvidia.com/gpu"):
+        assert (booked.model.placed.reserved(resource) == fresh.placed.reserved(resource)).all()
+        assert (booked.model.placed.scored(resource) == fresh.placed.scored(resource)).all()
+    for resource, amounts in fresh.in_flight.items():
+        assert np.array_equal(booked.model.in_flight[resource], amounts)
+    assert len(booked.ledger) <= len(held)
