@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
+from ballast.cli.power_policies import check_settings
 from ballast.errors import SettingsError
 from ballast.settings import examine, explain, needed_to_run
 
@@ -30,10 +31,15 @@ def check() -> None:
     findings = examine()
     for warning in findings.warnings:
         typer.echo(f"warning: {warning}", err=True)
-    problems = [*findings.problems, *(() if findings.unusable else needed_to_run(findings.settings))]
+    power = check_settings(findings.settings)
+    for warning in power.warnings:
+        typer.echo(f"warning: {warning}", err=True)
+    needed = () if findings.unusable else needed_to_run(findings.settings)
+    problems = [*findings.problems, *needed, *power.problems]
     if problems:
         raise SettingsError(*problems)
-    typer.echo("The settings can be used." if not findings.warnings else "The settings can be used, with warnings.")
+    warned = findings.warnings or power.warnings
+    typer.echo("The settings can be used, with warnings." if warned else "The settings can be used.")
 
 
 @app.command()

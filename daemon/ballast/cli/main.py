@@ -6,13 +6,14 @@ import sys
 
 import typer
 
-from ballast.cli import config, demo, pause, profile, release, run, score
+from ballast.cli import config, demo, pause, power, profile, release, run, score
 from ballast.errors import BallastError, SettingsError, UsageError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command()(run.run)
 app.command()(demo.demo)
 app.add_typer(config.app, name="config")
+app.add_typer(power.app, name="power")
 app.command()(profile.profile)
 app.command()(score.score)
 app.command()(release.release)

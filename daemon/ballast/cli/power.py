@@ -1,0 +1,208 @@
+"""`ballast power`: a budget's policy tried out on a recorded feed, or on a number of replicas, offline."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from ballast import log
+from ballast.cli.power_policies import check, choose, policies, starting
+from ballast.cli.power_range import recorded
+from ballast.errors import UsageError
+from ballast.power.allocation import Allocation
+from ballast.power.allocation import allocate as split
+from ballast.power.anchor import affordable, load_of, wanted_change
+from ballast.power.drawing import drawing
+from ballast.power.outcome import Sample, targets_of
+from ballast.power.policy import Policy
+from ballast.power.replay import Replay, usual_gap
+from ballast.power.replay import replay as follow
+from ballast.power.state import Anchor
+from ballast.telemetry.power_feed import trace
+
+app = typer.Typer(no_args_is_help=True, help="Replicas inside the power that is available, offline.")
+
+
+class Output(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+
+
+class Compat(StrEnum):
+    PAPER = "paper"
+
+
+PolicyFile = Annotated[Path, typer.Option("--policy", help="A YAML file with power: {...}, as the daemon reads it.")]
+Name = Annotated[str | None, typer.Option("--name", help="Which policy, where the file holds several.")]
+Feed = Annotated[Path | None, typer.Option("--feed", help="A recorded feed: CSV with time,watts.")]
+Range = Annotated[
+    str | None, typer.Option("--range", metavar="START,END", help="The policy's feed as Prometheus recorded it.")
+]
+Step = Annotated[str | None, typer.Option("--step", metavar="DURATION", help="Time between two ticks of --range.")]
+Replicas = Annotated[list[str] | None, typer.Option("--replicas", metavar="NS/NAME=N", help="Where a target begins.")]
+Form = Annotated[Output, typer.Option("--output", "-o", help="Form of the answer.")]
+
+
+@app.command()
+def replay(
+    policy: PolicyFile,
+    feed: Feed = None,
+    span: Range = None,
+    step: Step = None,
+    name: Name = None,
+    replicas: Replicas = None,
+    compat: Annotated[Compat | None, typer.Option(help="Follow the published model to the letter.")] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Also draw watts and replicas.")] = None,
+    output: Form = Output.TABLE,
+) -> None:
+    """Runs the daemon's controller over a recorded feed and shows what it would have done."""
+    log.configure("warning")
+    chosen = choose(policies(policy), name)
+    if compat is not None:
+        chosen = chosen.model_copy(update={"compat": compat.value})
+    start = starting(chosen, replicas or ())
+    samples = _samples(chosen, feed, span, step)
+    _warn(check(chosen, usual_gap(samples)))
+    result = follow(chosen, samples, start)
+    if plot is not None:
+        _write(plot, drawing(result, chosen))
+    if output is Output.JSON:
+        typer.echo(json.dumps(result.document(), indent=2, allow_nan=False))
+    else:
+        _print_replay(result)
+
+
+@app.command()
+def allocate(
+    policy: PolicyFile,
+    delta: Annotated[
+        list[int] | None, typer.Option(help="Replicas to add or take away; again for the next change.")
+    ] = None,
+    feed: Feed = None,
+    span: Range = None,
+    step: Step = None,
+    name: Name = None,
+    replicas: Replicas = None,
+    output: Form = Output.TABLE,
+) -> None:
+    """Splits a change of the number of replicas between the targets of a policy."""
+    log.configure("warning")
+    chosen = choose(policies(policy), name)
+    counts = baseline = starting(chosen, replicas or ())
+    if bool(delta) == bool(feed or span):
+        raise UsageError("Give --delta N, or a feed (--feed FILE.csv, or --range START,END --step D) it follows from.")
+    _warn(check(chosen))
+    deltas = delta or [_change(chosen, counts, _samples(chosen, feed, span, step))]
+    answers = []
+    for each in deltas:
+        found = _split(chosen, counts, baseline, each)
+        counts = {target: count + found.changes[target] for target, count in counts.items()}
+        answers.append((found, counts))
+    if output is Output.JSON:
+        documents = [_document(found) for found, _ in answers]
+        typer.echo(json.dumps(documents if len(documents) > 1 else documents[0], indent=2, allow_nan=False))
+    else:
+        for found, after in answers:
+            _print_allocation(found, after)
+
+
+def _samples(policy: Policy, feed: Path | None, span: str | None, step: str | None) -> list[Sample]:
+    if (feed is None) == (span is None) or (span is None) != (step is None):
+        raise UsageError("Give the feed: --feed FILE.csv with the columns time,watts, or --range START,END --step D.")
+    if feed is not None:
+        samples = [Sample.of(row.time, row.watts) for row in trace(feed)]
+    else:
+        samples = list(recorded(policy, span or "", step or ""))
+    if not samples:
+        raise UsageError(f"{feed or f'--range {span}'} has no rows; give a recorded feed.")
+    return samples
+
+
+def _split(policy: Policy, counts: Mapping[str, int], baseline: Mapping[str, int], delta: int) -> Allocation:
+    targets = targets_of(policy, counts, baseline)
+    return split(targets, delta, restore_first=policy.restore_first and not policy.paper, inside_first=not policy.paper)
+
+
+def _change(policy: Policy, counts: Mapping[str, int], samples: Sequence[Sample]) -> int:
+    """By how many replicas their number follows a feed from its first valid sample to its last."""
+    powers = [max(sample.watts - policy.base_power, policy.floor) for sample in samples if sample.watts is not None]
+    if not powers:
+        raise UsageError("The feed has no valid sample, so nothing follows from it.")
+    targets = [target for target in targets_of(policy, counts, counts) if not target.suspended]
+
+    def load_after(delta: int) -> Any:
+        moved = _split(policy, counts, counts, delta).changes
+        return sum(target.watts * (target.current + moved[target.name]) for target in targets)
+
+    load = affordable(Anchor(powers[0], load_of(targets)), powers[-1])
+    return wanted_change(targets, load, policy.rounds, load_after) if targets else 0
+
+
+def _document(found: Allocation) -> dict[str, Any]:
+    return {
+        "delta": found.delta,
+        "effective": found.effective,
+        "unmet": found.unmet,
+        "entities": {
+            entity: {"quota": float(quota), "share": found.shares[entity]} for entity, quota in found.quotas.items()
+        },
+        "changes": dict(found.changes),
+        "redistributed": found.redistributed,
+    }
+
+
+def _print_replay(result: Replay) -> None:
+    rows = []
+    before: tuple[str, str] | None = None
+    for tick in result.ticks:
+        if tick.delta or (tick.state, tick.reason) != before:
+            watts, reference = (_short(value) for value in (tick.watts, tick.reference))
+            rows.append(
+                (_short(tick.t), watts, tick.state, reference, f"{tick.delta:+d}", str(tick.total), tick.reason)
+            )
+        before = (tick.state, tick.reason)
+    _table(("T", "WATTS", "STATE", "REFERENCE", "DELTA", "REPLICAS", "REASON"), rows, left={2, 6})
+    error = "" if result.error is None else f"; {_short(result.error)} replicas away from the ideal on average"
+    typer.echo(
+        f"{len(result.ticks)} ticks, {result.actions} actions, {result.cancels} cancels, "
+        f"{result.ticks[-1].total} replicas at the end{error}."
+    )
+
+
+def _print_allocation(found: Allocation, after: Mapping[str, int]) -> None:
+    rows = [(name, f"{change:+d}", str(after[name])) for name, change in found.changes.items()]
+    _table(("TARGET", "CHANGE", "REPLICAS"), rows, left={0})
+    unmet = f"; {abs(found.unmet)} cannot be met within the bounds" if found.unmet else ""
+    typer.echo(f"{found.effective:+d} of {found.delta:+d} replicas, {found.redistributed} redistributed{unmet}.")
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, left: set[int]) -> None:
+    table = Table(box=None, pad_edge=False)
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="left" if index in left else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    Console(soft_wrap=True, markup=False, highlight=False).print(table)
+
+
+def _short(value: Any) -> str:
+    return "-" if value is None else f"{float(value):.6g}"
+
+
+def _warn(warnings: Iterator[str]) -> None:
+    for warning in warnings:
+        typer.echo(f"warning: {warning}", err=True)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--plot {path}: {error.strerror}.") from None

@@ -1,0 +1,96 @@
+"""Power policies from files and settings, checked as the daemon checks them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from ballast.errors import SettingsError, UsageError
+from ballast.power.policy import Policy
+from ballast.power.reading import read
+from ballast.power.rules import not_to_run, remarks, unusable_at
+from ballast.power.values import exact
+from ballast.settings import Settings
+from ballast.settings.file import read_file
+from ballast.settings.names import CONFIG_FILE
+
+_GAP = "the median gap between rows of the feed"
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What keeps `ballast run` from following the policies, and what it would warn of."""
+
+    problems: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def policies(path: Path) -> tuple[Policy, ...]:
+    """Those of a policy file. Raises UsageError and SettingsError."""
+    if not path.is_file():
+        raise UsageError(f"--policy {path}: there is no such file.")
+    layer = read_file(path)
+    if layer.problems:
+        raise SettingsError(*(text.replace(f"{CONFIG_FILE} is ", "--policy ") for text in layer.problems))
+    given = layer.values.get(("power", "policies"))
+    raws = given.value if given else None
+    if not isinstance(raws, list) or not raws or not all(isinstance(raw, Mapping) for raw in raws):
+        raise SettingsError(
+            f"{path.name} has no power policy: expected power: {{feed: ..., groups: ...}} or power: {{policies: [...]}}"
+            ". Give at least one."
+        )
+    return read(raws)
+
+
+def choose(found: Sequence[Policy], name: str | None) -> Policy:
+    """The policy of that name, or the only one. Raises UsageError."""
+    named = [policy for policy in found if name in (None, policy.name)]
+    names = ", ".join(policy.name for policy in found)
+    if not named:
+        raise UsageError(f"--name {name}: there is no such policy. The file has {names}.")
+    if len(named) > 1:
+        raise UsageError(f"The file has several policies. Choose one with --name: {names}.")
+    return named[0]
+
+
+def starting(policy: Policy, given: Sequence[str]) -> dict[str, int]:
+    """Replicas by namespace/name: those of `--replicas`, else those of the policy. Raises UsageError."""
+    counts = {name: place.member.start for name, place in policy.places.items()}
+    for text in given:
+        name, _, count = text.partition("=")
+        name = name.strip()
+        if name not in counts:
+            raise UsageError(f"--replicas {text}: expected NS/NAME=N with a target of the policy: {', '.join(counts)}.")
+        if not count.strip().isascii() or not count.strip().isdigit():
+            raise UsageError(f"--replicas {text}: expected NS/NAME=N with a whole number of at least 0.")
+        counts[name] = int(count)
+    return counts
+
+
+def check(policy: Policy, gap: Fraction | None = None) -> Iterator[str]:
+    """Yields warnings. Raises SettingsError where the windows do not fit the gap between two rows (seconds)."""
+    problems = [] if gap is None else [f"power: {text}" for text in unusable_at(policy, gap, _GAP)]
+    if problems:
+        raise SettingsError(*problems)
+    yield from (f"power: {text}" for text in remarks(policy, gap))
+
+
+def check_settings(settings: Settings) -> Findings:
+    """What `ballast run` would say to the policies of its configuration file."""
+    if not settings.power.policies:
+        return Findings((), ())
+    try:
+        found = read(settings.power.policies)
+    except SettingsError as error:
+        return Findings(error.problems, ())
+    interval = exact(float(settings.telemetry.interval))
+    problems: list[str] = []
+    warnings: list[str] = []
+    for policy in found:
+        label = f"power policy {policy.name}" if len(found) > 1 else "power"
+        told = (*not_to_run(policy), *unusable_at(policy, interval, "BALLAST_TELEMETRY__INTERVAL"))
+        problems.extend(f"{label}: {text}" for text in told)
+        warnings.extend(f"{label}: {text}" for text in remarks(policy, interval))
+    return Findings(tuple(problems), tuple(warnings))

@@ -1,0 +1,228 @@
+"""`ballast power`: what it answers, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from ballast.cli.main import main
+
+Run = Callable[..., tuple[int, str, str]]
+
+POLICY = """
+power:
+  mode: on
+  feed: {query: 'sum(site_available_watts)', semantics: available, expectSeries: 1, maxAge: 60s, floorWatts: 50}
+  deadband: 0.05
+  increase: {window: 60s,  tolerance: 0.04, maxStep: {percent: 100}}
+  decrease: {window: 120s, tolerance: 0.05}
+  emergencyDrop: {relative: 0.5, samples: 2}
+  stability: window
+  reference: anchor
+  rounding: safe
+  onForeignChange: rebase
+  fallback: {after: 5m, policy: hold}
+  groups:
+    - name: backend
+      members: [{ref: prod/api, min: 3, max: 20, weight: 10}, {ref: prod/worker, min: 2, max: 15, weight: 5}]
+  independents: [{ref: prod/frontend, min: 2, max: 10}]
+  actuation: auto
+  restoreFirst: true
+"""
+TWO = (
+    "power: {policies: [{name: a, independents: [{ref: x/a, max: 4}]}, {name: b, independents: [{ref: x/b, max: 4}]}]}"
+)
+
+
+@pytest.fixture
+def ballast(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["ballast", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        captured = capsys.readouterr()
+        return int(ended.value.code or 0), captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    return written(tmp_path / "policy.yaml", POLICY)
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def feed(path: Path, *watts: object, step: int = 15) -> Path:
+    return written(path, "time,watts\n" + "".join(f"{step * i},{value}\n" for i, value in enumerate(watts)))
+
+
+def answer(ballast: Run, *arguments: object) -> Any:
+    code, out, _ = ballast("power", *map(str, arguments), "-o", "json")
+    assert code == 0
+    return json.loads(out, parse_constant=pytest.fail)
+
+
+def test_replay_follows_a_fall_and_comes_back(ballast: Run, policy: Path, tmp_path: Path) -> None:
+    trace = feed(tmp_path / "feed.csv", *[1000] * 4, *[800] * 12, "", "NaN", -5, *[1000] * 12)
+    result = answer(ballast, "replay", "--policy", policy, "--feed", trace)
+    assert set(result) == {"ticks", "actions", "cancels", "final", "mean_abs_error_replicas"}
+    first, ticks = result["ticks"][0], result["ticks"]
+    assert first == {
+        "t": 0.0,
+        "watts": 1000.0,
+        "state": "STABLE",
+        "reference": 1000.0,
+        "delta": 0,
+        "replicas": {"prod/api": 20, "prod/frontend": 10, "prod/worker": 15},
+        "reason": "Bootstrapped",
+    }
+    assert [tick["delta"] for tick in ticks if tick["delta"]] == [-9, 9]
+    assert [(tick["t"], tick["delta"]) for tick in ticks if tick["delta"]] == [(180.0, -9), (345.0, 9)]
+    assert [tick["watts"] for tick in ticks[16:19]] == [None] * 3
+    assert result["final"]["replicas"] == first["replicas"]
+    assert (result["actions"], result["cancels"]) == (2, 0)
+
+
+def test_replay_begins_with_the_replicas_given(ballast: Run, policy: Path, tmp_path: Path) -> None:
+    trace = feed(tmp_path / "feed.csv", *[1000] * 4, *[500] * 20)
+    result = answer(
+        ballast,
+        "replay",
+        "--policy",
+        policy,
+        "--feed",
+        trace,
+        "--replicas",
+        "prod/api=10",
+        "--replicas",
+        "prod/worker=8",
+    )
+    assert result["ticks"][0]["replicas"] == {"prod/api": 10, "prod/frontend": 10, "prod/worker": 8}
+    assert sum(result["final"]["replicas"].values()) == 14
+
+
+def test_the_published_model_loses_a_ramp(ballast: Run, policy: Path, tmp_path: Path) -> None:
+    trace = feed(tmp_path / "feed.csv", *range(1000, 300, -15), *[300] * 40)
+    ours = answer(ballast, "replay", "--policy", policy, "--feed", trace)
+    paper = answer(ballast, "replay", "--policy", policy, "--feed", trace, "--compat", "paper")
+    assert sum(ours["final"]["replicas"].values()) == 13
+    assert sum(paper["final"]["replicas"].values()) > 30
+    assert paper["cancels"] > 2
+    assert paper["mean_abs_error_replicas"] > 3 * ours["mean_abs_error_replicas"]
+
+
+def test_replay_prints_a_table_and_draws(ballast: Run, policy: Path, tmp_path: Path) -> None:
+    trace = feed(tmp_path / "feed.csv", *[1000] * 4, "NaN", *[700] * 12)
+    picture = tmp_path / "out.svg"
+    code, out, err = ballast("power", "replay", "--policy", str(policy), "--feed", str(trace), "--plot", str(picture))
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0].split() == ["T", "WATTS", "STATE", "REFERENCE", "DELTA", "REPLICAS", "REASON"]
+    assert out.splitlines()[-1].startswith("17 ticks, 1 actions, 0 cancels, 31 replicas at the end; ")
+    assert ElementTree.parse(picture).getroot().tag.endswith("svg")
+
+
+def test_allocate_says_whose_replicas_change(ballast: Run, policy: Path) -> None:
+    result = answer(ballast, "allocate", "--policy", policy, "--delta", "-9")
+    assert result == {
+        "delta": -9,
+        "effective": -9,
+        "unmet": 0,
+        "entities": {"backend": {"quota": 7.0, "share": 7}, "prod/frontend": {"quota": 2.0, "share": 2}},
+        "changes": {"prod/api": -5, "prod/frontend": -2, "prod/worker": -2},
+        "redistributed": 0,
+    }
+    there, back = answer(ballast, "allocate", "--policy", policy, "--delta", "-9", "--delta", "9")
+    assert {name: -change for name, change in there["changes"].items()} == back["changes"]
+    code, out, _ = ballast("power", "allocate", "--policy", str(policy), "--delta", "-100")
+    assert code == 0
+    assert out.splitlines()[-1] == "-38 of -100 replicas, 3 redistributed; 62 cannot be met within the bounds."
+
+
+def test_allocate_can_follow_a_feed(ballast: Run, policy: Path, tmp_path: Path) -> None:
+    trace = feed(tmp_path / "feed.csv", 1000, "NaN", 900, 800)
+    assert answer(ballast, "allocate", "--policy", policy, "--feed", trace)["delta"] == -9
+
+
+def test_one_of_several_policies_is_chosen_by_name(ballast: Run, tmp_path: Path) -> None:
+    two = written(tmp_path / "two.yaml", TWO)
+    assert answer(ballast, "allocate", "--policy", two, "--name", "b", "--delta", "-1")["changes"] == {"x/b": -1}
+    for arguments in ((), ("--name", "c")):
+        code, _, err = ballast("power", "allocate", "--policy", str(two), "--delta", "1", *arguments)
+        assert (code, "a, b" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("power: {dryRun: true}", "BALLAST_POWER__MODE"),
+        ("power: {deadband: 0}", "deadband is 0"),
+        ("power: {deadbnd: 0.1}", "Did you mean deadband?"),
+        ("power: {feed: {query: x, semantics: consumption}}", "consumption rises with the replicas"),
+        ("power: {independents: [{ref: a/b, min: 5, max: 3}]}", "min is 5, max 3"),
+        ("power: {independents: [{ref: a/b, max: 3}, {ref: a/b, max: 3}]}", "a/b is there 2 times"),
+        ("power: {groups: [{name: g, members: [{ref: a/b, max: 3, weight: 0}]}]}", "all weights of g are 0"),
+        ("power: {independents: [{ref: a/b, max: 3}], decrease: {window: 10s}}", "shorter than one tick"),
+        ("power: {independents: [{ref: a/b, max: 3}], feed: {query: x, maxAge: 90s}}", "feed.maxAge is 90s"),
+        ("power: {deadband: 0.1, deadband: 0.2}", "stands twice"),
+        ("prometheus: {url: http://x}", "no power policy"),
+        ("power: [", "--policy"),
+    ],
+)
+def test_a_policy_that_cannot_be_used_is_refused(ballast: Run, tmp_path: Path, text: str, told: str) -> None:
+    path, trace = written(tmp_path / "policy.yaml", text), feed(tmp_path / "feed.csv", *[1000] * 9)
+    code, out, err = ballast("power", "replay", "--policy", str(path), "--feed", str(trace))
+    assert (code, out) == (2, "")
+    assert told in err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["replay"],
+        ["replay", "--range", "0,60"],
+        ["replay", "--range", "60,0", "--step", "5s"],
+        ["replay", "--feed", "missing.csv"],
+        ["replay", "--compat", "elara"],
+        ["allocate"],
+        ["allocate", "--delta", "x"],
+        ["allocate", "--delta", "1", "--replicas", "prod/other=3"],
+        ["allocate", "--delta", "1", "--replicas", "prod/api=-3"],
+    ],
+)
+def test_wrong_use_is_told(ballast: Run, policy: Path, arguments: list[str]) -> None:
+    code, out, err = ballast("power", *arguments, "--policy", str(policy))
+    assert (code, out) == (2, "")
+    assert err
+
+
+def test_risky_tolerances_are_warned_of(ballast: Run, tmp_path: Path) -> None:
+    path = written(tmp_path / "policy.yaml", "power: {increase: {tolerance: 0.2}, independents: [{ref: a/b, max: 3}]}")
+    code, _, err = ballast("power", "allocate", "--policy", str(path), "--delta", "1")
+    assert code == 0
+    assert "increase.tolerance is 0.2" in err
+    assert "0.047619" in err
+
+
+def test_config_check_refuses_what_the_policies_have_wrong(
+    ballast: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BALLAST_PROMETHEUS__URL", "http://prometheus:9090")
+    path = tmp_path / "ballast.yaml"
+    monkeypatch.setenv("BALLAST_CONFIG_FILE", str(path))
+    written(path, POLICY.replace("mode: on", "mode: dry-run"))
+    assert ballast("config", "check")[0] == 0
+    written(path, "power: {feed: {query: x}, decrease: {window: 20s}, independents: [{ref: a/b, max: 3}]}")
+    code, _, err = ballast("config", "check")
+    assert code == 2
+    assert "feed.semantics is missing" in err
+    assert "BALLAST_TELEMETRY__INTERVAL is 30s" in err
