@@ -24,7 +24,7 @@ from ballast.daemon import health, reports
 from ballast.daemon.extending import Extending
 from ballast.daemon.jobs import Jobs
 from ballast.daemon.saving import Saving
-from ballast.daemon.telemetry_cycle import TelemetryCycle
+from ballast.daemon.telemetry_cycle import TelemetryCycle, source_title
 from ballast.errors import ClusterError
 from ballast.metrics import Metrics
 from ballast.model.snapshot import Snapshot
@@ -222,7 +222,7 @@ class Daemon:
         self.board.rendered = render(
             snapshot,
             scores,
-            source=self.telemetry.source_title,
+            source=source_title(snapshot),
             frozen=self.freeze.frozen,
             fetched=self.clock.wall(),
             prefix=self.settings.publishing.prefix,

@@ -31,6 +31,7 @@ Array = TypeVar("Array", Floats, Ints, Bools)
 class TelemetryCycle:
     """One ring per source. The primary source is asked for every resource; the fallback for those it could not give.
 
+    Prometheus is read on the grid of the interval; metrics-server has new samples at its own pace, told by their gaps.
     A resource is taken from the fallback only while the primary knows it for no node at all, so windows of the two
     never mix, neither in one node nor across nodes.
     """
@@ -60,7 +61,7 @@ class TelemetryCycle:
         self._clock = clock
         self._metrics = metrics
         self._rules = {
-            source.name: Rules(min_coverage, min_samples, max_age, interval if source is primary else None)
+            source.name: Rules(min_coverage, min_samples, max_age, interval if source.name == "prometheus" else None)
             for source in (primary, fallback)
             if source is not None
         }
@@ -76,11 +77,6 @@ class TelemetryCycle:
     def primary(self) -> str:
         """Name of the primary source."""
         return self._primary.name
-
-    @property
-    def source_title(self) -> str:
-        """The primary source as load-watcher calls it."""
-        return {"prometheus": "Prometheus", "metrics-server": "KubernetesMetricsServer"}[self._primary.name]
 
     def due(self) -> float:
         """The evaluation time of a cycle that starts now: the newest multiple of the interval as old as the offset."""
@@ -213,6 +209,12 @@ class TelemetryCycle:
         fresh = (np.nan_to_num(latest, nan=-np.inf) >= at - self._max_age).any(axis=0)
         young: Bools = np.array(~known & np.where(ever, fresh, waited < self._max_age), np.bool_)
         return known, young
+
+
+def source_title(snapshot: Snapshot) -> str:
+    """Where cpu and memory come from, as load-watcher calls it: metrics-server only where Prometheus gives neither."""
+    sources = {snapshot.sources[name] for name in DECIDING if name in snapshot.sources}
+    return "KubernetesMetricsServer" if sources == {"metrics-server"} else "Prometheus"
 
 
 def _allocatable_share(nodes: Sequence[Node], resources: Sequence[str]) -> Floats:

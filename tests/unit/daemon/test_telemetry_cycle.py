@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from ballast.daemon.telemetry_cycle import TelemetryCycle
+from ballast.daemon.telemetry_cycle import TelemetryCycle, source_title
 from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.sample import Reading, Samples
@@ -205,7 +205,62 @@ def test_the_fallback_is_asked_for_what_is_missing_and_fills_its_own_windows() -
     assert fallback.reads == [("cpu",)] * 5
     assert sources == ["prometheus"] * 3 + ["metrics-server"] * 2
     assert snapshot.sources["memory"] == "prometheus"
+    assert source_title(snapshot) == "Prometheus"
     assert snapshot.windows["2m"].mean[0].tolist() == pytest.approx([1.5, 0.75])
+
+
+def test_the_title_is_that_of_metrics_server_while_it_gives_cpu_and_memory() -> None:
+    clock = FakeClock()
+    primary = FakeSource("prometheus", ("cpu", "memory"))
+    primary.failing = {"cpu", "memory"}
+    cycle = cycle_of(clock, primary, FakeSource("metrics-server", ("cpu", "memory")))
+    assert source_title(cycle.cycle(NodeNames(NODES))) == "Prometheus"
+    run(clock, cycle, 6)
+    assert source_title(cycle.cycle(NodeNames(NODES))) == "KubernetesMetricsServer"
+
+
+class Pacing(FakeSource):
+    """Has a new sample every `step` seconds, and gives each once, as metrics-server does."""
+
+    def __init__(self, step: float) -> None:
+        super().__init__("metrics-server", ("cpu", "memory"))
+        self.step = step
+        self.given = 0.0
+
+    def _reading(self, at: float, names: NodeNames, wanted: Sequence[str]) -> Reading:
+        newest = at // self.step * self.step
+        rows = np.arange(len(names) if newest > self.given else 0, dtype=np.int64)
+        self.given = newest
+        samples = Samples(rows, np.full(len(rows), self.value), np.full(len(rows), newest))
+        return Reading(self.name, at, dict.fromkeys(wanted, samples))
+
+
+@pytest.mark.parametrize(("interval", "step"), [(1.0, 15.0), (15.0, 15.0), (30.0, 15.0), (1.0, 60.0)])
+@pytest.mark.parametrize("phase", [0.0, 0.5, 0.9])
+def test_metrics_server_is_known_at_its_own_pace(interval: float, step: float, phase: float) -> None:
+    clock = FakeClock(wall=1_700_000_040.0 + phase * step)
+    cycle = TelemetryCycle(
+        Pacing(step),
+        None,
+        resources=("cpu", "memory"),
+        interval=interval,
+        lengths={"5m": 300.0},
+        min_coverage=0.5,
+        min_samples=3,
+        max_age=90.0,
+        offset=0.0,
+        clock=clock,
+        metrics=Metrics(),
+    )
+    known = []
+    for _ in range(round(300.0 / interval)):
+        snapshot = cycle.cycle(NodeNames(NODES))
+        known.append(bool(snapshot.known.all()))
+        clock.advance(interval)
+    assert known.index(True) * interval <= 150.0 + step
+    assert all(known[known.index(True) :])
+    assert snapshot.primary.coverage.min() > 0.75
+    assert snapshot.primary.count.max() == pytest.approx(300.0 / max(step, interval), abs=1)
 
 
 def test_rejected_samples_are_counted() -> None:
