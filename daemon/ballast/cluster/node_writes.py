@@ -37,11 +37,19 @@ def node_metadata(
 
 
 def replace_taints(
-    api: KubeApi, writer: Writer, name: str, change: Callable[[Taints], Taints], *, part: str, reason: str
+    api: KubeApi,
+    writer: Writer,
+    name: str,
+    change: Callable[[Taints], Taints],
+    *,
+    part: str,
+    reason: str,
+    deadline: float | None = None,
 ) -> Outcome:
     """Changes a node's taints as a whole list, against the version just read; reads again when someone else was first.
 
     `change` gets the taints as they are now and returns those wanted; with nothing to change nothing is sent.
+    `deadline` as in `Writer.submit`.
     """
     path = object_path("/api/v1/nodes", name)
     write = Write(
@@ -67,7 +75,7 @@ def replace_taints(
         if wanted == present:
             return Outcome(write, Result.DONE, "nothing to change")
         body = {"metadata": {"resourceVersion": node["metadata"]["resourceVersion"]}, "spec": {"taints": wanted}}
-        outcome = writer.submit(replace(write, body=body))
+        outcome = writer.submit(replace(write, body=body), deadline=deadline)
         if outcome.result is not Result.CONFLICT:
             return outcome
     return outcome

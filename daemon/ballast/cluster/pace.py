@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 
 from ballast.clock import Clock
@@ -21,19 +22,30 @@ class Pace:
         self._filled_at = clock.monotonic()
         self._not_before = self._filled_at
 
-    def wait(self, stop: threading.Event) -> bool:
-        """Waits for a token and for the end of a hold; False when `stop` was set meanwhile."""
+    @property
+    def held_until(self) -> float:
+        """The monotonic time before which the server wants no writes."""
+        return self._not_before
+
+    def wait(self, stop: threading.Event, deadline: float = math.inf) -> bool:
+        """Waits for a token and for the end of a hold; False when `stop` was set meanwhile, or at once when the wait
+        would pass `deadline` (monotonic seconds)."""
         ready_at = self._reserve()
-        while (delay := max(ready_at, self._not_before) - self._clock.monotonic()) > 0:
-            if self._clock.wait(stop, delay):
+        while (ready_at := max(ready_at, self._not_before)) > (now := self._clock.monotonic()):
+            if ready_at > deadline or self._clock.wait(stop, ready_at - now):
+                self._give_back()
                 return False
-        return not stop.is_set()
+        return not stop.is_set() and now <= deadline
 
     def hold(self, seconds: float) -> None:
         """Nobody writes for so many seconds (at most 300), on the server's request."""
         with self._lock:
             until = self._clock.monotonic() + min(seconds, LONGEST_HOLD)
             self._not_before = max(self._not_before, until)
+
+    def _give_back(self) -> None:
+        with self._lock:
+            self._tokens += 1.0
 
     def _reserve(self) -> float:
         with self._lock:

@@ -21,7 +21,7 @@ class Result(StrEnum):
     DONE = "done"
     DRY_RUN = "dry-run"
     REFUSED = "refused"
-    """Not sent: the part is off or paused, this replica does not lead, or it is stopping."""
+    """Not sent: the part is off or paused, this replica does not lead, it is stopping, or it would come too late."""
     CONFLICT = "conflict"
     """Someone else wrote first; read again and decide anew."""
     GONE = "gone"
@@ -68,13 +68,17 @@ class Write:
 
 @dataclass(frozen=True)
 class Outcome:
-    """`reason` is a sentence when nothing was done, `status` the HTTP status then; `body` the server's answer."""
+    """`reason` is a sentence when nothing was done, `status` the HTTP status then; `body` the server's answer.
+
+    `too_late` says that it was given up because of its deadline, and that others with this deadline will be too.
+    """
 
     write: Write
     result: Result
     reason: str = ""
     status: int = 0
     body: bytes = b""
+    too_late: bool = False
 
     @property
     def done(self) -> bool:

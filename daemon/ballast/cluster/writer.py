@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Protocol
 
 from ballast.clock import Clock
@@ -15,6 +18,7 @@ from ballast.metrics import Metrics
 
 _ATTEMPTS = 3
 _DEFAULT_HOLD = 1.0
+_TOO_MANY_REQUESTS = 429
 FINISH_PATIENCE = 5.0
 STOPPING = "Ballast is stopping"
 
@@ -46,6 +50,7 @@ class Writer:
         events: Reporter | None = None,
     ) -> None:
         self._api = api
+        self._clock = clock
         self._metrics = metrics
         self._pace = Pace(clock, qps, burst)
         self._modes = modes
@@ -56,13 +61,18 @@ class Writer:
         self._finished = threading.Event()
         self._stop = threading.Event()
 
-    def submit(self, write: Write) -> Outcome:
+    def within(self, seconds: float) -> float:
+        """The deadline so many seconds from now, as `submit` takes it."""
+        return self._clock.monotonic() + seconds
+
+    def submit(self, write: Write, *, deadline: float | None = None) -> Outcome:
         """Waits for its turn, its token and the API server's leave, sends, and records what became of it.
 
         Never raises for what the server answers. A 429 of API fairness holds all writes back and is tried again; one
-        with a cause (a disruption budget, say) fails this write alone.
+        with a cause (a disruption budget, say) fails this write alone. What cannot be sent before `deadline` (see
+        `within`) is given up at once: what it was planned from is too old then.
         """
-        outcome = record(self._metrics, self._attempt(write))
+        outcome = record(self._metrics, self._attempt(write, math.inf if deadline is None else deadline))
         if self._events and write.event and self._modes.get(write.part or "") == "on" and self._leading():
             self._events.report(outcome)
         return outcome
@@ -81,14 +91,18 @@ class Writer:
         self._finished.set()
         self._stop.set()
 
-    def _attempt(self, write: Write) -> Outcome:
+    def _attempt(self, write: Write, deadline: float) -> Outcome:
+        stop = self._stop if write.part is None else self._finished
+        failed: Outcome | None = None
         for _ in range(_ATTEMPTS):
             if (held_back := self._held_back(write)) is not None:
                 return held_back
-            if not self._pace.wait(self._stop if write.part is None else self._finished):
-                return Outcome(write, Result.REFUSED, STOPPING)
+            if not self._pace.wait(stop, deadline):
+                return Outcome(write, Result.REFUSED, STOPPING) if stop.is_set() else self._too_late(write, failed)
             try:
                 with self._turn:
+                    if self._clock.monotonic() > deadline:
+                        return self._too_late(write, failed)
                     return self._held_back(write) or Outcome(write, Result.DONE, body=self._send(write))
             except TooManyRequests as error:
                 failed = Outcome(write, Result.FAILED, str(error), error.status)
@@ -101,7 +115,19 @@ class Writer:
                 return Outcome(write, Result.GONE, str(error), error.status)
             except ClusterError as error:
                 return Outcome(write, Result.FAILED, str(error), error.status)
+        assert failed is not None
         return failed
+
+    def _too_late(self, write: Write, failed: Outcome | None) -> Outcome:
+        hold = self._pace.held_until - self._clock.monotonic()
+        if hold <= 0:
+            reason = "other writes left no room for it in time (BALLAST_CLUSTER__QPS)"
+            return Outcome(write, Result.REFUSED, reason, too_late=True)
+        until = datetime.fromtimestamp(self._clock.wall() + hold, UTC).strftime("%H:%M:%S UTC")
+        reason = f"held back by the API server until {until}"
+        if failed is not None:
+            return replace(failed, reason=f"{failed.reason}; {reason}", too_late=True)
+        return Outcome(write, Result.REFUSED, reason, _TOO_MANY_REQUESTS, too_late=True)
 
     def _held_back(self, write: Write) -> Outcome | None:
         mode = "on" if write.part is None else self._modes.get(write.part, "off")

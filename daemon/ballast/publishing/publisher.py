@@ -111,22 +111,27 @@ class Publisher:
     def _apply(self, changes: list[Change], carried: Mapping[str, Carried]) -> Round:
         result = Round()
         failed: set[str] = set()
-        deadline = self._clock.monotonic() + _BUSY_SHARE * self._interval
+        time = _BUSY_SHARE * self._interval
+        deadline, until = self._clock.monotonic() + time, self._writer.within(time / self._clock.speed)
         in_a_row = 0
         for index, change in enumerate(changes):
             if self._stop.is_set() or self._clock.monotonic() >= deadline:
                 result.waiting = len(changes) - index
                 break
-            outcome = self._write(change, carried[change.node])
+            outcome = self._write(change, carried[change.node], until)
             if outcome.result is Result.REFUSED:
                 result.stopped = outcome.reason
+                if outcome.too_late:
+                    result.waiting = len(changes) - index
+                if outcome.status:
+                    result.problem = result.problem or outcome.reason
                 break
             if outcome.result is Result.FAILED:
                 result.failed += 1
                 failed.add(change.node)
                 result.problem = result.problem or outcome.reason
                 in_a_row += 1
-                if in_a_row >= _FAILURES:
+                if in_a_row >= _FAILURES or outcome.too_late:
                     result.waiting = len(changes) - index - 1
                     break
             else:
@@ -135,7 +140,7 @@ class Publisher:
         self._failed = failed
         return result
 
-    def _write(self, change: Change, carried: Carried) -> Outcome:
+    def _write(self, change: Change, carried: Carried, deadline: float) -> Outcome:
         outcome: Outcome | None = None
         if change.labels or change.annotations:
             write = node_metadata(
@@ -145,7 +150,7 @@ class Publisher:
                 part=PART,
                 reason=f"load of {change.node}: {change.reason}",
             )
-            outcome = self._writer.submit(write)
+            outcome = self._writer.submit(write, deadline=deadline)
             carried = self._assume(change.node, outcome, self._after(change, carried)) or carried
         if change.taint is not None and (outcome is None or outcome.result in (Result.DONE, Result.DRY_RUN)):
             wanted = change.taint
@@ -156,6 +161,7 @@ class Publisher:
                 lambda taints: with_taint(taints, self._keys.taint, wanted),
                 part=PART,
                 reason=f"{change.node} is {'' if wanted else 'no longer '}overloaded",
+                deadline=deadline,
             )
             self._assume(change.node, outcome, replace(carried, tainted=wanted))
         assert outcome is not None

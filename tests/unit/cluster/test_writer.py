@@ -148,6 +148,73 @@ def test_a_refusal_of_api_fairness_makes_every_write_wait_and_is_tried_again() -
     assert rig.counted("labels", "done") == 1
 
 
+def busy(rig: Rig, seconds: float) -> None:
+    def before(*_: object) -> None:
+        raise TooManyRequests("busy", retry_after=seconds)
+
+    rig.api.before = before
+
+
+def test_a_hold_beyond_the_deadline_gives_up_at_once() -> None:
+    rig = Rig()
+    busy(rig, 100.0)
+    began = rig.clock.monotonic()
+    write = node_metadata("n1", {"a": "b"}, {}, part="publishing", reason="busy")
+    first, second = (rig.writer.submit(write, deadline=rig.writer.within(27.0)) for _ in range(2))
+    assert rig.clock.monotonic() == began
+    assert (first.result, first.status, first.too_late) == (Result.FAILED, 429, True)
+    assert first.reason == "busy; held back by the API server until 22:15:00 UTC"
+    assert (second.result, second.status, second.too_late) == (Result.REFUSED, 429, True)
+    assert second.reason == "held back by the API server until 22:15:00 UTC"
+    assert rig.api.requests == []
+    rig.api.before = lambda *_: None
+    rig.clock.advance(80.0)
+    assert rig.writer.submit(write, deadline=rig.writer.within(27.0)).done
+    assert rig.clock.monotonic() == began + 100.0
+
+
+def test_what_is_given_up_costs_no_token() -> None:
+    rig = Rig(qps=0.1, burst=1)
+    rig.label()
+    write = node_metadata("n1", {"a": "b"}, {}, part="publishing", reason="busy")
+    for _ in range(5):
+        outcome = rig.writer.submit(write, deadline=rig.writer.within(5.0))
+        assert (outcome.result, outcome.status, outcome.too_late) == (Result.REFUSED, 0, True)
+    assert "BALLAST_CLUSTER__QPS" in outcome.reason
+    assert rig.writer.submit(write, deadline=rig.writer.within(10.0)).done
+
+
+def test_a_deadline_that_passed_behind_another_write_sends_nothing() -> None:
+    rig = Rig()
+    deadline = rig.writer.within(5.0)
+
+    class Turn:
+        def __enter__(self) -> None:
+            rig.clock.advance(6.0)
+
+        def __exit__(self, *_: object) -> None: ...
+
+    rig.writer._turn = Turn()  # type: ignore[assignment]
+    assert rig.writer.submit(own(), deadline=deadline).too_late
+    assert rig.api.requests == []
+
+
+def test_taints_have_a_deadline_too() -> None:
+    rig = Rig()
+    rig.writer._pace.hold(100.0)
+    outcome = replace_taints(
+        rig.api,
+        rig.writer,
+        "n1",
+        lambda taints: [*taints, {"key": "x"}],
+        part="publishing",
+        reason="t",
+        deadline=rig.writer.within(27.0),
+    )
+    assert outcome.too_late
+    assert rig.api.writes == []
+
+
 def test_an_api_server_that_stays_busy_fails_the_write() -> None:
     rig = Rig()
 

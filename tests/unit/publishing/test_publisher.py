@@ -198,6 +198,37 @@ def test_what_was_left_waiting_is_planned_anew() -> None:
     assert stand.labels("b")[KEYS.score] == "1"
 
 
+def test_an_api_server_that_asks_for_patience_beyond_the_round_ends_it_and_nothing_old_is_sent() -> None:
+    stand = Stand(*NAMES)
+    stand.api.before = failing(TooManyRequests("later", retry_after=100.0), *NAMES)
+    began = stand.clock.monotonic()
+    first = stand.round()
+    assert stand.clock.monotonic() == began + 30.0, "nobody waited"
+    assert (first.written, first.failed, first.waiting) == (0, 1, 5)
+    assert first.problem == "later; held back by the API server until 22:15:30 UTC"
+    held = "held back by the API server until 22:15:30 UTC"
+    assert stand.round() == Round(waiting=6, problem=held, stopped=held)
+    stand.api.before = lambda *_: None
+    assert stand.round().written == 0
+    stand.round(later=0.0)
+    stand.clock.advance(30.0)
+    assert stand.round(0.9) == Round(written=6)
+    assert stand.labels("a")[KEYS.score] == "1"
+
+
+def test_a_clock_that_runs_faster_has_a_deadline_that_comes_sooner() -> None:
+    stand = Stand("a")
+
+    class Fast(FakeClock):
+        speed = 100.0
+
+    stand.publisher._clock = Fast()
+    stand.api.before = failing(TooManyRequests("later", retry_after=1.0), "a")
+    began = stand.clock.monotonic()
+    assert stand.round(later=0.0).failed == 1
+    assert stand.clock.monotonic() == began
+
+
 def test_the_same_snapshot_planned_twice_is_one_cycle() -> None:
     stand = Stand("a")
     stand.round(0.5)
