@@ -1,0 +1,253 @@
+"""Decisions with a snapshot, a watch and a clock in the hands of the test."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ballast.cluster import wire
+from ballast.daemon.extending import PODS_STALE, Extending
+from ballast.errors import UsageError
+from ballast.metrics import Metrics
+from ballast.model.snapshot import Snapshot
+from ballast.scoring.fleet import fleet_of
+from ballast.scoring.strategy import NAMES, strategy
+from ballast.serving.board import Board
+from ballast.serving.rendering import render
+from ballast.settings.extender import Extender
+from tests.fakes import FakeClock
+from tests.unit.placement.worlds import LARGE, SMALL, TIME, pod, snapshot
+
+NAN = float("nan")
+
+
+class Desk:
+    """An `Extending` and everything it looks at."""
+
+    def __init__(self, taken: Snapshot | None = None, **settings: Any) -> None:
+        self.clock = FakeClock(TIME + 10)
+        self.board = Board(clock=self.clock, max_age=90.0)
+        self.metrics = Metrics()
+        self.pods_age = 1.0
+        self.extending = Extending(Extender(**settings), self.clock, self.metrics, self.board, lambda: self.pods_age)
+        self.extending.replace([])
+        if taken is not None:
+            self.look(taken)
+
+    def look(self, taken: Snapshot) -> None:
+        self.board.snapshot = taken
+        self.board.rendered = render(taken, {}, fetched=self.clock.wall())
+        self.extending.look(taken)
+
+    def ask(self, uid: str, names: list[str], profile: str | None = None, **requests: str) -> tuple[dict, str | None]:  # type: ignore[type-arg]
+        found = self.extending.prioritize(incoming(uid, **requests), names, profile)
+        answer = json.loads(found.body)
+        assert [each["Host"] for each in answer] == names
+        return {each["Host"]: each["Score"] for each in answer}, found.neutral
+
+    def chosen(self, uid: str, names: list[str], profile: str | None = None, **requests: str) -> str:
+        points, neutral = self.ask(uid, names, profile, **requests)
+        assert neutral is None
+        [best] = [name for name, score in points.items() if score == 10]
+        assert all(0 <= score <= 9 for name, score in points.items() if name != best)
+        return best
+
+    def outcomes(self) -> dict[str, int]:
+        return {
+            sample.labels["outcome"]: int(sample.value)
+            for family in self.metrics.extender_decisions.collect()
+            for sample in family.samples
+            if sample.name.endswith("_total") and sample.value
+        }
+
+
+def incoming(uid: str, *, daemon_set: bool = False, cpu: str = "500m", memory: str = "1Gi") -> wire.Pod:
+    owners = [wire.Owner("DaemonSet", "agent", "o", True)] if daemon_set else None
+    container = wire.Container(wire.Resources({"cpu": cpu, "memory": memory}))
+    return wire.Pod(wire.Meta(name=uid, uid=uid, owner_references=owners), wire.PodSpec(containers=[container]))
+
+
+N3 = ["n0", "n1", "n2"]
+
+
+def test_the_least_loaded_of_equal_nodes_is_chosen() -> None:
+    desk = Desk(snapshot([0.6, 0.1, 0.4]))
+    assert desk.chosen("a", N3) == "n1"
+    assert desk.chosen("a", ["n2", "n0"]) == "n2"
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - {"dynamic", "peaks"}))
+def test_every_strategy_chooses_among_those_with_its_best_score(name: str) -> None:
+    taken = snapshot([0.6, 0.1, 0.4])
+    desk = Desk(taken)
+    scores = strategy(name).score(fleet_of(taken), pod("a", asks=SMALL)).exact
+    assert scores[N3.index(desk.chosen("a", N3, name))] == pytest.approx(scores.max(), abs=1e-6)
+
+
+def test_a_burst_does_not_pile_up_on_the_best_node() -> None:
+    desk = Desk(snapshot([0.3, 0.25, 0.3, 0.35]))
+    names = ["n0", "n1", "n2", "n3"]
+    for number in range(40):
+        desk.extending.put(pod(f"p{number}"))
+    count = Counter(desk.chosen(f"p{number}", names) for number in range(40))
+    assert max(count.values()) <= 14
+    assert desk.outcomes() == {"assumed": 40}
+
+
+def test_load_alone_spreads_too_because_decisions_are_in_flight() -> None:
+    desk = Desk(snapshot([0.30, 0.25, 0.30]))
+    count = Counter(desk.chosen(f"p{number}", N3, "load-variation") for number in range(30))
+    assert min(count.values()) >= 8
+
+
+def test_a_retry_does_not_stand_in_its_own_way() -> None:
+    desk = Desk(snapshot([0.3, 0.3, 0.3]))
+    first = desk.chosen("a", N3, cpu="8")
+    assert all(desk.chosen("a", N3, cpu="8") == first for _ in range(5))
+    assert desk.outcomes() == {"assumed": 6, "retried": 5}
+
+
+def test_the_watch_confirms_and_undoes() -> None:
+    desk = Desk(snapshot([0.3, 0.3, 0.3]))
+    for uid in "abc":
+        desk.extending.put(pod(uid))
+    bound = desk.chosen("a", N3)
+    desk.extending.put(pod("a", bound, bound=TIME + 11))
+    desk.chosen("b", N3)
+    desk.extending.remove(pod("b"))
+    desk.chosen("c", N3)
+    desk.clock.advance(31)
+    desk.ask("d", N3)
+    assert desk.outcomes() == {"assumed": 4, "confirmed": 1, "undone": 1, "expired": 1}
+
+
+def test_a_list_tells_of_pods_that_are_gone() -> None:
+    desk = Desk(snapshot([0.1, 0.1, 0.1]))
+    desk.extending.replace([pod(f"p{number}", "n0", LARGE) for number in range(3)])
+    assert desk.chosen("a", N3) != "n0"
+    desk.extending.replace([pod("other", name, LARGE) for name in ("n1", "n2")][:1])
+    desk.extending.put(pod("more", "n2", LARGE))
+    assert desk.chosen("b", N3) == "n0"
+
+
+@pytest.mark.parametrize(
+    ("reason", "prepare"),
+    [
+        ("no-snapshot", lambda desk: None),
+        ("old-snapshot", lambda desk: (desk.look(snapshot([0.1, 0.2, 0.3])), desk.clock.advance(91))),
+        ("frozen", lambda desk: (desk.look(snapshot([0.1, 0.2, 0.3])), setattr(desk.board, "frozen", True))),
+        ("no-pods", lambda desk: (desk.look(snapshot([0.1, 0.2, 0.3])), setattr(desk, "pods_age", PODS_STALE + 1))),
+        ("unknown-nodes", lambda desk: desk.look(snapshot([NAN, NAN, NAN]))),
+    ],
+)
+def test_without_knowledge_all_get_5_and_nothing_is_assumed(reason: str, prepare: Any) -> None:
+    desk = Desk()
+    prepare(desk)
+    assert desk.ask("a", N3) == ({"n0": 5, "n1": 5, "n2": 5}, reason)
+    assert desk.outcomes() == {}
+
+
+def test_unknown_candidates_and_strangers_alone_are_neutral() -> None:
+    desk = Desk(snapshot([0.1, NAN, 0.3]))
+    assert desk.ask("a", ["n1"]) == ({"n1": 5}, "unknown-nodes")
+    assert desk.ask("a", ["x", "y"]) == ({"x": 5, "y": 5}, "unknown-nodes")
+    assert desk.ask("a", []) == ({}, "unknown-nodes")
+
+
+def test_requests_alone_decide_whatever_the_load_is_known_to_be() -> None:
+    desk = Desk(snapshot([NAN, NAN, NAN]))
+    desk.board.frozen = True
+    desk.extending.put(pod("there", "n1", LARGE))
+    assert desk.chosen("a", N3, "most-allocated") == "n1"
+    assert desk.chosen("b", N3, "least-allocated") != "n1"
+    assert desk.chosen("c", N3, "dominant-residual") in N3
+
+
+def test_an_unknown_node_is_never_better_for_being_unknown() -> None:
+    desk = Desk(snapshot([0.9, NAN, 0.5]))
+    for number in range(10):
+        assert desk.chosen(f"p{number}", ["n1", "n2"], "load-variation", cpu="1m") == "n2"
+
+
+def test_a_node_that_is_not_known_counts_as_the_worst() -> None:
+    desk = Desk(snapshot([0.9, 0.1, 0.5]))
+    points, neutral = desk.ask("a", ["x", "n0", "n1", "x"][:3], "load-variation")
+    assert neutral is None
+    assert points["n1"] == 10
+    assert points["x"] == points["n0"]
+
+
+def test_a_profile_that_is_no_strategy_is_refused_in_words() -> None:
+    desk = Desk(snapshot([0.1]))
+    with pytest.raises(UsageError, match=r"'load-variaton'.*load-variation"):
+        desk.ask("a", ["n0"], "load-variaton")
+    with pytest.raises(UsageError, match="dynamic: policy"):
+        desk.ask("a", ["n0"], "dynamic")
+    with pytest.raises(UsageError, match="policy"):
+        Desk(strategy="dynamic")
+
+
+def test_the_mix_of_arriving_pods_is_learned() -> None:
+    desk = Desk(snapshot([0.1, 0.1, 0.1]))
+    for number in range(20):
+        desk.extending.put(pod(f"p{number}", asks=LARGE))
+    [profile] = desk.extending._bookings.arrivals.profiles()
+    assert profile.requests["cpu"] == 4000
+    state = desk.extending._state
+    assert state is not None
+    assert state.residual._prepared is not None
+
+
+def test_decisions_survive_the_next_snapshot_and_other_nodes() -> None:
+    desk = Desk(snapshot([0.3, 0.3, 0.3]))
+    first = desk.chosen("a", N3, cpu="8")
+    desk.look(snapshot([0.3, 0.3, 0.3], time=TIME + 5))
+    assert desk.chosen("b", N3, cpu="8") != first
+    desk.look(snapshot([0.3] * 4, names=[*N3, "n3"], time=TIME + 6))
+    model = desk.extending._state.model  # type: ignore[union-attr]
+    assert sorted(model.placed.reserved("cpu").tolist()) == [0, 0, 8000, 8000]
+
+
+def test_with_a_threshold_loaded_nodes_are_left_out() -> None:
+    desk = Desk(snapshot([0.95, 0.5, NAN, 0.2]), filter_threshold=0.9)
+    names = ["n0", "n1", "n2", "n3", "stranger"]
+    found = desk.extending.filter(incoming("a"), names)
+    assert list(found.nodes) == ["n0"]
+    assert "0.95" in found.nodes["n0"]
+    assert not desk.extending.filter(incoming("a", daemon_set=True), names).nodes
+
+
+def test_when_all_would_be_left_out_none_is() -> None:
+    desk = Desk(snapshot([0.95, 0.99]), filter_threshold=0.9)
+    assert not desk.extending.filter(incoming("a"), ["n0", "n1"]).nodes
+    assert not desk.extending.filter(incoming("a"), ["n0"]).nodes
+    assert not desk.extending.filter(incoming("a"), []).nodes
+
+
+@pytest.mark.parametrize(("trouble", "reason"), [("frozen", "frozen"), ("old", "old-snapshot")])
+def test_nothing_is_left_out_for_a_load_that_is_not_known_now(trouble: str, reason: str) -> None:
+    desk = Desk(snapshot([0.95, 0.5]), filter_threshold=0.9)
+    desk.board.frozen = trouble == "frozen"
+    desk.clock.advance(91.0 if trouble == "old" else 0.0)
+    found = desk.extending.filter(incoming("a"), ["n0", "n1"])
+    assert (found.nodes, found.neutral) == ({}, reason)
+
+
+def test_without_a_threshold_nothing_is_left_out() -> None:
+    assert not Desk(snapshot([0.99, 0.1])).extending.filter(incoming("a"), ["n0", "n1"]).nodes
+
+
+def test_names_in_any_order_and_number_get_the_same_decision() -> None:
+    rng = np.random.default_rng(1)
+    taken = snapshot(rng.random(50).tolist())
+    names = [f"n{i}" for i in range(50)]
+    desk = Desk(taken)
+    expected = desk.chosen("a", list(names))
+    for _ in range(5):
+        rng.shuffle(names)
+        assert desk.chosen("a", list(names)) == expected
+    assert desk.chosen("a", [expected, *(name for name in names[:20] if name != expected)]) == expected

@@ -1,0 +1,194 @@
+"""The wire of a scheduler's extender."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ballast.cluster import wire
+from ballast.errors import UsageError
+from ballast.metrics import Metrics
+from ballast.serving.app import create_app
+from ballast.serving.extender import MAX_BODY, NEUTRAL_HEADER, Priorities, Rejections
+from ballast.serving.extender_wire import Hosts
+from ballast.serving.server import Server
+from tests.unit.serving.client import Answer, ask
+from tests.unit.serving.world import LOOPBACK, board_of
+
+POD = {"metadata": {"name": "p", "namespace": "d", "uid": "u"}, "spec": {"containers": [{"name": "c"}]}}
+NAMES = ["a", "b", "c"]
+NODES = [
+    {"metadata": {"name": name, "labels": {"zone": "ä"}}, "status": {"allocatable": {"cpu": "4"}}} for name in NAMES
+]
+
+
+class Fake:
+    """Chooses the first name and leaves out the last one."""
+
+    def __init__(self, neutral: str | None = None) -> None:
+        self.neutral = neutral
+        self.asked: list[tuple[wire.Pod, list[str], str | None]] = []
+
+    def prioritize(self, pod: wire.Pod, names: Sequence[str], profile: str | None) -> Priorities:
+        if profile == "nonsense":
+            raise UsageError("There is no strategy 'nonsense'.")
+        self.asked.append((pod, list(names), profile))
+        points = np.full(len(names), 5)
+        return Priorities(Hosts(NAMES).named(names).priorities(points, None if self.neutral else 0), self.neutral)
+
+    def filter(self, pod: wire.Pod, names: Sequence[str]) -> Rejections:
+        self.asked.append((pod, list(names), None))
+        return Rejections({} if self.neutral else {names[-1]: "too much load"}, self.neutral)
+
+
+@contextmanager
+def serving(scheduling: Fake, metrics: Metrics | None = None) -> Iterator[int]:
+    server = Server(create_app(board_of(None), metrics or Metrics(), scheduling), LOOPBACK)
+    port = server.start()
+    try:
+        yield port
+    finally:
+        server.stop()
+
+
+def post(port: int, path: str, body: Any, kind: str = "application/json") -> Answer:
+    sent = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return ask(port, path, "POST", sent, content_type=kind)
+
+
+FORMS = [{"Pod": POD, "NodeNames": NAMES, "Nodes": None}, {"Pod": POD, "Nodes": {"items": NODES}, "NodeNames": None}]
+
+
+@pytest.mark.parametrize("args", FORMS, ids=["names", "nodes"])
+def test_both_forms_are_prioritized(args: Any) -> None:
+    fake = Fake()
+    with serving(fake) as port:
+        answer = post(port, "/scheduler/prioritize", args)
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
+    assert answer.json == [{"Host": "a", "Score": 10}, {"Host": "b", "Score": 5}, {"Host": "c", "Score": 5}]
+    [(pod, names, profile)] = fake.asked
+    assert (pod.metadata.uid, names, profile) == ("u", NAMES, None)
+    assert NEUTRAL_HEADER not in answer.headers
+
+
+def test_names_are_filtered() -> None:
+    with serving(Fake()) as port:
+        answer = post(port, "/scheduler/filter", FORMS[0])
+    assert answer.json == {
+        "NodeNames": ["a", "b"],
+        "FailedNodes": {},
+        "FailedAndUnresolvableNodes": {"c": "too much load"},
+        "Error": "",
+    }
+
+
+def test_whole_nodes_are_filtered_and_come_back_as_they_were() -> None:
+    with serving(Fake()) as port:
+        answer = post(port, "/scheduler/filter", FORMS[1])
+    assert answer.json["Nodes"]["items"] == NODES[:2]
+    assert answer.json["FailedAndUnresolvableNodes"] == {"c": "too much load"}
+    assert "NodeNames" not in answer.json
+
+
+@pytest.mark.parametrize("verb", ["prioritize", "filter"])
+def test_a_neutral_answer_says_why_in_a_header_and_a_metric(verb: str) -> None:
+    metrics = Metrics()
+    with serving(Fake("old-snapshot"), metrics) as port:
+        answer = post(port, f"/scheduler/{verb}", FORMS[0])
+        shown = ask(port, "/metrics").body.decode()
+    assert answer.status == 200
+    assert answer.headers["x-ballast-neutral"] == "old-snapshot"
+    assert 'ballast_extender_neutral_total{reason="old-snapshot"} 1.0' in shown
+    assert f'ballast_extender_requests_total{{result="neutral",verb="{verb}"}} 1.0' in shown
+    if verb == "prioritize":
+        assert {each["Score"] for each in answer.json} == {5}
+
+
+def test_the_profile_is_passed_on_and_a_wrong_one_is_400_in_words() -> None:
+    fake = Fake()
+    with serving(fake) as port:
+        assert post(port, "/scheduler/prioritize?profile=load-variation", FORMS[0]).status == 200
+        wrong = post(port, "/scheduler/prioritize?profile=nonsense", FORMS[0])
+    assert fake.asked[0][2] == "load-variation"
+    assert (wrong.status, wrong.json) == (400, {"error": "There is no strategy 'nonsense'."})
+
+
+@pytest.mark.parametrize("verb", ["prioritize", "filter"])
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b"null", b"{}", b'{"Pod": null}', b'{"Pod": {}, "NodeNames": 3}', b"\xff\xfe", b'{"Pod": "x"}'],
+)
+def test_what_cannot_be_read_is_400(verb: str, body: bytes) -> None:
+    with serving(Fake()) as port:
+        answer = post(port, f"/scheduler/{verb}", body)
+    assert answer.status == 400
+    assert answer.json["error"].startswith("The body is no ExtenderArgs")
+
+
+@pytest.mark.parametrize("verb", ["prioritize", "filter"])
+@pytest.mark.parametrize("kind", ["text/plain", "", "application/x-www-form-urlencoded", "application/json5"])
+def test_another_content_type_is_415(verb: str, kind: str) -> None:
+    metrics = Metrics()
+    with serving(Fake(), metrics) as port:
+        answer = post(port, f"/scheduler/{verb}", FORMS[0], kind)
+        assert post(port, f"/scheduler/{verb}", FORMS[0], "Application/JSON; charset=utf-8").status == 200
+        shown = ask(port, "/metrics").body.decode()
+    assert (answer.status, "send application/json" in answer.json["error"]) == (415, True)
+    assert f'ballast_extender_requests_total{{result="refused",verb="{verb}"}} 1.0' in shown
+
+
+def test_a_body_above_the_limit_is_413_before_it_is_sent() -> None:
+    with serving(Fake()) as port:
+        answer = ask(port, "/scheduler/filter", "POST", b"", content_type="application/json")
+        assert answer.status == 400
+        too_large = ask(
+            port, "/scheduler/filter", "POST", None, content_type="application/json", content_length=str(MAX_BODY + 1)
+        )
+    assert too_large.status == 413
+
+
+def test_only_post_is_answered() -> None:
+    with serving(Fake()) as port:
+        assert ask(port, "/scheduler/filter").status == 405
+
+
+def test_ten_megabytes_of_names_are_answered() -> None:
+    names = [f"{'x' * 90}{number}" for number in range(100_000)]
+    with serving(Fake()) as port:
+        answer = post(port, "/scheduler/prioritize", {"Pod": POD, "NodeNames": names})
+    assert answer.status == 200
+    assert len(answer.json) == len(names)
+    assert answer.json[-1] == {"Host": names[-1], "Score": 5}
+
+
+def test_neither_form_is_an_empty_answer() -> None:
+    with serving(Fake("unknown-nodes")) as port:
+        assert post(port, "/scheduler/prioritize", {"Pod": POD}).json == []
+        assert post(port, "/scheduler/filter", {"Pod": POD}).json["NodeNames"] == []
+
+
+@given(
+    st.lists(st.text(max_size=8), max_size=12, unique=True),
+    st.lists(st.tuples(st.text(max_size=8), st.integers(0, 9)), max_size=20),
+    st.data(),
+)
+def test_the_answer_is_what_json_would_be(known: list[str], asked: list[tuple[str, int]], data: st.DataObject) -> None:
+    names = [name for name, _ in asked]
+    expected = [{"Host": name, "Score": points} for name, points in asked]
+    chosen = data.draw(st.none() | st.integers(0, len(asked) - 1)) if asked else None
+    if chosen is not None:
+        expected[chosen]["Score"] = 10
+    hosts = Hosts(known)
+    for _ in range(2):
+        named = hosts.named(names)
+        points = np.array([points for _, points in asked], np.int64)
+        assert json.loads(named.priorities(points, chosen)) == expected
+        assert [hosts.names[row] for row in named.rows] == [name for name in names if name in known]
+        assert named.everybody == (sorted(name for name in names if name in known) == sorted(known))
