@@ -15,11 +15,11 @@ from ballast.settings import Settings
 from ballast.telemetry.answers import Table
 from ballast.telemetry.freshness import sample_times
 from ballast.telemetry.intake import (
-    LARGEST_RATIO,
     SUSPICIOUS_RATIO,
     accept,
     allowed_skew,
     default_max_age,
+    largest_ratio,
     looks_like_percent,
 )
 from ballast.telemetry.node_names import AMBIGUOUS, NOT_SELECTED, UNMATCHED, NodeNames
@@ -108,10 +108,11 @@ class Assembly:
         rows = names.rows(table.nodes)
         _note_strangers(question, table, rows, found)
         table = self._in_ratios(table, rows, names)
-        if looks_like_percent(table.values):
+        largest = largest_ratio(question.resource)
+        if looks_like_percent(table.values, largest):
             return (
-                f"the values go up to {np.nanmax(table.values):g}, so they are no ratios 0..1; "
-                f"divide the query of {question.resource} in BALLAST_TELEMETRY__RESOURCES, by 100 for percent"
+                f"a tenth of the values of {question.resource} or more are above {largest:g}, so they are no ratios "
+                f"0..1: these look like percent; divide by 100 in BALLAST_TELEMETRY__RESOURCES"
             )
         self._accept(question.resource, table, rows, sample_times(table, rows, newest, names), grid, found)
         if len(names) and np.all((rows == UNMATCHED) | (rows == AMBIGUOUS)):
@@ -124,7 +125,7 @@ class Assembly:
         return None
 
     def _accept(self, resource: str, table: Table, rows: Ints, times: np.ndarray, grid: Grid, found: _Found) -> None:
-        largest = 0.0
+        largest, highest = largest_ratio(resource), 0.0
         for index in range(grid.count):
             rejected, present = found.rejected[index], table.present[:, index]
             wrong = present & table.unreadable[:, index]
@@ -137,13 +138,14 @@ class Assembly:
                 times[chosen, index],
                 max_age=self._max_age,
                 skew=self._skew,
+                largest=largest,
                 rejected=rejected,
             )
             found.samples[index][resource] = samples
-            largest = max(largest, float(samples.values.max(initial=0.0)))
-        if largest > SUSPICIOUS_RATIO:
-            limit = f"ratios 0..1 are expected, values above {LARGEST_RATIO:g} do not count"
-            found.warnings[f"{resource} goes up to {largest:g}; {limit}"] = None
+            highest = max(highest, float(samples.values.max(initial=0.0)))
+        if highest > SUSPICIOUS_RATIO:
+            limit = f"ratios 0..1 are expected, values above {largest:g} do not count"
+            found.warnings[f"{resource} goes above {SUSPICIOUS_RATIO:g}; {limit}"] = None
 
     def _in_ratios(self, table: Table, rows: Ints, names: NodeNames) -> Table:
         """Divides bytes per second by NETWORK_SPEED; without one for the node there is no sample."""

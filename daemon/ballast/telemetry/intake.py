@@ -9,6 +9,9 @@ import numpy as np
 from ballast.model.sample import Bools, Floats, Ints, Samples
 from ballast.telemetry.node_names import AMBIGUOUS, UNMATCHED
 
+LARGEST_SHARE = 1.5
+"""What cpu and memory can reach, with room for rounding: they are shares of what the node has."""
+
 LARGEST_RATIO = 10.0
 SUSPICIOUS_RATIO = 1.5
 
@@ -21,8 +24,8 @@ def accept(
     *,
     max_age: float,
     skew: float,
+    largest: float,
     rejected: Counter[str],
-    largest: float = LARGEST_RATIO,
 ) -> Samples:
     """The samples among `values` that count at `at`; adds what does not to `rejected`.
 
@@ -41,6 +44,11 @@ def accept(
     return _single(rows[keep], values[keep], times[keep], rejected)
 
 
+def largest_ratio(resource: str) -> float:
+    """Above this a value of the resource is no ratio."""
+    return LARGEST_SHARE if resource in ("cpu", "memory") else LARGEST_RATIO
+
+
 def default_max_age(interval: float) -> float:
     """How old a sample may be where MAX_AGE is not set."""
     return max(3 * interval, 90.0)
@@ -51,10 +59,10 @@ def allowed_skew(interval: float) -> float:
     return max(interval, 5.0)
 
 
-def looks_like_percent(values: Floats) -> bool:
-    """Whether so many values are beyond any ratio that the whole answer is in another unit."""
+def looks_like_percent(values: Floats, largest: float) -> bool:
+    """Whether so many values are above `largest` that the whole answer is in another unit."""
     finite = values[np.isfinite(values)]
-    return finite.size > 0 and int(np.count_nonzero(finite > LARGEST_RATIO)) >= 0.1 * finite.size
+    return finite.size > 0 and int(np.count_nonzero(finite > largest)) >= 0.1 * finite.size
 
 
 def _reject(keep: Bools, bad: Bools, reason: str, rejected: Counter[str]) -> Bools:

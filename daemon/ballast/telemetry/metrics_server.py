@@ -15,7 +15,7 @@ from ballast.model.node import Node
 from ballast.model.quantity import quantity
 from ballast.model.sample import Floats, Ints, Reading, Samples
 from ballast.settings import Settings
-from ballast.telemetry.intake import accept, allowed_skew, default_max_age
+from ballast.telemetry.intake import accept, allowed_skew, default_max_age, largest_ratio
 from ballast.telemetry.node_names import NodeNames
 
 PATH = "/apis/metrics.k8s.io/v1beta1/nodes"
@@ -95,7 +95,14 @@ class MetricsServerSource:
         values /= np.array([np.nan if value is None else value for value in capacity], dtype=np.float64)
         chosen = readable & (known | (rows < 0))
         samples = accept(
-            at, rows[chosen], values[chosen], times[chosen], max_age=self._max_age, skew=self._skew, rejected=rejected
+            at,
+            rows[chosen],
+            values[chosen],
+            times[chosen],
+            max_age=self._max_age,
+            skew=self._skew,
+            largest=largest_ratio(resource),
+            rejected=rejected,
         )
         return self._unseen(resource, samples, names)
 

@@ -73,8 +73,8 @@ def pod_usage(
                 np.array([np.nan if row is None else times[row, 0] for row in found], dtype=np.float64),
                 max_age=float(settings.windows.max_age or default_max_age(interval)),
                 skew=allowed_skew(interval),
-                rejected=rejected,
                 largest=math.inf,
+                rejected=rejected,
             )
     rejected = +rejected
     for reason, count in rejected.items():

@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.model.sample import REJECTION_REASONS
-from ballast.telemetry.intake import LARGEST_RATIO, accept, allowed_skew, default_max_age, looks_like_percent
+from ballast.telemetry.intake import (
+    LARGEST_RATIO,
+    LARGEST_SHARE,
+    accept,
+    allowed_skew,
+    default_max_age,
+    looks_like_percent,
+)
 from ballast.telemetry.node_names import AMBIGUOUS, NOT_SELECTED, UNMATCHED
 
 AT, MAX_AGE, SKEW = 1_000.0, 90.0, 5.0
@@ -68,6 +75,7 @@ def taken(found: list[Sample]) -> tuple[dict[int, tuple[float, float]], Counter[
         np.array([time for _, _, time in found], dtype=np.float64),
         max_age=MAX_AGE,
         skew=SKEW,
+        largest=LARGEST_RATIO,
         rejected=rejected,
     )
     assert len(set(accepted.rows.tolist())) == len(accepted.rows)
@@ -109,8 +117,10 @@ def test_ages_and_skews_have_a_floor() -> None:
 
 
 def test_percent_is_told_from_a_single_wild_value() -> None:
-    assert looks_like_percent(np.array([12.0, 3.0, 45.0]))
-    assert looks_like_percent(np.array([50.0]))
-    assert not looks_like_percent(np.array([0.4] * 50 + [99.0]))
-    assert not looks_like_percent(np.array([np.nan, np.inf]))
-    assert not looks_like_percent(np.array([]))
+    assert looks_like_percent(np.array([12.0, 3.0, 45.0]), LARGEST_RATIO)
+    assert looks_like_percent(np.array([50.0]), LARGEST_RATIO)
+    assert looks_like_percent(np.array([3.1, 4.2, 7.9, 9.0, 2.2]), LARGEST_SHARE)
+    assert not looks_like_percent(np.array([1.5, 1.01, 0.4]), LARGEST_SHARE)
+    assert not looks_like_percent(np.array([0.4] * 50 + [99.0]), LARGEST_RATIO)
+    assert not looks_like_percent(np.array([np.nan, np.inf]), LARGEST_RATIO)
+    assert not looks_like_percent(np.array([]), LARGEST_RATIO)

@@ -175,18 +175,38 @@ def test_an_empty_answer_is_a_problem_not_a_success(wire: RequestsMock) -> None:
     assert counted(metrics, "ballast_queries_total", resource="cpu", result="empty") == 1
 
 
-def test_percent_instead_of_ratios_is_refused_as_a_whole(wire: RequestsMock) -> None:
-    FakePrometheus(lambda query, time: by_instance(time - 5 if "timestamp(" in query else 42)).serve(wire)
-    reading = source().read(AT, named(3))
+@pytest.mark.parametrize("values", [[42, 42, 42], [3.1, 4.2, 9.0], [0.4, 1.2, 1.6]])
+@pytest.mark.parametrize("resource", ["cpu", "memory"])
+def test_percent_instead_of_ratios_is_refused_as_a_whole(
+    values: list[float], resource: str, wire: RequestsMock
+) -> None:
+    def evaluate(query: str, time: float) -> list[Series]:
+        rows = healthy(query, time)
+        return rows if "timestamp(" in query else [(rows[index][0], value) for index, value in enumerate(values)]
+
+    FakePrometheus(evaluate).serve(wire)
+    reading = source(settings({"resources": resource})).read(AT, named(3))
     assert not reading.samples
-    assert "percent" in reading.problems["cpu"]
+    assert "these look like percent; divide by 100" in reading.problems[resource]
 
 
-def test_ratios_above_one_and_a_half_are_warned_about(wire: RequestsMock) -> None:
+def test_a_little_more_than_everything_counts_and_one_wild_value_does_not(wire: RequestsMock) -> None:
+    def evaluate(query: str, time: float) -> list[Series]:
+        rows = by_instance(time - 5 if "timestamp(" in query else 1.02, 20)
+        return rows if "timestamp(" in query else [(rows[0][0], 1.6), (rows[1][0], 1.5), *rows[2:]]
+
+    FakePrometheus(evaluate).serve(wire)
+    reading = source(settings({"resources": "cpu"})).read(AT, named(20))
+    assert reading.rejected == {"unreadable": 1}
+    assert sorted(set(reading.samples["cpu"].values.tolist())) == [1.02, 1.5]
+    assert not reading.warnings
+
+
+def test_other_ratios_above_one_and_a_half_are_warned_about(wire: RequestsMock) -> None:
     FakePrometheus(lambda query, time: by_instance(time - 5 if "timestamp(" in query else 2.5)).serve(wire)
-    reading = source().read(AT, named(3))
-    assert reading.samples["cpu"].values.tolist() == [2.5] * 3
-    assert any("cpu goes up to 2.5" in warning for warning in reading.warnings)
+    reading = source(settings({"resources": "disk"})).read(AT, named(3))
+    assert reading.samples["disk"].values.tolist() == [2.5] * 3
+    assert reading.warnings == ("disk goes above 1.5; ratios 0..1 are expected, values above 10 do not count",)
 
 
 def test_histograms_and_nonsense_are_unreadable(wire: RequestsMock) -> None:
