@@ -24,22 +24,27 @@ _PHYSICAL_LINKS = f'device!~"lo|({_VIRTUAL_LINKS}|nodelocaldns).*"'
 _SHORTEST_RATE = 120.0
 
 
-def queries(settings: Settings) -> dict[str, str]:
-    """Resource → PromQL of the chosen preset, for all of RESOURCES; each gives a ratio 0..1 per node."""
-    label, matchers = node_label(settings), settings.prometheus.matchers
+def queries(settings: Settings, label: str | None = None) -> dict[str, str]:
+    """Resource → PromQL of the chosen preset, for all of RESOURCES; each gives a ratio 0..1 per node.
+
+    `label` is the series label that names the node, by default that of the settings.
+    """
+    label, matchers = label or node_label(settings), settings.prometheus.matchers
     if settings.prometheus.preset == "kube-prometheus":
         return _kube_prometheus(label, matchers, bool(settings.telemetry.network_speed))
     window = rate_window(settings.telemetry.interval)
     return _node_exporter(label, matchers, window, bool(settings.telemetry.network_speed))
 
 
-def freshness(settings: Settings) -> str:
+def freshness(settings: Settings, label: str | None = None) -> str:
     """PromQL whose value per node is the Unix time of its newest sample; the same for both presets.
 
     The raw exporter metric is asked, since recording rules go on for five minutes after an exporter stopped.
     """
-    label = node_label(settings)
-    return _newest(label, f"timestamp({_selector('node_memory_MemTotal_bytes', settings.prometheus.matchers)})")
+    return _newest(
+        label or node_label(settings),
+        f"timestamp({_selector('node_memory_MemTotal_bytes', settings.prometheus.matchers)})",
+    )
 
 
 def pod_queries(settings: Settings) -> dict[str, str]:

@@ -61,10 +61,9 @@ class Questions:
 
 def questions(settings: Settings) -> Questions:
     """From the preset and RESOURCES."""
-    preset, newest = presets.queries(settings), presets.freshness(settings)
     asked, problems = [], {}
     for resource in settings.telemetry.resources:
-        question = _question(resource, settings, preset, newest)
+        question = _question(resource, settings)
         if isinstance(question, Question):
             asked.append(question)
         else:
@@ -87,12 +86,14 @@ def is_plain_selector(query: str) -> bool:
     return _PLAIN_SELECTOR.fullmatch(query) is not None
 
 
-def _question(resource: ResourceSetting, settings: Settings, preset: dict[str, str], newest: str) -> Question | str:
+def _question(resource: ResourceSetting, settings: Settings) -> Question | str:
     label = resource.node_label or presets.node_label(settings)
     if resource.query is None:
+        preset = presets.queries(settings, label)
         if resource.name not in preset:
             return f"BALLAST_TELEMETRY__RESOURCES: {resource.name} is not in the preset; give it a `query`"
-        return Question(resource.name, preset[resource.name], label, resource.freshness or newest)
+        newest = resource.freshness or presets.freshness(settings, label)
+        return Question(resource.name, preset[resource.name], label, newest)
     if resource.freshness is not None:
         return Question(resource.name, resource.query, label, resource.freshness)
     if is_plain_selector(resource.query):

@@ -274,6 +274,24 @@ def test_a_computed_query_without_freshness_is_refused_by_name(wire: RequestsMoc
     assert set(reading.samples) == {"cpu"}
 
 
+def test_a_preset_by_another_label_reads_the_same_nodes(wire: RequestsMock) -> None:
+    def evaluate(query: str, time: float) -> list[Series]:
+        group = {"ballast_group": "0"} if "ballast_group" in query else {}
+        by_label = [
+            ({"nodename": f"node-{index}", **group}, value) for index, (_, value) in enumerate(healthy(query, time))
+        ]
+        if not group:
+            return by_label if "by (nodename" in query else healthy(query, time)
+        return [*by_label, *[({**labels, "ballast_group": "1"}, value) for labels, value in healthy(query, time)]]
+
+    FakePrometheus(evaluate).serve(wire)
+    resources = {"cpu": {"node_label": "nodename"}, "memory": {}}
+    reading = source(settings({"resources": resources})).read(AT, named(3))
+    assert not reading.problems
+    assert reading.queries == 3
+    assert reading.samples["cpu"].times.tolist() == reading.samples["memory"].times.tolist() == [AT - 5] * 3
+
+
 def test_the_freshness_of_the_same_exporter_counts(wire: RequestsMock) -> None:
     """A kubelet on another port of the node must not hide that node_exporter is silent."""
 

@@ -49,6 +49,17 @@ def test_known_resources_come_from_the_preset_unless_overridden() -> None:
     assert (memory.query, memory.label, memory.freshness) == ("mine", "node", "timestamp(mine)")
 
 
+@pytest.mark.parametrize("preset", ["node-exporter", "kube-prometheus"])
+def test_the_preset_of_a_resource_may_name_nodes_by_another_label(preset: str) -> None:
+    resources = {"cpu": {"node_label": "nodename"}, "memory": {}}
+    cpu, memory = questions(settings({"resources": resources}, {"preset": preset})).asked
+    assert cpu.label == "nodename"
+    assert cpu.query.startswith("max by (nodename, cluster) (")
+    assert cpu.freshness == "max by (nodename, cluster) (timestamp(node_memory_MemTotal_bytes))"
+    assert memory.query.startswith("max by (instance, cluster) (")
+    assert memory.freshness == "max by (instance, cluster) (timestamp(node_memory_MemTotal_bytes))"
+
+
 def test_the_preset_of_a_resource_may_have_another_freshness() -> None:
     chosen = settings({"resources": {"cpu": {"freshness": "max by (instance) (timestamp(up))"}, "memory": {}}})
     assert questions(chosen).freshness == (
