@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from ballast.settings.layer import Layer
+from ballast.settings.masking import mask_urls
 from ballast.settings.model import Settings
 from ballast.settings.names import CONFIG_FILE, VARIABLES, suggestion, variable
 
@@ -27,7 +28,7 @@ def read_file(path: Path) -> Layer:
         return layer
     except yaml.YAMLError as error:
         layer.problems.append(
-            f'{CONFIG_FILE} is "{path}": expected YAML. {" ".join(str(error).split())}. Correct the file.'
+            f'{CONFIG_FILE} is "{path}": expected YAML. {mask_urls(" ".join(str(error).split()))}. Correct the file.'
         )
         return layer
     for part, fields in _mapping(content, "the file", path, layer).items():

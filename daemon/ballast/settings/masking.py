@@ -6,16 +6,26 @@ import re
 
 HIDDEN = "********"
 
-_USER_INFO = re.compile(r"(?<=://)[^\s\"'<>]*@")
+_URL = re.compile(r"(?<=://)[^\s\"'<>]+")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def mask_urls(text: str) -> str:
-    """Hides the user-info of every URL in a text; use it for messages of libraries too."""
-    return _USER_INFO.sub(f"{HIDDEN}@", text)
+    """Hides the user-info and the query of every URL in a text; use it for messages of libraries too."""
+    return _URL.sub(lambda match: _mask(match[0]), text)
 
 
 def mask_address(text: str) -> str:
-    """Hides the user-info of what is meant as one address, also when its scheme is missing."""
-    head, at, tail = text.rpartition("@")
-    scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", head)
-    return f"{scheme[0] if scheme else ''}{HIDDEN}@{tail}" if at else text
+    """Hides the user-info and the query of what is meant as one address, also when its scheme is missing."""
+    scheme = _SCHEME.match(text)
+    start = scheme.end() if scheme else 0
+    return text[:start] + _mask(text[start:])
+
+
+def _mask(rest: str) -> str:
+    """What follows the scheme. An @ behind a ? may end a password or stand in a query: then nothing is shown."""
+    before, query, after = re.match(r"([^?#]*)([?#]?)(.*)", rest, re.DOTALL).groups()  # type: ignore[union-attr]
+    if "@" in after:
+        return HIDDEN
+    _, user, place = before.rpartition("@")
+    return (f"{HIDDEN}@" if user else "") + place + (f"{query}{HIDDEN}" if after else query)

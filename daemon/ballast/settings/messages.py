@@ -69,12 +69,12 @@ def _expectation(error: ErrorDetails) -> str:
     if error["type"] == "value_error":
         return mask_urls(str(error["ctx"]["error"]))
     template = _EXPECTED.get(error["type"])
-    return f"expected {template.format(**error.get('ctx', {}))}" if template else error["msg"]
+    return f"expected {template.format(**error.get('ctx', {}))}" if template else mask_urls(error["msg"])
 
 
 def _resources(resources: tuple[ResourceSetting, ...]) -> Any:
     details = {resource.name: resource.model_dump(exclude_none=True, exclude={"name"}) for resource in resources}
-    return details if any(details.values()) else list(details)
+    return _plain(details if any(details.values()) else list(details))
 
 
 def _plain(value: object) -> Any:
@@ -82,7 +82,9 @@ def _plain(value: object) -> Any:
         return value.text
     if isinstance(value, Count) and value.percent is None:
         return value.number
-    if isinstance(value, bool | int | str):
+    if isinstance(value, str):
+        return mask_urls(value)
+    if isinstance(value, bool | int):
         return value
     if isinstance(value, float):
         return int(value) if value.is_integer() else value
@@ -90,4 +92,4 @@ def _plain(value: object) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    return str(value)
+    return mask_urls(str(value))

@@ -15,6 +15,8 @@ from ballast.settings.values.speed import Speed
 
 KNOWN_RESOURCES = ("cpu", "memory", "disk", "network")
 EVERY_NODE = "*"
+WINDOW_KEYS = ("v", "end", "length")
+"""What the window annotation says besides its resources."""
 
 
 class ResourceSetting(BaseModel):
@@ -73,8 +75,10 @@ def _described(name: str, details: object) -> ResourceSetting:
     resource = ResourceSetting(name=name, **given)
     if resource.node_label is not None:
         _label_name(resource.node_label)
-    if not name:
-        raise ValueError("expected a name for each resource")
+    if not re.fullmatch(r"[a-z][a-z0-9_-]*", name):
+        raise ValueError(f"expected names of a-z, 0-9, _ and -, beginning with a letter, such as gpu; {name!r} is none")
+    if name in WINDOW_KEYS:
+        raise ValueError(f"{name} cannot be a resource: it is a key of the window annotation; choose another name")
     if name not in KNOWN_RESOURCES and resource.query is None:
         raise ValueError(f'expected a query for {name}: {{"{name}": {{"query": "PromQL, a ratio 0..1 per node"}}}}')
     return resource

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,6 +36,47 @@ def test_the_user_info_of_an_address_is_never_shown(url: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "url",
+    [
+        "http://prometheus:9090/?token=hunter2",
+        "http://prometheus:9090?hunter2",
+        "http://prometheus:9090/x?token=a@hunter2",
+        "http://user:x?hunter2@prometheus:9090",
+        "http://user@prometheus/?token=hunter2 hunter2",
+        "http://prometheus/#hunter2",
+        "prometheus:9090/?token=hunter2",
+    ],
+)
+def test_the_query_of_an_address_is_never_shown(url: str, tmp_path: Path) -> None:
+    assert "hunter2" not in everything({"BALLAST_PROMETHEUS__URL": url})
+    assert "hunter2" not in everything({"METRICS_PROVIDER_ADDRESS": url})
+    file = tmp_path / "config.yaml"
+    file.write_text(json.dumps({"prometheus": {"url": url}}))
+    assert "hunter2" not in everything({"BALLAST_CONFIG_FILE": str(file)})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("BALLAST_TELEMETRY__SOURCE", "http://x/?k=hunter2"),
+        ("BALLAST_TELEMETRY__RESOURCES", '{"gpu": {"query": "http://x/?k=hunter2"}}'),
+        ("BALLAST_TELEMETRY__RESOURCES", '{"gpu": "http://x/?k=hunter2"}'),
+        ("BALLAST_PROMETHEUS__MATCHERS", 'a="http://x/?k=hunter2"'),
+        ("BALLAST_PROMETHEUS__MATCHERS", "http://x/?k=hunter2"),
+    ],
+)
+def test_an_address_anywhere_is_masked(name: str, value: str) -> None:
+    findings = examine({name: value})
+    assert "hunter2" not in f"{explain({name: value})} {findings.problems} {findings.warnings}"
+
+
+def test_a_yaml_error_does_not_quote_what_is_secret(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("prometheus: {url: http://u:hunter2@x/?hunter2 : [}")
+    assert "hunter2" not in everything({"BALLAST_CONFIG_FILE": str(file)})
+
+
+@pytest.mark.parametrize(
     "headers",
     ['{"X-Token": "hunter2"}', '{"X-Token": "hunter2"', "X-Token: hunter2", '["hunter2"]', '{"X-Token": "hunter2\\n"}'],
 )
@@ -53,6 +97,7 @@ def test_an_inline_token_is_never_shown() -> None:
 def test_a_message_with_a_url_is_masked() -> None:
     text = 'GET "https://u:hunter2@x/api": refused; http://y@z:1 too, mail me@example.org'
     assert mask_urls(text) == 'GET "https://********@x/api": refused; http://********@z:1 too, mail me@example.org'
+    assert mask_urls("http://x/y?a=b&c, http://z? and http://x/y") == "http://x/y?******** http://z? and http://x/y"
 
 
 @given(st.from_regex(r"[a-z0-9:%/@]{1,12}", fullmatch=True))

@@ -53,8 +53,18 @@ def split(text: str) -> list[str]:
     return [part for part in (*items, item.strip()) if part]
 
 
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuses a key that stands twice in one map."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        doubled = ", ".join(sorted({key for key in keys if keys.count(key) > 1}))
+        raise ValueError(f"expected each key once; {doubled} is there more than once")
+    return found
+
+
 def _decode(text: str, expected: str) -> Any:
     try:
-        return json.loads(text)
-    except ValueError as error:
+        return json.loads(text, object_pairs_hook=_once)
+    except json.JSONDecodeError as error:
         raise ValueError(f"expected {expected}, but it does not parse: {error}") from None
