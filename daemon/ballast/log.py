@@ -10,7 +10,9 @@ import msgspec
 import structlog
 from structlog.typing import EventDict, Processor
 
-_QUIET = ("apscheduler", "urllib3", "uvicorn", "kubernetes", "asyncio")
+_QUIET = ("urllib3", "uvicorn", "kubernetes", "asyncio")
+# It warns of each cycle that is skipped; so does Ballast, naming it.
+_SILENT = ("apscheduler",)
 _UVICORN = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
 
 
@@ -21,7 +23,7 @@ def configure(
 ) -> None:
     """Routes structlog and the standard library to `stream` (standard error). May be called again.
 
-    Without a `format` it is text on a terminal and json elsewhere. Libraries are heard from `warning` on.
+    Without a `format` it is text on a terminal and json elsewhere. Libraries are heard from `warning` on, apscheduler from `error` on.
     """
     stream = sys.stderr if stream is None else stream
     terminal = stream.isatty()
@@ -48,6 +50,8 @@ def configure(
     root.setLevel(level.upper())
     for name in _QUIET:
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+    for name in _SILENT:
+        logging.getLogger(name).setLevel(max(logging.ERROR, root.level))
     for name in _UVICORN:
         logger = logging.getLogger(name)
         logger.handlers.clear()

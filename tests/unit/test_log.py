@@ -41,7 +41,7 @@ def test_elsewhere_than_on_a_terminal_a_line_is_json() -> None:
     assert line["time"].endswith("Z")
 
 
-@pytest.mark.parametrize("library", ["apscheduler.executors", "urllib3.connectionpool", "uvicorn.error"])
+@pytest.mark.parametrize("library", ["kubernetes.client", "urllib3.connectionpool", "uvicorn.error"])
 def test_lines_of_libraries_have_the_same_form(library: str) -> None:
     stream = io.StringIO()
     log.configure(format="json", stream=stream)
@@ -49,6 +49,15 @@ def test_lines_of_libraries_have_the_same_form(library: str) -> None:
     logging.getLogger(library).info("chatter")
     (line,) = map(json.loads, lines(stream))
     assert (line["logger"], line["message"]) == (library, "skipped once")
+
+
+def test_apscheduler_is_heard_of_errors_alone() -> None:
+    stream = io.StringIO()
+    log.configure(format="json", stream=stream)
+    for logger in ("apscheduler.scheduler", "apscheduler.executors.default"):
+        logging.getLogger(logger).warning("Execution of job skipped")
+        logging.getLogger(logger).error("broken")
+    assert [json.loads(line)["message"] for line in lines(stream)] == ["broken", "broken"]
 
 
 def test_an_error_keeps_to_its_line() -> None:
