@@ -29,7 +29,7 @@ def exact(value: object) -> Fraction:
         number = Decimal(str(value).strip())
     except InvalidOperation:
         raise ValueError("expected a number") from None
-    if not number.is_finite() or abs(number.adjusted()) > 300:
+    if not number.is_finite() or abs(number.adjusted()) > 400:
         raise ValueError("expected a finite number")
     return Fraction(number)
 

@@ -46,7 +46,7 @@ def samples(watts: Iterable[float | None], tick: float = TICK, start: float = 0)
     return [Sample.of(start + tick * i, value) for i, value in enumerate(watts)]
 
 
-def follow(one: Policy, watts: Iterable[float | None], tick: float = TICK, **replicas: int) -> Replay:
+def follow(one: Policy, /, watts: Iterable[float | None], tick: float = TICK, **replicas: int) -> Replay:
     """A replay that begins with `replicas` (of ns/<key>), or with all targets at their maximum."""
     counts = {name: place.member.start for name, place in one.places.items()}
     counts.update({f"ns/{name}": count for name, count in replicas.items()})
@@ -107,7 +107,7 @@ class Rig:
         self.stored = abandon(self.policy, self.state, self.cluster).dump()
 
 
-def rig(one: Policy, **replicas: int) -> Rig:
+def rig(one: Policy, /, **replicas: int) -> Rig:
     counts = {name: place.member.start for name, place in one.places.items()}
     counts.update({f"ns/{name}": count for name, count in replicas.items()})
     return Rig(one, counts)
