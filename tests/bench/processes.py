@@ -16,8 +16,9 @@ _spawn = multiprocessing.get_context("spawn")
 class Simulated:
     """An embedded cluster in another process; may be handed to a third one."""
 
-    def __init__(self, environment: dict[str, str], pipe: Connection) -> None:
+    def __init__(self, environment: dict[str, str], pipe: Connection, pid: int) -> None:
         self.environment = environment
+        self.pid = pid
         self._pipe = pipe
 
     def queries(self) -> int:
@@ -34,7 +35,9 @@ def simulated(nodes: int) -> Iterator[Simulated]:
         process = _spawn.Process(target=_serve, args=(theirs, nodes, folder))
         process.start()
         try:
-            yield Simulated(ours.recv(), ours)
+            environment = ours.recv()
+            assert process.pid is not None
+            yield Simulated(environment, ours, process.pid)
         finally:
             ours.send("stop")
             process.join()
