@@ -33,6 +33,7 @@ class Table:
     present: Bools
     unreadable: Bools
     warnings: tuple[str, ...] = ()
+    infos: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -52,6 +53,7 @@ class Table:
             self.present[rows],
             self.unreadable[rows],
             self.warnings if name == "0" else (),
+            self.infos if name == "0" else (),
         )
 
 
@@ -169,7 +171,8 @@ def _table(
         values,
         present,
         unreadable,
-        (*envelope.warnings, *envelope.infos),
+        tuple(envelope.warnings),
+        tuple(envelope.infos),
     )
 
 

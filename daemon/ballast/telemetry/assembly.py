@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from heapq import nsmallest
 
 import numpy as np
 
 from ballast.errors import TelemetryError
-from ballast.metrics import Metrics
 from ballast.model.sample import Ints, Reading, Samples
 from ballast.settings import Settings
 from ballast.telemetry.answers import Table
@@ -25,6 +25,7 @@ from ballast.telemetry.intake import (
 from ballast.telemetry.node_names import AMBIGUOUS, NOT_SELECTED, UNMATCHED, NodeNames
 from ballast.telemetry.prometheus_client import Grid
 from ballast.telemetry.questions import Question, Questions
+from ballast.telemetry.remarks import Remarks
 
 _NAMED_STRANGERS = 5
 
@@ -51,18 +52,18 @@ class _Found:
     samples: list[dict[str, Samples]]
     rejected: list[Counter[str]]
     problems: dict[str, str]
-    warnings: dict[str, None] = field(default_factory=dict)
-    strangers: dict[str, None] = field(default_factory=dict)
+    warnings: set[str] = field(default_factory=set)
+    strangers: set[str] = field(default_factory=set)
 
 
 class Assembly:
     """Makes readings of one source."""
 
-    def __init__(self, source: str, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, source: str, settings: Settings, remarks: Remarks) -> None:
         interval = float(settings.telemetry.interval)
         self._source = source
         self._settings = settings
-        self._metrics = metrics
+        self._remarks = remarks
         self._max_age = float(settings.windows.max_age or default_max_age(interval))
         self._skew = allowed_skew(interval)
 
@@ -71,11 +72,12 @@ class Assembly:
         found = _Found(
             [{} for _ in range(grid.count)], [Counter() for _ in range(grid.count)], dict(questions.problems)
         )
-        self._note_warnings(answers, found)
         for question in questions.asked:
             problem = self._resource(question, answers, grid, names, found)
             if problem:
                 found.problems[question.resource] = problem
+        tables = [table for table in (*answers.values.values(), *answers.newest.values()) if isinstance(table, Table)]
+        warnings = self._remarks.kept(self._remarks.heard(tables) | found.warnings)
         for index in range(grid.count):
             yield Reading(
                 source=self._source,
@@ -83,16 +85,10 @@ class Assembly:
                 samples=found.samples[index],
                 problems=found.problems,
                 rejected=+found.rejected[index],
-                strangers=tuple(found.strangers)[:_NAMED_STRANGERS],
-                warnings=tuple(found.warnings),
+                strangers=tuple(sorted(found.strangers)[:_NAMED_STRANGERS]),
+                warnings=warnings,
                 queries=answers.queries if index == 0 else 0,
             )
-
-    def _note_warnings(self, answers: Answers, found: _Found) -> None:
-        for table in (*answers.values.values(), *answers.newest.values()):
-            if isinstance(table, Table) and table.warnings:
-                self._metrics.query_warnings.labels(self._source).inc(len(table.warnings))
-                found.warnings.update(dict.fromkeys(table.warnings))
 
     def _resource(
         self, question: Question, answers: Answers, grid: Grid, names: NodeNames, found: _Found
@@ -119,7 +115,7 @@ class Assembly:
             for samples in found.samples:
                 del samples[question.resource]
             return (
-                f"none of {len(table)} series belongs to a node, for example {_shown(question.label, table.nodes[0])}; "
+                f"no series belongs to a node, for example {_shown(question.label, min(table.nodes))}; "
                 f"set BALLAST_TELEMETRY__NODE_LABEL to the label that names the node"
             )
         return None
@@ -145,7 +141,7 @@ class Assembly:
             highest = max(highest, float(samples.values.max(initial=0.0)))
         if highest > SUSPICIOUS_RATIO:
             limit = f"ratios 0..1 are expected, values above {largest:g} do not count"
-            found.warnings[f"{resource} goes above {SUSPICIOUS_RATIO:g}; {limit}"] = None
+            found.warnings.add(f"{resource} goes above {SUSPICIOUS_RATIO:g}; {limit}")
 
     def _in_ratios(self, table: Table, rows: Ints, names: NodeNames) -> Table:
         """Divides bytes per second by NETWORK_SPEED; without one for the node there is no sample."""
@@ -163,7 +159,6 @@ class Assembly:
             table.values / speeds[:, None],
             table.present & np.isfinite(speeds)[:, None],
             table.unreadable,
-            table.warnings,
         )
 
 
@@ -192,9 +187,13 @@ def _several_clusters(names: list[str]) -> str:
 
 
 def _note_strangers(question: Question, table: Table, rows: Ints, found: _Found) -> None:
-    for index in np.flatnonzero((rows == UNMATCHED) | (rows == AMBIGUOUS))[:_NAMED_STRANGERS].tolist():
-        what = " could be several nodes" if rows[index] == AMBIGUOUS else " is no node"
-        found.strangers[_shown(question.label, table.nodes[index]) + what] = None
+    """The first few by name, whatever the order of the answer."""
+    strange: dict[str, int] = {
+        table.nodes[index]: rows[index] for index in np.flatnonzero((rows == UNMATCHED) | (rows == AMBIGUOUS)).tolist()
+    }
+    for name in nsmallest(_NAMED_STRANGERS, strange):
+        what = " could be several nodes" if strange[name] == AMBIGUOUS else " is no node"
+        found.strangers.add(_shown(question.label, name) + what)
 
 
 def _shown(label: str, value: str) -> str:

@@ -16,6 +16,7 @@ from ballast.settings import Settings
 from ballast.telemetry.answers import Table
 from ballast.telemetry.freshness import newest_by_label
 from ballast.telemetry.intake import accept, allowed_skew, default_max_age
+from ballast.telemetry.remarks import Remarks
 
 POD_LABEL = "ballast_pod"
 
@@ -47,11 +48,12 @@ def pod_usage(
     tables: Mapping[str, Table | TelemetryError],
     settings: Settings,
     metrics: Metrics,
+    remarks: Remarks,
 ) -> PodUsage:
     """Joins the answers per resource with the answer about their age; counts what is rejected."""
     interval = float(settings.telemetry.interval)
     rows: dict[str, int] = {}
-    samples, problems, rejected, warnings = {}, {}, Counter[str](), dict[str, None]()
+    samples, problems, rejected = {}, {}, Counter[str]()
     for resource, table in tables.items():
         if isinstance(table, TelemetryError):
             problems[resource] = str(table)
@@ -63,7 +65,6 @@ def pod_usage(
                 f"BALLAST_PROMETHEUS__MATCHERS"
             )
         else:
-            warnings.update(dict.fromkeys((*table.warnings, *newest.warnings)))
             labels, times = newest_by_label(newest)
             found = [labels.get(pod) for pod in table.nodes]
             samples[resource] = accept(
@@ -79,4 +80,5 @@ def pod_usage(
     rejected = +rejected
     for reason, count in rejected.items():
         metrics.samples_rejected.labels(reason).inc(count)
-    return PodUsage(at, tuple(rows), samples, problems, rejected, tuple(warnings))
+    warnings = remarks.heard(table for table in (newest, *tables.values()) if isinstance(table, Table))
+    return PodUsage(at, tuple(rows), samples, problems, rejected, remarks.kept(warnings))

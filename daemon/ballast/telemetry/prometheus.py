@@ -18,6 +18,7 @@ from ballast.telemetry.pods import POD_LABEL, PodUsage, named_by_pod, pod_usage
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
 from ballast.telemetry.questions import FRESHNESS, Questions, joined, questions
 from ballast.telemetry.refusals import TooLarge
+from ballast.telemetry.remarks import Remarks
 
 MAX_POINTS = 11_000
 _POINTS_PER_ANSWER = 50_000
@@ -34,7 +35,8 @@ class PrometheusSource:
         self._settings = settings
         self._client = PrometheusClient(settings)
         self._questions = questions(settings)
-        self._assembly = Assembly(self.name, settings, metrics)
+        self._remarks = Remarks(self.name, metrics)
+        self._assembly = Assembly(self.name, settings, self._remarks)
         self._metrics = metrics
 
     def read(self, at: float, names: NodeNames, resources: Sequence[str] | None = None) -> Reading:
@@ -67,7 +69,7 @@ class PrometheusSource:
         grid = Grid(at, 1.0, 1)
         futures = {name: self._client.start(named_by_pod(text), grid) for name, text in texts.items()}
         tables = {name: self._table(f"pod_{name}", future, (POD_LABEL,), grid) for name, future in futures.items()}
-        return pod_usage(at, tables.pop(FRESHNESS), tables, self._settings, self._metrics)
+        return pod_usage(at, tables.pop(FRESHNESS), tables, self._settings, self._metrics, self._remarks)
 
     def close(self) -> None:
         self._client.close()

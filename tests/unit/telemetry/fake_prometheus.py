@@ -29,6 +29,7 @@ class FakePrometheus:
 
     evaluate: Evaluate
     warnings: tuple[str, ...] = ()
+    infos: tuple[str, ...] = ()
     queries: list[str] = field(default_factory=list)
     forms: list[dict[str, str]] = field(default_factory=list)
 
@@ -62,6 +63,8 @@ class FakePrometheus:
             return status, {}, json.dumps({"status": "error", "errorType": "bad_data", "error": message})
         if self.warnings:
             answer["warnings"] = list(self.warnings)
+        if self.infos:
+            answer["infos"] = list(self.infos)
         return 200, {}, json.dumps(answer)
 
 

@@ -49,7 +49,8 @@ def test_only_the_wanted_labels_are_kept() -> None:
     assert table.cluster_names() == ["x"]
     assert table.values[:, 0].tolist()[:2] == [0.5, np.inf]
     assert table.unreadable[:, 0].tolist() == [False, False, True]
-    assert table.warnings == ("w", "i")
+    assert table.warnings == ("w",)
+    assert table.infos == ("i",)
 
 
 def test_the_node_label_may_be_the_cluster_label() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from responses import RequestsMock
 
+from ballast.metrics import Metrics
 from tests.unit.telemetry.fake_prometheus import FakePrometheus, QueryRefused, Series, source
 
 AT = 1_700_000_000.0
@@ -23,6 +24,13 @@ def test_usage_of_pods_costs_one_query_per_resource_and_one(wire: RequestsMock) 
     assert usage.samples["memory"].values.tolist() == [3e8] * 2
     assert usage.samples["cpu"].times.tolist() == [AT - 7] * 2
     assert not usage.problems
+
+
+def test_warnings_are_counted_and_infos_are_none(wire: RequestsMock) -> None:
+    FakePrometheus(lambda query, time: pods(time if "timestamp(" in query else 0.5), ("partial",), ("odd",)).serve(wire)
+    metrics = Metrics()
+    assert source(metrics=metrics).read_pods(AT).warnings == ("partial",)
+    assert metrics.registry.get_sample_value("ballast_query_warnings_total", {"source": "prometheus"}) == 3
 
 
 def test_old_or_undated_usage_does_not_count(wire: RequestsMock) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 from responses import RequestsMock
+from structlog.testing import capture_logs
 
 from ballast.errors import SettingsError
 from ballast.metrics import Metrics
@@ -123,6 +124,54 @@ def test_warnings_of_the_answer_are_kept_and_counted(wire: RequestsMock) -> None
     reading = source(metrics=metrics).read(AT, named(3))
     assert reading.warnings == ("store-1 is not available",)
     assert counted(metrics, "ballast_query_warnings_total", source="prometheus") == 3
+
+
+def test_warnings_are_few_short_and_logged_once(wire: RequestsMock) -> None:
+    said = tuple(f"store-{index}: {'timeout ' * 100}" for index in range(8))
+    FakePrometheus(healthy, warnings=said[::-1]).serve(wire)
+    watcher = source()
+    with capture_logs() as logs:
+        first, second = (watcher.read(AT + shift, named(3)) for shift in (0, 30))
+    assert first.warnings == second.warnings
+    assert [warning[:8] for warning in first.warnings] == [f"store-{index}:" for index in range(5)]
+    assert all(len(warning) == 200 for warning in first.warnings)
+    assert [log["warning"][:8] for log in logs if log["log_level"] == "warning"] == [f"store-{i}:" for i in range(8)]
+
+
+def test_infos_are_logged_once_and_are_no_warnings(wire: RequestsMock) -> None:
+    said = 'metric might not be a counter, name does not end in _total/_sum/_count/_bucket: "cpu_seconds" (1:6)'
+    FakePrometheus(healthy, infos=(said,)).serve(wire)
+    metrics = Metrics()
+    watcher = source(metrics=metrics)
+    with capture_logs() as logs:
+        readings = [watcher.read(AT + shift, named(3)) for shift in (0, 30)]
+    assert [reading.warnings for reading in readings] == [(), ()]
+    assert [(log["log_level"], log["remark"]) for log in logs] == [("info", said)]
+    assert counted(metrics, "ballast_query_warnings_total", source="prometheus") == 0
+
+
+@pytest.mark.parametrize("resource", ["cpu", "disk"])
+@pytest.mark.parametrize("value", [2.5, 42.0])
+def test_what_is_said_holds_still_while_numbers_move(resource: str, value: float, wire: RequestsMock) -> None:
+    def evaluate(query: str, time: float) -> list[Series]:
+        return healthy(query, time) if "timestamp(" in query else by_instance(value + time % 60 / 100)
+
+    FakePrometheus(evaluate).serve(wire)
+    watcher = source(settings({"resources": resource}))
+    one, other = (watcher.read(AT + shift, named(3)) for shift in (0, 30))
+    assert (one.warnings, one.problems) == (other.warnings, other.problems)
+    assert one.warnings or one.problems
+
+
+def test_what_is_said_does_not_depend_on_the_order_of_an_answer(wire: RequestsMock) -> None:
+    def evaluate(query: str, time: float) -> list[Series]:
+        strange = [({"instance": f"other-{index}"}, time if "timestamp(" in query else 0.5) for index in range(9)]
+        return strange if time == AT else strange[::-1]
+
+    FakePrometheus(evaluate).serve(wire)
+    one, other = (source().read(AT + shift, named(3)) for shift in (0, 30))
+    assert one.strangers == other.strangers == tuple(f"instance='other-{index}' is no node" for index in range(5))
+    assert one.problems == other.problems
 
 
 def test_several_clusters_in_an_answer_make_the_resource_unknown(wire: RequestsMock) -> None:
