@@ -82,7 +82,8 @@ def after_plan(state: State) -> State:
     state = replace(state, plan=None, last=plan.replicas, sequence=plan.id)
     if not plan.closes_window:
         return state
-    return replace(state, mode=plan.mode, reference=plan.reference, ramp=plan.ramp, window=None, alarm=None)
+    alarm = state.alarm if plan.ramp else None
+    return replace(state, mode=plan.mode, reference=plan.reference, ramp=plan.ramp, window=None, alarm=alarm)
 
 
 def targets_of(policy: Policy, replicas: Mapping[str, int], baseline: Mapping[str, int]) -> list[Target]:
