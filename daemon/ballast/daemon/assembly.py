@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ballast.clock import Clock, SystemClock
@@ -27,6 +27,7 @@ from ballast.daemon.saving import Saving
 from ballast.daemon.telemetry_cycle import TelemetryCycle, source_title
 from ballast.errors import ClusterError
 from ballast.metrics import Metrics
+from ballast.model.node import Node
 from ballast.model.snapshot import Snapshot
 from ballast.publishing.freeze import Freeze
 from ballast.publishing.keys import Keys
@@ -108,7 +109,7 @@ class Daemon:
         self.saving = Saving(self._saved, self.elector.is_leader)
         interval = settings.telemetry.interval
         self.telemetry = _telemetry_cycle(settings, api, clock, metrics)
-        self._names = NodeNames(())
+        self._names = _names((), settings)
         every = settings.publishing.every(settings.telemetry)
         self.publisher = Publisher(
             api, self.writer, clock, self.keys, Planner(self.keys, _publishing_rules(settings)), interval=every
@@ -213,9 +214,7 @@ class Daemon:
         if not self.cache.listed("nodes"):
             raise ClusterError(problem or "the nodes have not been listed yet")
         nodes = self.cache.nodes()
-        self._names = self._names.following(nodes) or NodeNames(
-            nodes, identity=self.settings.telemetry.node_identity, rewrite=self.settings.telemetry.node_rewrite
-        )
+        self._names = self._names.following(nodes) or _names(nodes, self.settings)
         snapshot = self.telemetry.cycle(self._names)
         self.freeze = self.freeze.after(snapshot.unknown, len(snapshot.nodes), self.clock.monotonic())
         scores = _scores(snapshot)
@@ -233,13 +232,7 @@ class Daemon:
         self.board.snapshot = snapshot
         self.board.frozen = self.freeze.frozen
         self.extending.look(snapshot)
-        reports.tell_about(
-            snapshot,
-            self.telemetry,
-            self.freeze,
-            self.conditions,
-            selecting=self.settings.cluster.node_selector is not None,
-        )
+        reports.tell_about(snapshot, self.telemetry, self.freeze, self.conditions)
         self._known = snapshot, scores, self.freeze
         self.cycles += 1
         self.saving.ask()
@@ -273,6 +266,15 @@ class Daemon:
 
 def _max_age(settings: Settings) -> float:
     return settings.windows.max_age or default_max_age(settings.telemetry.interval)
+
+
+def _names(nodes: Sequence[Node], settings: Settings) -> NodeNames:
+    return NodeNames(
+        nodes,
+        selecting=settings.cluster.node_selector is not None,
+        identity=settings.telemetry.node_identity,
+        rewrite=settings.telemetry.node_rewrite,
+    )
 
 
 def _telemetry_cycle(settings: Settings, api: KubeApi, clock: Clock, metrics: Metrics) -> TelemetryCycle:

@@ -31,18 +31,13 @@ def tell(conditions: Conditions, kind: str, reason: str, message: str | None) ->
         conditions.clear(kind)
 
 
-def tell_about(
-    snapshot: Snapshot, telemetry: TelemetryCycle, freeze: Freeze, conditions: Conditions, *, selecting: bool
-) -> None:
-    """What this cycle found out of order. Messages hold still while nothing changes: they are saved when they do.
-
-    With a node selector (`selecting`) series of other nodes are expected.
-    """
+def tell_about(snapshot: Snapshot, telemetry: TelemetryCycle, freeze: Freeze, conditions: Conditions) -> None:
+    """What this cycle found out of order. Messages hold still while nothing changes: they are saved when they do."""
     reading = telemetry.last
     problems = sorted(set(reading.problems.values())) if reading else []
     tell(conditions, "TelemetryDegraded", "QueryFailed", "; ".join(problems))
     tell(conditions, "PartialAnswers", "Warnings", "; ".join(sorted(set(reading.warnings))) if reading else None)
-    strangers = ", ".join(reading.strangers[:NAMED]) if reading and not selecting else ""
+    strangers = ", ".join(reading.strangers[:NAMED]) if reading else ""
     tell(conditions, "UnmatchedSeries", "NoSuchNode", f"series that match no node: {strangers}" if strangers else None)
     lent = sorted(name for name, source in snapshot.sources.items() if source != telemetry.primary)
     tell(conditions, "FallbackInUse", "PrimarySilent", f"{', '.join(lent)} from the fallback source" if lent else None)

@@ -66,6 +66,12 @@ class Assembly:
         self._remarks = remarks
         self._max_age = float(settings.windows.max_age or default_max_age(interval))
         self._skew = allowed_skew(interval)
+        self._exactly = (
+            ""
+            if settings.cluster.node_selector is None
+            else ", or rewrite what series say in BALLAST_TELEMETRY__NODE_REWRITE: with BALLAST_CLUSTER__NODE_SELECTOR "
+            "it has to be a whole name or an address"
+        )
 
     def readings(self, grid: Grid, questions: Questions, answers: Answers, names: NodeNames) -> Iterator[Reading]:
         """One reading per time of the grid."""
@@ -111,12 +117,12 @@ class Assembly:
                 f"0..1: these look like percent; divide by 100 in BALLAST_TELEMETRY__RESOURCES"
             )
         self._accept(question.resource, table, rows, sample_times(table, rows, newest, names), grid, found)
-        if len(names) and np.all((rows == UNMATCHED) | (rows == AMBIGUOUS)):
+        if len(names) and np.all(rows < 0):
             for samples in found.samples:
                 del samples[question.resource]
             return (
                 f"no series belongs to a node, for example {_shown(question.label, min(table.nodes))}; "
-                f"set BALLAST_TELEMETRY__NODE_LABEL to the label that names the node"
+                f"set BALLAST_TELEMETRY__NODE_LABEL to the label that names the node{self._exactly}"
             )
         return None
 

@@ -26,15 +26,16 @@ class NodeNames:
 
     Tried in this order: the node label `identity`, the name, InternalIP, Hostname and InternalDNS, a short host name
     for a node known by its FQDN, an FQDN for a node known by its short name; all of them with or without a `:port`.
-    `rewrite` maps patterns (whole match) to replacements (`\\1` or `$1`) and is applied first. `others` are nodes that
-    exist but are not selected: their series are no strangers, and they count for ambiguity.
+    `rewrite` maps patterns (whole match) to replacements (`\\1` or `$1`) and is applied first. While `selecting`,
+    `nodes` are not all there are: what fits none is NOT_SELECTED, and host names are not completed or cut, since they
+    could be those of another node.
     """
 
     def __init__(
         self,
         nodes: Sequence[Node],
         *,
-        others: Sequence[Node] = (),
+        selecting: bool = False,
         identity: str | None = None,
         rewrite: Mapping[str, str] | None = None,
     ) -> None:
@@ -44,7 +45,8 @@ class NodeNames:
             (re.compile(pattern), re.sub(r"\$(\d+)", r"\\\1", text)) for pattern, text in (rewrite or {}).items()
         ]
         self._known: dict[str, int] = {}
-        self._levels = [_index(level) for level in _levels(self.nodes, others, identity)]
+        self._nobody: int = NOT_SELECTED if selecting else UNMATCHED
+        self._levels = [_index(level) for level in _levels(self.nodes, identity)[: 3 if selecting else 5]]
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -96,22 +98,22 @@ class NodeNames:
     def _look_up(self, value: str) -> int:
         if not value:
             return UNMATCHED
-        identity, names, addresses, short_of_long, short = self._levels
-        for level in (identity, names, addresses):
+        exact, guessed = self._levels[:3], self._levels[3:]
+        for level in exact:
             if value in level:
                 return level[value]
-        if _is_address(value):
-            return UNMATCHED
+        if not guessed or _is_address(value):
+            return self._nobody
+        short_of_long, short = guessed
         host, dot, _ = value.partition(".")
-        return (short if dot else short_of_long).get(host, UNMATCHED)
+        return (short if dot else short_of_long).get(host, self._nobody)
 
 
-def _levels(nodes: Sequence[Node], others: Sequence[Node], identity: str | None) -> list[dict[str, set[int]]]:
-    """Per level, key → the rows that answer to it; nodes that are not selected get numbers below every code."""
+def _levels(nodes: Sequence[Node], identity: str | None) -> list[dict[str, set[int]]]:
+    """Per level, key → the rows that answer to it."""
     levels: list[dict[str, set[int]]] = [defaultdict(set) for _ in range(5)]
     by_identity, by_name, by_address, short_of_long, short = levels
-    numbered = [*enumerate(nodes), *((NOT_SELECTED - index, node) for index, node in enumerate(others))]
-    for number, node in numbered:
+    for number, node in enumerate(nodes):
         if identity and (value := node.labels.get(identity)):
             by_identity[_canonical(value)].add(number)
         names = {_canonical(node.name)}
@@ -130,13 +132,7 @@ def _levels(nodes: Sequence[Node], others: Sequence[Node], identity: str | None)
 
 
 def _index(level: Mapping[str, set[int]]) -> dict[str, int]:
-    return {key: _decide(numbers) for key, numbers in level.items()}
-
-
-def _decide(numbers: set[int]) -> int:
-    if len(numbers) == 1:
-        return max(next(iter(numbers)), NOT_SELECTED)
-    return AMBIGUOUS if max(numbers) >= 0 else NOT_SELECTED
+    return {key: AMBIGUOUS if len(rows) > 1 else next(iter(rows)) for key, rows in level.items()}
 
 
 def _canonical(value: str) -> str:

@@ -75,19 +75,24 @@ class PrometheusSource:
         self._client.close()
 
     def _ask(self, asked: Questions, grid: Grid) -> Answers:
-        """All questions at once, their answers decoded one by one; what fails is an answer too."""
+        """All questions at once; each answer is decoded while the next one arrives. What fails is an answer too."""
+        if not asked.asked:
+            return Answers({}, {}, 0)
+        freshness = self._client.start(joined(asked.freshness), grid)
         futures = [self._client.start(question.query, grid) for question in asked.asked]
-        newest, queries = self._newest(asked, grid) if asked.asked else ({}, 0)
+        newest, queries = self._newest(asked, freshness, grid)
         values = {
             question.resource: self._table(question.resource, future, (question.label,), grid)
             for question, future in zip(asked.asked, futures, strict=True)
         }
         return Answers(values, newest, len(values) + queries)
 
-    def _newest(self, asked: Questions, grid: Grid) -> tuple[dict[str, Table | TelemetryError], int]:
+    def _newest(
+        self, asked: Questions, answer: Future[bytes], grid: Grid
+    ) -> tuple[dict[str, Table | TelemetryError], int]:
         """The answer per freshness expression: one query for all, one for each only where that one failed."""
         expressions = asked.freshness
-        table = self._table(FRESHNESS, self._client.start(joined(expressions), grid), asked.labels, grid)
+        table = self._table(FRESHNESS, answer, asked.labels, grid)
         if len(expressions) == 1:
             return {expressions[0]: table}, 1
         if isinstance(table, SourceUnavailable):

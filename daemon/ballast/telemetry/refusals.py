@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http.client import IncompleteRead
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
@@ -114,5 +115,7 @@ def _chain(error: BaseException) -> list[BaseException]:
 
 
 def _innermost(reasons: list[BaseException]) -> str:
+    if any(isinstance(reason, IncompleteRead) for reason in reasons):
+        return "the answer broke off"
     spoken = [str(reason.strerror) for reason in reasons if isinstance(reason, OSError) and reason.strerror]
     return (spoken or [str(reasons[-1])])[-1].strip()[:200]

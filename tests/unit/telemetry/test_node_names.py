@@ -67,14 +67,22 @@ def test_an_address_of_two_nodes_is_ambiguous() -> None:
     assert names.row("10.0.0.1:9100") == AMBIGUOUS
 
 
-def test_nodes_that_are_not_selected_are_no_strangers_but_make_names_ambiguous() -> None:
-    others = [Node(name="b.west", addresses=(("InternalIP", "10.0.0.8"),)), Node(name="c.x"), Node(name="c.y")]
-    names = NodeNames([Node(name="b.east")], others=others)
-    assert names.row("b.west") == NOT_SELECTED
-    assert names.row("10.0.0.8:9100") == NOT_SELECTED
-    assert names.row("b") == AMBIGUOUS
-    assert names.row("c") == NOT_SELECTED
-    assert names.row("d") == UNMATCHED
+def test_where_other_nodes_exist_names_are_exact_and_what_fits_none_is_no_stranger() -> None:
+    names = NodeNames([*NODES, Node(name="b.east")], selecting=True, identity="rack")
+    for value, row in (("worker:9100", 1), ("10.0.0.1:9100", 0), ("r2", 1), ("b.east", 3)):
+        assert names.row(value) == row
+    for value in ("worker.example.com", "ip-10-0-0-1:9100", "b", "10.0.0.9:9100", "elsewhere"):
+        assert names.row(value) == NOT_SELECTED
+    assert names.row("") == UNMATCHED
+    following = names.following(tuple(replace(node, ready=False) for node in names.nodes))
+    assert following is not None
+    assert following.row("nobody") == NOT_SELECTED
+
+
+def test_an_address_of_two_selected_nodes_is_ambiguous_too() -> None:
+    shared = (("InternalIP", "10.0.0.1"),)
+    nodes = [Node(name="old", addresses=shared), Node(name="new", addresses=shared)]
+    assert NodeNames(nodes, selecting=True).row("10.0.0.1") == AMBIGUOUS
 
 
 def test_a_node_label_can_be_the_identity() -> None:

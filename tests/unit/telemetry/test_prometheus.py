@@ -6,7 +6,8 @@ from structlog.testing import capture_logs
 
 from ballast.errors import SettingsError
 from ballast.metrics import Metrics
-from ballast.settings import Settings
+from ballast.settings import Cluster, Settings
+from ballast.telemetry.node_names import NodeNames
 from tests.unit.telemetry.fake_prometheus import (
     URL,
     FakePrometheus,
@@ -15,6 +16,7 @@ from tests.unit.telemetry.fake_prometheus import (
     by_instance,
     healthy,
     named,
+    nodes,
     settings,
     source,
 )
@@ -214,6 +216,27 @@ def test_an_answer_about_other_machines_only_is_a_problem(label: str, words: str
     assert reading.rejected == {"unmatched": 2}
     assert words in reading.problems["cpu"]
     assert "BALLAST_TELEMETRY__NODE_LABEL" in reading.problems["cpu"]
+
+
+def test_with_a_node_selector_series_of_other_nodes_are_expected(wire: RequestsMock) -> None:
+    def evaluate(query: str, time: float) -> list[Series]:
+        other = ({"instance": "node-0.other.domain:9100"}, time if "timestamp(" in query else 0.9)
+        return [*healthy(query, time), other]
+
+    FakePrometheus(evaluate).serve(wire)
+    reading = source().read(AT, NodeNames(nodes(1), selecting=True))
+    assert reading.samples["cpu"].values.tolist() == [0.25]
+    assert not reading.rejected
+    assert not reading.strangers
+    assert not reading.problems
+
+
+def test_with_a_node_selector_an_answer_without_any_of_its_nodes_is_a_problem(wire: RequestsMock) -> None:
+    FakePrometheus(lambda query, time: [({"instance": "node-0.x"}, time if "timestamp(" in query else 0.5)]).serve(wire)
+    chosen = settings().model_copy(update={"cluster": Cluster(node_selector="pool=gpu")})
+    reading = source(chosen).read(AT, NodeNames(nodes(3), selecting=True))
+    assert not reading.samples
+    assert "BALLAST_TELEMETRY__NODE_REWRITE" in reading.problems["cpu"]
 
 
 def test_an_empty_answer_is_a_problem_not_a_success(wire: RequestsMock) -> None:

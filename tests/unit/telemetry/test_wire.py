@@ -21,6 +21,7 @@ from ballast.errors import SourceUnavailable, TelemetryError
 from ballast.metrics import Metrics
 from ballast.model.sample import Reading
 from ballast.settings import Prometheus, Settings
+from ballast.telemetry import wire as wire_module
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.prometheus import PrometheusSource
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
@@ -275,10 +276,12 @@ def test_a_small_answer_that_unpacks_to_a_large_one_is_not_swallowed(plain: HTTP
         ask(plain.url_for(""))
 
 
-def test_half_an_answer_is_no_answer() -> None:
-    server = Socket(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
+@pytest.mark.parametrize("piece", [b"Content-Length: 100\r\n\r\n{", b"Transfer-Encoding: chunked\r\n\r\n20\r\n{"])
+def test_half_an_answer_is_no_answer(piece: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire_module, "_ATTEMPTS", 1)
+    server = Socket(b"HTTP/1.1 200 OK\r\n" + piece)
     wire = Wire(server.url, part="BALLAST_PROMETHEUS__", timeout=2)
-    with pytest.raises(SourceUnavailable):
+    with pytest.raises(SourceUnavailable, match=r"\(the answer broke off\)"):
         wire.get(server.url)
     wire.close()
     server.close()
