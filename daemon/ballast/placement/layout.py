@@ -1,0 +1,130 @@
+"""Where pods are, what they use and what they ask for, as arrays: what the planners look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ballast.model.node import Node
+from ballast.model.pod import Pod
+from ballast.model.sample import Bools, Floats, Ints
+from ballast.scoring.demand import demand, units
+
+PODS = "pods"
+DEFAULT_PODS = 110
+Usage = Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """`nodes` are in the order of their names, `pods` in that of (namespace, name), so input order changes nothing.
+
+    `pods` are those on listed nodes, also finished ones, and the waiting ones, whose row in `on` is -1. `load`
+    [node, resource] is a fraction of allocatable, NaN where unknown; `whole` [node, resource] and `used`
+    [pod, resource] are cores and bytes, `used` NaN where neither measured nor requested. `free` [node, kind] and
+    `asked` [pod, kind] are milli-cores, bytes and pieces, of every kind that a pod asks for; the first is `pods`.
+    `pool` [node] numbers the pools.
+    """
+
+    nodes: tuple[Node, ...]
+    pods: tuple[Pod, ...]
+    on: Ints
+    present: Bools
+    resources: tuple[str, ...]
+    load: Floats
+    whole: Floats
+    used: Floats
+    kinds: tuple[str, ...]
+    total: Ints
+    free: Ints
+    asked: Ints
+    pool: Ints
+
+
+def layout(
+    nodes: Sequence[Node],
+    pods: Sequence[Pod],
+    resources: Sequence[str],
+    load: Floats,
+    usage: Usage | None = None,
+    pool_label: str | None = None,
+) -> Layout:
+    """`load` is [node, resource] in the order of `nodes`; `usage` has cores and bytes by namespace/name.
+
+    A pod that is not in `usage` counts with its requests.
+    """
+    order = sorted(range(len(nodes)), key=lambda row: nodes[row].name)
+    ordered = tuple(nodes[row] for row in order)
+    rows = {node.name: row for row, node in enumerate(ordered)}
+    kept = sorted((pod for pod in pods if pod.node in rows or pod.waiting), key=lambda pod: (pod.namespace, pod.name))
+    on = np.array([rows.get(pod.node, -1) for pod in kept], np.int64)
+    present = np.array([not pod.finished for pod in kept], bool) & (on >= 0)
+    kinds, asked = _asked(kept)
+    total = _total(ordered, kinds)
+    free = total.copy()
+    np.subtract.at(free, on[present], asked[present])
+    return Layout(
+        nodes=ordered,
+        pods=tuple(kept),
+        on=on,
+        present=present,
+        resources=tuple(resources),
+        load=np.array(load, float).reshape(len(nodes), len(resources))[order],
+        whole=np.array([[node.allocatable.get(name, 0.0) for name in resources] for node in ordered], float).reshape(
+            len(nodes), len(resources)
+        ),
+        used=_used(kept, resources, usage or {}),
+        kinds=kinds,
+        total=total,
+        free=free,
+        asked=asked,
+        pool=_pools(ordered, pool_label),
+    )
+
+
+def _asked(pods: Sequence[Pod]) -> tuple[tuple[str, ...], Ints]:
+    """Shapes are shared, so each is looked at once."""
+    shapes = {id(pod.shape): pod.shape for pod in pods}
+    demands = {key: demand(shape).reserved for key, shape in shapes.items()}
+    kinds = (PODS, *sorted({name for each in demands.values() for name, amount in each.items() if amount} - {PODS}))
+    table = np.array([[1, *(each.get(name, 0) for name in kinds[1:])] for each in demands.values()], np.int64)
+    index = {key: row for row, key in enumerate(demands)}
+    chosen = np.array([index[id(pod.shape)] for pod in pods], np.int64)
+    return kinds, table.reshape(len(demands), len(kinds))[chosen]
+
+
+def _total(nodes: Sequence[Node], kinds: Sequence[str]) -> Ints:
+    return np.array(
+        [
+            [units(name, node.allocatable.get(name, DEFAULT_PODS if name == PODS else 0)) for name in kinds]
+            for node in nodes
+        ],
+        np.int64,
+    ).reshape(len(nodes), len(kinds))
+
+
+def _used(pods: Sequence[Pod], resources: Sequence[str], usage: Usage) -> Floats:
+    """Measured, else requested; a pod of which nothing is known is unknown."""
+    used = np.full((len(pods), len(resources)), np.nan)
+    asked: dict[int, tuple[float, ...]] = {}
+    for row, pod in enumerate(pods):
+        measured = usage.get(f"{pod.namespace}/{pod.name}") if usage else None
+        if measured and any(name in measured for name in resources):
+            used[row] = [measured.get(name, pod.shape.requests.get(name, 0.0)) for name in resources]
+            continue
+        found = asked.get(id(pod.shape))
+        if found is None:
+            requests = pod.shape.requests
+            known = any(requests.get(name) for name in resources)
+            found = tuple(requests.get(name, 0.0) if known else np.nan for name in resources)
+            asked[id(pod.shape)] = found
+        used[row] = found
+    return used
+
+
+def _pools(nodes: Sequence[Node], label: str | None) -> Ints:
+    names = [node.labels.get(label, "") if label else "" for node in nodes]
+    numbers = {name: number for number, name in enumerate(sorted(set(names)))}
+    return np.array([numbers[name] for name in names], np.int64)

@@ -1,0 +1,90 @@
+"""Which nodes a template allows by what nodes are: selectors, required node affinity, taints.
+
+Source: kubernetes pkg/scheduler/framework/plugins nodeaffinity, tainttoleration, nodeunschedulable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ballast.model.node import Node, Taint
+from ballast.model.sample import Bools
+from ballast.model.template import NodeTerm, Template, Toleration
+
+_HARD = ("NoSchedule", "NoExecute")
+
+
+class Sites:
+    """Answers are [node] and kept per template; do not write into them."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self._nodes = nodes
+        self._schedulable = np.array([node.schedulable and not node.deleting for node in nodes], bool)
+        self._tainted = [row for row, node in enumerate(nodes) if any(t.effect in _HARD for t in node.taints)]
+        self._allowed: dict[Template, Bools] = {}
+        self._chosen: dict[object, Bools] = {}
+        self._tolerated: dict[tuple[Toleration, ...], Bools] = {}
+        self._by_id: dict[int, tuple[Template, Bools]] = {}
+
+    def allowed(self, template: Template) -> Bools:
+        """Schedulable nodes that are chosen and whose taints are tolerated."""
+        known = self._by_id.get(id(template))
+        if known is not None:
+            return known[1]
+        found = self._allowed.get(template)
+        if found is None:
+            found = self._schedulable & self.chosen(template) & self.tolerated(template.tolerations)
+            self._allowed[template] = found
+        self._by_id[id(template)] = (template, found)
+        return found
+
+    def chosen(self, template: Template) -> Bools:
+        """By node selector and required node affinity."""
+        key = (template.node_selector, template.node_affinity)
+        found = self._chosen.get(key)
+        if found is None:
+            if template.node_selector or template.node_affinity is not None:
+                found = np.array([_chosen(template, node) for node in self._nodes], bool)
+            else:
+                found = np.ones(len(self._nodes), bool)
+            self._chosen[key] = found
+        return found
+
+    def tolerated(self, tolerations: tuple[Toleration, ...]) -> Bools:
+        found = self._tolerated.get(tolerations)
+        if found is None:
+            found = np.ones(len(self._nodes), bool)
+            for row in self._tainted:
+                found[row] = all(_tolerated(taint, tolerations) for taint in self._nodes[row].taints)
+            self._tolerated[tolerations] = found
+        return found
+
+
+def _chosen(template: Template, node: Node) -> bool:
+    if any(node.labels.get(key) != value for key, value in template.node_selector):
+        return False
+    return template.node_affinity is None or any(_holds(term, node) for term in template.node_affinity)
+
+
+def _holds(term: NodeTerm, node: Node) -> bool:
+    if not (term.labels or term.names):
+        return False
+    name: Mapping[str, str] = {"metadata.name": node.name}
+    return all(r.matches(node.labels) for r in term.labels) and all(r.matches(name) for r in term.names)
+
+
+def _tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
+    return taint.effect not in _HARD or any(_tolerates(each, taint) for each in tolerations)
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Source: staging/src/k8s.io/component-helpers/scheduling/corev1/helpers.go and core/v1 ToleratesTaint."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return toleration.operator in ("", "Equal") and bool(toleration.key) and toleration.value == taint.value

@@ -1,0 +1,27 @@
+"""What planners hand back, and whom they ask before each step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ballast.model.sample import Ints
+
+Admit: TypeAlias = Callable[[int, int], Ints | None]
+"""Asked for (pod, target) once a planner wants that move: None admits it, else these pods are out of the question."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """Pod and nodes by their rows in the layout; `starts` are waiting pods that can start on `source`.
+
+    `gain` is in the planner's own measure; `numbers` are the figures behind it.
+    """
+
+    pod: int
+    source: int
+    target: int
+    gain: float
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    starts: tuple[int, ...] = ()
