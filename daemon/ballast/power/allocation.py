@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ballast.power.shares import hand_out, largest_remainder, quotas
+from ballast.power.shares import hand_out, largest_remainder, quotas, whole
 
 ONE = Fraction(1)
 
@@ -94,6 +94,11 @@ class _Split:
         self._members: dict[str, list[Target]] = {}
         for target in active:
             self._members.setdefault(target.entity, []).append(target)
+        self._watts = whole({target.name: target.watts for target in active})
+        self._weights = {
+            entity: whole({member.name: member.weight for member in members})
+            for entity, members in self._members.items()
+        }
 
     def up(self, amount: int, restore_first: bool) -> None:
         if restore_first:
@@ -121,7 +126,7 @@ class _Split:
     def _distribute(self, amount: int, room: Mapping[str, int], measure: Mapping[str, int]) -> dict[str, int]:
         """What each target moves; entities share in proportion to the `measure` of their members, in watts."""
         weights = {
-            entity: sum((measure[member.name] * member.watts for member in members), Fraction(0))
+            entity: sum(measure[member.name] * self._watts[member.name] for member in members)
             for entity, members in self._members.items()
         }
         for entity, quota in quotas(amount, weights).items():
@@ -130,20 +135,20 @@ class _Split:
         homeless = 0
         for entity, share in largest_remainder(amount, weights).items():
             self.shares[entity] += share
-            homeless += self._inside(self._members[entity], share, room, moved)
+            homeless += self._inside(self._weights[entity], share, room, moved)
         self.redistributed += homeless
         hand_out(homeless, room, moved)
         return moved
 
-    def _inside(self, members: Sequence[Target], share: int, room: Mapping[str, int], moved: dict[str, int]) -> int:
+    def _inside(self, weights: Mapping[str, int], share: int, room: Mapping[str, int], moved: dict[str, int]) -> int:
         """Splits the share of one entity by weight; returns what its members cannot carry."""
-        wanted = largest_remainder(share, {member.name: member.weight for member in members})
-        for name, count in wanted.items():
+        left = share
+        for name, count in largest_remainder(share, weights).items():
             moved[name] = min(count, room[name])
-        left = share - sum(moved[name] for name in wanted)
-        if not self._inside_first:
+            left -= moved[name]
+        if not left or not self._inside_first:
             return left
-        homeless = hand_out(left, {name: room[name] for name in wanted}, moved)
+        homeless = hand_out(left, {name: room[name] for name in weights}, moved)
         self.redistributed += left - homeless
         return homeless
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from math import ceil, floor
+from math import ceil, floor, lcm
 
 from ballast.power.allocation import Target
 from ballast.power.policy import Rounding
@@ -16,7 +16,9 @@ _PRECISION = 10**30
 
 def load_of(targets: Sequence[Target]) -> Fraction:
     """Replicas, each counted with its watts; suspended targets have none."""
-    return sum((target.current * target.watts for target in targets), Fraction(0))
+    scale = lcm(*(target.watts.denominator for target in targets))
+    whole = (target.current * target.watts.numerator * (scale // target.watts.denominator) for target in targets)
+    return Fraction(sum(whole), scale)
 
 
 def affordable(anchor: Anchor, watts: Fraction) -> Fraction:

@@ -26,6 +26,8 @@ from ballast.power.values import (
     Share,
 )
 
+ONE = Fraction(1)
+
 
 class Stability(StrEnum):
     """Whether every sample of a window must confirm a change, or its two ends alone."""
@@ -139,7 +141,7 @@ class Member(Part):
     ref: Reference
     min: Count = 1
     max: Count
-    weight: NotNegative = Fraction(1)
+    weight: NotNegative = ONE
     replicas: Count | None = None
     watts_per_replica: Positive | None = None
 
@@ -155,7 +157,7 @@ class Member(Part):
 
     @property
     def watts(self) -> Fraction:
-        return self.watts_per_replica or Fraction(1)
+        return self.watts_per_replica or ONE
 
     @property
     def start(self) -> int:

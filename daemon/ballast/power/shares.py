@@ -8,27 +8,30 @@ from fractions import Fraction
 from math import lcm
 
 
-def quotas(amount: int, weights: Mapping[str, Fraction]) -> dict[str, Fraction]:
-    """`amount` in proportion to `weights`, which are at least 0; equal parts where all of them are 0."""
-    total = sum(weights.values(), Fraction(0))
-    if not total:
-        return dict.fromkeys(weights, Fraction(amount, max(1, len(weights))))
-    return {name: amount * weight / total for name, weight in weights.items()}
-
-
-def largest_remainder(amount: int, weights: Mapping[str, Fraction]) -> dict[str, int]:
-    """Whole shares of `amount` in proportion to `weights`, as in `quotas`; they sum to `amount`, ties go by name."""
+def whole(weights: Mapping[str, Fraction]) -> dict[str, int]:
+    """Whole numbers in the same proportions."""
     scale = lcm(*(weight.denominator for weight in weights.values()))
-    whole = {name: int(weight * scale) for name, weight in weights.items()}
-    total = sum(whole.values())
+    return {name: weight.numerator * (scale // weight.denominator) for name, weight in weights.items()}
+
+
+def quotas(amount: int, weights: Mapping[str, int]) -> dict[str, Fraction]:
+    """`amount` in proportion to `weights`, not all of which are 0."""
+    total = sum(weights.values())
+    return {name: Fraction(amount * weight, total) for name, weight in weights.items()}
+
+
+def largest_remainder(amount: int, weights: Mapping[str, int]) -> dict[str, int]:
+    """Whole shares of `amount` in proportion to `weights`, equal ones where all are 0; ties go by name."""
+    total = sum(weights.values())
     if not total:
-        whole, total = dict.fromkeys(weights, 1), len(weights)
+        weights, total = dict.fromkeys(weights, 1), len(weights)
     shares, remainders = {}, {}
-    for name, weight in whole.items():
+    for name, weight in weights.items():
         shares[name], remainders[name] = divmod(amount * weight, total)
     rest = amount - sum(shares.values())
-    for name in heapq.nsmallest(rest, remainders, key=lambda name: (-remainders[name], name)):
-        shares[name] += 1
+    if rest:
+        for name in sorted(remainders, key=lambda name: (-remainders[name], name))[:rest]:
+            shares[name] += 1
     return shares
 
 
@@ -37,6 +40,8 @@ def hand_out(amount: int, room: Mapping[str, int], given: MutableMapping[str, in
 
     `given` counts against `room`. Returns what nobody has room for.
     """
+    if not amount:
+        return 0
     heap = [(given[name] - most, name) for name, most in room.items() if most > given[name]]
     heapq.heapify(heap)
     while amount and heap:

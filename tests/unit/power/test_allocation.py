@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from ballast.power.allocation import Allocation, Target, allocate
-from ballast.power.shares import largest_remainder
+from ballast.power.shares import largest_remainder, whole
 
 
 def target(name: str, current: int, minimum: int = 1, maximum: int = 20, **more: object) -> Target:
@@ -73,20 +73,19 @@ def test_a_group_keeps_its_share_before_others_get_it() -> None:
 
 
 def test_equal_remainders_go_by_name() -> None:
-    ones = dict.fromkeys(("b", "c", "a"), Fraction(1))
-    assert largest_remainder(2, ones) == {"a": 1, "b": 1, "c": 0}
-    assert largest_remainder(2, dict.fromkeys(("b", "a"), Fraction(0))) == {"a": 1, "b": 1}
+    assert largest_remainder(2, dict.fromkeys(("b", "c", "a"), 1)) == {"a": 1, "b": 1, "c": 0}
+    assert largest_remainder(2, dict.fromkeys(("b", "a"), 0)) == {"a": 1, "b": 1}
 
 
 def test_more_to_share_can_mean_less_for_one() -> None:
     """The Alabama paradox of the largest remainder: known, and accepted."""
-    weights = {"a": Fraction(6), "b": Fraction(6), "c": Fraction(2)}
+    weights = {"a": 6, "b": 6, "c": 2}
     assert largest_remainder(10, weights) == {"a": 4, "b": 4, "c": 2}
     assert largest_remainder(11, weights) == {"a": 5, "b": 5, "c": 1}
 
 
 def test_tenths_are_exact() -> None:
-    weights = {name: Fraction(text) for name, text in (("a", "0.1"), ("b", "0.2"), ("c", "0.7"))}
+    weights = whole({name: Fraction(text) for name, text in (("a", "0.1"), ("b", "0.2"), ("c", "0.7"))})
     assert largest_remainder(10, weights) == {"a": 1, "b": 2, "c": 7}
 
 
