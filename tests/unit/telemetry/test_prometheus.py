@@ -167,7 +167,9 @@ def test_what_is_said_holds_still_while_numbers_move(resource: str, value: float
 
 def test_what_is_said_does_not_depend_on_the_order_of_an_answer(wire: RequestsMock) -> None:
     def evaluate(query: str, time: float) -> list[Series]:
-        strange = [({"instance": f"other-{index}"}, time if "timestamp(" in query else 0.5) for index in range(9)]
+        strange: list[Series] = [
+            ({"instance": f"other-{index}"}, time if "timestamp(" in query else 0.5) for index in range(9)
+        ]
         return strange if time == AT else strange[::-1]
 
     FakePrometheus(evaluate).serve(wire)
@@ -349,7 +351,7 @@ def test_a_computed_query_without_freshness_is_refused_by_name(wire: RequestsMoc
 def test_a_preset_by_another_label_reads_the_same_nodes(wire: RequestsMock) -> None:
     def evaluate(query: str, time: float) -> list[Series]:
         group = {"ballast_group": "0"} if "ballast_group" in query else {}
-        by_label = [
+        by_label: list[Series] = [
             ({"nodename": f"node-{index}", **group}, value) for index, (_, value) in enumerate(healthy(query, time))
         ]
         if not group:
