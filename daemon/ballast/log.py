@@ -23,7 +23,8 @@ def configure(
 ) -> None:
     """Routes structlog and the standard library to `stream` (standard error). May be called again.
 
-    Without a `format` it is text on a terminal and json elsewhere. Libraries are heard from `warning` on, apscheduler from `error` on.
+    Without a `format` it is text on a terminal and json elsewhere. Libraries are heard from `warning` on, apscheduler
+    from `error` on.
     """
     stream = sys.stderr if stream is None else stream
     terminal = stream.isatty()

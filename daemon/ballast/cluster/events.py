@@ -23,6 +23,7 @@ QUIET = 300.0
 _RATE = 0.2
 _BURST = 25
 _WAITING = 100
+_PATIENCE = 1.0
 _log = structlog.get_logger("cluster")
 _Topic: TypeAlias = tuple[str, Result, Target | None]
 
@@ -61,7 +62,7 @@ class Events:
         except queue.Full:
             return
         if self._thread.is_alive():
-            self._thread.join(5.0)
+            self._thread.join(_PATIENCE)
 
     @property
     def alive(self) -> bool:

@@ -23,6 +23,7 @@ from ballast.metrics import Metrics
 DURATION = 15.0
 DEADLINE = 10.0
 RETRY = 2.0
+STOP_PATIENCE = 2.0
 _log = structlog.get_logger("lease")
 _decoder = msgspec.json.Decoder(wire.Lease)
 
@@ -129,10 +130,13 @@ class Elector:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stops leading at once, then gives the Lease back so that another need not wait. Stop the writers before."""
+        """Stops leading at once, then gives the Lease back so that another need not wait. Stop the writers before.
+
+        Waits STOP_PATIENCE for the attempt under way and again for the answer; the API server may still act after that.
+        """
         self._stop.set()
         if self._thread:
-            self._thread.join(self._deadline / 2)
+            self._thread.join(STOP_PATIENCE)
         self._tell()
         if self._held is not None:
             self._release(self._held)
@@ -223,7 +227,7 @@ class Elector:
         now = _micro_time(self._clock.wall())
         spec = {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": now}
         try:
-            self._send(lease, spec, "released", routine=False)
+            self._send(lease, spec, "released", routine=False, timeout=STOP_PATIENCE)
         except Conflict:
             pass
         except ClusterError as error:
@@ -231,7 +235,13 @@ class Elector:
         self._held = None
 
     def _send(
-        self, lease: dict[str, Any] | None, spec: dict[str, Any], reason: str, *, routine: bool
+        self,
+        lease: dict[str, Any] | None,
+        spec: dict[str, Any],
+        reason: str,
+        *,
+        routine: bool,
+        timeout: float | None = None,
     ) -> dict[str, Any]:
         base = lease or {
             "apiVersion": "coordination.k8s.io/v1",
@@ -253,7 +263,7 @@ class Elector:
                 write.path,
                 query={"fieldManager": FIELD_MANAGER},
                 body=write.body,
-                timeout=self._deadline / 2,
+                timeout=timeout or self._deadline / 2,
             )
         except ClusterError as error:
             result = Result.CONFLICT if isinstance(error, Conflict) else Result.FAILED

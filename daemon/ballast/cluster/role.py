@@ -12,6 +12,7 @@ from ballast.cluster.write import MERGE_PATCH, Result, Target, Write, object_pat
 from ballast.cluster.writer import Writer
 
 LABEL = "ballast.dev/role"
+STOP_PATIENCE = 2.0
 _RETRY = 5.0
 _log = structlog.get_logger("cluster")
 
@@ -42,12 +43,12 @@ class RoleLabel:
         self._thread.start()
 
     def stop(self) -> None:
-        """Removes the label. Call it before the writer stops."""
-        self.leading(False)
+        """Removes the label, waiting STOP_PATIENCE for it. Call it before the writer stops."""
+        self._wanted = False
         self._stop.set()
         self._changed.set()
         if self._thread.is_alive():
-            self._thread.join(5.0)
+            self._thread.join(STOP_PATIENCE)
 
     @property
     def alive(self) -> bool:
@@ -88,6 +89,7 @@ class RoleLabel:
                 body={"metadata": {"labels": {LABEL: "leader" if leads else None}}},
                 content_type=MERGE_PATCH,
                 leader_only=False,
+                timeout=STOP_PATIENCE if self._stop.is_set() else None,
             )
         )
         if outcome.status in (403, 404):

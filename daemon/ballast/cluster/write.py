@@ -49,7 +49,8 @@ class Write:
 
     `part` is publishing, power or eviction; None for Ballast's own Lease, state and role label, which no mode or pause
     holds back. `body` is sent as JSON. `event` is the CamelCase beginning of an Event's reason, empty for no Event;
-    Events of writes that are `aggregated` are counted together over all targets.
+    Events of writes that are `aggregated` are counted together over all targets. `timeout` is seconds to wait for the
+    answer, None for the usual time.
     """
 
     kind: str
@@ -64,6 +65,7 @@ class Write:
     leader_only: bool = True
     event: str = ""
     aggregated: bool = False
+    timeout: float | None = None
 
 
 @dataclass(frozen=True)

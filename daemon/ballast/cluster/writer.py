@@ -19,7 +19,7 @@ from ballast.metrics import Metrics
 _ATTEMPTS = 3
 _DEFAULT_HOLD = 1.0
 _TOO_MANY_REQUESTS = 429
-FINISH_PATIENCE = 5.0
+FINISH_PATIENCE = 2.0
 STOPPING = "Ballast is stopping"
 
 
@@ -150,4 +150,5 @@ class Writer:
             query={"fieldManager": FIELD_MANAGER, **(write.query or {})} if write.method != "DELETE" else write.query,
             body=write.body,
             content_type=write.content_type,
+            timeout=write.timeout,
         )

@@ -6,6 +6,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ballast.clock import Clock, SystemClock
@@ -183,15 +184,11 @@ class Daemon:
         self.publisher.stop()
         self.writer.finish()
         if self.acting:
-            self.role.stop()
-            self.saving.stop()
+            _at_once(self.role.stop, self.saving.stop)
             self.writer.stop()
-            self.elector.stop()
-            self.events.stop()
-            self.switches.stop()
+            _at_once(self.elector.stop, self.events.stop, self.switches.stop)
         self.telemetry.close()
-        self.jobs.stop()
-        self.cache.stop()
+        _at_once(self.jobs.stop, self.cache.stop)
         self.server.stop()
         self.api.close()
 
@@ -262,6 +259,12 @@ class Daemon:
             self._cycles.append(cycle)
             self.board.cycles = tuple(self._cycles)
         self.told(cycle)
+
+
+def _at_once(*stops: Callable[[], None]) -> None:
+    """Each may wait for a slow API server; together they wait as long as the slowest."""
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda stop: stop(), stops))
 
 
 def _max_age(settings: Settings) -> float:

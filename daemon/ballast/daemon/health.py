@@ -21,7 +21,10 @@ def leadership(daemon: Daemon) -> str:
         return "this replica leads"
     holder = daemon.elector.holder() if isinstance(daemon.elector, Elector) else ""
     problem = lease_problem(daemon)
-    return f"standing by: {holder or 'nobody yet'} holds the Lease" + (f"; {problem}" if problem else "")
+    told = f"{holder or 'nobody yet'} holds the Lease"
+    if isinstance(daemon.elector, Elector) and holder == daemon.elector.identity:
+        told = "this replica held the Lease until its renewals failed"
+    return f"standing by: {told}" + (f"; {problem}" if problem else "")
 
 
 def lease_problem(daemon: Daemon) -> str | None:

@@ -152,6 +152,8 @@ class Publisher:
             )
             outcome = self._writer.submit(write, deadline=deadline)
             carried = self._assume(change.node, outcome, self._after(change, carried)) or carried
+        if outcome is not None and self._stop.is_set():
+            return outcome
         if change.taint is not None and (outcome is None or outcome.result in (Result.DONE, Result.DRY_RUN)):
             wanted = change.taint
             outcome = replace_taints(

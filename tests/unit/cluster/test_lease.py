@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import threading
 from typing import Any
 
@@ -131,6 +132,20 @@ def test_stop_gives_the_lease_back() -> None:
     second.tick()
     assert second.is_leader()
     assert api.objects[PATH]["spec"]["leaseTransitions"] == 1
+
+
+def test_giving_the_lease_back_waits_but_a_moment_for_the_answer() -> None:
+    waits: list[float] = []
+
+    class Slow(FakeApi):
+        def request(self, method: str, path: str, *, timeout: float | None = None, **more: Any) -> bytes:
+            waits.append(timeout or math.inf)
+            return super().request(method, path, timeout=timeout, **more)
+
+    leader = elector(Slow(), FakeClock(), "a")
+    leader.tick()
+    leader.stop()
+    assert waits[-1] <= 3.0
 
 
 def test_stop_without_the_lease_writes_nothing() -> None:

@@ -45,6 +45,20 @@ def test_the_label_follows_leadership_and_goes_on_stop() -> None:
     assert pod.labels == {"app": "ballast"}
 
 
+def test_the_last_removal_waits_but_a_moment_for_the_answer() -> None:
+    pod, waits, send = Pod(), [], FakeApi.request
+
+    def request(*path: Any, timeout: float | None = None, **more: Any) -> bytes:
+        waits.append(timeout)
+        return send(pod.rig.api, *path, timeout=timeout, **more)
+
+    pod.rig.api.request = request  # type: ignore[method-assign,assignment]
+    pod.role.start()
+    pod.wait()
+    pod.role.stop()
+    assert waits == [None, 2.0]
+
+
 def test_without_a_pod_it_warns_once_and_does_nothing() -> None:
     rig = Rig(FakeApi())
     role = RoleLabel(rig.writer, SystemClock(), pod=None, namespace="ns")

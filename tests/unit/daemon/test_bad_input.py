@@ -226,6 +226,16 @@ def test_a_namespace_that_is_not_there_is_named(calm: Rig) -> None:
     assert 'namespaces "nowhere" not found' in calm.cycle(daemon)[1]
 
 
+def test_a_lease_that_can_no_longer_be_renewed(calm: Rig) -> None:
+    daemon = calm.daemon()
+    calm.faults.kube_forbidden("update", "leases")
+    daemon.elector._leads_until = float("-inf")  # type: ignore[union-attr]
+    daemon.elector.tick()  # type: ignore[union-attr]
+    rule = "Ballast needs verb `update` on `leases`"
+    told = f"standing by: this replica held the Lease until its renewals failed; {rule}"
+    assert calm.publish(daemon).startswith(told)
+
+
 @pytest.mark.parametrize("verb", ["get", "create"])
 def test_a_state_that_may_not_be_saved(calm: Rig, verb: str) -> None:
     rule = f"Ballast needs verb `{verb}` on `configmaps`"

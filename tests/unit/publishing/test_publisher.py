@@ -244,6 +244,13 @@ def test_a_stopped_publisher_writes_nothing_more() -> None:
     assert stand.round() == Round(written=1, waiting=5)
 
 
+def test_a_stopped_publisher_does_not_go_on_to_the_taint() -> None:
+    stand = Stand("a", taint=True)
+    stand.api.after = lambda *_: stand.publisher.stop()
+    assert stand.round(0.95) == Round(written=1)
+    assert [method for method, _, _ in stand.api.requests] == ["PATCH"]
+
+
 def test_the_taint_is_a_patch_of_its_own_with_the_version_that_was_read() -> None:
     stand = Stand("a", taint=True)
     stand.api.objects["/api/v1/nodes/a"]["spec"] = {"taints": [THEIRS]}
