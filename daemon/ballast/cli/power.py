@@ -92,14 +92,21 @@ def allocate(
     replicas: Replicas = None,
     output: Form = Output.TABLE,
 ) -> None:
-    """Splits a change of the number of replicas between the targets of a policy."""
+    """Splits a change of the number of replicas between the targets of a policy.
+
+    With a feed and --delta, the change begins where the feed has led; with a feed alone, it is what the feed asks for.
+    """
     log.configure("warning")
     chosen = choose(policies(policy), name)
-    counts = baseline = starting(chosen, replicas or ())
-    if bool(delta) == bool(feed or span):
+    baseline = starting(chosen, replicas or ())
+    counts = dict(baseline)
+    if not (delta or feed or span):
         raise UsageError("Give --delta N, or a feed (--feed FILE.csv, or --range START,END --step D) it follows from.")
-    _warn(check(chosen))
-    deltas = delta or [_change(chosen, counts, _samples(chosen, feed, span, step))]
+    samples = _samples(chosen, feed, span, step) if feed or span else []
+    _warn(check(chosen, usual_gap(samples)))
+    if samples and delta:
+        counts = dict(follow(chosen, samples, counts).ticks[-1].replicas)
+    deltas = delta or [_change(chosen, counts, samples)]
     answers = []
     for each in deltas:
         found = _split(chosen, counts, baseline, each)

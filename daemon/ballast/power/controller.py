@@ -13,15 +13,23 @@ from fractions import Fraction
 from ballast.power import paper
 from ballast.power.allocation import Allocation, Target, allocate
 from ballast.power.anchor import affordable, load_of, price, shifted, wanted_change
-from ballast.power.outcome import Outcome, Reason, Sample, after_plan, targets_of
+from ballast.power.outcome import NOTHING, Outcome, Reason, Sample, after_plan, targets_of
 from ballast.power.policy import Basis, Foreign, Policy, Side, Stability, WhenSilent
 from ballast.power.state import Anchor, Mode, Plan, Ramp, State, Window
 
 ZERO = Fraction(0)
 
 
-def observe(policy: Policy, state: State, sample: Sample, replicas: Mapping[str, int]) -> Outcome:
+def observe(
+    policy: Policy,
+    state: State,
+    sample: Sample,
+    replicas: Mapping[str, int],
+    needed: Mapping[str, int] = NOTHING,
+) -> Outcome:
     """What one sample changes. `replicas` are those there are now, of every target that takes part.
+
+    `needed` are those a target asks for by its own load: it keeps them as long as the others can give.
 
     An open plan in the state of the answer is to be stored, applied and then committed; as long as it is open nothing
     else happens. Never raises for any sample.
@@ -39,12 +47,12 @@ def observe(policy: Policy, state: State, sample: Sample, replicas: Mapping[str,
     state = replace(state, seen=at)
     if state.reference is None or state.anchor is None:
         return _begin(policy, state, watts, replicas)
+    tick = _Tick(policy, state, at, watts, replicas, needed)
     if replicas == state.last:
-        return _Tick(policy, state, at, watts, replicas).outcome()
+        return tick.outcome()
     if policy.on_foreign_change is Foreign.REBASE:
-        state = _rebased(policy, state, replicas)
-        return _Tick(policy, state, at, watts, replicas).outcome()
-    return _enforced(policy, state, at, watts, replicas)
+        return replace(tick, state=_rebased(policy, state, replicas)).outcome()
+    return _enforced(tick)
 
 
 def commit(state: State) -> State:
@@ -77,6 +85,7 @@ class _Tick:
     at: Fraction
     watts: Fraction
     replicas: Mapping[str, int]
+    needed: Mapping[str, int]
 
     @property
     def reference(self) -> Fraction:
@@ -140,7 +149,7 @@ class _Tick:
         return self._act(sign, ramp.level, Reason.scaled(sign))
 
     def _act(self, sign: int, level: Fraction, reason: Reason, *, limited: bool = True) -> Outcome:
-        policy, targets = self.policy, targets_of(self.policy, self.replicas, self.state.baseline)
+        policy, targets = self.policy, targets_of(self.policy, self.replicas, self.state.baseline, self.needed)
         active = [target for target in targets if not target.suspended]
         current = sum(target.current for target in active)
         wanted = wanted_change(
@@ -253,20 +262,22 @@ def _rebased(policy: Policy, state: State, replicas: Mapping[str, int]) -> State
     return replace(state, anchor=anchor, baseline=baseline, last=dict(replicas))
 
 
-def _enforced(policy: Policy, state: State, at: Fraction, watts: Fraction, replicas: Mapping[str, int]) -> Outcome:
+def _enforced(tick: _Tick) -> Outcome:
     """Someone else changed replicas: what was decided before comes back, with what this sample asks for."""
-    places = policy.places
+    policy, state, found = tick.policy, tick.state, tick.replicas
     left_alone = {
-        name for name, count in replicas.items() if name not in state.last or (not count and places[name].member.min)
+        name
+        for name, count in found.items()
+        if name not in state.last or (not count and policy.places[name].member.min)
     }
-    state = _rebased(
-        policy, state, {name: count if name in left_alone else state.last[name] for name, count in replicas.items()}
-    )
-    outcome = _Tick(policy, state, at, watts, state.last).outcome()
-    if outcome.state.plan is not None or state.last == replicas or outcome.state.reference is None:
+    decided = {name: count if name in left_alone else state.last[name] for name, count in found.items()}
+    state = _rebased(policy, state, decided)
+    outcome = replace(tick, state=state, replicas=decided).outcome()
+    after = outcome.state
+    if after.plan is not None or decided == found or after.reference is None:
         return outcome
-    undo = Plan(state.sequence + 1, at, Reason.FOREIGN_CHANGE, state.last, outcome.state.reference, closes_window=False)
-    return replace(outcome, state=replace(outcome.state, plan=undo), reason=Reason.FOREIGN_CHANGE)
+    undo = Plan(after.sequence + 1, tick.at, Reason.FOREIGN_CHANGE, decided, after.reference, closes_window=False)
+    return replace(outcome, state=replace(after, plan=undo), reason=Reason.FOREIGN_CHANGE)
 
 
 def _price(policy: Policy, anchor: Anchor, load: Fraction) -> Fraction:

@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Self
 
 from ballast.power.allocation import Allocation, Target
 from ballast.power.policy import Policy
 from ballast.power.state import State
 from ballast.power.values import exact
+
+NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 class Reason(StrEnum):
@@ -86,8 +89,10 @@ def after_plan(state: State) -> State:
     return replace(state, mode=plan.mode, reference=plan.reference, ramp=plan.ramp, window=None, alarm=alarm)
 
 
-def targets_of(policy: Policy, replicas: Mapping[str, int], baseline: Mapping[str, int]) -> list[Target]:
-    """The members that take part, with the replicas they have now."""
+def targets_of(
+    policy: Policy, replicas: Mapping[str, int], baseline: Mapping[str, int], needed: Mapping[str, int] = NOTHING
+) -> list[Target]:
+    """The members that take part, with the replicas they have now, return to first, and need for their load."""
     places = policy.places
     return [
         Target(
@@ -99,6 +104,7 @@ def targets_of(policy: Policy, replicas: Mapping[str, int], baseline: Mapping[st
             weight=member.weight,
             watts=member.watts,
             baseline=baseline.get(name),
+            needed=needed.get(name, 0),
         )
         for name, count in replicas.items()
         if name in places

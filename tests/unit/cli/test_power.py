@@ -151,6 +151,11 @@ def test_allocate_says_whose_replicas_change(ballast: Run, policy: Path) -> None
 def test_allocate_can_follow_a_feed(ballast: Run, policy: Path, tmp_path: Path) -> None:
     trace = feed(tmp_path / "feed.csv", 1000, "NaN", 900, 800)
     assert answer(ballast, "allocate", "--policy", policy, "--feed", trace)["delta"] == -9
+    fallen = feed(tmp_path / "fallen.csv", 1000, *[800] * 10)
+    assert set(answer(ballast, "allocate", "--policy", policy, "--feed", fallen, "--delta", 9)["changes"].values()) == {
+        2,
+        5,
+    }
 
 
 def test_one_of_several_policies_is_chosen_by_name(ballast: Run, tmp_path: Path) -> None:

@@ -189,6 +189,16 @@ def test_targets_that_come_and_go_are_no_reason_to_act() -> None:
     assert daemon.cluster == {"ns/t0": 5, "ns/t1": 5}
 
 
+def test_what_a_target_needs_is_left_to_it_within_the_budget_of_the_others() -> None:
+    one = policy(**members((1, 20), (1, 20)))
+    counts = {"ns/t0": 20, "ns/t1": 20}
+    steady = observe(one, State(), Sample.of(0, 1000.0), counts).state
+    fallen = observe(one, steady, Sample.of(15, 500.0), counts).state
+    plan = observe(one, fallen, Sample.of(90, 500.0), counts, {"ns/t0": 18}).state.plan
+    assert plan is not None
+    assert plan.replicas == {"ns/t0": 18, "ns/t1": 2}
+
+
 def test_an_open_plan_comes_before_anything_else() -> None:
     one = policy()
     daemon = rig(one, one=40).run(FALL[:-1])
