@@ -1,0 +1,188 @@
+"""A stock kube-scheduler asks Ballast through the printed extender profile."""
+
+from __future__ import annotations
+
+import random
+import signal
+import statistics
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ballast.publishing.extender_profile import extender_profile
+from ballast.publishing.profile import labels_profile
+from tests.cluster.harness.chart import Installed
+from tests.cluster.harness.control_plane import ControlPlane
+from tests.cluster.harness.daemon import Daemon
+from tests.cluster.harness.machines import Machines
+from tests.cluster.harness.objects import PODS, add_nodes, node, placements, pod, sweep
+from tests.cluster.harness.process import Process
+from tests.cluster.harness.prometheus import Prometheus, prometheus
+from tests.cluster.harness.scheduler import STOCK, scheduler
+from tests.cluster.harness.waiting import eventually
+
+CORES, REQUEST = 16, 0.5
+REFRESH = 20
+SLOWLY = {
+    "BALLAST_TELEMETRY__INTERVAL": f"{REFRESH}s",
+    "BALLAST_WINDOWS__LENGTHS": "20s",
+    "BALLAST_WINDOWS__MIN_SAMPLES": "1",
+    "BALLAST_WINDOWS__MIN_COVERAGE": "0.1",
+    "BALLAST_WINDOWS__MAX_AGE": "60s",
+    "BALLAST_PUBLISHING__MODE": "off",
+    "BALLAST_LOG__FORMAT": "text",
+}
+
+
+@contextmanager
+def ballast(
+    cluster: ControlPlane, installed: Installed, folder: Path, loads: Mapping[str, float], **settings: str
+) -> Iterator[Daemon]:
+    """A daemon that knows these loads of cpu and memory, under the account and the rights of the chart."""
+    with Machines(loads) as machines:
+        for name, load in loads.items():
+            machines[name].cpu = machines[name].memory = load
+        with prometheus(cluster.tools, folder, machines.targets()) as server:
+            eventually("Prometheus knows every node", lambda: _rates(server, len(loads)), within=30, every=0.5)
+            given = {**installed.settings, **SLOWLY, "POD_NAMESPACE": installed.namespace, **settings}
+            given["BALLAST_PROMETHEUS__URL"] = server.url
+            kubeconfig = cluster.account_kubeconfig(installed.namespace, installed.account)
+            with Daemon(cluster, "extender", kubeconfig, given) as daemon:
+                eventually("Ballast knows every node", lambda: _known(daemon, len(loads)), within=60, every=0.5)
+                yield daemon
+
+
+def _rates(server: Prometheus, nodes: int) -> bool:
+    """At the time of the first cycle to come: one that knows nothing would freeze the answers for two more."""
+    at = time.time() // REFRESH * REFRESH
+    return len(server.query('rate(node_cpu_seconds_total{mode="idle"}[1m])', at)) == nodes
+
+
+def _refreshed() -> bool:
+    """The next refresh is far enough for a burst: these machines' load does not follow the pods."""
+    return 0.5 < time.time() % REFRESH < REFRESH / 2
+
+
+def _known(daemon: Daemon, nodes: int) -> bool:
+    values = {name: value for name, _, value in daemon.samples()}
+    wanted = {"ballast_nodes": nodes, "ballast_nodes_unknown": 0, "ballast_frozen": 0}
+    return all(values.get(name) == value for name, value in wanted.items())
+
+
+def schedule(cluster: ControlPlane, count: int, *, within: float = 90) -> dict[str, str]:
+    names = [f"p{number}" for number in range(count)]
+    for name in names:
+        cluster.api.post(PODS, pod(name, cpu=f"{int(REQUEST * 1000)}m", memory="1Gi"))
+    return placements(cluster.api, names, within=within)
+
+
+def outcomes(daemon: Daemon) -> dict[str, int]:
+    return {
+        labels["outcome"]: int(value)
+        for name, labels, value in daemon.samples()
+        if name == "ballast_extender_decisions_total" and value
+    }
+
+
+def judge(loads: Mapping[str, float], placed: Mapping[str, str]) -> tuple[int, float]:
+    """(pods on the busiest node, sd of the load after)."""
+    count = Counter(placed.values())
+    return max(count.values()), statistics.pstdev(load + count[name] * REQUEST / CORES for name, load in loads.items())
+
+
+@pytest.mark.timeout(300)
+def test_a_burst_lands_where_there_is_room_and_does_not_herd(
+    cluster: ControlPlane, installed: Installed, tmp_path: Path
+) -> None:
+    dice = random.Random(7)
+    loads = {f"n{i:02d}": dice.random() * 0.7 for i in range(50)}
+    pods = 300
+    found = {}
+    fleet = [
+        node(name, cpu=str(CORES), memory="64Gi", labels={"ballast.dev/score": str(round(10 * (1 - load)))})
+        for name, load in loads.items()
+    ]
+    for name, configuration in {"stock": STOCK, "labels": labels_profile("ballast.dev", "default-scheduler")}.items():
+        add_nodes(cluster.api, fleet)
+        with scheduler(cluster, configuration):
+            found[name] = judge(loads, schedule(cluster, pods))
+        sweep(cluster.api)
+    add_nodes(cluster.api, fleet)
+    before = cluster.audit.here()
+    with (
+        ballast(cluster, installed, tmp_path, loads) as daemon,
+        scheduler(cluster, extender_profile(daemon.url, "default-scheduler")),
+    ):
+        eventually("a refresh has just ended", _refreshed, within=2 * REFRESH, every=0.1)
+        found["extender"] = judge(loads, schedule(cluster, pods))
+        done = eventually("all are confirmed", lambda: _settled(daemon, pods), within=20)
+    for name, (busiest, spread) in found.items():
+        print(f"{name}: busiest {busiest}, sd of real load {spread:.4f}")
+    print(f"fair {pods / len(loads):g}, sd before {statistics.pstdev(loads.values()):.4f}; decisions {done}")
+    user = f"system:serviceaccount:{installed.namespace}:{installed.account}"
+    assert not [call for call in cluster.audit.calls(user=user, since=before) if call.forbidden]
+    assert found["extender"][0] <= 2 * pods / len(loads)
+    assert found["extender"][1] < found["labels"][1]
+    assert done["confirmed"] >= 0.95 * pods, f"decisions that came true: {done}"
+
+
+def _settled(daemon: Daemon, pods: int) -> dict[str, int]:
+    found = outcomes(daemon)
+    assert found.get("confirmed", 0) + found.get("undone", 0) >= pods, found
+    return found
+
+
+@pytest.mark.timeout(240)
+def test_a_stopped_ballast_slows_scheduling_and_fails_none(
+    cluster: ControlPlane, installed: Installed, tmp_path: Path
+) -> None:
+    loads = {f"n{i}": 0.1 * i for i in range(5)}
+    add_nodes(cluster.api, [node(name, cpu=str(CORES), memory="64Gi") for name in loads])
+    with (
+        ballast(cluster, installed, tmp_path, loads) as daemon,
+        scheduler(cluster, extender_profile(daemon.url, "default-scheduler")),
+    ):
+        daemon.signal(signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            placed = schedule(cluster, 40)
+            rate = len(placed) / (time.monotonic() - began)
+        finally:
+            daemon.signal(signal.SIGCONT)
+    print(f"{rate:.2f} pods/s while Ballast is stopped")
+    assert rate >= 3
+    assert len(placed) == 40
+
+
+@pytest.mark.timeout(240)
+def test_an_overloaded_node_is_left_out_and_nobody_is_preempted_there(
+    cluster: ControlPlane, installed: Installed, tmp_path: Path
+) -> None:
+    loads = {"hot": 0.95, "cold": 0.3}
+    add_nodes(cluster.api, [node(name, cpu="8", memory="32Gi") for name in loads])
+    classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    for name, value in {"low": 10, "high": 1000}.items():
+        cluster.api.post(classes, {"metadata": {"name": name}, "value": value})
+    try:
+        cluster.api.post(PODS, pod("there", cpu="2", nodeName="hot", priorityClassName="low", priority=10))
+        with (
+            ballast(cluster, installed, tmp_path, loads, BALLAST_EXTENDER__FILTER_THRESHOLD="0.9") as daemon,
+            scheduler(cluster, extender_profile(daemon.url, "default-scheduler", filtering=True)) as process,
+        ):
+            for number in range(3):
+                cluster.api.post(PODS, pod(f"high-{number}", cpu="2", priorityClassName="high"))
+            placed = placements(cluster.api)
+            _is_asked_to_filter(daemon, process)
+    finally:
+        for name in ("low", "high"):
+            cluster.api.delete(f"{classes}/{name}")
+    assert placed == {"there": "hot", "high-0": "cold", "high-1": "cold", "high-2": "cold"}
+
+
+def _is_asked_to_filter(daemon: Daemon, process: Process) -> None:
+    rejected = sum(value for name, _, value in daemon.samples() if name == "ballast_extender_rejections_total")
+    assert rejected >= 3, process.tail()
