@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ballast.cluster.client import KubeApi
 from ballast.cluster.node_writes import node_metadata, replace_taints
-from ballast.cluster.write import Outcome
+from ballast.cluster.write import Outcome, Result
 from ballast.cluster.writer import Writer
 from ballast.model.node import Node
 from ballast.publishing.keys import Keys
@@ -17,9 +17,14 @@ REASON = "released"
 
 
 def release(api: KubeApi, writer: Writer, nodes: Iterable[Node], keys: Keys) -> list[Outcome]:
-    """Removes the labels, the annotation and the taint from every node that carries one of them."""
-    outcomes = []
+    """Removes the labels, the annotation and the taint from every node that carries one of them.
+
+    Ends where the writer refuses; that outcome is the last.
+    """
+    outcomes: list[Outcome] = []
     for node in nodes:
+        if outcomes and outcomes[-1].result is Result.REFUSED:
+            break
         carried = Carried.of(node, keys)
         labels: dict[str, str | None] = {key: None for key in (keys.score, keys.load) if key in node.labels}
         annotations: dict[str, str | None] = {} if carried.window is None else {keys.window: None}

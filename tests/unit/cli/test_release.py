@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +12,8 @@ import structlog
 from typer.testing import CliRunner
 
 from ballast.cli.main import app
+from ballast.cluster.write import Outcome, Write
+from ballast.cluster.writer import Writer
 from ballast.errors import BallastError, ClusterError, SettingsError, UsageError
 from ballast.simulator import Cluster, World
 from tests.unit.daemon.rig import LEASE, NODE, OWN
@@ -69,13 +72,16 @@ def ours(cluster: Cluster) -> set[str]:
     return found
 
 
-def renewed(cluster: Cluster, seconds_ago: float) -> None:
+def renewed(cluster: Cluster, seconds_ago: float, holder: str = "a") -> None:
     stamp = datetime.fromtimestamp(cluster.world.clock.wall() - seconds_ago, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     body: dict[str, Any] = {
         "metadata": {"name": "ballast", "namespace": OWN},
-        "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": stamp},
+        "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": stamp},
     }
-    cluster.resources.create(LEASE, OWN, body)
+    if cluster.store.get(LEASE, OWN, "ballast") is None:
+        cluster.resources.create(LEASE, OWN, body)
+    else:
+        cluster.resources.update(LEASE, OWN, "ballast", lambda lease: {**lease, "spec": body["spec"]})
 
 
 def run(*arguments: str) -> str:
@@ -106,12 +112,57 @@ def test_while_the_lease_is_fresh_if_stale_does_nothing(cluster: Cluster) -> Non
     assert cluster.requests["list", "nodes"] == 0
 
 
-@pytest.mark.parametrize("age", [None, 901.0])
-def test_once_the_lease_is_stale_or_gone_if_stale_releases(cluster: Cluster, age: float | None) -> None:
-    if age is not None:
-        renewed(cluster, age)
+def test_once_the_lease_is_stale_if_stale_releases(cluster: Cluster) -> None:
+    renewed(cluster, 901.0)
     assert run("--if-stale", "15m") == "Released 2 of 3 nodes.\n"
     assert ours(cluster) == set()
+
+
+def test_without_a_lease_if_stale_does_nothing(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = "Released nothing: there is no Lease ballast/ballast, so nobody knows whether a daemon runs."
+    assert run("--if-stale", "15m").startswith(told)
+    renewed(cluster, 901.0)
+    monkeypatch.setenv("BALLAST_LEASE__NAME", "other")
+    assert run("--if-stale", "15m").startswith("Released nothing: there is no Lease ballast/other")
+    assert len(ours(cluster)) == 4
+
+
+def test_a_lease_that_nobody_ever_renewed_does_nothing(cluster: Cluster) -> None:
+    body = {"metadata": {"name": "ballast", "namespace": OWN}, "spec": {"holderIdentity": "a"}}
+    cluster.resources.create(LEASE, OWN, body)
+    told = "Released nothing: Lease ballast/ballast does not say when it was renewed."
+    assert run("--if-stale", "15m").startswith(told)
+    assert len(ours(cluster)) == 4
+
+
+def test_a_lease_that_was_given_back_goes_stale_too(cluster: Cluster) -> None:
+    renewed(cluster, 901.0, holder="")
+    assert run("--if-stale", "15m") == "Released 2 of 3 nodes.\n"
+
+
+def test_a_daemon_that_comes_back_ends_the_release(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    renewed(cluster, 901.0)
+    monkeypatch.setattr("ballast.cli.release.LOOK_AGAIN", 0.0)
+    submit = Writer.submit
+
+    def returning(writer: Writer, write: Write, **options: Any) -> Outcome:
+        outcome = submit(writer, write, **options)
+        if write.target.name == "node-000":
+            renewed(cluster, 0.0)
+        return outcome
+
+    monkeypatch.setattr(Writer, "submit", returning)
+    assert re.match(
+        r"Released 1 of 3 nodes. Stopped: Lease ballast/ballast was renewed \d+ s ago.\n", run("--if-stale=15m")
+    )
+    assert cluster.requests["patch", "nodes"] == 1
+    assert "ballast.dev/load" in ours(cluster)
+
+
+def test_the_lease_is_looked_at_again_every_five_seconds_at_most(cluster: Cluster) -> None:
+    renewed(cluster, 901.0)
+    run("--if-stale", "15m")
+    assert cluster.requests["get", "leases"] == 1
 
 
 def test_another_prefix_is_another_ballast(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
