@@ -68,14 +68,14 @@ def allocate(
 
     Less goes in proportion to what entities have, more in proportion to the room they have; inside a group by weight.
     What one cannot carry goes replica by replica to the one with most room, inside its group first (`inside_first`).
-    A target that is outside its bounds is brought back first, as part of `delta` and never beyond it.
+    A target that is outside its bounds is brought back first, as part of `delta`; the others make up for it.
     `restore_first`: the way back up leads through the baselines, and the way down first takes what is above them.
     """
     ordered = sorted(targets, key=lambda target: target.name)
     split = _Split([target for target in ordered if not target.suspended], inside_first)
     rest = delta - split.repaired
-    if rest * delta > 0:
-        split.up(rest, restore_first) if rest > 0 else split.down(-rest, restore_first)
+    split.up(max(0, rest), restore_first)
+    split.down(max(0, -rest), restore_first)
     changes = {target.name: split.counts.get(target.name, target.current) - target.current for target in ordered}
     return Allocation(delta, changes, split.quotas, split.shares, split.redistributed)
 
@@ -116,6 +116,8 @@ class _Split:
 
     def _step(self, sign: int, amount: int, limits: Mapping[str, int], *, by_count: bool = False) -> int:
         """Moves all counts together by `amount`, none beyond its limit; returns what is left of the amount."""
+        if not amount:
+            return 0
         room = {name: max(0, sign * (limit - self.counts[name])) for name, limit in limits.items()}
         now = min(amount, sum(room.values()))
         if now:

@@ -152,17 +152,14 @@ class _Tick:
         policy, targets = self.policy, targets_of(self.policy, self.replicas, self.state.baseline, self.needed)
         active = [target for target in targets if not target.suspended]
         current = sum(target.current for target in active)
+        anchor = self.anchor if policy.reference is Basis.ANCHOR else Anchor(self.reference, load_of(active))
         wanted = wanted_change(
             active,
-            self._load(active, level),
+            affordable(anchor, level) if level >= policy.floor else ZERO,
             policy.rounds,
             lambda change: load_of(_after(active, self._split(active, change))),
         )
-        lowest, highest = (
-            (sum(bounds) for bounds in zip(*((t.minimum, t.maximum) for t in active), strict=True))
-            if active
-            else (0, 0)
-        )
+        lowest, highest = sum(target.minimum for target in active), sum(target.maximum for target in active)
         delta = min(max(current + wanted, lowest), highest) - current
         unmet = wanted - delta
         if delta * sign <= 0:
@@ -176,17 +173,10 @@ class _Tick:
         counts = {target.name: target.current + split.changes.get(target.name, 0) for target in targets}
         reference, ramp, mode = self._at_least_floor(level), None, Mode.STABLE
         if cut:
-            reference = _price(policy, self.anchor, load_of(_after(active, split)))
+            reference = _price(policy, anchor, load_of(_after(active, split)))
             ramp, mode = Ramp(level, self.at), Mode.of(sign)
         plan = Plan(self.state.sequence + 1, self.at, reason, counts, reference, ramp, mode)
         return Outcome(replace(self.state, plan=plan), reason, unmet=unmet, allocation=split)
-
-    def _load(self, targets: list[Target], level: Fraction) -> Fraction:
-        if level < self.policy.floor:
-            return ZERO
-        if self.policy.reference is Basis.PAPER:
-            return load_of(targets) * level / self.reference
-        return affordable(self.anchor, level)
 
     def _split(self, targets: list[Target], delta: int) -> Allocation:
         return allocate(targets, delta, restore_first=self.policy.restore_first)

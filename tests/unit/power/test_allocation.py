@@ -110,8 +110,8 @@ def test_the_way_down_first_takes_what_is_above_the_baseline() -> None:
 
 def test_a_target_outside_its_bounds_is_brought_back_as_part_of_the_change() -> None:
     outside = [target("a", 9, 1, 4), target("b", 3, 1, 9)]
-    assert moves(allocate(outside, -2)) == (-5, 0)
-    assert moves(allocate(outside, 0)) == (-5, 0)
+    assert moves(allocate(outside, -2)) == (-5, 3)
+    assert moves(allocate(outside, 0)) == (-5, 5)
     assert moves(allocate(outside, 1)) == (-5, 6)
     assert moves(allocate(outside, -6)) == (-6, 0)
 

@@ -96,8 +96,9 @@ def test_repair_and_plan_never_move_one_target_both_ways(each: list[Target], del
         assert change * repaired >= 0
         assert abs(change) >= abs(repaired)
         assert target.minimum <= target.current + change <= target.maximum
-        if not repaired:
-            assert change * delta >= 0
+    repairs = sum(min(max(t.current, t.minimum), t.maximum) - t.current for t in each)
+    room = sum((t.maximum if delta > repairs else t.minimum) for t in each) - sum(t.current for t in each)
+    assert split.effective == (min(delta, room) if delta > repairs else max(delta, room))
 
 
 @examples
