@@ -27,6 +27,7 @@ TOPICS = {
     "listing": "Listing the cluster",
     "writes": "Writing nodes",
     "scoring": "Scoring",
+    "power": "Power budgets",
 }
 HEAD = """\
 # Benchmarks

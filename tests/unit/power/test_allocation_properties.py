@@ -7,11 +7,14 @@ from collections import defaultdict
 from dataclasses import replace
 from math import ceil, floor
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ballast.power.allocation import Target, allocate
 from tests.unit.power.worlds import at, examples, targets
+
+pytestmark = pytest.mark.timeout(600)
 
 deltas = st.integers(-60, 60)
 flags = st.booleans()
