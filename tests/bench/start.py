@@ -46,8 +46,8 @@ def measure() -> list[Row]:
                     "what": "start → first served data, windows read back",
                     "at": f"{NODES:,} nodes, {what}",
                     "reach": "≤ 5 s on loopback",
-                    "measured": f"{seconds:.1f} s (fastest {runs[0][0]:.1f} s); CPU of the daemon {cpu:.1f} s, of the embedded Prometheus "
-                    f"{answering:.1f} s; {resident:.0f} MB resident",
+                    "measured": f"{seconds:.1f} s (fastest {runs[0][0]:.1f} s); CPU of the daemon {cpu:.1f} s, "
+                    f"of the embedded Prometheus {answering:.1f} s; {resident:.0f} MB resident",
                     "verdict": at_most(seconds, 5),
                 }
             )
