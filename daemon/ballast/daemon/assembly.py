@@ -296,6 +296,7 @@ def _telemetry_cycle(settings: Settings, api: KubeApi, clock: Clock, metrics: Me
         min_samples=settings.windows.min_samples,
         max_age=_max_age(settings),
         offset=settings.telemetry.offset,
+        pool_label=settings.cluster.pool_label,
         clock=clock,
         metrics=metrics,
     )

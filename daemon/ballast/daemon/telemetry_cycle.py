@@ -48,6 +48,7 @@ class TelemetryCycle:
         min_samples: int,
         max_age: float,
         offset: float,
+        pool_label: str | None = None,
         clock: Clock,
         metrics: Metrics,
     ) -> None:
@@ -58,6 +59,7 @@ class TelemetryCycle:
         self._lengths = dict(lengths)
         self._max_age = max_age
         self._offset = offset
+        self._pool_label = pool_label
         self._clock = clock
         self._metrics = metrics
         self._rules = {
@@ -157,6 +159,7 @@ class TelemetryCycle:
             known=known,
             young=young,
             sources=sources,
+            pools=tuple(node.labels.get(self._pool_label, "") for node in nodes) if self._pool_label else (),
         )
 
     def _summarise(

@@ -36,7 +36,7 @@ class Snapshot:
     `windows` are keyed by their length as the user spelled it, in the order of the setting; the first one is `primary`.
     `newest` [resource, node] is the Unix time of the newest raw sample (NaN without any); `allocatable_share`
     [resource, node] turns load into a ratio of capacity. A node is *known* when cpu or memory is; *young* when it is
-    not known yet but not silent either; else it is silent.
+    not known yet but not silent either; else it is silent. `pools` names each node's pool; empty: all are in one.
     """
 
     time: float
@@ -48,10 +48,30 @@ class Snapshot:
     known: Bools
     young: Bools
     sources: Mapping[str, str] = field(default_factory=dict)
+    pools: tuple[str, ...] = ()
 
     @cached_property
     def rows(self) -> Mapping[str, int]:
         return {node.name: row for row, node in enumerate(self.nodes)}
+
+    def pool(self, row: int) -> str:
+        """The pool of a node, empty where there are none."""
+        return self.pools[row] if self.pools else ""
+
+    def spread(self) -> Mapping[tuple[str, str], float]:
+        """(pool, resource) → population standard deviation of load over the pool's known, schedulable nodes."""
+        members: dict[str, list[int]] = {}
+        for row, node in enumerate(self.nodes):
+            if node.schedulable:
+                members.setdefault(self.pool(row), []).append(row)
+        found = {}
+        for pool, rows in members.items():
+            for index, resource in enumerate(self.resources):
+                means = self.primary.mean[index, rows]
+                means = means[~np.isnan(means)]
+                if means.size:
+                    found[pool, resource] = float(means.std())
+        return found
 
     @property
     def primary(self) -> Window:

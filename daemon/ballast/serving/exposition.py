@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 from ballast import __version__
 from ballast.metrics import Metrics
 from ballast.serving.board import Board
-from ballast.serving.families import LOADS, SCORE
+from ballast.serving.families import LOADS, SCORE, SPREAD
 
 _EOF = b"# EOF\n"
 _SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "info": ("_info",)}
@@ -45,7 +45,7 @@ def exported_names() -> frozenset[str]:
     own = _BoardCollector(board).describe()
     families = [*metrics.registry.collect(), *own]
     names = {family.name + suffix for family in families for suffix in _SUFFIXES.get(family.type, ("",))}
-    return frozenset({*names, *LOADS, SCORE[0], *_PROCESS})
+    return frozenset({*names, *LOADS, SPREAD[0], SCORE[0], *_PROCESS})
 
 
 class _BoardCollector(Collector):

@@ -20,13 +20,19 @@ LOADS = {
     "ballast_node_load_stddev": ("std", "Population standard deviation of the load over the window."),
     "ballast_node_load_p95": ("p95", "95th percentile of the load over the window."),
 }
+SPREAD = (
+    "ballast_pool_load_stddev",
+    "Population standard deviation of the mean load over the known, schedulable nodes of a pool, primary window.",
+)
 SCORE = ("ballast_node_score", "Score from 0 to 100, higher is a better place for a pod.")
 
 
 def node_families(snapshot: Snapshot, scores: Mapping[str, int | None]) -> bytes:
-    """All samples of `LOADS` and `SCORE`, with their headers."""
+    """All samples of `LOADS`, `SPREAD` and `SCORE`, with their headers."""
     names = [_label("node", node.name) for node in snapshot.nodes]
-    return b"".join([text.encode() for text in chain(_loads(snapshot, names), _scores(snapshot, scores, names))])
+    return b"".join(
+        [text.encode() for text in chain(_loads(snapshot, names), _spread(snapshot), _scores(snapshot, scores, names))]
+    )
 
 
 def _loads(snapshot: Snapshot, names: list[str]) -> Iterator[str]:
@@ -45,6 +51,13 @@ def _samples(family: str, names: list[str], tail: str, values: Floats, known: Bo
         return
     texts = msgspec.json.encode(np.round(values[rows], 8).tolist()).decode()[1:-1].split(",")
     yield "".join([f"{family}{{{names[row]}{tail}{text}\n" for row, text in zip(rows.tolist(), texts, strict=True)])
+
+
+def _spread(snapshot: Snapshot) -> Iterator[str]:
+    family, help_text = SPREAD
+    yield _header(family, help_text)
+    for (pool, resource), deviation in snapshot.spread().items():
+        yield f"{family}{{{_label('pool', pool)},{_label('resource', resource)}}} {round(deviation, 8)}\n"
 
 
 def _scores(snapshot: Snapshot, scores: Mapping[str, int | None], names: list[str]) -> Iterator[str]:

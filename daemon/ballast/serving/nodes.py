@@ -67,6 +67,7 @@ def _identity(snapshot: Snapshot, verdicts: Verdicts, row: int) -> dict[str, Any
     published = {key: node.labels.get(f"{verdicts.prefix}/{key}") for key in ("score", "load")}
     return {
         "name": node.name,
+        "pool": snapshot.pool(row) or None,
         "state": state(snapshot, row),
         "score": verdicts.scores.get(node.name) if known else None,
         "class": verdicts.classes.get(node.name) if known else None,

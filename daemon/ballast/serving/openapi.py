@@ -46,6 +46,7 @@ IDENTITY: dict[str, Schema] = {
     "state": _described(STRING | {"enum": ["known", "young", "silent"]}, "young: not known yet, but not silent either"),
     "score": _described({"type": ["integer", "null"], "minimum": 0, "maximum": 100}, "null while unknown"),
     "class": _described(MAYBE_STRING, "low, normal or high; null while unknown"),
+    "pool": _described(MAYBE_STRING, "its pool, where there are pools"),
     "schedulable": _described(BOOLEAN, "ready and not cordoned"),
     "published": _described(_object(score=MAYBE_STRING, load=MAYBE_STRING), "labels the node carries"),
 }

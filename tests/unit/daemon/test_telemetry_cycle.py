@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from ballast.daemon.telemetry_cycle import TelemetryCycle, source_title
 from ballast.metrics import Metrics
@@ -57,7 +58,12 @@ class FakeSource:
 
 
 def cycle_of(
-    clock: FakeClock, primary: FakeSource, fallback: FakeSource | None = None, *, max_age: float = 90.0
+    clock: FakeClock,
+    primary: FakeSource,
+    fallback: FakeSource | None = None,
+    *,
+    max_age: float = 90.0,
+    pool_label: str | None = None,
 ) -> TelemetryCycle:
     return TelemetryCycle(
         primary,
@@ -69,6 +75,7 @@ def cycle_of(
         min_samples=3,
         max_age=max_age,
         offset=0.0,
+        pool_label=pool_label,
         clock=clock,
         metrics=Metrics(),
     )
@@ -285,3 +292,17 @@ def test_rejected_samples_are_counted() -> None:
         metrics=metrics,
     ).cycle(NodeNames(NODES))
     assert metrics.registry.get_sample_value("ballast_samples_rejected_total", {"reason": "non_finite"}) == 2
+
+
+def test_pools_come_from_a_label_and_the_spread_stays_inside_them() -> None:
+    clock = FakeClock()
+    nodes = [replace(node, labels={"pool": pool}) for node, pool in zip(NODES, ("x", "x"), strict=True)]
+    nodes.append(Node(name="c", labels={"pool": "y"}))
+    nodes.append(Node(name="d", labels={"pool": "y"}, unschedulable=True))
+    snapshot = cycle_of(clock, FakeSource("prometheus", ("cpu", "memory"), history=True), pool_label="pool").cycle(
+        NodeNames(nodes)
+    )
+    assert snapshot.pools == ("x", "x", "y", "y")
+    assert snapshot.spread() == pytest.approx(
+        {("x", "cpu"): 0.125, ("x", "memory"): 0.0, ("y", "cpu"): 0.0, ("y", "memory"): 0.0}
+    )
