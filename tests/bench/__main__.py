@@ -27,6 +27,7 @@ TOPICS = {
     "listing": "Listing the cluster",
     "writes": "Writing nodes",
     "scoring": "Scoring",
+    "extender": "Answering schedulers",
     "power": "Power budgets",
 }
 HEAD = """\

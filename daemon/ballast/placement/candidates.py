@@ -14,18 +14,24 @@ from ballast.scoring.fleet import Fleet, Load, Placed, fleet_of
 
 @dataclass(frozen=True)
 class Candidates(Fleet):
-    """All nodes of a snapshot, or those at `index` of another fleet.
+    """All nodes of a snapshot, or those at `index` of a `whole`.
 
     `there` is what pods take. It and what is `kept` are changed in place while the fleet is in use.
     """
 
     there: Placed = field(default_factory=lambda: Placed(0))
+    whole: Candidates | None = None
     index: Ints | None = None
     kept: dict[Hashable, Ints] = field(default_factory=dict)
 
     @property
     def placed(self) -> Placed:
         return self.there
+
+    def allocatable(self, resource: str) -> Ints:
+        if self.whole is None or self.index is None:
+            return super().allocatable(resource)
+        return self.whole.allocatable(resource)[self.index]
 
     def keep(self, key: Hashable, amounts: Ints) -> None:
         """`once(key, …)` gives these amounts per node, here and in every part."""
@@ -46,6 +52,7 @@ class Candidates(Fleet):
             power_cpu=_taken(self.power_cpu, index),
             cpu_base=self.cpu_base[index],
             there=_Taken(self.there, index),
+            whole=self,
             index=index,
         )
         for key, amounts in self.kept.items():

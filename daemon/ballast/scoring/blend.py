@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from ballast.model.pod import Pod
-from ballast.model.sample import Floats
+from ballast.model.sample import Floats, Ints
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.in_flight import mode
 from ballast.scoring.keys import Keys
@@ -44,11 +44,12 @@ class Blend:
         terms: dict[str, Floats] = {}
         for name, strategy, weight in self.parts:
             found = strategy.score(fleet, pod)
-            terms[name] = np.where(found.unknown, np.nan, found.scores)
-            if found.unknown.all():
+            some = bool(found.unknown.any())
+            terms[name] = np.where(found.unknown, np.nan, found.scores) if some else found.scores.astype(float)
+            if some and found.unknown.all():
                 continue
-            total += weight * _filled(found.scores.astype(float), found.unknown)
-            exact += weight * _filled(found.exact, found.unknown)
+            total += weight * (_filled(found.scores, found.unknown) if some else found.scores)
+            exact += weight * (_filled(found.exact, found.unknown) if some else found.exact)
             divisor += weight
             unknown |= found.unknown
         if not divisor:
@@ -58,7 +59,7 @@ class Blend:
         return Scores(half_away(raw).astype(np.int64), exact / divisor, raw, unknown, terms)
 
 
-def _filled(scores: Floats, unknown: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Floats:
+def _filled(scores: Floats | Ints, unknown: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Floats:
     return np.where(unknown, scores[~unknown].min(), scores)
 
 
