@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
-from ballast.cli import config, demo, pause, power, profile, release, run, score
+from ballast import __version__
+from ballast.cli import config, demo, pause, plan, power, profile, release, run, score
 from ballast.errors import BallastError, SettingsError, UsageError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.callback()
+def _top(
+    version: Annotated[bool, typer.Option("--version", help="Prints the version and ends.", is_eager=True)] = False,
+) -> None:
+    """Knows how loaded every Kubernetes node really is, and tells the scheduler."""
+    if version:
+        typer.echo(f"ballast {__version__}")
+        raise typer.Exit
+
+
 app.command()(run.run)
 app.command()(demo.demo)
 app.add_typer(config.app, name="config")
 app.add_typer(power.app, name="power")
 app.command()(profile.profile)
 app.command()(score.score)
+app.add_typer(plan.app, name="plan")
 app.command()(release.release)
 app.command()(pause.pause)
 app.command()(pause.resume)

@@ -9,8 +9,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ballast.cli.files import BadFile, ClusterFile
+from ballast.model.sample import Floats
 from ballast.scoring.fleet import Fleet, Load, amounts
 from ballast.scoring.keys import to_number
+
+_KINDS = {"cpu": "CPU", "memory": "Memory"}
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,26 @@ def fleet(cluster: ClusterFile, found: MetricsFile) -> Fleet:
         power_cpu=_load(map(_mean, each)),
         cpu_base=amounts("cpu", (node.capacity for node in cluster.nodes)),
     )
+
+
+def loads(cluster: ClusterFile, found: MetricsFile, resources: Sequence[str]) -> Floats:
+    """[node, resource] as fractions of allocatable, from percent of capacity; NaN where no mean is given."""
+    load = np.full((len(cluster.nodes), len(resources)), np.nan)
+    for row, node in enumerate(cluster.nodes):
+        for column, resource in enumerate(resources):
+            percent = _percent(found.nodes.get(node.name, ()), _KINDS[resource])
+            capacity, allocatable = node.capacity.get(resource, 0.0), node.allocatable.get(resource, 0.0)
+            if percent is not None and percent >= 0 and allocatable > 0:
+                load[row, column] = percent / 100 * (capacity or allocatable) / allocatable
+    return load
+
+
+def _percent(entries: Sequence[Metric], kind: str) -> float | None:
+    """The mean, else the latest value."""
+    means = [entry.percent for entry in entries if entry.kind == kind and entry.operator == "AVG"]
+    latest = [entry.percent for entry in entries if entry.kind == kind and entry.operator in ("", "Latest")]
+    values = means or latest
+    return values[-1] if values else None
 
 
 def _statistics(kind: str) -> Callable[[Sequence[Metric]], tuple[float, float] | None]:

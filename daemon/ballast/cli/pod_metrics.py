@@ -1,0 +1,39 @@
+"""What `kubectl get --raw /apis/metrics.k8s.io/v1beta1/pods` prints: what each pod uses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ballast.cli.files import BadFile
+from ballast.model.quantity import quantity
+
+
+def pod_usage(document: object, source: str = "pod metrics") -> dict[str, dict[str, float]]:
+    """Cores and bytes by namespace/name, summed over containers. Raises BadFile, beginning with `source`.
+
+    A pod of which a container lacks a resource lacks that resource.
+    """
+    items = document.get("items") if isinstance(document, Mapping) else None
+    if not isinstance(items, list):
+        raise BadFile(f"{source}: give what `kubectl get --raw /apis/metrics.k8s.io/v1beta1/pods` prints.")
+    found: dict[str, dict[str, float]] = {}
+    for item in items:
+        metadata = item.get("metadata") if isinstance(item, Mapping) else None
+        if not isinstance(metadata, Mapping) or "name" not in metadata:
+            raise BadFile(f"{source}: an item has no name.")
+        name = f"{metadata.get('namespace') or 'default'}/{metadata['name']}"
+        containers = [each.get("usage") or {} for each in item.get("containers") or ()]
+        kinds = set.intersection(*map(set, containers)) if containers else set()
+        found[name] = {kind: sum(_amount(source, name, each[kind]) for each in containers) for kind in sorted(kinds)}
+    return found
+
+
+def _amount(source: str, name: str, text: object) -> float:
+    if isinstance(text, str | int | float) and not isinstance(text, bool):
+        try:
+            amount = quantity(text)
+        except ValueError as error:
+            raise BadFile(f"{source}: {name}: {error}.") from None
+        if amount >= 0:
+            return amount
+    raise BadFile(f"{source}: {name}: {text!r} is no amount.")

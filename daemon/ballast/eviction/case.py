@@ -1,0 +1,71 @@
+"""One pod as the checks see it, and what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from ballast.eviction.facts import Facts, WorkloadKey
+from ballast.eviction.history import NOTHING_YET, History
+from ballast.eviction.rules import Rules
+from ballast.eviction.tally import Tally
+from ballast.model.node import Node
+from ballast.model.pod import Pod
+
+
+class Finding(NamedTuple):
+    """`numbers` are what `reason` goes by."""
+
+    allowed: bool
+    reason: str
+    numbers: Mapping[str, float]
+
+
+class Verdict(NamedTuple):
+    check: str
+    allowed: bool
+    reason: str
+    numbers: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Where the pod could go. None where nobody has looked."""
+
+    fits: bool | None = None
+    only_unknown: bool = False
+    used: bool = True
+    spared: str | None = None
+
+
+LOOKED_NOWHERE = Outlook()
+
+
+@dataclass(frozen=True)
+class Case:
+    pod: Pod
+    facts: Facts
+    rules: Rules
+    history: History = NOTHING_YET
+    tally: Tally = field(default_factory=Tally)
+    outlook: Outlook = LOOKED_NOWHERE
+
+    @property
+    def node(self) -> Node | None:
+        return self.facts.nodes.get(self.pod.node)
+
+    @property
+    def workload(self) -> WorkloadKey | None:
+        return self.facts.key(self.pod)
+
+
+Check: TypeAlias = Callable[[Case], Finding]
+
+
+def allow(reason: str, **numbers: float) -> Finding:
+    return Finding(True, reason, numbers)
+
+
+def refuse(reason: str, **numbers: float) -> Finding:
+    return Finding(False, reason, numbers)

@@ -1,0 +1,1 @@
+"""The checks, one function each, grouped by what they look at."""

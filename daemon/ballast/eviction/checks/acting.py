@@ -1,0 +1,107 @@
+"""Whether anybody may act now, and on this very pod."""
+
+from __future__ import annotations
+
+from ballast.eviction.case import Case, Finding, allow, refuse
+from ballast.eviction.facts import leaving, young
+from ballast.eviction.wishes import objection, opted_in
+
+
+def opt_out(case: Case) -> Finding:
+    found = objection(case.facts, case.pod, case.rules.prefix)
+    return allow("nobody wants it left alone") if found is None else refuse(found)
+
+
+def opt_in(case: Case) -> Finding:
+    if opted_in(case.facts, case.pod, case.rules.prefix):
+        return allow(f"{case.rules.prefix}/evict lifts some checks")
+    return allow("it needs no permission")
+
+
+def dry_run(case: Case) -> Finding:
+    if case.history.acting and case.rules.dry_run:
+        return refuse("the mode is dry-run")
+    return allow("the mode lets it happen" if case.history.acting else "it is only planned")
+
+
+def soft(case: Case) -> Finding:
+    return allow("it is evicted by the API server, not by its owner")
+
+
+def reservation(case: Case) -> Finding:
+    steered = case.rules.steered
+    if case.rules.needs_landing and steered is not None and case.pod.scheduler_name not in steered:
+        return refuse(f"where {case.pod.scheduler_name} puts its replacement is not steered")
+    return allow("its landing is steered")
+
+
+def retry(case: Case) -> Finding:
+    key = case.workload
+    until = case.history.backing_off.get(key, 0.0) if key else 0.0
+    if until > case.facts.now:
+        return refuse("the API server refused its workload lately", seconds=until - case.facts.now)
+    return allow("the API server did not refuse its workload lately")
+
+
+def grace(case: Case) -> Finding:
+    return allow("its own grace period is kept")
+
+
+def identity(case: Case) -> Finding:
+    if case.history.acting and not case.pod.uid:
+        return refuse("its UID is unknown, so another pod of that name could be hit")
+    return allow("it is named by namespace, name and UID")
+
+
+def leadership(case: Case) -> Finding:
+    if case.history.acting and not case.history.leader:
+        return refuse("this replica is not the leader")
+    return allow("this replica leads" if case.history.acting else "it is only planned")
+
+
+def paused(case: Case) -> Finding:
+    if case.history.acting and case.history.paused is not None:
+        return refuse(case.history.paused)
+    return allow("evictions are not paused" if case.history.acting else "it is only planned")
+
+
+def cluster_health(case: Case) -> Finding:
+    return _cluster(case) or _node(case) or allow("the cluster and its node are well")
+
+
+def loop(case: Case) -> Finding:
+    if case.workload in case.history.looping:
+        return refuse("its workload keeps coming back")
+    return allow("its workload does not come back")
+
+
+def audit(case: Case) -> Finding:
+    return allow("the reason is written down")
+
+
+def _cluster(case: Case) -> Finding | None:
+    facts, rules, history = case.facts, case.rules, case.history
+    nodes = max(1, len(facts.nodes))
+    if facts.not_ready / nodes > rules.max_not_ready:
+        return refuse("too many nodes are not Ready", not_ready=facts.not_ready, nodes=nodes)
+    if len(facts.unknown) / nodes > rules.max_unknown:
+        return refuse("the load of too many nodes is unknown", unknown=len(facts.unknown), nodes=nodes)
+    if history.api_errors > rules.max_api_errors:
+        return refuse("the API server fails too often", share=history.api_errors, at_most=rules.max_api_errors)
+    if history.replacements > rules.max_replacements:
+        return refuse("too many replacements are pending", pending=history.replacements, at_most=rules.max_replacements)
+    return None
+
+
+def _node(case: Case) -> Finding | None:
+    node = case.node
+    if node is None:
+        return refuse(f"there is no node {case.pod.node}")
+    if not node.ready:
+        return refuse(f"{node.name} is not Ready")
+    if leaving(node):
+        return refuse(f"{node.name} is being taken away")
+    age = case.facts.now - node.created
+    if young(node, case.facts.now, case.rules.min_node_age):
+        return refuse(f"{node.name} is too young", age=age, at_least=case.rules.min_node_age)
+    return None

@@ -1,0 +1,73 @@
+"""What its workload can spare."""
+
+from __future__ import annotations
+
+from ballast.eviction.case import Case, Finding, allow, refuse
+
+
+def without_pdb(case: Case) -> Finding:
+    if case.rules.needs_budget and not case.facts.budgets(case.pod):
+        return refuse("no disruption budget covers it")
+    return allow("a disruption budget is not asked for")
+
+
+def pdb(case: Case) -> Finding:
+    budgets = case.facts.budgets(case.pod)
+    if len(budgets) > 1:
+        names = " and ".join(budget.name for budget in budgets)
+        return refuse(f"the disruption budgets {names} both cover it, so nobody may evict it", budgets=len(budgets))
+    for budget in budgets:
+        if not budget.settled:
+            return refuse(f"disruption budget {budget.name} has changed and was not worked out yet")
+        spent = case.tally.budgets[budget.namespace, budget.name]
+        if budget.allowed - spent < 1:
+            return refuse(f"disruption budget {budget.name} is used up", allowed=budget.allowed, planned=spent)
+        return allow(f"disruption budget {budget.name} has room", allowed=budget.allowed, planned=spent)
+    return allow("no disruption budget covers it")
+
+
+def single_replica(case: Case) -> Finding:
+    replicas, least = case.facts.replicas(case.pod), case.rules.min_replicas
+    if least <= 1:
+        return allow("any number of replicas will do")
+    if replicas is None:
+        owner = case.pod.owner
+        return refuse(f"{owner.kind} {owner.name} is not known" if owner else "its workload is not known")
+    if replicas < least:
+        return refuse("its workload has too few replicas", replicas=replicas, at_least=least)
+    return allow("its workload has enough replicas", replicas=replicas)
+
+
+def min_ready(case: Case) -> Finding:
+    key = case.workload
+    if key is None:
+        return allow("it belongs to no workload")
+    numbers = case.facts.numbers(key)
+    replicas = case.facts.replicas(case.pod)
+    wanted = numbers.there if replicas is None else replicas
+    most = case.rules.max_unavailable.of(wanted)
+    if most is None:
+        return allow("any number of replicas may be unavailable")
+    missing = max(0, wanted - numbers.ready)
+    if missing and not case.pod.ready:
+        missing -= 1
+    planned = case.tally.workloads[key]
+    if missing + planned + 1 > most:
+        return refuse("too few of its replicas are ready", unavailable=missing, planned=planned, at_most=most)
+    return allow("enough of its replicas are ready", unavailable=missing, planned=planned, at_most=most)
+
+
+def replacement(case: Case) -> Finding:
+    for workload in case.facts.chain(case.pod):
+        if workload.rolling:
+            return refuse(f"{workload.kind} {workload.name} is in a rollout")
+    key = case.workload
+    if key in case.history.awaited:
+        return refuse("the last replacement of its workload is not Ready yet")
+    if key in case.history.planned:
+        return refuse("a power plan is changing its workload")
+    scaled = case.facts.scaled_at(case.pod)
+    if scaled is not None and case.facts.now - scaled < case.rules.quiet_after_scale:
+        ago = case.facts.now - scaled
+        return refuse("its workload was just scaled", ago=ago, at_least=case.rules.quiet_after_scale)
+    return allow("its workload is at rest")

@@ -1,0 +1,66 @@
+"""How many, and how soon again."""
+
+from __future__ import annotations
+
+from ballast.eviction.case import Case, Finding, allow, refuse
+
+
+def limit_node(case: Case) -> Finding:
+    return _limit(case.tally.nodes[case.pod.node], case.rules.limit_node.of(case.facts.pods), "from this node")
+
+
+def limit_namespace(case: Case) -> Finding:
+    most = case.rules.limit_namespace.of(case.facts.pods)
+    return _limit(case.tally.namespaces[case.pod.namespace], most, "from this namespace")
+
+
+def limit_total(case: Case) -> Finding:
+    return _limit(case.tally.total, case.rules.limit_total.of(case.facts.pods), "in all")
+
+
+def limit_workload(case: Case) -> Finding:
+    key = case.workload
+    if key is None:
+        return allow("it belongs to no workload")
+    return _limit(case.tally.workloads[key], _most(case), "from this workload")
+
+
+def workload_window(case: Case) -> Finding:
+    key, most = case.workload, _most(case)
+    if key is None or most is None:
+        return allow("its workload has no limit")
+    since = case.facts.now - case.rules.workload_window
+    recent = sum(at > since for at in case.history.workload_evictions.get(key, ()))
+    if recent and recent + case.tally.workloads[key] >= most:
+        return refuse("its workload was moved lately", recent=recent, at_most=most)
+    return allow("its workload was not moved lately", recent=recent)
+
+
+def rate(case: Case) -> Finding:
+    for limit, seconds in case.rules.rates:
+        most = limit.of(case.facts.pods)
+        recent = sum(at > case.facts.now - seconds for at in case.history.evictions)
+        if most is not None and recent + case.tally.total >= most:
+            return refuse("too many evictions lately", recent=recent, planned=case.tally.total, at_most=most)
+    return allow("few evictions lately")
+
+
+def cooldown(case: Case) -> Finding:
+    last = case.history.node_evictions.get(case.pod.node)
+    if last is not None and case.facts.now - last < case.rules.cooldown:
+        return refuse("its node was just relieved", ago=case.facts.now - last, at_least=case.rules.cooldown)
+    return allow("its node has rested")
+
+
+def _most(case: Case) -> int | None:
+    replicas = case.facts.replicas(case.pod)
+    key = case.workload
+    if replicas is None and key is not None:
+        replicas = case.facts.numbers(key).there
+    return case.rules.limit_workload.of(replicas or 0)
+
+
+def _limit(planned: int, most: int | None, where: str) -> Finding:
+    if most is not None and planned >= most:
+        return refuse(f"enough evictions {where}", planned=planned, at_most=most)
+    return allow(f"few evictions {where}", planned=planned)

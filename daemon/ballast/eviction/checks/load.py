@@ -1,0 +1,36 @@
+"""Whether moving it helps, and whether that is known."""
+
+from __future__ import annotations
+
+from ballast.eviction.case import Case, Finding, allow, refuse
+
+
+def node_fit(case: Case) -> Finding:
+    if case.outlook.fits is False:
+        return refuse("no other node can take it")
+    return allow("another node can take it" if case.outlook.fits else "where it could go has not been looked at")
+
+
+def debounce(case: Case) -> Finding:
+    if case.history.confirmed is None or not case.rules.needs_confirmation:
+        return allow("windows in a row do not matter")
+    seen, wanted = case.history.confirmed.get(case.pod.node, 0), case.rules.confirmations
+    if seen < wanted:
+        return refuse("its node was not too loaded for long enough", windows=seen, at_least=wanted)
+    return allow("its node was too loaded for long", windows=seen)
+
+
+def relieved(case: Case) -> Finding:
+    if case.outlook.spared is not None:
+        return refuse(case.outlook.spared)
+    return allow("it is worth it")
+
+
+def stale(case: Case) -> Finding:
+    if case.pod.node in case.facts.unknown:
+        return refuse(f"the load of {case.pod.node} is unknown")
+    if not case.outlook.used:
+        return refuse("nothing is known of what it uses")
+    if case.outlook.only_unknown:
+        return refuse("only nodes of unknown load could take it")
+    return allow("the loads are known")

@@ -1,0 +1,78 @@
+"""What the pod is."""
+
+from __future__ import annotations
+
+from ballast.eviction.case import Case, Finding, allow, refuse
+
+CRITICAL = 2_000_000_000
+_MIRROR = "kubernetes.io/config.mirror"
+_SOURCE = "kubernetes.io/config.source"
+
+
+def mirror(case: Case) -> Finding:
+    if _MIRROR in case.pod.annotations:
+        return refuse("it mirrors a static pod")
+    return allow("it is no mirror pod")
+
+
+def static(case: Case) -> Finding:
+    source = case.pod.annotations.get(_SOURCE, "api")
+    if source != "api" or (case.pod.owner is not None and case.pod.owner.kind == "Node"):
+        return refuse("it comes from a file on its node")
+    return allow("it comes from the API server")
+
+
+def terminating(case: Case) -> Finding:
+    return refuse("it is terminating already") if case.pod.deleting else allow("it is not terminating")
+
+
+def finished(case: Case) -> Finding:
+    return refuse(f"it has {case.pod.phase.lower()}") if case.pod.finished else allow("it has not finished")
+
+
+def daemonset(case: Case) -> Finding:
+    if case.pod.owner is not None and case.pod.owner.kind == "DaemonSet":
+        return refuse("a DaemonSet would put it back on this node")
+    return allow("no DaemonSet owns it")
+
+
+def critical(case: Case) -> Finding:
+    if case.pod.namespace == "kube-system":
+        return refuse("it is in kube-system")
+    if case.pod.priority >= CRITICAL:
+        return refuse("its priority is system-critical", priority=case.pod.priority)
+    return allow("it is not critical to the cluster", priority=case.pod.priority)
+
+
+def priority(case: Case) -> Finding:
+    below = case.rules.priority_below
+    if below is not None and case.pod.priority >= below:
+        return refuse("its priority is too high", priority=case.pod.priority, below=below)
+    return allow("its priority is low enough", priority=case.pod.priority)
+
+
+def bare(case: Case) -> Finding:
+    if case.pod.owner is None:
+        return refuse("nobody would create it again")
+    return allow(f"{case.pod.owner.kind} {case.pod.owner.name} creates it again")
+
+
+def min_age(case: Case) -> Finding:
+    age = case.facts.now - case.pod.created
+    if case.pod.created > 0 and age < case.rules.min_pod_age:
+        return refuse("it is too young", age=age, at_least=case.rules.min_pod_age)
+    return allow("it is old enough", age=age)
+
+
+def pod_selector(case: Case) -> Finding:
+    selector = case.rules.pod_selector
+    if selector is not None and not selector.matches(case.pod.labels):
+        return refuse("its labels are not selected")
+    return allow("its labels are selected")
+
+
+def namespace(case: Case) -> Finding:
+    only, without = case.rules.only_namespaces, case.rules.without_namespaces
+    if case.pod.namespace in without or (only and case.pod.namespace not in only):
+        return refuse(f"namespace {case.pod.namespace} is not selected")
+    return allow(f"namespace {case.pod.namespace} is selected")

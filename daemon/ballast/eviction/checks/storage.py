@@ -1,0 +1,29 @@
+"""What the pod would lose or has to take along."""
+
+from __future__ import annotations
+
+from ballast.eviction.case import Case, Finding, allow, refuse
+
+# Volumes that may be lost, by name, as cluster-autoscaler reads them.
+_MAY_BE_LOST = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
+
+
+def local_storage(case: Case) -> Finding:
+    listed = case.pod.annotations.get(_MAY_BE_LOST, "")
+    allowed = {name.strip() for name in listed.split(",")}
+    lost = [name for name in case.pod.template.local_volumes if name not in allowed]
+    if lost:
+        return refuse(f"it would lose its local volumes {', '.join(lost)}", volumes=len(lost))
+    return allow("it has no local volume to lose")
+
+
+def pvc(case: Case) -> Finding:
+    if case.rules.refuse_volume_claims and case.pod.template.volume_claims:
+        return refuse("it has volume claims")
+    return allow("volume claims do not matter")
+
+
+def resource_claims(case: Case) -> Finding:
+    if case.rules.refuse_resource_claims and case.pod.template.resource_claims:
+        return refuse("it has resource claims")
+    return allow("resource claims do not matter")

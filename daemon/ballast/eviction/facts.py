@@ -1,0 +1,141 @@
+"""The cluster as the checks see it: who stands behind a pod, what protects it, how its node is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ballast.model.node import Node
+from ballast.model.pod import Owner, Pod
+from ballast.model.workload import Autoscaler, Budget, Namespace, Workload
+
+WorkloadKey: TypeAlias = tuple[str, str, str]
+"""Namespace, kind, name of what scales a pod: the Deployment rather than its ReplicaSet."""
+
+LISTED = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
+_REMOVING = ("ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", "karpenter.sh/disruption")
+
+
+@dataclass
+class Numbers:
+    """Unfinished pods of a workload; `going` are terminating, `ready` are Ready and stay."""
+
+    there: int = 0
+    ready: int = 0
+    going: int = 0
+
+
+class Facts:
+    """One moment. `unknown` are the nodes whose load nobody knows; they are counted among `nodes`."""
+
+    def __init__(
+        self,
+        *,
+        now: float,
+        nodes: Sequence[Node],
+        pods: Sequence[Pod],
+        unknown: Iterable[str] = (),
+        workloads: Iterable[Workload] = (),
+        budgets: Iterable[Budget] = (),
+        autoscalers: Iterable[Autoscaler] = (),
+        namespaces: Iterable[Namespace] = (),
+    ) -> None:
+        self.now = now
+        self.nodes: Mapping[str, Node] = {node.name: node for node in nodes}
+        self.unknown = frozenset(unknown)
+        self.not_ready = sum(not node.ready for node in nodes)
+        self.pods = sum(not pod.finished and pod.node in self.nodes for pod in pods)
+        self.namespaces: Mapping[str, Namespace] = {each.name: each for each in namespaces}
+        self._workloads = {(each.namespace, each.kind, each.name): each for each in workloads}
+        self._scaled = {(each.namespace, each.kind, each.name): each.scaled_at for each in autoscalers}
+        self._budgets: dict[str, list[Budget]] = {}
+        for budget in sorted(budgets, key=lambda each: (each.namespace, each.name)):
+            self._budgets.setdefault(budget.namespace, []).append(budget)
+        self._keys: dict[tuple[str, int], tuple[Owner, WorkloadKey]] = {}
+        self._covering: dict[tuple[str, int], tuple[Mapping[str, str], tuple[Budget, ...]]] = {}
+        self._numbers: dict[WorkloadKey, Numbers] = {}
+        for pod in pods:
+            if pod.owner is not None and not pod.finished:
+                self._count(pod, pod.owner)
+
+    def key(self, pod: Pod) -> WorkloadKey | None:
+        """None for a pod that nobody owns."""
+        return None if pod.owner is None else self._key(pod.namespace, pod.owner)
+
+    def chain(self, pod: Pod) -> tuple[Workload, ...]:
+        """The owners that are known, the nearest first."""
+        found: list[Workload] = []
+        owner = pod.owner
+        while owner is not None and len(found) < 4:
+            workload = self._workloads.get((pod.namespace, owner.kind, owner.name))
+            if workload is None:
+                break
+            found.append(workload)
+            owner = workload.owner
+        return tuple(found)
+
+    def replicas(self, pod: Pod) -> int | None:
+        """How many its workload asks for; what has no such number is counted by its pods. None where it is missing."""
+        if pod.owner is None:
+            return 1
+        key = self._key(pod.namespace, pod.owner)
+        workload = self._workloads.get(key)
+        if workload is not None:
+            return workload.replicas
+        return None if key[1] in LISTED else self.numbers(key).there
+
+    def numbers(self, key: WorkloadKey) -> Numbers:
+        return self._numbers.get(key, _NONE)
+
+    def scaled_at(self, pod: Pod) -> float | None:
+        """When an autoscaler last changed the replicas."""
+        owners = [(each.namespace, each.kind, each.name) for each in self.chain(pod)]
+        times = [at for key in owners if (at := self._scaled.get(key)) is not None]
+        return max(times, default=None)
+
+    def budgets(self, pod: Pod) -> tuple[Budget, ...]:
+        """Those whose selector matches it."""
+        listed = self._budgets.get(pod.namespace)
+        if not listed:
+            return ()
+        key = (pod.namespace, id(pod.labels))
+        found = self._covering.get(key)
+        if found is None:
+            covering = tuple(b for b in listed if b.selector is not None and b.selector.matches(pod.labels))
+            found = self._covering[key] = (pod.labels, covering)
+        return found[1]
+
+    def namespace_labels(self) -> Mapping[str, Mapping[str, str]]:
+        return {name: each.labels for name, each in self.namespaces.items()}
+
+    def _key(self, namespace: str, owner: Owner) -> WorkloadKey:
+        found = self._keys.get((namespace, id(owner)))
+        if found is None:
+            key: WorkloadKey = (namespace, owner.kind, owner.name)
+            above = self._workloads.get(key)
+            while above is not None and above.owner is not None and above.owner.kind in LISTED:
+                key = (namespace, above.owner.kind, above.owner.name)
+                above = self._workloads.get(key)
+            if key not in self._workloads and (namespace, owner.kind, owner.name) in self._workloads:
+                key = (namespace, owner.kind, owner.name)
+            found = self._keys[namespace, id(owner)] = (owner, key)
+        return found[1]
+
+    def _count(self, pod: Pod, owner: Owner) -> None:
+        numbers = self._numbers.setdefault(self._key(pod.namespace, owner), Numbers())
+        numbers.there += 1
+        numbers.going += pod.deleting
+        numbers.ready += pod.ready and not pod.deleting
+
+
+_NONE = Numbers()
+
+
+def leaving(node: Node) -> bool:
+    """Whether an autoscaler or a person is taking the node away."""
+    return node.unschedulable or node.deleting or any(taint.key in _REMOVING for taint in node.taints)
+
+
+def young(node: Node, now: float, min_age: float) -> bool:
+    return node.created > 0 and now - node.created < min_age

@@ -1,0 +1,197 @@
+"""The single place where a step is permitted or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+import numpy as np
+
+from ballast.eviction.case import LOOKED_NOWHERE, Case, Check, Outlook, Verdict
+from ballast.eviction.checks import acting, availability, limits, load, nature, storage
+from ballast.eviction.facts import Facts
+from ballast.eviction.history import NOTHING_YET, History
+from ballast.eviction.rules import Rules
+from ballast.eviction.tally import Tally
+from ballast.eviction.wishes import opted_in
+from ballast.model.pod import Pod
+from ballast.model.sample import Ints
+
+
+class Scope(Enum):
+    """Pods that are equal in this get the same answer."""
+
+    TEMPLATE = auto()
+    POD = auto()
+    NODE = auto()
+    WORKLOAD = auto()
+    OUTLOOK = auto()
+
+
+@dataclass(frozen=True)
+class Row:
+    """`liftable`: an opt-in lifts it."""
+
+    name: str
+    check: Check
+    scope: Scope
+    liftable: bool = False
+
+
+ROWS = (
+    Row("mirror", nature.mirror, Scope.TEMPLATE),
+    Row("static", nature.static, Scope.TEMPLATE),
+    Row("terminating", nature.terminating, Scope.POD),
+    Row("finished", nature.finished, Scope.POD),
+    Row("daemonset", nature.daemonset, Scope.TEMPLATE),
+    Row("critical", nature.critical, Scope.TEMPLATE),
+    Row("priority", nature.priority, Scope.TEMPLATE, liftable=True),
+    Row("bare", nature.bare, Scope.TEMPLATE, liftable=True),
+    Row("local-storage", storage.local_storage, Scope.TEMPLATE, liftable=True),
+    Row("pvc", storage.pvc, Scope.TEMPLATE, liftable=True),
+    Row("resource-claims", storage.resource_claims, Scope.TEMPLATE),
+    Row("without-pdb", availability.without_pdb, Scope.TEMPLATE, liftable=True),
+    Row("pdb", availability.pdb, Scope.WORKLOAD),
+    Row("node-fit", load.node_fit, Scope.OUTLOOK),
+    Row("single-replica", availability.single_replica, Scope.TEMPLATE, liftable=True),
+    Row("min-ready", availability.min_ready, Scope.WORKLOAD),
+    Row("min-age", nature.min_age, Scope.POD, liftable=True),
+    Row("pod-selector", nature.pod_selector, Scope.TEMPLATE),
+    Row("namespace", nature.namespace, Scope.TEMPLATE),
+    Row("opt-out", acting.opt_out, Scope.TEMPLATE),
+    Row("opt-in", acting.opt_in, Scope.TEMPLATE),
+    Row("limit-node", limits.limit_node, Scope.NODE),
+    Row("limit-namespace", limits.limit_namespace, Scope.WORKLOAD),
+    Row("limit-total", limits.limit_total, Scope.NODE),
+    Row("limit-workload", limits.limit_workload, Scope.WORKLOAD),
+    Row("workload-window", limits.workload_window, Scope.WORKLOAD),
+    Row("rate", limits.rate, Scope.NODE),
+    Row("cooldown", limits.cooldown, Scope.NODE),
+    Row("debounce", load.debounce, Scope.NODE),
+    Row("relieved", load.relieved, Scope.OUTLOOK),
+    Row("stale", load.stale, Scope.NODE),
+    Row("dry-run", acting.dry_run, Scope.NODE),
+    Row("soft", acting.soft, Scope.NODE),
+    Row("reservation", acting.reservation, Scope.TEMPLATE),
+    Row("replacement", availability.replacement, Scope.WORKLOAD),
+    Row("retry", acting.retry, Scope.WORKLOAD),
+    Row("grace", acting.grace, Scope.NODE),
+    Row("identity", acting.identity, Scope.POD),
+    Row("leadership", acting.leadership, Scope.NODE),
+    Row("paused", acting.paused, Scope.NODE),
+    Row("cluster-health", acting.cluster_health, Scope.NODE),
+    Row("loop", acting.loop, Scope.WORKLOAD),
+    Row("audit", acting.audit, Scope.NODE),
+)
+NAMES = tuple(row.name for row in ROWS)
+NUMBER = {name: number for number, name in enumerate(NAMES)}
+PASSED = len(ROWS)
+
+
+class Gate:
+    """Judges pods at one moment. Steps that were admitted count against the limits and budgets of the next ones."""
+
+    def __init__(self, facts: Facts, rules: Rules, history: History = NOTHING_YET) -> None:
+        self.facts, self.rules, self.history = facts, rules, history
+        self.tally = Tally()
+
+    def explain(self, pod: Pod, outlook: Outlook = LOOKED_NOWHERE) -> list[Verdict]:
+        """What every check says, in order."""
+        case, lifted = self._case(pod, outlook), self._lifted(pod)
+        return [_verdict(row, case, lifted) for row in ROWS]
+
+    def judge(self, pod: Pod, outlook: Outlook = LOOKED_NOWHERE) -> Verdict | None:
+        """The first refusal, or None."""
+        return self._first(pod, outlook, ROWS)
+
+    def admit(self, pod: Pod, outlook: Outlook = LOOKED_NOWHERE) -> Verdict | None:
+        """Like `judge`; a pod that is not refused counts as evicted from now on."""
+        refusal = self.judge(pod, outlook)
+        if refusal is None:
+            self.tally.add(self.facts, pod)
+        return refusal
+
+    def screen(self, pods: Iterable[Pod]) -> Ints:
+        """[pod]: the number of the first row that refuses it, PASSED if none does; where it could go is left out.
+
+        Pods of one template, node or workload are judged once.
+        """
+        screens = [_Screen(self, scope) for scope in (Scope.TEMPLATE, Scope.NODE, Scope.WORKLOAD)]
+        own = tuple(row for row in ROWS if row.scope is Scope.POD)
+        terminating, finished, age = NUMBER["terminating"], NUMBER["finished"], NUMBER["min-age"]
+        youngest = self.facts.now - self.rules.min_pod_age
+        found: list[int] = []
+        for pod in pods:
+            number = min([screen.of(pod) for screen in screens])
+            if pod.deleting and number > terminating:
+                number = terminating
+            elif pod.finished and number > finished:
+                number = finished
+            elif number > age and (pod.created > youngest or self.history.acting):
+                refusal = self._first(pod, LOOKED_NOWHERE, own)
+                number = min(number, NUMBER[refusal.check]) if refusal else number
+            found.append(number)
+        return np.array(found, np.int64)
+
+    def first(self, pod: Pod, scope: Scope) -> int:
+        refusal = self._first(pod, LOOKED_NOWHERE, (row for row in ROWS if row.scope is scope))
+        return NUMBER[refusal.check] if refusal else PASSED
+
+    def _first(self, pod: Pod, outlook: Outlook, rows: Iterable[Row]) -> Verdict | None:
+        case = self._case(pod, outlook)
+        for row in rows:
+            finding = row.check(case)
+            if not finding.allowed and not (row.liftable and self._lifted(pod)):
+                return Verdict(row.name, *finding)
+        return None
+
+    def _case(self, pod: Pod, outlook: Outlook) -> Case:
+        return Case(pod, self.facts, self.rules, self.history, self.tally, outlook)
+
+    def _lifted(self, pod: Pod) -> bool:
+        return opted_in(self.facts, pod, self.rules.prefix)
+
+
+class _Screen:
+    def __init__(self, gate: Gate, scope: Scope) -> None:
+        self._gate, self._scope = gate, scope
+        self._known: dict[object, int] = {}
+
+    def of(self, pod: Pod) -> int:
+        key = self._key(pod)
+        number = self._known.get(key)
+        if number is None:
+            number = self._known[key] = self._gate.first(pod, self._scope)
+        return number
+
+    def _key(self, pod: Pod) -> object:
+        if self._scope is Scope.NODE:
+            return pod.node
+        if self._scope is Scope.WORKLOAD:
+            return (pod.namespace, id(pod.owner), id(pod.labels), pod.ready)
+        annotations = tuple(pod.annotations.items()) if pod.annotations else None
+        owner, template, labels = id(pod.owner), id(pod.template), id(pod.labels)
+        return (pod.namespace, owner, template, labels, pod.priority, pod.scheduler_name, annotations)
+
+
+def _verdict(row: Row, case: Case, lifted: bool) -> Verdict:
+    finding = row.check(case)
+    if not finding.allowed and row.liftable and lifted:
+        finding = finding._replace(allowed=True, reason=f"{finding.reason}; {case.rules.prefix}/evict lifts this")
+    return Verdict(row.name, *finding)
+
+
+def at(gate: Gate, history: History) -> Gate:
+    """The same gate with what is known by now; what was admitted stays counted."""
+    renewed = Gate(gate.facts, gate.rules, replace(history))
+    renewed.tally = gate.tally
+    return renewed
+
+
+def refusals(numbers: Ints) -> Iterator[tuple[str, int]]:
+    """How many pods each check refused."""
+    counts = np.bincount(numbers, minlength=PASSED + 1)
+    for name, count in zip(NAMES, counts.tolist(), strict=False):
+        if count:
+            yield name, count

@@ -1,0 +1,35 @@
+"""What only time can show: earlier evictions, confirmations, who leads. Without any of it every such check is met."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ballast.eviction.facts import WorkloadKey
+
+
+@dataclass(frozen=True)
+class History:
+    """Times are Unix seconds. `acting` says that a step is about to be taken, not only planned.
+
+    `confirmed` counts the windows in a row that showed a node too loaded, None where nobody counts. `awaited` are
+    workloads whose replacement is not Ready yet, `planned` those with an open power plan, `looping` those moved twice
+    or whose pod came back. `backing_off` says until when a workload is left alone after a refusal of the API server.
+    """
+
+    acting: bool = False
+    leader: bool = True
+    paused: str | None = None
+    node_evictions: Mapping[str, float] = field(default_factory=dict)
+    workload_evictions: Mapping[WorkloadKey, tuple[float, ...]] = field(default_factory=dict)
+    evictions: tuple[float, ...] = ()
+    confirmed: Mapping[str, int] | None = None
+    awaited: frozenset[WorkloadKey] = frozenset()
+    planned: frozenset[WorkloadKey] = frozenset()
+    looping: frozenset[WorkloadKey] = frozenset()
+    backing_off: Mapping[WorkloadKey, float] = field(default_factory=dict)
+    replacements: int = 0
+    api_errors: float = 0.0
+
+
+NOTHING_YET = History()

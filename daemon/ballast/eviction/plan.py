@@ -1,0 +1,246 @@
+"""Plans: what a planner wants and the gate permits, simulated step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from ballast.eviction.case import Outlook, Verdict
+from ballast.eviction.facts import leaving, young
+from ballast.eviction.gate import NUMBER, PASSED, Gate, refusals
+from ballast.model.pod import Pod
+from ballast.model.sample import Bools, Floats, Ints
+from ballast.placement.layout import Layout
+from ballast.placement.rebalancing import rebalance
+from ballast.placement.redistribution import redistribute
+from ballast.placement.relieving import Thresholds, hot, relieve
+from ballast.placement.spread_of_load import deviations
+from ballast.placement.standing import Standing
+from ballast.placement.step import Step
+from ballast.placement.ways_out import ways_out
+
+Kind: TypeAlias = Literal["relieve", "rebalance", "redistribute"]
+
+_FITS = Outlook(fits=True)
+
+
+@dataclass(frozen=True)
+class Aims:
+    """Loads are fractions; `deviation` replaces `high` and `low`; `max_moves` and `kappa` None: no limit."""
+
+    high: float = 0.8
+    low: float = 0.6
+    target_high: float = 0.7
+    deviation: float | None = None
+    min_gain: float = 0.0
+    max_moves: int | None = None
+    kappa: float | None = 0.5
+
+
+@dataclass(frozen=True)
+class Move:
+    """`target` is None where the landing is not steered."""
+
+    pod: str
+    source: str
+    target: str | None
+    gain: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`before` and `after` are deviations of load, `refused` counts pods by the first check that refused them.
+
+    `placed` are waiting pods that the plan starts.
+    """
+
+    kind: Kind
+    steps: tuple[Move, ...]
+    before: Mapping[str, float]
+    after: Mapping[str, float]
+    refused: Mapping[str, int]
+    placed: tuple[str, ...]
+
+
+def make_plan(kind: Kind, layout: Layout, gate: Gate, aims: Aims) -> Plan:
+    """Every step has passed the gate, with the limits and budgets that the steps before it have spent."""
+    return _Making(kind, layout, gate, aims).plan()
+
+
+class _Making:
+    def __init__(self, kind: Kind, layout: Layout, gate: Gate, aims: Aims) -> None:
+        self._kind, self._layout, self._gate, self._aims = kind, layout, gate, aims
+        facts = gate.facts
+        self._counted = np.array([node.schedulable for node in layout.nodes], bool)
+        self._targets = np.array(
+            [
+                node.ready and not leaving(node) and not young(node, facts.now, gate.rules.min_node_age)
+                for node in layout.nodes
+            ],
+            bool,
+        )
+        self._thresholds = (
+            Thresholds.absolute(layout.load, aims.high, aims.low)
+            if aims.deviation is None
+            else Thresholds.deviation(layout.load, self._counted, layout.pool, aims.deviation)
+        )
+        self._considered = np.flatnonzero(self._consider())
+        self._numbers = np.full(len(layout.pods), PASSED)
+        self._numbers[self._considered] = gate.screen(layout.pods[pod] for pod in self._considered.tolist())
+        unmeasured = self._considered[~np.isfinite(layout.used[self._considered]).all(axis=1)]
+        self._lower(unmeasured, "stale")
+        self._movable = np.zeros(len(layout.pods), bool)
+        self._movable[self._considered] = self._numbers[self._considered] == PASSED
+
+    def plan(self) -> Plan:
+        standing = self._standing(self._targets)
+        before = standing.load.copy()
+        loads = [before]
+        made: list[Step] = []
+        moves: list[Move] = []
+        for step in self._steps(standing):
+            moves.append(self._move(step, loads[-1]))
+            loads[-1] = standing.load.copy()
+            made.append(step)
+        self._look_for_room(np.array([step.pod for step in made], np.int64))
+        return Plan(
+            kind=self._kind,
+            steps=tuple(moves),
+            before=self._spread(self._layout.load),
+            after=self._spread(standing.load),
+            refused=dict(refusals(self._numbers)),
+            placed=tuple(_name(self._layout.pods[pod]) for step in made for pod in step.starts),
+        )
+
+    def _consider(self) -> Bools:
+        """Pods on nodes; for `relieve` on hot ones, for `redistribute` only while somebody waits."""
+        on = self._layout.on
+        bound = on >= 0
+        if self._kind == "relieve":
+            nodes = hot(self._layout.load, self._counted, self._thresholds).any(axis=1)
+            return np.asarray(bound & np.append(nodes, False)[on])
+        if self._kind == "redistribute" and not any(pod.waiting for pod in self._layout.pods):
+            return np.zeros(len(on), bool)
+        return np.asarray(bound)
+
+    def _standing(self, targets: Bools) -> Standing:
+        namespaces = self._gate.facts.namespace_labels()
+        return Standing(self._layout, targets=targets, ceiling=self._aims.target_high, namespaces=namespaces)
+
+    def _steps(self, standing: Standing) -> Iterator[Step]:
+        aims, admit = self._aims, self._admission(standing)
+        if self._kind == "rebalance":
+            gain, limit = aims.min_gain, aims.max_moves
+            return rebalance(standing, self._movable, self._counted, admit, min_gain=gain, limit=limit)
+        if self._kind == "relieve":
+            return relieve(
+                standing,
+                self._movable,
+                self._counted,
+                admit,
+                self._thresholds,
+                min_gain=aims.min_gain,
+                limit=aims.max_moves,
+            )
+        return redistribute(standing, self._movable, admit, kappa=aims.kappa, limit=aims.max_moves, costly=self._spare)
+
+    def _admission(self, standing: Standing) -> Callable[[int, int], Ints | None]:
+        def admit(pod: int, target: int) -> Ints | None:
+            refusal = self._gate.admit(self._layout.pods[pod], _FITS)
+            if refusal is None:
+                return None
+            alike = self._alike(standing, pod, refusal)
+            self._lower(alike, refusal.check)
+            self._movable[alike] = False
+            return alike
+
+        return admit
+
+    def _alike(self, standing: Standing, pod: int, refusal: Verdict) -> Ints:
+        """Pods that the same refusal holds for."""
+        pods = self._layout.pods
+        victim = pods[pod]
+        left = np.flatnonzero(self._movable & (standing.on >= 0))
+        facts = self._gate.facts
+        if refusal.check in ("limit-total", "rate"):
+            return left
+        if refusal.check == "limit-node":
+            return np.asarray(left[standing.on[left] == standing.on[pod]])
+        if refusal.check == "limit-namespace":
+            return np.array([each for each in left.tolist() if pods[each].namespace == victim.namespace], np.int64)
+        if refusal.check in ("limit-workload", "min-ready"):
+            key = facts.key(victim)
+            same = [each for each in left.tolist() if facts.key(pods[each]) == key and pods[each].ready == victim.ready]
+            return np.array(same, np.int64)
+        if refusal.check == "pdb":
+            budgets = facts.budgets(victim)
+            same = [
+                each
+                for each in left.tolist()
+                if pods[each].namespace == victim.namespace and facts.budgets(pods[each]) == budgets
+            ]
+            return np.array(same, np.int64)
+        return np.array([pod], np.int64)
+
+    def _spare(self, pods: Ints) -> None:
+        self._lower(pods, "relieved")
+
+    def _lower(self, pods: Ints, check: str) -> None:
+        self._numbers[pods] = np.minimum(self._numbers[pods], NUMBER[check])
+
+    def _look_for_room(self, moved: Ints) -> None:
+        """Counts the pods that no other node could take at the start, or only nodes of unknown load."""
+        asked = self._considered[self._numbers[self._considered] > NUMBER["node-fit"]]
+        asked = asked[~np.isin(asked, moved)]
+        standing = self._standing(self._targets)
+        stuck = asked[~ways_out(standing, asked)]
+        unknown = np.flatnonzero(self._targets & ~np.isfinite(self._layout.load).all(axis=1))
+        hidden = [pod for pod in stuck.tolist() if len(unknown) and standing.feasible(pod)[unknown].any()]
+        hidden_pods = np.array(hidden, np.int64)
+        self._lower(np.setdiff1d(stuck, hidden_pods), "node-fit")
+        self._lower(hidden_pods, "stale")
+        self._numbers[moved] = PASSED
+
+    def _spread(self, load: Floats) -> dict[str, float]:
+        found = deviations(load, self._counted, self._layout.pool).tolist()
+        return dict(zip(self._layout.resources, found, strict=True))
+
+    def _move(self, step: Step, load: Floats) -> Move:
+        nodes, pod = self._layout.nodes, self._layout.pods[step.pod]
+        return Move(
+            pod=_name(pod),
+            source=nodes[step.source].name,
+            target=nodes[step.target].name if self._steered(pod) else None,
+            gain=step.gain,
+            reason=self._reason(step, load),
+        )
+
+    def _steered(self, pod: Pod) -> bool:
+        steered = self._gate.rules.steered
+        return steered is None or pod.scheduler_name in steered
+
+    def _reason(self, step: Step, load: Floats) -> str:
+        source, target = self._layout.nodes[step.source].name, self._layout.nodes[step.target].name
+        if self._kind == "redistribute":
+            waiting = [_name(self._layout.pods[pod]) for pod in step.starts]
+            shown = ", ".join(waiting[:3]) + (f" and {len(waiting) - 3} more" if len(waiting) > 3 else "")
+            return f"makes room on {source} for {shown}; costs {step.numbers['loss']:.3f} of residual"
+        if self._kind == "relieve":
+            resource = int(step.numbers["resource"])
+            now, high = load[step.source, resource], self._thresholds.high[step.source, resource]
+            low = self._thresholds.low[step.source, resource]
+            wanted = f"above {high:.1%}" if now > high else f"not yet down to {low:.1%}"
+            return f"{source} is at {now:.1%} of its {self._layout.resources[resource]}, {wanted}"
+        return f"{source} is at {self._loads(load[step.source])}, {target} at {self._loads(load[step.target])}"
+
+    def _loads(self, load: Floats) -> str:
+        shares = zip(load.tolist(), self._layout.resources, strict=True)
+        return " and ".join(f"{share:.1%} {name}" for share, name in shares)
+
+
+def _name(pod: Pod) -> str:
+    return f"{pod.namespace}/{pod.name}"

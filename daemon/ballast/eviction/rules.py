@@ -1,0 +1,75 @@
+"""What the gate goes by; the defaults are those of the settings `BALLAST_EVICTION__*`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from ballast.model.selector import Selector
+
+MINUTE = 60.0
+HOUR = 3600.0
+DAY = 86400.0
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A number, or a share in percent: rounded down, but never below one. Without either there is no limit."""
+
+    number: int = 0
+    percent: Fraction | None = None
+
+    def of(self, total: int) -> int | None:
+        """How many of `total`, None without a limit."""
+        if self.percent:
+            return max(1, math.floor(total * self.percent / 100))
+        return self.number or None
+
+
+def percent(share: int) -> Limit:
+    return Limit(percent=Fraction(share))
+
+
+UNLIMITED = Limit()
+_TENTH = percent(10)
+_DAILY = percent(1)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Seconds, counts, shares. `steered` are the scheduler names whose landing is known, None stands for all of them.
+
+    What is off unless set: `pod_selector`, `only_namespaces`, `refuse_volume_claims`, `refuse_resource_claims`,
+    `needs_budget`, `priority_below`.
+    """
+
+    prefix: str = "ballast.dev"
+    limit_total: Limit = Limit(5)
+    limit_node: Limit = Limit(1)
+    limit_namespace: Limit = Limit(2)
+    limit_workload: Limit = _TENTH
+    workload_window: float = 30 * MINUTE
+    rates: tuple[tuple[Limit, float], ...] = ((Limit(20), HOUR), (_DAILY, DAY))
+    cooldown: float = 10 * MINUTE
+    min_pod_age: float = 10 * MINUTE
+    min_node_age: float = 5 * MINUTE
+    quiet_after_scale: float = 5 * MINUTE
+    max_unavailable: Limit = _TENTH
+    min_replicas: int = 2
+    confirmations: int = 3
+    max_not_ready: float = 0.1
+    max_unknown: float = 0.2
+    max_api_errors: float = 0.05
+    max_replacements: int = 3
+    priority_below: int | None = None
+    refuse_volume_claims: bool = False
+    refuse_resource_claims: bool = False
+    needs_budget: bool = False
+    pod_selector: Selector | None = None
+    only_namespaces: frozenset[str] = frozenset()
+    without_namespaces: frozenset[str] = frozenset()
+    needs_confirmation: bool = True
+    needs_landing: bool = True
+    steered: frozenset[str] | None = None
+    dry_run: bool = False

@@ -1,0 +1,82 @@
+"""What annotations say about moving a pod: the nearest object that says anything wins, the unreadable excludes.
+
+Nearest first: the pod, its ReplicaSet, its Deployment, its namespace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+from ballast.eviction.facts import Facts
+from ballast.model.pod import Pod
+
+_NEVER = "2147483647"
+
+
+def opted_in(facts: Facts, pod: Pod, prefix: str) -> bool:
+    for _, said in _objects(facts, pod):
+        value = said.get(f"{prefix}/evict")
+        if value is not None:
+            return value == "true"
+    return False
+
+
+def objection(facts: Facts, pod: Pod, prefix: str) -> str | None:
+    """Why the pod is to be left alone, or None."""
+    return _excluded(facts, pod, prefix) or _not_to_evict(facts, pod, prefix) or _foreign(pod.annotations)
+
+
+def _excluded(facts: Facts, pod: Pod, prefix: str) -> str | None:
+    for what, said in _objects(facts, pod):
+        exclude, until = said.get(f"{prefix}/exclude"), said.get(f"{prefix}/exclude-until")
+        if exclude is None and until is None:
+            continue
+        if exclude not in (None, "false"):
+            told = "" if exclude == "true" else ', which is neither "true" nor "false"'
+            return f'{what} has {prefix}/exclude: "{exclude}"{told}'
+        return _until(facts.now, what, f"{prefix}/exclude-until", until) if until is not None else None
+    return None
+
+
+def _until(now: float, what: str, key: str, value: str) -> str | None:
+    try:
+        end = datetime.fromisoformat(value)
+    except ValueError:
+        end = None
+    if end is None or end.tzinfo is None:
+        return f'{what} has {key}: "{value}", which is no RFC 3339 time'
+    return f"{what} is excluded until {value}" if end.timestamp() > now else None
+
+
+def _not_to_evict(facts: Facts, pod: Pod, prefix: str) -> str | None:
+    for what, said in _objects(facts, pod):
+        value = said.get(f"{prefix}/evict")
+        if value is not None:
+            told = "" if value == "false" else ', which is neither "true" nor "false"'
+            return None if value == "true" else f'{what} has {prefix}/evict: "{value}"{told}'
+    return None
+
+
+def _foreign(annotations: Mapping[str, str]) -> str | None:
+    if not annotations:
+        return None
+    if "descheduler.alpha.kubernetes.io/prefer-no-eviction" in annotations:
+        return "the pod has descheduler.alpha.kubernetes.io/prefer-no-eviction"
+    for key, wanted in (
+        ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"),
+        ("karpenter.sh/do-not-disrupt", "true"),
+        ("scheduling.koordinator.sh/eviction-cost", _NEVER),
+    ):
+        if annotations.get(key) == wanted:
+            return f'the pod has {key}: "{wanted}"'
+    return None
+
+
+def _objects(facts: Facts, pod: Pod) -> Iterator[tuple[str, Mapping[str, str]]]:
+    yield "the pod", pod.annotations
+    for workload in facts.chain(pod):
+        yield f"{workload.kind} {workload.name}", workload.annotations
+    namespace = facts.namespaces.get(pod.namespace)
+    if namespace is not None:
+        yield f"namespace {namespace.name}", namespace.annotations
