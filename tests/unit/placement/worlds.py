@@ -1,63 +1,64 @@
-"""Snapshots and pods for the tests of placement."""
+"""Small clusters for planners: nodes with sizes, pods with requests and use."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from ballast.model.node import Node
 from ballast.model.pod import Pod
-from ballast.model.shape import Container, Shape, shape_of
-from ballast.model.snapshot import Snapshot, Window
+from ballast.model.shape import Container, shape_of
+from ballast.placement.layout import Layout, layout
+from ballast.placement.standing import Standing
 
-TIME = 1_700_000_000.0
-GIB = 2.0**30
-NAN = float("nan")
-
-
-def shape(cpu: float, memory: float = 1.0, **others: float) -> Shape:
-    """Cores, GiB, and amounts of anything else."""
-    return shape_of([Container({"cpu": cpu, "memory": memory * GIB, **others})])
+RESOURCES = ("cpu", "memory")
 
 
-SMALL, LARGE, EMPTY = shape(0.5), shape(4.0, 8.0), shape_of([Container()])
+def a_node(name: str, cpu: float = 10, memory: float = 10, pods: float = 100, **more: Any) -> Node:
+    return Node(name, allocatable={"cpu": cpu, "memory": memory, "pods": pods}, **more)
 
 
-def pod(uid: str, node: str = "", asks: Shape = SMALL, *, phase: str = "Running", bound: float = TIME - 600) -> Pod:
+def a_pod(name: str, cpu: float = 0, memory: float = 0, on: str = "", waiting: float | None = None, **more: Any) -> Pod:
+    requests = {key: float(value) for key, value in (("cpu", cpu), ("memory", memory)) if value}
+    phase = more.pop("phase", "Running" if on else "Pending")
     return Pod(
-        "default",
-        uid,
-        uid,
-        node=node,
-        phase=phase if node else "Pending",
-        shape=asks,
-        created=bound,
-        scheduled_at=bound if node else None,
+        more.pop("namespace", "a"),
+        name,
+        node=on,
+        phase=phase,
+        shape=shape_of([Container(requests)]),
+        waiting_since=waiting,
+        **more,
     )
 
 
-def snapshot(
-    loads: Sequence[float], *, time: float = TIME, names: Sequence[str] | None = None, cpu: float = 16.0
-) -> Snapshot:
-    """Nodes n0, n1, … of 16 cores and 64 GiB with these loads of cpu and memory; NaN is not known."""
-    means = np.array([loads, loads], float)
-    known = np.isfinite(means)
-    window = Window(
-        "15m", 900.0, means, np.where(known, 0.05, NAN), means, np.where(known, 60, 0), known.astype(float), known
+def load_by_requests(nodes: Sequence[Node], pods: Sequence[Pod]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    return np.array(
+        [
+            [
+                sum(pod.shape.requests.get(name, 0.0) for pod in pods if pod.node == node.name) / node.allocatable[name]
+                for name in RESOURCES
+            ]
+            for node in nodes
+        ]
     )
-    allocatable = {"cpu": cpu, "memory": 64 * GIB, "pods": 110.0}
-    nodes = tuple(
-        Node(name, capacity=allocatable, allocatable=allocatable)
-        for name in (names or [f"n{i}" for i in range(len(loads))])
-    )
-    return Snapshot(
-        time,
-        nodes,
-        ("cpu", "memory"),
-        {"15m": window},
-        np.where(known, time - 5, NAN),
-        np.ones_like(means),
-        known[0],
-        ~known[0],
-    )
+
+
+def a_layout(nodes: Sequence[Node], pods: Sequence[Pod], **more: Any) -> Layout:
+    """Nodes are as loaded as their pods' requests say, unless `load` is given."""
+    load = more.pop("load", None)
+    return layout(nodes, pods, RESOURCES, load_by_requests(nodes, pods) if load is None else load, **more)
+
+
+def standing_of(arranged: Layout, ceiling: float = 10.0, **more: Any) -> Standing:
+    return Standing(arranged, targets=np.ones(len(arranged.nodes), bool), ceiling=ceiling, **more)
+
+
+def everybody(arranged: Layout) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    return np.ones(len(arranged.pods), bool)
+
+
+def every_node(arranged: Layout) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    return np.ones(len(arranged.nodes), bool)
