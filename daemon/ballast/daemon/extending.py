@@ -28,7 +28,8 @@ from ballast.serving.extender_wire import Hosts, Named
 from ballast.settings.extender import Extender
 
 BATCH = 100
-"""Pods of a list that are taken in before waiting requests have their turn."""
+PAUSE = 0.0005
+"""Pods of a list that are taken in at once, and the seconds in which waiting requests have their turn."""
 
 PODS_STALE = 120.0
 """Seconds without a word from the watch of pods; a quiet healthy one stays below 90."""
@@ -78,6 +79,7 @@ class Extending:
         self._pods_age = pods_age
         self._keys_of = keys_of or {}
         self._lock = threading.Lock()
+        self._never = threading.Event()
         outcomes = {outcome: metrics.extender_decisions.labels(outcome) for outcome in OUTCOMES}
         self._rejections = metrics.extender_rejections.labels("load")
         self._bookings = Bookings(settings.assume_for, lambda outcome: outcomes[outcome].inc())
@@ -150,18 +152,22 @@ class Extending:
             self._state = made
 
     def replace(self, items: list[Pod]) -> None:
-        """The watch has listed all pods."""
+        """The watch has listed all pods. Requests have their turn between batches of them."""
         with self._lock:
-            gone = set(self._bookings.uids())
-            first = not gone
+            first = self._bookings.nothing_shown
             if first:
                 learn(self._bookings.arrivals, items)
-        gone.difference_update(pod.uid for pod in items)
+        listed: set[str] = set()
         for start in range(0, len(items), BATCH):
+            batch = items[start : start + BATCH]
+            listed.update([pod.uid for pod in batch])
             with self._lock:
                 now = self._clock.monotonic()
-                for pod in items[start : start + BATCH]:
+                for pod in batch:
                     self._bookings.put(pod, now, learn=not first)
+            self._clock.wait(self._never, PAUSE)
+        with self._lock:
+            gone = self._bookings.shown_besides(listed)
         for uid in gone:
             with self._lock:
                 self._bookings.remove(uid)

@@ -35,9 +35,15 @@ class Bookings:
         """The pod as the watch shows it, while it is not bound."""
         return self._waiting.get(uid)
 
-    def uids(self) -> list[str]:
-        """All pods the watch has shown."""
-        return [*self._waiting, *(uid for uid in self._held if uid not in self.ledger)]
+    @property
+    def nothing_shown(self) -> bool:
+        """Whether the watch has shown no pod yet."""
+        return not self._waiting and len(self._held) == len(self.ledger)
+
+    def shown_besides(self, uids: set[str]) -> list[str]:
+        """Pods the watch has shown that are not among these."""
+        bound = [uid for uid in self._held.keys() - uids if uid not in self.ledger]
+        return [*bound, *(self._waiting.keys() - uids)]
 
     def begin(self) -> list[Held]:
         """All that is held, from which a new model is made; what changes meanwhile reaches it by `adopt`."""

@@ -20,7 +20,7 @@ from ballast.serving.board import Board
 from ballast.serving.rendering import render
 from ballast.settings.extender import Extender
 from tests.fakes import FakeClock
-from tests.unit.placement.worlds import LARGE, SMALL, TIME, pod, snapshot
+from tests.unit.placement.snapshots import LARGE, SMALL, TIME, pod, snapshot
 
 NAN = float("nan")
 

@@ -11,7 +11,7 @@ from ballast.model.pod import Pod
 from ballast.placement.bookings import Bookings, learn
 from ballast.placement.fleet_model import FleetModel, Held
 from ballast.scoring.profiles import Arrivals
-from tests.unit.placement.worlds import EMPTY, LARGE, SMALL, TIME, pod, shape, snapshot
+from tests.unit.placement.snapshots import EMPTY, LARGE, SMALL, TIME, pod, shape, snapshot
 
 WORLD = snapshot([0.1, 0.2, 0.3])
 

@@ -10,7 +10,7 @@ from ballast.placement.fleet_model import FleetModel, Held
 from ballast.placement.live_residual import LiveResidual
 from ballast.scoring.dominant_residual import DominantResidual
 from ballast.scoring.profiles import Profile
-from tests.unit.placement.worlds import LARGE, SMALL, TIME, pod, shape, snapshot
+from tests.unit.placement.snapshots import LARGE, SMALL, TIME, pod, shape, snapshot
 
 PROFILES = (Profile({"cpu": 500, "memory": 2**30}, 3.0), Profile({"cpu": 4000, "memory": 2**33}, 1.0))
 SHAPES = [SMALL, LARGE, shape(1.0, 16.0)]
