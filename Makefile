@@ -16,6 +16,9 @@ test: $(DEV)  ## everything that needs Python alone
 test-cluster: $(DEV)  ## against the real control plane, Prometheus and node_exporter
 	tests/cluster/run $(ARGS)
 
+test-deep: $(DEV)  ## the properties of the core, ten times as many examples
+	HYPOTHESIS_PROFILE=deep $(BIN)/pytest -n 2 --timeout 600 tests/unit/power $(ARGS)
+
 check: $(DEV)  ## lint, types, layers, locks
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -10,15 +10,18 @@ from types import FrameType
 import structlog
 
 from ballast import log
-from ballast.settings import explain, load
+from ballast.cli.checked import checked
+from ballast.settings import explain
 
 logger = structlog.get_logger("ballast")
 
 
 def run() -> None:
     """Watches the cluster until SIGTERM or Ctrl-C. Configured by environment variables; see `ballast config show`."""
-    settings = load()
+    settings, warnings = checked()
     log.configure(settings.log.level, settings.log.format)
+    for warning in warnings:
+        logger.warning(warning)
     from ballast.daemon.assembly import Daemon
 
     daemon = Daemon(settings, config=explain())
