@@ -21,6 +21,8 @@ from ballast.placement.fleet_model import FleetModel
 from ballast.placement.live_residual import LiveResidual
 from ballast.scoring import blend, dominant_residual, target_load
 from ballast.scoring.blend import Strategy
+from ballast.scoring.dominant_residual import DominantResidual
+from ballast.scoring.load_variation import LoadVariation
 from ballast.scoring.strategy import strategy
 from ballast.serving.board import Board
 from ballast.serving.extender import Priorities, Rejections
@@ -66,18 +68,15 @@ class Extending:
         metrics: Metrics,
         board: Board,
         pods_age: Callable[[], float],
-        *,
-        keys_of: Mapping[str, Mapping[str, object]] | None = None,
     ) -> None:
-        """`keys_of` are the keys of strategies that do not go by their defaults; `clock` is that of the machine.
+        """`pods_age`: seconds since the watch of pods last said anything.
 
-        Raises UsageError where the strategy of the settings cannot be used with its keys.
+        Raises UsageError for a strategy that cannot be used.
         """
         self._settings = settings
         self._clock = clock
         self._board = board
         self._pods_age = pods_age
-        self._keys_of = keys_of or {}
         self._lock = threading.Lock()
         self._never = threading.Event()
         outcomes = {outcome: metrics.extender_decisions.labels(outcome) for outcome in OUTCOMES}
@@ -88,9 +87,6 @@ class Extending:
         self._shared = Shared()
         self._renew_at = 1
         self._strategy(settings.strategy)
-        plain = strategy(dominant_residual.NAME, self._keys_of.get(dominant_residual.NAME))
-        assert isinstance(plain, dominant_residual.DominantResidual)
-        self._plain_residual = plain
 
     def prioritize(self, pod: wire.Pod, names: Sequence[str], profile: str | None) -> Priorities:
         name = profile or self._settings.strategy
@@ -134,9 +130,8 @@ class Extending:
             with self._lock:
                 held = bookings.begin()
             model.fill(held)
-        residual = LiveResidual(model, self._plain_residual)
-        for resource in ("cpu", "memory"):
-            model.fleet.allocatable(resource)
+        residual = LiveResidual(model, DominantResidual())
+        LoadVariation().score(model.fleet)  # what it keeps of a fleet is made now, not while a scheduler waits
         with self._lock:
             profiles = bookings.arrivals.profiles()
         prepared = residual.prepare(profiles, residual.copied(profiles)) if profiles else None
@@ -225,13 +220,13 @@ class Extending:
         def make(name: str, keys: Mapping[str, object]) -> Strategy:
             if name == dominant_residual.NAME and state is not None:
                 return state.residual
-            made = strategy(name, {**keys, **self._keys_of.get(name, {})})
+            made = strategy(name, keys)
             if state is not None and name == target_load.NAME:
                 state.model.fleet.keep((name, made), state.model.in_flight["cpu"])
             return made
 
         if name == blend.NAME:
-            return blend.parse({"in_flight": "full", **self._keys_of.get(name, {})}, make)
+            return blend.parse({"in_flight": "full"}, make)
         return make(name, {"in_flight": "full"})
 
     def _renew(self) -> None:

@@ -13,6 +13,8 @@ PROMETHEUS = {"BALLAST_PROMETHEUS__URL": "http://prometheus:9090"}
     [
         ("BALLAST_PUBLISHING__STRATEGY", "peaks"),
         ("BALLAST_PUBLISHING__CRANE", "true"),
+        ("BALLAST_EXTENDER__STRATEGY", "peaks"),
+        ("BALLAST_EXTENDER__STRATEGY", "dynamic"),
         ("BALLAST_POWER__MODE", "on"),
         ("BALLAST_EVICTION__MODE", "on"),
     ],
