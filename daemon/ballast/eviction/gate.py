@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum, auto
 
 import numpy as np
@@ -180,13 +180,6 @@ def _verdict(row: Row, case: Case, lifted: bool) -> Verdict:
     if not finding.allowed and row.liftable and lifted:
         finding = finding._replace(allowed=True, reason=f"{finding.reason}; {case.rules.prefix}/evict lifts this")
     return Verdict(row.name, *finding)
-
-
-def at(gate: Gate, history: History) -> Gate:
-    """The same gate with what is known by now; what was admitted stays counted."""
-    renewed = Gate(gate.facts, gate.rules, replace(history))
-    renewed.tally = gate.tally
-    return renewed
 
 
 def refusals(numbers: Ints) -> Iterator[tuple[str, int]]:

@@ -59,14 +59,13 @@ class Neighbours:
         """[node], or None where every node is allowed; the pod's own presence does not count."""
         if not self.matters(pod):
             return None
-        here = int(self._on[pod]) if self._present[pod] else -1
-        if here >= 0:
-            self._shift(pod, here, -1)
-        try:
+        if not self._present[pod]:
             return self._mask(pod)
-        finally:
-            if here >= 0:
-                self._shift(pod, here, 1)
+        here = int(self._on[pod])
+        self.move(pod, -1)
+        mask = self._mask(pod)
+        self.move(pod, here)
+        return mask
 
     def move(self, pod: int, target: int) -> None:
         """Puts a pod on a node; -1 takes it away."""

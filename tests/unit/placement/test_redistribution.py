@@ -56,13 +56,13 @@ def crowded(draw: st.DrawFn, unrelated: bool = False) -> tuple[list[Node], list[
     g = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     count = int(g.integers(2, 6))
     nodes = [
-        a_node(f"n{i}", *g.integers(6, 16, 2), labels={"disk": "fast" if g.random() < 0.5 else "slow"})
+        a_node(f"n{i}", *g.integers(12, 40, 2), labels={"disk": "fast" if g.random() < 0.5 else "slow"})
         for i in range(count)
     ]
-    kinds = g.integers(1, 7, (40 if unrelated else 4, 2))
+    kinds = g.integers(1, 10, (60 if unrelated else 6, 2))
     free = free_of(nodes, [])
     pods: list[Pod] = []
-    for number in range(30):
+    for number in range(60):
         kind = kinds[g.integers(len(kinds))]
         picky = g.random() < 0.2
         template = Template(node_selector=(("disk", "fast"),)) if picky else Template()

@@ -1,0 +1,238 @@
+"""Every check with a pod that passes and one that it refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from ballast.eviction.case import Outlook
+from ballast.eviction.gate import NAMES, ROWS
+from ballast.eviction.history import History
+from ballast.eviction.rules import UNLIMITED, Limit, Rules
+from ballast.model.node import Taint
+from ballast.model.pod import Owner
+from ballast.model.selector import Requirement, Selector
+from ballast.model.template import Template
+from ballast.model.workload import Autoscaler, Namespace, Workload
+from tests.unit.eviction.worlds import DEPLOYMENT, NOW, SET, WEB, Shop, a_budget, a_node, a_pod
+
+ORDER = (
+    "mirror, static, terminating, finished, daemonset, critical, priority, bare, local-storage, pvc, resource-claims, "
+    "without-pdb, pdb, node-fit, single-replica, min-ready, min-age, pod-selector, namespace, opt-out, opt-in, "
+    "limit-node, limit-namespace, limit-total, limit-workload, workload-window, rate, cooldown, debounce, relieved, "
+    "stale, dry-run, soft, reservation, replacement, retry, grace, identity, leadership, paused, cluster-health, loop, "
+    "audit"
+)
+
+SHOP = Shop()
+
+
+def pod(**changes: Any) -> Shop:
+    return SHOP.with_pod(**changes)
+
+
+def rules(**changes: Any) -> Shop:
+    return replace(SHOP, rules=Rules(**changes))
+
+
+def history(**changes: Any) -> Shop:
+    return replace(SHOP, history=History(**changes))
+
+
+EMPTY_DIR = Template(local_volumes=("cache",), volume_claims=True, resource_claims=True)
+MAY_BE_LOST = {"cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes": "tmp, cache"}
+DATABASE = Selector((Requirement("app", "In", ("db",)),))
+CLONE_SET = Owner("CloneSet", "web", "u", True)
+OTHER = SHOP.others[0]
+
+REFUSED: list[tuple[str, Shop]] = [
+    ("mirror", pod(annotations={"kubernetes.io/config.mirror": "x"})),
+    ("static", pod(annotations={"kubernetes.io/config.source": "file"})),
+    ("static", pod(owner=Owner("Node", "n1", "u"))),
+    ("terminating", pod(deleting=True)),
+    ("finished", pod(phase="Succeeded")),
+    ("finished", pod(phase="Failed")),
+    ("daemonset", pod(owner=Owner("DaemonSet", "agent", "u", True))),
+    ("critical", pod(priority=2_000_000_000)),
+    ("critical", pod(namespace="kube-system")),
+    ("priority", replace(rules(priority_below=100), pod=a_pod(priority=100))),
+    ("bare", pod(owner=None)),
+    ("local-storage", pod(template=EMPTY_DIR)),
+    ("pvc", replace(rules(refuse_volume_claims=True), pod=a_pod(template=EMPTY_DIR))),
+    ("resource-claims", replace(rules(refuse_resource_claims=True), pod=a_pod(template=EMPTY_DIR))),
+    ("without-pdb", rules(needs_budget=True)),
+    ("pdb", replace(SHOP, budgets=(a_budget(allowed=0),))),
+    ("pdb", replace(SHOP, budgets=(a_budget(settled=False),))),
+    ("pdb", replace(SHOP, budgets=(a_budget("one", 5), a_budget("two", 5)))),
+    ("pdb", replace(SHOP, budgets=(a_budget(allowed=1),), evicted=(OTHER,))),
+    ("node-fit", replace(SHOP, outlook=Outlook(fits=False))),
+    ("single-replica", replace(SHOP, workloads=(msgspec.structs.replace(DEPLOYMENT, replicas=1), SET))),
+    ("single-replica", replace(SHOP, workloads=())),
+    ("min-ready", replace(SHOP, others=SHOP.others[:1])),
+    ("min-ready", replace(SHOP, others=(OTHER, a_pod("web-1-c", ready=False)))),
+    ("min-ready", replace(SHOP, others=(OTHER, a_pod("web-1-c", deleting=True)))),
+    ("min-ready", replace(SHOP, evicted=(OTHER,))),
+    ("min-age", pod(created=NOW - 599)),
+    ("pod-selector", rules(pod_selector=DATABASE)),
+    ("namespace", rules(without_namespaces=frozenset({"shop"}))),
+    ("namespace", rules(only_namespaces=frozenset({"other"}))),
+    ("opt-out", pod(annotations={"ballast.dev/exclude": "true"})),
+    ("opt-out", pod(annotations={"ballast.dev/exclude": "yes"})),
+    ("opt-out", pod(annotations={"ballast.dev/exclude-until": "2023-11-14T22:13:21Z"})),
+    ("opt-out", pod(annotations={"ballast.dev/exclude-until": "tomorrow"})),
+    ("opt-out", pod(annotations={"ballast.dev/evict": "false"})),
+    ("opt-out", pod(annotations={"ballast.dev/evict": "maybe"})),
+    ("opt-out", pod(annotations={"descheduler.alpha.kubernetes.io/prefer-no-eviction": ""})),
+    ("opt-out", pod(annotations={"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"})),
+    ("opt-out", pod(annotations={"karpenter.sh/do-not-disrupt": "true"})),
+    ("opt-out", pod(annotations={"scheduling.koordinator.sh/eviction-cost": "2147483647"})),
+    ("limit-node", replace(rules(limit_node=Limit(1)), evicted=(a_pod("x"),))),
+    ("limit-namespace", replace(rules(limit_namespace=Limit(1)), evicted=(OTHER,))),
+    ("limit-total", replace(rules(limit_total=Limit(2)), evicted=(OTHER, OTHER))),
+    ("limit-workload", replace(rules(limit_workload=Limit(1)), evicted=(OTHER,))),
+    ("workload-window", history(workload_evictions={WEB: (NOW - 1799,)})),
+    ("rate", history(evictions=(NOW - 60,) * 20)),
+    ("cooldown", history(node_evictions={"n1": NOW - 599})),
+    ("debounce", history(confirmed={"n1": 2})),
+    ("debounce", history(confirmed={})),
+    ("relieved", replace(SHOP, outlook=Outlook(spared="it costs too much"))),
+    ("stale", replace(SHOP, unknown=("n1",))),
+    ("stale", replace(SHOP, outlook=Outlook(only_unknown=True))),
+    ("stale", replace(SHOP, outlook=Outlook(used=False))),
+    ("dry-run", replace(history(acting=True), rules=Rules(dry_run=True))),
+    ("reservation", rules(steered=frozenset({"other-scheduler"}))),
+    ("replacement", replace(SHOP, workloads=(msgspec.structs.replace(DEPLOYMENT, rolling=True), SET))),
+    ("replacement", replace(SHOP, autoscalers=(Autoscaler("shop", "Deployment", "web", NOW - 299),))),
+    ("replacement", history(awaited=frozenset({WEB}))),
+    ("replacement", history(planned=frozenset({WEB}))),
+    ("retry", history(backing_off={WEB: NOW + 5})),
+    ("identity", replace(history(acting=True), pod=a_pod(uid=""))),
+    ("leadership", history(acting=True, leader=False)),
+    ("paused", history(acting=True, paused="paused by key paused")),
+    ("cluster-health", replace(SHOP, nodes=(a_node("n1"), a_node("n2", ready=False)))),
+    ("cluster-health", replace(SHOP, unknown=("n2",))),
+    ("cluster-health", replace(SHOP, nodes=(a_node("n1", unschedulable=True), a_node("n2")))),
+    ("cluster-health", replace(SHOP, nodes=(a_node("n1", deleting=True), a_node("n2")))),
+    ("cluster-health", replace(SHOP, nodes=(a_node("n1", created=NOW - 299), a_node("n2")))),
+    (
+        "cluster-health",
+        replace(SHOP, nodes=(a_node(taints=(Taint("ToBeDeletedByClusterAutoscaler", "NoSchedule"),)),)),
+    ),
+    ("cluster-health", replace(SHOP, nodes=(a_node(taints=(Taint("karpenter.sh/disrupted", "NoSchedule"),)),))),
+    ("cluster-health", history(api_errors=0.06)),
+    ("cluster-health", history(replacements=4)),
+    ("loop", history(looping=frozenset({WEB}))),
+]
+
+# Always met: there is no soft eviction, the pod's own grace period is kept, the reason is always written down, and an
+# opt-in only ever lifts.
+NEVER = {"opt-in", "soft", "grace", "audit"}
+
+ALLOWED: list[tuple[str, Shop]] = [
+    *((name, SHOP) for name in NAMES),
+    ("priority", replace(rules(priority_below=100), pod=a_pod(priority=99))),
+    ("local-storage", pod(template=EMPTY_DIR, annotations=MAY_BE_LOST)),
+    ("pvc", pod(template=EMPTY_DIR)),
+    ("resource-claims", pod(template=EMPTY_DIR)),
+    ("without-pdb", replace(rules(needs_budget=True), budgets=(a_budget(),))),
+    ("pdb", replace(SHOP, budgets=(a_budget(allowed=2),), evicted=(OTHER,))),
+    ("node-fit", replace(SHOP, outlook=Outlook(fits=True))),
+    ("single-replica", replace(rules(min_replicas=1), workloads=())),
+    ("single-replica", replace(pod(owner=CLONE_SET), others=(a_pod("other", owner=CLONE_SET),))),
+    ("min-ready", replace(SHOP, evicted=(OTHER,), rules=Rules(max_unavailable=UNLIMITED))),
+    ("min-ready", replace(SHOP.with_pod(ready=False), rules=Rules(max_unavailable=Limit(1)))),
+    ("min-age", pod(created=NOW - 600)),
+    ("opt-out", pod(annotations={"ballast.dev/exclude-until": "2023-11-14T22:13:20Z"})),
+    ("opt-out", pod(annotations={"ballast.dev/evict": "true"})),
+    ("opt-out", pod(annotations={"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"})),
+    ("limit-node", replace(rules(limit_node=Limit(1)), evicted=(OTHER,))),
+    ("workload-window", history(workload_evictions={WEB: (NOW - 1800,)})),
+    ("rate", history(evictions=(NOW - 86_400,) * 20)),
+    ("cooldown", history(node_evictions={"n1": NOW - 600})),
+    ("debounce", history(confirmed={"n1": 3})),
+    ("debounce", replace(history(confirmed={}), rules=Rules(needs_confirmation=False))),
+    ("dry-run", replace(SHOP, rules=Rules(dry_run=True))),
+    ("dry-run", history(acting=True)),
+    ("reservation", rules(steered=frozenset({"default-scheduler"}))),
+    ("reservation", rules(steered=frozenset(), needs_landing=False)),
+    ("replacement", replace(SHOP, autoscalers=(Autoscaler("shop", "Deployment", "web", NOW - 300),))),
+    ("retry", history(backing_off={WEB: NOW})),
+    ("identity", pod(uid="")),
+    ("identity", history(acting=True)),
+    ("leadership", history(acting=True)),
+    ("paused", history(paused="paused by key paused")),
+    ("cluster-health", replace(SHOP, nodes=(a_node("n1", created=NOW - 300), a_node("n2")))),
+]
+
+
+def test_the_names_and_their_order_are_fixed() -> None:
+    assert ", ".join(NAMES) == ORDER
+
+
+@pytest.mark.parametrize(("check", "shop"), [pytest.param(c, s, id=f"{c}-{i}") for i, (c, s) in enumerate(REFUSED)])
+def test_refused(check: str, shop: Shop) -> None:
+    verdict = shop.verdict(check)
+    assert not verdict.allowed
+    assert verdict.reason
+
+
+@pytest.mark.parametrize(("check", "shop"), [pytest.param(c, s, id=f"{c}-{i}") for i, (c, s) in enumerate(ALLOWED)])
+def test_allowed(check: str, shop: Shop) -> None:
+    verdict = shop.verdict(check)
+    assert verdict.allowed
+    assert verdict.reason
+
+
+def test_no_check_is_forgotten() -> None:
+    assert {check for check, _ in REFUSED} == set(NAMES) - NEVER
+
+
+@pytest.mark.parametrize("row", ROWS, ids=NAMES)
+def test_an_opt_in_lifts_only_what_it_may(row: Any) -> None:
+    liftable = {"bare", "local-storage", "pvc", "priority", "without-pdb", "single-replica", "min-age"}
+    assert row.liftable == (row.name in liftable)
+    for check, shop in REFUSED:
+        if check == row.name and check != "opt-out":
+            annotations = {**shop.pod.annotations, "ballast.dev/evict": "true"}
+            assert shop.with_pod(annotations=annotations).verdict(check).allowed == row.liftable
+
+
+def test_the_nearest_object_wins() -> None:
+    def shop(own: str | None, workload: str | None, namespace: str | None, key: str) -> Shop:
+        def said(value: str | None) -> dict[str, str]:
+            return {} if value is None else {f"ballast.dev/{key}": value}
+
+        return replace(
+            SHOP.with_pod(annotations=said(own)),
+            workloads=(msgspec.structs.replace(DEPLOYMENT, annotations=said(workload)), SET),
+            namespaces=(Namespace("shop", annotations=said(namespace)),),
+        )
+
+    for key, no, yes in (("exclude", "true", "false"), ("evict", "false", "true")):
+        assert not shop(None, None, no, key).verdict("opt-out").allowed
+        assert not shop(None, no, yes, key).verdict("opt-out").allowed
+        assert not shop(no, yes, yes, key).verdict("opt-out").allowed
+        assert shop(yes, no, no, key).verdict("opt-out").allowed
+        assert shop(None, yes, no, key).verdict("opt-out").allowed
+
+
+def test_an_opt_in_does_not_beat_an_exclusion() -> None:
+    shop = pod(annotations={"ballast.dev/evict": "true", "ballast.dev/exclude": "true"})
+    assert not shop.verdict("opt-out").allowed
+
+
+def test_the_numbers_behind_a_verdict_are_told() -> None:
+    verdict = replace(SHOP, budgets=(a_budget(allowed=1),), evicted=(OTHER,)).verdict("pdb")
+    assert verdict.numbers == {"allowed": 1, "planned": 1}
+    assert "web" in verdict.reason
+
+
+def test_a_workload_is_its_deployment() -> None:
+    facts = SHOP.gate().facts
+    assert facts.key(SHOP.pod) == WEB
+    assert facts.replicas(SHOP.pod) == 3
+    lonely = replace(SHOP, workloads=(Workload("ReplicaSet", "shop", "web-1", replicas=2, owner=SET.owner),))
+    assert lonely.gate().facts.replicas(SHOP.pod) == 2

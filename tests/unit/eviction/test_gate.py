@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ballast.eviction.case import Outlook
+from ballast.eviction.gate import NAMES, PASSED, Gate, refusals
+from ballast.eviction.history import History
+from ballast.eviction.rules import Limit, Rules
+from ballast.model.pod import Owner
+from ballast.model.template import Template
+from ballast.model.workload import Budget
+from tests.unit.eviction.worlds import CHOSEN, DEPLOYMENT, NOW, SET, Shop, a_budget, a_node, a_pod
+
+changes = st.fixed_dictionaries(
+    {},
+    optional={
+        "deleting": st.booleans(),
+        "phase": st.sampled_from(["Running", "Failed"]),
+        "priority": st.sampled_from([0, 50, 2_000_000_000]),
+        "owner": st.sampled_from([None, Owner("DaemonSet", "a", "u", True), Owner("CloneSet", "c", "u", True)]),
+        "template": st.sampled_from([Template(), Template(local_volumes=("x",)), Template(volume_claims=True)]),
+        "created": st.sampled_from([NOW - 30, NOW - 3600]),
+        "node": st.sampled_from(["n1", "n2", "n3"]),
+        "labels": st.sampled_from([{"app": "web"}, {"app": "db"}]),
+        "ready": st.booleans(),
+        "namespace": st.sampled_from(["shop", "kube-system"]),
+        "uid": st.sampled_from(["", "u"]),
+        "annotations": st.sampled_from(
+            [{}, {"ballast.dev/evict": "true"}, {"ballast.dev/exclude": "true"}, {"kubernetes.io/config.mirror": "x"}]
+        ),
+    },
+)
+
+
+@given(st.lists(changes, max_size=8), st.booleans(), st.integers(0, 2))
+def test_judging_many_is_judging_each(several: list[dict[str, Any]], acting: bool, allowed: int) -> None:
+    pods = [msgspec.structs.replace(a_pod(f"p{i}"), **each) for i, each in enumerate(several)]
+    shop = Shop(
+        others=tuple(pods),
+        nodes=(a_node("n1"), a_node("n2", unschedulable=True), *(a_node(f"m{i}") for i in range(9))),
+        budgets=(a_budget(allowed=allowed),),
+        rules=Rules(priority_below=10, refuse_volume_claims=True),
+        history=History(acting=acting),
+    )
+    gate = shop.gate()
+    for pod, number in zip(pods, gate.screen(pods).tolist(), strict=True):
+        refusal = gate.judge(pod)
+        assert (NAMES[number] if number < PASSED else None) == (refusal.check if refusal else None)
+
+
+def test_explaining_names_every_check_and_judging_the_first_refusal() -> None:
+    shop = Shop().with_pod(deleting=True, owner=None)
+    verdicts = shop.gate().explain(shop.pod)
+    assert tuple(verdict.check for verdict in verdicts) == NAMES
+    assert [verdict.check for verdict in verdicts if not verdict.allowed] == ["terminating", "bare", "single-replica"]
+    refusal = shop.gate().judge(shop.pod)
+    assert refusal is not None
+    assert refusal.check == "terminating"
+
+
+def test_what_an_opt_in_lifts_is_told() -> None:
+    shop = Shop().with_pod(owner=None, annotations={"ballast.dev/evict": "true"})
+    [verdict] = [verdict for verdict in shop.gate().explain(shop.pod) if verdict.check == "bare"]
+    assert verdict.allowed
+    assert "lifts" in verdict.reason
+
+
+@given(
+    st.integers(0, 4),
+    st.integers(0, 4),
+    st.integers(0, 4),
+    st.integers(0, 4),
+    st.permutations(range(9)),
+    st.sets(st.integers(0, 8)),
+)
+def test_no_order_of_asking_breaks_a_budget_or_limit(
+    allowed: int, total: int, node: int, workload: int, order: list[int], failed: set[int]
+) -> None:
+    """Also when some of the admitted evictions then fail: a failure gives nothing back."""
+    pods = [a_pod(f"p{i}", node=f"n{i % 3}", owner=Owner("CloneSet", f"c{i % 2}", "u", True)) for i in range(9)]
+    shop = Shop(
+        pod=pods[0],
+        others=tuple(pods[1:]),
+        nodes=tuple(a_node(f"n{i}") for i in range(3)),
+        budgets=(Budget("shop", "all", CHOSEN, allowed),),
+        rules=Rules(
+            limit_total=Limit(total),
+            limit_node=Limit(node),
+            limit_namespace=Limit(0),
+            limit_workload=Limit(workload),
+            max_unavailable=Limit(3),
+            rates=(),
+        ),
+    )
+    gate = shop.gate()
+    admitted = [pods[i] for i in order if gate.admit(pods[i], Outlook(fits=True)) is None]
+    done = [pod for pod in admitted if pods.index(pod) not in failed]
+    for some in (admitted, done):
+        assert len(some) <= allowed
+        assert not total or len(some) <= total
+        assert all(not node or count <= node for count in Counter(pod.node for pod in some).values())
+        for count in Counter(pod.owner for pod in some).values():
+            assert count <= min(3, workload or 3)
+
+
+def test_time_goes_on_between_the_plan_and_the_act() -> None:
+    shop = Shop(workloads=(DEPLOYMENT, SET))
+    gate = shop.gate()
+    assert gate.admit(shop.pod) is None
+    later = Gate(gate.facts, gate.rules, History(acting=True, paused="paused by key paused"))
+    later.tally = gate.tally
+    refusal = later.judge(shop.others[0])
+    assert refusal is not None
+    assert refusal.check == "min-ready"
+
+
+def test_refusals_are_counted_by_name_in_order() -> None:
+    numbers = np.array([NAMES.index("bare"), NAMES.index("static"), PASSED, NAMES.index("bare")])
+    assert list(refusals(numbers)) == [("static", 1), ("bare", 2)]
+
+
+def test_a_share_is_rounded_down_but_never_below_one() -> None:
+    rules = Rules()
+    assert [rules.max_unavailable.of(count) for count in (1, 9, 10, 19, 20)] == [1, 1, 1, 1, 2]
+    assert replace(rules, limit_total=Limit(0)).limit_total.of(10) is None

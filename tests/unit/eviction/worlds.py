@@ -1,0 +1,87 @@
+"""A small shop for the gate: a Deployment of three on two nodes, and ways to change one thing about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+
+from ballast.eviction.case import LOOKED_NOWHERE, Outlook, Verdict
+from ballast.eviction.facts import Facts
+from ballast.eviction.gate import Gate
+from ballast.eviction.history import NOTHING_YET, History
+from ballast.eviction.rules import Rules
+from ballast.model.node import Node
+from ballast.model.pod import Owner, Pod
+from ballast.model.selector import Requirement, Selector
+from ballast.model.workload import Autoscaler, Budget, Namespace, Workload
+
+NOW = 1_700_000_000.0
+OLD = NOW - 86_400
+WEB = ("shop", "Deployment", "web")
+CHOSEN = Selector((Requirement("app", "In", ("web",)),))
+_SET = Owner("ReplicaSet", "web-1", "u-rs", True)
+
+
+def a_pod(name: str = "web-1-a", **more: Any) -> Pod:
+    given: dict[str, Any] = {
+        "node": "n1",
+        "uid": f"u-{name}",
+        "phase": "Running",
+        "labels": {"app": "web"},
+        "owner": _SET,
+        "created": OLD,
+        "ready": True,
+    }
+    return Pod("shop", name, **(given | more))
+
+
+def a_node(name: str = "n1", **more: Any) -> Node:
+    return Node(name, **({"created": OLD} | more))
+
+
+def a_budget(name: str = "web", allowed: int = 1, **more: Any) -> Budget:
+    return Budget("shop", name, CHOSEN, allowed, **more)
+
+
+DEPLOYMENT = Workload("Deployment", "shop", "web", "u-d", replicas=3)
+SET = Workload("ReplicaSet", "shop", "web-1", "u-rs", replicas=3, owner=Owner("Deployment", "web", "u-d", True))
+
+
+@dataclass(frozen=True)
+class Shop:
+    pod: Pod = field(default_factory=a_pod)
+    others: tuple[Pod, ...] = (a_pod("web-1-b", node="n2"), a_pod("web-1-c", node="n2"))
+    nodes: tuple[Node, ...] = (a_node("n1"), a_node("n2"))
+    workloads: tuple[Workload, ...] = (DEPLOYMENT, SET)
+    budgets: tuple[Budget, ...] = ()
+    autoscalers: tuple[Autoscaler, ...] = ()
+    namespaces: tuple[Namespace, ...] = (Namespace("shop"),)
+    unknown: tuple[str, ...] = ()
+    rules: Rules = field(default_factory=Rules)
+    history: History = NOTHING_YET
+    outlook: Outlook = LOOKED_NOWHERE
+    evicted: tuple[Pod, ...] = ()
+
+    def gate(self) -> Gate:
+        facts = Facts(
+            now=NOW,
+            nodes=self.nodes,
+            pods=(self.pod, *self.others),
+            unknown=self.unknown,
+            workloads=self.workloads,
+            budgets=self.budgets,
+            autoscalers=self.autoscalers,
+            namespaces=self.namespaces,
+        )
+        gate = Gate(facts, self.rules, self.history)
+        for pod in self.evicted:
+            gate.tally.add(facts, pod)
+        return gate
+
+    def verdict(self, check: str) -> Verdict:
+        return next(v for v in self.gate().explain(self.pod, self.outlook) if v.check == check)
+
+    def with_pod(self, **changes: Any) -> Shop:
+        return replace(self, pod=msgspec.structs.replace(self.pod, **changes))

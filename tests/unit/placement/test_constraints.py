@@ -1,0 +1,193 @@
+"""Where a pod may run: node selection, taints, ports, affinities, spread; each held against counting by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ballast.model.node import Taint
+from ballast.model.pod import Pod
+from ballast.model.selector import Requirement, Selector
+from ballast.model.template import HostPort, NodeTerm, PodTerm, Spread, Template, Toleration
+from ballast.placement.standing import Standing
+from ballast.placement.ways_out import ways_out
+from tests.unit.placement.worlds import a_layout, a_node, a_pod, standing_of
+
+ZONES = {"n0": "a", "n1": "a", "n2": "b", "n3": "b", "n4": ""}
+NODES = [a_node(name, labels={"zone": zone, "host": name} if zone else {"host": name}) for name, zone in ZONES.items()]
+
+
+def app(name: str) -> Selector:
+    return Selector((Requirement("app", "In", (name,)),))
+
+
+def near(name: str, key: str = "zone") -> PodTerm:
+    return PodTerm(key, app(name), ("a",))
+
+
+def allowed(template: Template, *others: Pod, nodes: Any = NODES, label: str = "x", on: str = "") -> str:
+    """The numbers of the nodes that the pod may go to."""
+    asks = a_pod("asks", 1, 1, on=on, waiting=None if on else 0.0, template=template, labels={"app": label})
+    layout = a_layout(nodes, [asks, *others])
+    row = [pod.name for pod in layout.pods].index("asks")
+    return "".join(str(i) for i in np.flatnonzero(standing_of(layout).feasible(row)))
+
+
+def there(name: str, on: str, label: str = "db", **more: Any) -> Pod:
+    return a_pod(name, on=on, labels={"app": label}, **more)
+
+
+def test_selectors_and_affinity_to_nodes() -> None:
+    assert allowed(Template()) == "01234"
+    assert allowed(Template(node_selector=(("zone", "a"),))) == "01"
+    in_b = NodeTerm((Requirement("zone", "In", ("b",)),))
+    by_name = NodeTerm((), (Requirement("metadata.name", "In", ("n0",)),))
+    assert allowed(Template(node_affinity=(in_b,))) == "23"
+    assert allowed(Template(node_affinity=(in_b, by_name))) == "023"
+    assert allowed(Template(node_affinity=(NodeTerm((Requirement("zone", "NotIn", ("a",)),)),))) == "234"
+    assert allowed(Template(node_affinity=(NodeTerm((Requirement("zone", "DoesNotExist"),)),))) == "4"
+    assert allowed(Template(node_affinity=(NodeTerm(),))) == ""
+    assert allowed(Template(node_affinity=())) == ""
+
+
+@pytest.mark.parametrize(
+    ("operator", "bound", "expected"), [("Gt", "1", "2"), ("Lt", "2", "01"), ("Gt", "x", ""), ("Exists", "", "012")]
+)
+def test_numbers_in_labels(operator: str, bound: str, expected: str) -> None:
+    nodes = [a_node(f"n{i}", labels={"cores": str(i)}) for i in range(3)]
+    term = NodeTerm((Requirement("cores", operator, (bound,) if bound else ()),))
+    assert allowed(Template(node_affinity=(term,)), nodes=nodes) == expected
+
+
+@pytest.mark.parametrize(
+    ("toleration", "expected"),
+    [
+        ((), "3"),
+        ((Toleration("gpu", "Exists"),), "023"),
+        ((Toleration("gpu", "Equal", "yes"),), "023"),
+        ((Toleration("gpu", "Equal", "no"),), "3"),
+        ((Toleration("gpu", "Exists", "", "NoSchedule"),), "03"),
+        ((Toleration("", "Exists"),), "0123"),
+        ((Toleration("", "Equal"),), "3"),
+    ],
+)
+def test_taints(toleration: Any, expected: str) -> None:
+    nodes = [
+        a_node("n0", taints=(Taint("gpu", "NoSchedule", "yes"),)),
+        a_node("n1", taints=(Taint("gpu", "NoExecute", "yes"), Taint("old", "NoSchedule"))),
+        a_node("n2", taints=(Taint("gpu", "NoExecute", "yes"),)),
+        a_node("n3", taints=(Taint("soft", "PreferNoSchedule"),)),
+    ]
+    assert allowed(Template(tolerations=toleration), nodes=nodes) == expected
+
+
+def test_nodes_that_take_nobody() -> None:
+    nodes = [a_node("n0", unschedulable=True), a_node("n1", ready=False), a_node("n2", deleting=True), a_node("n3")]
+    assert allowed(Template(), nodes=nodes) == "3"
+
+
+def test_host_ports() -> None:
+    web = Template(host_ports=(HostPort(80),))
+    busy = there("b", "n1", template=web), there("c", "n2", template=Template(host_ports=(HostPort(80, "UDP"),)))
+    assert allowed(web, *busy) == "0234"
+    local = there("d", "n3", template=Template(host_ports=(HostPort(80, "TCP", "10.0.0.1"),)))
+    assert allowed(web, local) == "0124"
+    assert allowed(Template(host_ports=(HostPort(80, "TCP", "10.0.0.2"),)), local) == "01234"
+    assert allowed(web, on="n1") == "01234"
+
+
+def test_affinity_to_pods() -> None:
+    to_db = Template(affinity=(near("db"),))
+    assert allowed(to_db, there("d", "n2")) == "23"
+    assert allowed(to_db) == ""
+    assert allowed(to_db, label="db") == "0123"
+    assert allowed(to_db, there("d", "n2", namespace="other")) == ""
+    assert allowed(to_db, there("d", "n2", phase="Succeeded")) == ""
+    both = Template(affinity=(near("db"), near("web", "host")))
+    assert allowed(both, there("d", "n2"), there("w", "n3", "web"), there("v", "n0", "web")) == "3"
+
+
+def test_affinity_against_pods() -> None:
+    assert allowed(Template(anti_affinity=(near("db"),)), there("d", "n2")) == "014"
+    assert allowed(Template(anti_affinity=(near("db", "host"),)), there("d", "n2")) == "0134"
+    assert allowed(Template(anti_affinity=(near("x"),)), on="n2") == "01234"
+
+
+def test_pods_on_nodes_keep_others_away() -> None:
+    loner = there("d", "n2", template=Template(anti_affinity=(near("x"),)))
+    assert allowed(Template(), loner) == "014"
+    assert allowed(Template(), loner, label="other") == "01234"
+
+
+def test_namespaces_are_chosen_by_name_or_labels() -> None:
+    term = PodTerm("zone", app("db"), (), Selector((Requirement("team", "In", ("data",)),)))
+    asks = a_pod("asks", 1, 1, waiting=0.0, template=Template(anti_affinity=(term,)))
+    layout = a_layout(NODES, [asks, there("d", "n2", namespace="data-1")])
+    for labels, expected in (({"team": "data"}, "014"), ({}, "01234")):
+        standing = Standing(
+            layout, targets=np.ones(5, bool), ceiling=9.0, namespaces={"data-1": labels, "a": {"team": "web"}}
+        )
+        assert "".join(map(str, np.flatnonzero(standing.feasible(0)))) == expected
+
+
+def test_spread() -> None:
+    spread = Template(spread=(Spread("zone", 1, app("x")),))
+    one, two = there("p", "n0", "x"), there("q", "n1", "x")
+    assert allowed(spread) == "0123"
+    assert allowed(spread, one) == "23"
+    assert allowed(spread, one, there("r", "n2", "x")) == "0123"
+    assert allowed(Template(spread=(Spread("zone", 2, app("x")),)), one) == "0123"
+    assert allowed(Template(spread=(Spread("zone", 2, app("x")),)), one, two) == "23"
+    assert allowed(Template(spread=(Spread("zone", 1, app("x"), min_domains=3),)), one, there("r", "n2", "x")) == ""
+    only_a = Template(spread=(Spread("zone", 1, app("x")),), node_selector=(("zone", "a"),))
+    assert allowed(only_a, one, two) == "01"
+    assert allowed(spread, there("s", "n0", "x"), on="n1") == "23"
+
+
+labels = st.sampled_from(["x", "y"])
+terms = st.builds(near, labels, st.sampled_from(["zone", "host"]))
+templates = st.builds(
+    Template,
+    anti_affinity=st.lists(terms, max_size=1).map(tuple),
+    affinity=st.lists(terms, max_size=1).map(tuple),
+    spread=st.lists(st.builds(Spread, st.just("zone"), st.integers(1, 2), labels.map(app)), max_size=1).map(tuple),
+    host_ports=st.lists(st.builds(HostPort, st.integers(1, 2)), max_size=1).map(tuple),
+)
+crowds = st.lists(st.tuples(st.integers(0, 4), labels, templates), min_size=1, max_size=6)
+
+
+@settings(deadline=None)
+@given(crowds, st.lists(st.tuples(st.integers(0, 5), st.integers(-1, 4)), max_size=6))
+def test_moving_pods_leaves_what_building_anew_gives(crowd: Any, moves: Any) -> None:
+    pods = [a_pod(f"p{i}", 1, 1, f"n{on}", labels={"app": a}, template=t) for i, (on, a, t) in enumerate(crowd)]
+    places = [on for on, _, _ in crowd]
+    standing = standing_of(a_layout(NODES, pods))
+    for number, target in moves:
+        pod = number % len(pods)
+        standing.move(pod, target)
+        places[pod] = target
+    anew_pods = [
+        a_pod(f"p{i}", 1, 1, f"n{on}" if on >= 0 else "", 0.0, labels={"app": a}, template=t)
+        for i, (on, (_, a, t)) in enumerate(zip(places, crowd, strict=True))
+    ]
+    anew = standing_of(a_layout(NODES, anew_pods))
+    for pod in range(len(pods)):
+        assert standing.feasible(pod).tolist() == anew.feasible(pod).tolist()
+        assert (standing.free == anew.free).all()
+
+
+@settings(deadline=None)
+@given(crowds, st.sampled_from([0.25, 0.45, 9.0]))
+def test_ways_out_of_many_are_those_of_each(crowd: Any, ceiling: float) -> None:
+    pods = [
+        a_pod(f"p{i}", 1 + i % 3, 1 + i % 2, f"n{on}", labels={"app": a}, template=t)
+        for i, (on, a, t) in enumerate(crowd)
+    ]
+    layout = a_layout([a_node(n.name, 4, 4, labels=n.labels) for n in NODES], pods)
+    standing = standing_of(layout, ceiling)
+    rows = np.arange(len(pods))
+    assert ways_out(standing, rows).tolist() == [bool(standing.open_to(row).any()) for row in rows.tolist()]
