@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ballast.model.sample import Bools, Floats, Ints
-from ballast.placement.standing import Standing
+from ballast.placement.standing import ROUNDING, Standing
 from ballast.placement.step import Admit, Step
 
 
@@ -37,7 +37,7 @@ class Thresholds:
 
 def hot(load: Floats, counted: Bools, thresholds: Thresholds) -> Bools:
     """[node, resource]: what is to be relieved."""
-    return np.asarray((load > thresholds.high) & counted[:, None])
+    return np.asarray((load > thresholds.high + ROUNDING) & counted[:, None])
 
 
 def relieve(
@@ -62,7 +62,7 @@ def relieve(
     while limit is None or made < limit:
         excess = np.where(concerned, standing.load - thresholds.low, 0.0)
         source = int(np.argmax(excess.max(axis=1))) if len(excess) else 0
-        if not len(excess) or excess[source].max() <= 0:
+        if not len(excess) or excess[source].max() <= ROUNDING:
             return
         resource = int(np.argmax(excess[source]))
         step = _best(standing, movable, source, resource, float(excess[source, resource]), min_gain)
@@ -85,9 +85,10 @@ def _best(
     layout = standing.layout
     pods = np.flatnonzero(movable & (standing.on == source))
     relief = layout.used[pods, resource] / layout.whole[source, resource]
-    chosen = (relief > 0) & (relief >= min_gain)
+    chosen = (relief > 0) & (relief >= min_gain - ROUNDING)
     priorities = np.array([layout.pods[pod].priority for pod in pods.tolist()], np.int64)
-    order = np.lexsort((pods, relief, priorities, -np.minimum(relief, excess)))
+    useful = np.round(np.minimum(relief, excess) / ROUNDING)
+    order = np.lexsort((pods, relief, priorities, -useful))
     for place in order[chosen[order]].tolist():
         pod = int(pods[place])
         open_to = standing.open_to(pod)

@@ -11,6 +11,9 @@ from ballast.placement.layout import Layout
 from ballast.placement.neighbours import Neighbours
 from ballast.placement.sites import Sites
 
+# Loads that differ by less are the same.
+ROUNDING = 1e-9
+
 
 class Standing:
     """Loads, room and places after the steps so far, and where a pod could go.
@@ -28,7 +31,7 @@ class Standing:
     ) -> None:
         self.layout = layout
         self.targets = targets & np.isfinite(layout.load).all(axis=1)
-        self.ceiling = ceiling
+        self.ceiling = ceiling + ROUNDING
         self.load: Floats = layout.load.copy()
         self.free: Ints = layout.free.copy()
         self.on: Ints = layout.on.copy()
