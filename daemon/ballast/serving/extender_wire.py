@@ -91,7 +91,9 @@ class Named:
         self.names = names
         self.known: Bools = found >= 0
         self.rows = found if self.known.all() else found[self.known]
-        self.everybody = len(self.rows) == len(hosts.names) and bool(np.bincount(self.rows).all())
+        self.everybody = len(self.rows) == len(hosts.names) and bool(
+            np.bincount(self.rows, minlength=len(hosts.names)).all()
+        )
         if len(self.rows) == len(names) and len(names):
             pieces, lengths = hosts.heads.take(found).tolist(), hosts.lengths.take(found)
         else:
