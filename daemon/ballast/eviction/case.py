@@ -42,22 +42,24 @@ class Outlook:
 LOOKED_NOWHERE = Outlook()
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Case:
+    """`workload` is None for a pod that nobody owns."""
+
     pod: Pod
     facts: Facts
     rules: Rules
     history: History = NOTHING_YET
     tally: Tally = field(default_factory=Tally)
     outlook: Outlook = LOOKED_NOWHERE
+    workload: WorkloadKey | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.workload = self.facts.key(self.pod)
 
     @property
     def node(self) -> Node | None:
         return self.facts.nodes.get(self.pod.node)
-
-    @property
-    def workload(self) -> WorkloadKey | None:
-        return self.facts.key(self.pod)
 
 
 Check: TypeAlias = Callable[[Case], Finding]

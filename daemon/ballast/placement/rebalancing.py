@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ballast.model.sample import Bools, Floats, Ints
-from ballast.placement.shortlist import Shortlist
+from ballast.placement.shortlist import Shortlist, weighted
 from ballast.placement.standing import Standing
 from ballast.placement.step import Admit, Step
 
@@ -25,7 +25,7 @@ from ballast.placement.step import Admit, Step
 _TIE = 1e-12
 # A mean that moves by less has not moved.
 _STILL = 1e-14
-_TOGETHER = 12
+_TOGETHER = 8
 _TRIES = 12
 _NOWHERE = -np.inf
 
@@ -173,7 +173,7 @@ class _Pool:
     def _here(self, used: Floats, home: Floats, x: Floats) -> Floats:
         """[pod]: what leaving is worth, (2 a (x_i - mu) - a^2) w."""
         added = used * home
-        return np.asarray((added * (2 * (x - self._mean) - added)) @ self._w)
+        return weighted(added * (2 * (x - self._mean) - added), self._w)
 
     def _look(self, places: list[int]) -> None:
         """The best feasible move away from each of these nodes."""
@@ -184,12 +184,13 @@ class _Pool:
         used, home = self._standing.layout.used[pods], self._inverse[owners]
         here = self._here(used, home, self._x[owners])
         listed = self._shortlist.listed
-        gains = here[:, None] - self._shortlist.costs(used, home)
-        gains[owners[:, None] == listed] = _NOWHERE
+        costs = self._shortlist.costs(used, home)
+        gains = np.subtract(here[:, None], costs, out=costs)
         others = here - self._shortlist.least_outside(used, home)
         start = 0
         for place, part in zip(places, parts, strict=True):
             cut = slice(start, start + len(part))
+            gains[cut, listed == place] = _NOWHERE
             found = self._search(place, part, gains[cut], listed, float(others[cut].max()))
             step, bound = found or self._search_all(place, part)
             self._fresh[place], self._bound[place] = True, bound
@@ -235,7 +236,7 @@ class _Pool:
         home = self._inverse[place]
         slope = np.maximum((self._x - self._mean) * self._inverse - (self._x[place] - self._mean) * home, 0.0)
         curve = np.square(self._inverse) + np.square(home) - np.square(home - self._inverse) / self._n
-        gain = np.divide(np.square(slope), curve, out=np.zeros_like(slope), where=curve > 0) @ self._w
+        gain = weighted(np.divide(np.square(slope), curve, out=np.zeros_like(slope), where=curve > 0), self._w)
         better = (gain > self._bound) & ~self._empty
         self._bound[better] = gain[better]
         self._fresh[better] = False

@@ -10,6 +10,13 @@ _WHOLE = 256
 _GROUPS = 4
 _EACH = 64
 _AGE = 32
+# Larger products are spread over threads by the linear algebra library; for these here that costs more than it gains.
+_ONE_THREAD = 250_000
+
+
+def weighted(values: Floats, weights: Floats) -> Floats:
+    """[row]: the weighted sum of each row."""
+    return np.asarray(np.einsum("rk,k->r", values, weights))
 
 
 class Shortlist:
@@ -100,6 +107,10 @@ class Shortlist:
 
     def _product(self, used: Floats, home: Floats, terms: Floats) -> Floats:
         square = np.square(used)
-        same = (square * np.square(home)) @ (self._w / self._n)
-        cost: Floats = np.concatenate([used, square, square * home], axis=1) @ terms
+        same = weighted(square * np.square(home), self._w / self._n)
+        factors = np.concatenate([used, square, square * home], axis=1)
+        cost: Floats = np.empty((len(used), terms.shape[1]))
+        rows = max(1, _ONE_THREAD // max(1, terms.size))
+        for start in range(0, len(used), rows):
+            np.matmul(factors[start : start + rows], terms, out=cost[start : start + rows])
         return np.subtract(cost, same[:, None], out=cost)
