@@ -73,7 +73,7 @@ ROWS = (
     Row("stale", load.stale, Scope.NODE),
     Row("dry-run", acting.dry_run, Scope.NODE),
     Row("soft", acting.soft, Scope.NODE),
-    Row("reservation", acting.reservation, Scope.TEMPLATE),
+    Row("reservation", acting.reservation, Scope.NODE),
     Row("replacement", availability.replacement, Scope.WORKLOAD),
     Row("retry", acting.retry, Scope.WORKLOAD),
     Row("grace", acting.grace, Scope.NODE),
@@ -167,12 +167,12 @@ class _Screen:
 
     def _key(self, pod: Pod) -> object:
         if self._scope is Scope.NODE:
-            return pod.node
+            return (pod.node, pod.scheduler_name)
         if self._scope is Scope.WORKLOAD:
             return (pod.namespace, id(pod.owner), id(pod.labels), pod.ready)
         annotations = tuple(pod.annotations.items()) if pod.annotations else None
         owner, template, labels = id(pod.owner), id(pod.template), id(pod.labels)
-        return (pod.namespace, owner, template, labels, pod.priority, pod.scheduler_name, annotations)
+        return (pod.namespace, owner, template, labels, pod.priority, annotations)
 
 
 def _verdict(row: Row, case: Case, lifted: bool) -> Verdict:

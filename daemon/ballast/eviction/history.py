@@ -14,7 +14,8 @@ class History:
 
     `confirmed` counts the windows in a row that showed a node too loaded, None where nobody counts. `awaited` are
     workloads whose replacement is not Ready yet, `planned` those with an open power plan, `looping` those moved twice
-    or whose pod came back. `backing_off` says until when a workload is left alone after a refusal of the API server.
+    or whose pod came back. `overloaded` are nodes so loaded that relief may not wait for a known landing. `backing_off`
+    says until when a workload is left alone after a refusal of the API server.
     """
 
     acting: bool = False
@@ -27,6 +28,7 @@ class History:
     awaited: frozenset[WorkloadKey] = frozenset()
     planned: frozenset[WorkloadKey] = frozenset()
     looping: frozenset[WorkloadKey] = frozenset()
+    overloaded: frozenset[str] = frozenset()
     backing_off: Mapping[WorkloadKey, float] = field(default_factory=dict)
     replacements: int = 0
     api_errors: float = 0.0

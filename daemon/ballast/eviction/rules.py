@@ -38,7 +38,8 @@ _DAILY = percent(1)
 
 @dataclass(frozen=True)
 class Rules:
-    """Seconds, counts, shares. `steered` are the scheduler names whose landing is known, None stands for all of them.
+    """Seconds, counts, shares. `steered` are the scheduler names whose landing is known, None stands for all of them;
+    without `needs_landing` others may leave overloaded nodes too.
 
     What is off unless set: `pod_selector`, `only_namespaces`, `refuse_volume_claims`, `refuse_resource_claims`,
     `needs_budget`, `priority_below`.

@@ -13,7 +13,8 @@ from ballast.model.sample import Bools, Floats, Ints
 from ballast.scoring.demand import demand, units
 
 PODS = "pods"
-DEFAULT_PODS = 110
+# A node that does not say how many pods it takes.
+ANY_NUMBER = 2**31
 Usage = Mapping[str, Mapping[str, float]]
 
 
@@ -25,7 +26,8 @@ class Layout:
     [node, resource] is a fraction of allocatable, NaN where unknown; `whole` [node, resource] and `used`
     [pod, resource] are cores and bytes, `used` NaN where neither measured nor requested. `free` [node, kind] and
     `asked` [pod, kind] are milli-cores, bytes and pieces, of every kind that a pod asks for; the first is `pods`.
-    `pool` [node] numbers the pools.
+    `pool` [node] numbers the pools. `profiles` [profile, kind] are the distinct requests of all unfinished pods, also
+    of those the scheduler has not tried yet, without the kind `pods`; `frequency` [profile] is how many have them.
     """
 
     nodes: tuple[Node, ...]
@@ -41,6 +43,8 @@ class Layout:
     free: Ints
     asked: Ints
     pool: Ints
+    profiles: Ints
+    frequency: Ints
 
 
 def layout(
@@ -61,7 +65,10 @@ def layout(
     kept = sorted((pod for pod in pods if pod.node in rows or pod.waiting), key=lambda pod: (pod.namespace, pod.name))
     on = np.array([rows.get(pod.node, -1) for pod in kept], np.int64)
     present = np.array([not pod.finished for pod in kept], bool) & (on >= 0)
-    kinds, asked = _asked(kept)
+    expected = [pod for pod in pods if not pod.finished and (pod.node in rows or not pod.node)]
+    kinds, table, place = _asked([*kept, *expected])
+    asked = table[place[: len(kept)]]
+    profiles, alike = np.unique(table[:, 1:], axis=0, return_inverse=True)
     total = _total(ordered, kinds)
     free = total.copy()
     np.subtract.at(free, on[present], asked[present])
@@ -81,24 +88,29 @@ def layout(
         free=free,
         asked=asked,
         pool=_pools(ordered, pool_label),
+        profiles=profiles,
+        frequency=np.bincount(alike.reshape(-1)[place[len(kept) :]], minlength=len(profiles)),
     )
 
 
-def _asked(pods: Sequence[Pod]) -> tuple[tuple[str, ...], Ints]:
-    """Shapes are shared, so each is looked at once."""
+def _asked(pods: Sequence[Pod]) -> tuple[tuple[str, ...], Ints, Ints]:
+    """Kinds, what each shape asks for, and the shape of each pod. Shapes are shared, so each is looked at once."""
     shapes = {id(pod.shape): pod.shape for pod in pods}
     demands = {key: demand(shape).reserved for key, shape in shapes.items()}
     kinds = (PODS, *sorted({name for each in demands.values() for name, amount in each.items() if amount} - {PODS}))
     table = np.array([[1, *(each.get(name, 0) for name in kinds[1:])] for each in demands.values()], np.int64)
     index = {key: row for row, key in enumerate(demands)}
-    chosen = np.array([index[id(pod.shape)] for pod in pods], np.int64)
-    return kinds, table.reshape(len(demands), len(kinds))[chosen]
+    return (
+        kinds,
+        table.reshape(len(demands), len(kinds)),
+        np.array([index[id(pod.shape)] for pod in pods], np.int64),
+    )
 
 
 def _total(nodes: Sequence[Node], kinds: Sequence[str]) -> Ints:
     return np.array(
         [
-            [units(name, node.allocatable.get(name, DEFAULT_PODS if name == PODS else 0)) for name in kinds]
+            [units(name, node.allocatable.get(name, ANY_NUMBER if name == PODS else 0)) for name in kinds]
             for node in nodes
         ],
         np.int64,

@@ -58,8 +58,9 @@ class _Search:
         self._movable = movable & layout.present
         self._class, self._masks = self._classes()
         self._shape = np.unique(layout.asked, axis=0, return_inverse=True)[1].reshape(-1)
-        requests, counts = _profiles(layout.asked[layout.present | (layout.on < 0), 1:])
-        weights = counts / max(1, counts.sum())
+        asked = layout.frequency > 0
+        requests, counts = layout.profiles[asked].astype(float), layout.frequency[asked].astype(float)
+        weights = counts / max(1.0, counts.sum())
         self._residual = Criterion(requests, weights, c=1.0)
         often = np.sort(np.argsort(-counts, kind="stable")[:_PROFILES])
         self._criterion = Criterion(requests[often], weights[often] / max(weights[often].sum(), 1e-300))
@@ -260,9 +261,3 @@ class _Search:
                 by_id[id(pod.template)] = number
             found[row] = number
         return found, masks
-
-
-def _profiles(asked: Ints) -> tuple[Floats, Floats]:
-    """Distinct requests and how many pods have them."""
-    found, counts = np.unique(asked, axis=0, return_counts=True)
-    return found.astype(float), counts.astype(float)

@@ -32,6 +32,7 @@ changes = st.fixed_dictionaries(
         "ready": st.booleans(),
         "namespace": st.sampled_from(["shop", "kube-system"]),
         "uid": st.sampled_from(["", "u"]),
+        "scheduler_name": st.sampled_from(["default-scheduler", "other"]),
         "annotations": st.sampled_from(
             [{}, {"ballast.dev/evict": "true"}, {"ballast.dev/exclude": "true"}, {"kubernetes.io/config.mirror": "x"}]
         ),
@@ -46,8 +47,10 @@ def test_judging_many_is_judging_each(several: list[dict[str, Any]], acting: boo
         others=tuple(pods),
         nodes=(a_node("n1"), a_node("n2", unschedulable=True), *(a_node(f"m{i}") for i in range(9))),
         budgets=(a_budget(allowed=allowed),),
-        rules=Rules(priority_below=10, refuse_volume_claims=True),
-        history=History(acting=acting),
+        rules=Rules(
+            priority_below=10, refuse_volume_claims=True, steered=frozenset({"default-scheduler"}), needs_landing=False
+        ),
+        history=History(acting=acting, overloaded=frozenset({"n1"})),
     )
     gate = shop.gate()
     for pod, number in zip(pods, gate.screen(pods).tolist(), strict=True):

@@ -30,9 +30,11 @@ def soft(case: Case) -> Finding:
 
 def reservation(case: Case) -> Finding:
     steered = case.rules.steered
-    if case.rules.needs_landing and steered is not None and case.pod.scheduler_name not in steered:
-        return refuse(f"where {case.pod.scheduler_name} puts its replacement is not steered")
-    return allow("its landing is steered")
+    if steered is None or case.pod.scheduler_name in steered:
+        return allow("its landing is steered")
+    if not case.rules.needs_landing and case.pod.node in case.history.overloaded:
+        return allow("its landing is not steered, but its node is overloaded")
+    return refuse(f"where {case.pod.scheduler_name} puts its replacement is not steered")
 
 
 def retry(case: Case) -> Finding:
