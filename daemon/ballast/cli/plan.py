@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from enum import StrEnum
 from fractions import Fraction
@@ -28,6 +28,7 @@ from ballast.eviction.facts import Facts
 from ballast.eviction.gate import Gate
 from ballast.eviction.plan import Aims, Kind, Plan, make_plan
 from ballast.eviction.rules import UNLIMITED, Limit, Rules
+from ballast.model.selector import parse
 from ballast.placement.layout import Layout, layout
 from ballast.settings import Count, Settings, examine
 from ballast.settings.names import VARIABLES, variable
@@ -143,6 +144,8 @@ def _answer(kind: Kind, wanted: _Wanted, output: Output, *, ungated: bool = Fals
 def _plan(kind: Kind, wanted: _Wanted, settings: Settings, given: frozenset[str], *, ungated: bool) -> Plan:
     source = f"--cluster {wanted.cluster}"
     found = files.cluster(files.read_document(wanted.cluster, "--cluster"), source)
+    if settings.cluster.node_selector:
+        found = _selected(found, settings.cluster.node_selector, source)
     document = metrics(files.read_document(wanted.metrics, "--metrics"), f"--metrics {wanted.metrics}")
     usage = None
     if wanted.pod_metrics is not None:
@@ -177,6 +180,14 @@ def _plan(kind: Kind, wanted: _Wanted, settings: Settings, given: frozenset[str]
     return make_plan(kind, arranged, gate, _aims(wanted, settings, given, arranged, ungated=ungated))
 
 
+def _selected(found: files.ClusterFile, text: str, source: str) -> files.ClusterFile:
+    selector = parse(text)
+    nodes = tuple(node for node in found.nodes if selector.matches(node.labels))
+    if not nodes:
+        raise files.BadFile(f"{source}: BALLAST_CLUSTER__NODE_SELECTOR = {text} selects none of its nodes.")
+    return replace(found, nodes=nodes)
+
+
 def rules_of(settings: Settings, given: frozenset[str]) -> Rules:
     """Offline: limits hold when they are among the `given` fields, what only time can show is met."""
     eviction = settings.eviction
@@ -202,6 +213,11 @@ def rules_of(settings: Settings, given: frozenset[str]) -> Rules:
         max_unknown=settings.publishing.max_unknown,
         priority_below=eviction.priority_below,
         refuse_volume_claims=eviction.pvc == "refuse",
+        refuse_resource_claims=eviction.resource_claims == "refuse",
+        needs_budget=eviction.without_pdb == "refuse",
+        pod_selector=parse(eviction.pod_selector) if eviction.pod_selector else None,
+        only_namespaces=frozenset(eviction.namespaces),
+        without_namespaces=frozenset(eviction.exclude_namespaces),
     )
 
 
@@ -217,6 +233,7 @@ def _aims(wanted: _Wanted, settings: Settings, given: frozenset[str], arranged: 
         high=eviction.high,
         low=eviction.low,
         target_high=eviction.target_high,
+        deviation=eviction.deviation,
         min_gain=eviction.min_gain,
         max_moves=limit.of(pods),
         kappa=None if ungated else eviction.kappa,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import msgspec
@@ -40,3 +41,24 @@ class Selector(msgspec.Struct, frozen=True, gc=False):
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         return all(requirement.matches(labels) for requirement in self.requirements)
+
+
+_SET = re.compile(r"(\S+)\s+(in|notin)\s*\((.*)\)")
+_COMPARED = re.compile(r"([^\s!=]+)\s*(==|=|!=)\s*(\S*)")
+
+
+def parse(text: str) -> Selector:
+    """A selector as kubectl takes it, such as `app=web,tier in (a,b),!legacy`. Raises ValueError for anything else."""
+    parts = (part.strip() for part in re.split(r",(?![^(]*\))", text))
+    return Selector(tuple(_requirement(part) for part in parts if part))
+
+
+def _requirement(text: str) -> Requirement:
+    if found := _SET.fullmatch(text):
+        values = tuple(value.strip() for value in found[3].split(","))
+        return Requirement(found[1], "In" if found[2] == "in" else "NotIn", values)
+    if found := _COMPARED.fullmatch(text):
+        return Requirement(found[1], "NotIn" if found[2] == "!=" else "In", (found[3],))
+    if re.fullmatch(r"!?\s*[^\s!=(),]+", text):
+        return Requirement(text.lstrip("! "), "DoesNotExist" if text.startswith("!") else "Exists")
+    raise ValueError(f"{text!r} is no requirement on labels")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from ballast.settings.part import Mode, ModeSetting, Part, Positive
 from ballast.settings.values.collection import as_list
 from ballast.settings.values.count import Count, Rate
 from ballast.settings.values.duration import Duration
 from ballast.settings.values.fraction import Load, Share
+from ballast.settings.values.selector import selector
 
 Planner = Literal["relieve", "rebalance", "redistribute"]
 
@@ -39,6 +40,10 @@ class Eviction(Part):
 
     low: Load = 0.6
     """Load at which relieving stops."""
+
+    deviation: Load | None = None
+    """Load above the mean of its pool from which a node is relieved, until half of it is left; instead of high and
+    low."""
 
     target_high: Load = 0.7
     """Load a target may be predicted to reach."""
@@ -86,6 +91,21 @@ class Eviction(Part):
 
     pvc: Literal["allow", "refuse"] = "allow"
     """Whether pods with volume claims are moved."""
+
+    resource_claims: Literal["allow", "refuse"] = "allow"
+    """Whether pods with resource claims are moved."""
+
+    without_pdb: Literal["allow", "refuse"] = "allow"
+    """Whether pods that no disruption budget covers are moved."""
+
+    pod_selector: Annotated[str, AfterValidator(selector)] | None = None
+    """Only pods with these labels are moved; unset: any."""
+
+    namespaces: Annotated[tuple[str, ...], BeforeValidator(as_list)] = ()
+    """Only pods of these namespaces are moved; empty: of any."""
+
+    exclude_namespaces: Annotated[tuple[str, ...], BeforeValidator(as_list)] = ()
+    """Pods of these namespaces are left alone."""
 
     kappa: Annotated[float, Field(ge=0)] = 0.5
     """Redistribution: residual that may be lost per pod that starts."""

@@ -220,6 +220,35 @@ def test_limits_hold_when_they_are_set(plan: Plan, monkeypatch: pytest.MonkeyPat
     assert len(plan("rebalance", shop(), LOADS, "--set", "limit_node=0")["steps"]) == 3
 
 
+@pytest.mark.parametrize(
+    ("setting", "check"),
+    [
+        ("exclude_namespaces=shop", "namespace"),
+        ("namespaces=other", "namespace"),
+        ("pod_selector=app in (db),tier", "pod-selector"),
+        ("without_pdb=refuse", "without-pdb"),
+        ("priority_below=0", "priority"),
+    ],
+)
+def test_what_is_off_unless_set(plan: Plan, setting: str, check: str) -> None:
+    assert plan("rebalance", shop(), LOADS, "--set", setting)["refused"] == {check: 12}
+
+
+def test_hot_may_be_what_deviates_from_the_mean(plan: Plan) -> None:
+    answer = plan("relieve", shop(), LOADS, "--set", "deviation=0.3", "--set", "target_high=0.4")
+    assert [step["from"] for step in answer["steps"]] == ["n1"] * 3
+
+
+def test_only_selected_nodes_are_looked_at(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = shop()
+    for item in cluster["items"][:2]:
+        item["metadata"]["labels"] = {"role": "worker"}
+    monkeypatch.setenv("BALLAST_CLUSTER__NODE_SELECTOR", "role=worker")
+    answer = plan("rebalance", cluster, LOADS)
+    assert {step["to"] for step in answer["steps"]} == {"n2"}
+    assert answer["before"]["cpu"] == pytest.approx(sigma(0.6, 0.1))
+
+
 def test_moves_may_be_counted_in_percent_of_all_pods(plan: Plan) -> None:
     assert len(plan("rebalance", shop(), LOADS, "--max-moves-percent", "17")["steps"]) == 2
     assert len(plan("rebalance", shop(), LOADS, "--max-moves-percent", "1")["steps"]) == 1
