@@ -27,7 +27,9 @@ TOPICS = {
     "listing": "Listing the cluster",
     "writes": "Writing nodes",
     "scoring": "Scoring",
+    "planning": "Planning evictions",
     "extender": "Answering schedulers",
+    "throughput": "Scheduling with the extender",
     "power": "Power budgets",
 }
 HEAD = """\

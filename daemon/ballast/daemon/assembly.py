@@ -36,7 +36,7 @@ from ballast.publishing.planning import Planner, Rules
 from ballast.publishing.publisher import PART, Publisher
 from ballast.scoring import load_variation
 from ballast.scoring.rounding import integers
-from ballast.serving.app import create_app
+from ballast.serving.app import create_app, create_extender_app
 from ballast.serving.board import Board, CycleRecord
 from ballast.serving.rendering import render
 from ballast.serving.server import Server
@@ -138,7 +138,11 @@ class Daemon:
             keep_annotation=annotation_filter(settings.publishing.prefix),
             pod_sink=self.extending,
         )
-        self.server = Server(create_app(self.board, metrics, self.extending), settings.http)
+        apart = settings.http.of_extender()
+        scheduling = None if apart else self.extending
+        self.servers = [Server(create_app(self.board, metrics, scheduling), settings.http)]
+        if apart:
+            self.servers.append(Server(create_extender_app(metrics, self.extending), apart))
         self._cycles: deque[CycleRecord] = deque(maxlen=CYCLES_KEPT)
         self._cycles_lock = threading.Lock()
         self.cycles = 0
@@ -160,7 +164,9 @@ class Daemon:
 
     def start(self, stop: threading.Event | None = None) -> None:
         """Serves at once, so that probes get answers while the caches fill; `stop` ends the wait for them."""
-        self.port = self.server.start()
+        self.port = self.servers[0].start()
+        for server in self.servers[1:]:
+            server.start()
         self.cache.start()
         if self.acting:
             self.switches.start()
@@ -189,7 +195,8 @@ class Daemon:
             _at_once(self.elector.stop, self.events.stop, self.switches.stop)
         self.telemetry.close()
         _at_once(self.jobs.stop, self.cache.stop)
-        self.server.stop()
+        for server in self.servers:
+            server.stop()
         self.api.close()
 
     def _gained(self) -> None:

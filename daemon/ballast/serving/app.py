@@ -52,6 +52,15 @@ def create_app(board: Board, metrics: Metrics, scheduling: Scheduling | None = N
         *Api(board).routes(),
         *page.routes(),
     ]
+    return _app(routes)
+
+
+def create_extender_app(metrics: Metrics, scheduling: Scheduling) -> Starlette:
+    """What a scheduler asks, and nothing else."""
+    return _app(Extender(scheduling, SystemClock(), metrics).routes())
+
+
+def _app(routes: list[Route]) -> Starlette:
     app = Starlette(
         routes=routes, exception_handlers={HTTPException: _error, ClientDisconnect: _gone}, max_body_size=MAX_BODY
     )

@@ -35,3 +35,10 @@ class Http(Part):
 
     client_ca_file: File | None = None
     """CA whose client certificates are demanded; needs TLS."""
+
+    def of_extender(self) -> Http | None:
+        """The same with the address of the extender, where it has one of its own."""
+        if self.extender_bind is None:
+            return None
+        host, _, port = self.extender_bind.rpartition(":")
+        return self.model_copy(update={"host": host.strip("[]") or "0.0.0.0", "port": int(port)})  # noqa: S104

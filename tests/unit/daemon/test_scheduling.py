@@ -1,0 +1,81 @@
+"""The whole daemon answers a scheduler, with the pods of the cluster in mind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import requests
+
+from ballast.daemon.assembly import Daemon
+from tests.cluster.harness.process import free_port
+from tests.unit.daemon.rig import POD, Rig, condition, get, metric, until
+
+ASKING = {"metadata": {"name": "asking", "namespace": "default", "uid": "asking"}, "spec": {"containers": [{}]}}
+
+
+def ask(daemon: Daemon, names: list[str], query: str = "") -> requests.Response:
+    address = f"{daemon.url}scheduler/prioritize{query}"
+    return requests.post(address, json={"Pod": ASKING, "Nodes": None, "NodeNames": names}, timeout=10)
+
+
+def chosen(answer: requests.Response) -> str:
+    assert answer.status_code == 200
+    assert "x-ballast-neutral" not in answer.headers
+    [best] = [each["Host"] for each in answer.json() if each["Score"] == 10]
+    return str(best)
+
+
+def waiting(calm: Rig, name: str, cpu: str) -> dict[str, Any]:
+    container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": cpu}}}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}}
+    spec = {"schedulerName": "somebody-elses", "containers": [container]}
+    created: dict[str, Any] = calm.cluster.resources.create(POD, "default", {**body, "spec": spec}).read()
+    return created
+
+
+def test_a_decision_counts_until_the_pod_is_gone(calm: Rig) -> None:
+    daemon = calm.settled()
+    pod = waiting(calm, "big", "1")
+    until(lambda: any(each.uid == pod["metadata"]["uid"] for each in daemon.cache.pods()), "the pod is seen")
+    until(lambda: daemon.extending._bookings.waiting(pod["metadata"]["uid"]))
+    args = {"Pod": pod, "NodeNames": calm.names}
+    answer = requests.post(f"{daemon.url}scheduler/prioritize", json=args, timeout=10)
+    assert chosen(answer) in calm.names
+    assert metric(daemon, "ballast_extender_assumed") == 1.0
+    calm.cluster.resources.delete(POD, "default", "big")
+    until(lambda: metric(daemon, "ballast_extender_assumed") == 0.0, "the decision is undone")
+    assert metric(daemon, 'ballast_extender_decisions_total{outcome="undone"}') == 1.0
+
+
+def test_much_of_the_cluster_silent_makes_all_equal(calm: Rig) -> None:
+    daemon = calm.settled()
+    chosen(ask(daemon, calm.names))
+    calm.faults.prometheus_down()
+    calm.faults.metrics_server_missing()
+    calm.cycle(daemon, 5)
+    answer = ask(daemon, calm.names)
+    assert {each["Score"] for each in answer.json()} == {5}
+    assert answer.headers["x-ballast-neutral"] == "frozen"
+    assert chosen(ask(daemon, calm.names, "?profile=dominant-residual")) in calm.names
+
+
+def test_without_the_right_to_read_pods_all_else_goes_on(calm: Rig) -> None:
+    calm.faults.kube_forbidden("list", "pods")
+    daemon = calm.daemon()
+    until(lambda: daemon.cache.problem("pods"))
+    calm.cycle(daemon)
+    assert get(daemon, "/readyz").status_code == 200
+    assert get(daemon, "/watcher").status_code == 200
+    assert "`list` on `pods`" in (condition(daemon, "PodsUnreadable") or "")
+    answer = ask(daemon, calm.names)
+    assert ({each["Score"] for each in answer.json()}, answer.headers["x-ballast-neutral"]) == ({5}, "no-pods")
+
+
+def test_the_extender_may_listen_alone(calm: Rig) -> None:
+    port = free_port()
+    daemon = calm.daemon(HTTP__EXTENDER_BIND=f"127.0.0.1:{port}")
+    assert ask(daemon, calm.names).status_code == 404
+    alone = f"http://127.0.0.1:{port}"
+    args = {"Pod": ASKING, "NodeNames": calm.names}
+    assert requests.post(f"{alone}/scheduler/filter", json=args, timeout=10).json()["NodeNames"] == calm.names
+    assert requests.get(f"{alone}/watcher", timeout=10).status_code == 404
