@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -162,29 +163,32 @@ class _Making:
 
     def _alike(self, standing: Standing, pod: int, refusal: Verdict) -> Ints:
         """Pods that the same refusal holds for."""
-        pods = self._layout.pods
-        victim = pods[pod]
-        left = np.flatnonzero(self._movable & (standing.on >= 0))
-        facts = self._gate.facts
-        if refusal.check in ("limit-total", "rate"):
-            return left
+        left = self._movable & (standing.on >= 0)
         if refusal.check == "limit-node":
-            return np.asarray(left[standing.on[left] == standing.on[pod]])
-        if refusal.check == "limit-namespace":
-            return np.array([each for each in left.tolist() if pods[each].namespace == victim.namespace], np.int64)
-        if refusal.check in ("limit-workload", "min-ready"):
-            key = facts.key(victim)
-            same = [each for each in left.tolist() if facts.key(pods[each]) == key and pods[each].ready == victim.ready]
-            return np.array(same, np.int64)
-        if refusal.check == "pdb":
-            budgets = facts.budgets(victim)
-            same = [
-                each
-                for each in left.tolist()
-                if pods[each].namespace == victim.namespace and facts.budgets(pods[each]) == budgets
-            ]
-            return np.array(same, np.int64)
-        return np.array([pod], np.int64)
+            left &= standing.on == standing.on[pod]
+        elif refusal.check in self._groups:
+            same = self._groups[refusal.check]
+            left &= same == same[pod]
+        elif refusal.check not in ("limit-total", "rate"):
+            return np.array([pod], np.int64)
+        return np.flatnonzero(left)
+
+    @cached_property
+    def _groups(self) -> dict[str, Ints]:
+        """[pod]: a number that pods share which these checks cannot tell apart."""
+        facts = self._gate.facts
+        workloads = self._numbered(lambda pod: (facts.key(pod), pod.ready))
+        return {
+            "limit-namespace": self._numbered(lambda pod: pod.namespace),
+            "limit-workload": workloads,
+            "workload-window": workloads,
+            "min-ready": workloads,
+            "pdb": self._numbered(lambda pod: (pod.namespace, *(budget.name for budget in facts.budgets(pod)))),
+        }
+
+    def _numbered(self, key: Callable[[Pod], Hashable]) -> Ints:
+        numbers: dict[Hashable, int] = {}
+        return np.array([numbers.setdefault(key(pod), len(numbers)) for pod in self._layout.pods], np.int64)
 
     def _spare(self, pods: Ints) -> None:
         self._lower(pods, "relieved")

@@ -26,7 +26,6 @@ _TIE = 1e-12
 # A mean that moves by less has not moved.
 _STILL = 1e-14
 _TOGETHER = 8
-_TRIES = 12
 _NOWHERE = -np.inf
 
 
@@ -204,8 +203,6 @@ class _Pool:
         targets = self._shortlist.targets
         here = self._here(used, home, self._x[np.full(len(pods), place)])
         gains = here[:, None] - self._shortlist.all_costs(used, home)
-        for row, pod in enumerate(pods.tolist()):
-            gains[row, ~self._standing.open_to(pod)[self._rows[targets]]] = _NOWHERE
         found = self._search(place, pods, gains, targets, _NOWHERE)
         assert found is not None
         return found
@@ -215,7 +212,8 @@ class _Pool:
     ) -> tuple[Step | None, float] | None:
         """The move if it gains enough, and what no move exceeds; None if a target outside may be better."""
         best = gains.max(axis=1)
-        for _ in range(_TRIES if others > _NOWHERE else gains.size + 1):
+        narrowed: set[int] = set()
+        while True:
             highest = float(best.max())
             if max(highest, others) <= self._floor:
                 return None, max(highest, others)
@@ -224,12 +222,11 @@ class _Pool:
             row = int(np.argmax(best >= highest - self.tie))
             column = int(np.argmax(gains[row] >= highest - self.tie))
             pod, target = int(pods[row]), int(self._rows[targets[column]])
-            if self._standing.fits(pod, target):
-                gain = float(gains[row, column])
-                return Step(pod, int(self._rows[place]), target, gain), max(gain, highest)
-            gains[row, column] = _NOWHERE
+            if row in narrowed or self._standing.fits(pod, target):
+                return Step(pod, int(self._rows[place]), target, float(gains[row, column])), highest
+            narrowed.add(row)
+            gains[row, ~self._standing.open_among(pod, self._rows[targets])] = _NOWHERE
             best[row] = gains[row].max()
-        return None
 
     def _welcome(self, place: int) -> None:
         """A node that has lost load may now be the best target of others, of whatever size their pods are."""

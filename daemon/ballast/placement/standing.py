@@ -55,12 +55,21 @@ class Standing:
 
     def open_to(self, pod: int, home: int | None = None) -> Bools:
         """[node]: other nodes of its pool than `home`, where it is, that can take it and stay under the ceiling."""
+        return self.open_among(pod, np.arange(len(self.layout.nodes)), home)
+
+    def open_among(self, pod: int, rows: Ints, home: int | None = None) -> Bools:
+        """[row]: `open_to` for some nodes alone."""
         home = int(self.on[pod]) if home is None else home
-        mask = self.targets & self.feasible(pod) & (self.layout.pool == self.layout.pool[home])
-        mask[home] = False
-        with np.errstate(invalid="ignore"):
-            mask &= (self.load + self.increments(pod) <= self.ceiling).all(axis=1)
-        return np.asarray(mask)
+        asked = self.layout.asked[pod]
+        mask = self.targets[rows] & self.sites.allowed(self.layout.pods[pod].template)[rows]
+        mask &= (self.layout.pool[rows] == self.layout.pool[home]) & (rows != home)
+        for kind in np.flatnonzero(asked).tolist():
+            mask &= self.free[rows, kind] >= asked[kind]
+        for resource in range(len(self.layout.resources)):
+            added = self.layout.used[pod, resource] / self._whole[rows, resource]
+            mask &= self.load[rows, resource] + added <= self.ceiling
+        near = self.neighbours.allowed(pod)
+        return np.asarray(mask if near is None else mask & near[rows])
 
     def fits(self, pod: int, row: int) -> bool:
         """Whether `open_to` holds for one node of its pool; cheaper."""
