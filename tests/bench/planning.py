@@ -253,7 +253,7 @@ def _crowded(nodes: int, shapes: int, waiting: int) -> Layout:
     """Filled first fit in random order until `waiting` pods find no node; without `shapes` all requests differ."""
     g = np.random.default_rng(0)
     whole = np.stack([g.choice([32, 64], nodes), g.choice([128, 256], nodes), g.choice([500, 1000], nodes)], axis=1)
-    kinds = np.stack([g.integers(1, 9, 12), g.integers(2, 40, 12), g.integers(5, 150, 12)], axis=1)
+    kinds = np.stack([g.integers(1, 10, 12) / 2, g.integers(2, 40, 12) / 2, g.integers(5, 150, 12) / 2], axis=1)
     free = whole.astype(float)
     pods: list[Pod] = []
     left = waiting

@@ -31,14 +31,19 @@ def smallest(vectors: Ints) -> Ints:
 def fit_elsewhere(requests: Ints, homes: Ints, free: Ints, rows: Ints) -> Bools:
     """[request]: whether one of `rows` other than its home has room; `free` is [node, kind], all requests are positive.
 
-    Two layers, so that every home can be left out.
+    Two layers, so that every home can be left out. Each row is compared only with the requests that are small enough in
+    the kind it has least of.
     """
     found = np.zeros(len(requests), bool)
-    open_ = np.arange(len(requests))
+    most = free[rows].max(axis=0, initial=-1)
+    left = np.flatnonzero(np.logical_and.reduce([requests[:, kind] <= most[kind] for kind in range(len(most))]))
+    orders = [left[np.argsort(requests[left, kind], kind="stable")] for kind in range(len(most))]
+    amounts = [requests[order, kind] for kind, order in enumerate(orders)]
     for row in rows[largest(free[rows], layers=2)].tolist():
-        fits = (requests[open_] <= free[row]).all(axis=1) & (homes[open_] != row)
-        found[open_[fits]] = True
-        open_ = open_[~fits]
-        if not len(open_):
-            break
+        ranks = [int(np.searchsorted(each, free[row, kind], "right")) for kind, each in enumerate(amounts)]
+        scarce = min(range(len(ranks)), key=ranks.__getitem__)
+        small = orders[scarce][: ranks[scarce]]
+        small = small[~found[small]]
+        fits = (requests[small] <= free[row]).all(axis=1) & (homes[small] != row)
+        found[small[fits]] = True
     return found

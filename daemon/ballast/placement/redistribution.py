@@ -107,7 +107,7 @@ class _Search:
                 heapq.heappush(heap, (negative, int(members[group][place + 1]), group, place + 1))
         return None
 
-    def _candidates(self) -> tuple[Ints, list[Ints]]:
+    def _candidates(self) -> tuple[Ints, _Groups]:
         """Pods with another way to go, one row for each (node, requests, class), and who else is like it."""
         on, asked = self._standing.on, self._standing.layout.asked
         pods = np.flatnonzero(self._movable & (on >= 0))
@@ -121,8 +121,7 @@ class _Search:
         key = (on[pods] * (self._shape.max(initial=0) + 1) + self._shape[pods]) * len(self._masks) + self._class[pods]
         order = np.argsort(key, kind="stable")
         first = np.flatnonzero(np.diff(key[order], prepend=-1))
-        members = np.split(pods[order], first[1:]) if len(pods) else []
-        return np.array([group[0] for group in members], np.int64), members
+        return pods[order[first]], _Groups(pods[order], np.append(first, len(order)))
 
     def _another(self, pods: Ints, asked: Ints, on: Ints, rows: Ints) -> Bools:
         """[pod]: whether one of `rows` other than its own has room."""
@@ -154,7 +153,7 @@ class _Search:
         order = np.argsort(-bound, kind="stable")
         return room, order[bound[order] > 0], bound
 
-    def _gains(self, chunk: Ints, groups: Ints, room: Ints, members: list[Ints]) -> Iterator[tuple[int, int]]:
+    def _gains(self, chunk: Ints, groups: Ints, room: Ints, members: _Groups) -> Iterator[tuple[int, int]]:
         """Groups with how many pods start, without those that cost too much already on their own node."""
         sources = self._standing.on[groups[chunk]]
         gains, left = self._greedy(room[chunk], sources)
@@ -261,3 +260,13 @@ class _Search:
                 by_id[id(pod.template)] = number
             found[row] = number
         return found, masks
+
+
+class _Groups:
+    """Pods that are alike, by the number of their group, in the order of their names."""
+
+    def __init__(self, pods: Ints, starts: Ints) -> None:
+        self._pods, self._starts = pods, starts
+
+    def __getitem__(self, group: int) -> Ints:
+        return self._pods[self._starts[group] : self._starts[group + 1]]
