@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ballast.cluster import wire, workloads
+from ballast.cluster.decoding import Shared, to_pod
+from ballast.model.pod import Pod
+from ballast.model.selector import Requirement, Selector, parse
+from ballast.model.template import PLAIN, HostPort, NodeTerm, PodTerm, Spread, Toleration
+from ballast.model.workload import Budget, Workload
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def read(shared: Shared | None = None, *, labels: Any = None, status: Any = None, **spec: Any) -> Pod:
+    document = {"metadata": {"name": "p", "namespace": "shop", "labels": labels}, "spec": spec, "status": status or {}}
+    return to_pod(
+        msgspec.json.decode(msgspec.json.encode(document), type=wire.Pod), shared or Shared(), lambda key: True
+    )
+
+
+def test_where_a_pod_may_run() -> None:
+    template = read(
+        labels={"app": "web", "hash": "1"},
+        nodeSelector={"disk": "fast"},
+        tolerations=[{"key": "gpu", "operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 3}],
+        affinity={
+            "nodeAffinity": {
+                REQUIRED: {
+                    "nodeSelectorTerms": [
+                        {
+                            "matchExpressions": [{"key": "zone", "operator": "In", "values": ["a", "b"]}],
+                            "matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n1"]}],
+                        }
+                    ]
+                }
+            },
+            "podAffinity": {REQUIRED: [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "db"}}}]},
+            "podAntiAffinity": {
+                REQUIRED: [
+                    {
+                        "topologyKey": "host",
+                        "labelSelector": {},
+                        "namespaceSelector": {"matchLabels": {"team": "x"}},
+                        "matchLabelKeys": ["hash"],
+                    }
+                ]
+            },
+        },
+        topologySpreadConstraints=[
+            {"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "nodeTaintsPolicy": "Honor"},
+            {"maxSkew": 1, "topologyKey": "host", "whenUnsatisfiable": "ScheduleAnyway"},
+        ],
+        containers=[{"ports": [{"containerPort": 80, "hostPort": 8080, "protocol": "TCP"}, {"containerPort": 81}]}],
+    ).template
+    assert template.node_selector == (("disk", "fast"),)
+    assert template.tolerations == (Toleration("gpu", "Exists", "", "NoSchedule"),)
+    zone, name = Requirement("zone", "In", ("a", "b")), Requirement("metadata.name", "NotIn", ("n1",))
+    assert template.node_affinity == (NodeTerm((zone,), (name,)),)
+    assert template.affinity == (PodTerm("zone", parse("app=db"), ("shop",)),)
+    assert template.anti_affinity == (PodTerm("host", parse("hash=1"), (), parse("team=x")),)
+    assert template.spread == (Spread("zone", 2, None, honour_taints=True),)
+    assert template.host_ports == (HostPort(8080),)
+
+
+def test_what_a_pod_keeps_on_its_node() -> None:
+    template = read(
+        volumes=[
+            {"name": "cache", "emptyDir": {}},
+            {"name": "logs", "hostPath": {"path": "/var"}},
+            {"name": "token", "projected": {}},
+            {"name": "data", "persistentVolumeClaim": {"claimName": "data-0"}},
+        ],
+        resourceClaims=[{"name": "gpu"}],
+    ).template
+    assert template.local_volumes == ("cache", "logs")
+    assert template.volume_claims
+    assert template.resource_claims
+
+
+def test_pods_of_one_template_share_it() -> None:
+    shared = Shared()
+    one, two = (read(shared, nodeSelector={"disk": "fast"}) for _ in range(2))
+    assert one.template is two.template
+    assert read(shared).template is PLAIN
+
+
+def test_a_pod_that_waits() -> None:
+    refused = {"type": "PodScheduled", "status": "False", "lastTransitionTime": "2023-11-14T22:13:20Z"}
+    unschedulable = {"conditions": [{**refused, "reason": "Unschedulable"}]}
+    assert read(status=unschedulable).waiting_since == 1_700_000_000
+    assert read(status=unschedulable).waiting
+    assert not read(status={"conditions": [{**refused, "reason": "SchedulingGated"}]}).waiting
+    assert not read(status=unschedulable, schedulingGates=[{"name": "x"}]).waiting
+    assert not read(status=unschedulable, nodeName="n1").waiting
+    assert not read().waiting
+
+
+def test_priority_classes_of_the_system_are_known() -> None:
+    assert read(priorityClassName="system-node-critical").priority == 2_000_001_000
+    assert read(priorityClassName="mine").priority == 0
+    assert read(priorityClassName="system-node-critical", priority=5).priority == 5
+
+
+def workload(kind: str, status: Any, replicas: int = 3) -> Workload:
+    document = {"metadata": {"name": "w", "generation": 2}, "spec": {"replicas": replicas}, "status": status}
+    return workloads.to_workload(kind, msgspec.convert(document, workloads.WireWorkload), Shared(), lambda key: True)
+
+
+def test_rollouts_are_seen() -> None:
+    settled = {"observedGeneration": 2, "replicas": 3, "updatedReplicas": 3}
+    assert not workload("Deployment", settled).rolling
+    assert workload("Deployment", {**settled, "observedGeneration": 1}).rolling
+    assert workload("Deployment", {**settled, "updatedReplicas": 2}).rolling
+    assert workload("Deployment", {**settled, "replicas": 4}).rolling
+    assert not workload("Deployment", {}).rolling
+    revisions = {"observedGeneration": 2, "currentRevision": "a", "updateRevision": "b"}
+    assert workload("StatefulSet", revisions).rolling
+    assert not workload("StatefulSet", {**revisions, "updateRevision": "a"}).rolling
+    assert not workload("ReplicaSet", {"observedGeneration": 1}).rolling
+
+
+def test_budgets() -> None:
+    def read_budget(spec: Any, **status: Any) -> Budget:
+        document = {"metadata": {"name": "b", "namespace": "shop", "generation": 3}, "spec": spec, "status": status}
+        return workloads.to_budget(msgspec.convert(document, workloads.WireBudget), Shared())
+
+    found = read_budget({"selector": {"matchLabels": {"app": "web"}}}, disruptionsAllowed=2, observedGeneration=3)
+    assert found == Budget("shop", "b", parse("app=web"), 2)
+    assert not read_budget({"selector": {}}, disruptionsAllowed=2, observedGeneration=2).settled
+    assert read_budget({"selector": {}}).selector == Selector()
+    assert read_budget({}).selector is None
+    assert read_budget({}).allowed == 0
