@@ -45,7 +45,7 @@ class Output(StrEnum):
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Plans evictions from files. Nothing is changed: only the daemon acts, behind its gate.",
+    help="Plans evictions from files. Nothing is changed, and this version never evicts.",
 )
 
 Cluster = Annotated[
