@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.daemon.rig import (
+    LOAD,
+    SCORE,
+    WINDOW,
+    Rig,
+    condition,
+    get,
+    metric,
+    snapshot,
+    verbose,
+    watcher,
+)
+
+
+def test_metrics_server_steps_in_while_prometheus_is_silent_and_steps_back(calm: Rig) -> None:
+    daemon = calm.settled(WINDOWS__LENGTHS="5m", WINDOWS__MIN_SAMPLES="3")
+    calm.faults.prometheus_empty()
+    sentences = [calm.cycle(daemon)[0] for _ in range(8)]
+    assert sentences[-1].startswith("know 10 of 10 nodes from metrics-server, 0 unknown")
+    assert "gives no series" in sentences[-1]
+    assert len(watcher(daemon)) == 10
+    assert "from the fallback source" in (condition(daemon, "FallbackInUse") or "")
+    assert "from metrics-server" in verbose(daemon)
+    calm.faults.clear()
+    assert calm.cycle(daemon, 2)[0] == "know 10 of 10 nodes from prometheus, 0 unknown"
+    assert condition(daemon, "FallbackInUse") is None
+
+
+def test_metrics_server_alone(calm: Rig) -> None:
+    daemon = calm.daemon(TELEMETRY__SOURCE="metrics-server", WINDOWS__LENGTHS="5m", WINDOWS__MIN_SAMPLES="3")
+    told, _ = calm.cycle(daemon, 10)
+    assert told.startswith("know 10 of 10 nodes from metrics-server, 0 unknown")
+    assert all({SCORE, LOAD, WINDOW} == set(own) for own in calm.published().values())
+    assert get(daemon, "/watcher").json()["source"] == "KubernetesMetricsServer"
+    assert not any(resource == "prometheus" for _, resource in calm.cluster.requests)
+
+
+def test_an_exporter_that_sends_nan_makes_its_node_unknown_and_is_counted(calm: Rig) -> None:
+    broken = calm.names[2]
+    calm.faults.exporter_nan(broken)
+    daemon = calm.daemon()
+    before = metric(daemon, 'ballast_samples_rejected_total{reason="non_finite"}') or 0
+    told, _ = calm.cycle(daemon)
+    assert "rejected 2 non_finite" in told
+    assert metric(daemon, 'ballast_samples_rejected_total{reason="non_finite"}') == before + 2
+    calm.cycle(daemon, 4)
+    assert condition(daemon, "NodesUnknown") == f"unknown: {broken}"
+    assert calm.own(broken) == {LOAD: "unknown"}
+    assert broken not in watcher(daemon)
+
+
+def test_one_cycle_asks_one_question_a_resource_and_one_for_all_ages(calm: Rig) -> None:
+    daemon = calm.settled(TELEMETRY__RESOURCES="cpu,memory,disk,network")
+    before = calm.cluster.requests.copy()
+    calm.cycle(daemon, 3)
+    asked = calm.cluster.requests - before
+    assert asked["query", "prometheus"] == 3 * (4 + 1)
+    assert asked["query_range", "prometheus"] == 0
+    assert asked["list", "metrics/nodes"] == 0
+
+
+def test_duplicates_of_a_pair_of_prometheus_replicas_count_once(calm: Rig) -> None:
+    calm.faults.prometheus_duplicates()
+    daemon = calm.daemon()
+    assert daemon.board.cycles[0].sentence == "know 10 of 10 nodes from prometheus, 0 unknown"
+
+
+def test_several_clusters_in_one_answer_are_named_and_nothing_is_guessed(calm: Rig) -> None:
+    daemon = calm.settled()
+    before = calm.published()
+    calm.faults.prometheus_clusters(["blue", "green"])
+    calm.faults.metrics_server_missing()
+    told, published = calm.cycle(daemon, 5)
+    assert "the answer mixes the clusters blue, green; choose one: BALLAST_PROMETHEUS__MATCHERS" in told
+    assert "frozen" in published
+    assert calm.published() == before
+    assert "blue, green" in (condition(daemon, "TelemetryDegraded") or "")
+
+
+def test_stale_samples_do_not_count_however_fresh_the_answer_looks(calm: Rig) -> None:
+    daemon = calm.settled()
+    calm.faults.prometheus_stale(age=200.0)
+    calm.faults.metrics_server_missing()
+    told, published = calm.cycle(daemon, 5)
+    assert told.startswith("know 0 of 10 nodes from prometheus, 10 unknown; rejected 20 stale")
+    assert published.startswith("publishing is frozen")
+
+
+@pytest.mark.parametrize("seconds", [3600.0, -3600.0])
+def test_after_a_step_of_the_wall_clock_windows_are_read_anew(calm: Rig, seconds: float) -> None:
+    daemon = calm.settled()
+    calm.clock.step_wall(seconds)
+    told, _ = calm.cycle(daemon)
+    assert told == "know 10 of 10 nodes from prometheus, 0 unknown"
+    assert snapshot(daemon).primary.count.min() == 30
+    assert snapshot(daemon).time == pytest.approx(calm.clock.wall(), abs=calm.interval)
+    assert calm.cycle(daemon)[1].startswith("published ")
+
+
+def test_an_outage_leaves_no_gap(calm: Rig) -> None:
+    daemon = calm.settled()
+    calm.faults.prometheus_down()
+    calm.cycle(daemon, 4)
+    calm.faults.clear()
+    calm.cycle(daemon)
+    assert snapshot(daemon).primary.count.min() == 30
