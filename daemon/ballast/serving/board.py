@@ -38,6 +38,7 @@ class Board:
     Every attribute is replaced by reference and never changed in place, so handlers read without a lock.
     `cycles` is oldest first. `conditions` gives objects with `type`, `status`, `reason`, `message` and
     `lastTransitionTime`. `config` is a list of `{"name", "value", "origin"}`, already masked.
+    `power`, `plans` and `evictions` are the documents of `/api/v1/power`, `/plans` and `/evictions`, ready for JSON.
     While `frozen` (much of the cluster is silent), `/watcher` answers 500 with an empty body. Should cycles
     stop, data is no longer served as current `max_age` seconds after it had arrived.
     """
@@ -52,6 +53,9 @@ class Board:
     ready: Callable[[], list[Check]] = list
     alive: Callable[[], list[Check]] = list
     config: list[dict[str, Any]] = field(default_factory=list)
+    power: Mapping[str, Any] = field(default_factory=dict)
+    plans: Sequence[Mapping[str, Any]] = ()
+    evictions: Mapping[str, Any] = field(default_factory=dict)
     frozen: bool = False
     max_age: float | None = None
 

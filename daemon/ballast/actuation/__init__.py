@@ -1,0 +1,1 @@
+"""What changes the cluster: replicas, caps, evictions and where their replacements land."""
