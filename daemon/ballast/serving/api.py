@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,8 +14,9 @@ from starlette.routing import BaseRoute, Route
 
 from ballast import __version__
 from ballast.model.snapshot import Snapshot
+from ballast.serving import acts
 from ballast.serving.board import Board, CycleRecord
-from ballast.serving.document import JSON
+from ballast.serving.document import JSON, Latest
 from ballast.serving.openapi import DOCUMENT
 from ballast.serving.rendering import Rendered
 
@@ -26,6 +28,7 @@ class Api:
 
     def __init__(self, board: Board) -> None:
         self._board = board
+        self._power, self._plans, self._evictions = Latest(), Latest(), Latest()
 
     def routes(self) -> list[BaseRoute]:
         return [
@@ -35,8 +38,8 @@ class Api:
             Route("/api/v1/cycles", self.cycles),
             Route("/api/v1/config", self.config),
             Route("/api/v1/power", self.power),
-            Route("/api/v1/plans", self.nothing_yet),
-            Route("/api/v1/evictions", self.nothing_yet),
+            Route("/api/v1/plans", self.plans),
+            Route("/api/v1/evictions", self.evictions),
             Route("/api/v1/openapi.json", self.openapi),
         ]
 
@@ -44,7 +47,6 @@ class Api:
         """One look at the whole: data, parts, last sentences, conditions."""
         board = self._board
         now = board.clock.wall()
-        settings = {entry["name"]: entry["value"] for entry in board.config}
         return _json(
             {
                 "version": __version__,
@@ -53,8 +55,8 @@ class Api:
                 "ready": all(check.ok for check in board.ready()),
                 "frozen": board.frozen,
                 "current": board.current() is not None,
-                "modes": {part: settings.get(f"BALLAST_{part.upper()}__MODE") for part in PARTS},
-                "interval": settings.get("BALLAST_TELEMETRY__INTERVAL"),
+                "modes": {part: self._mode(part) for part in PARTS},
+                "interval": self._setting("BALLAST_TELEMETRY__INTERVAL"),
                 "snapshot": None if board.snapshot is None else _summary(board.snapshot, now),
                 "jobs": _last(tuple(board.cycles)),
                 "conditions": board.conditions(),
@@ -86,13 +88,28 @@ class Api:
         return _json(self._board.config)
 
     async def power(self, request: Request) -> Response:
-        return _json({"conditions": self._board.conditions()})
+        """Every power policy: what it sees, waits for, changed, and its targets."""
+        facts = self._board.power, self._mode("power"), self._board.conditions()
+        return await self._power.of(facts, partial(acts.power, *facts)).response(request)
 
-    async def nothing_yet(self, request: Request) -> Response:
-        return _json([])
+    async def plans(self, request: Request) -> Response:
+        """Recent plans, newest first."""
+        facts = self._board.plans
+        return await self._plans.of(facts, partial(acts.plans, facts)).response(request)
+
+    async def evictions(self, request: Request) -> Response:
+        """Recent evictions and what became of them; the room that is held for pods."""
+        facts = self._board.evictions, self._mode("eviction")
+        return await self._evictions.of(facts, partial(acts.evictions, *facts)).response(request)
 
     async def openapi(self, request: Request) -> Response:
         return _json(DOCUMENT)
+
+    def _mode(self, part: str) -> Any:
+        return self._setting(f"BALLAST_{part.upper()}__MODE")
+
+    def _setting(self, name: str) -> Any:
+        return next((entry["value"] for entry in self._board.config if entry["name"] == name), None)
 
     def _rendered(self) -> Rendered:
         if self._board.rendered is None:

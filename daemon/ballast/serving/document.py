@@ -71,6 +71,20 @@ class Document:
         return Response(body, media_type=self.media_type, headers=headers)
 
 
+class Latest:
+    """The document of facts that are replaced now and then: built anew when they are others than before."""
+
+    def __init__(self) -> None:
+        self._facts: object = None
+        self._document: Document | None = None
+
+    def of(self, facts: object, build: Callable[[], bytes]) -> Document:
+        """`build` makes the body from `facts`, which are compared by equality."""
+        if self._document is None or self._facts != facts:
+            self._facts, self._document = facts, Document(build)
+        return self._document
+
+
 def accepts_gzip(accept_encoding: str) -> bool:
     """Whether an `Accept-Encoding` header allows gzip (RFC 9110 §12.5.3); an absent header does not ask for it."""
     wildcard = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ballast import __version__
+from ballast.serving.acts import HISTORY, HISTORY_COLUMNS
 
 Schema = dict[str, Any]
 
@@ -20,6 +21,11 @@ def _map(values: Schema) -> Schema:
 def _object(**properties: Schema) -> Schema:
     """An object that always has all of these and nothing else."""
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def _open(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
+    """An object that may have more than these."""
+    return {"type": "object", "properties": properties, "required": list(required)}
 
 
 def _nullable(schema: Schema) -> Schema:
@@ -106,7 +112,107 @@ SCHEMAS: dict[str, Schema] = {
         jobs=_array(_ref("Cycle")),
         conditions=_array(_ref("Condition")),
     ),
-    "Power": _object(conditions=_array(_ref("Condition"))),
+    "Power": _open(
+        ("mode", "paused", "policies", "conditions"),
+        mode=MAYBE_STRING,
+        paused=_described(MAYBE_STRING, "why nothing is written now"),
+        policies=_array(_ref("Policy")),
+        conditions=_array(_ref("Condition")),
+    ),
+    "Policy": _open(
+        ("name", "history", "actions"),
+        name=STRING,
+        feed=_open(
+            semantics=STRING,
+            watts=_described(MAYBE_NUMBER, "null where the last sample is missing or invalid"),
+            time=_described(MAYBE_NUMBER, "Unix time of the last valid sample"),
+            problem=MAYBE_STRING,
+        ),
+        state=_described(MAYBE_STRING, "STABLE, PENDING_INCREASE or PENDING_DECREASE"),
+        reference=_described(MAYBE_NUMBER, "watts that the replicas stand for; null before the first window"),
+        deadband=_described({"type": ["array", "null"], "items": MAYBE_NUMBER}, "[low, high] watts"),
+        window=_described(_nullable(_open(since=NUMBER, length=NUMBER)), "being confirmed now; seconds"),
+        waiting_for=_described(MAYBE_STRING, "one sentence"),
+        unmet=_described(MAYBE_NUMBER, "replicas that no target can carry"),
+        shadow=_described(BOOLEAN, "dry-run: the replicas are those that would be"),
+        targets=_array(_ref("Target")),
+        history=_described(
+            _array({"type": "array"}), f"oldest first, at most {HISTORY}: [{', '.join(HISTORY_COLUMNS)}]"
+        ),
+        actions=_described(_array(_ref("Action")), "newest first"),
+    ),
+    "Target": _open(
+        ("ref",),
+        ref=_described(STRING, "namespace/name"),
+        kind=MAYBE_STRING,
+        actuator=_described(MAYBE_STRING, "how its replicas are changed, or observe"),
+        replicas=_described(MAYBE_NUMBER, "what the actuator counts; null where it cannot be read"),
+        potential=_described(MAYBE_NUMBER, "replicas it would have, in dry-run"),
+        min=MAYBE_NUMBER,
+        max=MAYBE_NUMBER,
+        original=_described(MAYBE_NUMBER, "the cap before Ballast changed it"),
+        excluded=_described(MAYBE_STRING, "why nothing is done about it"),
+        problem=MAYBE_STRING,
+    ),
+    "Action": _open(
+        ("time",),
+        time=NUMBER,
+        reason=MAYBE_STRING,
+        changes=_described(_map(NUMBER), "replicas added (or taken, below 0) by namespace/name"),
+        replicas=_described(_map(NUMBER), "after it"),
+        result=MAYBE_STRING,
+    ),
+    "Plan": _open(
+        ("id", "time", "kind", "mode", "steps", "before", "after", "refused", "placed", "verdicts"),
+        id={"type": ["string", "integer"]},
+        time=NUMBER,
+        kind=STRING,
+        mode=MAYBE_STRING,
+        steps=_array(
+            _open(("pod", "from"), pod=STRING, to=MAYBE_STRING, reason=MAYBE_STRING, **{"from": MAYBE_STRING})
+        ),
+        before=_described(_map(MAYBE_NUMBER), "standard deviation of the load between nodes, by resource"),
+        after=_described(_map(MAYBE_NUMBER), "the same, as predicted"),
+        refused=_described(_map(INTEGER), "pods by the first check that refused them"),
+        placed=_described(_array(STRING), "waiting pods that would start"),
+        verdicts=_array(_open(("pod",), pod=STRING, check=MAYBE_STRING, verdict=MAYBE_STRING, reason=MAYBE_STRING)),
+        sentence=MAYBE_STRING,
+    ),
+    "Evictions": _open(
+        ("mode", "paused", "recent", "reservations", "limits", "breaker"),
+        mode=MAYBE_STRING,
+        paused=_described(MAYBE_STRING, "why nothing is evicted now"),
+        recent=_array(_ref("Eviction")),
+        reservations=_array(
+            _open(
+                ("node",),
+                node=STRING,
+                kind=MAYBE_STRING,
+                until=MAYBE_NUMBER,
+                cpu=MAYBE_NUMBER,
+                memory=MAYBE_NUMBER,
+                **{"for": MAYBE_STRING},
+            )
+        ),
+        limits={"type": "object"},
+        breaker=_described(MAYBE_STRING, "why evictions have stopped"),
+    ),
+    "Eviction": _open(
+        ("pod", "time", "status"),
+        pod=STRING,
+        uid=MAYBE_STRING,
+        workload=MAYBE_STRING,
+        to=_described(MAYBE_STRING, "where it is steered; null where it is not"),
+        time=NUMBER,
+        kind=MAYBE_STRING,
+        status=_described(STRING, "recorded, evicted, refused, landed, ready, failed or stopped"),
+        landed_on=MAYBE_STRING,
+        ready_at=MAYBE_NUMBER,
+        predicted={},
+        measured={},
+        why=MAYBE_STRING,
+        **{"from": MAYBE_STRING},
+    ),
 }
 
 WINDOW = {
@@ -145,9 +251,11 @@ DOCUMENT: Schema = {
         ),
         "/api/v1/cycles": _get("cycles", "Recent cycles, newest first", _array(_ref("Cycle"))),
         "/api/v1/config": _get("config", "Every setting, secrets masked", _array(_ref("Setting"))),
-        "/api/v1/power": _get("power", "Conditions", _ref("Power")),
-        "/api/v1/plans": _get("plans", "Recent plans", _array({"type": "object"})),
-        "/api/v1/evictions": _get("evictions", "Recent evictions", _array({"type": "object"})),
+        "/api/v1/power": _get("power", "What each power policy sees, waits for and changed", _ref("Power")),
+        "/api/v1/plans": _get("plans", "Recent plans, newest first", _array(_ref("Plan"))),
+        "/api/v1/evictions": _get(
+            "evictions", "Recent evictions and what became of them, newest first", _ref("Evictions")
+        ),
         "/api/v1/openapi.json": _get("openapi", "This document", {"type": "object"}),
     },
     "components": {"schemas": SCHEMAS},

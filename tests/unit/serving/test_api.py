@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gzip
+import json
 from typing import Any
 
 import jsonschema
@@ -7,6 +9,7 @@ import pytest
 
 from ballast.serving.board import Board, Check, CycleRecord
 from ballast.serving.openapi import DOCUMENT
+from tests.unit.serving import acting
 from tests.unit.serving.client import ask
 from tests.unit.serving.world import TIME, board_of, serving, snapshot
 
@@ -29,6 +32,14 @@ def full_board() -> Board:
     return board
 
 
+def acting_board() -> Board:
+    board = full_board()
+    board.power = acting.power(TIME, acting.policy("site-a", TIME), {"name": "just-started"})
+    board.plans = [acting.plan(number, TIME) for number in range(3)]
+    board.evictions = acting.evictions(TIME)
+    return board
+
+
 def operations() -> list[tuple[str, dict[str, Any]]]:
     return [(path, operation["get"]) for path, operation in DOCUMENT["paths"].items()]
 
@@ -39,7 +50,9 @@ def check_schema(schema: dict[str, Any], answer: Any) -> None:
 
 @pytest.mark.parametrize(("path", "operation"), operations(), ids=[path for path, _ in operations()])
 @pytest.mark.parametrize(
-    "board", [Board(), board_of(snapshot([[], []])), full_board()], ids=["no snapshot", "no nodes", "nodes"]
+    "board",
+    [Board(), board_of(snapshot([[], []])), full_board(), acting_board()],
+    ids=["no snapshot", "no nodes", "nodes", "acts"],
 )
 def test_every_documented_path_answers_as_documented(path: str, operation: dict[str, Any], board: Board) -> None:
     with serving(board) as port:
@@ -111,6 +124,65 @@ def test_status_says_when_the_data_is_history() -> None:
 def test_cycles_come_newest_first() -> None:
     with serving(full_board()) as port:
         assert [cycle["started"] for cycle in ask(port, "/api/v1/cycles").json] == [TIME, TIME - 20, TIME - 30]
+
+
+def test_before_anything_was_planned_the_acts_are_empty_but_whole() -> None:
+    board = full_board()
+    board.config = [{"name": "BALLAST_POWER__MODE", "value": "dry-run", "origin": "default"}]
+    with serving(board) as port:
+        power, plans, evictions = (ask(port, f"/api/v1/{path}").json for path in ("power", "plans", "evictions"))
+    assert power == {"mode": "dry-run", "paused": None, "policies": [], "conditions": [CONDITION]}
+    assert plans == []
+    assert evictions == {
+        "mode": None,
+        "paused": None,
+        "recent": [],
+        "reservations": [],
+        "limits": {},
+        "breaker": None,
+    }
+
+
+@pytest.mark.parametrize("path", ["/api/v1/power", "/api/v1/plans", "/api/v1/evictions"])
+def test_what_did_not_change_is_not_sent_again(path: str) -> None:
+    board = acting_board()
+    with serving(board) as port:
+        first = ask(port, path)
+        again = ask(port, path, if_none_match=first.headers["etag"])
+        packed = ask(port, path, accept_encoding="gzip")
+        board.power, board.plans, board.evictions = acting.power(TIME + 30), [], acting.evictions(TIME + 30)
+        changed = ask(port, path, if_none_match=first.headers["etag"])
+    assert (again.status, again.body) == (304, b"")
+    assert json.loads(gzip.decompress(packed.body)) == first.json
+    assert changed.status == 200
+    assert changed.json != first.json
+
+
+def test_a_condition_that_comes_changes_the_power_document() -> None:
+    board = acting_board()
+    board.conditions = list
+    with serving(board) as port:
+        first = ask(port, "/api/v1/power")
+        board.conditions = lambda: [CONDITION]
+        assert ask(port, "/api/v1/power", if_none_match=first.headers["etag"]).json["conditions"] == [CONDITION]
+
+
+def test_the_acts_are_of_bounded_size_and_the_newest_stay() -> None:
+    board = full_board()
+    board.power = acting.power(TIME, acting.policy("a", TIME, points=3_000))
+    board.power["policies"][0]["actions"] = [{"time": TIME + step} for step in range(300)]
+    board.plans = [acting.plan(number, TIME, steps=3_000) for number in range(80)]
+    board.evictions = acting.evictions(TIME, 900)
+    with serving(board) as port:
+        power, plans, evictions = (ask(port, f"/api/v1/{path}").json for path in ("power", "plans", "evictions"))
+    [policy] = power["policies"]
+    assert len(policy["history"]) == 2_880
+    assert policy["history"][-1][0] == TIME
+    assert [action["time"] for action in policy["actions"]] == [TIME + step for step in range(299, 199, -1)]
+    assert [plan["id"] for plan in plans] == ["plan-0", "plan-1", "plan-2"]
+    assert [len(plan["steps"]) for plan in plans] == [3_000] * 3
+    assert len(evictions["recent"]) == 500
+    assert evictions["recent"][0]["time"] == TIME
 
 
 def test_errors_are_json() -> None:
