@@ -60,7 +60,7 @@ def backing(cluster: ClusterFile, source: str, keep: Callable[[str], bool]) -> B
         workloads=tuple(workload for kind in LISTED for workload in workloads(kind)),
         budgets=tuple(read("PodDisruptionBudget", wire.WireBudget, lambda each: wire.to_budget(each, shared))),
         autoscalers=tuple(
-            read("HorizontalPodAutoscaler", wire.WireAutoscaler, lambda each: wire.to_autoscaler(each, shared))
+            read("HorizontalPodAutoscaler", wire.WireAutoscaler, lambda each: wire.to_autoscaler(each, shared, keep))
         ),
         namespaces=tuple(read("Namespace", wire.WireNamespace, lambda each: wire.to_namespace(each, keep))),
         absent=tuple(kind for kind in ABSENT if not cluster.objects.get(kind)),

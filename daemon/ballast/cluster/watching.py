@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -17,7 +17,7 @@ from ballast.cluster.decoding import Reader
 from ballast.cluster.listing import list_all
 from ballast.cluster.refusals import refusal
 from ballast.cluster.threads import going
-from ballast.errors import ClusterError, Gone, TooManyRequests
+from ballast.errors import ClusterError, Gone, NotFound, TooManyRequests
 from ballast.metrics import Metrics
 
 T = TypeVar("T")
@@ -42,7 +42,11 @@ class Sink(Protocol[T]):
 
 
 class Watch(Generic[T]):
-    """Keeps `sink` equal to a collection. `lifetime` bounds each watch in seconds, `idle` a silence within it."""
+    """Keeps `sink` equal to a collection. `lifetime` bounds each watch in seconds, `idle` a silence within it.
+
+    `path` may be a function that asks the server for it, called before each list. An `optional` collection that the
+    server does not serve is an empty one.
+    """
 
     def __init__(
         self,
@@ -51,9 +55,10 @@ class Watch(Generic[T]):
         metrics: Metrics,
         sink: Sink[T],
         reader: Reader[T],
-        path: str,
+        path: str | Callable[[], str],
         *,
         query: Mapping[str, str | int] | None = None,
+        optional: bool = False,
         lifetime: tuple[int, int] = (240, 300),
         idle: float = 90.0,
     ) -> None:
@@ -63,8 +68,10 @@ class Watch(Generic[T]):
         self._metrics = metrics
         self._sink = sink
         self._reader = reader
-        self._path = path
+        self._find = path if callable(path) else lambda: path
+        self._path = "" if callable(path) else path
         self._query = dict(query or {})
+        self._optional = optional
         self._lifetime = lifetime
         self._idle = idle
         self._random = random.Random()  # noqa: S311
@@ -117,14 +124,14 @@ class Watch(Generic[T]):
             try:
                 if not self._version:
                     self._list()
-                if not self._stop.is_set():
+                if self._version and not self._stop.is_set():
                     self._watch()
-                reason, wait = "ended", 0.0
+                reason, wait = "ended" if self._version else "absent", 0.0
             except Gone as error:
                 self._version = ""
                 reason, wait, problem = "gone", 0.0, str(error)
             except ClusterError as error:
-                if _TOO_LARGE in error.causes:
+                if _TOO_LARGE in error.causes or isinstance(error, NotFound):
                     self._version = ""
                 reason, problem = type(error).__name__.lower(), str(error)
                 wait = error.retry_after or 0.0 if isinstance(error, TooManyRequests) else 0.0
@@ -135,10 +142,10 @@ class Watch(Generic[T]):
             if self._stop.is_set():
                 return
             self._metrics.watch_restarts.labels(self.kind, reason).inc()
-            healthy = reason == "ended" or self._clock.monotonic() - began > _LONGEST_WAIT
+            healthy = reason in ("ended", "absent") or self._clock.monotonic() - began > _LONGEST_WAIT
             quick = self._clock.monotonic() - began < 1.0
             failures = 0 if healthy and not quick else failures + 1
-            if reason not in ("ended", "gone"):
+            if reason not in ("ended", "absent", "gone"):
                 if self._problem != problem:
                     _log.warning("cannot follow a collection; trying again", kind=self.kind, problem=problem)
                 self._problem = problem
@@ -147,7 +154,13 @@ class Watch(Generic[T]):
                 self._clock.wait(self._stop, max(wait, longest * self._random.uniform(0.5, 1.0)))
 
     def _list(self) -> None:
-        listed = list_all(self._api, self._path, self._reader, self._query, self._stop)
+        try:
+            self._path = self._find()
+            listed = list_all(self._api, self._path, self._reader, self._query, self._stop)
+        except NotFound:
+            if not self._optional:
+                raise
+            listed, self._problem = ([], ""), None
         if listed is None:
             return
         items, self._version = listed

@@ -19,11 +19,13 @@ class WorkloadMeta(wire.Meta):
 
 class WorkloadSpec(wire.Wire):
     replicas: int | None = None
+    selector: wire.LabelSelector | None = None
 
 
 class WorkloadStatus(wire.Wire):
     observed_generation: int | None = None
     replicas: int = 0
+    ready_replicas: int = 0
     updated_replicas: int = 0
     current_revision: str = ""
     update_revision: str = ""
@@ -35,6 +37,14 @@ class WireWorkload(wire.Wire):
     metadata: WorkloadMeta
     spec: WorkloadSpec = msgspec.field(default_factory=WorkloadSpec)
     status: WorkloadStatus | None = None
+
+
+class WireOther(wire.Wire):
+    """An object of any other kind that has a /scale, of whose fields nothing is known."""
+
+    metadata: WorkloadMeta
+    kind: str = ""
+    api_version: str = ""
 
 
 class BudgetSpec(wire.Wire):
@@ -53,22 +63,39 @@ class WireBudget(wire.Wire):
 
 
 class Target(wire.Wire):
+    api_version: str = ""
     kind: str = ""
     name: str = ""
 
 
 class AutoscalerSpec(wire.Wire):
     scale_target_ref: Target = msgspec.field(default_factory=Target)
+    min_replicas: int | None = None
+    max_replicas: int = 0
 
 
 class AutoscalerStatus(wire.Wire):
     last_scale_time: datetime | None = None
+    desired_replicas: int | None = None
 
 
 class WireAutoscaler(wire.Wire):
     metadata: wire.Meta
     spec: AutoscalerSpec = msgspec.field(default_factory=AutoscalerSpec)
     status: AutoscalerStatus = msgspec.field(default_factory=AutoscalerStatus)
+
+
+class ScaledObjectSpec(wire.Wire):
+    scale_target_ref: Target = msgspec.field(default_factory=Target)
+    min_replica_count: int | None = None
+    max_replica_count: int | None = None
+
+
+class WireScaledObject(wire.Wire):
+    """keda.sh/v1alpha1 (apis/keda/v1alpha1/scaledobject_types.go)."""
+
+    metadata: wire.Meta
+    spec: ScaledObjectSpec = msgspec.field(default_factory=ScaledObjectSpec)
 
 
 class WireNamespace(wire.Wire):
@@ -87,6 +114,30 @@ def to_workload(kind: str, found: WireWorkload, shared: Shared, keep: Callable[[
         rolling=_rolling(kind, found, replicas),
         annotations=_kept(meta.annotations, keep),
         owner=shared.owner(meta.owner_references),
+        version=meta.resource_version,
+        generation=meta.generation,
+        ready=found.status.ready_replicas if found.status else 0,
+        present=found.status.replicas if found.status else 0,
+        selector=to_selector(found.spec.selector),
+        labels=shared.labels(meta.labels),
+        api_version="apps/v1",
+    )
+
+
+def to_other(found: WireOther, shared: Shared, keep: Callable[[str], bool]) -> Workload:
+    meta = found.metadata
+    return Workload(
+        kind=shared.string(found.kind),
+        namespace=shared.string(meta.namespace),
+        name=meta.name,
+        uid=meta.uid,
+        replicas=None,
+        annotations=_kept(meta.annotations, keep),
+        owner=shared.owner(meta.owner_references),
+        version=meta.resource_version,
+        generation=meta.generation,
+        labels=shared.labels(meta.labels),
+        api_version=shared.string(found.api_version),
     )
 
 
@@ -100,13 +151,41 @@ def to_budget(found: WireBudget, shared: Shared) -> Budget:
     )
 
 
-def to_autoscaler(found: WireAutoscaler, shared: Shared) -> Autoscaler:
-    target, scaled = found.spec.scale_target_ref, found.status.last_scale_time
+def to_autoscaler(found: WireAutoscaler, shared: Shared, keep: Callable[[str], bool]) -> Autoscaler:
+    meta, spec, status = found.metadata, found.spec, found.status
     return Autoscaler(
-        namespace=shared.string(found.metadata.namespace),
-        kind=target.kind,
+        namespace=shared.string(meta.namespace),
+        kind=shared.string(spec.scale_target_ref.kind),
+        name=spec.scale_target_ref.name,
+        scaled_at=status.last_scale_time.timestamp() if status.last_scale_time else None,
+        own_name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+        group=shared.string(spec.scale_target_ref.api_version.rpartition("/")[0]),
+        minimum=1 if spec.min_replicas is None else spec.min_replicas,
+        maximum=spec.max_replicas,
+        desired=status.desired_replicas,
+        annotations=_kept(meta.annotations, keep),
+        owner=shared.owner(meta.owner_references),
+    )
+
+
+def to_scaled_object(found: WireScaledObject, shared: Shared, keep: Callable[[str], bool]) -> Autoscaler:
+    """What it leaves out is what KEDA takes: a Deployment, between 0 and 100 replicas."""
+    meta, spec = found.metadata, found.spec
+    target = spec.scale_target_ref
+    return Autoscaler(
+        namespace=shared.string(meta.namespace),
+        kind=shared.string(target.kind or "Deployment"),
         name=target.name,
-        scaled_at=scaled.timestamp() if scaled else None,
+        own_name=meta.name,
+        own_kind="ScaledObject",
+        uid=meta.uid,
+        version=meta.resource_version,
+        group=shared.string(target.api_version.rpartition("/")[0] if target.api_version else "apps"),
+        minimum=spec.min_replica_count or 0,
+        maximum=100 if spec.max_replica_count is None else spec.max_replica_count,
+        annotations=_kept(meta.annotations, keep),
     )
 
 

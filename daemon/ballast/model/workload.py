@@ -11,16 +11,27 @@ from ballast.model.selector import Selector
 
 
 class Workload(msgspec.Struct, frozen=True, gc=False):
-    """`replicas` is the number asked for; `rolling` means pods are being replaced by others of a new template."""
+    """`replicas` is the number asked for; `rolling` means pods are being replaced by others of a new template.
+
+    Of kinds that only their /scale tells the number of, `replicas` is None. `version` is the resourceVersion; `ready`
+    and `present` are pods, as its controller counts them.
+    """
 
     kind: str
     namespace: str
     name: str
     uid: str = ""
-    replicas: int = 1
+    replicas: int | None = 1
     rolling: bool = False
     annotations: Mapping[str, str] = {}
     owner: Owner | None = None
+    version: str = ""
+    generation: int = 0
+    ready: int = 0
+    present: int = 0
+    selector: Selector | None = None
+    labels: Mapping[str, str] = {}
+    api_version: str = ""
 
 
 class Budget(msgspec.Struct, frozen=True, gc=False):
@@ -34,12 +45,26 @@ class Budget(msgspec.Struct, frozen=True, gc=False):
 
 
 class Autoscaler(msgspec.Struct, frozen=True, gc=False):
-    """A HorizontalPodAutoscaler: what it scales, and when it last did (Unix seconds)."""
+    """A HorizontalPodAutoscaler or a ScaledObject of KEDA. `kind` and `name` are those of what it scales.
+
+    `own_name` and `own_kind` are its own, `group` is the API group of what it scales. `scaled_at` is when it last did
+    (Unix seconds); `desired` what it wants now. `version` is its resourceVersion.
+    """
 
     namespace: str
     kind: str
     name: str
     scaled_at: float | None = None
+    own_name: str = ""
+    own_kind: str = "HorizontalPodAutoscaler"
+    uid: str = ""
+    version: str = ""
+    group: str = ""
+    minimum: int = 1
+    maximum: int = 0
+    desired: int | None = None
+    annotations: Mapping[str, str] = {}
+    owner: Owner | None = None
 
 
 class Namespace(msgspec.Struct, frozen=True, gc=False):

@@ -1,0 +1,249 @@
+"""What stands behind pods, kept current by watches: workloads, budgets, autoscalers, namespaces."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from ballast.clock import Clock
+from ballast.cluster import wire
+from ballast.cluster import workloads as forms
+from ballast.cluster.client import KubeApi
+from ballast.cluster.decoding import Reader, Shared
+from ballast.cluster.watching import Watch
+from ballast.errors import ClusterError
+from ballast.metrics import Metrics
+from ballast.model.workload import Autoscaler, Budget, Namespace, Workload
+
+T = TypeVar("T", Workload, Budget, Autoscaler, Namespace)
+W = TypeVar("W")
+
+WORKLOADS = {
+    "deployments": "Deployment",
+    "replicasets": "ReplicaSet",
+    "statefulsets": "StatefulSet",
+    "daemonsets": "DaemonSet",
+}
+SCALED_OBJECTS = "scaledobjects"
+_PATHS = {
+    **{plural: f"/apis/apps/v1/{plural}" for plural in WORKLOADS},
+    "poddisruptionbudgets": "/apis/policy/v1/poddisruptionbudgets",
+    "horizontalpodautoscalers": "/apis/autoscaling/v2/horizontalpodautoscalers",
+    "namespaces": "/api/v1/namespaces",
+    SCALED_OBJECTS: "/apis/keda.sh/v1alpha1/scaledobjects",
+}
+_KEDA = "autoscaling.keda.sh/"
+
+
+class WorkloadCache:
+    """Only the kinds that are asked for are watched. Readers may be any thread; what they get is immutable.
+
+    `kinds` are `deployments`, `replicasets`, `statefulsets`, `daemonsets`, `poddisruptionbudgets`,
+    `horizontalpodautoscalers`, `namespaces`, `scaledobjects` (none where KEDA is not installed), or `<plural>.<group>`
+    of anything else with a /scale. Raises ValueError for another name.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        clock: Clock,
+        metrics: Metrics,
+        kinds: Iterable[str],
+        *,
+        keep_annotation: Callable[[str], bool],
+    ) -> None:
+        self._clock = clock
+        self._held: dict[str, _Held[Any]] = {}
+        self._watches: dict[str, Watch[Any]] = {}
+        for kind in sorted({plural_of(each) for each in kinds}):
+            if kind not in _PATHS and "." not in kind:
+                raise ValueError(f"{kind}: expected one of {', '.join(sorted(_PATHS))}, or <plural>.<group>")
+            path = _PATHS.get(kind) or _looked_up(api, kind)
+            held = self._held[kind] = _Held()
+            optional = kind == SCALED_OBJECTS
+            self._watches[kind] = Watch(
+                api, clock, metrics, held, _reader(kind, keep_annotation), path, optional=optional
+            )
+
+    def start(self) -> None:
+        for watch in self._watches.values():
+            watch.start()
+
+    def stop(self) -> None:
+        for watch in self._watches.values():
+            watch.stop()
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(self._watches)
+
+    @property
+    def alive(self) -> bool:
+        return all(watch.alive for watch in self._watches.values())
+
+    @property
+    def synced(self) -> bool:
+        """Whether every kind has been listed once."""
+        return all(watch.synced for watch in self._watches.values())
+
+    def wait_synced(self, timeout: float, *kinds: str) -> bool:
+        """Waits up to `timeout` seconds for these kinds, or for all; returns whether they have been listed."""
+        deadline = self._clock.monotonic() + timeout
+        return all(
+            self._watches[kind].wait_synced(max(0.0, deadline - self._clock.monotonic()))
+            for kind in kinds or self._watches
+        )
+
+    def listed(self, kind: str) -> bool:
+        """Whether a kind has been listed once."""
+        return self._watches[kind].synced
+
+    def age(self, kind: str) -> float:
+        """Seconds since the server last said anything about a kind; a quiet healthy watch stays below 90."""
+        return self._watches[kind].age
+
+    def problem(self, kind: str) -> str | None:
+        """Why a kind cannot be followed now, e.g. the RBAC rule that is missing; it is tried again all the while."""
+        return self._watches[kind].problem
+
+    def workloads(self) -> tuple[Workload, ...]:
+        """Those of all watched kinds, in no particular order."""
+        return tuple(each for kind in self._watches if _is_workload(kind) for each in self._held[kind].all())
+
+    def workload(self, kind: str, namespace: str, name: str) -> Workload | None:
+        """`kind` as owners name it (`Deployment`) or as the watch is named (`deployments`, `rollouts.argoproj.io`)."""
+        plural = _PLURALS.get(kind, plural_of(kind))
+        if plural in self._held:
+            found: Workload | None = self._held[plural].get(namespace, name)
+            return found
+        return next(
+            (
+                each
+                for plural in self._watches
+                if plural not in _PATHS and (each := self._held[plural].get(namespace, name)) and each.kind == kind
+            ),
+            None,
+        )
+
+    def budgets(self) -> tuple[Budget, ...]:
+        return self._all("poddisruptionbudgets")
+
+    def autoscalers(self) -> tuple[Autoscaler, ...]:
+        """The HorizontalPodAutoscalers, those that KEDA made too."""
+        return self._all("horizontalpodautoscalers")
+
+    def scaled_objects(self) -> tuple[Autoscaler, ...]:
+        return self._all(SCALED_OBJECTS)
+
+    def namespaces(self) -> tuple[Namespace, ...]:
+        return self._all("namespaces")
+
+    def namespace(self, name: str) -> Namespace | None:
+        held = self._held.get("namespaces")
+        return held.get("", name) if held else None
+
+    def _all(self, kind: str) -> tuple[Any, ...]:
+        held = self._held.get(kind)
+        return held.all() if held else ()
+
+
+def plural_of(kind: str) -> str:
+    """`deployments` for `deployments.apps`; other kinds as they are."""
+    plural, _, group = kind.partition(".")
+    return plural if group == "apps" and plural in WORKLOADS else kind
+
+
+_PLURALS = {kind: plural for plural, kind in WORKLOADS.items()}
+
+
+def _is_workload(kind: str) -> bool:
+    return kind in WORKLOADS or kind not in _PATHS
+
+
+def _looked_up(api: KubeApi, kind: str) -> Callable[[], str]:
+    """Asks for the version that the server prefers of a group."""
+    plural, _, group = kind.partition(".")
+
+    def ask() -> str:
+        try:
+            version = _group.decode(api.get(f"/apis/{group}")).preferred_version.group_version
+        except msgspec.DecodeError as error:
+            raise ClusterError(f"GET /apis/{group}: not a group of the Kubernetes API ({error})") from error
+        return f"/apis/{version}/{plural}"
+
+    return ask
+
+
+class _Version(wire.Wire):
+    group_version: str
+
+
+class _Group(wire.Wire):
+    preferred_version: _Version
+
+
+_group = msgspec.json.Decoder(_Group)
+
+
+def _reader(kind: str, keep: Callable[[str], bool]) -> Reader[Any]:
+    shared = Shared()
+    if kind in WORKLOADS:
+        called = WORKLOADS[kind]
+        return _decoding(kind, forms.WireWorkload, lambda each: forms.to_workload(called, each, shared, keep))
+    if kind == "poddisruptionbudgets":
+        return _decoding(kind, forms.WireBudget, lambda each: forms.to_budget(each, shared))
+    if kind == "horizontalpodautoscalers":
+        return _decoding(kind, forms.WireAutoscaler, lambda each: forms.to_autoscaler(each, shared, keep))
+    if kind == SCALED_OBJECTS:
+        kept = lambda key: key.startswith(_KEDA) or keep(key)  # noqa: E731
+        return _decoding(kind, forms.WireScaledObject, lambda each: forms.to_scaled_object(each, shared, kept))
+    if kind == "namespaces":
+        return _decoding(kind, forms.WireNamespace, lambda each: forms.to_namespace(each, keep))
+    return _decoding(kind, forms.WireOther, lambda each: forms.to_other(each, shared, keep))
+
+
+def _decoding(kind: str, form: type[W], build: Callable[[W], T]) -> Reader[T]:
+    decoder = msgspec.json.Decoder(form)
+    return Reader(kind, lambda raw: build(decoder.decode(raw)))
+
+
+class _Held(Generic[T]):
+    """Objects by namespace and name; those of autoscalers by the autoscaler's own name."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_name: dict[tuple[str, str], T] = {}
+        self._all: tuple[T, ...] | None = ()
+
+    def replace(self, items: list[T]) -> None:
+        with self._lock:
+            self._by_name, self._all = {_key(item): item for item in items}, None
+
+    def put(self, item: T) -> None:
+        with self._lock:
+            self._by_name[_key(item)] = item
+            self._all = None
+
+    def remove(self, item: T) -> None:
+        with self._lock:
+            self._by_name.pop(_key(item), None)
+            self._all = None
+
+    def get(self, namespace: str, name: str) -> T | None:
+        with self._lock:
+            return self._by_name.get((namespace, name))
+
+    def all(self) -> tuple[T, ...]:
+        with self._lock:
+            if self._all is None:
+                self._all = tuple(self._by_name.values())
+            return self._all
+
+
+def _key(item: Workload | Budget | Autoscaler | Namespace) -> tuple[str, str]:
+    if isinstance(item, Namespace):
+        return "", item.name
+    return item.namespace, item.own_name if isinstance(item, Autoscaler) else item.name
