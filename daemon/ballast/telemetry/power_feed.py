@@ -6,6 +6,7 @@ import csv
 import math
 import re
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,11 +27,15 @@ _AGGREGATED = re.compile(
 
 @dataclass(frozen=True)
 class PowerSample:
-    """`watts` is None where there is nothing usable, for the reason in `problem`; `time` is its own, Unix seconds."""
+    """`watts` is None where there is nothing usable, for the reason in `problem`; `time` is its own, Unix seconds.
+
+    `reason` is the problem in one word: unreachable, series, unreadable, non_finite, negative, stale or future.
+    """
 
     watts: float | None
     time: float
     problem: str | None = None
+    reason: str = ""
 
 
 class PowerFeed(Protocol):
@@ -43,37 +48,58 @@ class PowerFeed(Protocol):
 class PrometheusFeed:
     """Asks for the watts and, in a second query, for their time. Raises SettingsError where the time cannot be asked.
 
-    Several series are added up; their number must be `expect_series`; the oldest of their times counts.
+    Several series are added up; their number must be `expect_series`; the oldest of their times counts. `count` hears
+    ok, empty or error of every query.
     """
 
     def __init__(
-        self, client: PrometheusClient, query: str, *, freshness: str | None = None, expect_series: int = 1
+        self,
+        client: PrometheusClient,
+        query: str,
+        *,
+        freshness: str | None = None,
+        expect_series: int = 1,
+        count: Callable[[str], None] = lambda result: None,
     ) -> None:
         self._client = client
         self._query = query
-        self._freshness = freshness or _own_timestamp(query)
+        self._freshness = freshness or own_timestamp(query)
         self._expect_series = expect_series
+        self._count = count
 
     def read(self, at: float) -> PowerSample:
+        return self.ask(at)()
+
+    def ask(self, at: float) -> Callable[[], PowerSample]:
+        """Sends both queries; the sample is there when what is returned is called."""
+        asked = [self._client.start(query, Grid(at, 1.0, 1)) for query in (self._query, self._freshness)]
+        return lambda: self._sample(at, asked)
+
+    def _sample(self, at: float, asked: list[Future[bytes]]) -> PowerSample:
         try:
-            asked = [self._client.start(query, Grid(at, 1.0, 1)) for query in (self._query, self._freshness)]
-            watts, times = (answers.instant(answer.result(), (), self._client.url) for answer in asked)
+            watts, times = [self._table(answer) for answer in asked]
         except TelemetryError as error:
-            return PowerSample(None, at, str(error))
+            return PowerSample(None, at, str(error), "unreachable")
         if len(watts) != self._expect_series:
-            return PowerSample(
-                None, at, f"the feed's query gives {len(watts)} series, expectSeries is {self._expect_series}"
-            )
+            many = f"the feed's query {self._query} gives {len(watts)} series, expectSeries is {self._expect_series}"
+            return PowerSample(None, at, many, "series")
         if not len(times):
-            return PowerSample(
-                None, at, f"nobody tells how old the feed's samples are: {self._freshness} gives nothing"
-            )
+            silent = f"nobody tells how old the feed's samples are: {self._freshness} gives nothing"
+            return PowerSample(None, at, silent, "unreadable")
         time = float(times.values.min())
         if not math.isfinite(time):
-            return PowerSample(
-                None, at, f"the time of the feed's samples cannot be read: {self._freshness} gives {time}"
-            )
+            broken = f"the time of the feed's samples cannot be read: {self._freshness} gives {time}"
+            return PowerSample(None, at, broken, "unreadable")
         return _sample(float(watts.values.sum()), time)
+
+    def _table(self, answer: Future[bytes]) -> answers.Table:
+        try:
+            table = answers.instant(answer.result(), (), self._client.url)
+        except TelemetryError:
+            self._count("error")
+            raise
+        self._count("ok" if len(table) else "empty")
+        return table
 
 
 class HttpFeed:
@@ -96,9 +122,10 @@ class HttpFeed:
         try:
             document = msgspec.json.decode(self._get())
         except TelemetryError as error:
-            return PowerSample(None, at, str(error))
+            return PowerSample(None, at, str(error), "unreachable")
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            return PowerSample(None, at, f"the feed answers something that is no JSON ({error}); check its url")
+            strange = f"the feed answers something that is no JSON ({error}); check its url"
+            return PowerSample(None, at, strange, "unreadable")
         time = self._clock.wall()
         try:
             if self._time_path is not None:
@@ -106,19 +133,37 @@ class HttpFeed:
             watts = _pick(document, self._path)
         except (KeyError, IndexError, TypeError, ValueError):
             names = " or ".join(name for name in self._names if name)
-            return PowerSample(None, at, f"the feed's answer has nothing usable at {names}; correct jsonPath")
+            lacking = f"the feed's answer has nothing usable at {names}; correct jsonPath"
+            return PowerSample(None, at, lacking, "unreadable")
         return _sample(watts, time)
 
 
 class CsvFeed:
-    """A recorded feed: the newest row not later than `at`. Raises UsageError as `trace` does."""
+    """A recorded feed: the newest row not later than `at`; read again when the file was changed.
+
+    Raises UsageError as `trace` does, later it is a problem of the sample.
+    """
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._samples = list(trace(path))
+        self._changed = _changed(path)
 
     def read(self, at: float) -> PowerSample:
+        try:
+            if (changed := _changed(self._path)) != self._changed:
+                self._samples, self._changed = list(trace(self._path)), changed
+        except UsageError as error:
+            return PowerSample(None, at, str(error), "unreachable")
         past = [sample for sample in self._samples if sample.time <= at]
-        return past[-1] if past else PowerSample(None, at, "the trace begins later")
+        return past[-1] if past else PowerSample(None, at, "the trace begins later", "stale")
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error}") from error
 
 
 def trace(path: Path) -> Iterator[PowerSample]:
@@ -147,24 +192,25 @@ def _row(time_text: str, watts: str, newest: float) -> PowerSample:
     try:
         time = _time(time_text.strip())
     except ValueError:
-        return PowerSample(None, math.nan, f"the time {time_text!r} is neither seconds nor RFC 3339")
+        unread = f"the time {time_text!r} is neither seconds nor RFC 3339"
+        return PowerSample(None, math.nan, unread, "unreadable")
     if time <= newest:
-        return PowerSample(None, time, "not later than the row before")
+        return PowerSample(None, time, "not later than the row before", "stale")
     if not watts.strip():
-        return PowerSample(None, time, "no value")
+        return PowerSample(None, time, "no value", "unreadable")
     return _sample(watts.strip(), time)
 
 
 def _sample(value: object, time: float) -> PowerSample:
     """Watts as given; what is no finite number of at least 0 is invalid."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return PowerSample(None, time, f"{value!r} is no number of watts")
+        return PowerSample(None, time, f"{value!r} is no number of watts", "unreadable")
     try:
         watts = float(value)
     except (ValueError, OverflowError):
-        return PowerSample(None, time, f"{value!r} is no number of watts")
+        return PowerSample(None, time, f"{value!r} is no number of watts", "unreadable")
     if not math.isfinite(watts) or watts < 0:
-        return PowerSample(None, time, f"{watts:g} W is no power")
+        return PowerSample(None, time, f"{watts:g} W is no power", "negative" if watts < 0 else "non_finite")
     return PowerSample(watts, time)
 
 
@@ -180,7 +226,8 @@ def _time(value: Any) -> float:
     return time
 
 
-def _own_timestamp(query: str) -> str:
+def own_timestamp(query: str) -> str:
+    """The query for the oldest time of a query's samples. Raises SettingsError where it cannot be told."""
     if is_plain_selector(query):
         return f"timestamp({query.strip()})"
     match = _AGGREGATED.fullmatch(query)
@@ -188,7 +235,8 @@ def _own_timestamp(query: str) -> str:
         return f"min(timestamp({match['selector'].strip()}))"
     raise SettingsError(
         f"the feed's query {query!r} is neither a selector nor a sum, avg, min or max of one, so nobody can tell how "
-        f"old its samples are; record it under a name of its own (a recording rule) and ask for that"
+        f"old its samples are; give feed.freshness, a query for their Unix time such as min(timestamp(a_metric)), or "
+        f"record it under a name of its own (a recording rule) and ask for that"
     )
 
 

@@ -7,6 +7,7 @@ Prometheus and restarted exporters are no duplicates, and answers that span clus
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -47,12 +48,12 @@ def freshness(settings: Settings, label: str | None = None) -> str:
     )
 
 
-def pod_queries(settings: Settings) -> dict[str, str]:
-    """Resource → PromQL over cadvisor's metrics per (namespace, pod).
+def pod_queries(settings: Settings, pods: Iterable[str] | None = None) -> dict[str, str]:
+    """Resource → PromQL over cadvisor's metrics per (namespace, pod); of these, named namespace/name, or of all.
 
     cpu in cores, memory in bytes, disk and network in bytes per second.
     """
-    matchers = settings.prometheus.matchers
+    matchers = (*settings.prometheus.matchers, *_only(pods))
     window = rate_window(settings.telemetry.interval)
     containers = ('container!=""', 'container!="POD"', *matchers)
 
@@ -79,9 +80,10 @@ def pod_queries(settings: Settings) -> dict[str, str]:
     }
 
 
-def pod_freshness(settings: Settings) -> str:
+def pod_freshness(settings: Settings, pods: Iterable[str] | None = None) -> str:
     """PromQL whose value per (namespace, pod) is the Unix time of its newest sample."""
-    selector = _selector("container_memory_working_set_bytes", ('container!=""', *settings.prometheus.matchers))
+    matchers = ('container!=""', *settings.prometheus.matchers, *_only(pods))
+    selector = _selector("container_memory_working_set_bytes", matchers)
     return f"max by (namespace, pod, cluster) (timestamp({selector}))"
 
 
@@ -133,6 +135,16 @@ def _kube_prometheus(label: str, matchers: tuple[str, ...], speeds: bool) -> dic
 
 _BUSY = 'mode!~"idle|iowait|steal"'
 _IDLE = 'mode="idle"'
+
+
+def _only(pods: Iterable[str] | None) -> tuple[str, ...]:
+    """Matchers that these pass, and pods of the same name in others of their namespaces."""
+    if pods is None:
+        return ()
+    split = [pod.partition("/") for pod in pods]
+    namespaces, names = ("|".join(sorted({each[part] for each in split})) for part in (0, 2))
+    dot = "[.]"
+    return (f'namespace=~"{namespaces.replace(".", dot)}"', f'pod=~"{names.replace(".", dot)}"')
 
 
 def _newest(label: str, expression: str) -> str:

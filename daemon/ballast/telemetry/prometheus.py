@@ -14,7 +14,7 @@ from ballast.telemetry import presets
 from ballast.telemetry.answers import Table
 from ballast.telemetry.assembly import Answers, Assembly
 from ballast.telemetry.node_names import NodeNames
-from ballast.telemetry.pods import POD_LABEL, PodUsage, named_by_pod, pod_usage
+from ballast.telemetry.pods import NEWEST, PodAnswers, ages, named_by_pod
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
 from ballast.telemetry.questions import FRESHNESS, Questions, joined, questions
 from ballast.telemetry.refusals import TooLarge
@@ -62,14 +62,23 @@ class PrometheusSource:
             piece = _next_piece(answers)
             start, left = grid.time(grid.count), left - grid.count
 
-    def read_pods(self, at: float, resources: Sequence[str] = ("cpu", "memory")) -> PodUsage:
-        """What pods use: cpu in cores, memory in bytes, disk and network in bytes per second."""
-        texts = {resource: presets.pod_queries(self._settings)[resource] for resource in resources}
-        texts[FRESHNESS] = presets.pod_freshness(self._settings)
+    def ask_pods(
+        self, at: float, resources: Sequence[str] = ("cpu", "memory"), pods: Sequence[str] | None = None
+    ) -> PodAnswers:
+        """What pods use, undecoded; of `pods`, named namespace/name, or of all."""
+        texts = presets.pod_queries(self._settings, pods)
+        asked = {name: texts[name] for name in resources} | {NEWEST: presets.pod_freshness(self._settings, pods)}
         grid = Grid(at, 1.0, 1)
-        futures = {name: self._client.start(named_by_pod(text), grid) for name, text in texts.items()}
-        tables = {name: self._table(f"pod_{name}", future, (POD_LABEL,), grid) for name, future in futures.items()}
-        return pod_usage(at, tables.pop(FRESHNESS), tables, self._settings, self._metrics, self._remarks)
+        futures = {name: self._client.start(named_by_pod(text), grid) for name, text in asked.items()}
+        bodies, problems = {}, {}
+        for name, future in futures.items():
+            try:
+                bodies[name], result = future.result(), "ok"
+            except TelemetryError as error:
+                problems[name], result = str(error), "error"
+            self._metrics.queries.labels(f"pod_{name}", result).inc()
+        max_age, skew = ages(self._settings)
+        return PodAnswers(at, bodies, problems, tuple(resources), max_age, skew, self._client.url)
 
     def close(self) -> None:
         self._client.close()
