@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeAlias
 
@@ -43,13 +43,19 @@ class Aims:
 
 @dataclass(frozen=True)
 class Move:
-    """`target` is None where the landing is not steered."""
+    """`target` is None where the landing is not steered.
+
+    `used` is what the pod takes along, in cores and bytes; `starts` are the UIDs of waiting pods that it starts.
+    """
 
     pod: str
     source: str
     target: str | None
     gain: float
     reason: str
+    uid: str = ""
+    used: Mapping[str, float] = field(default_factory=dict)
+    starts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -221,6 +227,9 @@ class _Making:
             target=nodes[step.target].name if self._steered(pod) else None,
             gain=step.gain,
             reason=self._reason(step, load),
+            uid=pod.uid,
+            used=dict(zip(self._layout.resources, self._layout.used[step.pod].tolist(), strict=True)),
+            starts=tuple(self._layout.pods[waiting].uid for waiting in step.starts),
         )
 
     def _steered(self, pod: Pod) -> bool:
