@@ -45,6 +45,7 @@ class Of(StrEnum):
 
 class Limit(Part):
     query: str | None = None
+    freshness: str | None = None
     watts: Positive | None = None
 
     @model_validator(mode="after")
@@ -56,19 +57,25 @@ class Limit(Part):
 
 class Consumption(Part):
     query: str
+    freshness: str | None = None
     of: Of = Of.TOTAL
 
 
 class Own(Part):
     query: str
+    freshness: str | None = None
 
 
 class Feed(Part):
     """Where the watts come from: a Prometheus `query`, a `url` with JSON, a `csv` file, or a `limit` that is shared."""
 
     query: str | None = None
+    freshness: str | None = None
+    """Gives the Unix time of the query's samples, where `timestamp(query)` cannot."""
     url: str | None = None
     json_path: str = "$"
+    time_path: str | None = None
+    """Where the time of the watts stands in the JSON; without it they are as old as the answer."""
     csv: str | None = None
     limit: Limit | None = None
     consumption: Consumption | None = None
@@ -114,4 +121,4 @@ class Feed(Part):
 
 def remaining(limit: Fraction, consumption: Fraction, own: Fraction) -> Fraction:
     """Watts for our own targets: the limit without what others use; `own` is the part of `consumption` that is ours."""
-    return max(Fraction(0), limit - (consumption - own))
+    return max(Fraction(0), limit - max(Fraction(0), consumption - own))

@@ -102,7 +102,7 @@ def test_an_unreachable_feed_is_no_sample(clock: FakeClock) -> None:
     def get() -> bytes:
         raise SourceUnavailable("cannot be reached")
 
-    assert HttpFeed(get, clock).read(AT) == PowerSample(None, AT, "cannot be reached")
+    assert HttpFeed(get, clock).read(AT) == PowerSample(None, AT, "cannot be reached", "unreachable")
 
 
 @pytest.mark.parametrize("path", ["$..x", "a[b]", "a[", "a..b", "a."])
@@ -147,5 +147,5 @@ def test_the_newest_row_that_is_not_in_the_future(tmp_path: Path) -> None:
     reader = CsvFeed(path)
     assert reader.read(5).watts is None
     assert reader.read(10) == PowerSample(1.0, 10.0)
-    assert reader.read(25) == PowerSample(None, 20.0, "no value")
+    assert reader.read(25) == PowerSample(None, 20.0, "no value", "unreadable")
     assert reader.read(99).watts == 3.0

@@ -1,0 +1,175 @@
+"""The watts a policy may use, from whatever its feed names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+
+from ballast.clock import Clock
+from ballast.errors import SettingsError, UsageError
+from ballast.metrics import Metrics
+from ballast.power.feed import Feed, Of, Semantics, remaining
+from ballast.power.policy import Policy
+from ballast.power.values import exact
+from ballast.telemetry.power_feed import CsvFeed, HttpFeed, PowerFeed, PowerSample, PrometheusFeed, own_timestamp
+from ballast.telemetry.prometheus_client import PrometheusClient
+from ballast.telemetry.wire import Wire
+
+AHEAD = 60.0
+"""Seconds by which another machine's clock may be ahead of ours."""
+
+MAX_BODY = 2**20
+LEAST_AGE = 90.0
+
+Ask = Callable[[float], Callable[[], PowerSample]]
+
+
+@dataclass(frozen=True)
+class Watts:
+    """`watts` is None where there is nothing usable, for the reason in `problem`; `time` is the samples' own (Unix)."""
+
+    watts: Fraction | None
+    time: float | None = None
+    problem: str | None = None
+    reason: str = ""
+
+
+def problems(policy: Policy) -> Iterator[str]:
+    """One sentence for each part of the feed whose age nobody could tell."""
+    for query, freshness in _queries(policy.feed):
+        if freshness is None:
+            try:
+                own_timestamp(query)
+            except SettingsError as error:
+                yield str(error)
+
+
+def asks_prometheus(policy: Policy) -> bool:
+    return any(_queries(policy.feed))
+
+
+def max_age(policy: Policy, interval: float) -> float:
+    """Seconds: what the policy says, else three ticks or 90 s, but no longer than the shorter window."""
+    feed = policy.feed
+    if feed is not None and feed.max_age is not None:
+        return float(feed.max_age)
+    windows = [float(side.window) for side in (policy.increase, policy.decrease) if side.window]
+    return min([max(3 * interval, LEAST_AGE), *(max(window, 2 * interval) for window in windows)])
+
+
+class BudgetFeed:
+    """Reads one policy's feed. Nothing is raised for one that fails.
+
+    `client` is None only where no query is asked. Raises SettingsError and UsageError for a feed that cannot be read.
+    """
+
+    def __init__(
+        self, policy: Policy, client: PrometheusClient | None, clock: Clock, metrics: Metrics, *, interval: float
+    ) -> None:
+        if policy.feed is None:
+            raise SettingsError(f"power: the policy {policy.name} has no feed. Give it one.")
+        self._feed = policy.feed
+        self._client = client
+        self._clock = clock
+        self._metrics = metrics
+        self._oldest = max_age(policy, interval)
+        self._wires: list[Wire] = []
+        self._parts: Mapping[str, Ask] = self._asked(policy.feed)
+
+    @property
+    def semantics(self) -> str:
+        return (self._feed.semantics or Semantics.AVAILABLE).value
+
+    @property
+    def needs_own(self) -> bool:
+        """Whether `read` wants to know what the targets themselves use."""
+        consumption = self._feed.consumption
+        return consumption is not None and consumption.of is Of.TOTAL and self._feed.own is None
+
+    def read(self, at: float, own: Fraction | None = None) -> Watts:
+        """The budget at `at` (Unix seconds); `own` is what the policy's targets use now, in watts."""
+        feed = self._feed
+        waiting = {name: ask(at) for name, ask in self._parts.items()}
+        samples = {name: self._judged(sample(), at) for name, sample in waiting.items()}
+        for name, sample in samples.items():
+            if sample.watts is None:
+                return Watts(None, sample.time, f"{name}: {sample.problem}" if name else sample.problem, sample.reason)
+        time = min((sample.time for sample in samples.values()), default=at)
+        numbers = {name: exact(sample.watts) for name, sample in samples.items()}
+        if feed.limit is None:
+            return Watts(feed.watts(numbers[""]), time)
+        scaled = {name: number * feed.unit.watts for name, number in numbers.items()}
+        limit = scaled["limit"] if feed.limit.watts is None else feed.limit.watts * feed.unit.watts
+        if self.needs_own and own is None:
+            return Watts(None, time, "nobody knows how many replicas of the targets run now", "unreadable")
+        mine = scaled.get("own", own if self.needs_own and own is not None else Fraction(0))
+        return Watts(remaining(limit, scaled["consumption"], mine), time)
+
+    def close(self) -> None:
+        for wire in self._wires:
+            with suppress(OSError):
+                wire.close()
+
+    def _judged(self, sample: PowerSample, at: float) -> PowerSample:
+        if sample.watts is None:
+            return sample
+        age = at - sample.time
+        if age > self._oldest:
+            old = f"the newest sample is {age:.0f} s old, maxAge is {self._oldest:g} s"
+            return replace(sample, watts=None, problem=old, reason="stale")
+        if age < -AHEAD:
+            ahead = f"the sample's time is {-age:.0f} s in the future; compare the clocks"
+            return replace(sample, watts=None, problem=ahead, reason="future")
+        return sample
+
+    def _asked(self, feed: Feed) -> dict[str, Ask]:
+        if feed.query is not None:
+            return {"": self._query(feed.query, feed.freshness, feed.expect_series)}
+        if feed.url is not None:
+            wire = Wire(feed.url, part="the feed's ", timeout=10.0, max_body=MAX_BODY)
+            self._wires.append(wire)
+            get = partial(wire.get, feed.url)
+            return {"": _at_once(HttpFeed(get, self._clock, feed.json_path, time_path=feed.time_path))}
+        if feed.csv is not None:
+            return {"": _at_once(CsvFeed(Path(feed.csv)))}
+        parts: dict[str, Ask] = {}
+        if feed.limit is not None and feed.limit.query is not None:
+            parts["limit"] = self._query(feed.limit.query, feed.limit.freshness, 1)
+        if feed.consumption is not None:
+            consumption = feed.consumption
+            parts["consumption"] = self._query(consumption.query, consumption.freshness, feed.expect_series)
+        if feed.own is not None:
+            parts["own"] = self._query(feed.own.query, feed.own.freshness, 1)
+        return parts
+
+    def _query(self, query: str, freshness: str | None, expected: int) -> Ask:
+        if self._client is None:
+            raise UsageError("a power feed asks Prometheus: set BALLAST_PROMETHEUS__URL")
+        count = self._metrics.queries
+        return PrometheusFeed(
+            self._client,
+            query,
+            freshness=freshness,
+            expect_series=expected,
+            count=lambda result: count.labels("power", result).inc(),
+        ).ask
+
+
+def _at_once(feed: PowerFeed) -> Ask:
+    def ask(at: float) -> Callable[[], PowerSample]:
+        sample = feed.read(at)
+        return lambda: sample
+
+    return ask
+
+
+def _queries(feed: Feed | None) -> Iterator[tuple[str, str | None]]:
+    if feed is None:
+        return
+    for part in (feed, feed.limit, feed.consumption, feed.own):
+        if part is not None and part.query is not None:
+            yield part.query, part.freshness
