@@ -30,6 +30,7 @@ TOPICS = {
     "planning": "Planning evictions",
     "extender": "Answering schedulers",
     "throughput": "Scheduling with the extender",
+    "worlds": "Room for pods",
     "power": "Power budgets",
 }
 HEAD = """\
