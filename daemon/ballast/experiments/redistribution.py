@@ -1,0 +1,98 @@
+"""What redistribution does to the number of placed pods: without it, behind the gate, and as published."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ballast.experiments.redistributing import Redistributing
+from ballast.experiments.rules import Choice, Residual, Stock
+from ballast.experiments.running import Run, outcomes
+from ballast.experiments.scheduling import Outcome
+from ballast.experiments.worlds import PODS, World
+
+NONE, GATED, PUBLISHED = "none", "gated", "published"
+WAYS: Mapping[str, Redistributing | None] = {
+    NONE: None,
+    GATED: Redistributing(),
+    PUBLISHED: Redistributing(kappa=None),
+}
+SCHEDULERS: Mapping[str, Choice] = {"ballast": Residual(), "kube-scheduler": Stock()}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One list of pods in one world before one scheduler; `ways` by the names of WAYS."""
+
+    scheduler: str
+    world: str
+    seed: int
+    ways: Mapping[str, Outcome]
+
+    def change(self, way: str) -> float:
+        """Of the number of placed pods, against no redistribution; a fraction."""
+        return self.ways[way].count / max(1, self.ways[NONE].count) - 1
+
+
+@dataclass(frozen=True)
+class Comparison:
+    cases: tuple[Case, ...]
+
+    def of(self, scheduler: str) -> Sequence[Case]:
+        return [case for case in self.cases if case.scheduler == scheduler]
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "experiment": "redistribution",
+            "schedulers": {
+                name: {way: summary(self.of(name), way) for way in WAYS}
+                for name in dict.fromkeys(case.scheduler for case in self.cases)
+            },
+            "cases": [
+                {
+                    "scheduler": case.scheduler,
+                    "world": case.world,
+                    "seed": case.seed,
+                    **{
+                        way: {"count": each.count, "first": each.first, "volume": each.volume, "moves": each.moves}
+                        for way, each in case.ways.items()
+                    },
+                }
+                for case in self.cases
+            ],
+        }
+
+
+def summary(cases: Sequence[Case], way: str) -> dict[str, float]:
+    """Means, and the worst and the best change of the number of placed pods."""
+    changes = [case.change(way) for case in cases]
+    return {
+        "count": float(np.mean([case.ways[way].count for case in cases])),
+        "change": float(np.mean(changes)),
+        "worst": min(changes),
+        "best": max(changes),
+        "first": float(np.mean([case.ways[way].first for case in cases])),
+        "volume": float(np.mean([case.ways[way].volume for case in cases])),
+        "moves": float(np.mean([case.ways[way].moves for case in cases])),
+    }
+
+
+def compare(
+    worlds: Sequence[World],
+    seeds: Sequence[int],
+    schedulers: Mapping[str, Choice] = SCHEDULERS,
+    *,
+    pods: int = PODS,
+    jobs: int = 1,
+    begin: Callable[[int], Callable[[], None]] = lambda total: lambda: None,
+) -> Comparison:
+    """`begin` hears how many runs there are and answers what is to be called after each."""
+    where = [(name, world, seed) for name in schedulers for world in worlds for seed in seeds]
+    runs = [Run(world, seed, schedulers[name], way, pods) for name, world, seed in where for way in WAYS.values()]
+    found = iter(outcomes(runs, jobs, begin(len(runs))))
+    return Comparison(
+        tuple(Case(name, world.name, seed, {way: next(found) for way in WAYS}) for name, world, seed in where)
+    )

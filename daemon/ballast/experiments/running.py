@@ -1,0 +1,39 @@
+"""Many runs of the embedded scheduler, on as many processes as wanted; the results do not depend on their number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from joblib import Parallel, delayed
+
+from ballast.experiments.redistributing import Redistributing
+from ballast.experiments.rules import Choice
+from ballast.experiments.scheduling import Outcome, schedule
+from ballast.experiments.worlds import PODS, World, arrivals
+
+
+@dataclass(frozen=True)
+class Run:
+    """The list of `pods` that belongs to `seed`, one after another."""
+
+    world: World
+    seed: int
+    choice: Choice
+    redistributing: Redistributing | None = None
+    pods: int = PODS
+
+    def outcome(self) -> Outcome:
+        return schedule(self.world, arrivals(self.seed, self.pods), self.choice, self.redistributing)
+
+
+def outcomes(runs: Sequence[Run], jobs: int = 1, done: Callable[[], None] = lambda: None) -> list[Outcome]:
+    """In the order of `runs`; `done` is called after each. jobs = -1 takes every core.
+
+    Another backend of joblib, such as a Dask or Ray cluster, is chosen around the call by `joblib.parallel_config`.
+    """
+    found = []
+    for outcome in Parallel(n_jobs=jobs, return_as="generator")(delayed(Run.outcome)(run) for run in runs):
+        found.append(outcome)
+        done()
+    return found
