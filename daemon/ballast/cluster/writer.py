@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Protocol, Self
 
 from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
@@ -57,7 +58,9 @@ class Writer:
         self._paused = paused
         self._leading = leading
         self._events = events
-        self._turn = threading.Lock()
+        self._at_once = 1
+        self._turn = threading.Semaphore()
+        self._others: list[Writer] = []
         self._finished = threading.Event()
         self._stop = threading.Event()
 
@@ -72,19 +75,40 @@ class Writer:
         with a cause (a disruption budget, say) fails this write alone. What cannot be sent before `deadline` (see
         `within`) is given up at once: what it was planned from is too old then.
         """
-        outcome = record(self._metrics, self._attempt(write, math.inf if deadline is None else deadline))
+        return self.tell(self._attempt(write, math.inf if deadline is None else deadline))
+
+    def tell(self, outcome: Outcome) -> Outcome:
+        """Records an outcome and reports it as an Event if its part may; for what is decided before it is submitted."""
+        write = outcome.write
+        record(self._metrics, outcome)
         if self._events and write.event and self._modes.get(write.part or "") == "on" and self._leading():
             self._events.report(outcome)
         return outcome
 
+    def beside(self, *, qps: float, burst: int, at_once: int) -> Self:
+        """Another writer with the same checks and records that has a rate of its own and sends so many at once.
+
+        It finishes and stops with this one.
+        """
+        other = copy.copy(self)
+        other._pace = Pace(self._clock, qps, burst)
+        other._at_once, other._turn, other._others = at_once, threading.Semaphore(at_once), []
+        self._others.append(other)
+        return other
+
     def finish(self, patience: float = FINISH_PATIENCE) -> None:
-        """Refuses what parts want from now on, also what waits already; returns when the write under way has ended.
+        """Refuses what parts want from now on, also what waits already; returns when the writes under way have ended.
 
         Ballast's own writes still pass. Waits `patience` seconds at most.
         """
         self._finished.set()
-        if self._turn.acquire(timeout=patience):
-            self._turn.release()
+        deadline = self.within(patience)
+        for writer in (self, *self._others):
+            taken = 0
+            while taken < writer._at_once and writer._turn.acquire(timeout=max(0.0, deadline - self.within(0.0))):
+                taken += 1
+            if taken:
+                writer._turn.release(taken)
 
     def stop(self) -> None:
         """Whatever waits or comes later is refused."""

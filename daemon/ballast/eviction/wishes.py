@@ -6,9 +6,9 @@ Nearest first: the pod, its ReplicaSet, its Deployment, its namespace.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 
 from ballast.eviction.facts import Facts
+from ballast.model.exclusion import exclusion
 from ballast.model.pod import Pod
 
 _NEVER = "2147483647"
@@ -28,25 +28,8 @@ def objection(facts: Facts, pod: Pod, prefix: str) -> str | None:
 
 
 def _excluded(facts: Facts, pod: Pod, prefix: str) -> str | None:
-    for what, said in _objects(facts, pod):
-        exclude, until = said.get(f"{prefix}/exclude"), said.get(f"{prefix}/exclude-until")
-        if exclude is None and until is None:
-            continue
-        if exclude not in (None, "false"):
-            told = "" if exclude == "true" else ', which is neither "true" nor "false"'
-            return f'{what} has {prefix}/exclude: "{exclude}"{told}'
-        return _until(facts.now, what, f"{prefix}/exclude-until", until) if until is not None else None
-    return None
-
-
-def _until(now: float, what: str, key: str, value: str) -> str | None:
-    try:
-        end = datetime.fromisoformat(value)
-    except ValueError:
-        end = None
-    if end is None or end.tzinfo is None:
-        return f'{what} has {key}: "{value}", which is no RFC 3339 time'
-    return f"{what} is excluded until {value}" if end.timestamp() > now else None
+    found = exclusion(_objects(facts, pod), prefix, facts.now)
+    return found.reason if found else None
 
 
 def _not_to_evict(facts: Facts, pod: Pod, prefix: str) -> str | None:

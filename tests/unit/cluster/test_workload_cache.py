@@ -80,7 +80,9 @@ def test_workloads_carry_what_actuators_need() -> None:
         assert found.annotations == {"ballast.dev/exclude": "true"}
         assert cache.workloads() == (found,)
         assert cache.workload("StatefulSet", "shop", "api") is None
-        assert not (cache.budgets() or cache.autoscalers() or cache.namespaces())
+        assert not (cache.budgets())
+        assert not (cache.autoscalers())
+        assert not (cache.namespaces())
         assert cache.namespace("shop") is None
 
 
