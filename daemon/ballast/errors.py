@@ -5,6 +5,7 @@ BallastError
 ├── UsageError             a command was used wrongly (exit 2)
 ├── TelemetryError         a source gave no usable answer
 │   └── SourceUnavailable  it could not be reached at all, or refused us
+├── WorkerError            the process for long work ended, or took too long
 └── ClusterError           the Kubernetes API refused or failed a request
     ├── Unauthorized       401
     ├── Forbidden          403; names the missing verb and resource
@@ -40,6 +41,10 @@ class TelemetryError(BallastError):
 
 class SourceUnavailable(TelemetryError):
     """A source could not be reached, or refused us."""
+
+
+class WorkerError(BallastError):
+    """The process that long work is given to ended, took too long, or could not do it."""
 
 
 class ClusterError(BallastError):

@@ -9,9 +9,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from ballast.eviction.case import Outlook, Verdict
+from ballast.eviction.case import LOOKED_NOWHERE, Outlook, Verdict
 from ballast.eviction.facts import leaving, young
-from ballast.eviction.gate import NUMBER, PASSED, Gate, refusals
+from ballast.eviction.gate import NAMES, NUMBER, PASSED, Gate, refusals
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.layout import Layout
@@ -26,6 +26,10 @@ from ballast.placement.ways_out import ways_out
 Kind: TypeAlias = Literal["relieve", "rebalance", "redistribute"]
 
 _FITS = Outlook(fits=True)
+_STUCK = Outlook(fits=False)
+_ONLY_UNKNOWN = Outlook(only_unknown=True)
+_UNMEASURED = Outlook(used=False)
+_COSTLY = Outlook(spared="moving it costs more room for other pods than the waiting ones are worth")
 
 
 @dataclass(frozen=True)
@@ -59,10 +63,19 @@ class Move:
 
 
 @dataclass(frozen=True)
+class Refusal:
+    """The first check that refused a pod, and what it said."""
+
+    pod: str
+    check: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Plan:
     """`before` and `after` are deviations of load, `refused` counts pods by the first check that refused them.
 
-    `placed` are waiting pods that the plan starts.
+    `placed` are waiting pods that the plan starts; `refusals` tell of some of the refused pods.
     """
 
     kind: Kind
@@ -71,11 +84,15 @@ class Plan:
     after: Mapping[str, float]
     refused: Mapping[str, int]
     placed: tuple[str, ...]
+    refusals: tuple[Refusal, ...] = ()
 
 
-def make_plan(kind: Kind, layout: Layout, gate: Gate, aims: Aims) -> Plan:
-    """Every step has passed the gate, with the limits and budgets that the steps before it have spent."""
-    return _Making(kind, layout, gate, aims).plan()
+def make_plan(kind: Kind, layout: Layout, gate: Gate, aims: Aims, *, told: int = 0) -> Plan:
+    """Every step has passed the gate, with the limits and budgets that the steps before it have spent.
+
+    `told` is how many refused pods are told of for each check.
+    """
+    return _Making(kind, layout, gate, aims).plan(told)
 
 
 class _Making:
@@ -103,7 +120,7 @@ class _Making:
         self._movable = np.zeros(len(layout.pods), bool)
         self._movable[self._considered] = self._numbers[self._considered] == PASSED
 
-    def plan(self) -> Plan:
+    def plan(self, told: int) -> Plan:
         standing = self._standing(self._targets)
         before = standing.load.copy()
         loads = [before]
@@ -121,6 +138,7 @@ class _Making:
             after=self._spread(standing.load),
             refused=dict(refusals(self._numbers)),
             placed=tuple(_name(self._layout.pods[pod]) for step in made for pod in step.starts),
+            refusals=tuple(self._refusals(told)),
         )
 
     def _consider(self) -> Bools:
@@ -214,6 +232,26 @@ class _Making:
         self._lower(np.setdiff1d(stuck, hidden_pods), "node-fit")
         self._lower(hidden_pods, "stale")
         self._numbers[moved] = PASSED
+
+    def _refusals(self, most: int) -> Iterator[Refusal]:
+        for number in np.unique(self._numbers[self._considered]).tolist() if most else ():
+            if number == PASSED:
+                continue
+            for row in self._considered[self._numbers[self._considered] == number][:most].tolist():
+                yield Refusal(_name(self._layout.pods[row]), NAMES[number], self._said(row, number))
+
+    def _said(self, row: int, number: int) -> str:
+        pod, check = self._layout.pods[row], NAMES[number]
+        outlooks = [LOOKED_NOWHERE]
+        if check == "node-fit":
+            outlooks = [_STUCK]
+        elif check == "stale":
+            measured = np.isfinite(self._layout.used[row]).all()
+            outlooks = [LOOKED_NOWHERE, _ONLY_UNKNOWN if measured else _UNMEASURED]
+        elif check == "relieved":
+            outlooks = [_COSTLY]
+        found = [self._gate.explain(pod, outlook)[number] for outlook in outlooks]
+        return next((verdict for verdict in found if not verdict.allowed), found[-1]).reason
 
     def _spread(self, load: Floats) -> dict[str, float]:
         found = deviations(load, self._counted, self._layout.pool).tolist()

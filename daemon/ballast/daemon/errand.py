@@ -1,0 +1,196 @@
+"""What a planning worker is given and what it gives back: arrays and plain data, in pieces that hold nobody up."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, BinaryIO, TypeVar
+
+import msgspec
+import numpy as np
+
+from ballast.eviction.history import NOTHING_YET, History
+from ballast.eviction.plan import Aims, Kind, Plan
+from ballast.eviction.rules import UNLIMITED, Limit, Rules
+from ballast.model.node import Node
+from ballast.model.pod import Pod
+from ballast.model.sample import Floats
+from ballast.model.workload import Autoscaler, Budget, Namespace, Workload
+from ballast.telemetry.pods import PodAnswers
+
+PIECE = 250
+"""Objects that are handed over at once: fractions of a millisecond."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A plan to make. `most` are the moves in it, where `aims` say nothing."""
+
+    kind: Kind
+    rules: Rules = field(default_factory=Rules)
+    aims: Aims = field(default_factory=Aims)
+    most: Limit = UNLIMITED
+
+
+@dataclass(frozen=True)
+class Errand:
+    """Everything planning needs of one moment. `load` is [node, resource] in the order of `nodes`, NaN where unknown.
+
+    The `wanted` plans are made in their order until one has a step.
+    """
+
+    now: float
+    resources: tuple[str, ...]
+    load: Floats
+    wanted: tuple[Wanted, ...]
+    nodes: Sequence[Node] = ()
+    pods: Sequence[Pod] = ()
+    workloads: Sequence[Workload] = ()
+    budgets: Sequence[Budget] = ()
+    autoscalers: Sequence[Autoscaler] = ()
+    namespaces: Sequence[Namespace] = ()
+    history: History = NOTHING_YET
+    pool_label: str | None = None
+    usage: PodAnswers | None = None
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """`plans` that were made. `measured` pods said what they use; `rejected` samples did not count.
+
+    `problem` is a sentence when there is no plan; `megabytes` the most memory that the worker ever had.
+    """
+
+    plans: tuple[Plan, ...] = ()
+    measured: int = 0
+    problems: dict[str, str] = {}
+    rejected: dict[str, int] = {}
+    warnings: tuple[str, ...] = ()
+    problem: str | None = None
+    megabytes: float = 0.0
+
+
+_answers = msgspec.msgpack.Decoder(Answer)
+_rows = msgspec.msgpack.Decoder(list[tuple[Any, ...]])
+_SEQUENCES = ("nodes", "workloads", "budgets", "autoscalers", "namespaces")
+_PODS, _BODY, _HEAD = "pods", "body", "head"
+
+
+def send(errand: Errand, write: Callable[[bytes], object], pause: Callable[[], object] = lambda: None) -> None:
+    """In pieces, with a `pause` after each."""
+    for piece in _pieces(errand):
+        write(pickle.dumps(piece, pickle.HIGHEST_PROTOCOL))
+        pause()
+
+
+def receive(stream: BinaryIO) -> Errand:
+    """Raises EOFError at the end of the stream."""
+    found: dict[str, list[Any]] = {name: [] for name in (*_SEQUENCES, _PODS)}
+    bodies: dict[str, bytes] = {}
+    shared: list[Any] = []
+    strings: dict[str, str] = {}
+    while True:
+        name, content = pickle.load(stream)  # noqa: S301 - from the daemon alone
+        if name == _HEAD:
+            break
+        if name == _BODY:
+            bodies[content[0]] = content[1]
+        elif name == _PODS:
+            shared += content[0]
+            found[_PODS] += _pods(content[1], shared, strings)
+        else:
+            found[name] += content
+    errand: Errand = replace(content, **found)
+    return errand if errand.usage is None else replace(errand, usage=replace(errand.usage, bodies=bodies))
+
+
+def encode(answer: Answer) -> bytes:
+    return msgspec.msgpack.encode(answer)
+
+
+def decode(body: bytes) -> Answer:
+    """Raises msgspec.DecodeError."""
+    return _answers.decode(body)
+
+
+def _pieces(errand: Errand) -> Iterator[tuple[str, Any]]:
+    for name in _SEQUENCES:
+        for piece in _cut(getattr(errand, name)):
+            yield name, list(piece)
+    numbers: dict[int, int] = {}
+    for piece in _cut(errand.pods):
+        shared: list[Any] = []
+        rows = [_row(pod, numbers, shared) for pod in piece]
+        yield _PODS, (shared, msgspec.msgpack.encode(rows))
+    usage = errand.usage
+    if usage is not None:
+        for resource, body in usage.bodies.items():
+            yield _BODY, (resource, body)
+        usage = replace(usage, bodies={})
+    bare: dict[str, Any] = dict.fromkeys((*_SEQUENCES, _PODS), ())
+    yield _HEAD, replace(errand, usage=usage, load=np.ascontiguousarray(errand.load), **bare)
+
+
+def _cut(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), PIECE):
+        yield items[start : start + PIECE]
+
+
+def _row(pod: Pod, numbers: dict[int, int], shared: list[Any]) -> tuple[Any, ...]:
+    """A pod without what it shares with others, of which the place is told; what is new goes to `shared`."""
+
+    def place(value: object) -> int:
+        number = numbers.get(id(value))
+        if number is None:
+            number = numbers[id(value)] = len(numbers)
+            shared.append(value)
+        return number
+
+    return (
+        pod.namespace,
+        pod.name,
+        pod.uid,
+        pod.node,
+        pod.phase,
+        place(pod.shape),
+        place(pod.labels),
+        place(pod.annotations),
+        place(pod.owner),
+        pod.scheduler_name,
+        pod.priority,
+        pod.created,
+        pod.scheduled_at,
+        pod.deleting,
+        place(pod.template),
+        pod.ready,
+        pod.waiting_since,
+        pod.gated,
+    )
+
+
+def _pods(rows: bytes, shared: Sequence[Any], strings: dict[str, str]) -> Iterator[Pod]:
+    one = strings.setdefault
+    for namespace, name, uid, node, phase, shape, labels, notes, owner, scheduler, *rest in _rows.decode(rows):
+        priority, created, scheduled_at, deleting, template, ready, waiting_since, gated = rest
+        yield Pod(
+            one(namespace, namespace),
+            name,
+            uid,
+            one(node, node),
+            one(phase, phase),
+            shared[shape],
+            shared[labels],
+            shared[notes],
+            shared[owner],
+            one(scheduler, scheduler),
+            priority,
+            created,
+            scheduled_at,
+            deleting,
+            shared[template],
+            ready,
+            waiting_since,
+            gated,
+        )

@@ -1,0 +1,169 @@
+"""The process that plans: what reaches it, and what happens when it does not answer."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ballast.daemon import worker as module
+from ballast.daemon.errand import Errand, Wanted, receive, send
+from ballast.daemon.planning import answer
+from ballast.daemon.worker import Worker
+from ballast.errors import WorkerError
+from ballast.eviction.history import History
+from ballast.model.node import Node
+from ballast.model.pod import Owner, Pod
+from ballast.model.shape import Container, shape_of
+from ballast.model.workload import Workload
+from ballast.telemetry.pods import PodAnswers
+from tests.unit.daemon.rig import until
+
+NOW = 1_700_000_000.0
+SHAPE = shape_of([Container({"cpu": 1.0, "memory": 2.0**30})])
+OWNER = Owner("ReplicaSet", "web", "u-web", True)
+
+
+def pod(number: int, node: str) -> Pod:
+    return Pod(
+        "shop",
+        f"web-{number}",
+        uid=f"u{number}",
+        node=node,
+        phase="Running",
+        shape=SHAPE,
+        labels={"app": "web"},
+        owner=OWNER,
+        ready=True,
+    )
+
+
+def errand() -> Errand:
+    amounts = {"cpu": 10.0, "memory": 100 * 2.0**30, "pods": 100.0}
+    return Errand(
+        now=NOW,
+        resources=("cpu", "memory"),
+        load=np.array([[0.9, 0.1], [0.1, 0.1], [np.nan, np.nan]]),
+        wanted=(Wanted("redistribute"), Wanted("relieve"), Wanted("rebalance")),
+        nodes=[Node(name, allocatable=amounts) for name in ("n1", "n2", "n3")],
+        pods=[pod(number, "n1") for number in range(9)] + [pod(9, "n2")],
+        workloads=[Workload("ReplicaSet", "shop", "web", replicas=10)],
+    )
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    one = Worker()
+    yield one
+    one.stop()
+
+
+def told(given: Errand) -> Errand:
+    stream = BytesIO()
+    send(given, stream.write)
+    stream.seek(0)
+    return receive(stream)
+
+
+def test_what_is_sent_is_what_is_received() -> None:
+    usage = PodAnswers(NOW, {"cpu": b"{}"}, {"memory": "refused"}, ("cpu", "memory"), 90.0, 30.0)
+    given = replace(errand(), usage=usage, history=History(confirmed={"n1": 3}), pool_label="pool")
+    found = told(given)
+    assert list(found.pods) == list(given.pods)
+    assert list(found.nodes) == list(given.nodes)
+    assert list(found.workloads) == list(given.workloads)
+    assert (found.usage, found.history, found.wanted) == (given.usage, given.history, given.wanted)
+    assert np.array_equal(found.load, given.load, equal_nan=True)
+    assert len({id(each.shape) for each in found.pods}) == len({id(each.owner) for each in found.pods}) == 1
+
+
+def test_a_plan_of_the_process_is_that_of_the_function(worker: Worker) -> None:
+    there, here = worker.ask(errand()), answer(errand())
+    assert there.plans == here.plans
+    assert [plan.kind for plan in there.plans] == ["redistribute", "relieve"]
+    assert [step.source for step in there.plans[1].steps] == ["n1"]
+    assert there.plans[1].refusals[0].reason
+    first = worker.pid
+    worker.ask(errand())
+    assert worker.pid == first
+
+
+def test_the_process_is_nice_and_has_no_environment_to_speak_of(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BALLAST_PROMETHEUS__PASSWORD_FILE", "/secret")
+    monkeypatch.setenv("METRICS_PROVIDER_TOKEN", "secret")
+    worker.ask(errand())
+    process = Path(f"/proc/{worker.pid}")
+    names = {line.partition("=")[0] for line in (process / "environ").read_text().split("\0") if line}
+    assert not [name for name in names if "TOKEN" in name or name.startswith(("BALLAST", "KUBE"))]
+    assert os.getpriority(os.PRIO_PROCESS, worker.pid or 0) >= 10
+    data = next(line for line in (process / "limits").read_text().splitlines() if line.startswith("Max data size"))
+    assert data.split()[3].isdigit()
+
+
+def test_a_killed_process_costs_one_errand(worker: Worker) -> None:
+    worker.ask(errand())
+    os.kill(worker.pid or 0, 9)
+    until(lambda: Path(f"/proc/{worker.pid}/stat").read_text().split()[2] == "Z", "its end")
+    assert worker.ask(errand()).plans
+
+
+def test_a_crash_is_told_and_the_next_errand_finds_a_new_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = Worker([sys.executable, "-c", "import os; os.kill(os.getpid(), 11)"])
+    with pytest.raises(WorkerError, match="ended by signal 11"):
+        worker.ask(errand())
+    monkeypatch.setattr(worker, "_command", module.COMMAND)
+    assert worker.ask(errand()).plans
+    worker.stop()
+
+
+def test_what_takes_too_long_is_ended() -> None:
+    worker = Worker([sys.executable, "-c", "import sys, time; sys.stdin.read(1); time.sleep(60)"], deadline=0.3)
+    with pytest.raises(WorkerError, match="took longer than 0 s"):
+        worker.ask(errand())
+    assert worker.pid is None
+
+
+def test_memory_is_limited_and_said_to_be(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MEMORY", 2**20)
+    with pytest.raises(WorkerError, match=r"it needs more than the|ended"):
+        worker.ask(errand())
+
+
+def test_an_unexpected_error_is_told(worker: Worker, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(WorkerError, match="the plan could not be made: IndexError"):
+        worker.ask(replace(errand(), load=np.zeros((3, 1))))
+    assert "Traceback" in capfd.readouterr().err
+    assert worker.ask(errand()).plans
+
+
+def test_a_stop_ends_an_errand_under_way() -> None:
+    worker = Worker([sys.executable, "-c", "import sys, time; sys.stdin.read(1); time.sleep(60)"])
+    told: list[str] = []
+
+    def ask() -> None:
+        with pytest.raises(WorkerError) as error:
+            worker.ask(errand())
+        told.append(str(error.value))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    until(lambda: worker.pid, "a process")
+    worker.stop()
+    thread.join(10)
+    assert told == ["Ballast is stopping"]
+    with pytest.raises(WorkerError, match="stopping"):
+        worker.ask(errand())
+
+
+def test_no_program_no_plan() -> None:
+    with pytest.raises(WorkerError, match="no process for planning can be started"):
+        Worker(["/nowhere/python"]).ask(errand())
