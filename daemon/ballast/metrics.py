@@ -79,3 +79,6 @@ class Metrics:
         self.extender_assumed = Gauge(
             "ballast_extender_assumed", "Decisions that count now and that no watch has shown yet.", registry=registry
         )
+        self.extender_reserved = Gauge(
+            "ballast_extender_reserved", "Reservations of room for pods that are about to come.", registry=registry
+        )

@@ -28,6 +28,7 @@ class Bookings:
         self._told = told
         self._waiting: dict[str, Pod] = {}
         self._held: dict[str, Held] = {}
+        self._reserved: set[str] = set()
         self._flying: dict[str, Held] = {}
         self._journal: list[tuple[Held, int]] | None = None
 
@@ -38,12 +39,25 @@ class Bookings:
     @property
     def nothing_shown(self) -> bool:
         """Whether the watch has shown no pod yet."""
-        return not self._waiting and len(self._held) == len(self.ledger)
+        return not self._waiting and len(self._held) == len(self.ledger) + len(self._reserved)
 
     def shown_besides(self, uids: set[str]) -> list[str]:
         """Pods the watch has shown that are not among these."""
-        bound = [uid for uid in self._held.keys() - uids if uid not in self.ledger]
+        bound = [uid for uid in self._held.keys() - uids - self._reserved if uid not in self.ledger]
         return [*bound, *(self._waiting.keys() - uids)]
+
+    def shown_bound(self, uid: str) -> bool:
+        """Whether the watch has shown the pod on a node."""
+        return uid in self._held and uid not in self.ledger
+
+    def reserve(self, name: str, held: Held) -> None:
+        """Room that counts as taken under a name, until it is released."""
+        self._reserved.add(name)
+        self._hold(name, held)
+
+    def release(self, name: str) -> None:
+        self._reserved.discard(name)
+        self._hold(name, None)
 
     def begin(self) -> list[Held]:
         """All that is held, from which a new model is made; what changes meanwhile reaches it by `adopt`."""
@@ -65,7 +79,7 @@ class Bookings:
         if pod.finished:
             self.remove(uid)
             return
-        if learn and uid not in self._waiting and (uid not in self._held or uid in self.ledger):
+        if learn and uid not in self._waiting and not self.shown_bound(uid):
             self.arrivals.learn(demand(pod.shape).reserved)
         if not pod.node:
             self._waiting[uid] = pod
@@ -79,7 +93,7 @@ class Bookings:
             self._told("confirmed" if decision.node == pod.node else "undone")
         before = self._held.get(uid)
         if before is None or before.node != pod.node or before.shape is not pod.shape:
-            self._hold(uid, Held(pod.node, pod.shape, pod.scheduled_at or pod.created))
+            self._hold(uid, Held(pod.node, pod.shape, pod.scheduled_at or pod.created, _owner(pod)))
 
     def remove(self, uid: str) -> None:
         """The pod is gone, or finished."""
@@ -91,16 +105,16 @@ class Bookings:
         """Before a pod is decided again, so that it does not stand in its own way."""
         self._settle(uid, "retried")
 
-    def assume(self, uid: str, node: str, shape: Shape, *, wall: float, now: float) -> bool:
+    def assume(self, uid: str, node: str, shape: Shape, *, wall: float, now: float, owner: str = "") -> bool:
         """Books a decision for a pod that is not bound. Returns whether it counts."""
-        if not uid or (uid in self._held and uid not in self.ledger):
+        if not uid or self.shown_bound(uid):
             return False
         self._hold(uid, None)
         if not self.ledger.assume(uid, node, now, seen=uid in self._waiting):
             self._told("refused")
             return False
         self._told("assumed")
-        self._hold(uid, Held(node, shape, wall))
+        self._hold(uid, Held(node, shape, wall, owner))
         return True
 
     def expire(self, now: float) -> None:
@@ -133,6 +147,10 @@ class Bookings:
             self._journal.append((held, sign))
         if self.model is not None:
             self.model.place(held, sign)
+
+
+def _owner(pod: Pod) -> str:
+    return pod.owner.uid if pod.owner else ""
 
 
 def learn(arrivals: Arrivals, pods: Iterable[Pod], most: int = 500) -> None:

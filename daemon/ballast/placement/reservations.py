@@ -1,0 +1,142 @@
+"""Room held on a node for a pod that is about to come, until it is bound or a deadline passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from ballast.model.shape import Shape
+from ballast.placement.bookings import Bookings
+from ballast.placement.fleet_model import FleetModel, Held
+from ballast.scoring.demand import demand
+
+
+class Purpose(StrEnum):
+    REPLACEMENT = "replacement"
+    WAITING = "waiting"
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """`holder` is the UID of the pod that waits, or of the controller whose next pod is the replacement.
+
+    `name` is its own; `pod` (namespace/name) is for people: the one that waits, or the one that was evicted. `until` is
+    Unix seconds.
+    """
+
+    name: str
+    node: str
+    purpose: Purpose
+    pod: str
+    holder: str
+    shape: Shape
+    until: float
+    priority: int = 0
+
+
+@dataclass(frozen=True)
+class Arriving:
+    """A pod that is being scheduled: its UID, that of its controller, and what it asks for."""
+
+    uid: str
+    owner: str
+    shape: Shape
+    priority: int = 0
+
+
+class Reservations:
+    """What is reserved counts as taken in the sums of `bookings`, once: a pod that was given its reservation's node is
+    booked without a size until it is bound. Not for several threads at once.
+    """
+
+    def __init__(self, bookings: Bookings) -> None:
+        self._bookings = bookings
+        self._standing: dict[str, Reservation] = {}
+        self._given: dict[str, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._standing)
+
+    def standing(self) -> tuple[Reservation, ...]:
+        return tuple(self._standing.values())
+
+    def hold(self, reservation: Reservation) -> None:
+        """Replaces the one of this name."""
+        self._standing[reservation.name] = reservation
+        self._bookings.reserve(reservation.name, Held(reservation.node, reservation.shape, since=reservation.until))
+
+    def extend(self, name: str, until: float) -> None:
+        found = self._standing.get(name)
+        if found is not None and found.until < until:
+            self.hold(replace(found, until=until))
+
+    def release(self, name: str) -> None:
+        if self._standing.pop(name, None) is not None:
+            self._given.pop(name, None)
+            self._bookings.release(name)
+
+    def expire(self, now: float) -> None:
+        for name in [name for name, each in self._standing.items() if each.until <= now]:
+            self.release(name)
+
+    def meant_for(self, uid: str, owner: str, among: Iterable[str]) -> Reservation | None:
+        """The one on a node `among` these that this pod may take: its own, else one of its controller's."""
+        nodes = set(among)
+        return next((each for each in self._meant_for(uid, owner) if each.node in nodes), None)
+
+    def give(self, name: str, uid: str) -> None:
+        """The pod was sent to this reservation's node."""
+        for other in [other for other, taker in self._given.items() if taker == uid]:
+            del self._given[other]
+        self._given[name] = uid
+
+    def bound(self, uid: str, owner: str, node: str) -> None:
+        """A pod was bound, wherever: what was held for it is released."""
+        found = self.meant_for(uid, owner, [node]) or next(iter(self._meant_for(uid, owner)), None)
+        if found is not None:
+            self.release(found.name)
+
+    def in_the_way(self, pod: Arriving, model: FleetModel) -> Mapping[str, Reservation]:
+        """{node: reservation}: where the pod finds room only in what is held for others.
+
+        As with nominated pods, a pod of higher priority than the holder does not find it taken.
+        """
+        own = self._meant_for(pod.uid, pod.owner)
+        others: dict[str, Reservation] = {}
+        usable: dict[str, list[Shape]] = {}
+        for each in self._standing.values():
+            if each in own or each.priority < pod.priority:
+                usable.setdefault(each.node, []).append(each.shape)
+            elif each.node in model.rows:
+                others.setdefault(each.node, each)
+        return {
+            node: each
+            for node, each in others.items()
+            if not _fits(pod.shape, model, model.rows[node], usable.get(node, ()))
+        }
+
+    def _meant_for(self, uid: str, owner: str) -> list[Reservation]:
+        """What no other pod was given, or lost again; the pod's own and what it was given come first."""
+        holders = {uid, owner} - {""}
+        found = [each for each in self._standing.values() if each.holder in holders]
+        takers = {each.name: self._taker(each.name) for each in found}
+        free = [each for each in found if takers[each.name] in (None, uid)]
+        return sorted(free, key=lambda each: (each.purpose is not Purpose.WAITING, takers[each.name] != uid))
+
+    def _taker(self, name: str) -> str | None:
+        uid = self._given.get(name)
+        return uid if uid is not None and uid in self._bookings.ledger else None
+
+
+def _fits(shape: Shape, model: FleetModel, row: int, usable: Iterable[Shape]) -> bool:
+    room = [demand(each).reserved for each in usable]
+    return all(
+        amount <= _free(model, row, name) + sum(each.get(name, 0) for each in room)
+        for name, amount in demand(shape).reserved.items()
+        if amount and name != "pods"
+    )
+
+
+def _free(model: FleetModel, row: int, resource: str) -> int:
+    return int(model.fleet.allocatable(resource)[row] - model.placed.reserved(resource)[row])
