@@ -1,0 +1,249 @@
+"""`ballast experiment`: published tables reproduced on an embedded scheduler, without a cluster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from ballast.errors import UsageError
+
+if TYPE_CHECKING:
+    from ballast.experiments.dominant_residual import Row, Sweep
+    from ballast.experiments.redistribution import Comparison
+    from ballast.experiments.worlds import World
+
+ALL, CALIBRATED = "all", "calibrated"
+LIKE_THE_PAPER = "R3"
+MANY_SEEDS = 1000
+
+# A narrow terminal wraps lines, nothing is cut off.
+_ANY_WIDTH = 1000
+
+
+class Output(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+
+
+class Way(StrEnum):
+    NONE = "none"
+    GATED = "gated"
+    PUBLISHED = "published"
+
+
+app = typer.Typer(no_args_is_help=True, help="Reproduces published tables on an embedded scheduler, offline.")
+
+Worlds = Annotated[
+    Path | None,
+    typer.Option(help='Worlds of your own: {"name": {"R": [[mCPU, MiB, GiB] …], "A0": …}} as JSON.'),
+]
+Names = Annotated[
+    list[str] | None,
+    typer.Option("--world", metavar="NAME", help=f"May be repeated; also {CALIBRATED} and {ALL}.", show_default=False),
+]
+Jobs = Annotated[int, typer.Option(help="Processes; -1 takes every core. The result is the same.")]
+Form = Annotated[Output, typer.Option("--output", "-o")]
+
+
+@app.command("dominant-residual")
+def dominant_residual(
+    worlds: Worlds = None,
+    world: Names = None,
+    seeds: Annotated[str, typer.Option(metavar="LIST", help="Lists of pods, such as 0,3 or 0-8.")] = "0",
+    redistribute: Annotated[Way, typer.Option(help="Whether evictions make room, and by which rule.")] = Way.NONE,
+    jobs: Jobs = -1,
+    folder: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where to write both figures and the numbers.")
+    ] = None,
+    output: Form = Output.TABLE,
+) -> None:
+    """Sweeps 7 values of lambda by 11 of C, as published, and counts the pods that find a node."""
+    from ballast.experiments.dominant_residual import sweep
+    from ballast.experiments.redistribution import WAYS
+
+    chosen = _chosen(worlds, world, [LIKE_THE_PAPER])
+    _check(jobs)
+    if folder is not None:
+        _make(folder)
+    with _progress("sweep") as begin:
+        found = sweep(chosen, _seeds(seeds), WAYS[redistribute], jobs=jobs, begin=begin)
+    document = {**found.document(), "redistribution": redistribute.value}
+    written = _write_all(folder, found, document) if folder is not None else []
+    if output is Output.JSON:
+        typer.echo(json.dumps(document, indent=2, allow_nan=False))
+        return
+    _print_paper(found)
+    _print_rules(found.rules(), moves=redistribute is not Way.NONE)
+    if written:
+        typer.echo(f"\nWritten: {', '.join(map(str, written))}.")
+    else:
+        typer.echo("\n--folder FOLDER writes both figures and the numbers.")
+
+
+@app.command()
+def redistribution(
+    worlds: Worlds = None,
+    world: Names = None,
+    seeds: Annotated[str, typer.Option(metavar="LIST", help="Lists of pods, such as 0,3 or 0-7.")] = "0",
+    jobs: Jobs = -1,
+    output: Form = Output.TABLE,
+) -> None:
+    """Counts the pods that find a node without redistribution, with it behind the gate, and as published."""
+    from ballast.experiments.redistribution import compare
+
+    chosen = _chosen(worlds, world, [ALL])
+    _check(jobs)
+    with _progress("redistribution") as begin:
+        found = compare(chosen, _seeds(seeds), jobs=jobs, begin=begin)
+    if output is Output.JSON:
+        typer.echo(json.dumps(found.document(), indent=2, allow_nan=False))
+    else:
+        _print_comparison(found)
+
+
+def _chosen(path: Path | None, names: Sequence[str] | None, default: Sequence[str]) -> list[World]:
+    from ballast.experiments.worlds import CALIBRATED as CALIBRATED_WORLDS
+    from ballast.experiments.worlds import worlds
+
+    found = worlds(path)
+    groups = {ALL: tuple(found), CALIBRATED: tuple(name for name in CALIBRATED_WORLDS if name in found)}
+    wanted: list[str] = []
+    for name in names or (default if path is None else [ALL]):
+        if name not in found and not groups.get(name):
+            raise UsageError(f"--world {name}: there is no such world. Choose {ALL} or of {', '.join(found)}.")
+        wanted += [name] if name in found else groups[name]
+    return [found[name] for name in dict.fromkeys(wanted)]
+
+
+def _seeds(text: str) -> list[int]:
+    """ "0,3" or "0-8" as numbers, each once."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()) or (dash and int(last) < int(first)):
+            raise UsageError(f"--seeds {text}: give whole numbers from 0, such as 0,3 or 0-8.")
+        found += range(int(first), int(last or first) + 1) if int(last or first) - int(first) < MANY_SEEDS else []
+    if not 0 < len(set(found)) <= MANY_SEEDS:
+        raise UsageError(f"--seeds {text}: at most {MANY_SEEDS} lists of pods are run at once.")
+    return list(dict.fromkeys(found))
+
+
+def _check(jobs: int) -> None:
+    if jobs < 1 and jobs != -1:
+        raise UsageError(f"--jobs {jobs}: give 1 or more, or -1 for every core.")
+
+
+@contextmanager
+def _progress(what: str) -> Iterator[Callable[[int], Callable[[], None]]]:
+    """A bar on standard error where that is a terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+
+        def begin(total: int) -> Callable[[], None]:
+            task = bar.add_task(what, total=total)
+            return lambda: bar.advance(task)
+
+        yield begin
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--folder {folder}: {error.strerror}.") from None
+
+
+def _write_all(folder: Path, found: Sweep, document: Mapping[str, Any]) -> list[Path]:
+    from ballast.experiments.drawing import best_by_lambda, heat_map
+
+    texts = {
+        "best-by-lambda.svg": best_by_lambda(found),
+        "heat-map.svg": heat_map(found),
+        "sweep.json": json.dumps(document, indent=2, allow_nan=False) + "\n",
+    }
+    for name, text in texts.items():
+        try:
+            (folder / name).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"--folder {folder}: {name}: {error.strerror}.") from None
+    return [folder / name for name in texts]
+
+
+def _print_paper(found: Sweep) -> None:
+    from ballast.experiments.dominant_residual import PAPER, PUBLISHED, SATURATED, STOCK
+
+    rules, (lambda_, c, best) = found.rules(), found.best()
+    stock = rules[STOCK]
+    rows = [
+        ("kube-scheduler's default", f"{PAPER[STOCK]}", f"{stock.count:.0f} ({stock.least} to {stock.most})"),
+        (
+            f"most of {len(found.lambdas) * len(found.cs)} settings",
+            "744 at lambda 0.1, C 22 and 50",
+            f"{best:.0f} at lambda {lambda_:g}, C {c:g}",
+        ),
+        *((name, "744", f"{rules[name].count:.0f}") for name in (PUBLISHED, SATURATED)),
+        ("fewest of them", "above the default", f"{found.counts.min():.0f}"),
+        ("most over the default", "+37.3 %", f"{100 * (best / found.base - 1):+.1f} %"),
+    ]
+    _table(("PODS PLACED", "PAPER", "HERE"), rows, left=3)
+
+
+def _print_rules(rules: Mapping[str, Row], *, moves: bool) -> None:
+    heads = ["RULE", "PODS", "GAIN", "FIRST WAITS", "VOLUME", "DEV", "SMALL", "MEDIUM", "LARGE"]
+    rows = [
+        [
+            name,
+            f"{row.count:.0f}",
+            f"{100 * row.gain:+.1f} %",
+            f"{row.first:.0f}",
+            f"{100 * row.volume:.1f} %",
+            *(f"{100 * share:.0f} %" for share in row.accepted),
+            *([f"{row.moves:.1f}"] if moves else []),
+        ]
+        for name, row in rules.items()
+    ]
+    typer.echo("")
+    _table([*heads, *(["EVICTIONS"] if moves else [])], rows, left=1)
+
+
+def _print_comparison(found: Comparison) -> None:
+    from ballast.experiments.redistribution import WAYS, summary
+
+    rows = []
+    for scheduler in dict.fromkeys(case.scheduler for case in found.cases):
+        for way in WAYS:
+            numbers = summary(found.of(scheduler), way)
+            rows.append(
+                (
+                    scheduler,
+                    way,
+                    f"{numbers['count']:.1f}",
+                    f"{100 * numbers['change']:+.2f} %",
+                    f"{100 * numbers['worst']:+.2f} %",
+                    f"{100 * numbers['best']:+.2f} %",
+                    f"{numbers['first']:.0f}",
+                    f"{100 * numbers['volume']:.1f} %",
+                    f"{numbers['moves']:.1f}",
+                )
+            )
+    heads = ("SCHEDULER", "REDISTRIBUTION", "PODS", "CHANGE", "WORST", "BEST", "FIRST WAITS", "VOLUME", "EVICTIONS")
+    _table(heads, rows, left=2)
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, left: int) -> None:
+    table = Table(box=None, pad_edge=False)
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="left" if index < left else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    Console(width=_ANY_WIDTH, markup=False, highlight=False).print(table)
