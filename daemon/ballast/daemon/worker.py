@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import IO
 
 import msgspec
@@ -57,10 +58,11 @@ class Worker:
             return _asked(process.stdin, process.stdout, errand, self._deadline)
         except (OSError, EOFError, ValueError, msgspec.DecodeError) as error:
             raise WorkerError(self._ending(process, late.is_set(), error)) from error
+        except WorkerError:
+            self._end(process)
+            raise
         finally:
             timer.cancel()
-            if process.poll() is not None:
-                self._forget(process)
 
     def stop(self) -> None:
         """Ends it at once, also in the middle of an errand."""
@@ -68,14 +70,12 @@ class Worker:
             self._stopped = True
             process = self._process
         if process is not None:
-            process.kill()
-            process.wait()
-            self._forget(process)
+            self._end(process)
 
     def _started(self) -> subprocess.Popen[bytes]:
         process = self._process
         if process is not None and process.poll() is not None:
-            self._forget(process)
+            self._end(process)
         with self._lock:
             if self._stopped:
                 raise WorkerError("Ballast is stopping")
@@ -94,9 +94,7 @@ class Worker:
             return self._process
 
     def _ending(self, process: subprocess.Popen[bytes], late: bool, error: Exception) -> str:
-        process.kill()
-        code = process.wait()
-        self._forget(process)
+        code = self._end(process)
         if self._stopped:
             return "Ballast is stopping"
         if late:
@@ -104,16 +102,18 @@ class Worker:
         how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
         return f"the process that plans ended {how} ({type(error).__name__}); the next cycle starts a new one"
 
-    def _forget(self, process: subprocess.Popen[bytes]) -> None:
+    def _end(self, process: subprocess.Popen[bytes]) -> int:
+        """Its exit code."""
+        process.kill()
+        code = process.wait()
         for stream in (process.stdin, process.stdout):
             if stream is not None:
-                try:
+                with suppress(OSError):
                     stream.close()
-                except OSError:
-                    continue
         with self._lock:
             if self._process is process:
                 self._process = None
+        return code
 
 
 def allowance(errand: Errand) -> int:

@@ -19,6 +19,7 @@ from ballast.daemon.planning import answer
 from ballast.daemon.worker import Worker
 from ballast.errors import WorkerError
 from ballast.eviction.history import History
+from ballast.eviction.rules import Rules
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod
 from ballast.model.shape import Container, shape_of
@@ -51,7 +52,7 @@ def errand() -> Errand:
         now=NOW,
         resources=("cpu", "memory"),
         load=np.array([[0.9, 0.1], [0.1, 0.1], [np.nan, np.nan]]),
-        wanted=(Wanted("redistribute"), Wanted("relieve"), Wanted("rebalance")),
+        wanted=tuple(Wanted(kind, Rules(max_unknown=0.5)) for kind in ("redistribute", "relieve", "rebalance")),
         nodes=[Node(name, allocatable=amounts) for name in ("n1", "n2", "n3")],
         pods=[pod(number, "n1") for number in range(9)] + [pod(9, "n2")],
         workloads=[Workload("ReplicaSet", "shop", "web", replicas=10)],
