@@ -14,7 +14,6 @@ from ballast.model.pod import Pod
 from ballast.model.shape import Shape
 from ballast.placement.bookings import Bookings
 from ballast.placement.choice import NEUTRAL
-from ballast.placement.fleet_model import FleetModel
 from ballast.placement.reservations import Arriving, Reservation, Reservations, fits
 from ballast.serving.extender import Priorities
 from ballast.serving.extender_wire import Named

@@ -82,8 +82,9 @@ class Reservations:
 
     def meant_for(self, uid: str, owner: str, among: Iterable[str]) -> Reservation | None:
         """The one on a node `among` these that this pod may take: its own, else one of its controller's."""
-        nodes = set(among)
-        return next((each for each in self._meant_for(uid, owner) if each.node in nodes), None)
+        found = self._meant_for(uid, owner)
+        nodes = set(among) if found else ()
+        return next((each for each in found if each.node in nodes), None)
 
     def give(self, name: str, uid: str) -> None:
         """The pod was sent to this reservation's node."""
@@ -96,6 +97,11 @@ class Reservations:
         found = self.meant_for(uid, owner, [node]) or next(iter(self._meant_for(uid, owner)), None)
         if found is not None:
             self.release(found.name)
+
+    def gone(self, uid: str) -> None:
+        """A pod that waited is no more."""
+        for name in [name for name, each in self._standing.items() if each.holder == uid]:
+            self.release(name)
 
     def in_the_way(self, pod: Arriving, model: FleetModel) -> Mapping[str, Reservation]:
         """{node: reservation}: where the pod finds room only in what is held for others.
@@ -110,11 +116,7 @@ class Reservations:
                 usable.setdefault(each.node, []).append(each.shape)
             elif each.node in model.rows:
                 others.setdefault(each.node, each)
-        return {
-            node: each
-            for node, each in others.items()
-            if not _fits(pod.shape, model, model.rows[node], usable.get(node, ()))
-        }
+        return {node: each for node, each in others.items() if not fits(pod.shape, model, node, usable.get(node, ()))}
 
     def _meant_for(self, uid: str, owner: str) -> list[Reservation]:
         """What no other pod was given, or lost again; the pod's own and what it was given come first."""
@@ -129,7 +131,14 @@ class Reservations:
         return uid if uid is not None and uid in self._bookings.ledger else None
 
 
-def _fits(shape: Shape, model: FleetModel, row: int, usable: Iterable[Shape]) -> bool:
+def fits(shape: Shape, model: FleetModel, node: str, usable: Iterable[Shape] = ()) -> bool:
+    """Whether a node has room beside all that counts as taken, but for what is `usable`; how many pods it takes aside.
+
+    A node that the model does not have has no room.
+    """
+    row = model.rows.get(node)
+    if row is None:
+        return False
     room = [demand(each).reserved for each in usable]
     return all(
         amount <= _free(model, row, name) + sum(each.get(name, 0) for each in room)
