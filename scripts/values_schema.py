@@ -28,7 +28,8 @@ _TEXTS: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
 def values_schema() -> Schema:
     parts = json_schema()["properties"]
     for part in parts.values():
-        part["additionalProperties"] = False  # what the file may hold beyond them, a variable cannot
+        part["additionalProperties"] = False
+    parts["power"]["properties"]["policies"] = {**_LIST, "description": "Power policies, as in Ballast's own file."}
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         **_closed(

@@ -47,8 +47,40 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ include "ballast.setting" (list (index . 0) (index . 1) "mode") | default "dry-run" }}
 {{- end }}
 
+{{/* (context, part): its mode is on; it is not off. "" is no. */}}
+{{- define "ballast.isOn" -}}
+{{- if eq (include "ballast.mode" .) "on" }}true{{ end -}}
+{{- end }}
+
+{{- define "ballast.plans" -}}
+{{- if ne (include "ballast.mode" .) "off" }}true{{ end -}}
+{{- end }}
+
 {{- define "ballast.publishes" -}}
-{{- if eq (include "ballast.mode" (list . "publishing")) "on" }}true{{ end -}}
+{{- include "ballast.isOn" (list . "publishing") -}}
+{{- end }}
+
+{{- define "ballast.policies" -}}
+{{- toRawJson (dig "power" "policies" list (.Values.settings | default dict) | default list) -}}
+{{- end }}
+
+{{/* Who takes part in the power policies, as JSON: [{group, resource, namespace, name}], each once. */}}
+{{- define "ballast.targets" -}}
+{{- $targets := list -}}
+{{- range $policy := include "ballast.policies" . | fromJsonArray -}}
+  {{- $members := $policy.independents | default list -}}
+  {{- range $policy.groups | default list }}{{ $members = concat $members (.members | default list) }}{{ end -}}
+  {{- range $members -}}
+    {{- $parts := splitList "/" (.ref | default "" | toString | trim) -}}
+    {{- if eq (len $parts) 2 }}{{ $parts = prepend $parts "deployments.apps" }}{{ end -}}
+    {{- $kind := splitn "." 2 (first $parts) -}}
+    {{- if or (ne (len $parts) 3) (not $kind._1) -}}
+      {{- fail (printf "settings.power.policies: ref %q: expected namespace/name or kind.group/namespace/name, such as prod/api" (.ref | default "" | toString)) -}}
+    {{- end -}}
+    {{- $targets = append $targets (dict "group" $kind._1 "resource" $kind._0 "namespace" (index $parts 1) "name" (index $parts 2)) -}}
+  {{- end -}}
+{{- end -}}
+{{- toRawJson (uniq $targets) -}}
 {{- end }}
 
 {{/* Some part is not off: there is a leader, and a state to keep. */}}
@@ -85,7 +117,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- $env := list -}}
 {{- range $part, $fields := .Values.settings -}}
   {{- range $field, $value := $fields -}}
-    {{- if not (kindIs "invalid" $value) -}}
+    {{- if not (or (kindIs "invalid" $value) (eq $field "policies")) -}}
       {{- $env = append $env (dict "name" (printf "BALLAST_%s__%s" $part $field | upper) "value" (include "ballast.text" (list $field $value))) -}}
     {{- end -}}
   {{- end -}}
@@ -94,6 +126,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
   {{- range $field, $ref := $fields -}}
     {{- $env = append $env (dict "name" (printf "BALLAST_%s__%s" $part $field | upper) "value" (printf "/etc/ballast/secrets/%s/%s" $part $field)) -}}
   {{- end -}}
+{{- end -}}
+{{- if ne (include "ballast.policies" .) "[]" -}}
+  {{- $env = append $env (dict "name" "BALLAST_CONFIG_FILE" "value" "/etc/ballast/config/ballast.yaml") -}}
 {{- end -}}
 {{- if not (include "ballast.acts" .) -}}
   {{- if not (include "ballast.setting" (list . "lease" "enabled")) -}}
@@ -110,6 +145,38 @@ app.kubernetes.io/instance: {{ .Release.Name }}
   {{- $_ := set $seen .name true -}}
 {{- end -}}
 {{ toYaml $env }}
+{{- end }}
+
+{{/* Some part is on: Events tell what it did. */}}
+{{- define "ballast.changes" -}}
+{{- range list "publishing" "power" "eviction" }}{{ include "ballast.isOn" (list $ .) }}{{ end -}}
+{{- end }}
+
+{{/* What power and eviction have to see, by API group. */}}
+{{- define "ballast.readRules" -}}
+{{- $power := include "ballast.plans" (list . "power") -}}
+{{- $eviction := include "ballast.plans" (list . "eviction") -}}
+{{- $seen := dict -}}
+{{- if or $power $eviction -}}
+  {{- $_ := set $seen "" (list "namespaces") -}}
+  {{- $_ := set $seen "apps" (list "deployments" "statefulsets") -}}
+  {{- $_ := set $seen "autoscaling" (list "horizontalpodautoscalers") -}}
+{{- end -}}
+{{- if $eviction -}}
+  {{- $_ := set $seen "apps" (list "daemonsets" "deployments" "replicasets" "statefulsets") -}}
+  {{- $_ := set $seen "policy" (list "poddisruptionbudgets") -}}
+{{- end -}}
+{{- if $power -}}
+  {{- $_ := set $seen "keda.sh" (list "scaledobjects") -}}
+  {{- range include "ballast.targets" . | fromJsonArray -}}
+    {{- $_ := set $seen .group (append (get $seen .group | default list) .resource | uniq | sortAlpha) -}}
+  {{- end -}}
+{{- end -}}
+{{- range $group, $resources := $seen }}
+- apiGroups: [{{ $group | quote }}]
+  resources: {{ toRawJson $resources }}
+  verbs: [get, list, watch]
+{{- end }}
 {{- end }}
 
 {{- define "ballast.podSecurityContext" -}}
@@ -186,9 +253,19 @@ spec:
   valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
 {{- end }}
 
-{{/* Rights of `ballast release`. */}}
+{{/* Rights of `ballast release` with these parts. */}}
 {{- define "ballast.releaseRules" -}}
+{{- if has "publishing" . }}
 - apiGroups: [""]
   resources: [nodes]
   verbs: [get, list, patch]
+{{- end }}
+{{- if has "power" . }}
+- apiGroups: [autoscaling]
+  resources: [horizontalpodautoscalers]
+  verbs: [get, list, patch]
+- apiGroups: [keda.sh]
+  resources: [scaledobjects]
+  verbs: [get, list, patch]
+{{- end }}
 {{- end }}

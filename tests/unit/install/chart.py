@@ -22,6 +22,27 @@ Manifest: TypeAlias = dict[str, Any]
 Values: TypeAlias = dict[str, Any]
 
 PUBLISHING: Values = {"settings": {"prometheus": {"url": "http://prometheus:9090"}, "publishing": {"mode": "on"}}}
+POLICIES: list[Values] = [
+    {
+        "name": "site-a",
+        "feed": {"query": 'sum(site_watts{site!="<b>"}) > 0', "semantics": "available", "floorWatts": 1234567},
+        "groups": [
+            {
+                "name": "web",
+                "members": [
+                    {"ref": "shop/api", "min": 2, "max": 20, "weight": 0.1},
+                    {"ref": "deployments.apps/shop/cart", "max": 8},
+                    {"ref": "statefulsets.apps/shop/queue", "max": 3},
+                ],
+            }
+        ],
+    },
+    {
+        "name": "site-b",
+        "feed": {"query": "site_b_watts", "semantics": "limit"},
+        "independents": [{"ref": "batch/reports", "max": 5}, {"ref": "rollouts.argoproj.io/batch/web", "max": 5}],
+    },
+]
 EVERYTHING: Values = {
     "settings": {
         "prometheus": {"url": "https://prometheus:9090", "username": "ballast", "headers": {"X-Scope-OrgID": "a"}},
@@ -29,6 +50,8 @@ EVERYTHING: Values = {
         "windows": {"lengths": ["15m", "5m"], "max_age": 90},
         "cluster": {"qps": 12.5, "node_selector": "pool=a"},
         "publishing": {"mode": "on", "taint": True, "max_unknown": 0.05},
+        "power": {"mode": "on", "policies": POLICIES},
+        "eviction": {"mode": "on", "pvc": "refuse"},
         "log": {"level": "debug"},
     },
     "existingSecrets": {
@@ -60,6 +83,13 @@ EVERYTHING: Values = {
     "dashboard": {"enabled": True, "annotations": {"folder": "Ballast"}},
 }
 MODES = ("off", "dry-run", "on")
+POWER: Values = {
+    "settings": {
+        "publishing": {"mode": "off"},
+        "power": {"mode": "on", "policies": POLICIES},
+        "eviction": {"mode": "off"},
+    }
+}
 
 
 def modes(publishing: str = "dry-run", power: str = "dry-run", eviction: str = "dry-run") -> Values:

@@ -14,6 +14,7 @@ from tests.unit.install.chart import (
     EVERYTHING,
     MONITORING,
     NAMESPACE,
+    POWER,
     PUBLISHING,
     Helm,
     Values,
@@ -22,7 +23,7 @@ from tests.unit.install.chart import (
     pod_templates,
 )
 
-VALUE_SETS: dict[str, Values] = {"default": {}, "publishing": PUBLISHING, "everything": EVERYTHING}
+VALUE_SETS: dict[str, Values] = {"default": {}, "publishing": PUBLISHING, "power": POWER, "everything": EVERYTHING}
 CUSTOM = ("ServiceMonitor", "PrometheusRule")
 
 
@@ -60,6 +61,8 @@ def test_objects_are_unique_and_live_in_the_release_namespace(helm: Helm, values
         if kind in cluster_wide:
             assert namespace is None
             assert name.endswith(f".{NAMESPACE}"), "a second Ballast in another namespace would fight over it"
+        elif namespace in ("shop", "batch"):
+            assert (kind, name) in (("Role", f"ballast.{NAMESPACE}"), ("RoleBinding", f"ballast.{NAMESPACE}"))
         else:
             assert namespace == NAMESPACE
 

@@ -6,21 +6,39 @@ from collections.abc import Iterable
 
 import pytest
 
-from tests.unit.install.chart import MODES, NAMESPACE, PUBLISHING, Helm, Manifest, Values, modes, of_kind
+from tests.unit.install.chart import MODES, NAMESPACE, POWER, PUBLISHING, Helm, Manifest, Values, modes, of_kind
 
 Grant = tuple[str, str, str, str]
 """(namespace or "*", group/resource, name or "*", verb)."""
 
-READS = {
-    ("*", "nodes", "*", "get"),
-    ("*", "nodes", "*", "list"),
-    ("*", "nodes", "*", "watch"),
-    ("*", "pods", "*", "get"),
-    ("*", "pods", "*", "list"),
-    ("*", "pods", "*", "watch"),
-    ("*", "metrics.k8s.io/nodes", "*", "get"),
-    ("*", "metrics.k8s.io/nodes", "*", "list"),
-}
+READING = {"get", "list", "watch"}
+"""What a watch needs, and `kubectl auth can-i` of whoever looks after it."""
+
+
+def everywhere(verbs: Iterable[str], *resources: str) -> set[Grant]:
+    return {("*", resource, "*", verb) for resource in resources for verb in verbs}
+
+
+READS = everywhere(READING, "nodes", "pods") | everywhere(("get", "list"), "metrics.k8s.io/nodes")
+POWER_READS = everywhere(
+    READING,
+    "namespaces",
+    "apps/deployments",
+    "apps/statefulsets",
+    "autoscaling/horizontalpodautoscalers",
+    "keda.sh/scaledobjects",
+)
+EVICTION_READS = everywhere(
+    READING,
+    "namespaces",
+    "apps/deployments",
+    "apps/statefulsets",
+    "apps/replicasets",
+    "apps/daemonsets",
+    "autoscaling/horizontalpodautoscalers",
+    "policy/poddisruptionbudgets",
+) | everywhere(("get", "list"), "metrics.k8s.io/pods")
+PART_READS = {"publishing": set[Grant](), "power": POWER_READS, "eviction": EVICTION_READS}
 OWN = {
     (NAMESPACE, "configmaps", "*", "create"),
     (NAMESPACE, "configmaps", "ballast-state", "get"),
@@ -35,9 +53,27 @@ LEASE = {
     (NAMESPACE, "coordination.k8s.io/leases", "ballast", "get"),
     (NAMESPACE, "coordination.k8s.io/leases", "ballast", "update"),
 }
-PUBLISHES = {("*", "nodes", "*", "patch"), ("*", "events", "*", "create")}
-RELEASES = {("*", "nodes", "*", "get"), ("*", "nodes", "*", "list"), ("*", "nodes", "*", "patch")}
-READING = {"get", "list", "watch"}
+EVENTS = everywhere(("create",), "events")
+PUBLISHES = everywhere(("patch",), "nodes") | EVENTS
+EVICTS = everywhere(("create",), "pods/eviction") | EVENTS
+SCALES = {
+    (namespace, f"{kind}/scale", name, verb)
+    for namespace, kind, name in (
+        ("shop", "apps/deployments", "api"),
+        ("shop", "apps/deployments", "cart"),
+        ("shop", "apps/statefulsets", "queue"),
+        ("batch", "apps/deployments", "reports"),
+        ("batch", "argoproj.io/rollouts", "web"),
+    )
+    for verb in ("get", "patch")
+}
+CAPS = {
+    (namespace, kind, "*", "patch")
+    for namespace in ("shop", "batch")
+    for kind in ("autoscaling/horizontalpodautoscalers", "keda.sh/scaledobjects")
+}
+RELEASES = everywhere(("get", "list", "patch"), "nodes")
+RESTORES = everywhere(("get", "list", "patch"), "autoscaling/horizontalpodautoscalers", "keda.sh/scaledobjects")
 
 
 def granted(manifests: list[Manifest], account: str) -> set[Grant]:
@@ -47,8 +83,11 @@ def granted(manifests: list[Manifest], account: str) -> set[Grant]:
             continue
         where = binding["metadata"].get("namespace", "*")
         kind, name = binding["roleRef"]["kind"], binding["roleRef"]["name"]
-        [role] = [each for each in of_kind(manifests, kind) if each["metadata"]["name"] == name]
-        assert role["metadata"].get("namespace", "*") == where
+        [role] = [
+            each
+            for each in of_kind(manifests, kind)
+            if (each["metadata"]["name"], each["metadata"].get("namespace", "*")) == (name, where)
+        ]
         found.update(grant for rule in role["rules"] for grant in _grants(where, rule))
     return found
 
@@ -74,11 +113,37 @@ def test_with_every_part_off_nothing_may_be_written(helm: Helm) -> None:
 @pytest.mark.parametrize("part", ["publishing", "power", "eviction"])
 def test_one_part_in_dry_run_adds_the_lease_the_state_and_the_own_pod(helm: Helm, part: str) -> None:
     values = modes(**{"publishing": "off", "power": "off", "eviction": "off", part: "dry-run"})
-    assert granted(helm.template(values), "ballast") == READS | OWN | LEASE
+    assert granted(helm.template(values), "ballast") == READS | OWN | LEASE | PART_READS[part]
+
+
+def test_power_may_scale_its_targets_and_move_caps_beside_them_and_nothing_else(helm: Helm) -> None:
+    manifests = helm.template(POWER)
+    rollouts = everywhere(READING, "argoproj.io/rollouts")
+    assert granted(manifests, "ballast") == READS | OWN | LEASE | POWER_READS | rollouts | SCALES | CAPS | EVENTS
+    assert granted(manifests, "ballast-cleanup") == RESTORES
+    assert accounts(manifests) == {"ballast", "ballast-cleanup"}
+
+
+def test_power_without_targets_may_write_nothing(helm: Helm) -> None:
+    values = modes("off", "on", "off")
+    assert granted(helm.template(values), "ballast") == READS | OWN | LEASE | POWER_READS | EVENTS
+
+
+def test_policies_in_dry_run_give_no_right_to_write(helm: Helm) -> None:
+    values = modes("off", "dry-run", "off")
+    values["settings"]["power"]["policies"] = POWER["settings"]["power"]["policies"]
+    rollouts = everywhere(READING, "argoproj.io/rollouts")
+    assert granted(helm.template(values), "ballast") == READS | OWN | LEASE | POWER_READS | rollouts
+
+
+def test_eviction_may_evict_and_neither_delete_nor_change_pods(helm: Helm) -> None:
+    manifests = helm.template(modes("off", "off", "on"))
+    assert granted(manifests, "ballast") == READS | OWN | LEASE | EVICTION_READS | EVICTS
+    assert accounts(manifests) == {"ballast"}
 
 
 def test_publishing_adds_node_patches_and_events(helm: Helm) -> None:
-    manifests = helm.template(PUBLISHING)
+    manifests = helm.template({"settings": {**modes("on", "off", "off")["settings"]}})
     assert granted(manifests, "ballast") == READS | OWN | LEASE | PUBLISHES
     assert granted(manifests, "ballast-watchdog") == RELEASES | {
         (NAMESPACE, "coordination.k8s.io/leases", "ballast", "get")
@@ -88,7 +153,8 @@ def test_publishing_adds_node_patches_and_events(helm: Helm) -> None:
 
 
 def test_a_single_writer_without_a_lease_has_no_right_to_one(helm: Helm) -> None:
-    values: Values = {"replicas": 1, "settings": {"lease": {"enabled": False}}}
+    values: Values = {"replicas": 1, "settings": {**modes(power="off", eviction="off")["settings"]}}
+    values["settings"]["lease"] = {"enabled": False}
     assert granted(helm.template(values), "ballast") == READS | OWN
 
 
@@ -102,13 +168,15 @@ def test_the_lease_may_have_another_name_and_namespace(helm: Helm) -> None:
     assert ("kube-system", "coordination.k8s.io/leases", "other", "get") in granted(manifests, "ballast-watchdog")
 
 
-@pytest.mark.parametrize("publishing", MODES)
-def test_some_rights_are_never_asked_for(helm: Helm, publishing: str) -> None:
-    manifests = helm.template({**modes(publishing), "cleanup": "always"})
+@pytest.mark.parametrize("mode", MODES)
+def test_some_rights_are_never_asked_for(helm: Helm, mode: str) -> None:
+    values = modes(mode, mode, mode)
+    values["settings"]["power"]["policies"] = POWER["settings"]["power"]["policies"]
+    manifests = helm.template({**values, "cleanup": "always"})
     for account in accounts(manifests):
         for _, resource, name, verb in granted(manifests, account):
             assert "*" not in (resource, verb)
-            assert resource not in ("secrets", "nodes/proxy", "nodes/status", "pods/exec")
+            assert resource not in ("secrets", "nodes/proxy", "nodes/status", "pods/exec", "pods/status")
             assert verb in READING | {"create", "update", "patch"}
             assert not (resource == "configmaps" and name == "*" and verb != "create")
 

@@ -11,12 +11,15 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ballast.power.reading import read
 from ballast.settings import Mode, Settings, load
-from ballast.settings.names import VARIABLES
+from ballast.settings.names import CONFIG_FILE, VARIABLES
 from tests.unit.install.chart import (
     CHART,
     EVERYTHING,
     NAMESPACE,
+    POLICIES,
+    POWER,
     PUBLISHING,
     ROOT,
     Helm,
@@ -37,13 +40,18 @@ def daemon(manifests: list[Manifest]) -> Manifest:
     return box
 
 
-def loaded(box: Manifest, files: Path) -> Settings:
+def loaded(box: Manifest, files: Path, manifests: list[Manifest] | None = None) -> Settings:
     """What Ballast understands of a container's environment; mounted files are put under `files`."""
     environ: dict[str, str] = {}
+    for config in of_kind(manifests or (), "ConfigMap"):
+        for name, text in config["data"].items():
+            (files / name).write_text(text)
     for name, value in environment(box).items():
         if value is None or not name.startswith("BALLAST_"):
             continue
-        if value.startswith("/etc/ballast/"):
+        if name == "BALLAST_CONFIG_FILE":
+            value = str(files / "ballast.yaml")
+        elif value.startswith("/etc/ballast/"):
             path = files / value.removeprefix("/")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
@@ -54,13 +62,14 @@ def loaded(box: Manifest, files: Path) -> Settings:
 
 @pytest.mark.parametrize("values", [{}, PUBLISHING, EVERYTHING], ids=["default", "publishing", "everything"])
 def test_every_variable_of_every_pod_is_a_setting_and_set_once(helm: Helm, values: Values, tmp_path: Path) -> None:
-    for pod in pod_templates(helm.template({**values, "cleanup": "always"})).values():
+    manifests = helm.template({**values, "cleanup": "always"})
+    for pod in pod_templates(manifests).values():
         for box in pod["spec"]["containers"]:
             names = [variable["name"] for variable in box.get("env", [])]
             assert len(names) == len(set(names))
-            assert {name for name in names if name.startswith("BALLAST_")} <= set(VARIABLES)
+            assert {name for name in names if name.startswith("BALLAST_")} <= {*VARIABLES, CONFIG_FILE}
             if names:
-                loaded(box, tmp_path)
+                loaded(box, tmp_path, manifests)
 
 
 def test_every_part_is_in_dry_run_unless_told_otherwise(helm: Helm, tmp_path: Path) -> None:
@@ -75,7 +84,8 @@ def test_every_part_is_in_dry_run_unless_told_otherwise(helm: Helm, tmp_path: Pa
 
 
 def test_settings_arrive_as_they_were_written(helm: Helm, tmp_path: Path) -> None:
-    settings = loaded(daemon(helm.template(EVERYTHING)), tmp_path)
+    manifests = helm.template(EVERYTHING)
+    settings = loaded(daemon(manifests), tmp_path, manifests)
     assert settings.prometheus.url == "https://prometheus:9090"
     assert settings.prometheus.headers == {"X-Scope-OrgID": "a"}
     assert [resource.name for resource in settings.telemetry.resources] == ["cpu", "gpu"]
@@ -124,11 +134,32 @@ def test_secrets_are_files_that_follow_the_secret(helm: Helm) -> None:
         for source in volume["projected"]["sources"]
         for item in source["secret"]["items"]
     }
-    named = {value for value in environment(spec["containers"][0]).values() if value and value.startswith("/etc")}
+    named = {value for value in environment(spec["containers"][0]).values() if value and "/secrets/" in value}
     assert set(mounted) == named
     assert mounted["/etc/ballast/secrets/prometheus/key_file"] == ("prometheus-tls", "tls.key")
     assert volume["projected"]["defaultMode"] == 0o440
     assert spec["securityContext"]["fsGroup"] == spec["securityContext"]["runAsGroup"]
+
+
+def test_power_policies_arrive_through_a_mounted_file(helm: Helm, tmp_path: Path) -> None:
+    manifests = helm.template(POWER)
+    spec = one(manifests, "Deployment", "ballast")["spec"]["template"]["spec"]
+    assert {"name": "config", "configMap": {"name": "ballast-config"}} in spec["volumes"]
+    assert environment(spec["containers"][0])["BALLAST_CONFIG_FILE"] == "/etc/ballast/config/ballast.yaml"
+    [mount] = [mount for mount in spec["containers"][0]["volumeMounts"] if mount["name"] == "config"]
+    assert mount == {"name": "config", "mountPath": "/etc/ballast/config", "readOnly": True}
+    settings = loaded(spec["containers"][0], tmp_path, manifests)
+    assert settings.power.mode is Mode.ON
+    assert list(settings.power.policies) == POLICIES
+    site_a, site_b = read(settings.power.policies)
+    assert site_a.floor == 1_234_567
+    assert set(site_b.places) == {"batch/reports", "batch/web"}
+
+
+def test_without_policies_there_is_no_file(helm: Helm) -> None:
+    manifests = helm.template()
+    assert "BALLAST_CONFIG_FILE" not in environment(daemon(manifests))
+    assert not of_kind(manifests, "ConfigMap")
 
 
 def test_tls_of_the_daemon_is_spoken_by_probes_and_scrapes(helm: Helm) -> None:
@@ -144,8 +175,18 @@ REFUSED: Mapping[str, tuple[Values, str]] = {
     "a value that does not exist": ({"setings": {}}, "setings"),
     "a mode that does not exist": (modes("perhaps"), "dry-run"),
     "two writers": ({"settings": {"lease": {"enabled": False}}}, "set replicas=1, or keep the Lease"),
-    "power on": (modes(power="on"), "settings.power.mode=on"),
-    "eviction on": (modes(eviction="on"), "settings.eviction.mode=on"),
+    "a target that is none": (
+        {"settings": {"power": {"policies": [{"independents": [{"ref": "api"}]}]}}},
+        'ref "api": expected namespace/name',
+    ),
+    "a kind without its group": (
+        {"settings": {"power": {"policies": [{"groups": [{"members": [{"ref": "deployments/shop/api"}]}]}]}}},
+        "expected namespace/name or kind.group/namespace/name",
+    ),
+    "two configuration files": (
+        {"settings": {"power": {"policies": POLICIES}}, "extraEnv": [{"name": "BALLAST_CONFIG_FILE", "value": "x"}]},
+        "BALLAST_CONFIG_FILE is set twice",
+    ),
     "rights for the default account": ({"serviceAccount": {"create": False}}, "set serviceAccount.name"),
     "a random port": ({"settings": {"http": {"port": 0}}}, "settings.http.port=0"),
     "a variable twice": (
@@ -177,7 +218,7 @@ def test_the_watchdog_runs_only_while_labels_are_written(helm: Helm) -> None:
     assert not of_kind(helm.template(), "CronJob")
     [watchdog] = of_kind(helm.template(PUBLISHING), "CronJob")
     spec = watchdog["spec"]["jobTemplate"]["spec"]["template"]["spec"]
-    assert spec["containers"][0]["args"] == ["release", "--if-stale", "15m"]
+    assert spec["containers"][0]["args"] == ["release", "publishing", "--if-stale", "15m"]
     assert spec["serviceAccountName"] == "ballast-watchdog"
     assert watchdog["spec"]["concurrencyPolicy"] == "Forbid"
 
@@ -185,9 +226,23 @@ def test_the_watchdog_runs_only_while_labels_are_written(helm: Helm) -> None:
 def test_labels_go_with_the_release_that_wrote_them(helm: Helm) -> None:
     [job] = of_kind(helm.template(PUBLISHING), "Job")
     assert job["metadata"]["annotations"]["helm.sh/hook"] == "post-delete"
-    assert job["spec"]["template"]["spec"]["containers"][0]["args"] == ["release"]
+    assert job["spec"]["template"]["spec"]["containers"][0]["args"] == ["release", "publishing"]
     assert not of_kind(helm.template(), "Job")
     assert not of_kind(helm.template({**PUBLISHING, "cleanup": "never"}), "Job")
+
+
+def test_caps_go_with_the_release_that_set_them(helm: Helm) -> None:
+    [job] = of_kind(helm.template(POWER), "Job")
+    assert job["metadata"]["annotations"]["helm.sh/hook"] == "post-delete"
+    assert job["spec"]["template"]["spec"]["containers"][0]["args"] == ["release", "power"]
+
+
+def test_each_part_is_cleaned_up_by_itself(helm: Helm) -> None:
+    manifests = helm.template({**modes("on", "dry-run", "on"), "cleanup": "always"})
+    jobs = {job["metadata"]["annotations"]["helm.sh/hook"]: job for job in of_kind(manifests, "Job")}
+    arguments = {hook: job["spec"]["template"]["spec"]["containers"][0]["args"] for hook, job in jobs.items()}
+    assert arguments == {"post-delete": ["release", "publishing"], "post-upgrade": ["release", "power"]}
+    assert len({job["metadata"]["name"] for job in jobs.values()}) == 2
 
 
 def test_labels_can_be_taken_away_when_publishing_is_switched_off(helm: Helm) -> None:
@@ -219,6 +274,10 @@ def test_notes_say_in_words_what_is_on_and_what_comes_next(helm4: Helm) -> None:
     ready = helm4.notes({"settings": {"prometheus": {"url": "http://prometheus:9090"}}})
     assert "settings.prometheus.url is not set" not in ready
     assert "--set settings.publishing.mode=on" in ready
+    assert "Power has no policy, so it does nothing" in ready
+    power = helm4.notes({"settings": {**POWER["settings"], **PUBLISHING["settings"]}})
+    assert "power is ON: it changes your cluster" in power
+    assert "Power changes replicas and caps in batch, shop." in power
     publishing = helm4.notes(PUBLISHING)
     assert "publishing is ON: it changes your cluster" in publishing
     assert "ballast-switches --from-literal=paused=true" in publishing
