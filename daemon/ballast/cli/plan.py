@@ -23,14 +23,16 @@ from ballast.cli.backing import ABSENT, Backing, backing
 from ballast.cli.metrics_file import loads, metrics
 from ballast.cli.pod_metrics import pod_usage
 from ballast.cluster.decoding import annotation_filter
+from ballast.daemon.eviction_rules import aims_of, limit, rules_of
 from ballast.errors import SettingsError, UsageError
+from ballast.eviction.document import as_json, numbers
 from ballast.eviction.facts import Facts
 from ballast.eviction.gate import Gate
 from ballast.eviction.plan import Aims, Kind, Plan, make_plan
 from ballast.eviction.rules import UNLIMITED, Limit, Rules
 from ballast.model.selector import parse
 from ballast.placement.layout import Layout, layout
-from ballast.settings import Count, Settings, examine
+from ballast.settings import Settings, examine
 from ballast.settings.names import VARIABLES, variable
 
 RESOURCES = ("cpu", "memory")
@@ -176,7 +178,7 @@ def _plan(kind: Kind, wanted: _Wanted, settings: Settings, given: frozenset[str]
         autoscalers=behind.autoscalers,
         namespaces=behind.namespaces,
     )
-    gate = Gate(facts, rules_of(settings, given))
+    gate = Gate(facts, offline_rules(settings, given))
     return make_plan(kind, arranged, gate, _aims(wanted, settings, given, arranged, ungated=ungated))
 
 
@@ -188,76 +190,22 @@ def _selected(found: files.ClusterFile, text: str, source: str) -> files.Cluster
     return replace(found, nodes=nodes)
 
 
-def rules_of(settings: Settings, given: frozenset[str]) -> Rules:
-    """Offline: limits hold when they are among the `given` fields, what only time can show is met."""
-    eviction = settings.eviction
-
-    def limit(name: str) -> Limit:
-        return _limit(getattr(eviction, name)) if name in given else UNLIMITED
-
-    return Rules(
-        prefix=settings.publishing.prefix,
-        limit_total=limit("limit_total"),
-        limit_node=limit("limit_node"),
-        limit_namespace=limit("limit_namespace"),
-        limit_workload=limit("limit_workload"),
-        workload_window=eviction.workload_window,
-        rates=(),
-        cooldown=eviction.cooldown,
-        min_pod_age=eviction.min_pod_age,
-        min_node_age=eviction.min_node_age,
-        quiet_after_scale=eviction.quiet_after_scale,
-        max_unavailable=_limit(eviction.max_unavailable),
-        min_replicas=eviction.min_replicas,
-        confirmations=eviction.confirmations,
-        max_unknown=settings.publishing.max_unknown,
-        priority_below=eviction.priority_below,
-        refuse_volume_claims=eviction.pvc == "refuse",
-        refuse_resource_claims=eviction.resource_claims == "refuse",
-        needs_budget=eviction.without_pdb == "refuse",
-        pod_selector=parse(eviction.pod_selector) if eviction.pod_selector else None,
-        only_namespaces=frozenset(eviction.namespaces),
-        without_namespaces=frozenset(eviction.exclude_namespaces),
-    )
+def offline_rules(settings: Settings, given: frozenset[str]) -> Rules:
+    """Limits hold when they are among the `given` fields, what only time can show is met."""
+    limits = ("limit_total", "limit_node", "limit_namespace", "limit_workload")
+    unset: dict[str, Any] = {name: UNLIMITED for name in limits if name not in given}
+    return replace(rules_of(settings), rates=(), **unset)
 
 
 def _aims(wanted: _Wanted, settings: Settings, given: frozenset[str], arranged: Layout, *, ungated: bool) -> Aims:
-    eviction = settings.eviction
     pods = int(np.count_nonzero(arranged.present))
-    limit = _limit(eviction.max_moves) if "max_moves" in given else UNLIMITED
+    most = limit(settings.eviction.max_moves) if "max_moves" in given else UNLIMITED
     if wanted.max_moves is not None:
-        limit = Limit(wanted.max_moves)
+        most = Limit(wanted.max_moves)
     elif wanted.max_moves_percent is not None:
-        limit = Limit(percent=Fraction(str(wanted.max_moves_percent)))
-    return Aims(
-        high=eviction.high,
-        low=eviction.low,
-        target_high=eviction.target_high,
-        deviation=eviction.deviation,
-        min_gain=eviction.min_gain,
-        max_moves=limit.of(pods),
-        kappa=None if ungated else eviction.kappa,
-    )
-
-
-def as_json(plan: Plan) -> dict[str, Any]:
-    return {
-        "kind": plan.kind,
-        "steps": [
-            {
-                "pod": move.pod,
-                "from": move.source,
-                "to": move.target,
-                "gain": int(move.gain) if plan.kind == "redistribute" else move.gain,
-                "reason": move.reason,
-            }
-            for move in plan.steps
-        ],
-        "before": _numbers(plan.before),
-        "after": _numbers(plan.after),
-        "refused": dict(plan.refused),
-        "placed": list(plan.placed),
-    }
+        most = Limit(percent=Fraction(str(wanted.max_moves_percent)))
+    aims = replace(aims_of(settings), max_moves=most.of(pods))
+    return replace(aims, kappa=None) if ungated else aims
 
 
 def _settings(pairs: tuple[str, ...]) -> tuple[Settings, frozenset[str]]:
@@ -288,10 +236,6 @@ def _told(problem: str, told: Mapping[str, str]) -> str:
     return problem.replace("(environment)", f"(--set {told[name]})") if name in told else problem
 
 
-def _limit(count: Count) -> Limit:
-    return Limit(count.number, count.percent)
-
-
 def _warn(found: files.ClusterFile, behind: Backing) -> None:
     if not found.pods:
         typer.echo("warning: there are no pods, so there is nothing to plan.", err=True)
@@ -304,10 +248,6 @@ def _warn(found: files.ClusterFile, behind: Backing) -> None:
             on = [key for key in ("paused", "paused.eviction") if data.get(key, "false") != "false"]
             if on:
                 typer.echo(f"warning: evictions are paused by {on[0]} of ConfigMap ballast-switches.", err=True)
-
-
-def _numbers(values: Mapping[str, float]) -> dict[str, float | None]:
-    return {name: value if np.isfinite(value) else None for name, value in values.items()}
 
 
 def _print(plan: Plan) -> None:
@@ -323,8 +263,8 @@ def _print(plan: Plan) -> None:
         console.print(table)
     else:
         console.print("No eviction helps, or none is allowed.")
-    for name, before in _numbers(plan.before).items():
-        after = _numbers(plan.after)[name]
+    for name, before in numbers(plan.before).items():
+        after = numbers(plan.after)[name]
         if before is not None and after is not None:
             console.print(f"deviation of {name}: {before:.4f} -> {after:.4f}")
     if plan.placed:

@@ -1,0 +1,53 @@
+"""What the settings of evictions mean for the gate and the planners."""
+
+from __future__ import annotations
+
+from ballast.eviction.plan import Aims
+from ballast.eviction.rules import Limit, Rules
+from ballast.model.selector import parse
+from ballast.settings import Count, Settings
+
+
+def rules_of(settings: Settings) -> Rules:
+    eviction = settings.eviction
+    return Rules(
+        prefix=settings.publishing.prefix,
+        limit_total=limit(eviction.limit_total),
+        limit_node=limit(eviction.limit_node),
+        limit_namespace=limit(eviction.limit_namespace),
+        limit_workload=limit(eviction.limit_workload),
+        workload_window=eviction.workload_window,
+        rates=tuple((limit(rate.count), float(rate.per)) for rate in eviction.rate),
+        cooldown=eviction.cooldown,
+        min_pod_age=eviction.min_pod_age,
+        min_node_age=eviction.min_node_age,
+        quiet_after_scale=eviction.quiet_after_scale,
+        max_unavailable=limit(eviction.max_unavailable),
+        min_replicas=eviction.min_replicas,
+        confirmations=eviction.confirmations,
+        max_unknown=settings.publishing.max_unknown,
+        priority_below=eviction.priority_below,
+        refuse_volume_claims=eviction.pvc == "refuse",
+        refuse_resource_claims=eviction.resource_claims == "refuse",
+        needs_budget=eviction.without_pdb == "refuse",
+        pod_selector=parse(eviction.pod_selector) if eviction.pod_selector else None,
+        only_namespaces=frozenset(eviction.namespaces),
+        without_namespaces=frozenset(eviction.exclude_namespaces),
+    )
+
+
+def aims_of(settings: Settings) -> Aims:
+    """Without MAX_MOVES, which may be a share of the pods."""
+    eviction = settings.eviction
+    return Aims(
+        high=eviction.high,
+        low=eviction.low,
+        target_high=eviction.target_high,
+        deviation=eviction.deviation,
+        min_gain=eviction.min_gain,
+        kappa=eviction.kappa,
+    )
+
+
+def limit(count: Count) -> Limit:
+    return Limit(count.number, count.percent)

@@ -1,0 +1,34 @@
+"""Plans as JSON shows them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ballast.eviction.plan import Plan
+
+
+def as_json(plan: Plan) -> dict[str, Any]:
+    return {
+        "kind": plan.kind,
+        "steps": [
+            {
+                "pod": move.pod,
+                "from": move.source,
+                "to": move.target,
+                "gain": int(move.gain) if plan.kind == "redistribute" else move.gain,
+                "reason": move.reason,
+            }
+            for move in plan.steps
+        ],
+        "before": numbers(plan.before),
+        "after": numbers(plan.after),
+        "refused": dict(plan.refused),
+        "placed": list(plan.placed),
+    }
+
+
+def numbers(values: Mapping[str, float]) -> dict[str, float | None]:
+    """JSON has no NaN."""
+    return {name: value if math.isfinite(value) else None for name, value in values.items()}
