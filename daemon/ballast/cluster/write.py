@@ -72,7 +72,8 @@ class Write:
 class Outcome:
     """`reason` is a sentence when nothing was done, `status` the HTTP status then; `body` the server's answer.
 
-    `too_late` says that it was given up because of its deadline, and that others with this deadline will be too.
+    `too_late` says that it was given up because of its deadline, and that others with this deadline will be too;
+    `causes` are what a 429 names, a disruption budget for one.
     """
 
     write: Write
@@ -81,6 +82,7 @@ class Outcome:
     status: int = 0
     body: bytes = b""
     too_late: bool = False
+    causes: tuple[str, ...] = ()
 
     @property
     def done(self) -> bool:

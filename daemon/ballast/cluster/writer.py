@@ -129,7 +129,7 @@ class Writer:
                         return self._too_late(write, failed)
                     return self._held_back(write) or Outcome(write, Result.DONE, body=self._send(write))
             except TooManyRequests as error:
-                failed = Outcome(write, Result.FAILED, str(error), error.status)
+                failed = Outcome(write, Result.FAILED, str(error), error.status, causes=error.causes)
                 if error.causes:
                     break
                 self._pace.hold(_DEFAULT_HOLD if error.retry_after is None else error.retry_after)

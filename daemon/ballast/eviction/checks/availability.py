@@ -51,7 +51,7 @@ def min_ready(case: Case) -> Finding:
     missing = max(0, wanted - numbers.ready)
     if missing and not case.pod.ready:
         missing -= 1
-    planned = case.tally.workloads[key]
+    planned = case.tally.workloads[key] - case.tally.shown[key]
     if missing + planned + 1 > most:
         return refuse("too few of its replicas are ready", unavailable=missing, planned=planned, at_most=most)
     return allow("enough of its replicas are ready", unavailable=missing, planned=planned, at_most=most)
