@@ -172,7 +172,7 @@ def sweep(
 
 
 def _at(place: Place, counts: Floats) -> Outcome:
-    row, column = divmod(int(counts.argmax()), counts.shape[1])
+    row, column = divmod(int(counts.argmax()), len(place.grid[0]))
     return place.grid[row][column]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -29,34 +29,47 @@ class Redistributing:
     def start(self, world: World, kinds: Ints) -> Rescue:
         shapes = world.shapes()
         pods = [Pod("a", f"p{number:06d}", shape=shapes[kind]) for number, kind in enumerate(kinds.tolist())]
-        return Rescue(self.kappa, world.fleet(), pods)
+        return Rescue(self.kappa, world.fleet(), pods, kinds)
 
 
-@dataclass
 class Rescue:
-    kappa: float | None
-    nodes: tuple[Node, ...]
-    pods: list[Pod]
-    _known: list[int | None] = field(default_factory=list)
+    """Follows one list of pods. `kinds` [pod] tell which of them are alike.
+
+    Once no eviction helps anybody, whatever it costs, none will until somebody else leaves: pods that are placed later
+    take room, and a later one lets at most those start whom its node had no room for before. So the planner is asked
+    again only for a kind of pod that did not wait then.
+    """
+
+    def __init__(self, kappa: float | None, nodes: tuple[Node, ...], pods: list[Pod], kinds: Ints) -> None:
+        self._kappa, self._nodes, self._pods, self._kinds = kappa, nodes, pods, kinds
+        self._known: list[int | None] = [None] * len(pods)
+        self._hopeless: set[int] = set()
 
     def moves(self, on: Ints, arrived: int) -> Iterator[Change]:
-        """`on` [pod] is the row of its node, -1 while it waits; `arrived` pods are there."""
+        """`on` [pod] is the row of its node, -1 while it waits; of the `arrived` pods, the last one begins to."""
+        if int(self._kinds[arrived - 1]) in self._hopeless:
+            return
         pods = self._current(on[:arrived].tolist())
-        arranged = layout(self.nodes, pods, (), np.zeros((len(self.nodes), 0)))
-        standing = Standing(arranged, targets=np.ones(len(self.nodes), bool), ceiling=1.0)
+        arranged = layout(self._nodes, pods, (), np.zeros((len(self._nodes), 0)))
+        standing = Standing(arranged, targets=np.ones(len(self._nodes), bool), ceiling=1.0)
         movable = np.ones(len(pods), bool)
-        for step in redistribute(standing, movable, lambda pod, target: None, kappa=self.kappa):
+        dear: list[Ints] = []
+        made = False
+        steps = redistribute(standing, movable, lambda pod, target: None, kappa=self._kappa, costly=dear.append)
+        for step in steps:
+            made = True
             yield [(step.pod, step.source, step.target), *((each, -1, step.source) for each in step.starts)]
+        waiting = self._kinds[:arrived][on[:arrived] < 0]
+        self._hopeless = set() if made or dear else set(waiting.tolist())
 
     def _current(self, rows: list[int]) -> list[Pod]:
         """The pods as a watch would show them."""
-        self._known += [None] * (len(rows) - len(self._known))
         for number, row in enumerate(rows):
             if row != self._known[number]:
                 self._known[number] = row
-                node = self.nodes[row].name if row >= 0 else ""
+                node = self._nodes[row].name if row >= 0 else ""
                 phase, since = ("Running", None) if node else ("Pending", float(number))
-                self.pods[number] = msgspec.structs.replace(
-                    self.pods[number], node=node, phase=phase, waiting_since=since
+                self._pods[number] = msgspec.structs.replace(
+                    self._pods[number], node=node, phase=phase, waiting_since=since
                 )
-        return self.pods[: len(rows)]
+        return self._pods[: len(rows)]
