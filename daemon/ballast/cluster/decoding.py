@@ -33,6 +33,7 @@ POD_NATURE = (
     "kubernetes.io/config.source",
     "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes",
 )
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _STRINGS = 50_000
 _OTHERS = 10_000
 # What the admission of these classes writes into the priority (pkg/apis/scheduling/types.go).
@@ -45,7 +46,7 @@ _log = structlog.get_logger("cluster")
 def annotation_filter(prefix: str, *, foreign: Iterable[str] = ()) -> Callable[[str], bool]:
     """Which annotations are kept: keys under `prefix`/, those evictions look at and the keys in `foreign`."""
     own = f"{prefix}/"
-    others = frozenset((*FOREIGN_OPT_OUTS, *POD_NATURE, *foreign))
+    others = frozenset((*FOREIGN_OPT_OUTS, *POD_NATURE, DELETION_COST, *foreign))
     return lambda key: key.startswith(own) or key in others
 
 

@@ -17,8 +17,13 @@ class WorkloadMeta(wire.Meta):
     generation: int = 0
 
 
+class WireTemplate(wire.Wire):
+    metadata: wire.Meta = msgspec.field(default_factory=wire.Meta)
+
+
 class WorkloadSpec(wire.Wire):
     replicas: int | None = None
+    template: WireTemplate | None = None
     selector: wire.LabelSelector | None = None
 
 
@@ -119,7 +124,7 @@ def to_workload(kind: str, found: WireWorkload, shared: Shared, keep: Callable[[
         ready=found.status.ready_replicas if found.status else 0,
         present=found.status.replicas if found.status else 0,
         selector=to_selector(found.spec.selector),
-        labels=shared.labels(meta.labels),
+        pod_labels=shared.labels(found.spec.template.metadata.labels if found.spec.template else None),
         api_version="apps/v1",
     )
 
@@ -136,7 +141,6 @@ def to_other(found: WireOther, shared: Shared, keep: Callable[[str], bool]) -> W
         owner=shared.owner(meta.owner_references),
         version=meta.resource_version,
         generation=meta.generation,
-        labels=shared.labels(meta.labels),
         api_version=shared.string(found.api_version),
     )
 

@@ -14,7 +14,7 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
     """`replicas` is the number asked for; `rolling` means pods are being replaced by others of a new template.
 
     Of kinds that only their /scale tells the number of, `replicas` is None. `version` is the resourceVersion; `ready`
-    and `present` are pods, as its controller counts them.
+    and `present` are pods, as its controller counts them; `pod_labels` those of the template.
     """
 
     kind: str
@@ -30,7 +30,7 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
     ready: int = 0
     present: int = 0
     selector: Selector | None = None
-    labels: Mapping[str, str] = {}
+    pod_labels: Mapping[str, str] = {}
     api_version: str = ""
 
 

@@ -1,0 +1,108 @@
+"""Caps on autoscalers: the largest number of replicas they may ask for, and what it was before.
+
+The original is remembered in the annotation `original-max-replicas`, and what Ballast set in `power-cap`, in the same
+patch as the cap itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from ballast.cluster.decoding import Shared
+from ballast.cluster.write import MERGE_PATCH, Target, Write, object_path
+from ballast.model.workload import Autoscaler
+
+ORIGINAL = "original-max-replicas"
+SET = "power-cap"
+PART = "power"
+
+
+@dataclass(frozen=True)
+class Form:
+    """Where an autoscaler keeps its cap: the collection under its API group, and the field of its spec."""
+
+    api_version: str
+    plural: str
+    field: str
+    decode: Callable[[bytes], Autoscaler]
+
+    def path(self, autoscaler: Autoscaler) -> str:
+        collection = f"/apis/{self.api_version}/namespaces/{autoscaler.namespace}/{self.plural}"
+        return object_path(collection, autoscaler.own_name)
+
+    def write(self, autoscaler: Autoscaler, prefix: str, cap: int, reason: str, *, aggregated: bool = False) -> Write:
+        """Sets the cap, or gives the original back when it is reached; against the version of `autoscaler`."""
+        before = original(autoscaler, prefix) if is_ours(autoscaler, prefix) else autoscaler.maximum
+        assert before is not None
+        back = cap >= before
+        annotations = {
+            f"{prefix}/{ORIGINAL}": None if back else str(before),
+            f"{prefix}/{SET}": None if back else str(cap),
+        }
+        return self._patch(autoscaler, annotations, min(cap, before), reason, aggregated)
+
+    def forget(self, autoscaler: Autoscaler, prefix: str, reason: str) -> Write:
+        """Removes what was remembered, and leaves the cap as someone else has set it."""
+        return self._patch(autoscaler, {f"{prefix}/{ORIGINAL}": None, f"{prefix}/{SET}": None}, None, reason)
+
+    def _patch(
+        self,
+        autoscaler: Autoscaler,
+        annotations: dict[str, str | None],
+        cap: int | None,
+        reason: str,
+        aggregated: bool = False,
+    ) -> Write:
+        target = Target(
+            autoscaler.own_kind, autoscaler.own_name, autoscaler.namespace, autoscaler.uid, self.api_version
+        )
+        return Write(
+            kind="cap",
+            part=PART,
+            method="PATCH",
+            path=self.path(autoscaler),
+            target=target,
+            reason=reason,
+            body={
+                "metadata": {"resourceVersion": autoscaler.version, "annotations": annotations},
+                **({} if cap is None else {"spec": {self.field: cap}}),
+            },
+            content_type=MERGE_PATCH,
+            event="CapForPower",
+            aggregated=aggregated,
+        )
+
+
+def original(autoscaler: Autoscaler, prefix: str) -> int | None:
+    """The cap before Ballast's, None where none is remembered. Raises ValueError for what is no decimal number."""
+    text = autoscaler.annotations.get(f"{prefix}/{ORIGINAL}")
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal()):
+        raise ValueError(f"{prefix}/{ORIGINAL} is {text!r}, expected a decimal number")
+    return int(text)
+
+
+def is_ours(autoscaler: Autoscaler, prefix: str) -> bool:
+    """Whether the cap in force is the one that Ballast set. Raises as `original` does.
+
+    Without a note of what was set, a cap below its original counts as ours.
+    """
+    before, noted = original(autoscaler, prefix), autoscaler.annotations.get(f"{prefix}/{SET}")
+    if before is None:
+        return False
+    return autoscaler.maximum < before if noted is None else noted == str(autoscaler.maximum)
+
+
+def least(autoscaler: Autoscaler) -> int:
+    """The lowest cap that its own minimum allows; a cap of 0 would be no autoscaler."""
+    return max(1, autoscaler.minimum)
+
+
+def reading(form: type[msgspec.Struct], build: Callable[..., Autoscaler]) -> Callable[[bytes], Autoscaler]:
+    """Decodes one object with all its annotations. Raises msgspec.DecodeError."""
+    decoder = msgspec.json.Decoder(form)
+    return lambda body: build(decoder.decode(body), Shared(), lambda key: True)

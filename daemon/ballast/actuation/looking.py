@@ -1,0 +1,193 @@
+"""How the targets of a budget stand, from what the watches show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from ballast.actuation import scale
+from ballast.actuation.cap import is_ours, least, original
+from ballast.actuation.contention import Contention
+from ballast.actuation.detection import Autoscalers
+from ballast.actuation.managers import manager_of
+from ballast.actuation.memory import Memory
+from ballast.actuation.protected import Protected
+from ballast.actuation.release import form_of
+from ballast.actuation.scale import Scale
+from ballast.actuation.scaledobject_cap import paused
+from ballast.actuation.standing import Actuator, Standing
+from ballast.clock import Clock
+from ballast.cluster.client import KubeApi
+from ballast.cluster.workload_cache import SCALED_OBJECTS, WorkloadCache, plural_of
+from ballast.errors import ClusterError
+from ballast.model.exclusion import exclusion, part_exclusion
+from ballast.model.pod import Pod
+from ballast.model.workload import Autoscaler, Workload
+from ballast.power.policy import Member, Policy
+
+AUTOSCALERS = "horizontalpodautoscalers"
+NAMESPACES = "namespaces"
+OLDEST = 100.0
+"""Seconds after which a watch that said nothing is not believed; a quiet healthy one stays below 90."""
+
+
+def kinds_of(policies: Iterable[Policy]) -> frozenset[str]:
+    """What a WorkloadCache has to watch for these policies."""
+    members = {plural_of(place.member.kind) for policy in policies for place in policy.places.values()}
+    return frozenset({AUTOSCALERS, SCALED_OBJECTS, NAMESPACES, *members})
+
+
+class Looking:
+    """`told` hears of an annotation that cannot be read, once."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        cache: WorkloadCache,
+        pods: Callable[[], tuple[Pod, ...]],
+        clock: Clock,
+        memory: Memory,
+        contention: Contention,
+        *,
+        prefix: str,
+        protected: Protected | None,
+        told: Callable[[Workload, str], None],
+    ) -> None:
+        self._api = api
+        self._cache = cache
+        self._pods = pods
+        self._clock = clock
+        self._memory = memory
+        self._contention = contention
+        self._prefix = prefix
+        self._protected = protected
+        self._told = told
+        self._said: set[tuple[str, str]] = set()
+        self._read: dict[str, Scale] = {}
+
+    def autoscalers(self) -> Autoscalers:
+        """As they are now, Ballast's own newest writes included."""
+        return Autoscalers(
+            map(self._memory.autoscaler, self._cache.autoscalers()),
+            map(self._memory.autoscaler, self._cache.scaled_objects()),
+        )
+
+    def look(self, policy: Policy) -> Mapping[str, Standing]:
+        """Every target by namespace/name."""
+        if self._protected is not None:
+            self._protected.refresh()
+        index = self.autoscalers()
+        waiting: dict[str, list[Pod]] = {}
+        for pod in self._pods():
+            if pod.phase == "Pending" and not pod.deleting:
+                waiting.setdefault(pod.namespace, []).append(pod)
+        return {name: self._standing(policy, place.member, index, waiting) for name, place in policy.places.items()}
+
+    def _standing(
+        self, policy: Policy, member: Member, index: Autoscalers, waiting: Mapping[str, list[Pod]]
+    ) -> Standing:
+        plural = plural_of(member.kind)
+        seen = Standing(name=member.name, kind=member.kind, actuator=Actuator.OBSERVE, count=None, watts=member.watts)
+        for kind in (plural, AUTOSCALERS, SCALED_OBJECTS, NAMESPACES):
+            if (blind := self._blind(kind)) is not None:
+                return replace(seen, problem=blind)
+        namespace, _, name = member.name.partition("/")
+        workload = self._cache.workload(plural, namespace, name)
+        if workload is None:
+            return replace(seen, problem=f"there is no {member.ref}. Create it, or correct ref.")
+        seen = replace(seen, kind=workload.kind, workload=workload, excluded=self._excluded(workload))
+        if plural == "daemonsets":
+            return replace(seen, problem="a DaemonSet has no replicas that could be set. Remove it from the policy.")
+        path = scale.path_of(workload, plural)
+        try:
+            now = self._scale(member.name, workload, path)
+        except ClusterError as error:
+            return replace(seen, problem=str(error))
+        found = index.detect(workload, policy.actuation)
+        seen = replace(
+            seen,
+            actuator=found.actuator,
+            count=now.replicas,
+            replicas=now.replicas,
+            rolling=workload.rolling,
+            problem=found.problem,
+            version=now.version,
+            scale_path=path,
+            autoscaler=found.autoscaler,
+        )
+        if found.autoscaler is not None:
+            return self._under(found.autoscaler, seen)
+        if found.actuator is Actuator.SCALE:
+            return self._alone(now, seen, waiting.get(namespace, []))
+        return seen
+
+    def _alone(self, now: Scale, seen: Standing, waiting: Iterable[Pod]) -> Standing:
+        """A workload that nothing else scales."""
+        assert seen.workload is not None
+        path = seen.scale_path.removesuffix("/scale")
+        self._contention.saw(seen.name, now.replicas, lambda: manager_of(self._api, path, "replicas"))
+        selector = seen.workload.selector or now.selector
+        pending = sum(1 for pod in waiting if selector is not None and selector.matches(pod.labels))
+        bounded = replace(seen, maximum=now.replicas) if pending else seen
+        return replace(bounded, pending=pending, problem=self._contention.contended(seen.name))
+
+    def _under(self, autoscaler: Autoscaler, seen: Standing) -> Standing:
+        """A workload whose autoscaler can be capped."""
+        try:
+            ours, before = is_ours(autoscaler, self._prefix), original(autoscaler, self._prefix)
+        except ValueError as error:
+            return replace(seen, count=None, problem=f"{autoscaler.own_kind} {autoscaler.own_name}: {error}.")
+        form = form_of(autoscaler)
+        who = lambda: manager_of(self._api, form.path(autoscaler), form.field)  # noqa: E731
+        self._contention.saw(seen.name, autoscaler.maximum, who)
+        lowest, now = least(autoscaler), seen.replicas or 0
+        problem = paused(autoscaler) if seen.actuator is Actuator.SCALED_OBJECT_CAP else None
+        excluded = seen.excluded
+        if not now and autoscaler.minimum:
+            excluded = excluded or f"it was set to 0 replicas, which stops {autoscaler.own_kind} {autoscaler.own_name}"
+        return replace(
+            seen,
+            count=autoscaler.maximum if ours else now,
+            minimum=lowest,
+            maximum=(before or autoscaler.maximum) if ours else max(now, lowest),
+            capped=ours,
+            original=before if ours else autoscaler.maximum,
+            excluded=excluded,
+            problem=problem or self._contention.contended(seen.name),
+            version=autoscaler.version,
+        )
+
+    def _scale(self, name: str, workload: Workload, path: str) -> Scale:
+        """What is asked for now: by the watch, by our own newer write, or by what only `scale` tells."""
+        if (written := self._memory.scale(name, workload.version)) is not None:
+            return written
+        if workload.replicas is not None:
+            return Scale(workload.replicas, workload.version)
+        known = self._read.get(name)
+        if known is None or known.version != workload.version:
+            known = self._read[name] = scale.read(self._api, path)
+        return known
+
+    def _blind(self, kind: str) -> str | None:
+        if kind not in self._cache.kinds:
+            return f"{kind} are not watched"
+        if not self._cache.listed(kind):
+            return f"{kind} have not been listed yet: {self._cache.problem(kind) or 'still waiting'}"
+        age = self._cache.age(kind)
+        if age > OLDEST:
+            return f"{kind} were last seen {age:.0f} s ago: {self._cache.problem(kind) or 'no answer'}"
+        return None
+
+    def _excluded(self, workload: Workload) -> str | None:
+        namespace = self._cache.namespace(workload.namespace)
+        objects = [(f"{workload.kind} {workload.name}", workload.annotations)]
+        if namespace is not None:
+            objects.append((f"namespace {namespace.name}", namespace.annotations))
+        found = exclusion(objects, self._prefix, self._clock.wall()) or part_exclusion(objects, self._prefix, "power")
+        if found is None:
+            return self._protected.reason(workload) if self._protected is not None else None
+        name = f"{workload.namespace}/{workload.name}"
+        if found.unreadable and (name, found.reason) not in self._said:
+            self._said.add((name, found.reason))
+            self._told(workload, found.reason)
+        return found.reason

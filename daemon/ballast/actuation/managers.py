@@ -1,0 +1,26 @@
+"""Who last wrote a field, by `metadata.managedFields`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ballast.cluster.client import KubeApi
+from ballast.errors import ClusterError
+
+
+def manager_of(api: KubeApi, path: str, field: str) -> str:
+    """The manager that owns `spec.<field>` and wrote last; empty where that cannot be seen."""
+    try:
+        entries = msgspec.json.decode(api.get(path))["metadata"].get("managedFields") or ()
+    except (ClusterError, msgspec.DecodeError, KeyError, TypeError):
+        return ""
+    owning = [entry for entry in entries if isinstance(entry, dict) and _owns(entry, field)]
+    latest: dict[str, Any] = max(owning, key=lambda entry: str(entry.get("time", "")), default={})
+    return str(latest.get("manager", ""))
+
+
+def _owns(entry: dict[str, Any], field: str) -> bool:
+    spec = (entry.get("fieldsV1") or {}).get("f:spec")
+    return isinstance(spec, dict) and f"f:{field}" in spec

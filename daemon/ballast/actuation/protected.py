@@ -1,0 +1,100 @@
+"""What Ballast does not act on: itself, metrics-server, and what answers at the addresses it reads from."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Iterable, Mapping
+from urllib.parse import urlsplit
+
+import msgspec
+
+from ballast.clock import Clock
+from ballast.cluster.client import KubeApi
+from ballast.cluster.write import object_path
+from ballast.errors import ClusterError, NotFound
+from ballast.model.pod import Pod
+from ballast.model.workload import Workload
+
+METRICS_SERVER = (("k8s-app", "metrics-server"), ("app.kubernetes.io/name", "metrics-server"))
+LOOK_AGAIN = 300.0
+
+
+class Protected:
+    """`own` is namespace and name of the own pod, where there is one; `urls` are what Ballast reads from."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        clock: Clock,
+        pods: Callable[[], Iterable[Pod]],
+        *,
+        namespace: str,
+        own: str | None,
+        urls: Iterable[str],
+    ) -> None:
+        self._api = api
+        self._clock = clock
+        self._pods = pods
+        self._namespace = namespace
+        self._own = own
+        self._own_labels: Mapping[str, str] | None = None
+        self._services = tuple(dict.fromkeys(found for url in urls if (found := service_of(url, namespace))))
+        self._selectors: dict[tuple[str, str], Mapping[str, str] | None] = {}
+        self._look_at = clock.monotonic()
+
+    def refresh(self) -> None:
+        """Asks what pods the services stand for, at most every LOOK_AGAIN seconds."""
+        if self._own_labels is None and self._own is not None:
+            own = (pod for pod in self._pods() if pod.name == self._own and pod.namespace == self._namespace)
+            self._own_labels = next((pod.labels for pod in own), None)
+        if self._clock.monotonic() >= self._look_at:
+            self._look_at = self._clock.monotonic() + LOOK_AGAIN
+            for namespace, name in self._services:
+                self._selectors[namespace, name] = self._selector(namespace, name)
+
+    def reason(self, workload: Workload) -> str | None:
+        """Why this workload is not touched, or None."""
+        labels, home = workload.pod_labels, workload.namespace
+        own = self._own_labels if home == self._namespace else None
+        if own and workload.selector is not None and workload.selector.matches(own):
+            return "it is Ballast itself"
+        if any(labels.get(key) == value for key, value in METRICS_SERVER):
+            return "it is metrics-server"
+        for (namespace, name), selector in self._selectors.items():
+            found = selector.items() <= labels.items() if selector else workload.name == name
+            if namespace == home and found:
+                return f"Ballast reads from it (Service {namespace}/{name})"
+        return None
+
+    def _selector(self, namespace: str, name: str) -> Mapping[str, str] | None:
+        """None where it cannot be told; then a workload of that name is taken for it."""
+        try:
+            body = self._api.get(object_path(f"/api/v1/namespaces/{namespace}/services", name))
+            return msgspec.json.decode(body, type=_Service).spec.selector
+        except NotFound:
+            return None
+        except (ClusterError, msgspec.DecodeError):
+            return self._selectors.get((namespace, name))
+
+
+class _Spec(msgspec.Struct):
+    selector: dict[str, str] | None = None
+
+
+class _Service(msgspec.Struct):
+    spec: _Spec
+
+
+def service_of(url: str, namespace: str) -> tuple[str, str] | None:
+    """Namespace and name of the Service behind an address inside the cluster; None for any other address."""
+    host = (urlsplit(url).hostname or "").rstrip(".")
+    try:
+        ipaddress.ip_address(host)
+        return None
+    except ValueError:
+        pass
+    name, _, rest = host.partition(".")
+    home, _, kind = rest.partition(".")
+    if not name or name == "localhost" or (kind and not (kind == "svc" or kind.startswith("svc."))):
+        return None
+    return home or namespace, name
