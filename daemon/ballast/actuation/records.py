@@ -1,0 +1,80 @@
+"""What is written down of plans that are being carried out, so that the next leader can go on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+from ballast.eviction.facts import WorkloadKey
+
+Loads = Mapping[str, Mapping[str, float]]
+"""{node: {resource: load}}, fractions of allocatable."""
+
+
+class Status(StrEnum):
+    """RECORDED: about to be evicted, or nobody knows whether it was. The last three are final."""
+
+    RECORDED = "recorded"
+    EVICTED = "evicted"
+    LANDED = "landed"
+    READY = "ready"
+    REFUSED = "refused"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+
+class Step(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One pod. `owner` is the UID of what creates its replacement; `load` what it moves, by node; `probe`: it shows
+    whether the extender is asked for its scheduler's pods; times are Unix seconds, 0 for not yet."""
+
+    pod: str
+    uid: str
+    source: str
+    time: float
+    target: str | None = None
+    workload: WorkloadKey | None = None
+    owner: str = ""
+    scheduler: str = ""
+    gain: float = 0.0
+    reason: str = ""
+    load: Loads = {}
+    starts: tuple[str, ...] = ()
+    started: tuple[str, ...] = ()
+    probe: bool = False
+    status: Status = Status.RECORDED
+    why: str = ""
+    gone: bool = False
+    replacement: str = ""
+    landed_on: str = ""
+    landed_at: float = 0.0
+    ready_at: float = 0.0
+
+    @property
+    def open(self) -> bool:
+        """Its replacement is still waited for."""
+        return self.status in (Status.RECORDED, Status.EVICTED, Status.LANDED)
+
+    @property
+    def happened(self) -> bool:
+        """Whether the pod was certainly evicted."""
+        return self.status in (Status.EVICTED, Status.LANDED, Status.READY, Status.STOPPED)
+
+
+class Running(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A plan whose effect is not known yet. `before` and `after` are deviations as it was made, `loads` the loads of
+    all nodes that it touches then, `mean` the mean load of the others."""
+
+    id: str
+    kind: str
+    time: float
+    before: Mapping[str, float] = {}
+    after: Mapping[str, float] = {}
+    loads: Loads = {}
+    mean: Mapping[str, float] = {}
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def open(self) -> bool:
+        return any(step.open for step in self.steps)

@@ -1,0 +1,178 @@
+"""What was evicted in the last day, as far as limits, rests and loops ask for it; small enough for a ConfigMap."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from ballast.eviction.facts import WorkloadKey
+from ballast.eviction.history import History
+from ballast.eviction.rules import DAY
+
+MOST = 4000
+"""Evictions that are remembered; without limits of one's own it is a tenth of that."""
+
+FIRST_REST, LONGEST_REST = 60.0, 1800.0
+"""Seconds for which a workload is left alone after the API server refused one of its pods; doubled each time."""
+
+STOP_FOR = 3600.0
+"""Seconds for which a planner that did not do what it said makes no moves."""
+
+LOOP = DAY
+"""Seconds over which a workload may not come back, and not be moved to its limit twice."""
+
+
+class Eviction(msgspec.Struct, frozen=True, array_like=True):
+    """`at` is Unix seconds; `at_once` how many pods of its workload may be moved within the window of workloads."""
+
+    at: float
+    uid: str
+    node: str
+    workload: WorkloadKey | None
+    at_once: int = 1
+
+
+class Rest(msgspec.Struct, frozen=True, array_like=True):
+    workload: WorkloadKey
+    until: float
+    times: int
+
+
+class Stop(msgspec.Struct, frozen=True, array_like=True):
+    until: float
+    why: str
+
+
+class _Saved(msgspec.Struct, frozen=True):
+    """Nodes and workloads are written once; evictions name them by number, -1 for none."""
+
+    nodes: tuple[str, ...] = ()
+    workloads: tuple[WorkloadKey, ...] = ()
+    evictions: tuple[tuple[float, str, int, int, int], ...] = ()
+    rests: tuple[Rest, ...] = ()
+    returned: tuple[tuple[WorkloadKey, float], ...] = ()
+    stopped: Mapping[str, Stop] = {}
+    probed: Mapping[str, float] = {}
+
+
+_decoder = msgspec.json.Decoder(_Saved)
+
+
+class Memory:
+    """Times are Unix seconds. Not for several threads at once.
+
+    `stopped` says until when the planners of a kind make no moves, `probed` when it was found that the extender is not
+    asked about a scheduler's pods.
+    """
+
+    def __init__(self) -> None:
+        self._evictions: dict[str, Eviction] = {}
+        self._rests: dict[WorkloadKey, Rest] = {}
+        self._returned: dict[WorkloadKey, float] = {}
+        self.stopped: dict[str, Stop] = {}
+        self.probed: dict[str, float] = {}
+
+    def __contains__(self, uid: str) -> bool:
+        """Whether this pod was evicted, as far as anybody knows."""
+        return uid in self._evictions
+
+    def add(self, eviction: Eviction) -> None:
+        """Before the API server is asked: what may have happened counts."""
+        self._evictions[eviction.uid] = eviction
+
+    def drop(self, uid: str) -> None:
+        """It certainly did not happen."""
+        self._evictions.pop(uid, None)
+
+    def refused(self, workload: WorkloadKey, now: float) -> float:
+        """The API server refused one of its pods; returns the seconds for which it is left alone."""
+        before = self._rests.get(workload)
+        times = before.times + 1 if before else 1
+        rest = min(FIRST_REST * 2.0 ** (times - 1), LONGEST_REST)
+        self._rests[workload] = Rest(workload, now + rest, times)
+        return rest
+
+    def rest(self, workload: WorkloadKey, until: float) -> None:
+        self._rests[workload] = Rest(workload, until, 0)
+
+    def came_back(self, workload: WorkloadKey, now: float) -> None:
+        """A replacement went to where its predecessor was taken from."""
+        self._returned[workload] = now
+
+    def stop(self, kind: str, why: str, now: float) -> None:
+        self.stopped[kind] = Stop(now + STOP_FOR, why)
+
+    def forget(self, now: float) -> None:
+        """What no check asks for any more."""
+        kept = [each for each in self._evictions.values() if each.at > now - DAY]
+        kept.sort(key=lambda each: each.at)
+        self._evictions = {each.uid: each for each in kept[-MOST:]}
+        self._rests = {key: each for key, each in self._rests.items() if each.until > now - LONGEST_REST}
+        self._returned = {key: at for key, at in self._returned.items() if at > now - LOOP}
+        self.stopped = {kind: each for kind, each in self.stopped.items() if each.until > now}
+        self.probed = {name: at for name, at in self.probed.items() if at > now - DAY}
+
+    def history(self, now: float, without: Collection[str] = ()) -> History:
+        """As the gate asks for it; the evictions of these UIDs are left out."""
+        counted = sorted(
+            (each for each in self._evictions.values() if each.uid not in without), key=lambda each: each.at
+        )
+        nodes: dict[str, float] = {}
+        workloads: dict[WorkloadKey, list[Eviction]] = {}
+        for each in counted:
+            nodes[each.node] = each.at
+            if each.workload is not None:
+                workloads.setdefault(each.workload, []).append(each)
+        twice = {
+            key
+            for key, moved in workloads.items()
+            if sum(each.at > now - LOOP for each in moved) >= 2 * moved[-1].at_once
+        }
+        return History(
+            node_evictions=nodes,
+            workload_evictions={key: tuple(each.at for each in moved) for key, moved in workloads.items()},
+            evictions=tuple(each.at for each in counted),
+            looping=frozenset(twice | {key for key, at in self._returned.items() if at > now - LOOP}),
+            backing_off={key: each.until for key, each in self._rests.items() if each.until > now},
+        )
+
+    def encode(self) -> str:
+        nodes: dict[str, int] = {}
+        workloads: dict[WorkloadKey, int] = {}
+        rows = [
+            (
+                round(each.at, 1),
+                each.uid,
+                nodes.setdefault(each.node, len(nodes)),
+                -1 if each.workload is None else workloads.setdefault(each.workload, len(workloads)),
+                each.at_once,
+            )
+            for each in self._evictions.values()
+        ]
+        saved = _Saved(
+            nodes=tuple(nodes),
+            workloads=tuple(workloads),
+            evictions=tuple(rows),
+            rests=tuple(self._rests.values()),
+            returned=tuple(self._returned.items()),
+            stopped=self.stopped,
+            probed=self.probed,
+        )
+        return msgspec.json.encode(saved).decode()
+
+    @classmethod
+    def decode(cls, text: str) -> Memory:
+        """Raises ValueError for what no Memory has written."""
+        saved = _decoder.decode(text)
+        made = cls()
+        for at, uid, node, workload, at_once in saved.evictions:
+            if not (0 <= node < len(saved.nodes) and -1 <= workload < len(saved.workloads)):
+                raise ValueError(f"eviction of {uid} names a node or a workload that is not listed")
+            key = saved.workloads[workload] if workload >= 0 else None
+            made.add(Eviction(at, uid, saved.nodes[node], key, at_once))
+        made._rests = {each.workload: each for each in saved.rests}
+        made._returned = dict(saved.returned)
+        made.stopped = dict(saved.stopped)
+        made.probed = dict(saved.probed)
+        return made
