@@ -82,3 +82,21 @@ class Metrics:
         self.extender_reserved = Gauge(
             "ballast_extender_reserved", "Reservations of room for pods that are about to come.", registry=registry
         )
+        self.eviction_verdicts = Counter(
+            "ballast_eviction_verdicts",
+            "Pods that a check of the gate refused, or let pass on the way to an eviction.",
+            ["check", "verdict"],
+            registry=registry,
+        )
+        self.eviction_plans = Counter(
+            "ballast_eviction_plans",
+            "Plans by kind and whether they have steps.",
+            ["kind", "result"],
+            registry=registry,
+        )
+        self.planning_seconds = Histogram(
+            "ballast_planning_seconds", "Time the worker took.", buckets=_BUCKETS, registry=registry
+        )
+        self.planning_memory = Gauge(
+            "ballast_planning_memory_bytes", "The most memory the worker had.", registry=registry
+        )

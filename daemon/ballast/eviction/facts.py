@@ -27,7 +27,10 @@ class Numbers:
 
 
 class Facts:
-    """One moment. `unknown` are the nodes whose load nobody knows; they are counted among `nodes`."""
+    """One moment. `unknown` are the nodes whose load nobody knows; they are counted among `nodes`.
+
+    `pods` may be those of some namespaces alone, when only these are judged; then `count` is that of all pods on nodes.
+    """
 
     def __init__(
         self,
@@ -40,12 +43,13 @@ class Facts:
         budgets: Iterable[Budget] = (),
         autoscalers: Iterable[Autoscaler] = (),
         namespaces: Iterable[Namespace] = (),
+        count: int | None = None,
     ) -> None:
         self.now = now
         self.nodes: Mapping[str, Node] = {node.name: node for node in nodes}
         self.unknown = frozenset(unknown)
         self.not_ready = sum(not node.ready for node in nodes)
-        self.pods = sum(not pod.finished and pod.node in self.nodes for pod in pods)
+        self.pods = sum(not pod.finished and pod.node in self.nodes for pod in pods) if count is None else count
         self.namespaces: Mapping[str, Namespace] = {each.name: each for each in namespaces}
         self._workloads = {(each.namespace, each.kind, each.name): each for each in workloads}
         self._scaled = {(each.namespace, each.kind, each.name): each.scaled_at for each in autoscalers}

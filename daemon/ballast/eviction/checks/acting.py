@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ballast.eviction.case import Case, Finding, allow, refuse
-from ballast.eviction.facts import leaving, young
+from ballast.eviction.facts import Facts, leaving, young
+from ballast.eviction.history import History
+from ballast.eviction.rules import Rules
 from ballast.eviction.wishes import objection, opted_in
 
 
@@ -68,7 +70,8 @@ def paused(case: Case) -> Finding:
 
 
 def cluster_health(case: Case) -> Finding:
-    return _cluster(case) or _node(case) or allow("the cluster and its node are well")
+    trouble = cluster_trouble(case.facts, case.rules, case.history)
+    return trouble or _node(case) or allow("the cluster and its node are well")
 
 
 def loop(case: Case) -> Finding:
@@ -81,8 +84,8 @@ def audit(case: Case) -> Finding:
     return allow("the reason is written down")
 
 
-def _cluster(case: Case) -> Finding | None:
-    facts, rules, history = case.facts, case.rules, case.history
+def cluster_trouble(facts: Facts, rules: Rules, history: History) -> Finding | None:
+    """Why nothing at all may be evicted, or None."""
     nodes = max(1, len(facts.nodes))
     if facts.not_ready / nodes > rules.max_not_ready:
         return refuse("too many nodes are not Ready", not_ready=facts.not_ready, nodes=nodes)

@@ -1,0 +1,150 @@
+"""What the eviction job goes by: hot nodes, changed replicas, failing requests, and how pods are asked about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ballast.daemon.errors_lately import ErrorsLately
+from ballast.daemon.hot_nodes import HotNodes, loads
+from ballast.daemon.pods_asking import FEW, PodsAsking
+from ballast.daemon.replicas_lately import ReplicasLately
+from ballast.eviction.plan import Aims
+from ballast.metrics import Metrics
+from ballast.model.node import Node
+from ballast.model.snapshot import Snapshot, Window
+from ballast.model.workload import Autoscaler, Workload
+from ballast.settings import Settings
+from ballast.telemetry.metrics_server import MetricsServerSource
+from ballast.telemetry.pods import PodAnswers, decode
+from ballast.telemetry.prometheus import PrometheusSource
+from tests.fakes import FakeClock
+
+NAN = float("nan")
+
+
+def snapshot(time: float, **cpu: float) -> Snapshot:
+    """Nodes with a mean of cpu, and half of the memory used."""
+    mean = np.array([list(cpu.values()), [0.5] * len(cpu)])
+    known = np.isfinite(mean)
+    window = Window("15m", 900.0, mean, mean * 0, mean, np.zeros(mean.shape, int), mean, known)
+    nodes = tuple(Node(name, unschedulable=name.endswith("cordoned")) for name in cpu)
+    return Snapshot(time, nodes, ("cpu", "memory"), {"15m": window}, mean, mean, known.any(axis=0), ~known.any(axis=0))
+
+
+def looked(*snapshots: Snapshot, **aims: Any) -> HotNodes:
+    found = HotNodes(Aims(**aims), 30.0)
+    for each in snapshots:
+        found.look(each)
+    return found
+
+
+def test_windows_in_a_row_are_counted_truly() -> None:
+    found = looked(snapshot(0, a=0.85, b=0.85), snapshot(30, a=0.85, b=0.5), snapshot(60, a=0.85, b=0.85))
+    assert found.confirmed == {"a": 3, "b": 1}
+
+
+def test_an_unknown_load_in_between_starts_anew() -> None:
+    assert looked(snapshot(0, a=0.85), snapshot(30, a=NAN), snapshot(60, a=0.85)).confirmed == {"a": 1}
+
+
+def test_the_same_window_counts_once_and_a_gap_starts_anew() -> None:
+    assert looked(snapshot(0, a=0.85), snapshot(0, a=0.85)).confirmed == {"a": 1}
+    assert looked(snapshot(0, a=0.85), snapshot(300, a=0.85)).confirmed == {"a": 1}
+    assert looked(snapshot(30, a=0.85), snapshot(0, a=0.85)).confirmed == {"a": 1}
+
+
+def test_cordoned_nodes_are_not_relieved() -> None:
+    assert looked(snapshot(0, cordoned=0.95)).confirmed == {}
+
+
+def test_overloaded_takes_three_windows_of_nine_tenths() -> None:
+    three = [snapshot(30 * i, a=0.9, b=0.89) for i in range(3)]
+    assert looked(*three[:2]).overloaded == frozenset()
+    assert looked(*three).overloaded == {"a"}
+
+
+def test_hot_may_mean_far_from_the_mean() -> None:
+    assert looked(snapshot(0, a=0.5, b=0.1, c=0.1), deviation=0.2).confirmed == {"a": 1}
+
+
+def test_loads_of_nodes_that_the_snapshot_does_not_know_are_unknown() -> None:
+    found = loads(snapshot(0, a=0.5, b=0.1), ["b", "new"])
+    assert np.array_equal(found, [[0.1, 0.5], [NAN, NAN]], equal_nan=True)
+
+
+def test_changed_replicas_are_as_old_as_the_look_that_found_them() -> None:
+    lately = ReplicasLately()
+
+    def look(now: float, replicas: int) -> dict[str, float | None]:
+        lately.look([Workload("Deployment", "shop", "web", replicas=replicas)], now)
+        return {each.name: each.scaled_at for each in lately.beside([])}
+
+    assert look(0, 3) == {}
+    assert look(60, 4) == {"web": 60}
+    assert look(120, 4) == {"web": 60}
+    scaled = Autoscaler("shop", "Deployment", "web", scaled_at=90.0)
+    assert [each.scaled_at for each in lately.beside([scaled])] == [90.0]
+    lately.look([], 180)
+    assert lately.beside([]) == ()
+
+
+def test_the_share_of_failed_requests_is_that_of_five_minutes() -> None:
+    metrics, clock = Metrics(), FakeClock()
+    lately = ErrorsLately(metrics, clock)
+    metrics.reads.labels("get", "unreachable").inc(7)
+    assert lately.share() == 0
+    metrics.reads.labels("get", "ok").inc(80)
+    metrics.reads.labels("get", "404").inc(10)
+    metrics.reads.labels("list", "503").inc(4)
+    metrics.writes.labels("label", "failed").inc(6)
+    metrics.writes.labels("label", "dry-run").inc(100)
+    metrics.writes.labels("eviction", "failed").inc(100)
+    clock.advance(60)
+    assert lately.share() == 0.1
+    clock.advance(240)
+    assert lately.share() == 0.1
+    clock.advance(61)
+    assert lately.share() == 0
+
+
+class Asked(PrometheusSource):
+    def __init__(self) -> None:
+        self.questions: list[tuple[float, int | None]] = []
+
+    def ask_pods(self, at: float, resources: Any = (), pods: Any = None) -> PodAnswers:
+        self.questions.append((at, None if pods is None else len(pods)))
+        return PodAnswers(at, {}, {}, tuple(resources), 90.0, 30.0)
+
+
+def test_pods_are_asked_about_once_a_minute() -> None:
+    source = Asked()
+    asking = PodsAsking(source, lambda path: b"", Settings(), FakeClock())
+    for at in (0, 30, 60, 90):
+        asking.ask(at, ("cpu",))
+    assert source.questions == [(0, None), (60, None)]
+
+
+def test_a_few_pods_are_asked_about_by_name_and_more_when_more_are_needed() -> None:
+    source = Asked()
+    asking = PodsAsking(source, lambda path: b"", Settings(), FakeClock())
+    asking.ask(0, ("cpu",), ["shop/a", "shop/b"])
+    asking.ask(10, ("cpu",), ["shop/a"])
+    asking.ask(20, ("cpu",), ["shop/c"])
+    asking.ask(30, ("cpu",), [f"shop/{i}" for i in range(FEW + 1)])
+    asking.ask(40, ("cpu",), ["shop/a"])
+    assert source.questions == [(0, 2), (20, 1), (30, None)]
+
+
+def test_without_prometheus_metrics_server_is_asked() -> None:
+    paths: list[str] = []
+
+    def get(path: str) -> bytes:
+        paths.append(path)
+        return b'{"items": []}'
+
+    settings = Settings()
+    asking = PodsAsking(MetricsServerSource(get, settings, Metrics()), get, settings, FakeClock())
+    assert decode(asking.ask(0, ("cpu",))).pods == ()
+    assert paths == ["/apis/metrics.k8s.io/v1beta1/pods"]
