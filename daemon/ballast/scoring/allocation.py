@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ballast.model.pod import Pod
-from ballast.model.sample import Floats, Ints
+from ballast.model.sample import Bools, Floats, Ints
 from ballast.scoring.demand import NOTHING, Units, demand
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.keys import Keys
@@ -62,27 +62,37 @@ def fit_scores(
     With `ratio`, resources of 0 percent do not count and the mean is rounded (RequestedToCapacityRatio).
     """
     asked = (demand(pod.shape) if pod else NOTHING).arriving
-    total: Ints | int = 0
-    divisor: Ints | int = 0
+    nodes = len(fleet.nodes)
+    total = np.zeros(nodes)
+    divisor: Floats | float = 0.0
     terms: dict[str, Floats] = {}
     for each in allocations(fleet, weights, asked, defaults=True):
-        exists = each.allocatable > 0
-        everywhere = bool(exists.all())
-        points = percent(each.after, each.allocatable if everywhere else np.maximum(each.allocatable, 1))
+        exists, everywhere = _having(fleet, each.name)
+        points = percent(each.after, each.allocatable if everywhere else np.maximum(each.allocatable, 1)).astype(float)
         counts = exists & (points > 0) if ratio else exists
-        weight = each.weight if counts.all() else np.where(counts, each.weight, 0)
-        total = total + points * weight
+        weight = float(each.weight) if counts.all() else np.where(counts, float(each.weight), 0.0)
+        total += points * weight
         divisor = divisor + weight
-        terms[each.name] = points.astype(float) if everywhere else np.where(exists, points, np.nan)
-    raw = np.zeros(len(fleet.nodes)) + np.divide(total, np.maximum(divisor, 1))
+        terms[each.name] = points if everywhere else np.where(exists, points, np.nan)
+    raw = total / np.maximum(divisor, 1)
     exact = half_away(raw) if ratio else np.trunc(raw)
     return Scores(
         scores=exact.astype(np.int64),
         exact=exact,
-        raw=np.where(np.asarray(divisor) > 0, raw, np.nan),
-        unknown=np.zeros(len(fleet.nodes), bool),
+        raw=raw if np.min(divisor) > 0 else np.where(np.greater(divisor, 0), raw, np.nan),
+        unknown=np.zeros(nodes, bool),
         terms=terms,
     )
+
+
+def _having(fleet: Fleet, name: str) -> tuple[Bools, bool]:
+    """Which nodes have a resource, and whether all do."""
+
+    def compute() -> tuple[Bools, bool]:
+        exists = fleet.allocatable(name) > 0
+        return exists, bool(exists.all())
+
+    return fleet.once(("having", name), compute)
 
 
 def parse_weights(keys: Keys, *, only_one: bool = False) -> Weights:

@@ -14,6 +14,8 @@ from ballast.scoring.rounding import half_away
 DEFAULT_REQUESTS = {"cpu": 0.1, "memory": 200.0 * 2**20}
 CPU_AND_MEMORY = ("cpu", "memory")
 
+REMEMBERED = 1000
+
 Units = Mapping[str, int]
 
 
@@ -61,7 +63,14 @@ class Demand:
         return {name: max(amount, self.requested[name]) for name, amount in limits.items()}
 
 
-demand = Demand
+def demand(shape: Shape) -> Demand:
+    """Shapes are shared by the pods of one kind, so the next one finds what was computed for the last."""
+    found = _recent.get(id(shape))
+    if found is None:
+        if len(_recent) >= REMEMBERED:
+            _recent.clear()
+        found = _recent[id(shape)] = Demand(shape)
+    return found
 
 
 def units(resource: str, amount: float) -> int:
@@ -100,4 +109,5 @@ def _trimaran(shape: Shape, containers: list[Amounts], init_containers: list[Amo
     }
 
 
-NOTHING = demand(Shape())
+_recent: dict[int, Demand] = {}
+NOTHING = Demand(Shape())

@@ -11,7 +11,6 @@ out of the comparison, as does one without a power model, unless `unknown` is `u
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -27,7 +26,6 @@ from ballast.scoring.scores import Scores
 
 NAME = "peaks"
 LARGEST = 2.0**63
-LARGEST_EXPONENT = 709.0
 
 
 @dataclass(frozen=True)
@@ -39,35 +37,46 @@ class Peaks:
     in_flight: str = "off"
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
-        load, whole = fleet.power_cpu, fleet.cpu_base.astype(float)
-        exists = whole > 0
-        divisor = np.where(exists, whole, 1.0)
-        used = (load.mean / 100) * whole
-        now = load.mean
-        _, k1, k2, modelled = self._models(fleet)
-        if self.in_flight == "full":
-            used = used + in_flight.since_window(fleet, self.in_flight, "cpu")
-            now = np.where(exists, 100 * used / divisor, 0.0)
-            before = exponential(k2 * now)
-        else:
-            before = fleet.once((NAME, "before", id(self.models)), lambda: exponential(k2 * now))
-        then = np.where(exists, 100 * (used + self._asked(pod)) / divisor, 0.0)
+        k1, k2, modelled = self._models(fleet)
+        used, now, before = self._standing(fleet, k2)
+        with_pod = self._percent(fleet, used + self._asked(pod))
 
-        known = load.known & modelled
-        costly = known & (then <= 100)
-        raw = np.where(costly, power_jump(k1, before, exponential(k2 * then)), 0.0)
+        known = fleet.power_cpu.known & modelled
+        raw = power_jump(k1, before, exponential(k2 * with_pod))
+        costly = known & (with_pod <= 100)
+        if not costly.all():
+            raw = np.where(costly, raw, 0.0)
         counted = np.abs(raw) < LARGEST
-        known &= counted
-        raw = np.where(counted, raw, 0.0)
+        if not counted.all():
+            known &= counted
+            raw = np.where(counted, raw, 0.0)
         compared = np.ones(len(raw), bool) if self.upstream else known
         scores = normalised(raw, compared)
         return Scores(
             scores=scores.astype(np.int64),
             exact=scores,
-            raw=np.where(compared, raw, np.nan),
+            raw=masked(raw, compared),
             unknown=~known,
-            terms={"now": np.where(load.known, now, np.nan), "with_pod": np.where(load.known, then, np.nan)},
+            terms={"now": masked(now, fleet.power_cpu.known), "with_pod": masked(with_pod, fleet.power_cpu.known)},
         )
+
+    def _standing(self, fleet: Fleet, k2: Floats) -> tuple[Floats, Floats, Floats]:
+        """(milli-cores in use, the same in percent, e^(k2 x) of it) without the pod."""
+        if self.in_flight == "full":
+            used = _measured(fleet) + in_flight.since_window(fleet, self.in_flight, "cpu")
+            now = self._percent(fleet, used)
+            return used, now, exponential(k2 * now)
+
+        def compute() -> tuple[object, Floats, Floats, Floats]:
+            now = fleet.power_cpu.mean
+            return self.models, _measured(fleet), now, exponential(k2 * now)
+
+        return fleet.once((NAME, "standing", id(self.models)), compute)[1:]
+
+    def _percent(self, fleet: Fleet, used: Floats) -> Floats:
+        """Of what the node has; 0 where it has none."""
+        whole: Floats = fleet.once((NAME, "whole"), lambda: np.where(fleet.cpu_base > 0, fleet.cpu_base, np.inf))
+        return np.asarray(100 * used / whole)
 
     def _asked(self, pod: Pod | None) -> float:
         """Milli-cores; overhead only counts beside a request, as kubernetes pkg/api/v1/resource/helpers.go has it."""
@@ -76,15 +85,21 @@ class Peaks:
         asked = units("cpu", pod.shape.total_requests(overhead=False).get("cpu", 0.0))
         return float(asked + units("cpu", pod.shape.overhead.get("cpu", 0.0))) if asked else 0.0
 
-    def _models(self, fleet: Fleet) -> tuple[object, Floats, Floats, Bools]:
-        """(models, k1, k2, whether there is one); holding the models keeps their id theirs."""
+    def _models(self, fleet: Fleet) -> tuple[Floats, Floats, Bools]:
+        """(k1, k2, whether there is a model)."""
 
         def compute() -> tuple[object, Floats, Floats, Bools]:
             rows = np.array([self.models.get(node.name, (0.0, 0.0, 0.0)) for node in fleet.nodes]).reshape(-1, 3)
             modelled = np.array([node.name in self.models for node in fleet.nodes], bool)
-            return self.models, rows[:, 1], rows[:, 2], modelled
+            columns = np.ascontiguousarray(rows.T)
+            return self.models, columns[1], columns[2], modelled  # holding the models keeps their id theirs
 
-        return fleet.once((NAME, id(self.models)), compute)
+        return fleet.once((NAME, id(self.models)), compute)[1:]
+
+
+def _measured(fleet: Fleet) -> Floats:
+    """[node]: milli-cores in use over the window."""
+    return np.asarray((fleet.power_cpu.mean / 100) * fleet.cpu_base)
 
 
 def power_jump(k1: Floats, before: Floats, after: Floats) -> Floats:
@@ -94,21 +109,33 @@ def power_jump(k1: Floats, before: Floats, after: Floats) -> Floats:
 
 
 def exponential(values: Floats) -> Floats:
-    """The C library's e^x: the last bit of numpy's depends on the processor, and differences magnify it."""
-    found = np.fromiter(map(math.exp, np.minimum(values, LARGEST_EXPONENT).tolist()), float, len(values))
-    return np.where(values > LARGEST_EXPONENT, np.inf, found)
+    """The C library's e^x: the last bit of numpy's depends on the processor, and differences magnify it.
+
+    That is what undoing a Box-Cox transformation with lambda 0 is.
+    """
+    from scipy.special import inv_boxcox  # the package takes long to import and few strategies need it
+
+    return np.asarray(inv_boxcox(values, 0.0))
 
 
 def normalised(raw: Floats, compared: Bools) -> Floats:
     """100 for the least and 0 for the largest of the compared; 0 for the others, and for all when all are 0."""
     if not compared.any():
         return np.zeros(len(raw))
-    least, most = raw[compared].min(), raw[compared].max()
+    everybody = bool(compared.all())
+    some = raw if everybody else raw[compared]
+    least, most = some.min(), some.max()
     if least == 0 and most == 0:
         return np.zeros(len(raw))
     if least == most:
         return np.where(compared, 100.0, 0.0)
-    return np.where(compared, 100 - np.trunc(100 * (raw - least) / (most - least)), 0.0)
+    points = 100 - np.trunc(100 * (raw - least) / (most - least))
+    return points if everybody else np.where(compared, points, 0.0)
+
+
+def masked(values: Floats, there: Bools) -> Floats:
+    """The values, NaN where they are not there."""
+    return values if there.all() else np.where(there, values, np.nan)
 
 
 def parse(given: Mapping[str, object]) -> Peaks:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -35,12 +36,16 @@ class RequestedToCapacity:
     table: tuple[int, ...]
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
-        table = np.array(self.table, np.int64)
+        table = self._table
 
         def percent(requested: Ints, allocatable: Ints) -> Ints:
             return np.asarray(table.take(np.minimum(requested, allocatable) * 100 // allocatable))
 
         return fit_scores(fleet, pod, self.weights, percent, ratio=True)
+
+    @cached_property
+    def _table(self) -> Ints:
+        return np.array(self.table, np.int64)
 
 
 def curve(shape: Sequence[tuple[int, int]], factor: int) -> tuple[int, ...]:

@@ -17,13 +17,16 @@ def half_away(values: Floats) -> Floats: ...
 def half_away(values: float | Floats) -> float | Floats:
     """The nearest integer, halves away from zero, as Go's math.Round; NaN stays NaN.
 
-    Python's and numpy's own `round` take halves to the even neighbour, and floor(x + ½) fails just below a half.
+    Python's and numpy's own `round` take halves to the even neighbour, and floor(x + ½) fails just below a half. So the
+    number just below ½ is added, which lifts a half, and nothing less, to the next whole number.
     """
-    whole = np.trunc(values)
-    rounded = whole + np.copysign(np.abs(np.subtract(values, whole)) >= 0.5, values)
+    rounded = np.trunc(values + np.copysign(_JUST_BELOW_A_HALF, values))
     return rounded if isinstance(values, np.ndarray) else float(rounded)
 
 
 def integers(scores: Floats) -> list[int | None]:
     """Scores without a fraction as integers; None where they are NaN, which is unknown."""
     return [None if math.isnan(score) else int(score) for score in scores.tolist()]
+
+
+_JUST_BELOW_A_HALF = math.nextafter(0.5, 0.0)
