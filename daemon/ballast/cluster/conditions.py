@@ -47,6 +47,10 @@ class Conditions:
         if condition in self._by_type:
             self._put(condition, "False", reason, message)
 
+    def say(self, condition: str, holds: bool, reason: str, message: str) -> None:
+        """Whether it holds now, also where it never did: for what people look up before they miss it."""
+        self._put(condition, "True" if holds else "False", reason, message)
+
     def list(self) -> tuple[Condition, ...]:
         """All of them by type."""
         with self._lock:

@@ -25,7 +25,7 @@ _BURST = 25
 _WAITING = 100
 _PATIENCE = 1.0
 _log = structlog.get_logger("cluster")
-_Topic: TypeAlias = tuple[str, Result, Target | None]
+_Topic: TypeAlias = tuple[str, Target | None]
 
 
 @dataclass
@@ -70,7 +70,20 @@ class Events:
 
     def report(self, outcome: Outcome) -> None:
         write = outcome.write
-        topic = (write.event, outcome.result, None if write.aggregated else write.target)
+        reason = write.event + "".join(word.capitalize() for word in outcome.result.split("-"))
+        if outcome.done and write.done_event:
+            reason = write.done_event
+        message = write.reason if outcome.done else f"{write.reason}: {outcome.reason}"
+        topic = (reason, None if write.aggregated else write.target)
+        self._tell(topic, write.target, reason, message, write.part, warning=not outcome.done)
+
+    def tell(self, target: Target, reason: str, message: str, *, part: str, warning: bool = False) -> None:
+        """What happened to `target` without a write of ours; `reason` is CamelCase."""
+        self._tell((reason, target), target, reason, message, part, warning=warning)
+
+    def _tell(
+        self, topic: _Topic, target: Target, reason: str, message: str, part: str | None, *, warning: bool
+    ) -> None:
         now = self._clock.monotonic()
         with self._lock:
             seen = self._seen.get(topic)
@@ -82,15 +95,13 @@ class Events:
                 self._seen = {old: when for old, when in self._seen.items() if now - when.told_at < QUIET}
             self._seen[topic] = _Seen(now)
         try:
-            self._waiting.put_nowait(self._event(outcome, more))
+            self._waiting.put_nowait(self._event(target, reason, message, part, more, warning=warning))
         except queue.Full:
             self._metrics.writes.labels("event", "dropped").inc()
 
-    def _event(self, outcome: Outcome, more: int) -> Write:
-        write, target = outcome.write, outcome.write.target
+    def _event(self, target: Target, reason: str, message: str, part: str | None, more: int, *, warning: bool) -> Write:
         namespace = target.namespace or "default"
         now = datetime.fromtimestamp(self._clock.wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        message = write.reason if outcome.done else f"{write.reason}: {outcome.reason}"
         since = f" (and {more} more like it since the last Event)" if more else ""
         body = {
             "apiVersion": "v1",
@@ -103,9 +114,9 @@ class Events:
                 **({"namespace": target.namespace} if target.namespace else {}),
                 **({"uid": target.uid} if target.uid else {}),
             },
-            "reason": write.event + "".join(word.capitalize() for word in outcome.result.split("-")),
+            "reason": reason,
             "message": f"{message}{since}"[:1024],
-            "type": "Normal" if outcome.done else "Warning",
+            "type": "Warning" if warning else "Normal",
             "source": {"component": FIELD_MANAGER},
             "reportingComponent": FIELD_MANAGER,
             "reportingInstance": self._instance,
@@ -115,11 +126,11 @@ class Events:
         }
         return Write(
             kind="event",
-            part=write.part,
+            part=part,
             method="POST",
             path=f"/api/v1/namespaces/{namespace}/events",
             target=target,
-            reason=write.reason,
+            reason=message,
             body=body,
         )
 

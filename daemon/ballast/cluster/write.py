@@ -48,7 +48,8 @@ class Write:
     """What is to be sent, and why.
 
     `part` is publishing, power or eviction; None for Ballast's own Lease, state and role label, which no mode or pause
-    holds back. `body` is sent as JSON. `event` is the CamelCase beginning of an Event's reason, empty for no Event;
+    holds back. `body` is sent as JSON. `event` is the CamelCase beginning of an Event's reason, which its result ends,
+    empty for no Event; `done_event` is the whole reason once it is done, where that has a name of its own.
     Events of writes that are `aggregated` are counted together over all targets. `timeout` is seconds to wait for the
     answer, None for the usual time.
     """
@@ -64,6 +65,7 @@ class Write:
     query: Mapping[str, str | int] | None = None
     leader_only: bool = True
     event: str = ""
+    done_event: str = ""
     aggregated: bool = False
     timeout: float | None = None
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
+from math import ceil
 from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -14,6 +15,7 @@ from pydantic import Field, field_validator, model_validator
 from ballast.power.feed import DEFAULT_FLOOR, Feed
 from ballast.power.part import Part
 from ballast.power.values import (
+    INT32,
     Count,
     Name,
     NotNegative,
@@ -135,6 +137,35 @@ class Nominal(Part):
     replicas: PositiveCount
 
 
+class Needs(Part):
+    """What says how many replicas a workload needs itself: a PromQL query for its `load` per replica or its `latency`.
+
+    `target` is the load a replica should have, or the highest latency that is good.
+    """
+
+    load: str | None = None
+    latency: str | None = None
+    target: Positive
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.load is None) == (self.latency is None):
+            raise ValueError("expected either load or latency")
+        return self
+
+    @property
+    def query(self) -> str:
+        return self.load or self.latency or ""
+
+    def replicas(self, value: Fraction | None, count: int) -> int:
+        """Of `count` replicas those it needs at this load or latency; all where nobody knows."""
+        if value is None:
+            return count
+        if self.load is not None:
+            return min(ceil(count * max(value, Fraction(0)) / self.target), INT32)
+        return count if value > self.target else 0
+
+
 class Member(Part):
     """A workload; `replicas` is where offline commands begin (default: max)."""
 
@@ -144,6 +175,7 @@ class Member(Part):
     weight: NotNegative = ONE
     replicas: Count | None = None
     watts_per_replica: Positive | None = None
+    needs: Needs | None = None
 
     @property
     def name(self) -> str:
@@ -224,7 +256,24 @@ class Policy(Part):
         """Every member by namespace/name, in the order of the names."""
         return {place.member.name: place for place in sorted(self._all(), key=lambda place: place.member.name)}
 
+    def within(self, bounds: Mapping[str, tuple[int, int]]) -> Policy:
+        """The same, its members also inside `bounds` (lowest and highest replicas by namespace/name)."""
+        groups = tuple(
+            group.model_copy(update={"members": tuple(_bounded(member, bounds) for member in group.members)})
+            for group in self.groups
+        )
+        independents = tuple(_bounded(member, bounds) for member in self.independents)
+        copy = self.model_copy(update={"groups": groups, "independents": independents})
+        copy.__dict__.pop("places", None)
+        return copy
+
     def _all(self) -> Iterator[Place]:
         for group in self.groups:
             yield from (Place(member, group.name) for member in group.members)
         yield from (Place(member, None) for member in self.independents)
+
+
+def _bounded(member: Member, bounds: Mapping[str, tuple[int, int]]) -> Member:
+    low, high = bounds.get(member.name, (0, INT32))
+    lowest = max(member.min, low)
+    return member.model_copy(update={"min": lowest, "max": max(lowest, min(member.max, high))})

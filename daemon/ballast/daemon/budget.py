@@ -1,0 +1,371 @@
+"""One power policy followed in the cluster: decide, write the plan down, apply it, then remember it as done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from fractions import Fraction
+from typing import Protocol
+
+from ballast.actuation.standing import Standing
+from ballast.cluster.write import Outcome as Written
+from ballast.cluster.write import Result
+from ballast.daemon.power_store import PowerStore, Record, Superseded
+from ballast.errors import ClusterError
+from ballast.power.anchor import affordable, load_of
+from ballast.power.controller import abandon, commit, observe, rebaselined, resumed
+from ballast.power.outcome import NOTHING, Reason, Sample, targets_of
+from ballast.power.policy import Policy
+from ballast.power.state import Mode, Plan, State
+from ballast.telemetry.budget_feed import Watts
+
+PLAN_LASTS = 600.0
+"""Seconds after which an open plan is dropped: what it was made from is too old then."""
+
+ATTEMPTS = 2
+"""Ticks in which a plan is tried before what could not be done is planned anew."""
+
+RECENT = 600.0
+"""Seconds before a loss was noticed in which its confirmation may have been given; older ones were for another."""
+
+ZERO = Fraction(0)
+
+
+class Targets(Protocol):
+    """What looks at the targets of a policy and changes them; `apply` takes absolute counts and skips what is so."""
+
+    def look(self, policy: Policy) -> Mapping[str, Standing]: ...
+    def apply(
+        self, standings: Mapping[str, Standing], counts: Mapping[str, int], *, reason: str, emergency: bool
+    ) -> Sequence[Written]: ...
+
+
+class Why(StrEnum):
+    """Why a tick did nothing, beside the reasons of the controller itself."""
+
+    HELD = "Held"
+    NO_TARGETS = "NoTargets"
+    BASELINE = "WaitingForBaseline"
+    NOT_STORED = "StateNotStored"
+    PLAN_FAILED = "PlanFailed"
+    RESUMED = "PlanResumed"
+
+
+@dataclass(frozen=True)
+class Now:
+    """`at` is steady time for the controller, `wall` Unix time. `hold`: why nothing is decided now. `confirmed`: the
+    time (Unix) that people confirmed a new baseline for."""
+
+    at: Fraction
+    wall: float
+    hold: str | None = None
+    confirmed: float | None = None
+
+
+@dataclass(frozen=True)
+class Action:
+    """A plan and what became of it."""
+
+    time: float
+    reason: str
+    before: Mapping[str, int]
+    after: Mapping[str, int]
+    result: str
+    codes: tuple[int, ...] = ()
+
+    @property
+    def changes(self) -> dict[str, int]:
+        return {
+            name: count - self.before.get(name, count)
+            for name, count in self.after.items()
+            if count != self.before.get(name, count)
+        }
+
+
+@dataclass(frozen=True)
+class View:
+    """What one cycle saw and did. Watts include the base power; `low` and `high` bound the dead band."""
+
+    policy: Policy
+    now: Now
+    watts: Watts
+    standings: Mapping[str, Standing] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    state: State = field(default_factory=State)
+    reason: str = Why.HELD
+    words: str = ""
+    unmet: int = 0
+    cancelled: bool = False
+    foreign: int = 0
+    action: Action | None = None
+    problem: str | None = None
+    rebaselining: str | None = None
+    silent_for: float = 0.0
+
+    @property
+    def reference(self) -> Fraction | None:
+        base = ZERO if self.policy.paper else self.policy.base_power
+        return None if self.state.reference is None else self.state.reference + base
+
+    @property
+    def band(self) -> tuple[Fraction, Fraction] | None:
+        if self.state.reference is None or self.reference is None:
+            return None
+        reach = self.state.reference * self.policy.deadband
+        return self.reference - reach, self.reference + reach
+
+    @property
+    def window_length(self) -> Fraction:
+        return self.policy.increase.window if self.state.mode is Mode.PENDING_INCREASE else self.policy.decrease.window
+
+    @property
+    def window_age(self) -> Fraction | None:
+        window = self.state.window
+        return None if window is None or self.state.mode is Mode.STABLE else max(ZERO, self.now.at - window.since)
+
+    @property
+    def ideal(self) -> Fraction | None:
+        """Replicas that the watts carry, without bounds and rounding."""
+        anchor, total = self.state.anchor, sum(self.counts.values())
+        if anchor is None or self.watts.watts is None or not total:
+            return None
+        base = ZERO if self.policy.paper else self.policy.base_power
+        each = load_of(targets_of(self.policy, self.counts, {})) / total
+        return affordable(anchor, max(ZERO, self.watts.watts - base)) / each if each else None
+
+
+class Budget:
+    """`needs` asks what the targets' own loads say, given their counts; `traces` tells which of them carry our marks.
+
+    With `shadow` the counts are those that would be, and nothing but the state is written.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        targets: Targets,
+        store: PowerStore,
+        *,
+        shadow: bool,
+        needs: Callable[[Mapping[str, int]], Mapping[str, int]] = lambda counts: NOTHING,
+        traces: Callable[[Mapping[str, Standing]], Sequence[str]] = lambda standings: (),
+    ) -> None:
+        self.policy = policy
+        self._targets = targets
+        self._store = store
+        self._shadow = shadow
+        self._needs = needs
+        self._traces = traces
+        self._record: Record | None = None
+        self._attempts = 0
+        self._spoken: Fraction | None = None
+        self._bounds: Mapping[str, tuple[int, int]] = {}
+        self._bounded = policy
+
+    def forget(self) -> None:
+        """After a change of leader: what is stored counts."""
+        self._record, self._attempts = None, 0
+
+    def cycle(self, now: Now, watts: Watts) -> View:
+        """One tick. Raises nothing for what the cluster answers."""
+        if watts.watts is not None or self._spoken is None:
+            self._spoken = now.at
+        view = View(self.policy, now, watts, silent_for=float(now.at - self._spoken))
+        try:
+            standings = self._targets.look(self.policy)
+        except ClusterError as error:
+            return replace(self._resting(view), words=f"the targets cannot be seen: {error}", problem=str(error))
+        found = {name: each.count for name, each in standings.items() if each.usable and each.count is not None}
+        view = replace(view, standings=standings, counts=found)
+        if now.hold is not None:
+            return replace(self._resting(view), words=now.hold)
+        try:
+            record = self._record = self._record or self._read()
+        except ClusterError as error:
+            return replace(self._resting(view), words=f"the state cannot be read: {error}", problem=str(error))
+        view = replace(view, policy=self._inside(standings), state=record.state)
+        if not found:
+            return replace(self._resting(view), reason=Why.NO_TARGETS, words="no target takes part")
+        return self._decide(replace(view, counts=self._shadowed(record, found)), record, found)
+
+    def _decide(self, view: View, record: Record, found: Mapping[str, int]) -> View:
+        now, policy, counts = view.now, view.policy, view.counts
+        if now.confirmed is not None and record.based is not None and now.confirmed > record.based:
+            record = Record(rebaselined(record.state))
+        if record.state.plan is not None:
+            dropped = self._outdated(record, counts, view)
+            if dropped is None:
+                return self._apply(view, record, Why.RESUMED)
+            record = replace(record, state=abandon(policy, record.state, _own(record.state, counts)), planned=None)
+            view = replace(view, problem=dropped)
+            self._attempts = 0
+        if record.state.anchor is None and (waiting := self._baseline(view, record)) is not None:
+            view = replace(view, state=record.state, reason=Why.BASELINE, words=waiting, rebaselining=waiting)
+            return self._remember(view, replace(record, lost=record.lost or now.wall))
+        before = record.state
+        if self._shadow:
+            record = replace(record, found=found)
+        sample = Sample(now.at, view.watts.watts)
+        outcome = observe(policy, before, sample, counts, self._needed(view, before))
+        state = outcome.state
+        if before.anchor is None and state.anchor is not None:
+            record = replace(record, based=max(now.wall, now.confirmed or 0.0), lost=None)
+        foreign = (
+            0
+            if before.anchor is None or not before.last
+            else sum(counts.get(name) != before.last.get(name) for name in {**counts, **before.last})
+        )
+        view = replace(
+            view,
+            state=state,
+            reason=outcome.reason,
+            unmet=outcome.unmet,
+            cancelled=outcome.cancelled,
+            foreign=foreign,
+        )
+        record = replace(record, state=state)
+        if state.plan is None:
+            return self._remember(view, record)
+        return self._carry_out(view, replace(record, planned=now.wall), before)
+
+    def _carry_out(self, view: View, record: Record, before: State) -> View:
+        """Writes the plan down, applies it, commits it."""
+        plan = record.state.plan
+        assert plan is not None
+        if not self._shadow:
+            kept = replace(before, seen=record.state.seen, alarm=record.state.alarm)
+            self._record = replace(record, state=kept, planned=None)
+            problem = self._save(record, f"plan {plan.id}: {plan.reason}")
+            if problem is not None:
+                words = f"nothing was changed, the plan cannot be written down: {problem}"
+                return replace(view, state=kept, reason=Why.NOT_STORED, words=words, problem=problem)
+        self._record = record
+        self._attempts = 0
+        return self._apply(view, record, plan.reason)
+
+    def _apply(self, view: View, record: Record, reason: str) -> View:
+        state, counts = record.state, view.counts
+        plan = state.plan
+        assert plan is not None
+        wanted = {name: count for name, count in plan.replicas.items() if name in counts}
+        standings = {name: view.standings[name] for name in wanted}
+        outcomes = self._targets.apply(
+            standings, wanted, reason=_said(self.policy, plan), emergency=plan.reason == Reason.EMERGENCY
+        )
+        failed = [each for each in outcomes if each.result not in (Result.DONE, Result.DRY_RUN)]
+        done = "dry-run" if self._shadow else "done"
+        result = f"{len(failed)} of {len(outcomes)} writes failed: {failed[0].reason}" if failed else done
+        action = Action(
+            view.now.wall, plan.reason, counts, {**counts, **wanted}, result, tuple(each.status for each in failed)
+        )
+        view = replace(view, action=action, reason=reason)
+        if failed:
+            self._attempts += 1
+            self._record = record
+            return replace(view, state=state, reason=Why.PLAN_FAILED, problem=result, words=f"{result}; tried again")
+        committed = commit(state)
+        record = replace(record, state=committed, planned=None)
+        return self._remember(replace(view, state=committed, counts={**counts, **wanted}), record)
+
+    def _remember(self, view: View, record: Record) -> View:
+        self._record = record
+        problem = self._save(record, f"power policy {self.policy.name}: {view.reason}")
+        return view if problem is None else replace(view, problem=f"the state is not saved: {problem}")
+
+    def _save(self, record: Record, reason: str) -> str | None:
+        try:
+            return self._store.save(record, reason=reason)
+        except Superseded as error:
+            self.forget()
+            return str(error)
+        except ClusterError as error:
+            return str(error)
+
+    def _read(self) -> Record:
+        try:
+            found = self._store.read()
+        except ValueError:
+            found = None
+        return Record() if found is None else replace(found, state=resumed(found.state))
+
+    def _resting(self, view: View) -> View:
+        """Nothing is decided; a window that was open begins anew afterwards."""
+        if self._record is None:
+            return view
+        self._record = replace(self._record, state=resumed(self._record.state))
+        return replace(view, state=self._record.state, counts=self._shadowed(self._record, view.counts))
+
+    def _shadowed(self, record: Record, found: Mapping[str, int]) -> Mapping[str, int]:
+        """Of a dry run, what would be: what is, and what we would have changed."""
+        if not self._shadow or record.found is None:
+            return found
+        last, base = record.state.last, record.found
+        return {name: max(0, last.get(name, n) + n - base.get(name, n)) for name, n in found.items()}
+
+    def _inside(self, standings: Mapping[str, Standing]) -> Policy:
+        """The policy within what the objects themselves allow."""
+        bounds = {name: (each.minimum, each.maximum) for name, each in standings.items() if each.usable}
+        if bounds != self._bounds:
+            self._bounds, self._bounded = bounds, self.policy.within(bounds)
+        return self._bounded
+
+    def _outdated(self, record: Record, counts: Mapping[str, int], view: View) -> str | None:
+        """Why an open plan must not be carried out any more."""
+        state, plan = record.state, record.state.plan
+        assert plan is not None
+        age = view.now.wall - (record.planned or 0.0)
+        if age > PLAN_LASTS:
+            return f"the open plan is {age / 60:.0f} min old and is dropped"
+        moved = [
+            name
+            for name, count in counts.items()
+            if name in plan.replicas and count not in (plan.replicas[name], state.last.get(name))
+        ]
+        if moved:
+            return f"someone else changed {moved[0]} meanwhile; the open plan is dropped"
+        if self._attempts >= ATTEMPTS:
+            return "the open plan could not be carried out and is dropped"
+        drop, watts = self.policy.emergency_drop, view.watts.watts
+        emergency = drop and watts is not None and view.reference and watts <= view.reference * (1 - drop.relative)
+        if emergency and plan.reason != Reason.EMERGENCY:
+            return "the open plan gives way to an emergency"
+        return None
+
+    def _baseline(self, view: View, record: Record) -> str | None:
+        """What a new baseline waits for, None where the next valid sample may be it."""
+        confirmed, noticed = view.now.confirmed, record.lost or view.now.wall
+        if self.policy.nominal is not None or (confirmed is not None and confirmed > noticed - RECENT):
+            return None
+        bound = {
+            name: view.standings[name]
+            for name, count in view.counts.items()
+            if count in ((member := self.policy.places[name].member).min, member.max)
+        }
+        if not bound or not (ours := self._traces(bound)):
+            return None
+        return (
+            f"the state was lost, and {ours[0]} is at a bound where Ballast may have put it: set nominal in the "
+            "policy, or confirm the present replicas with key power.rebaseline of ballast-switches"
+        )
+
+    def _needed(self, view: View, state: State) -> Mapping[str, int]:
+        """Asked only when replicas may be taken away."""
+        watts, band = view.watts.watts, view.band
+        return self._needs(view.counts) if band and watts is not None and watts < band[0] else NOTHING
+
+
+def _own(state: State, counts: Mapping[str, int]) -> dict[str, int]:
+    """Of an open plan, what is there by our own doing: the plan's count where it is there, else the one before."""
+    plan = state.plan
+    assert plan is not None
+    before = {**plan.replicas, **state.last}
+    return {
+        name: count if counts.get(name) == count else before[name]
+        for name, count in plan.replicas.items()
+        if name in counts
+    }
+
+
+def _said(policy: Policy, plan: Plan) -> str:
+    return f"power policy {policy.name}, plan {plan.id}: {plan.reason}"

@@ -1,0 +1,180 @@
+"""A policy in the daemon's hands, with the cluster, `ballast-state` and the feed in memory; any write may be the last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from ballast.actuation.standing import Actuator, Standing
+from ballast.cluster.write import Outcome, Result, Target, Write
+from ballast.daemon.budget import Budget, Now, View
+from ballast.daemon.power_store import PowerStore
+from ballast.errors import ClusterError
+from ballast.power.policy import Policy
+from ballast.power.values import INT32
+from ballast.telemetry.budget_feed import Watts
+
+TICK = 15
+WALL = 1_700_000_000.0
+WRITE = Write(kind="scale", part="power", method="PATCH", path="/", target=Target("Deployment", "one", "ns"), reason="")
+
+
+class Killed(BaseException):
+    """The process ends here, without a word."""
+
+
+@dataclass
+class Fuse:
+    """Ends the process before (`landed` False) or after the write number `at`, counted over all kinds."""
+
+    at: int | None = None
+    landed: bool = False
+    writes: int = 0
+
+    def write(self, land: Callable[[], None]) -> None:
+        number, self.writes = self.writes, self.writes + 1
+        if number == self.at and not self.landed:
+            raise Killed
+        land()
+        if number == self.at:
+            raise Killed
+
+
+@dataclass
+class Keys:
+    """`ballast-state`; `broken` makes its writes fail."""
+
+    fuse: Fuse
+    data: dict[str, str] = field(default_factory=dict)
+    broken: str = ""
+    unreadable: bool = False
+    writes: int = 0
+
+    def read(self) -> Mapping[str, str]:
+        if self.unreadable:
+            raise ClusterError("the API server cannot be reached")
+        return dict(self.data)
+
+    def update(self, change: Callable[[dict[str, str]], Mapping[str, str]], *, reason: str) -> Outcome:
+        wanted = dict(change(dict(self.read())))
+        if self.broken:
+            return Outcome(WRITE, Result.FAILED, self.broken)
+        if wanted != self.data:
+            self.fuse.write(lambda: self._land(wanted))
+        return Outcome(WRITE, Result.DONE)
+
+    def _land(self, wanted: dict[str, str]) -> None:
+        self.data, self.writes = wanted, self.writes + 1
+
+
+@dataclass
+class Cluster:
+    """Targets with their counts. `refusing` targets cannot be written; `standing` overrides how one stands."""
+
+    fuse: Fuse
+    counts: dict[str, int]
+    refusing: set[str] = field(default_factory=set)
+    standing: dict[str, dict[str, Any]] = field(default_factory=dict)
+    blind: bool = False
+    writes: list[tuple[str, int]] = field(default_factory=list)
+    emergencies: int = 0
+    dry: bool = False
+
+    def look(self, policy: Policy) -> dict[str, Standing]:
+        if self.blind:
+            raise ClusterError("the watch is silent")
+        found = {}
+        for name in policy.places:
+            count = self.counts.get(name)
+            lacking = {} if count is not None else {"problem": "there is none"}
+            known: dict[str, Any] = {"minimum": 0, "maximum": INT32, **lacking, **self.standing.get(name, {})}
+            found[name] = Standing(
+                name=name, kind="Deployment", **{"actuator": Actuator.SCALE, "count": count, "replicas": count, **known}
+            )
+        return found
+
+    def apply(
+        self, standings: Mapping[str, Standing], counts: Mapping[str, int], *, reason: str, emergency: bool
+    ) -> Sequence[Outcome]:
+        self.emergencies += emergency
+        outcomes = []
+        for name, count in counts.items():
+            if self.counts[name] == count:
+                continue
+            if self.dry:
+                outcomes.append(Outcome(WRITE, Result.DRY_RUN))
+            elif name in self.refusing:
+                outcomes.append(Outcome(WRITE, Result.FAILED, "no rights", 403))
+            else:
+                self.fuse.write(lambda name=name, count=count: self._land(name, count))  # type: ignore[misc]
+                outcomes.append(Outcome(WRITE, Result.DONE))
+        return outcomes
+
+    def _land(self, name: str, count: int) -> None:
+        self.counts[name] = count
+        self.writes.append((name, count))
+
+
+class Life:
+    """A budget over ticks, with restarts. `traces` are the targets that carry our marks."""
+
+    def __init__(self, policy: Policy, *, shadow: bool = False, traces: Sequence[str] = (), **counts: int) -> None:
+        start = {name: place.member.start for name, place in policy.places.items()}
+        self.policy = policy
+        self.shadow = shadow
+        self.fuse = Fuse()
+        self.keys = Keys(self.fuse)
+        self.cluster = Cluster(self.fuse, {**start, **{f"ns/{name}": n for name, n in counts.items()}}, dry=shadow)
+        self.traces = traces
+        self.at = 0
+        self.needed: dict[str, int] = {}
+        self.views: list[View] = []
+        self.begin()
+
+    def begin(self) -> None:
+        """A new process leads."""
+        store = PowerStore(self.keys, self.policy.name, shadow=self.shadow)  # type: ignore[arg-type]
+        self.budget = Budget(
+            self.policy,
+            self.cluster,
+            store,
+            shadow=self.shadow,
+            needs=lambda counts: self.needed,
+            traces=lambda standings: [name for name in standings if name in self.traces],
+        )
+
+    @property
+    def total(self) -> int:
+        return sum(self.cluster.counts.values())
+
+    @property
+    def last(self) -> View:
+        return self.views[-1]
+
+    def tick(self, watts: float | None, **now: Any) -> View:
+        self.at += TICK
+        sample = (
+            Watts(None, None, "nothing", "series") if watts is None else Watts(Fraction(str(watts)), WALL + self.at)
+        )
+        view = self.budget.cycle(Now(Fraction(self.at), WALL + self.at, **now), sample)
+        self.views.append(view)
+        return view
+
+    def run(self, watts: Sequence[float | None]) -> View:
+        for each in watts:
+            self.tick(each)
+        return self.last
+
+    def dies(self, watts: float | None, at: int, *, landed: bool) -> bool:
+        """A tick in whose write number `at` the process ends; a new one begins. Whether it came to that."""
+        self.fuse.at, self.fuse.landed, self.fuse.writes = at, landed, 0
+        try:
+            self.tick(watts)
+        except Killed:
+            return True
+        finally:
+            self.fuse.at = None
+            self.begin()
+        return False

@@ -1,0 +1,314 @@
+"""One policy in the daemon: what is written down, done and remembered, whatever happens in between."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ballast.actuation.standing import Actuator
+from ballast.daemon.budget import Why
+from ballast.daemon.power_words import sentence
+from ballast.power.outcome import Reason
+from tests.unit.daemon.power_world import TICK, Life
+from tests.unit.power.worlds import examples, feeds, members, policy
+
+TWO = members((2, 20), (1, 20))
+DOWN = [1000.0, *[700.0] * 6]
+
+
+def life(keys: dict[str, Any] | None = None, *, shadow: bool = False, **counts: int) -> Life:
+    return Life(policy(**(TWO | (keys or {}))), shadow=shadow, **({"t0": 10, "t1": 10} | counts))
+
+
+def plan(one: Life) -> dict[str, Any] | None:
+    text = one.keys.data.get("power.plan.power")
+    found: dict[str, Any] | None = None if text is None else json.loads(text)
+    return found
+
+
+def test_a_confirmed_fall_is_written_down_done_and_remembered() -> None:
+    one = life()
+    assert one.tick(1000).reason == Reason.BOOTSTRAPPED
+    view = one.run([700.0] * 5)
+    assert view.reason == Reason.SCALED_DOWN
+    assert one.cluster.counts == {"ns/t0": 7, "ns/t1": 7}
+    assert plan(one) is None
+    assert view.action is not None
+    assert (view.action.changes, view.action.result) == ({"ns/t0": -3, "ns/t1": -3}, "done")
+    assert "scaled ns/t0 10 → 7, ns/t1 10 → 7 (ScaledDown)" in sentence([view])
+
+
+def test_the_open_plan_has_names_and_absolute_counts() -> None:
+    one = life()
+    one.run(DOWN[:-2])
+    assert one.dies(700, 1, landed=False)
+    found = plan(one)
+    assert found is not None
+    assert found["replicas"] == {"ns/t0": 7, "ns/t1": 7}
+    assert found["status"] == "open"
+
+
+def test_a_constant_feed_writes_nothing_for_a_day() -> None:
+    one = life()
+    one.tick(1000)
+    written = one.keys.writes
+    one.run([1000.0] * (86_400 // TICK))
+    assert (one.keys.writes, one.cluster.writes) == (written, [])
+
+
+def test_the_next_leader_finishes_the_plan_and_nothing_twice() -> None:
+    one = life()
+    one.run(DOWN[:-2])
+    assert one.dies(700, 2, landed=False), "between the two targets"
+    assert one.cluster.counts == {"ns/t0": 7, "ns/t1": 10}
+    assert one.tick(700).reason == Why.RESUMED
+    one.run([700.0] * 20)
+    assert one.cluster.writes == [("ns/t0", 7), ("ns/t1", 7)]
+    assert plan(one) is None
+
+
+def test_a_plan_of_ten_minutes_ago_is_dropped() -> None:
+    one = life()
+    one.run(DOWN[:-2])
+    assert one.dies(700, 1, landed=False)
+    one.at += 700
+    view = one.tick(1000)
+    assert "12 min old" in (view.problem or "")
+    assert one.cluster.counts == {"ns/t0": 10, "ns/t1": 10}
+    assert plan(one) is None
+    assert one.run([700.0] * 6).state.reference == 700, "a new window confirms it"
+
+
+def test_someone_elses_change_meanwhile_is_not_undone_by_the_open_plan() -> None:
+    one = life()
+    one.run(DOWN[:-2])
+    assert one.dies(700, 2, landed=False)
+    one.cluster.counts["ns/t1"] = 14
+    view = one.tick(700)
+    assert "someone else changed ns/t1" in (view.problem or "")
+    assert one.cluster.counts["ns/t1"] == 14
+    one.run([700.0] * 10)
+    assert one.total == pytest.approx((20 + 4 / 0.85) * 0.7, abs=1.5)
+
+
+def test_a_target_that_cannot_be_written_is_tried_again_and_then_planned_anew() -> None:
+    one = life()
+    one.cluster.refusing.add("ns/t1")
+    view = one.run(DOWN[:-1])
+    assert view.reason == Why.PLAN_FAILED
+    assert "no rights" in (view.problem or "")
+    assert one.tick(700).reason == Why.PLAN_FAILED
+    assert "could not be carried out" in (one.tick(700).problem or "")
+    one.cluster.refusing.clear()
+    one.run([700.0] * 10)
+    assert one.total == 14
+
+
+def test_nothing_is_done_that_could_not_be_written_down() -> None:
+    one = life()
+    one.tick(1000)
+    one.keys.broken = "no space"
+    view = one.run([700.0] * 8)
+    assert view.reason == Why.NOT_STORED
+    assert one.cluster.writes == []
+    one.keys.broken = ""
+    one.tick(700)
+    assert one.total == 14
+
+
+def test_another_leaders_state_is_not_overwritten() -> None:
+    one = life()
+    one.run(DOWN[:3])
+    one.keys.data["power.state.power"] = one.keys.data["power.state.power"].replace('"1000"', '"1001"')
+    views = [one.tick(700) for _ in range(12)]
+    assert "someone else wrote the power state" in next(view.problem for view in views if view.problem)
+    assert one.total == 14
+
+
+def test_a_fall_beyond_the_emergency_needs_two_ticks() -> None:
+    one = life({"emergencyDrop": {"relative": 0.5}})
+    one.tick(1000)
+    one.run([400.0] * 2)
+    assert one.cluster.emergencies == 1
+    assert one.total == 8
+
+
+def test_an_emergency_does_not_wait_for_a_plan_that_fails() -> None:
+    one = life({"emergencyDrop": {"relative": 0.5}})
+    one.cluster.refusing.add("ns/t1")
+    one.run(DOWN[:-1])
+    assert one.last.reason == Why.PLAN_FAILED
+    one.cluster.refusing.clear()
+    one.run([300.0] * 2)
+    assert one.cluster.emergencies == 1
+    assert one.total == 6
+
+
+def test_what_is_held_changes_nothing_and_its_window_begins_anew() -> None:
+    one = life()
+    one.run(DOWN[:4])
+    for _ in range(5):
+        view = one.tick(700, hold="paused by key paused.power")
+        assert (view.reason, view.words) == (Why.HELD, "paused by key paused.power")
+    assert one.tick(700).reason == Reason.DECREASE_DETECTED
+    assert one.cluster.writes == []
+    assert one.run([700.0] * 4).reason == Reason.SCALED_DOWN
+
+
+@pytest.mark.parametrize(
+    "standing",
+    [{"excluded": "ballast.dev/exclude-power"}, {"problem": "contended"}, {"actuator": Actuator.OBSERVE}],
+)
+def test_who_does_not_take_part_is_left_alone_and_counts_nowhere(standing: dict[str, Any]) -> None:
+    one = life()
+    one.cluster.standing["ns/t1"] = standing
+    one.run(DOWN)
+    assert one.cluster.counts == {"ns/t0": 7, "ns/t1": 10}
+    one.cluster.standing.clear()
+    view = one.run([700.0] * 10)
+    assert one.cluster.counts == {"ns/t0": 7, "ns/t1": 10}, "its return is no reason to act"
+    assert view.foreign == 0
+
+
+def test_a_target_that_is_not_there_is_named_and_the_others_go_on() -> None:
+    one = life()
+    del one.cluster.counts["ns/t1"]
+    one.run(DOWN)
+    assert one.cluster.counts == {"ns/t0": 7}
+    assert "left alone: ns/t1 (there is none)" in sentence([one.last])
+
+
+def test_nobody_acts_on_targets_that_cannot_be_seen() -> None:
+    one = life()
+    one.run(DOWN[:4])
+    one.cluster.blind = True
+    assert "the watch is silent" in one.run([700.0] * 9).words
+    one.cluster.blind = False
+    assert one.tick(700).reason == Reason.DECREASE_DETECTED
+
+
+def test_what_the_object_itself_does_not_allow_is_not_planned() -> None:
+    one = life()
+    one.cluster.standing["ns/t1"] = {"minimum": 8, "maximum": 10}
+    one.run([1000.0, *[300.0] * 8])
+    assert one.cluster.counts == {"ns/t0": 2, "ns/t1": 8}
+    assert one.cluster.writes == [("ns/t0", 2), ("ns/t1", 8)]
+    assert one.views[5].unmet == -4
+
+
+def test_what_a_load_needs_is_taken_last() -> None:
+    one = life()
+    one.needed = {"ns/t0": 9}
+    one.run(DOWN)
+    assert one.cluster.counts == {"ns/t0": 9, "ns/t1": 5}
+
+
+@pytest.mark.parametrize("bad", [None])
+def test_a_silent_feed_holds_everything(bad: float | None) -> None:
+    one = life()
+    one.run([1000.0, *[700.0] * 3, *[bad] * 200])
+    assert one.cluster.writes == []
+    assert one.last.silent_for == 200 * TICK
+    assert "everything stays" in sentence([one.last])
+
+
+def test_lost_state_waits_where_a_target_is_at_a_bound_by_our_doing() -> None:
+    one = life(t0=2)
+    one.traces = ["ns/t0"]
+    view = one.run([1000.0] * 5)
+    assert view.reason == Why.BASELINE
+    assert "the state was lost" in (view.rebaselining or "")
+    one.begin()
+    assert one.tick(1000, confirmed=one.views[0].now.wall - 86_400).reason == Why.BASELINE, "that was for another loss"
+    assert one.tick(1000, confirmed=view.now.wall).reason == Reason.BOOTSTRAPPED
+    assert one.cluster.writes == []
+
+
+def test_lost_state_needs_no_word_without_our_marks_away_from_bounds_or_with_a_nominal() -> None:
+    assert life(t0=2).tick(1000).reason == Reason.BOOTSTRAPPED
+    away = life()
+    away.traces = ["ns/t0"]
+    assert away.tick(1000).reason == Reason.BOOTSTRAPPED
+    nominal = life({"nominal": {"watts": 1000, "replicas": 20}}, t0=2)
+    nominal.traces = ["ns/t0"]
+    assert nominal.tick(1000).reason == Reason.BOOTSTRAPPED
+    nominal.run([1000.0] * 8)
+    assert nominal.total == 20
+
+
+def test_state_that_nobody_understands_counts_as_lost() -> None:
+    one = life(t0=2)
+    one.traces = ["ns/t0"]
+    one.keys.data["power.state.power"] = "{rubbish"
+    assert one.tick(1000).reason == Why.BASELINE
+
+
+def test_a_confirmed_time_after_the_baseline_makes_a_new_one_once() -> None:
+    one = life()
+    one.tick(1000)
+    later = one.last.now.wall + 1
+    one.run([1030.0] * 3)
+    assert one.tick(1030, confirmed=later).reason == Reason.BOOTSTRAPPED
+    assert one.last.state.reference == 1030
+    assert one.tick(1030, confirmed=later).reason == Reason.INSIDE
+    assert one.tick(1030, confirmed=later + 86_400).reason == Reason.BOOTSTRAPPED, "even one in the future"
+    assert one.tick(1030, confirmed=later + 86_400).reason == Reason.INSIDE
+
+
+def test_a_dry_run_follows_what_it_would_have_done_and_writes_its_state_alone() -> None:
+    one = life(shadow=True)
+    view = one.run(DOWN)
+    assert dict(view.counts) == {"ns/t0": 7, "ns/t1": 7}
+    assert one.cluster.counts == {"ns/t0": 10, "ns/t1": 10}
+    assert set(one.keys.data) == {"power.shadow.power"}
+    one.begin()
+    assert dict(one.tick(700).counts) == {"ns/t0": 7, "ns/t1": 7}, "a restart does not forget them"
+    one.cluster.counts["ns/t0"] = 12
+    assert dict(one.tick(700).counts) == {"ns/t0": 9, "ns/t1": 7}, "someone else's change shows in them"
+    written = one.keys.writes
+    one.run([700.0] * 50)
+    assert one.keys.writes == written
+    one.run([1000.0] * 8)
+    assert sum(one.last.counts.values()) == pytest.approx(22, abs=1.5)
+
+
+def test_someone_elses_change_is_counted_once_and_kept() -> None:
+    one = life()
+    one.tick(1000)
+    one.cluster.counts["ns/t0"] = 14
+    assert one.tick(1000).foreign == 1
+    assert one.tick(1000).foreign == 0
+    one.run([1000.0] * 10)
+    assert one.cluster.writes == []
+
+
+kills = st.lists(st.tuples(st.integers(0, 4), st.booleans()), max_size=6)
+
+
+@examples
+@given(feeds(40), kills, st.floats(100, 2000).map(round), st.booleans())
+def test_killed_before_between_or_after_any_write_it_arrives_and_rebases_on_nothing_of_its_own(
+    feed: list[float | None], killed: list[tuple[int, bool]], last: int, slow: bool
+) -> None:
+    one = life({"nominal": {"watts": 1000, "replicas": 20}})
+    pending = list(killed)
+    for watts in feed:
+        if pending:
+            at, landed = pending[0]
+            if one.dies(watts, at, landed=landed):
+                pending.pop(0)
+            if slow:
+                one.at += 700
+        else:
+            one.tick(watts)
+    one.run([float(last)] * 60)
+    ideal = min(max(20 * last / 1000, 3), 40)
+    assert abs(one.total - ideal) <= 0.05 / 0.95 * max(one.total, ideal) + 1
+    anchor = one.last.state.anchor
+    if anchor is not None:
+        assert anchor.load / anchor.watts == pytest.approx(20 / 1000), "never rebased by own writes"
+    assert plan(one) is None
