@@ -144,12 +144,16 @@ def sweep(
     *,
     lambdas: tuple[float, ...] = LAMBDAS,
     cs: tuple[float, ...] = CS,
+    ties: int = TIES,
     pods: int = PODS,
     jobs: int = 1,
     begin: Callable[[int], Callable[[], None]] = lambda total: lambda: None,
 ) -> Sweep:
-    """`begin` hears how many runs there are and answers what is to be called after each."""
-    stocks = [choice(ties) for choice in _STOCKS.values() for ties in range(TIES)]
+    """`ties` are the random orders tried of equal nodes.
+
+    `begin` hears how many runs there are and answers what is to be called after each.
+    """
+    stocks = [choice(order) for choice in _STOCKS.values() for order in range(ties)]
     cells = [Residual(lambda_, c, root=False) for lambda_ in lambdas for c in cs]
     choices: list[Choice] = [*stocks, *cells, Residual()]
     where = [(world, seed) for world in worlds for seed in seeds]
@@ -162,7 +166,7 @@ def sweep(
             Place(
                 world.name,
                 seed,
-                {name: [next(found) for _ in range(TIES)] for name in _STOCKS},
+                {name: [next(found) for _ in range(ties)] for name in _STOCKS},
                 [[next(found) for _ in cs] for _ in lambdas],
                 next(found),
             )

@@ -1,0 +1,93 @@
+"""`ballast experiment`: what it prints and writes, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from ballast.cli.main import main
+
+Run = Callable[..., tuple[int, str, str]]
+REQUESTS = [[(1 + size) * 100, (1 + kind) * 512, 20 * kind] for kind in range(3) for size in range(4)]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["ballast", "experiment", *arguments])
+        with pytest.raises(SystemExit) as end:
+            main()
+        captured = capsys.readouterr()
+        return int(end.value.code or 0), captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> str:
+    """A world of two small nodes, quickly full."""
+    path = tmp_path / "small.json"
+    path.write_text(json.dumps({"small": {"R": REQUESTS, "A0": [[8000, 16384, 400], [4000, 32768, 900]]}}))
+    return str(path)
+
+
+def test_the_sweep_stands_beside_the_paper(run: Run, small: str) -> None:
+    code, out, _ = run("dominant-residual", "--worlds", small, "--jobs", "1")
+    assert code == 0
+    assert "744 at lambda 0.1, C 22 and 50" in out
+    assert "sqrt, lambda 0.1, C 2" in out
+    assert "…" not in out
+
+
+def test_both_figures_and_the_numbers_are_written(run: Run, small: str, tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "figures"
+    code, out, _ = run(
+        "dominant-residual", "--worlds", small, "--jobs", "1", "--seeds", "0,1", "--folder", str(folder), "-o", "json"
+    )
+    assert code == 0
+    document = json.loads(out)
+    assert document == json.loads((folder / "sweep.json").read_text())
+    assert (len(document["lambda"]), len(document["c"])) == (7, 11)
+    assert [place["seed"] for place in document["places"]] == [0, 1]
+    lines, cells = (ElementTree.parse(folder / name).getroot() for name in ("best-by-lambda.svg", "heat-map.svg"))
+    assert len([each for each in lines if each.tag.endswith("circle")]) == 7
+    assert len([each for each in cells if each.tag.endswith("rect")]) == 1 + 77
+
+
+def test_redistribution_is_compared(run: Run, small: str) -> None:
+    code, out, _ = run("redistribution", "--worlds", small, "--jobs", "1", "-o", "json")
+    assert code == 0
+    assert set(json.loads(out)["schedulers"]) == {"ballast", "kube-scheduler"}
+
+
+def test_redistribution_has_a_table(run: Run, small: str) -> None:
+    code, out, _ = run("redistribution", "--worlds", small, "--world", "small", "--jobs", "1")
+    assert code == 0
+    assert [line.split()[:2] for line in out.splitlines()[1:4]] == [
+        ["ballast", "none"],
+        ["ballast", "gated"],
+        ["ballast", "published"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--world", "R9"), "--world R9: there is no such world. Choose all or of R1,"),
+        (("--seeds", "3-1"), "--seeds 3-1: give whole numbers"),
+        (("--seeds", "x"), "--seeds x: give whole numbers"),
+        (("--seeds", "0-999999999999"), "at most 1000"),
+        (("--jobs", "0"), "--jobs 0: give 1 or more"),
+        (("--worlds", "/nowhere"), "--worlds /nowhere: No such file"),
+        (("--folder", "/proc/nowhere"), "--folder /proc/nowhere"),
+    ],
+)
+def test_wrong_use_is_named(run: Run, arguments: tuple[str, ...], told: str) -> None:
+    code, _, err = run("dominant-residual", *arguments)
+    assert code == 2
+    assert told in err

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ballast.experiments.redistributing import Redistributing, Rescue
+from ballast.experiments.rules import Choice, Residual, Stock
+from ballast.experiments.scheduling import schedule
+from ballast.experiments.worlds import RESOURCES, SHARES, World, arrivals, worlds
+from ballast.model.pod import Pod
+from ballast.scoring.dominant_residual import DominantResidual
+from ballast.scoring.fleet import Fleet, Load
+from ballast.scoring.profiles import Profile
+
+WORLDS = worlds()
+
+
+@pytest.mark.parametrize(("lambda_", "c", "pods"), [(0.1, 50, 744), (0.1, 22, 742), (1, 1, 711)])
+def test_the_published_rule_places_as_many_as_published(lambda_: float, c: float, pods: int) -> None:
+    assert schedule(WORLDS["R3"], arrivals(0), Residual(lambda_, c, root=False)).count == pods
+
+
+@pytest.mark.parametrize(
+    ("world", "real"),
+    [("R1", 524), ("R2", 572), ("R4", 527), ("near12_0", 532), ("near12_2", 529), ("base/homog", 542)],
+)
+def test_the_embedded_default_places_about_as_many_as_a_real_kube_scheduler(world: str, real: int) -> None:
+    counts = [schedule(WORLDS[world], arrivals(0), Stock(ties=ties)).count for ties in range(5)]
+    assert abs(np.mean(counts) / real - 1) < 0.06
+
+
+def test_disk_in_the_configuration_counts() -> None:
+    world = WORLDS["near12_0"]
+    plain, configured = (schedule(world, arrivals(0), Stock(scored)) for scored in (RESOURCES[:2], RESOURCES))
+    assert configured.count > 1.2 * plain.count
+
+
+def test_balanced_allocation_as_it_was_chooses_other_nodes() -> None:
+    world = WORLDS["near12_2"]
+    found = {schedule(world, arrivals(0), Stock(until_1_35=old)).count for old in (False, True)}
+    assert len(found) == 2
+
+
+def test_the_criterion_is_the_strategy_that_the_product_scores_with() -> None:
+    world = WORLDS["R2"]
+    shapes, kinds = world.shapes(), arrivals(3, 150)
+    units = [dict(zip(RESOURCES, each, strict=True)) for each in world.requests.tolist()]
+    profiles = tuple(Profile(each, share) for each, share in zip(units, SHARES.tolist(), strict=True))
+    strategy = DominantResidual(lambda_=0.1, c=2.0, root=True, profiles=profiles)
+    rule = Residual().start(world, len(kinds))
+    nothing = Load(np.zeros(17), np.zeros(17), np.zeros(17, bool))
+    fleet = Fleet(world.fleet(), (), 0.0, 0.0, nothing, nothing, nothing, nothing, world.nodes[:, 0])
+    for number, kind in enumerate(kinds.tolist()):
+        raw = strategy.score(fleet, Pod("a", "p", shape=shapes[kind])).raw
+        row = rule.choose(number, kind)
+        assert row is not None
+        assert raw[row] == pytest.approx(np.nanmin(raw), abs=2e-9)
+        rule.place(kind, row)
+        fleet.placed.add(row, shapes[kind])
+
+
+@pytest.mark.parametrize("choice", [Stock(), Residual()])
+def test_nodes_are_never_overfull_and_no_pod_waits_that_fits(choice: Choice) -> None:
+    world = replace(WORLDS["R1"], nodes=WORLDS["R1"].nodes[:4])
+    kinds = arrivals(1, 300)
+    rule, free = choice.start(world, len(kinds)), world.nodes.copy()
+    for number, kind in enumerate(kinds.tolist()):
+        row = rule.choose(number, kind)
+        if row is None:
+            assert not (free >= world.requests[kind]).all(axis=1).any()
+        else:
+            rule.place(kind, row)
+            free[row] -= world.requests[kind]
+            assert (free[row] >= 0).all()
+
+
+@pytest.mark.parametrize("choice", [Stock(), Residual()])
+def test_a_pod_that_leaves_gives_its_room_back(choice: Choice) -> None:
+    world = World("one", np.array([[2, 2, 2]]), np.full((12, 3), 2))
+    rule = choice.start(world, 3)
+    rule.place(0, 0)
+    assert rule.choose(1, 0) is None
+    rule.release(0, 0)
+    assert rule.choose(2, 0) == 0
+
+
+def test_an_outcome_tells_what_was_placed() -> None:
+    world = World("two", np.array([[4, 4, 0], [4, 4, 0]]), np.array([[1, 1, 0], *[[3, 3, 0]] * 10, [9, 9, 0]]))
+    found = schedule(world, np.array([0, 1, 11, 1, 1]), Residual())
+    assert (found.count, found.first, found.moves) == (3, 2, 0)
+    assert found.volume == pytest.approx(7 / 8)
+    assert found.accepted == (1.0, 2 / 3, 1.0, 0.0)
+
+
+def test_an_eviction_makes_room_when_the_pod_can_go_elsewhere() -> None:
+    # The pods of 2 lie on both nodes of 4; only together on one node do they leave room for 4.
+    requests = np.array([[2, 2, 0], [4, 4, 0], *[[1, 1, 0]] * 10])
+    world = World("two", np.array([[4, 4, 0], [4, 4, 0]]), requests)
+    kinds = np.array([0, 0, 1])
+    without = schedule(world, kinds, Residual(lambda_=1.0))
+    published = schedule(world, kinds, Residual(lambda_=1.0), Redistributing(kappa=None))
+    assert (without.count, without.first, without.moves) == (2, 2, 0)
+    assert (published.count, published.first, published.moves) == (3, 3, 1)
+    assert schedule(world, kinds, Residual(lambda_=1.0), Redistributing(kappa=0.0)).moves == 0
+
+
+@pytest.mark.parametrize("kappa", [0.5, None])
+def test_asking_only_when_the_answer_may_differ_changes_nothing(
+    kappa: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = replace(WORLDS["near12_0"], nodes=WORLDS["near12_0"].nodes[::3])
+    kinds = arrivals(5, 300)
+    found = schedule(world, kinds, Residual(), Redistributing(kappa))
+    always = property(lambda self: (), lambda self, value: None)
+    monkeypatch.setattr(Rescue, "_hopeless", always, raising=False)
+    assert schedule(world, kinds, Residual(), Redistributing(kappa)) == found
+    assert found.moves
