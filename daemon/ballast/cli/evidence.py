@@ -1,0 +1,134 @@
+"""What a command knows of a cluster: from files that stand in for it, or from itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import typer
+
+from ballast.cli import files, live
+from ballast.cli.backing import ABSENT, Backing, backing
+from ballast.cli.metrics_file import loads, metrics
+from ballast.cli.pod_metrics import pod_usage
+from ballast.cluster.decoding import annotation_filter
+from ballast.errors import UsageError
+from ballast.eviction.facts import Facts
+from ballast.model.selector import parse
+from ballast.placement.layout import Layout, layout
+from ballast.settings import Settings
+
+RESOURCES = ("cpu", "memory")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Files, or a cluster: `live` is the one of the settings, or of the file `kubeconfig`."""
+
+    cluster: Path | None
+    metrics: Path | None
+    pod_metrics: Path | None
+    live: bool = False
+    kubeconfig: Path | None = None
+
+    @property
+    def of_cluster(self) -> bool:
+        return self.live or self.kubeconfig is not None
+
+    def check(self) -> None:
+        """Raises UsageError unless it is the one or the other."""
+        if self.of_cluster == (self.cluster is not None):
+            raise UsageError(
+                "Give --cluster FILE, what `kubectl get nodes,pods,pdb,deploy,rs,sts,ds,hpa,ns,pvc -A -o json` prints; "
+                "or --live or --kubeconfig FILE for a cluster itself; one of them."
+            )
+        if not self.of_cluster and self.metrics is None:
+            raise UsageError("Give --metrics FILE, a load-watcher document, as GET /watcher answers.")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    arranged: Layout
+    facts: Facts
+
+
+def gather(origin: Origin, settings: Settings) -> Evidence:
+    """Raises BadFile for what cannot be read, ClusterError for what the cluster refuses; prints warnings."""
+    documents = live.read(settings, origin) if origin.of_cluster else _files(origin)
+    source = documents.cluster_source
+    found = files.cluster(documents.cluster, source)
+    if settings.cluster.node_selector:
+        found = _selected(found, settings.cluster.node_selector, source)
+    document = metrics(documents.metrics, documents.metrics_source)
+    usage = None
+    if documents.pod_metrics is not None:
+        usage = pod_usage(documents.pod_metrics, documents.pod_metrics_source)
+    behind = backing(found, source, annotation_filter(settings.publishing.prefix))
+    _warn(found, behind)
+    watched = [resource.name for resource in settings.telemetry.resources if resource.name in RESOURCES]
+    load = loads(found, document, watched)
+    known = np.isfinite(load)
+    kept = [column for column in range(len(watched)) if known[:, column].any()] or list(range(len(watched)))
+    arranged = layout(
+        found.nodes,
+        found.pods,
+        [watched[column] for column in kept],
+        load[:, kept],
+        usage,
+        settings.cluster.pool_label,
+    )
+    facts = Facts(
+        now=found.newest if document.timestamp is None else document.timestamp,
+        nodes=found.nodes,
+        pods=found.pods,
+        unknown=[node.name for node, row in zip(found.nodes, known, strict=True) if not row.any()],
+        workloads=behind.workloads,
+        budgets=behind.budgets,
+        autoscalers=behind.autoscalers,
+        namespaces=behind.namespaces,
+    )
+    return Evidence(arranged, facts)
+
+
+def variables(origin: Origin) -> dict[str, str]:
+    """Settings that say the same as `--kubeconfig`."""
+    return {"BALLAST_CLUSTER__KUBECONFIG": str(origin.kubeconfig)} if origin.kubeconfig else {}
+
+
+def _files(origin: Origin) -> live.Documents:
+    assert origin.cluster is not None
+    assert origin.metrics is not None
+    cluster = files.read_document(origin.cluster, "--cluster")
+    metrics_document = files.read_document(origin.metrics, "--metrics")
+    usage = None if origin.pod_metrics is None else files.read_document(origin.pod_metrics, "--pod-metrics")
+    return live.Documents(
+        cluster,
+        metrics_document,
+        usage,
+        f"--cluster {origin.cluster}",
+        f"--metrics {origin.metrics}",
+        f"--pod-metrics {origin.pod_metrics}",
+    )
+
+
+def _selected(found: files.ClusterFile, text: str, source: str) -> files.ClusterFile:
+    selector = parse(text)
+    nodes = tuple(node for node in found.nodes if selector.matches(node.labels))
+    if not nodes:
+        raise files.BadFile(f"{source}: BALLAST_CLUSTER__NODE_SELECTOR = {text} selects none of its nodes.")
+    return replace(found, nodes=nodes)
+
+
+def _warn(found: files.ClusterFile, behind: Backing) -> None:
+    if not found.pods:
+        typer.echo("warning: there are no pods, so there is nothing to plan.", err=True)
+    elif behind.absent:
+        told = "; ".join(f"no {kind}: {ABSENT[kind]}" for kind in behind.absent)
+        typer.echo(f"warning: the cluster file has {told}.", err=True)
+    for each in found.objects.get("ConfigMap", ()):
+        data = each.get("data") or {}
+        if (each.get("metadata") or {}).get("name") == "ballast-switches":
+            on = [key for key in ("paused", "paused.eviction") if data.get(key, "false") != "false"]
+            if on:
+                typer.echo(f"warning: evictions are paused by {on[0]} of ConfigMap ballast-switches.", err=True)

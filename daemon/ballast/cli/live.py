@@ -1,0 +1,133 @@
+"""What a cluster itself and the daemon in it say, as the documents that files would hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+import requests
+import typer
+from msgspec import Struct
+
+from ballast.cli import files
+from ballast.cluster.client import KubeApi, connect
+from ballast.cluster.identity import own_namespace
+from ballast.errors import BallastError, ClusterError, NotFound
+from ballast.metrics import Metrics
+from ballast.settings import Settings
+
+LISTS = {
+    "Node": "/api/v1/nodes",
+    "Pod": "/api/v1/pods",
+    "Namespace": "/api/v1/namespaces",
+    "PersistentVolumeClaim": "/api/v1/persistentvolumeclaims",
+    "Deployment": "/apis/apps/v1/deployments",
+    "ReplicaSet": "/apis/apps/v1/replicasets",
+    "StatefulSet": "/apis/apps/v1/statefulsets",
+    "DaemonSet": "/apis/apps/v1/daemonsets",
+    "PodDisruptionBudget": "/apis/policy/v1/poddisruptionbudgets",
+    "HorizontalPodAutoscaler": "/apis/autoscaling/v2/horizontalpodautoscalers",
+}
+NEEDED = ("Node", "Pod")
+PAGE = 500
+POD_METRICS = "/apis/metrics.k8s.io/v1beta1/pods"
+TIMEOUT = 30.0
+
+
+class Documents(Struct, frozen=True):
+    """Each with how it is called in messages."""
+
+    cluster: object
+    metrics: object
+    pod_metrics: object
+    cluster_source: str
+    metrics_source: str
+    pod_metrics_source: str
+
+
+class Given(Protocol):
+    """Files that are taken instead of asking for the same."""
+
+    @property
+    def metrics(self) -> Path | None: ...
+    @property
+    def pod_metrics(self) -> Path | None: ...
+
+
+def read(settings: Settings, given: Given) -> Documents:
+    """Raises ClusterError where nodes or pods may not be read, or the daemon does not answer."""
+    api = connect(settings.cluster, Metrics())
+    try:
+        items = [item for kind, path in LISTS.items() for item in _listed(api, kind, path)]
+        watcher, usage = f"{api.server}{_watcher(settings)}", f"{api.server}{POD_METRICS}"
+        if given.metrics is not None:
+            watcher, loads = f"--metrics {given.metrics}", files.read_document(given.metrics, "--metrics")
+        else:
+            loads = _decoded(api.get(_watcher(settings)), watcher)
+        if given.pod_metrics is not None:
+            usage, used = f"--pod-metrics {given.pod_metrics}", files.read_document(given.pod_metrics, "--pod-metrics")
+        else:
+            used = _pod_metrics(api)
+    finally:
+        api.close()
+    return Documents({"items": items}, loads, used, api.server, watcher, usage)
+
+
+def daemons_plan(url: str, kind: str) -> dict[str, Any]:
+    """The latest plan of a kind that a running daemon made. Raises BallastError when there is none."""
+    address = f"{url.rstrip('/')}/api/v1/plans"
+    try:
+        answer = requests.get(address, timeout=TIMEOUT)
+        answer.raise_for_status()
+        plans = answer.json()
+    except (requests.RequestException, ValueError) as error:
+        raise BallastError(f"{address} does not answer as a daemon of Ballast: {error}") from error
+    found: list[dict[str, Any]] = [plan for plan in plans if isinstance(plan, dict) and plan.get("kind") == kind]
+    if not found:
+        raise BallastError(
+            f"The daemon at {url} has made no plan to {kind} yet. It makes one where that is among "
+            "BALLAST_EVICTION__PLANNERS and there is a reason; its cycles are told by /api/v1/cycles."
+        )
+    return max(found, key=lambda plan: float(plan.get("time", 0)))
+
+
+def _listed(api: KubeApi, kind: str, path: str) -> Iterator[dict[str, Any]]:
+    position = ""
+    while True:
+        query: dict[str, str | int] = {"limit": PAGE, **({"continue": position} if position else {})}
+        try:
+            page: Any = _decoded(api.get(path, query=query), path)
+        except ClusterError as error:
+            if kind in NEEDED:
+                raise
+            typer.echo(f"warning: {error}", err=True)
+            return
+        for item in page.get("items") or ():
+            yield {**item, "kind": kind}
+        position = (page.get("metadata") or {}).get("continue", "")
+        if not position:
+            return
+
+
+def _pod_metrics(api: KubeApi) -> object:
+    try:
+        return _decoded(api.get(POD_METRICS), POD_METRICS)
+    except ClusterError as error:
+        why = "there is no metrics-server" if isinstance(error, NotFound) else str(error)
+        typer.echo(f"warning: {why}; requests count instead of what pods use.", err=True)
+        return None
+
+
+def _watcher(settings: Settings) -> str:
+    """Through the API server, so that the caller's own rights count."""
+    namespace, scheme = own_namespace(settings.lease.namespace), "https:" if settings.http.tls_cert_file else ""
+    return f"/api/v1/namespaces/{namespace}/services/{scheme}ballast:{settings.http.port}/proxy/watcher"
+
+
+def _decoded(body: bytes, source: str) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError as error:
+        raise ClusterError(f"{source} answers something that is no JSON: {error}") from error
