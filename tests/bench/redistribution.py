@@ -1,0 +1,65 @@
+"""How many pods find a node with redistribution, behind the gate and as published, on the worlds that come along."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ballast.experiments.redistribution import GATED, PUBLISHED, SCHEDULERS, Case, compare, summary
+from ballast.experiments.worlds import worlds
+from tests.bench.rows import Row
+
+SEEDS = tuple(range(8))
+LOSS = 0.005
+SCHEDULER = "ballast"
+QUICK = {"seeds": (0, 1), "names": ("R3", "R4", "near12_2", "base/homog")}
+
+
+def measure(seeds: Sequence[int] = SEEDS, names: Sequence[str] = ()) -> list[Row]:
+    chosen = [world for name, world in worlds().items() if not names or name in names]
+    found = compare(chosen, seeds, {SCHEDULER: SCHEDULERS[SCHEDULER]}, jobs=-1)
+    cases = found.of(SCHEDULER)
+    at = f"{len(chosen)} worlds of 17 nodes, {len(seeds)} lists of 1,000 pods, embedded scheduler"
+    below = [case for case in cases if case.change(GATED) < -LOSS]
+    by_world = {
+        world.name: float(np.mean([case.change(GATED) for case in cases if case.world == world.name]))
+        for world in chosen
+    }
+    lowest = min(by_world, key=by_world.__getitem__)
+    return [
+        {
+            "what": "placed pods, gated redistribution against none",
+            "at": at,
+            "reach": f"never below by more than {100 * LOSS:g} %",
+            "measured": _told(cases, GATED),
+            "verdict": "met"
+            if not below
+            else f"{len(below)} of {len(cases)} lists below: {', '.join(map(_case, below))}",
+        },
+        {
+            "what": "likewise, mean of the lists of each world",
+            "at": at,
+            "reach": f"never below by more than {100 * LOSS:g} %",
+            "measured": f"lowest {100 * by_world[lowest]:+.2f} % ({lowest})",
+            "verdict": "met" if by_world[lowest] >= -LOSS else "below",
+        },
+        {
+            "what": "placed pods, published rule against none",
+            "at": at,
+            "reach": "",
+            "measured": _told(cases, PUBLISHED),
+        },
+    ]
+
+
+def _told(cases: Sequence[Case], way: str) -> str:
+    numbers = summary(cases, way)
+    return (
+        f"{100 * numbers['change']:+.2f} % (lists {100 * numbers['worst']:+.2f} to {100 * numbers['best']:+.2f} %), "
+        f"{numbers['moves']:.1f} evictions"
+    )
+
+
+def _case(case: Case) -> str:
+    return f"{case.world} seed {case.seed} {100 * case.change(GATED):+.2f} %"
