@@ -82,6 +82,18 @@ class Metrics:
         self.extender_reserved = Gauge(
             "ballast_extender_reserved", "Reservations of room for pods that are about to come.", registry=registry
         )
+        self.evictions = Counter(
+            "ballast_evictions",
+            "Steps of plans by planner and outcome: evicted, refused, budget, failed or unknown.",
+            ["planner", "result"],
+            registry=registry,
+        )
+        self.eviction_effects = Counter(
+            "ballast_eviction_effects",
+            "What came of evictions: landed, elsewhere, returned, ready, late; of plans: effective, without-effect.",
+            ["planner", "result"],
+            registry=registry,
+        )
         self.eviction_verdicts = Counter(
             "ballast_eviction_verdicts",
             "Pods that a check of the gate refused, or let pass on the way to an eviction.",

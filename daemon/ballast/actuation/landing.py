@@ -62,13 +62,18 @@ class Landing:
     def probe(self, scheduler_name: str, uid: str) -> None:
         self._probes[scheduler_name] = uid
 
-    def probed(self, scheduler_name: str, *, seen: bool) -> bool:
-        """A replacement was bound, `seen` by the extender or not. Returns whether the extender steers it."""
-        self._probes.pop(scheduler_name, None)
-        steered = seen and self.steered(scheduler_name)
+    def probed(self, step: Step) -> bool:
+        """The replacement of a probe was bound. Returns whether the extender was asked where."""
+        self.unprobe(step)
+        steered = self.steered(step.scheduler)
         if not steered:
-            self._failed[scheduler_name] = self._clock.wall()
+            self._failed[step.scheduler] = self._clock.wall()
         return steered
+
+    def unprobe(self, step: Step) -> None:
+        """A step that did not happen, or whose replacement did not come, shows nothing."""
+        if self._probes.get(step.scheduler) == step.uid:
+            del self._probes[step.scheduler]
 
     @property
     def failed(self) -> dict[str, float]:

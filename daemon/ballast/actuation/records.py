@@ -14,7 +14,8 @@ Loads = Mapping[str, Mapping[str, float]]
 
 
 class Status(StrEnum):
-    """RECORDED: about to be evicted, or nobody knows whether it was. The last three are final."""
+    """RECORDED: about to be evicted, or nobody knows whether it was. REFUSED and FAILED did not happen; STOPPED did,
+    but its replacement came too late."""
 
     RECORDED = "recorded"
     EVICTED = "evicted"
@@ -27,7 +28,8 @@ class Status(StrEnum):
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     """One pod. `owner` is the UID of what creates its replacement; `load` what it moves, by node; `probe`: it shows
-    whether the extender is asked for its scheduler's pods; times are Unix seconds, 0 for not yet."""
+    whether the extender is asked for its scheduler's pods; `started` are those
+    of `starts` that are on a node; times are Unix seconds, 0 for not yet."""
 
     pod: str
     uid: str
@@ -45,7 +47,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     probe: bool = False
     status: Status = Status.RECORDED
     why: str = ""
-    gone: bool = False
+    gone_at: float = 0.0
     replacement: str = ""
     landed_on: str = ""
     landed_at: float = 0.0
