@@ -42,7 +42,9 @@ class Scale:
     selector: Selector | None = None
 
 
-def path_of(workload: Workload, plural: str) -> str:
+def path_of(workload: Workload, kind: str) -> str:
+    """`kind` is the plural, with or without its group."""
+    plural = kind.partition(".")[0]
     collection = f"/apis/{workload.api_version}/namespaces/{workload.namespace}/{plural}"
     return f"{object_path(collection, workload.name)}/scale"
 

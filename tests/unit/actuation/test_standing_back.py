@@ -1,0 +1,161 @@
+"""When a target is left alone: excluded, protected, fought over, or not seen well enough."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from ballast.cluster.write import Result
+from ballast.model.pod import Pod
+from tests.unit.actuation.power_rig import APPS, HPAS, Rig, autoscaler, policy, workload
+
+API = f"{APPS}/deployments/api"
+HPA = f"{HPAS}/api"
+SHOP = "/api/v1/namespaces/shop"
+WALL = 1_700_000_000.0
+
+
+def at(seconds: float) -> str:
+    return datetime.fromtimestamp(WALL + seconds, UTC).isoformat()
+
+
+def said(on_workload: dict[str, str], on_namespace: dict[str, str] | None = None) -> Rig:
+    found = Rig({API: workload("api", 5, annotations=on_workload)})
+    found.api.objects[SHOP]["metadata"]["annotations"] = on_namespace or {}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("on_workload", "on_namespace", "excluded"),
+    [
+        ({}, {}, None),
+        ({"exclude": "true"}, {}, "Deployment api has ballast.dev/exclude"),
+        ({"exclude-power": "true"}, {}, "Deployment api has ballast.dev/exclude-power"),
+        ({"exclude-until": at(60)}, {}, "Deployment api is excluded until"),
+        ({"exclude-until": at(-60)}, {}, None),
+        ({"exclude-until": "soon"}, {}, "no RFC 3339 time"),
+        ({"exclude": "yes"}, {}, 'neither "true" nor "false"'),
+        ({"exclude-power": ""}, {}, 'neither "true" nor "false"'),
+        ({}, {"exclude": "true"}, "namespace shop has ballast.dev/exclude"),
+        ({}, {"exclude-power": "true"}, "namespace shop has ballast.dev/exclude-power"),
+        ({"exclude": "false"}, {"exclude": "true"}, None),
+        ({"exclude-power": "false"}, {"exclude-power": "true"}, None),
+        ({"exclude-power": "false"}, {"exclude": "true"}, "namespace shop has ballast.dev/exclude"),
+        ({"exclude-until": at(-60)}, {"exclude": "true"}, None),
+        ({"evict": "false"}, {}, None),
+    ],
+)
+def test_annotations_exclude_and_the_nearest_wins(
+    on_workload: dict[str, str], on_namespace: dict[str, str], excluded: str | None
+) -> None:
+    found = said(
+        *({f"ballast.dev/{key}": value for key, value in each.items()} for each in (on_workload, on_namespace))
+    )
+    standing = found.standing(policy("api"))
+    assert (excluded in (standing.excluded or "")) if excluded else standing.excluded is None
+    assert standing.usable is (excluded is None)
+    (outcome,) = found.apply(policy("api"), {"api": 1})
+    assert outcome.result is (Result.REFUSED if excluded else Result.DONE)
+
+
+def test_an_annotation_that_cannot_be_read_is_told_once() -> None:
+    found = said({"ballast.dev/exclude-until": "soon"})
+    for _ in range(3):
+        found.look(policy("api"))
+    (outcome,) = found.reported
+    assert (outcome.write.event, "no RFC 3339 time" in outcome.reason) == ("ExcludeFromPower", True)
+    assert outcome.write.target.name == "api"
+
+
+def test_ballast_what_it_reads_from_and_metrics_server_are_left_alone() -> None:
+    found = Rig(
+        {f"{APPS}/deployments/{name}": workload(name, 2) for name in ("ballast", "metrics", "prom", "feed", "api")},
+        guarded=True,
+    )
+    found.api._store(f"{SHOP}/services/prometheus", {"spec": {"selector": {"app": "prom"}}})
+    found.api.objects[f"{APPS}/deployments/metrics"]["spec"]["template"]["metadata"]["labels"] = {
+        "k8s-app": "metrics-server"
+    }
+    found.pods = (Pod("shop", "ballast-0", labels={"app": "ballast"}, phase="Running"),)
+    seen = {
+        name: each.excluded for name, each in found.look(policy("ballast", "metrics", "prom", "feed", "api")).items()
+    }
+    assert seen == {
+        "shop/ballast": "it is Ballast itself",
+        "shop/metrics": "it is metrics-server",
+        "shop/prom": "Ballast reads from it (Service shop/prometheus)",
+        "shop/feed": "Ballast reads from it (Service shop/feed)",
+        "shop/api": None,
+    }
+    asked = [path for _, path, _ in found.api.requests]
+    found.look(policy("api"))
+    assert [path for _, path, _ in found.api.requests] == asked
+
+
+def fight(found: Rig, times: int, manager: str = "argocd-controller") -> None:
+    for _ in range(times):
+        found.look(policy("api"))
+        found.apply(policy("api"), {"api": 3})
+        found.edit(API, manager, replicas=5)
+
+
+def test_who_writes_back_three_times_has_won_for_a_while() -> None:
+    found = Rig({API: workload("api", 5)})
+    fight(found, 2)
+    assert found.standing(policy("api")).problem is None
+    fight(found, 1)
+    standing = found.standing(policy("api"))
+    assert not standing.usable
+    assert "contended: Argo CD (field manager argocd-controller) has written back" in (standing.problem or "")
+    (outcome,) = found.apply(policy("api"), {"api": 3})
+    assert outcome.result is Result.REFUSED
+    assert found.spec(API)["replicas"] == 5
+    found.clock.advance(601)
+    assert found.standing(policy("api")).usable
+
+
+def test_three_times_in_a_long_while_are_no_fight() -> None:
+    found = Rig({API: workload("api", 5)})
+    for _ in range(5):
+        fight(found, 1)
+        found.clock.advance(400)
+    assert found.standing(policy("api")).problem is None
+
+
+def test_another_number_is_someones_wish_and_no_fight() -> None:
+    found = Rig({API: workload("api", 5)})
+    for count in range(6, 12):
+        found.apply(policy("api"), {"api": 3})
+        found.edit(API, replicas=count)
+        assert found.standing(policy("api")).problem is None
+
+
+def test_caps_are_fought_over_too() -> None:
+    found = Rig({API: workload("api", 9), HPA: autoscaler("api", 20)})
+    for _ in range(3):
+        found.apply(policy("api"), {"api": 3})
+        found.edit(HPA, "kustomize-controller", maxReplicas=20)
+    assert "contended: Flux" in (found.standing(policy("api")).problem or "")
+
+
+def test_without_managed_fields_it_is_someone() -> None:
+    found = Rig({API: workload("api", 5)})
+    fight(found, 3, manager="")
+    assert "contended: someone has" in (found.standing(policy("api")).problem or "")
+
+
+def test_nothing_is_done_on_what_the_watches_do_not_show() -> None:
+    found = Rig({API: workload("api", 5)})
+    found.cache.unlisted = {"scaledobjects"}
+    found.cache.problems = {"scaledobjects": "add list of scaledobjects"}
+    assert "scaledobjects have not been listed yet: add list" in (found.standing(policy("api")).problem or "")
+    found.cache.unlisted, found.cache.ages = set(), {"horizontalpodautoscalers": 200.0}
+    assert "horizontalpodautoscalers were last seen 200 s ago" in (found.standing(policy("api")).problem or "")
+    found.cache.ages, found.cache.kinds = {}, ("deployments",)
+    assert "are not watched" in (found.standing(policy("api")).problem or "")
+
+
+def test_daemon_sets_have_no_replicas() -> None:
+    found = Rig({f"{APPS}/daemonsets/agent": workload("agent", 0)})
+    assert "a DaemonSet has no replicas" in (found.standing(policy("agent", kind="daemonsets.apps/")).problem or "")
