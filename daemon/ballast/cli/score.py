@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -18,7 +17,6 @@ from ballast import log
 from ballast.cli import files
 from ballast.cli.metrics_file import fleet, metrics
 from ballast.errors import BallastError, UsageError
-from ballast.model.sample import Floats
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.strategy import NAMES, strategy
 
@@ -99,15 +97,7 @@ def _case(line: bytes) -> dict[str, Any]:
 
 def _result(name: object, keys: Mapping[str, object], looked_at: Fleet, placed: Any) -> dict[str, Any]:
     found = strategy(str(name), _with_policy(keys)).score(looked_at, placed)
-    names = [node.name for node in looked_at.nodes]
-    terms = {term: _numbers(values) for term, values in found.terms.items()}
-    return {
-        "strategy": name,
-        "scores": dict(zip(names, found.scores.tolist(), strict=True)),
-        "raw": dict(zip(names, _numbers(found.raw), strict=True)),
-        "terms": {node: {term: values[row] for term, values in terms.items()} for row, node in enumerate(names)},
-        "unknown": [node for node, unknown in zip(names, found.unknown.tolist(), strict=True) if unknown],
-    }
+    return found.document(str(name), [node.name for node in looked_at.nodes])
 
 
 def _with_policy(keys: Mapping[str, object]) -> Mapping[str, object]:
@@ -116,10 +106,6 @@ def _with_policy(keys: Mapping[str, object]) -> Mapping[str, object]:
     if not isinstance(policy, str):
         return keys
     return {**keys, "policy": files.read_document(Path(policy), "policy")}
-
-
-def _numbers(values: Floats) -> list[float | None]:
-    return [value if math.isfinite(value) else None for value in values.tolist()]
 
 
 def _setting(text: str) -> tuple[str, object]:

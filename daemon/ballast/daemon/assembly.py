@@ -21,12 +21,12 @@ from ballast.cluster.role import RoleLabel
 from ballast.cluster.state import State
 from ballast.cluster.switches import Switches
 from ballast.cluster.writer import Writer
-from ballast.daemon import health, reports
+from ballast.daemon import health, reports, strategies
 from ballast.daemon.extending import Extending
 from ballast.daemon.jobs import Jobs
 from ballast.daemon.saving import Saving
 from ballast.daemon.telemetry_cycle import TelemetryCycle, source_title
-from ballast.errors import ClusterError
+from ballast.errors import ClusterError, SettingsError
 from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.snapshot import Snapshot
@@ -34,8 +34,6 @@ from ballast.publishing.freeze import Freeze
 from ballast.publishing.keys import Keys
 from ballast.publishing.planning import Planner, Rules
 from ballast.publishing.publisher import PART, Publisher
-from ballast.scoring import load_variation
-from ballast.scoring.rounding import integers
 from ballast.serving.app import create_app, create_extender_app
 from ballast.serving.board import Board, CycleRecord
 from ballast.serving.rendering import render
@@ -64,6 +62,8 @@ class Daemon:
         self, settings: Settings, *, clock: Clock | None = None, config: list[dict[str, Any]] | None = None
     ) -> None:
         check_run(settings)
+        if unusable := tuple(strategies.problems(settings)):
+            raise SettingsError(*unusable)
         self.settings = settings
         machine = SystemClock()
         self.clock = clock = clock or machine
@@ -126,8 +126,15 @@ class Daemon:
             config=config or [],
             max_age=self._stale_after,
         )
+        self.strategies = strategies.Strategies(settings)
         self.extending = Extending(
-            settings.extender, clock, metrics, self.board, pods_age=lambda: self.cache.age("pods")
+            settings.extender,
+            clock,
+            metrics,
+            self.board,
+            pods_age=lambda: self.cache.age("pods"),
+            strategies=self.strategies,
+            pods=lambda: self.cache.pods(),
         )
         self.cache = Cache(
             api,
@@ -135,7 +142,7 @@ class Daemon:
             metrics,
             pods=True,
             node_selector=settings.cluster.node_selector,
-            keep_annotation=annotation_filter(settings.publishing.prefix),
+            keep_annotation=annotation_filter(settings.publishing.prefix, foreign=self.strategies.policy.keys),
             pod_sink=self.extending,
         )
         apart = settings.http.of_extender()
@@ -221,7 +228,8 @@ class Daemon:
         self._names = self._names.following(nodes) or _names(nodes, self.settings)
         snapshot = self.telemetry.cycle(self._names)
         self.freeze = self.freeze.after(snapshot.unknown, len(snapshot.nodes), self.clock.monotonic())
-        scores = _scores(snapshot)
+        self.extending.look(snapshot)
+        scores = self.extending.node_scores(self.settings.publishing.strategy)
         self.board.rendered = render(
             snapshot,
             scores,
@@ -235,7 +243,6 @@ class Daemon:
         self.board.scores = scores
         self.board.snapshot = snapshot
         self.board.frozen = self.freeze.frozen
-        self.extending.look(snapshot)
         reports.tell_about(snapshot, self.telemetry, self.freeze, self.conditions)
         self._known = snapshot, scores, self.freeze
         self.cycles += 1
@@ -322,8 +329,3 @@ def _publishing_rules(settings: Settings) -> Rules:
         interval=max(publishing.every(settings.telemetry), settings.telemetry.interval),
         taint=publishing.taint,
     )
-
-
-def _scores(snapshot: Snapshot) -> Mapping[str, int | None]:
-    values = integers(load_variation.scores(snapshot))
-    return {node.name: value for node, value in zip(snapshot.nodes, values, strict=True)}

@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from ballast.clock import Clock
 from ballast.cluster import wire
 from ballast.cluster.decoding import Shared, to_pod
+from ballast.daemon.steering import Steering
+from ballast.daemon.strategies import Strategies
 from ballast.metrics import Metrics
 from ballast.model.pod import Pod
-from ballast.model.sample import Bools, Floats
+from ballast.model.sample import Bools, Floats, Ints
+from ballast.model.shape import Container, shape_of
 from ballast.model.snapshot import Snapshot
 from ballast.placement.bookings import OUTCOMES, Bookings, learn
 from ballast.placement.choice import NEUTRAL, Keys, choose, keys, worth
 from ballast.placement.fleet_model import FleetModel
 from ballast.placement.live_residual import LiveResidual
-from ballast.scoring import blend, dominant_residual, target_load
-from ballast.scoring.blend import Strategy
+from ballast.scoring import (
+    balanced,
+    blend,
+    crane,
+    dominant_residual,
+    dynamic,
+    least_allocated,
+    load_variation,
+    low_risk,
+    most_allocated,
+    peaks,
+    requested_to_capacity,
+    target_load,
+)
+from ballast.scoring.blend import Blend, Strategy
+from ballast.scoring.demand import DEFAULT_REQUESTS
 from ballast.scoring.dominant_residual import DominantResidual
-from ballast.scoring.load_variation import LoadVariation
+from ballast.scoring.scores import Scores
 from ballast.scoring.strategy import strategy
 from ballast.serving.board import Board
 from ballast.serving.extender import Priorities, Rejections
@@ -40,9 +59,22 @@ OFTEN = 100
 """Arrivals after which the mix of arriving pods is looked at again; sooner while there were few."""
 
 REQUESTS_ALONE = frozenset(
-    {"least-allocated", "most-allocated", "requested-to-capacity", "balanced", dominant_residual.NAME}
+    {least_allocated.NAME, most_allocated.NAME, requested_to_capacity.NAME, balanced.NAME, dominant_residual.NAME}
 )
 """Strategies that do not look at the load, so that silent telemetry does not keep them from deciding."""
+
+
+TAKE_TIME = frozenset({load_variation.NAME, peaks.NAME, dynamic.NAME})
+"""Strategies that keep something of the nodes, whatever pods there are."""
+
+NEED_PODS = REQUESTS_ALONE | {low_risk.NAME, blend.NAME}
+"""Strategies that say nothing as long as nobody knows the pods."""
+
+NEED_A_POD = frozenset({low_risk.NAME, peaks.NAME, dominant_residual.NAME, blend.NAME})
+"""Strategies that find all nodes alike, or nearly, without a pod to place: STANDARD stands for it."""
+
+STANDARD = Pod("", "standard", shape=shape_of([Container(DEFAULT_REQUESTS)]))
+"""What kube-scheduler takes a container for that asks for nothing: 100m and 200Mi."""
 
 
 @dataclass
@@ -68,11 +100,16 @@ class Extending:
         metrics: Metrics,
         board: Board,
         pods_age: Callable[[], float],
+        strategies: Strategies | None = None,
+        pods: Callable[[], Iterable[Pod]] = tuple,
     ) -> None:
-        """`pods_age`: seconds since the watch of pods last said anything.
+        """`pods_age`: seconds since the watch of pods last said anything; `pods` are those it has shown.
 
         Raises UsageError for a strategy that cannot be used.
         """
+        self._strategies = strategies or Strategies()
+        self._pods = pods
+        self.siblings: Mapping[str, Mapping[str, float]] = {}
         self._settings = settings
         self._clock = clock
         self._board = board
@@ -83,6 +120,7 @@ class Extending:
         self._rejections = metrics.extender_rejections.labels("load")
         self._bookings = Bookings(settings.assume_for, lambda outcome: outcomes[outcome].inc())
         metrics.extender_assumed.set_function(lambda: len(self._bookings.ledger))
+        self.steering = Steering(self._bookings, self._lock, clock, metrics)
         self._state: _State | None = None
         self._shared = Shared()
         self._renew_at = 1
@@ -101,37 +139,32 @@ class Extending:
 
     def filter(self, pod: wire.Pod, names: Sequence[str]) -> Rejections:
         threshold, state = self._settings.filter_threshold, self._state
-        if threshold is None or not names:
+        if not names or (threshold is None and self.steering.idle):
             return Rejections()
-        neutral = self._load_unusable()
-        if state is None or neutral is not None:
-            return Rejections(neutral=neutral or "no-snapshot")
         if any(owner.kind == "DaemonSet" and owner.controller for owner in pod.metadata.owner_references or ()):
             return Rejections()
-        rows = state.hosts.locate(names)
-        loads = np.full(len(rows), np.nan)
-        loads[rows >= 0] = state.load[rows[rows >= 0]]
-        over = loads > threshold
-        if over.all():
-            return Rejections()
-        self._rejections.inc(int(over.sum()))
-        return Rejections(
-            {
-                names[position]: f"the load of {loads[position]:.2f} is above {threshold:.2f}"
-                for position in np.flatnonzero(over).tolist()
-            }
-        )
+        reserved = {} if self.steering.idle else self.steering.rejected(pod, names, self._arriving)
+        if threshold is None:
+            return Rejections(reserved)
+        neutral = self._load_unusable()
+        if state is None or neutral is not None:
+            return Rejections(reserved, neutral or "no-snapshot")
+        others = [name for name in names if name not in reserved] if reserved else names
+        return Rejections({**reserved, **self._overloaded(state, threshold, others)})
 
     def look(self, snapshot: Snapshot) -> None:
         """A cycle of telemetry ended. Takes time, but keeps requests waiting for little of it."""
         state, bookings = self._state, self._bookings
-        model = FleetModel(snapshot, state.model if state else None)
+        model = FleetModel(
+            snapshot, state.model if state else None, bindings=self._bindings(snapshot), siblings=self.siblings
+        )
         if not model.follows:
             with self._lock:
                 held = bookings.begin()
             model.fill(held)
-        residual = LiveResidual(model, DominantResidual())
-        LoadVariation().score(model.fleet)  # what it keeps of a fleet is made now, not while a scheduler waits
+        plain = self._strategies.make(dominant_residual.NAME)
+        assert isinstance(plain, DominantResidual)
+        residual = LiveResidual(model, plain)
         with self._lock:
             profiles = bookings.arrivals.profiles()
         prepared = residual.prepare(profiles, residual.copied(profiles)) if profiles else None
@@ -139,8 +172,12 @@ class Extending:
             (state.hosts, state.keys) if state and model.follows else (Hosts(model.names), keys(model.names))
         )
         made = _State(model, hosts, node_keys, snapshot.known, _loads(model), residual)
+        for name in {load_variation.NAME, self._settings.strategy, *(state.strategies if state else ())} & TAKE_TIME:
+            made.strategies[name] = self._strategy(name, made)
+            made.strategies[name].score(model.fleet)  # what it keeps of a fleet is made while no scheduler waits
         with self._lock:
             bookings.expire(self._clock.monotonic())
+            self.steering.expire()
             bookings.adopt(model)
             if prepared is not None:
                 residual.install(prepared)
@@ -159,6 +196,8 @@ class Extending:
             with self._lock:
                 now = self._clock.monotonic()
                 for pod in batch:
+                    if not first:
+                        self.steering.shown(pod)
                     self._bookings.put(pod, now, learn=not first)
             self._clock.wait(self._never, PAUSE)
         with self._lock:
@@ -170,6 +209,7 @@ class Extending:
 
     def put(self, item: Pod) -> None:
         with self._lock:
+            self.steering.shown(item)
             self._bookings.put(item, self._clock.monotonic())
             due = self._bookings.arrivals.count >= self._renew_at
         if due:
@@ -177,31 +217,98 @@ class Extending:
 
     def remove(self, item: Pod) -> None:
         with self._lock:
+            self.steering.gone(item.uid)
             self._bookings.remove(item.uid)
+
+    def node_scores(self, name: str) -> dict[str, int | None]:
+        """What every node is worth by itself, by what is measured and where pods are: 0..100, None where unknown."""
+        with self._lock:
+            state = self._state
+            if state is None:
+                return {}
+            names, known = state.model.names, state.known
+            if name in NEED_PODS and self._pods_age() > PODS_STALE:
+                return dict.fromkeys(names)
+            made = self._strategy(name, state, "off")
+            scores = made.score(state.model.fleet, STANDARD if name in NEED_A_POD else None)
+        unknown = scores.unknown | ~known
+        pairs = zip(scores.scores.tolist(), unknown.tolist(), strict=True)
+        return dict(zip(names, (None if hidden else score for score, hidden in pairs), strict=True))
+
+    def scores_of(self, namespace: str, name: str) -> dict[str, Any] | None:
+        """What the strategy of the settings says of every node for a pod, and each one that it blends.
+
+        None where no such pod is known.
+        """
+        pod = next((each for each in self._pods() if each.name == name and each.namespace == namespace), None)
+        if pod is None:
+            return None
+        asked = self._settings.strategy
+        found: dict[str, Scores] = {}
+        with self._lock:
+            state, decision = self._state, self._bookings.ledger.get(pod.uid)
+            neutral = "no-snapshot" if state is None else self._unusable(asked)
+            if state is not None:
+                made = self._strategy(asked, state)
+                parts = {part: each for part, each, _ in made.parts} if isinstance(made, Blend) else {}
+                for each, one in {asked: made, **parts}.items():
+                    found[each] = (
+                        one.explained(pod) if isinstance(one, LiveResidual) else one.score(state.model.fleet, pod)
+                    )
+        return {
+            "pod": f"{namespace}/{name}",
+            "node": pod.node or None,
+            "decided": decision.node if decision else None,
+            "time": state.model.window_end if state else None,
+            "neutral": neutral,
+            "strategies": [scores.document(each, state.model.names) for each, scores in found.items() if state],
+        }
 
     def _decide(self, state: _State, name: str, pod: wire.Pod, names: Sequence[str]) -> Priorities:
         bookings, uid = self._bookings, pod.metadata.uid
         bookings.expire(self._clock.monotonic())
         bookings.forget_decision(uid)
         named = state.hosts.named(names)
+        if (steered := self.steering.steer(pod, named)) is not None:
+            return steered
         rows, model = named.rows, state.model
         blind = name not in REQUESTS_ALONE and not state.known[rows].any()
         neutral = self._unusable(name) or ("unknown-nodes" if blind or not len(rows) else None)
         if neutral is not None:
             return _equal(named, neutral)
-        arriving = bookings.waiting(uid) or to_pod(pod, self._shared, lambda key: False)
+        arriving = self._arriving(pod)
         scores = state.strategies[name].score(model.fleet if named.everybody else model.fleet.at(rows), arriving)
         if scores.unknown.all():
             return _equal(named, "unknown-nodes")
         exact = scores.exact[rows] if named.everybody else scores.exact
         chosen = choose(exact, state.keys[rows], uid)
         node = model.names[rows[chosen]]
-        bookings.assume(uid, node, arriving.shape, wall=self._clock.wall(), now=self._clock.monotonic())
+        owner = arriving.owner.uid if arriving.owner else ""
+        bookings.assume(uid, node, arriving.shape, wall=self._clock.wall(), now=self._clock.monotonic(), owner=owner)
+        self.steering.was_asked(pod.spec.scheduler_name)
         if len(rows) == len(names):
             return Priorities(named.priorities(worth(exact), chosen))
         points = np.full(len(names), worth(exact).min())
         points[named.known] = worth(exact)
         return Priorities(named.priorities(points, int(np.flatnonzero(named.known)[chosen])))
+
+    def _arriving(self, pod: wire.Pod) -> Pod:
+        """As the watch shows it, else as the scheduler sends it."""
+        return self._bookings.waiting(pod.metadata.uid) or to_pod(pod, self._shared, lambda key: False)
+
+    def _overloaded(self, state: _State, threshold: float, names: Sequence[str]) -> dict[str, str]:
+        """{node: why}; none when all of them are, for the pod has to go somewhere."""
+        rows = state.hosts.locate(names)
+        loads = np.full(len(rows), np.nan)
+        loads[rows >= 0] = state.load[rows[rows >= 0]]
+        over = loads > threshold
+        if over.all():
+            return {}
+        self._rejections.inc(int(over.sum()))
+        return {
+            names[position]: f"the load of {loads[position]:.2f} is above {threshold:.2f}"
+            for position in np.flatnonzero(over).tolist()
+        }
 
     def _unusable(self, name: str) -> str | None:
         """Why a strategy cannot decide now."""
@@ -214,20 +321,31 @@ class Extending:
             return "frozen"
         return "old-snapshot" if self._board.current() is None else None
 
-    def _strategy(self, name: str, state: _State | None = None) -> Strategy:
+    def _strategy(self, name: str, state: _State | None = None, in_flight: str = "full") -> Strategy:
         """Raises UsageError for a name that is no strategy, or one that needs keys it has not been given."""
 
         def make(name: str, keys: Mapping[str, object]) -> Strategy:
             if name == dominant_residual.NAME and state is not None:
                 return state.residual
             made = strategy(name, keys)
-            if state is not None and name == target_load.NAME:
+            if state is not None and name == target_load.NAME and in_flight != "off":
                 state.model.fleet.keep((name, made), state.model.in_flight["cpu"])
             return made
 
-        if name == blend.NAME:
-            return blend.parse({"in_flight": "full"}, make)
-        return make(name, {"in_flight": "full"})
+        return self._strategies.make(name, in_flight, make)
+
+    def _bindings(self, snapshot: Snapshot) -> dict[float, Ints]:
+        """What the policy of `dynamic` counts, by its time ranges: {seconds: [node]}, up to the snapshot."""
+        ranges = [seconds for seconds, _ in self._strategies.policy.hot]
+        if not ranges:
+            return {}
+        until, rows = snapshot.time, snapshot.rows
+        times = [
+            (rows[pod.node], math.floor(pod.scheduled_at))
+            for pod in self._pods()
+            if pod.scheduled_at is not None and pod.scheduled_at > until - max(ranges) and pod.node in rows
+        ]
+        return {seconds: crane.bindings(times, len(rows), until - seconds, until) for seconds in ranges}
 
     def _renew(self) -> None:
         """What is expected to arrive is what arrived lately."""

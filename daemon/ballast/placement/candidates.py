@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from ballast.model.sample import Ints
+from ballast.model.sample import Floats, Ints
 from ballast.model.snapshot import Snapshot
 from ballast.scoring.fleet import Fleet, Load, Placed, fleet_of
 
@@ -32,6 +32,11 @@ class Candidates(Fleet):
         if self.whole is None or self.index is None:
             return super().allocatable(resource)
         return self.whole.allocatable(resource)[self.index]
+
+    def per_node(self, key: Hashable, compute: Callable[[Fleet], Floats]) -> Floats:
+        if self.whole is None or self.index is None:
+            return super().per_node(key, compute)
+        return self.whole.per_node(key, compute)[self.index]
 
     def keep(self, key: Hashable, amounts: Ints) -> None:
         """`once(key, …)` gives these amounts per node, here and in every part."""

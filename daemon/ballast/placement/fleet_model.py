@@ -22,11 +22,12 @@ MEASURED = ("cpu", "memory")
 
 
 class Held(NamedTuple):
-    """What one pod takes: its shape, on a node, bound (or about to be) at `since` in Unix seconds."""
+    """What one pod takes: its shape, on a node, bound (or about to be) at `since` in Unix seconds; its owner's UID."""
 
     node: str
     shape: Shape
     since: float
+    owner: str = ""
 
 
 class FleetModel:
@@ -35,8 +36,19 @@ class FleetModel:
     `changes` lists the rows that changed, in their order; `fleet` is what strategies score.
     """
 
-    def __init__(self, snapshot: Snapshot, previous: FleetModel | None = None) -> None:
-        """The sums of `previous` are shared with it where the nodes are the same ones; else they begin empty."""
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        previous: FleetModel | None = None,
+        *,
+        bindings: Mapping[float, Ints] | None = None,
+        siblings: Mapping[str, Mapping[str, float]] | None = None,
+    ) -> None:
+        """The sums of `previous` are shared with it where the nodes are the same ones; else they begin empty.
+
+        `bindings` count what was bound up to the snapshot, per node, by seconds before it; it is changed in place.
+        `siblings` are means of measured use (cores, bytes) of the pods of one owner, by its UID.
+        """
         names = [node.name for node in snapshot.nodes]
         self._uses: dict[int, tuple[Shape, tuple[int, ...]]] = {}
         self.window_end = snapshot.time
@@ -47,8 +59,12 @@ class FleetModel:
         self.rows: Mapping[str, int] = {name: row for row, name in enumerate(names)}
         self.placed: Placed = previous.placed if previous is not None and self.follows else Placed(len(names))
         self.fleet: Candidates = candidates(snapshot, self.placed)
+        self._siblings = siblings or {}
+        self._bindings = bindings or {}
         for resource, amounts in self.in_flight.items():
             self.fleet.keep(("in flight", resource), amounts)
+        for seconds, counts in self._bindings.items():
+            self.fleet.keep(("bindings", seconds), counts)
 
     def fill(self, held: Iterable[Held]) -> None:
         """Counts many pods at once."""
@@ -78,17 +94,25 @@ class FleetModel:
             return False
         row = self.rows.get(held.node)
         if row is not None:
-            for resource, use in zip(MEASURED, self._use(held.shape), strict=True):
+            for resource, use in zip(MEASURED, self._use(held), strict=True):
                 self.in_flight[resource][row] += sign * use
+            for counts in self._bindings.values():
+                counts[row] += sign
             self.changes.append(row)
         return True
 
-    def _use(self, shape: Shape) -> tuple[int, ...]:
+    def _use(self, held: Held) -> tuple[int, ...]:
+        """What it is expected to use: as measured of its siblings, else as predicted from what it asks for."""
+        shape = held.shape
         found = self._uses.get(id(shape))
         if found is None:
             uses = tuple(predicted(shape, resource, _DEFAULTS[resource], MULTIPLIER) for resource in MEASURED)
             found = self._uses[id(shape)] = (shape, uses)
-        return found[1]
+        measured = self._siblings.get(held.owner)
+        if not measured:
+            return found[1]
+        pairs = zip(MEASURED, found[1], strict=True)
+        return tuple(units(name, measured[name]) if name in measured else use for name, use in pairs)
 
 
 _DEFAULTS = {"cpu": DEFAULT_CPU, "memory": units("memory", DEFAULT_REQUESTS["memory"])}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,6 +27,7 @@ class Prepared:
     names: tuple[str, ...]
     free: Floats
     residuals: Residuals
+    profiles: tuple[Profile, ...]
 
 
 class LiveResidual:
@@ -42,14 +43,17 @@ class LiveResidual:
 
     def copied(self, profiles: Sequence[Profile]) -> tuple[tuple[str, ...], Floats, Floats]:
         """(names, allocatable, free) as they are now."""
+        profiles = self._plain.profiles or profiles
         names = self._names.union(*(profile.requests for profile in profiles)) - {"pods"}
         chosen = self._plain.resources or tuple(sorted(names))
         return (chosen, *matrices(self._model.fleet, chosen))
 
     def prepare(self, profiles: Sequence[Profile], copied: tuple[tuple[str, ...], Floats, Floats]) -> Prepared:
-        """May run beside everything else."""
+        """May run beside everything else. Profiles that were given beat those that were learned."""
+        profiles = self._plain.profiles or profiles
         names, whole, free = copied
-        return Prepared(names, free, Residuals(self._plain.criterion(profiles, names), whole, free))
+        residuals = Residuals(self._plain.criterion(profiles, names), whole, free)
+        return Prepared(names, free, residuals, tuple(profiles))
 
     def install(self, prepared: Prepared) -> None:
         """From now on with these profiles; what changed meanwhile is made up for."""
@@ -75,6 +79,11 @@ class LiveResidual:
         losses = np.where(room, column / STEPS, np.nan)
         exact = exact_scores(losses, room)
         return Scores(half_away(exact).astype(np.int64), exact, losses, np.zeros(len(exact), bool), {})
+
+    def explained(self, pod: Pod | None) -> Scores:
+        """The scores of all nodes with their terms, computed anew."""
+        profiles = self._prepared.profiles if self._prepared else ()
+        return replace(self._plain, profiles=self._plain.profiles or profiles).score(self._model.fleet, pod)
 
     def _follow(self, prepared: Prepared, rows: list[int]) -> None:
         placed, whole = self._model.placed, self._model.fleet.allocatable

@@ -77,7 +77,7 @@ class Rules:
 class _Track:
     """What successive cycles told about one node; begins with what it carries, so a restart changes nothing."""
 
-    __slots__ = ("band", "classifier", "overload", "young_since")
+    __slots__ = ("band", "classifier", "overload", "unscored_since", "young_since")
 
     def __init__(self, carried: Carried, rules: Rules) -> None:
         gap = GAP_INTERVALS * rules.interval
@@ -87,6 +87,7 @@ class _Track:
             rules.overloaded, rules.overloaded - rules.hysteresis, gap=gap, state=carried.tainted or None
         )
         self.young_since: float | None = None
+        self.unscored_since: float | None = None
 
 
 class Planner:
@@ -94,7 +95,8 @@ class Planner:
 
     A score or class label that has to change is one patch, and the annotation rides along. Otherwise the annotation is
     renewed when it is `refresh` seconds old, earlier by up to `jitter` of that, spread over the nodes by their names.
-    A silent node loses its score, window and taint; a young one keeps what it carries for `forget_after` seconds.
+    A silent node loses its score, window and taint; a young one keeps what it carries for `forget_after` seconds. So
+    does one keep its score whose load is known, but of which the strategy knows nothing.
     """
 
     def __init__(self, keys: Keys, rules: Rules) -> None:
@@ -130,7 +132,7 @@ class Planner:
             name, track = node.name, self._tracks[node.name]
             if snapshot.known[row]:
                 track.young_since = None
-                change = self._publish(snapshot, row, scores[name], float(peaks[row]), carried[name], track)
+                change = self._publish(snapshot, row, scores.get(name), float(peaks[row]), carried[name], track, now)
                 if change is not None:
                     (labels if change.labels or change.taint is not None else refreshes).append(change)
             else:
@@ -147,12 +149,20 @@ class Planner:
         peak: float,
         carried: Carried,
         track: _Track,
+        now: float,
     ) -> Change | None:
         label = track.band.observe(snapshot.time, score)
+        track.unscored_since = (
+            None if score is not None else now if track.unscored_since is None else track.unscored_since
+        )
         load = track.classifier.observe(snapshot.time, peak)
         overloaded = bool(track.overload.observe(snapshot.time, peak)) and self._rules.taint
         labels: dict[str, str | None] = {}
-        if label is not None and carried.score != str(label):
+        if track.unscored_since is not None and now - track.unscored_since >= self._rules.forget_after:
+            track.band.label = None
+            if carried.score is not None:
+                labels[self._keys.score] = None
+        elif label is not None and carried.score != str(label):
             labels[self._keys.score] = str(label)
         if load is not None and carried.load != load:
             labels[self._keys.load] = load

@@ -7,18 +7,41 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
 from zoneinfo import ZoneInfo
 
+import numpy as np
+
 from ballast.errors import UsageError
+from ballast.model.sample import Ints
 from ballast.scoring.keys import to_number
 
 HOT_VALUE = "node_hot_value"
 EXTRA_SECONDS = 300.0
 STAMP = "%Y-%m-%dT%H:%M:%SZ"
 DEFAULT_TIMEZONE = "Asia/Shanghai"
+
+
+def _default_policy() -> dict[str, object]:
+    metrics = (
+        ("usage_avg_5m", "3m", 0.65, 0.2),
+        ("usage_max_avg_1h", "15m", 0.75, 0.3),
+        ("usage_max_avg_1d", "3h", 0.0, 0.5),
+    )
+    rows = [(f"{of}_{name}", *rest) for of in ("cpu", "mem") for name, *rest in metrics]
+    return {
+        "syncPolicy": [{"name": name, "period": period} for name, period, _, _ in rows],
+        "predicate": [{"name": name, "maxLimitPecent": limit} for name, _, limit, _ in rows if limit],
+        "priority": [{"name": name, "weight": weight} for name, _, _, weight in rows],
+        "hotValue": [{"timeRange": "5m", "count": 5}, {"timeRange": "1m", "count": 2}],
+    }
+
+
+DEFAULT_POLICY = {"spec": _default_policy()}
+"""What crane-scheduler comes with, deploy/manifests/dynamic/policy.yaml."""
 
 _SHANGHAI = timezone(timedelta(hours=8), DEFAULT_TIMEZONE)
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -36,6 +59,11 @@ class Policy:
     limits: Mapping[str, float]
     weights: Mapping[str, float]
     hot: tuple[tuple[float, int], ...]
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The annotations it is about."""
+        return (*self.periods, HOT_VALUE)
 
 
 def parse_policy(document: object) -> Policy:
@@ -76,14 +104,34 @@ def read(text: str | None, period: float, now: float, zone: tzinfo) -> float | N
     parts = (text or "").split(",")
     if len(parts) != 2 or not _NUMBER.fullmatch(parts[0]):
         return None
-    try:
-        stamp = datetime.strptime(parts[1], STAMP).replace(tzinfo=zone).timestamp()
-    except ValueError:
-        return None
+    stamp = unix(parts[1], zone)
     value = float(parts[0])
-    if now >= stamp + period + EXTRA_SECONDS or not 0 <= value < math.inf:
+    if stamp is None or now >= stamp + period + EXTRA_SECONDS or not 0 <= value < math.inf:
         return None
     return value
+
+
+@lru_cache(maxsize=65536)
+def unix(stamp: str, zone: tzinfo) -> float | None:
+    """The Unix time of a stamp, None where it cannot be read."""
+    try:
+        return datetime.strptime(stamp, STAMP).replace(tzinfo=zone).timestamp()
+    except ValueError:
+        return None
+
+
+def bindings(times: Iterable[tuple[int, float]], nodes: int, since: float, until: float) -> Ints:
+    """[node]: how many of the (row, Unix time) of bindings were after `since`, up to `until`."""
+    rows = [row for row, time in times if since < time <= until]
+    return np.bincount(np.array(rows, np.int64), minlength=nodes).astype(np.int64)
+
+
+def hot_values(policy: Policy, counts: Mapping[float, Ints]) -> Ints:
+    """[node]: a point for each full `count` of bindings; `counts` are bindings by the time range in seconds.
+
+    Source: pkg/controller/annotator/node.go, annotateNodeHotValue.
+    """
+    return sum((counts[seconds] // count for seconds, count in policy.hot), np.zeros((), np.int64))
 
 
 def _entries(spec: Mapping[str, object], part: str) -> Sequence[Mapping[str, object]]:

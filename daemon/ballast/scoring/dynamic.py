@@ -3,6 +3,7 @@
 Equals the score of the Dynamic plugin of gocrane/crane-scheduler (pkg/plugins/dynamic/{plugins,stats}.go): the mean of
 100(1 - usage) by the weights of the policy, cut, less ten times the hot value, cut, within 0..100. A metric that is
 missing or expired adds nothing while its weight still counts. A node without any fresh metric is unknown and scores 0.
+Where bindings are counted (in the daemon), the hot value comes from them, with pods that were just placed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from ballast.model.node import Node
 from ballast.model.pod import Pod
+from ballast.model.sample import Floats
 from ballast.scoring import crane
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.in_flight import mode
@@ -32,13 +34,10 @@ class Dynamic:
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
         """The pod plays no part."""
-        _, found = fleet.once((NAME, id(self.policy), self.timezone), lambda: (self.policy, self._score(fleet)))
-        return found
-
-    def _score(self, fleet: Fleet) -> Scores:
         weights = self.policy.weights
         usage = {name: self._read(fleet, name, self.policy.periods[name]) for name in weights}
-        hot = np.nan_to_num(self._read(fleet, crane.HOT_VALUE, 0.0))
+        hot_value = self._hot_value(fleet)
+        hot = np.nan_to_num(hot_value)
         total, divisor = np.zeros(len(fleet.nodes)), 0.0
         for name, weight in weights.items():
             total += np.nan_to_num((1.0 - usage[name]) * weight * 100.0)
@@ -51,17 +50,28 @@ class Dynamic:
             exact=exact,
             raw=np.where(known, raw, np.nan),
             unknown=~known,
-            terms=usage | {crane.HOT_VALUE: self._read(fleet, crane.HOT_VALUE, 0.0)},
+            terms=usage | {crane.HOT_VALUE: hot_value},
         )
 
-    def _read(self, fleet: Fleet, key: str, period: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    def _hot_value(self, fleet: Fleet) -> Floats:
+        """From the bindings where they are counted, else from the annotation."""
+        counts = {seconds: fleet.bindings(seconds) for seconds, _ in self.policy.hot}
+        counted = {seconds: count for seconds, count in counts.items() if count is not None}
+        if len(counted) < len(counts) or not counts:
+            return self._read(fleet, crane.HOT_VALUE, 0.0)
+        return crane.hot_values(self.policy, counted).astype(float)
+
+    def _read(self, fleet: Fleet, key: str, period: float) -> Floats:
         zone = crane.time_zone(self.timezone)
 
-        def of(node: Node) -> float:
-            value = crane.read(node.annotations.get(key), period, fleet.time, zone)
+        def of(node: Node, now: float) -> float:
+            value = crane.read(node.annotations.get(key), period, now, zone)
             return np.nan if value is None else value
 
-        return np.array([of(node) for node in fleet.nodes], float)
+        return fleet.per_node(
+            (NAME, key, period, self.timezone),
+            lambda whole: np.array([of(node, whole.time) for node in whole.nodes], float),
+        )
 
 
 def parse(given: Mapping[str, object]) -> Dynamic:

@@ -54,6 +54,14 @@ class Fleet:
         """What depends neither on the arriving pod nor on placed ones is computed once."""
         return self._memo.once(key, compute)
 
+    def per_node(self, key: Hashable, compute: Callable[[Fleet], Floats]) -> Floats:
+        """[node]: what depends on nothing but the node itself is computed once, also for every part of a fleet."""
+        return self.once(key, lambda: compute(self))
+
+    def bindings(self, seconds: float) -> Ints | None:
+        """[node]: pods bound in the last `seconds`; None where nobody counted them."""
+        return self.once(("bindings", seconds), lambda: None)
+
     @cached_property
     def rows(self) -> Mapping[str, int]:
         return {node.name: row for row, node in enumerate(self.nodes)}

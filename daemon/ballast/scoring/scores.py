@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ballast.model.sample import Bools, Floats, Ints
@@ -22,3 +23,18 @@ class Scores:
     raw: Floats
     unknown: Bools
     terms: Mapping[str, Floats]
+
+    def document(self, strategy: str, names: Sequence[str]) -> dict[str, object]:
+        """For JSON, by node; null where undefined."""
+        terms = {term: _numbers(values) for term, values in self.terms.items()}
+        return {
+            "strategy": strategy,
+            "scores": dict(zip(names, self.scores.tolist(), strict=True)),
+            "raw": dict(zip(names, _numbers(self.raw), strict=True)),
+            "terms": {node: {term: values[row] for term, values in terms.items()} for row, node in enumerate(names)},
+            "unknown": [node for node, unknown in zip(names, self.unknown.tolist(), strict=True) if unknown],
+        }
+
+
+def _numbers(values: Floats) -> list[float | None]:
+    return [value if math.isfinite(value) else None for value in values.tolist()]

@@ -13,6 +13,7 @@ from ballast.settings.log import Log
 from ballast.settings.power import Power
 from ballast.settings.prometheus import Prometheus
 from ballast.settings.publishing import Publishing
+from ballast.settings.scoring import Scoring
 from ballast.settings.telemetry import Telemetry
 from ballast.settings.windows import Windows
 
@@ -29,6 +30,7 @@ class Settings(BaseSettings):
     windows: Windows = Windows()
     cluster: Cluster = Cluster()
     lease: Lease = Lease()
+    scoring: Scoring = Scoring()
     publishing: Publishing = Publishing()
     power: Power = Power()
     eviction: Eviction = Eviction()

@@ -78,12 +78,8 @@ def needed_to_run(settings: Settings) -> Iterator[str]:
 
 def _not_there_yet(settings: Settings) -> Iterator[str]:
     publishing = settings.publishing
-    if publishing.strategy != "load-variation":
-        yield f"BALLAST_PUBLISHING__STRATEGY={publishing.strategy} is not in this version yet. Use load-variation."
     if publishing.crane:
         yield "BALLAST_PUBLISHING__CRANE=true is not in this version yet. Set it to false."
-    if settings.extender.strategy in ("dynamic", "peaks"):
-        yield f"BALLAST_EXTENDER__STRATEGY={settings.extender.strategy} is not in this version yet. Use blend."
     for part, mode in (("power", settings.power.mode), ("eviction", settings.eviction.mode)):
         if mode is Mode.ON:
             yield f"{variable(part, 'mode')}=on is not in this version yet. Use off or dry-run."

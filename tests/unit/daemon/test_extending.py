@@ -185,10 +185,10 @@ def test_a_profile_that_is_no_strategy_is_refused_in_words() -> None:
     desk = Desk(snapshot([0.1]))
     with pytest.raises(UsageError, match=r"'load-variaton'.*load-variation"):
         desk.ask("a", ["n0"], "load-variaton")
-    with pytest.raises(UsageError, match="dynamic: policy"):
-        desk.ask("a", ["n0"], "dynamic")
-    with pytest.raises(UsageError, match="policy"):
-        Desk(strategy="dynamic")
+    with pytest.raises(UsageError, match=r"peaks: node_power_model .* BALLAST_SCORING__KEYS"):
+        desk.ask("a", ["n0"], "peaks")
+    with pytest.raises(UsageError, match="node_power_model"):
+        Desk(strategy="peaks")
 
 
 def test_the_mix_of_arriving_pods_is_learned() -> None:

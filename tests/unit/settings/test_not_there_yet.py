@@ -11,10 +11,7 @@ PROMETHEUS = {"BALLAST_PROMETHEUS__URL": "http://prometheus:9090"}
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("BALLAST_PUBLISHING__STRATEGY", "peaks"),
         ("BALLAST_PUBLISHING__CRANE", "true"),
-        ("BALLAST_EXTENDER__STRATEGY", "peaks"),
-        ("BALLAST_EXTENDER__STRATEGY", "dynamic"),
         ("BALLAST_POWER__MODE", "on"),
         ("BALLAST_EVICTION__MODE", "on"),
     ],

@@ -1,0 +1,108 @@
+"""The strategies with the keys, the policy and the files that the settings give them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import yaml
+
+from ballast.errors import UsageError
+from ballast.scoring import balanced, blend, dynamic
+from ballast.scoring.blend import Strategy
+from ballast.scoring.crane import DEFAULT_POLICY, parse_policy
+from ballast.scoring.strategy import NAMES, strategy
+from ballast.settings import Settings
+from ballast.settings.names import variable
+
+FILES = ("policy", "node_power_model")
+"""Keys whose value may be the name of a file."""
+
+SETTING = variable("scoring", "keys")
+
+
+class Strategies:
+    """Files are read here, once."""
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        """Raises UsageError for a file that cannot be read, and for a policy that cannot be used."""
+        settings = settings or Settings()
+        publishing = settings.publishing
+        own = {"policy": DEFAULT_POLICY, "timezone": publishing.crane_timezone}
+        if publishing.crane_policy_file:
+            own["policy"] = _policy(publishing.crane_policy_file)
+        self._keys = {name: _with_files(keys) for name, keys in settings.scoring.keys.items()}
+        self._keys[dynamic.NAME] = own | self._keys.get(dynamic.NAME, {})
+        try:
+            self.policy = dynamic.parse(self._keys[dynamic.NAME]).policy
+        except UsageError as error:
+            raise UsageError(f"{SETTING}: {dynamic.NAME}: {error}") from None
+
+    def make(
+        self, name: str, in_flight: str = "off", part: Callable[[str, Mapping[str, object]], Strategy] | None = None
+    ) -> Strategy:
+        """`part` makes the strategies of a blend, or this one where it is none, from a name and keys.
+
+        Raises UsageError for a name that is no strategy and for keys that are missing or not allowed.
+        """
+        try:
+            if name == blend.NAME:
+                parts = self._keys.get(name, {})
+                return blend.parse({"in_flight": in_flight} | parts, lambda each, keys: self._part(each, keys, part))
+            return self._part(name, {"in_flight": in_flight}, part)
+        except UsageError as error:
+            raise UsageError(f"{error} Its keys are given in {SETTING}." if name in NAMES else str(error)) from error
+
+    def _part(
+        self, name: str, keys: Mapping[str, object], part: Callable[[str, Mapping[str, object]], Strategy] | None
+    ) -> Strategy:
+        return (part or strategy)(name, {**keys, **self._keys.get(name, {})})
+
+
+def problems(settings: Settings) -> Iterator[str]:
+    """One sentence for each strategy that the daemon is to use and that the keys do not suffice for."""
+    try:
+        strategies = Strategies(settings)
+    except UsageError as error:
+        yield str(error)
+        return
+    if settings.publishing.strategy == balanced.NAME:
+        yield (
+            f"{variable('publishing', 'strategy')}=balanced scores what one pod changes on a node, and a label is for "
+            "every pod. Use it for the extender, and least-allocated, dominant-residual or load-variation here."
+        )
+    used = {
+        settings.extender.strategy: variable("extender", "strategy"),
+        settings.publishing.strategy: variable("publishing", "strategy"),
+    }
+    for name, setting in (dict.fromkeys(settings.scoring.keys, SETTING) | used).items():
+        try:
+            strategies.make(name)
+        except UsageError as error:
+            yield f"{setting}: {error}"
+
+
+def _with_files(keys: Mapping[str, object]) -> dict[str, object]:
+    read = {
+        key: _document(Path(value), SETTING) for key, value in keys.items() if key in FILES and isinstance(value, str)
+    }
+    return {**keys, **read}
+
+
+def _policy(path: Path) -> object:
+    setting = variable("publishing", "crane_policy_file")
+    document = _document(path, setting)
+    try:
+        parse_policy(document)
+    except UsageError as error:
+        raise UsageError(f"{setting}: {path}: {error}") from None
+    return document
+
+
+def _document(path: Path, setting: str) -> object:
+    try:
+        return yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{setting}: {path} cannot be read: {error}.") from None
+    except yaml.YAMLError as error:
+        raise UsageError(f"{setting}: {path} is neither YAML nor JSON: {' '.join(str(error).split())}.") from None

@@ -1,0 +1,34 @@
+"""What the strategies go by, wherever the daemon uses them: labels, metrics, extender."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, WithJsonSchema
+
+from ballast.settings.part import Part
+from ballast.settings.strategy import STRATEGIES
+from ballast.settings.values.collection import as_map
+
+
+def _keys(value: object) -> dict[str, dict[str, object]]:
+    found = {}
+    for name, keys in as_map(value).items():
+        if name not in STRATEGIES:
+            raise ValueError(f"expected names of strategies; {name!r} is none of {', '.join(STRATEGIES)}")
+        if not isinstance(keys, Mapping):
+            raise ValueError(f'expected the keys of {name} as a map, such as {{"{name}": {{"key": "value"}}}}')
+        found[name] = {str(key): each for key, each in keys.items()}
+    return found
+
+
+class Scoring(Part):
+    keys: Annotated[
+        Mapping[str, Mapping[str, Any]],
+        BeforeValidator(_keys),
+        WithJsonSchema({"type": ["string", "object"], "additionalProperties": {"type": "object"}}),
+    ] = {}
+    """Keys of strategies, as `ballast score --set` takes them, such as {"most-allocated": {"resources": {"cpu": 1,
+    "nvidia.com/gpu": 5}}, "peaks": {"node_power_model": "/etc/ballast/power.yaml"}}; `policy` and `node_power_model`
+    may be names of files."""
