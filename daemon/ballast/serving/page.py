@@ -1,4 +1,4 @@
-"""The page: three files of the package, served with a policy that lets the browser talk to this daemon alone."""
+"""The page: files of the package as they are, served with a policy that lets the browser talk to this daemon alone."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ POLICY = (
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 HEADERS = {"content-security-policy": POLICY, "x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
+SCRIPTS = ("page", "common", "nodes", "power", "chart", "plans", "evictions", "uplot")
 FILES = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/page/page.css": ("page.css", "text/css; charset=utf-8"),
-    "/page/page.js": ("page.js", "text/javascript; charset=utf-8"),
     "/page/icon.svg": ("icon.svg", "image/svg+xml"),
+    "/page/uplot.LICENSE.txt": ("uplot.LICENSE.txt", "text/plain; charset=utf-8"),
+    **{f"/page/{name}.js": (f"{name}.js", "text/javascript; charset=utf-8") for name in SCRIPTS},
 }
 
 

@@ -1,0 +1,71 @@
+// Power and replicas over time. uPlot is loaded beside the modules; colours are those of the page.
+/* global uPlot */
+import { number } from "./common.js";
+
+const WATTS = 240, REPLICAS = 130;
+const style = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const stepped = () => uPlot.paths.stepped({ align: 1 });
+const digits = value => value === null || value === undefined ? "unknown" : number(value, Math.abs(value) < 10 ? 1 : 0);
+
+function times(plot, splits) {
+  let day = null;
+  return splits.map(split => {
+    const date = new Date(split * 1000), today = date.toDateString(), text = date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false });
+    const first = day !== null && day !== today;
+    day = today;
+    return first ? `${text}\n${date.toLocaleDateString([], { day: "numeric", month: "short" })}` : text;
+  });
+}
+
+const at = (plot, value) => value === null || value === undefined ? "" : new Date(value * 1000).toLocaleString([], { hour12: false, weekday: "short", hour: "2-digit", minute: "2-digit", second: "2-digit" });
+
+/** Behind the lines: where a change was being confirmed, and where the feed gave nothing. */
+function shade(rows) {
+  return plot => {
+    const { ctx, bbox } = plot;
+    for (let from = 0; from < rows.length;) {
+      const kind = rows[from][1] === null ? "--gap" : rows[from][6] === "STABLE" ? "" : "--window";
+      let to = from + 1;
+      while (to < rows.length && kind === (rows[to][1] === null ? "--gap" : rows[to][6] === "STABLE" ? "" : "--window")) to++;
+      if (kind) {
+        const left = plot.valToPos(rows[from][0], "x", true), right = plot.valToPos(rows[Math.min(to, rows.length - 1)][0], "x", true);
+        ctx.save();
+        ctx.fillStyle = style(kind);
+        ctx.fillRect(Math.max(left, bbox.left), bbox.top, Math.max(2, Math.min(right, bbox.left + bbox.width) - Math.max(left, bbox.left)), bbox.height);
+        ctx.restore();
+      }
+      from = to;
+    }
+  };
+}
+
+function options(width, height, series, bands, rows, unit) {
+  const axis = { stroke: style("--soft"), grid: { stroke: style("--line"), width: 1 }, ticks: { stroke: style("--line"), width: 1 }, font: "12px system-ui, sans-serif" };
+  return {
+    width, height, bands,
+    series: [{ label: "Time", value: at }, ...series],
+    axes: [{ ...axis, values: times, space: 64 }, { ...axis, size: 64, label: unit, labelSize: 18, labelFont: axis.font, values: (plot, splits) => splits.map(split => number(split, 1)) }],
+    scales: { y: { range: (plot, low, high) => unit === "replicas" ? [0, Math.max(1, high * 1.1)] : [Math.max(0, low - (high - low || high) * 0.1), high + (high - low || high || 1) * 0.1] } },
+    cursor: { sync: { key: "power" }, drag: { x: true, y: false } },
+    hooks: { drawClear: [shade(rows)] },
+  };
+}
+
+/** Draws `rows` of a history into `box`: two charts, one above the other. Nothing while the box is not visible. */
+export function draw(box, rows) {
+  for (const plot of box.plots || []) plot.destroy();
+  box.plots = [];
+  const width = box.clientWidth;
+  if (!width || typeof uPlot === "undefined" || rows.length < 2) return;
+  const column = index => rows.map(row => row[index]);
+  const quiet = { points: { show: false }, value: (plot, value, series, index) => index === null ? "" : digits(value) };
+  const edge = { ...quiet, stroke: style("--edge"), width: 1, dash: [4, 4], paths: stepped() };
+  const watts = options(width, WATTS, [
+    { ...edge, label: "Dead band, low" },
+    { ...edge, label: "Dead band, high" },
+    { ...quiet, label: "Reference", stroke: style("--reference"), width: 2, paths: stepped() },
+    { ...quiet, label: "Available", stroke: style("--fill"), width: 2 },
+  ], [{ series: [2, 1], fill: style("--band") }], rows, "watts");
+  const replicas = options(width, REPLICAS, [{ ...quiet, label: "Replicas", stroke: style("--ok"), fill: style("--ok-fill"), width: 2, paths: stepped() }], [], rows, "replicas");
+  box.plots.push(new uPlot(watts, [column(0), column(3), column(4), column(2), column(1)], box), new uPlot(replicas, [column(0), column(5)], box));
+}

@@ -1,0 +1,75 @@
+// What every view needs. Values may be missing anywhere: null means unknown, and unknown is never shown as 0.
+
+export const PAGE = 100, MORE = 400;
+export const $ = id => document.getElementById(id);
+export const state = { status: null, fetched: 0 };
+
+export function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) if (value !== null && value !== undefined) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+const texts = new Map();
+/** The parsed answer, and whether it is another than last time. Errors are `lost` without an answer, else `answered`. */
+export async function read(path) {
+  let response, text;
+  try {
+    response = await fetch(path, { cache: "no-cache" });
+    text = await response.text();
+  } catch (error) { throw Object.assign(error, { lost: true }); }
+  const body = JSON.parse(text);
+  if (!response.ok) throw Object.assign(new Error(body.error || response.statusText), { answered: true });
+  const changed = texts.get(path) !== text;
+  texts.set(path, text);
+  return { body, changed };
+}
+
+export const say = (where, text) => { if (where.textContent !== text) where.textContent = text; };
+export const nothing = text => element("span", { class: "nothing" }, text);
+export const known = value => value !== null && value !== undefined;
+export const number = (value, digits = 0) => value.toLocaleString("en", { maximumFractionDigits: digits });
+export const count = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
+export const percent = value => `${(value * 100).toFixed(Math.abs(value) < 0.0995 ? 1 : 0)} %`;
+export const signed = (value, digits = 0) => (value > 0 ? "+" : value < 0 ? "−" : "±") + number(Math.abs(value), digits);
+export const clock = seconds => new Date(seconds * 1000).toLocaleTimeString([], { hour12: false });
+export const now = () => state.status ? state.status.time + (performance.now() - state.fetched) / 1000 : Date.now() / 1000;
+
+/** Time of day, with the date where it is another day. */
+export function when(seconds) {
+  const then = new Date(seconds * 1000), today = new Date(now() * 1000).toDateString() === then.toDateString();
+  return today ? clock(seconds) : `${then.toLocaleDateString([], { day: "numeric", month: "short" })} ${clock(seconds)}`;
+}
+
+export function ago(seconds) {
+  if (seconds < 90) return `${Math.max(0, Math.round(seconds))} s`;
+  if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
+  return seconds < 172800 ? `${(seconds / 3600).toFixed(1)} h` : `${Math.round(seconds / 86400)} d`;
+}
+
+export function duration(text) {
+  const units = { ms: 0.001, s: 1, m: 60, h: 3600, d: 86400, "": 1 };
+  const match = /^([\d.]+)(ms|s|m|h|d|)$/.exec(String(text ?? ""));
+  return match ? Number(match[1]) * units[match[2]] : 30;
+}
+
+export function bytes(value) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let rank = 0;
+  while (value >= 1024 && rank < units.length - 1) { value /= 1024; rank++; }
+  return `${number(value, 1)} ${units[rank]}`;
+}
+
+export const banner = (kind, title, text) => element("p", { class: `banner ${kind}` }, element("strong", {}, title), text);
+export const tag = (kind, text) => element("span", { class: `tag ${kind}` }, text);
+
+/** A table that scrolls sideways by itself; `columns` are [heading, kind], and a cell that is null says "unknown". */
+export function table(title, columns, rows, empty) {
+  const head = element("tr", {}, ...columns.map(([text, kind]) => element("th", { scope: "col", class: kind }, text)));
+  const body = rows.map(row => element("tr", {}, ...row.map((cell, index) =>
+    element(index ? "td" : "th", index ? { class: columns[index][1] } : { scope: "row" }, known(cell) ? cell : nothing("unknown")))));
+  if (!body.length) body.push(element("tr", {}, element("td", { colspan: columns.length }, nothing(empty))));
+  return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title },
+    element("table", {}, element("caption", { class: "hidden" }, title), element("thead", {}, head), element("tbody", {}, ...body)));
+}

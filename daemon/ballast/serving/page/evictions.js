@@ -1,0 +1,78 @@
+import { $, MORE, PAGE, ago, banner, bytes, count, element, known, nothing, now, number, read, say, signed, table, tag, when } from "./common.js";
+
+const STATUSES = {
+  recorded: ["high", "about to be evicted"], evicted: ["high", "evicted, replacement not seen yet"], landed: ["normal", "replacement placed, not ready yet"],
+  ready: ["on", "replacement ready"], refused: ["off", "refused"], failed: ["bad-tag", "failed"], stopped: ["bad-tag", "stopped"],
+};
+const view = { filter: "", show: "", limit: PAGE };
+let document_ = null;
+
+/** {resource: change} in words; objects of another shape as they are. */
+function effect(value) {
+  if (!known(value)) return nothing("not known");
+  if (typeof value !== "object") return String(value);
+  const parts = Object.entries(value).map(([name, change]) => `${name} ${typeof change === "number" ? signed(change, 4) : known(change) ? change : "unknown"}`);
+  return parts.length ? parts.join(", ") : nothing("not known");
+}
+
+function landing(one) {
+  if (!one.landed_on) return one.to ? `to ${one.to}` : nothing("not steered");
+  if (!one.to) return one.landed_on;
+  return one.landed_on === one.to ? `${one.landed_on}, as meant` : `${one.landed_on}, meant was ${one.to}`;
+}
+
+const fits = one => (!view.filter || [one.pod, one.workload, one.from, one.to, one.landed_on].some(text => text && text.toLowerCase().includes(view.filter))) &&
+  (!view.show || (view.show === "open" ? ["recorded", "evicted", "landed"].includes(one.status) : view.show === "done" ? one.status === "ready" : ["refused", "failed", "stopped"].includes(one.status)));
+
+function recent() {
+  const shown = document_.recent.filter(fits), kept = shown.slice(0, view.limit);
+  const rows = kept.map(one => {
+    const [kind, words] = STATUSES[one.status] || ["off", one.status];
+    const ready = one.ready_at ? ` after ${ago(one.ready_at - one.time)}` : "";
+    return [element("span", {}, one.pod, element("span", { class: "soft" }, one.workload ? ` ${one.workload}` : "")), when(one.time), one.kind || "",
+      one.from || "", landing(one), element("span", {}, tag(kind, words), ready), effect(one.predicted), effect(one.measured), one.why || ""];
+  });
+  const more = element("button", { type: "button", id: "evictions-more" }, "Show more");
+  more.hidden = shown.length <= view.limit;
+  more.addEventListener("click", () => { view.limit += MORE; drawRecent(); $("evictions-more")?.focus(); });
+  say($("evictions-count"), document_.recent.length ? `${number(kept.length)} of ${number(shown.length)} shown` : "");
+  return [table("Recent evictions", [["Pod"], ["When"], ["Plan"], ["From"], ["Landed"], ["Status"], ["Predicted"], ["Measured"], ["Why"]], rows,
+    document_.recent.length ? "none fits the filter" : document_.mode === "on" ? "no pod has been evicted yet" : "no pod has been evicted: eviction is not on"), more];
+}
+
+function reservations() {
+  const rows = document_.reservations.map(one => [one.node, one.for || "", one.kind === "waiting" ? "a waiting pod" : one.kind || "",
+    known(one.until) ? (one.until > now() ? `${ago(one.until - now())} more` : "over") : null, known(one.cpu) ? `${number(one.cpu, 3)} cores` : null, known(one.memory) ? bytes(one.memory) : null]);
+  return table("Room that is held", [["Node"], ["For"], ["What"], ["How long"], ["cpu", "number"], ["memory", "number"]], rows, "no room is held now");
+}
+
+function flat(value, path = []) {
+  if (value !== null && typeof value === "object" && !Array.isArray(value)) return Object.entries(value).flatMap(([name, each]) => flat(each, [...path, name]));
+  return [[path.join(" ").replaceAll("_", " "), known(value) ? String(value) : "no limit"]];
+}
+
+function head() {
+  const shown = [], { mode, paused, breaker, limits } = document_;
+  if (mode === "off") shown.push(banner("warn", "Off.", "No plan is made and no pod is evicted."));
+  if (mode === "dry-run") shown.push(banner("warn", "Dry-run.", "Plans are made and judged; no pod is evicted."));
+  if (paused) shown.push(banner("warn", "Paused.", paused));
+  if (breaker) shown.push(banner("bad", "Stopped.", breaker));
+  const facts = flat(limits || {}).filter(([name]) => name);
+  if (facts.length) shown.push(element("dl", { class: "numbers" }, ...facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)])));
+  return shown;
+}
+
+function drawRecent() { $("evictions-recent").replaceChildren(...recent()); }
+
+export async function refreshEvictions() {
+  const { body, changed } = await read("/api/v1/evictions");
+  document_ = body;
+  const held = reservations();
+  if (held.textContent !== $("evictions-held").textContent) $("evictions-held").replaceChildren(held);
+  if (!changed) return;
+  $("evictions-head").replaceChildren(...head());
+  drawRecent();
+}
+
+$("evictions-filter").addEventListener("input", event => { view.filter = event.target.value.trim().toLowerCase(); view.limit = PAGE; if (document_) drawRecent(); });
+$("evictions-show").addEventListener("change", event => { view.show = event.target.value; view.limit = PAGE; if (document_) drawRecent(); });

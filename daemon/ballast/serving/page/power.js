@@ -1,0 +1,177 @@
+import { $, MORE, PAGE, ago, banner, clock, count, element, known, nothing, now, number, percent, read, say, signed, table, tag, when } from "./common.js";
+import { draw } from "./chart.js";
+
+const STATES = { STABLE: "stable", PENDING_INCREASE: "more power: being confirmed", PENDING_DECREASE: "less power: being confirmed" };
+const ACTUATORS = {
+  "scale": "replicas, directly", "hpa-cap": "cap of its HorizontalPodAutoscaler",
+  "scaledobject-cap": "cap of its ScaledObject", "observe": "observed only",
+};
+const SPANS = [["1 h", 3600], ["6 h", 21600], ["24 h", 86400]];
+const view = { policy: null, span: 21600, filter: "", show: "", limit: PAGE };
+let power = null;
+
+const watts = value => known(value) ? `${number(value, Math.abs(value) < 100 ? 1 : 0)} W` : nothing("unknown");
+const text = value => known(value) ? String(value) : nothing("unknown");
+const policies = () => power.policies;
+const chosen = () => policies().find(policy => policy.name === view.policy) || policies()[0];
+
+function overview() {
+  if (policies().length < 2) return [];
+  return [element("div", { class: "choices", role: "group", "aria-label": "Policy" }, ...policies().map(policy => {
+    const feed = policy.feed || {}, button = element("button", { type: "button", "aria-pressed": String(policy === chosen()), "data-policy": policy.name },
+      element("strong", {}, policy.name), ` ${feed.problem ? "feed silent" : known(feed.watts) ? `${number(feed.watts)} W` : "unknown"}, ${STATES[policy.state] || "not started"}`);
+    button.addEventListener("click", () => { view.policy = policy.name; view.limit = PAGE; drawPower(); $("power-body").querySelector(`[data-policy="${CSS.escape(policy.name)}"]`)?.focus(); });
+    return button;
+  }))];
+}
+
+function banners(policy) {
+  const shown = [], feed = policy.feed || {};
+  if (power.mode === "off") shown.push(banner("warn", "Off.", "Power changes nothing and plans nothing."));
+  if (policy.shadow || power.mode === "dry-run") shown.push(banner("warn", "Dry-run.", "The replicas shown are those that would be. Nothing is changed."));
+  if (power.paused) shown.push(banner("warn", "Paused.", power.paused));
+  if (feed.problem) shown.push(banner("bad", "Feed.", `${feed.problem}. Nothing is scaled on a guess${known(feed.time) ? `; the last usable sample is ${ago(now() - feed.time)} old` : ""}.`));
+  if (policy.unmet) shown.push(banner("warn", "Not met.", `${count(policy.unmet, "replica")} could not be placed or taken: every target is at its bound.`));
+  return shown;
+}
+
+function numbers(policy) {
+  const feed = policy.feed || {}, [low, high] = policy.deadband || [null, null], last = (policy.history || []).at(-1);
+  const replicas = last ? last[5] : null;
+  const off = known(feed.watts) && policy.reference ? ` (${signed((feed.watts - policy.reference) / policy.reference * 100, 1)} % of the reference)` : "";
+  const entries = [
+    ["Available now", [watts(feed.watts), off, known(feed.time) ? `, ${ago(now() - feed.time)} ago` : ""]],
+    ["Reference", [known(policy.reference) ? watts(policy.reference) : nothing("none yet: the first window has not ended")]],
+    ["Dead band", known(low) ? [`${number(low)} to ${number(high)} W: nothing happens in between`] : [nothing("none yet")]],
+    ["Replicas", [text(replicas), policy.shadow ? ", as they would be" : ""]],
+    ["Feed", [feed.semantics || nothing("unknown")]],
+  ];
+  if (policy.window) {
+    const left = policy.window.since + policy.window.length - now();
+    entries.push(["Window", [`since ${clock(policy.window.since)}, ${left > 0 ? `${ago(left)} of ${ago(policy.window.length)} left` : "full"}`]]);
+  }
+  return element("dl", { class: "numbers" }, ...entries.flatMap(([name, parts]) => [element("dt", {}, name), element("dd", {}, ...parts)]));
+}
+
+function span(history) {
+  const end = history.length ? history.at(-1)[0] : 0;
+  return history.filter(row => row[0] >= end - view.span);
+}
+
+function described(rows) {
+  const seen = rows.map(row => row[1]).filter(known), gaps = rows.length - seen.length;
+  if (!seen.length) return "No usable sample in this time.";
+  const replicas = rows.map(row => row[5]).filter(known);
+  return `In this time ${number(Math.min(...seen))} to ${number(Math.max(...seen))} W` +
+    (replicas.length ? `, ${Math.min(...replicas)} to ${Math.max(...replicas)} replicas` : "") +
+    (gaps ? `; ${percent(gaps / rows.length)} of the samples missing or invalid` : "") + ".";
+}
+
+function charts(policy) {
+  const rows = span(policy.history || []);
+  const buttons = SPANS.map(([name, seconds]) => {
+    const button = element("button", { type: "button", "aria-pressed": String(view.span === seconds), "data-span": seconds }, name);
+    button.addEventListener("click", () => { view.span = seconds; drawPower(); $("power-body").querySelector(`[data-span="${seconds}"]`)?.focus(); });
+    return button;
+  });
+  const box = element("div", { class: "chart", id: "power-chart", role: "img", "aria-label": `Watts, reference, dead band and replicas over time. ${described(rows)}` });
+  box.rows = rows;
+  const readings = table("Readings", [["Time"], ["Watts", "number"], ["Reference", "number"], ["Replicas", "number"], ["State"]],
+    changes(rows).map(row => [when(row[0]), known(row[1]) ? number(row[1]) : nothing("none"), known(row[2]) ? number(row[2]) : null, text(row[5]), STATES[row[6]] || row[6] || ""]), "none yet");
+  return [
+    element("div", { class: "bar" }, element("h4", {}, "Over time"), element("div", { class: "choices", role: "group", "aria-label": "How far back" }, ...buttons)),
+    ...(rows.length < 2 ? [element("p", {}, nothing("Not enough readings for a chart yet."))] : [box,
+      element("p", { class: "legend" }, element("span", { class: "key fill" }), "available ", element("span", { class: "key reference" }), "reference ", element("span", { class: "key band" }), "dead band ",
+        element("span", { class: "key window" }), "being confirmed ", element("span", { class: "key gap" }), "no usable sample. ", described(rows), " Drag to zoom, double-click to see all."),
+      element("details", {}, element("summary", {}, "The changes as a table"), readings)]),
+  ];
+}
+
+/** Newest first: the rows in which replicas, reference or state became others. */
+function changes(rows) {
+  return rows.filter((row, index) => !index || [2, 5, 6].some(column => row[column] !== rows[index - 1][column])).reverse().slice(0, 60);
+}
+
+function actions(policy) {
+  const rows = (policy.actions || []).slice(0, 30).map(action => {
+    const moved = Object.entries(action.changes || {}), total = moved.reduce((sum, [, n]) => sum + n, 0);
+    const names = moved.map(([name, n]) => `${name} ${signed(n)}${known((action.replicas || {})[name]) ? ` → ${action.replicas[name]}` : ""}`);
+    return [when(action.time), action.reason || "", signed(total), names.length > 8 ? `${names.slice(0, 8).join(", ")} and ${names.length - 8} more` : names.join(", ") || nothing("none"), action.result || ""];
+  });
+  return [element("h4", {}, policy.shadow ? "What it would have changed" : "What it changed"),
+    table("Actions", [["When"], ["Why"], ["Replicas", "number"], ["Targets"], ["Result"]], rows, "nothing yet")];
+}
+
+const trouble = target => target.problem ? "problem" : target.excluded ? "excluded" : target.actuator === "observe" ? "observed" : "";
+
+function targetRows() {
+  const policy = chosen();
+  return (policy.targets || []).filter(target => (!view.filter || target.ref.toLowerCase().includes(view.filter)) &&
+    (!view.show || (view.show === "free" ? !trouble(target) : trouble(target) === view.show)));
+}
+
+function targets(policy) {
+  const shown = targetRows(), kept = shown.slice(0, view.limit);
+  const columns = [["Target"], ["Changed by"], ["Replicas", "number"], ...(policy.shadow ? [["Would be", "number"]] : []), ["Bounds", "number"], ["Original cap", "number"], ["Why not"]];
+  const rows = kept.map(target => [
+    element("span", {}, target.ref, element("span", { class: "soft" }, target.kind && target.kind !== "deployments.apps" ? ` ${target.kind}` : "")),
+    ACTUATORS[target.actuator] || target.actuator || null,
+    known(target.replicas) ? text(target.replicas) : null,
+    ...(policy.shadow ? [known(target.potential) ? text(target.potential) : null] : []),
+    known(target.min) && known(target.max) ? `${target.min} to ${target.max}` : null,
+    known(target.original) ? text(target.original) : "",
+    target.problem ? element("span", { class: "failed" }, target.problem) : target.excluded ? `excluded: ${target.excluded}` : "",
+  ]);
+  const total = (policy.targets || []).length;
+  const more = element("button", { type: "button", id: "power-more" }, "Show more");
+  more.hidden = shown.length <= view.limit;
+  more.addEventListener("click", () => { view.limit += MORE; drawPower(); $("power-more")?.focus(); });
+  return [
+    element("p", { class: "soft", role: "status" }, `${number(kept.length)} of ${number(shown.length)} shown${shown.length < total ? `, ${number(total)} in all` : ""}`),
+    table("Targets", columns, rows, total ? "none fits the filter" : "this policy has no target"), more,
+  ];
+}
+
+function drawTargets() { $("power-targets").replaceChildren(...targets(chosen())); }
+
+function drawPower() {
+  const body = $("power-body");
+  const open = body.querySelector("details")?.open, held = document.activeElement?.closest?.("#power-tools") ? document.activeElement.id : null;
+  if (!policies().length) {
+    $("power-tools").hidden = true;
+    const off = power.mode === "off" ? "Power is off." : "No power policy is set. power.policies in the configuration file says which feed and which workloads.";
+    $("power-targets").replaceChildren();
+    return body.replaceChildren(...(power.paused ? [banner("warn", "Paused.", power.paused)] : []), element("p", {}, nothing(off)));
+  }
+  const policy = chosen();
+  body.replaceChildren(...overview(), element("div", { class: "title" }, element("h3", {}, policy.name), tag(policy.state === "STABLE" ? "on" : policy.state ? "high" : "off", STATES[policy.state] || "not started"),
+    ...(policy.shadow ? [tag("dry-run", "dry-run")] : [])),
+    element("p", { class: "waiting" }, policy.waiting_for || (policy.state ? "It waits for the next reading." : "It has not run yet.")),
+    ...banners(policy), numbers(policy), ...charts(policy), ...actions(policy), element("h4", {}, "Targets"));
+  if (open) body.querySelector("details")?.setAttribute("open", "");
+  $("power-tools").hidden = false;
+  drawTargets();
+  redraw();
+  if (held) $(held)?.focus();
+}
+
+function redraw() {
+  const box = $("power-chart");
+  if (box) draw(box, box.rows);
+}
+
+export async function refreshPower() {
+  const { body, changed } = await read("/api/v1/power");
+  power = body;
+  say($("power-count"), body.policies.length ? count(body.policies.length, "policy").replace("policys", "policies") : "");
+  if (changed) return drawPower();
+  const list = $("power-body").querySelector("dl.numbers");
+  if (list) list.replaceWith(numbers(chosen()));
+}
+
+$("power-filter").addEventListener("input", event => { view.filter = event.target.value.trim().toLowerCase(); view.limit = PAGE; if (power) drawTargets(); });
+$("power-show").addEventListener("change", event => { view.show = event.target.value; view.limit = PAGE; if (power) drawTargets(); });
+document.addEventListener("view", redraw);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+let width = 0;
+new ResizeObserver(() => { if ($("power-body").clientWidth !== width) { width = $("power-body").clientWidth; redraw(); } }).observe($("power-body"));
