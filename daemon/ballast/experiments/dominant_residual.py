@@ -25,7 +25,8 @@ CS = (1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 22.0, 30.0, 40.0, 50.0)
 TIES = 10
 
 STOCK, OLDER, CONFIGURED = "default", "default up to v1.35", "default, disk scored"
-DOMINANT, PUBLISHED, SATURATED, OURS = "lambda 1", "lambda 0.1, C 22", "lambda 0.1, C 50", "sqrt, lambda 0.1, C 2"
+DOMINANT, PUBLISHED, SATURATED = "lambda 1", "lambda 0.1, C 22", "lambda 0.1, C 50"
+OURS, LEARNED = "sqrt, lambda 0.1, C 2", "likewise, learned"
 BEST, TUNED = "best of the grid", "best on the other seeds"
 PAPER = {STOCK: 542, BEST: 744, PUBLISHED: 744, SATURATED: 744}
 
@@ -34,6 +35,7 @@ _STOCKS: Mapping[str, Callable[[int], Choice]] = {
     OLDER: lambda ties: Stock(ties=ties, until_1_35=True),
     CONFIGURED: lambda ties: Stock(RESOURCES, ties),
 }
+_OURS: Mapping[str, Choice] = {OURS: Residual(), LEARNED: Residual(learned=True)}
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Place:
     seed: int
     stock: Mapping[str, Sequence[Outcome]]
     grid: Sequence[Sequence[Outcome]]
-    ours: Outcome
+    ours: Mapping[str, Outcome]
 
     @property
     def counts(self) -> Floats:
@@ -93,7 +95,8 @@ class Sweep:
             if others:
                 known = np.sum([each.counts for each in others], axis=0)
                 cells.setdefault(TUNED, []).append([_at(place, known)])
-            cells.setdefault(OURS, []).append([place.ours])
+            for name, only in place.ours.items():
+                cells.setdefault(name, []).append([only])
         bases = [place.base for place in self.places]
         return {name: _row(each, bases) for name, each in cells.items()}
 
@@ -155,7 +158,7 @@ def sweep(
     """
     stocks = [choice(order) for choice in _STOCKS.values() for order in range(ties)]
     cells = [Residual(lambda_, c, root=False) for lambda_ in lambdas for c in cs]
-    choices: list[Choice] = [*stocks, *cells, Residual()]
+    choices: list[Choice] = [*stocks, *cells, *_OURS.values()]
     where = [(world, seed) for world in worlds for seed in seeds]
     runs = [Run(world, seed, choice, redistributing, pods) for world, seed in where for choice in choices]
     found = iter(outcomes(runs, jobs, begin(len(runs))))
@@ -168,7 +171,7 @@ def sweep(
                 seed,
                 {name: [next(found) for _ in range(ties)] for name in _STOCKS},
                 [[next(found) for _ in cs] for _ in lambdas],
-                next(found),
+                {name: next(found) for name in _OURS},
             )
             for world, seed in where
         ),

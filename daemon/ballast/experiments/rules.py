@@ -17,7 +17,11 @@ from ballast.scoring.allocation import Weights
 from ballast.scoring.balanced import Balanced, balance
 from ballast.scoring.fleet import Fleet, Load
 from ballast.scoring.least_allocated import LeastAllocated
+from ballast.scoring.profiles import Arrivals
 from ballast.scoring.residual import NOWHERE, Criterion, Residuals, fits
+
+# As the extender has it.
+OFTEN = 100
 
 
 class Rule(Protocol):
@@ -49,11 +53,15 @@ class Stock:
 
 @dataclass(frozen=True)
 class Residual:
-    """The dominant-residual criterion, ties by the order of the nodes; profiles are weighted by their true shares."""
+    """The dominant-residual criterion, ties by the order of the nodes.
+
+    Profiles are weighted by their true shares, or by what was `learned` from the arrivals as the extender does.
+    """
 
     lambda_: float = 0.1
     c: float = 2.0
     root: bool = True
+    learned: bool = False
 
     def start(self, world: World, pods: int) -> Rule:
         return _ResidualRule(self, world)
@@ -100,21 +108,43 @@ class _StockRule:
 
 class _ResidualRule:
     def __init__(self, spec: Residual, world: World) -> None:
+        self._spec = spec
         self._requests: Floats = world.requests.astype(float)
-        criterion = Criterion(self._requests, SHARES, spec.lambda_, spec.c, spec.root)
-        nodes: Floats = world.nodes.astype(float)
-        self._residuals = Residuals(criterion, nodes, nodes)
+        self._units = [dict(zip(RESOURCES, each, strict=True)) for each in world.requests.tolist()]
+        self._nodes: Floats = world.nodes.astype(float)
+        self._free: Floats = self._nodes.copy()
+        self._arrivals = Arrivals()
+        self._renew_at = 1
+        self._residuals = self._with(self._requests, SHARES)
 
     def choose(self, pod: int, kind: int) -> int | None:
+        if self._spec.learned:
+            self._learn(kind)
         losses = self._residuals.steps(self._requests[kind])
         row = int(losses.argmin())
         return None if losses[row] == NOWHERE else row
 
     def place(self, kind: int, row: int) -> None:
+        self._free[row] -= self._requests[kind]
         self._residuals.place(row, self._requests[kind])
 
     def release(self, kind: int, row: int) -> None:
+        self._free[row] += self._requests[kind]
         self._residuals.release(row, self._requests[kind])
+
+    def _learn(self, kind: int) -> None:
+        """Renews the profiles whenever the arrivals have doubled, later after every OFTEN."""
+        self._arrivals.learn(self._units[kind])
+        count = self._arrivals.count
+        if count >= self._renew_at:
+            self._renew_at = count + min(count, OFTEN)
+            profiles = self._arrivals.profiles()
+            requests = [[each.requests.get(name, 0) for name in RESOURCES] for each in profiles]
+            self._residuals = self._with(np.array(requests, float), np.array([each.weight for each in profiles]))
+
+    def _with(self, profiles: Floats, weights: Floats) -> Residuals:
+        criterion = Criterion(profiles, weights / weights.sum(), self._spec.lambda_, self._spec.c, self._spec.root)
+        return Residuals(criterion, self._nodes, self._free)
 
 
 def _fleet(world: World) -> Fleet:

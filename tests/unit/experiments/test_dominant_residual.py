@@ -59,4 +59,4 @@ def test_every_run_is_counted_as_it_ends() -> None:
         return lambda: told.append(1)
 
     sweep([WORLDS["R2"]], [0], **{**TINY, "pods": 10}, begin=begin)
-    assert told[0] == sum(told[1:]) == 3 * 2 + 4 + 1
+    assert told[0] == sum(told[1:]) == 3 * 2 + 4 + 2

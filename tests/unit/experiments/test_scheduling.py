@@ -117,3 +117,10 @@ def test_asking_only_when_the_answer_may_differ_changes_nothing(
     monkeypatch.setattr(Rescue, "_hopeless", always, raising=False)
     assert schedule(world, kinds, Residual(), Redistributing(kappa)) == found
     assert found.moves
+
+
+def test_learned_profiles_place_nearly_as_many_as_the_true_ones() -> None:
+    kinds = arrivals(1)
+    for name in ("R2", "near12_0"):
+        true, learned = (schedule(WORLDS[name], kinds, Residual(learned=each)).count for each in (False, True))
+        assert learned > 0.97 * true
