@@ -64,7 +64,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- toRawJson (dig "power" "policies" list (.Values.settings | default dict) | default list) -}}
 {{- end }}
 
-{{/* Who takes part in the power policies, as JSON: [{group, resource, namespace, name}], each once. */}}
+{{/* Who takes part in the power policies, as JSON: [{group, resource, namespace, name, marksPods}], each once. */}}
 {{- define "ballast.targets" -}}
 {{- $targets := list -}}
 {{- range $policy := include "ballast.policies" . | fromJsonArray -}}
@@ -77,7 +77,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
     {{- if or (ne (len $parts) 3) (not $kind._1) -}}
       {{- fail (printf "settings.power.policies: ref %q: expected namespace/name or kind.group/namespace/name, such as prod/api" (.ref | default "" | toString)) -}}
     {{- end -}}
-    {{- $targets = append $targets (dict "group" $kind._1 "resource" $kind._0 "namespace" (index $parts 1) "name" (index $parts 2)) -}}
+    {{- $targets = append $targets (dict "group" $kind._1 "resource" $kind._0 "namespace" (index $parts 1) "name" (index $parts 2) "marksPods" (eq (toString $policy.hotPodsFirst) "true")) -}}
   {{- end -}}
 {{- end -}}
 {{- toRawJson (uniq $targets) -}}
@@ -152,30 +152,41 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- range list "publishing" "power" "eviction" }}{{ include "ballast.isOn" (list $ .) }}{{ end -}}
 {{- end }}
 
-{{/* What power and eviction have to see, by API group. */}}
+{{/* What power and eviction have to see. */}}
 {{- define "ballast.readRules" -}}
-{{- $power := include "ballast.plans" (list . "power") -}}
-{{- $eviction := include "ballast.plans" (list . "eviction") -}}
 {{- $seen := dict -}}
-{{- if or $power $eviction -}}
+{{- $targets := list -}}
+{{- if include "ballast.plans" (list . "power") }}{{ $targets = include "ballast.targets" . | fromJsonArray }}{{ end -}}
+{{- $eviction := include "ballast.plans" (list . "eviction") -}}
+{{- if or $targets $eviction -}}
   {{- $_ := set $seen "" (list "namespaces") -}}
-  {{- $_ := set $seen "apps" (list "deployments" "statefulsets") -}}
   {{- $_ := set $seen "autoscaling" (list "horizontalpodautoscalers") -}}
 {{- end -}}
 {{- if $eviction -}}
   {{- $_ := set $seen "apps" (list "daemonsets" "deployments" "replicasets" "statefulsets") -}}
   {{- $_ := set $seen "policy" (list "poddisruptionbudgets") -}}
 {{- end -}}
-{{- if $power -}}
-  {{- $_ := set $seen "keda.sh" (list "scaledobjects") -}}
-  {{- range include "ballast.targets" . | fromJsonArray -}}
-    {{- $_ := set $seen .group (append (get $seen .group | default list) .resource | uniq | sortAlpha) -}}
-  {{- end -}}
+{{- if $targets }}{{ $_ := set $seen "keda.sh" (list "scaledobjects") }}{{ end -}}
+{{- $scales := dict -}}
+{{- range $targets -}}
+  {{- $_ := set $seen .group (append (get $seen .group | default list) .resource | uniq | sortAlpha) -}}
+  {{- if ne .group "apps" }}{{ $_ := set $scales .group (append (get $scales .group | default list) (printf "%s/scale" .resource) | uniq | sortAlpha) }}{{ end -}}
 {{- end -}}
 {{- range $group, $resources := $seen }}
 - apiGroups: [{{ $group | quote }}]
   resources: {{ toRawJson $resources }}
   verbs: [get, list, watch]
+{{- end }}
+{{- range $group, $resources := $scales }}
+- apiGroups: [{{ $group | quote }}]
+  resources: {{ toRawJson $resources }}
+  verbs: [get]
+{{- end }}
+{{- if $targets }}
+# which workloads Ballast itself reads from: they are never scaled
+- apiGroups: [""]
+  resources: [services]
+  verbs: [get]
 {{- end }}
 {{- end }}
 

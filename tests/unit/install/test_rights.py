@@ -25,9 +25,11 @@ POWER_READS = everywhere(
     "namespaces",
     "apps/deployments",
     "apps/statefulsets",
+    "argoproj.io/rollouts",
     "autoscaling/horizontalpodautoscalers",
     "keda.sh/scaledobjects",
-)
+) | everywhere(("get",), "services", "argoproj.io/rollouts/scale")
+"""For the policies of `POWER`."""
 EVICTION_READS = everywhere(
     READING,
     "namespaces",
@@ -38,7 +40,7 @@ EVICTION_READS = everywhere(
     "autoscaling/horizontalpodautoscalers",
     "policy/poddisruptionbudgets",
 ) | everywhere(("get", "list"), "metrics.k8s.io/pods")
-PART_READS = {"publishing": set[Grant](), "power": POWER_READS, "eviction": EVICTION_READS}
+PART_READS = {"publishing": set[Grant](), "power": set[Grant](), "eviction": EVICTION_READS}
 OWN = {
     (NAMESPACE, "configmaps", "*", "create"),
     (NAMESPACE, "configmaps", "ballast-state", "get"),
@@ -118,22 +120,26 @@ def test_one_part_in_dry_run_adds_the_lease_the_state_and_the_own_pod(helm: Helm
 
 def test_power_may_scale_its_targets_and_move_caps_beside_them_and_nothing_else(helm: Helm) -> None:
     manifests = helm.template(POWER)
-    rollouts = everywhere(READING, "argoproj.io/rollouts")
-    assert granted(manifests, "ballast") == READS | OWN | LEASE | POWER_READS | rollouts | SCALES | CAPS | EVENTS
+    assert granted(manifests, "ballast") == READS | OWN | LEASE | POWER_READS | SCALES | CAPS | EVENTS
     assert granted(manifests, "ballast-cleanup") == RESTORES
     assert accounts(manifests) == {"ballast", "ballast-cleanup"}
 
 
-def test_power_without_targets_may_write_nothing(helm: Helm) -> None:
-    values = modes("off", "on", "off")
-    assert granted(helm.template(values), "ballast") == READS | OWN | LEASE | POWER_READS | EVENTS
+def test_power_without_targets_may_see_and_change_nothing_more(helm: Helm) -> None:
+    assert granted(helm.template(modes("off", "on", "off")), "ballast") == READS | OWN | LEASE | EVENTS
+
+
+def test_only_a_policy_that_marks_pods_may_patch_those_beside_its_targets(helm: Helm) -> None:
+    site_a, site_b = POWER["settings"]["power"]["policies"]
+    settings = {**POWER["settings"], "power": {"mode": "on", "policies": [site_a, {**site_b, "hotPodsFirst": True}]}}
+    marks = granted(helm.template({"settings": settings}), "ballast") - granted(helm.template(POWER), "ballast")
+    assert marks == {("batch", "pods", "*", "patch")}
 
 
 def test_policies_in_dry_run_give_no_right_to_write(helm: Helm) -> None:
     values = modes("off", "dry-run", "off")
     values["settings"]["power"]["policies"] = POWER["settings"]["power"]["policies"]
-    rollouts = everywhere(READING, "argoproj.io/rollouts")
-    assert granted(helm.template(values), "ballast") == READS | OWN | LEASE | POWER_READS | rollouts
+    assert granted(helm.template(values), "ballast") == READS | OWN | LEASE | POWER_READS
 
 
 def test_eviction_may_evict_and_neither_delete_nor_change_pods(helm: Helm) -> None:
