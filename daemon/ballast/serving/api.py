@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -35,6 +36,7 @@ class Api:
             Route("/api/v1/status", self.status),
             Route("/api/v1/nodes", self.nodes),
             Route("/api/v1/nodes/{name}", self.node),
+            Route("/api/v1/pods/{namespace}/{name}/scores", self.pod_scores),
             Route("/api/v1/cycles", self.cycles),
             Route("/api/v1/config", self.config),
             Route("/api/v1/power", self.power),
@@ -78,6 +80,14 @@ class Api:
         if body is None:
             raise HTTPException(404, f"no node {name} among the selected ones")
         return Response(body, media_type=JSON)
+
+    async def pod_scores(self, request: Request) -> Response:
+        """What the extender's strategies say of every node for one pod."""
+        namespace, name = request.path_params["namespace"], request.path_params["name"]
+        found = await run_in_threadpool(self._board.pod_scores, namespace, name)
+        if found is None:
+            raise HTTPException(404, f"no pod {namespace}/{name}")
+        return _json(found)
 
     async def cycles(self, request: Request) -> Response:
         """Recent cycles, newest first."""

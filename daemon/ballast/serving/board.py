@@ -37,7 +37,9 @@ class Board:
 
     Every attribute is replaced by reference and never changed in place, so handlers read without a lock.
     `cycles` is oldest first. `conditions` gives objects with `type`, `status`, `reason`, `message` and
-    `lastTransitionTime`. `config` is a list of `{"name", "value", "origin"}`, already masked.
+    `lastTransitionTime`. `pod_scores` gives the document of `/api/v1/pods/{namespace}/{name}/scores`, None without such
+    a pod; it takes time, and may be called from any thread. `config` is a list of `{"name", "value", "origin"}`,
+    already masked.
     `power`, `plans` and `evictions` are the documents of `/api/v1/power`, `/plans` and `/evictions`, ready for JSON.
     While `frozen` (much of the cluster is silent), `/watcher` answers 500 with an empty body. Should cycles
     stop, data is no longer served as current `max_age` seconds after it had arrived.
@@ -56,6 +58,7 @@ class Board:
     power: Mapping[str, Any] = field(default_factory=dict)
     plans: Sequence[Mapping[str, Any]] = ()
     evictions: Mapping[str, Any] = field(default_factory=dict)
+    pod_scores: Callable[[str, str], dict[str, Any] | None] = lambda namespace, name: None
     frozen: bool = False
     max_age: float | None = None
 

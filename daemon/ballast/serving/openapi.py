@@ -78,6 +78,21 @@ SCHEMAS: dict[str, Schema] = {
         capacity=_map(NUMBER),
         allocatable=_map(NUMBER),
     ),
+    "PodScores": _object(
+        pod=_described(STRING, "namespace/name"),
+        node=_described(MAYBE_STRING, "where it is bound; it is counted there"),
+        decided=_described(MAYBE_STRING, "where the extender sent it, as long as no watch has shown the binding"),
+        time=_described(MAYBE_NUMBER, "the end of the windows; Unix time"),
+        neutral=_described(MAYBE_STRING, "why the extender would find all nodes equal now"),
+        strategies=_described(_array(_ref("Scores")), "that of BALLAST_EXTENDER__STRATEGY, then those it blends"),
+    ),
+    "Scores": _object(
+        strategy=STRING,
+        scores=_described(_map(INTEGER), "0..100 by node"),
+        raw=_described(_map(MAYBE_NUMBER), "the strategy's own figure"),
+        terms=_described(_map(_map(MAYBE_NUMBER)), "what a score was made of, by node"),
+        unknown=_described(_array(STRING), "nodes of which the strategy knows nothing"),
+    ),
     "Cycle": _object(job=STRING, started=_described(NUMBER, "Unix time"), seconds=NUMBER, ok=BOOLEAN, sentence=STRING),
     "Condition": {
         "type": "object",
@@ -222,6 +237,7 @@ WINDOW = {
     "description": "a length as spelled in the settings, e.g. 5m",
 }
 NAME = {"name": "name", "in": "path", "required": True, "schema": STRING}
+NAMESPACE = NAME | {"name": "namespace"}
 
 
 def _answer(description: str, schema: Schema) -> Schema:
@@ -248,6 +264,14 @@ DOCUMENT: Schema = {
         ),
         "/api/v1/nodes/{name}": _get(
             "node", "One node over every window", _ref("NodeDetail"), NAME, _404="no such node", _503=_NO_DATA
+        ),
+        "/api/v1/pods/{namespace}/{name}/scores": _get(
+            "pod_scores",
+            "What the extender's strategies say of every node for one pod",
+            _ref("PodScores"),
+            NAMESPACE,
+            NAME,
+            _404="no such pod",
         ),
         "/api/v1/cycles": _get("cycles", "Recent cycles, newest first", _array(_ref("Cycle"))),
         "/api/v1/config": _get("config", "Every setting, secrets masked", _array(_ref("Setting"))),

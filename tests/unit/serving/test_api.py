@@ -200,3 +200,22 @@ def test_nothing_can_be_changed(method: str) -> None:
             answer = ask(port, path, method)
             assert (answer.status, list(answer.json)) == (405, ["error"])
             assert "GET" in answer.headers["allow"]
+
+
+def test_the_scores_of_a_pod_are_those_the_daemon_makes() -> None:
+    board = full_board()
+    scores = {"scores": {"node-0": 61}, "raw": {"node-0": None}, "terms": {"node-0": {"cpu": 61.2}}, "unknown": []}
+    document = {
+        "pod": "shop/web-1",
+        "node": None,
+        "decided": "node-0",
+        "time": TIME,
+        "neutral": None,
+        "strategies": [{"strategy": "load-variation", **scores}],
+    }
+    board.pod_scores = lambda namespace, name: document if (namespace, name) == ("shop", "web-1") else None
+    with serving(board) as port:
+        answer, stranger = (ask(port, f"/api/v1/pods/shop/{name}/scores") for name in ("web-1", "web-2"))
+    assert (answer.status, answer.json) == (200, document)
+    check_schema(DOCUMENT["components"]["schemas"]["PodScores"], answer.json)
+    assert (stranger.status, stranger.json) == (404, {"error": "no pod shop/web-2"})
