@@ -18,15 +18,13 @@ from ballast.actuation.scaledobject_cap import paused
 from ballast.actuation.standing import Actuator, Standing
 from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
-from ballast.cluster.workload_cache import SCALED_OBJECTS, WorkloadCache, plural_of
+from ballast.cluster.workload_cache import AUTOSCALERS, NAMESPACES, SCALED_OBJECTS, WorkloadCache, plural_of
 from ballast.errors import ClusterError
 from ballast.model.exclusion import exclusion, part_exclusion
 from ballast.model.pod import Pod
 from ballast.model.workload import Autoscaler, Workload
 from ballast.power.policy import Member, Policy
 
-AUTOSCALERS = "horizontalpodautoscalers"
-NAMESPACES = "namespaces"
 OLDEST = 100.0
 """Seconds after which a watch that said nothing is not believed; a quiet healthy one stays below 90."""
 

@@ -1,32 +1,46 @@
-"""`ballast release`: takes back everything Ballast wrote on nodes."""
+"""`ballast release`: takes back everything Ballast wrote on nodes and autoscalers."""
 
 from __future__ import annotations
 
 import threading
-from typing import Annotated
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Annotated, TypeVar
 
 import typer
 
 from ballast import log
+from ballast.actuation import release as power
 from ballast.clock import Clock, SystemClock
 from ballast.cluster import listing
 from ballast.cluster.client import KubeApi, connect
-from ballast.cluster.decoding import annotation_filter, node_reader
+from ballast.cluster.decoding import Reader, annotation_filter, node_reader
 from ballast.cluster.identity import own_namespace
 from ballast.cluster.lease import read_lease
-from ballast.cluster.write import Result
+from ballast.cluster.workload_cache import AUTOSCALERS, SCALED_OBJECTS, path_of, reader
+from ballast.cluster.write import Outcome, Result
 from ballast.cluster.writer import Writer
-from ballast.errors import BallastError, UsageError
+from ballast.errors import BallastError, NotFound, UsageError
 from ballast.metrics import Metrics
+from ballast.model.workload import Autoscaler
 from ballast.publishing import release as publishing
 from ballast.publishing.keys import Keys
-from ballast.publishing.publisher import PART
 from ballast.settings import Duration, Settings, load
 
+T = TypeVar("T")
 LOOK_AGAIN = 5.0
 
 
+class Part(StrEnum):
+    PUBLISHING = "publishing"
+    POWER = "power"
+
+
 def release(
+    parts: Annotated[
+        list[Part] | None,
+        typer.Argument(help="publishing: what it wrote on nodes; power: caps on autoscalers. Without any: all."),
+    ] = None,
     if_stale: Annotated[
         str | None,
         typer.Option(
@@ -34,9 +48,9 @@ def release(
         ),
     ] = None,
 ) -> None:
-    """Removes Ballast's labels, annotation and taint from all nodes.
+    """Removes Ballast's labels, annotation and taint from all nodes, and gives back caps it set on autoscalers.
 
-    Stop the daemon first, or pause publishing: it would write them again.
+    Stop the daemon first, or pause it: it would write them again.
     """
     settings = load()
     log.configure(settings.log.level, settings.log.format)
@@ -46,27 +60,61 @@ def release(
     if stale is not None and not stale():
         typer.echo(f"Released nothing: {stale.why}")
         return
-    nodes = listing.list_all(
-        api, "/api/v1/nodes", node_reader(annotation_filter(settings.publishing.prefix)), {}, threading.Event()
-    )
-    assert nodes is not None
     writer = Writer(
         api,
         clock,
         metrics,
         qps=settings.cluster.qps,
         burst=settings.cluster.burst,
-        modes={PART: "on"},
+        modes=dict.fromkeys(Part, "on"),
         paused=lambda part: None,
         leading=stale or (lambda: True),
     )
-    outcomes = publishing.release(api, writer, nodes[0], Keys.of(settings.publishing.prefix))
-    stopped = f" Stopped: {stale.why}" if stale is not None and stale.why else ""
-    tried = [outcome for outcome in outcomes if outcome.result is not Result.REFUSED]
-    failed = [outcome for outcome in tried if outcome.result not in (Result.DONE, Result.GONE)]
-    typer.echo(f"Released {len({o.write.target.name for o in tried}):,} of {len(nodes[0]):,} nodes.{stopped}")
+    wanted = parts or list(Part)
+    outcomes: list[Outcome] = []
+    said: list[str] = []
+    if Part.PUBLISHING in wanted:
+        nodes = _all(api, "/api/v1/nodes", node_reader(annotation_filter(settings.publishing.prefix)))
+        outcomes += publishing.release(api, writer, nodes, Keys.of(settings.publishing.prefix))
+        said.append(f"Released {_objects(outcomes):,} of {len(nodes):,} nodes.")
+    if Part.POWER in wanted and not (stale is not None and stale.why):
+        prefix = settings.publishing.prefix
+        caps = [each for each in _autoscalers(api, prefix) if power.carries(each, prefix)]
+        given = power.give_back(api, writer, caps, prefix, reason=publishing.REASON)
+        outcomes += given
+        if caps:
+            said.append(f"Gave back {_objects(given):,} of {len(caps):,} caps.")
+    if stale is not None and stale.why:
+        said.append(f"Stopped: {stale.why}")
+    typer.echo(" ".join(said) or "Released nothing: there are no caps of Ballast.")
+    failed = [outcome for outcome in outcomes if outcome.result not in _WELL]
     if failed:
         raise BallastError(f"{len(failed):,} writes failed; the first: {failed[0].reason}. Run it again.")
+
+
+_WELL = (Result.DONE, Result.GONE, Result.REFUSED)
+
+
+def _objects(outcomes: Iterable[Outcome]) -> int:
+    """How many objects were tried."""
+    return len({str(outcome.write.target) for outcome in outcomes if outcome.result is not Result.REFUSED})
+
+
+def _autoscalers(api: KubeApi, prefix: str) -> list[Autoscaler]:
+    """The HorizontalPodAutoscalers, and the ScaledObjects where there are any."""
+    keep = annotation_filter(prefix)
+    found: list[Autoscaler] = _all(api, path_of(AUTOSCALERS), reader(AUTOSCALERS, keep))
+    try:
+        found += _all(api, path_of(SCALED_OBJECTS), reader(SCALED_OBJECTS, keep))
+    except NotFound:
+        return found
+    return found
+
+
+def _all(api: KubeApi, path: str, reader: Reader[T]) -> list[T]:
+    listed = listing.list_all(api, path, reader, {}, threading.Event())
+    assert listed is not None
+    return listed[0]
 
 
 def _age(text: str) -> float:

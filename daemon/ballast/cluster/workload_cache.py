@@ -27,12 +27,14 @@ WORKLOADS = {
     "statefulsets": "StatefulSet",
     "daemonsets": "DaemonSet",
 }
+AUTOSCALERS = "horizontalpodautoscalers"
 SCALED_OBJECTS = "scaledobjects"
+NAMESPACES = "namespaces"
 _PATHS = {
     **{plural: f"/apis/apps/v1/{plural}" for plural in WORKLOADS},
     "poddisruptionbudgets": "/apis/policy/v1/poddisruptionbudgets",
-    "horizontalpodautoscalers": "/apis/autoscaling/v2/horizontalpodautoscalers",
-    "namespaces": "/api/v1/namespaces",
+    AUTOSCALERS: "/apis/autoscaling/v2/horizontalpodautoscalers",
+    NAMESPACES: "/api/v1/namespaces",
     SCALED_OBJECTS: "/apis/keda.sh/v1alpha1/scaledobjects",
 }
 _KEDA = "autoscaling.keda.sh/"
@@ -65,7 +67,7 @@ class WorkloadCache:
             held = self._held[kind] = _Held()
             optional = kind == SCALED_OBJECTS
             self._watches[kind] = Watch(
-                api, clock, metrics, held, _reader(kind, keep_annotation), path, optional=optional
+                api, clock, metrics, held, reader(kind, keep_annotation), path, optional=optional
             )
 
     def start(self) -> None:
@@ -133,16 +135,16 @@ class WorkloadCache:
 
     def autoscalers(self) -> tuple[Autoscaler, ...]:
         """The HorizontalPodAutoscalers, those that KEDA made too."""
-        return self._all("horizontalpodautoscalers")
+        return self._all(AUTOSCALERS)
 
     def scaled_objects(self) -> tuple[Autoscaler, ...]:
         return self._all(SCALED_OBJECTS)
 
     def namespaces(self) -> tuple[Namespace, ...]:
-        return self._all("namespaces")
+        return self._all(NAMESPACES)
 
     def namespace(self, name: str) -> Namespace | None:
-        held = self._held.get("namespaces")
+        held = self._held.get(NAMESPACES)
         return held.get("", name) if held else None
 
     def _all(self, kind: str) -> tuple[Any, ...]:
@@ -188,19 +190,25 @@ class _Group(wire.Wire):
 _group = msgspec.json.Decoder(_Group)
 
 
-def _reader(kind: str, keep: Callable[[str], bool]) -> Reader[Any]:
+def path_of(kind: str) -> str:
+    """The collection of a kind that is not `<plural>.<group>`, over all namespaces."""
+    return _PATHS[kind]
+
+
+def reader(kind: str, keep: Callable[[str], bool]) -> Reader[Any]:
+    """Decodes the objects of a kind, with the annotations that `keep` likes."""
     shared = Shared()
     if kind in WORKLOADS:
         called = WORKLOADS[kind]
         return _decoding(kind, forms.WireWorkload, lambda each: forms.to_workload(called, each, shared, keep))
     if kind == "poddisruptionbudgets":
         return _decoding(kind, forms.WireBudget, lambda each: forms.to_budget(each, shared))
-    if kind == "horizontalpodautoscalers":
+    if kind == AUTOSCALERS:
         return _decoding(kind, forms.WireAutoscaler, lambda each: forms.to_autoscaler(each, shared, keep))
     if kind == SCALED_OBJECTS:
         kept = lambda key: key.startswith(_KEDA) or keep(key)  # noqa: E731
         return _decoding(kind, forms.WireScaledObject, lambda each: forms.to_scaled_object(each, shared, kept))
-    if kind == "namespaces":
+    if kind == NAMESPACES:
         return _decoding(kind, forms.WireNamespace, lambda each: forms.to_namespace(each, keep))
     return _decoding(kind, forms.WireOther, lambda each: forms.to_other(each, shared, keep))
 

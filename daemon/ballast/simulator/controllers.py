@@ -1,4 +1,4 @@
-"""The loops of a control plane, small: replicas, scheduling, the kubelets' part, budgets and orphans.
+"""The loops of a control plane, small: replicas, their bounds, scheduling, the kubelets' part, budgets and orphans.
 
 They run in the server's event loop, woken by what changed, never by a clock, so a world in which nothing happens costs
 nothing.
@@ -10,7 +10,8 @@ import asyncio
 import contextlib
 from collections.abc import Iterable
 
-from ballast.simulator import disruption, replicas
+from ballast.simulator import autoscaling, disruption, replicas
+from ballast.simulator.autoscaling import AUTOSCALER
 from ballast.simulator.kinds import BUDGET, DEPLOYMENT, NODE, POD, REPLICA_SET, STATEFUL_SET, Kind
 from ballast.simulator.objects import running_status
 from ballast.simulator.resources import Document, Resources
@@ -55,7 +56,7 @@ class Controllers:
             self._task.cancel()
 
     def _notice(self, kind: Kind, change: Change) -> None:
-        if kind in OWNERS or kind in (POD, NODE, BUDGET):
+        if kind in OWNERS or kind in (POD, NODE, BUDGET, AUTOSCALER):
             self._changes.append((kind, change))
             if len(self._changes) == 1:
                 self._wake()
@@ -85,9 +86,12 @@ class Controllers:
         deployments: dict[Key, None] = {}
         sets: dict[tuple[Kind, Key], None] = {}
         budgets: dict[Key, None] = {}
+        autoscalers: dict[Key, None] = {}
         for kind, change in changes:
             key = change.new.namespace, change.new.name
             deleted = change.type == "DELETED"
+            if kind in OWNERS:
+                autoscalers |= dict.fromkeys(autoscaling.autoscalers_of(self._store, kind, *key))
             if deleted and kind in OWNERS:
                 replicas.collect(self._resources, kind, change.new)
             elif kind is DEPLOYMENT:
@@ -96,6 +100,8 @@ class Controllers:
                 sets[kind, key] = None
             elif kind is BUDGET and not deleted:
                 budgets[key] = None
+            elif kind is AUTOSCALER and not deleted:
+                autoscalers[key] = None
             elif kind is POD:
                 touched.setdefault(key[0], {})[tuple(sorted(change.new.labels.items()))] = None
                 self._tend(key)
@@ -103,6 +109,8 @@ class Controllers:
             seen = [dict(items) for items in labels]
             sets |= dict.fromkeys(replicas.sets_of(self._store, namespace, seen))
             budgets |= dict.fromkeys(disruption.budgets_of(self._store, namespace, seen))
+        for key in autoscalers:
+            autoscaling.settle(self._resources, *key)
         for key in deployments:
             replicas.roll_out(self._resources, *key)
         for kind, key in sets:

@@ -85,6 +85,16 @@ KINDS = (
         short=("hpa",),
         subresources=("status",),
     ),
+    Kind(
+        "keda.sh",
+        "v1alpha1",
+        "ScaledObject",
+        "scaledobjects",
+        short=("so",),
+        subresources=("status",),
+        unconditional=False,
+        generation=True,
+    ),
     Kind("coordination.k8s.io", "v1", "Lease", "leases", unconditional=False, create_on_update=True),
 )
 

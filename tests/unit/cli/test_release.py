@@ -16,6 +16,7 @@ from ballast.cluster.write import Outcome, Write
 from ballast.cluster.writer import Writer
 from ballast.errors import BallastError, ClusterError, SettingsError, UsageError
 from ballast.simulator import Cluster, World
+from ballast.simulator.kinds import BY_NAME
 from tests.unit.daemon.rig import LEASE, NODE, OWN
 
 FOREIGN_LABELS = {"team": "blue", "other.dev/score": "3"}
@@ -200,3 +201,56 @@ def test_a_wrong_setting_is_named(cluster: Cluster, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("BALLAST_CLUSTER__QPS", "fast")
     with pytest.raises(SettingsError, match="BALLAST_CLUSTER__QPS"):
         run()
+
+
+HPA, SCALED_OBJECT = BY_NAME["HorizontalPodAutoscaler"], BY_NAME["ScaledObject"]
+CAPPED = {"ballast.dev/original-max-replicas": "20", "ballast.dev/power-cap": "4"}
+
+
+def autoscaler(cluster: Cluster, name: str, cap: int, annotations: dict[str, str]) -> None:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
+    meta = {"name": name, "namespace": "default", "annotations": annotations}
+    spec = {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": cap}
+    cluster.resources.create(HPA, "default", {"metadata": meta, "spec": spec})
+
+
+def cap(cluster: Cluster, name: str) -> tuple[int, dict[str, str]]:
+    found = cluster.resources.get(HPA, "default", name).read()
+    return found["spec"]["maxReplicas"], found["metadata"].get("annotations", {})
+
+
+def test_caps_of_ours_are_given_back(cluster: Cluster) -> None:
+    autoscaler(cluster, "api", 4, {**CAPPED, "other": "stays"})
+    autoscaler(cluster, "moved", 12, CAPPED)
+    autoscaler(cluster, "foreign", 5, {"other": "stays"})
+    body = {"metadata": {"name": "web", "annotations": CAPPED}, "spec": {"maxReplicaCount": 4}}
+    cluster.resources.create(SCALED_OBJECT, "default", body)
+    assert run() == "Released 2 of 3 nodes. Gave back 3 of 3 caps.\n"
+    assert cap(cluster, "api") == (20, {"other": "stays"})
+    assert cap(cluster, "moved") == (12, {})
+    assert cap(cluster, "foreign") == (5, {"other": "stays"})
+    released = cluster.resources.get(SCALED_OBJECT, "default", "web").read()
+    assert released["spec"] == {"maxReplicaCount": 20}
+    assert "annotations" not in released["metadata"]
+    assert run("power") == "Released nothing: there are no caps of Ballast.\n"
+
+
+def test_parts_can_be_released_alone(cluster: Cluster) -> None:
+    autoscaler(cluster, "api", 4, CAPPED)
+    assert run("publishing") == "Released 2 of 3 nodes.\n"
+    assert cap(cluster, "api") == (4, CAPPED)
+    assert cluster.requests["list", "horizontalpodautoscalers"] == 0
+    assert run("power") == "Gave back 1 of 1 caps.\n"
+
+
+def test_an_original_that_cannot_be_read_fails(cluster: Cluster) -> None:
+    autoscaler(cluster, "api", 4, {"ballast.dev/original-max-replicas": "many"})
+    with pytest.raises(BallastError, match="'many', expected a decimal number"):
+        run("power")
+
+
+def test_rights_for_caps_are_asked_for_by_name(cluster: Cluster) -> None:
+    cluster.faults.kube_forbidden("list", "horizontalpodautoscalers")
+    with pytest.raises(BallastError, match="Ballast needs verb `list` on `horizontalpodautoscalers`"):
+        run()
+    assert ours(cluster) == set()

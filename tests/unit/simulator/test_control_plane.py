@@ -188,3 +188,22 @@ def test_a_new_template_replaces_the_pods(client: Client, eventually: Eventually
     old = set(running(client, "web"))
     client.patch(f"{DEPLOYMENTS}/web", {"spec": {"template": {"metadata": {"labels": {"turn": "2"}}}}})
     eventually(lambda: len(running(client, "web")) == 2 and not old & set(running(client, "web")))
+
+
+AUTOSCALERS = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
+
+
+def test_an_autoscaler_keeps_replicas_within_its_bounds(client: Client, eventually: Eventually) -> None:
+    deploy(client, eventually, "bounded", 5)
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "bounded"}
+    spec = {"scaleTargetRef": target, "minReplicas": 2, "maxReplicas": 9}
+    assert client.post(AUTOSCALERS, {"metadata": {"name": "bounded"}, "spec": spec}).code == 201
+    merge = "application/merge-patch+json"
+    client.patch(f"{AUTOSCALERS}/bounded", {"spec": {"maxReplicas": 3}}, merge)
+    eventually(lambda: len(running(client, "bounded")) == 3)
+    status = client.get(f"{AUTOSCALERS}/bounded").json["status"]
+    assert (status["desiredReplicas"], "lastScaleTime" in status) == (3, True)
+    client.patch(f"{DEPLOYMENTS}/bounded/scale", {"spec": {"replicas": 1}}, merge)
+    eventually(lambda: len(running(client, "bounded")) == 2)
+    client.patch(f"{DEPLOYMENTS}/bounded/scale", {"spec": {"replicas": 0}}, merge)
+    eventually(lambda: not running(client, "bounded"))

@@ -1,0 +1,47 @@
+"""What an autoscaler does without any metric: it keeps the replicas between its two bounds (horizontal.go)."""
+
+from __future__ import annotations
+
+from ballast.simulator.kinds import BY_NAME, DEPLOYMENT, REPLICA_SET, STATEFUL_SET, Kind
+from ballast.simulator.resources import Document, Resources
+from ballast.simulator.store import Store
+
+AUTOSCALER = BY_NAME["HorizontalPodAutoscaler"]
+SCALED = {kind.name: kind for kind in (DEPLOYMENT, REPLICA_SET, STATEFUL_SET)}
+Key = tuple[str, str]
+
+
+def autoscalers_of(store: Store, kind: Kind, namespace: str, name: str) -> list[Key]:
+    """Those that scale a workload."""
+    return [
+        (namespace, stored.name)
+        for stored in store.all(AUTOSCALER, namespace)
+        if (target := stored.read()["spec"]["scaleTargetRef"])["kind"] == kind.name and target["name"] == name
+    ]
+
+
+def settle(resources: Resources, namespace: str, name: str) -> None:
+    """Brings the replicas within the bounds; 0 replicas stop an autoscaler whose minimum is more."""
+    stored = resources.store.get(AUTOSCALER, namespace, name)
+    if stored is None:
+        return
+    spec = stored.read()["spec"]
+    kind, target = SCALED.get(spec["scaleTargetRef"]["kind"]), spec["scaleTargetRef"]["name"]
+    scaled = resources.store.get(kind, namespace, target) if kind is not None else None
+    if kind is None or scaled is None:
+        return
+    current, least = scaled.read()["spec"]["replicas"], spec.get("minReplicas", 1)
+    if not current and least:
+        return
+    wanted = min(max(current, least), spec["maxReplicas"])
+    if wanted != current:
+        resources.update(kind, namespace, target, lambda found: _with_replicas(found, wanted))
+    report: Document = {"currentReplicas": current, "desiredReplicas": wanted}
+    if wanted != current:
+        report["lastScaleTime"] = resources.now()
+    status = {**(stored.read().get("status") or {}), **report}
+    resources.update(AUTOSCALER, namespace, name, lambda found: {**found, "status": status}, subresource="status")
+
+
+def _with_replicas(document: Document, replicas: int) -> Document:
+    return {**document, "spec": {**document["spec"], "replicas": replicas}}
