@@ -83,6 +83,11 @@ def dominant_residual(
         return
     _print_paper(found)
     _print_rules(found.rules(), moves=redistribute is not Way.NONE)
+    parts = {name: part.rules() for name, part in found.worlds().items()}
+    if len(parts) > 1:
+        typer.echo("")
+        rows = [[rule, *(f"{part[rule].count:.0f}" for part in parts.values())] for rule in found.rules()]
+        _table(["PODS IN", *parts], rows, left=1)
     if written:
         typer.echo(f"\nWritten: {', '.join(map(str, written))}.")
     else:
@@ -181,6 +186,7 @@ def _write_all(folder: Path, found: Sweep, document: Mapping[str, Any]) -> list[
 
 def _print_paper(found: Sweep) -> None:
     from ballast.experiments.dominant_residual import PAPER, PUBLISHED, SATURATED, STOCK
+    from ballast.experiments.scheduling import gain
 
     rules, (lambda_, c, best) = found.rules(), found.best()
     stock = rules[STOCK]
@@ -193,7 +199,7 @@ def _print_paper(found: Sweep) -> None:
         ),
         *((name, "744", f"{rules[name].count:.0f}") for name in (PUBLISHED, SATURATED)),
         ("fewest of them", "above the default", f"{found.counts.min():.0f}"),
-        ("most over the default", "+37.3 %", f"{100 * (best / found.base - 1):+.1f} %"),
+        ("most over the default", "+37.3 %", f"{100 * gain(best, found.base):+.1f} %"),
     ]
     _table(("PODS PLACED", "PAPER", "HERE"), rows, left=3)
 

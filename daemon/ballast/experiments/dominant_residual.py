@@ -8,7 +8,7 @@ pods where kube-scheduler places 542; the other points of its grid are not in th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from ballast.experiments.redistributing import Redistributing
 from ballast.experiments.rules import Choice, Residual, Stock
 from ballast.experiments.running import Run, outcomes
-from ballast.experiments.scheduling import Outcome
+from ballast.experiments.scheduling import Outcome, gain
 from ballast.experiments.worlds import PODS, RESOURCES, SIZES, World
 from ballast.model.sample import Floats
 
@@ -79,6 +79,11 @@ class Sweep:
         row, column = divmod(int(self.counts.argmax()), len(self.cs))
         return self.lambdas[row], self.cs[column], float(self.counts[row, column])
 
+    def worlds(self) -> dict[str, Sweep]:
+        """The part of each world, by its name."""
+        names = dict.fromkeys(place.world for place in self.places)
+        return {name: replace(self, places=tuple(p for p in self.places if p.world == name)) for name in names}
+
     def rules(self) -> dict[str, Row]:
         """By the name of the rule, over all places."""
         cells: dict[str, list[Sequence[Outcome]]] = {}
@@ -109,6 +114,9 @@ class Sweep:
             "counts": self.counts.tolist(),
             "best": {"lambda": lambda_, "c": c, "count": count},
             "rules": {name: row.document() for name, row in self.rules().items()},
+            "worlds": {
+                world: {name: row.count for name, row in part.rules().items()} for world, part in self.worlds().items()
+            },
             "paper": PAPER,
             "places": [
                 {
@@ -190,7 +198,7 @@ def _row(cells: Sequence[Sequence[Outcome]], bases: Sequence[float]) -> Row:
         count=float(np.mean(counts)),
         least=min(each.count for each in every),
         most=max(each.count for each in every),
-        gain=float(np.mean([count / base - 1 for count, base in zip(counts, bases, strict=True)])),
+        gain=float(np.mean([gain(count, base) for count, base in zip(counts, bases, strict=True)])),
         first=float(np.mean([each.first for each in every])),
         volume=float(np.mean([each.volume for each in every])),
         accepted=tuple(float(np.mean([each.accepted[size] for each in every])) for size in range(len(SIZES))),

@@ -11,7 +11,7 @@ import numpy as np
 from ballast.experiments.redistributing import Redistributing
 from ballast.experiments.rules import Choice, Residual, Stock
 from ballast.experiments.running import Run, outcomes
-from ballast.experiments.scheduling import Outcome
+from ballast.experiments.scheduling import Outcome, gain
 from ballast.experiments.worlds import PODS, World
 
 NONE, GATED, PUBLISHED = "none", "gated", "published"
@@ -34,7 +34,7 @@ class Case:
 
     def change(self, way: str) -> float:
         """Of the number of placed pods, against no redistribution; a fraction."""
-        return self.ways[way].count / max(1, self.ways[NONE].count) - 1
+        return gain(self.ways[way].count, self.ways[NONE].count)
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,11 @@ def schedule(world: World, kinds: Ints, choice: Choice, redistributing: Redistri
     return _outcome(world, kinds, on, first, moves)
 
 
+def gain(count: float, base: float) -> float:
+    """Pods more than `base`, as a fraction of it; of one pod where it is less."""
+    return (count - base) / max(1.0, base)
+
+
 def _outcome(world: World, kinds: Ints, on: Ints, first: int, moves: int) -> Outcome:
     placed = on >= 0
     amounts: Floats = world.requests[kinds[placed]].sum(axis=0).astype(float)

@@ -75,6 +75,16 @@ def test_redistribution_has_a_table(run: Run, small: str) -> None:
     ]
 
 
+def test_several_worlds_stand_side_by_side(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "two.json"
+    path.write_text(
+        json.dumps({name: {"R": REQUESTS, "A0": [[size, 9000, 90]]} for name, size in (("a", 1), ("b", 999))})
+    )
+    code, out, _ = run("dominant-residual", "--worlds", str(path), "--jobs", "1")
+    assert code == 0
+    assert ["PODS", "IN", "a", "b"] in [line.split() for line in out.splitlines()]
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

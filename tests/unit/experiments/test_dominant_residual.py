@@ -41,6 +41,13 @@ def test_rules_are_set_beside_the_default_on_the_same_pods(found: Sweep) -> None
     assert all(0 <= share <= 1 for share in rules[OURS].accepted)
 
 
+def test_each_world_can_be_looked_at_alone(found: Sweep) -> None:
+    parts = found.worlds()
+    assert list(parts) == ["R1", "R3"]
+    assert sum(part.base for part in parts.values()) / 2 == pytest.approx(found.base)
+    assert found.document()["worlds"]["R3"][OURS] == parts["R3"].rules()[OURS].count
+
+
 def test_nothing_was_tuned_elsewhere_without_another_list() -> None:
     assert TUNED not in sweep([WORLDS["R1"]], [0], **{**TINY, "pods": 50}).rules()
 

@@ -7,7 +7,7 @@ import pytest
 
 from ballast.experiments.redistributing import Redistributing, Rescue
 from ballast.experiments.rules import Choice, Residual, Stock
-from ballast.experiments.scheduling import schedule
+from ballast.experiments.scheduling import gain, schedule
 from ballast.experiments.worlds import RESOURCES, SHARES, World, arrivals, worlds
 from ballast.model.pod import Pod
 from ballast.scoring.dominant_residual import DominantResidual
@@ -92,6 +92,10 @@ def test_an_outcome_tells_what_was_placed() -> None:
     assert (found.count, found.first, found.moves) == (3, 2, 0)
     assert found.volume == pytest.approx(7 / 8)
     assert found.accepted == (1.0, 2 / 3, 1.0, 0.0)
+
+
+def test_where_nothing_was_placed_a_gain_is_of_one_pod() -> None:
+    assert [gain(count, base) for count, base in ((3, 2), (2, 0), (0, 0))] == [0.5, 2.0, 0.0]
 
 
 def test_an_eviction_makes_room_when_the_pod_can_go_elsewhere() -> None:
