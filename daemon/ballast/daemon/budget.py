@@ -17,7 +17,7 @@ from ballast.power.anchor import affordable, load_of
 from ballast.power.controller import abandon, commit, observe, rebaselined, resumed
 from ballast.power.outcome import NOTHING, Reason, Sample, targets_of
 from ballast.power.policy import Policy
-from ballast.power.state import Mode, Plan, State
+from ballast.power.state import Mode, State
 from ballast.telemetry.budget_feed import Watts
 
 PLAN_LASTS = 600.0
@@ -37,7 +37,13 @@ class Targets(Protocol):
 
     def look(self, policy: Policy) -> Mapping[str, Standing]: ...
     def apply(
-        self, standings: Mapping[str, Standing], counts: Mapping[str, int], *, reason: str, emergency: bool
+        self,
+        standings: Mapping[str, Standing],
+        counts: Mapping[str, int],
+        *,
+        reason: str,
+        emergency: bool = False,
+        loads: Mapping[str, float] | None = None,
     ) -> Sequence[Written]: ...
 
 
@@ -136,7 +142,8 @@ class View:
 
 
 class Budget:
-    """`needs` asks what the targets' own loads say, given their counts; `traces` tells which of them carry our marks.
+    """`needs` asks what the targets' own loads say, given their counts; `loads` is that of the nodes, for policies that
+    want pods on hot ones to go first; `traces` tells which targets carry our marks.
 
     With `shadow` the counts are those that would be, and nothing but the state is written.
     """
@@ -149,6 +156,7 @@ class Budget:
         *,
         shadow: bool,
         needs: Callable[[Mapping[str, int]], Mapping[str, int]] = lambda counts: NOTHING,
+        loads: Callable[[], Mapping[str, float] | None] = lambda: None,
         traces: Callable[[Mapping[str, Standing]], Sequence[str]] = lambda standings: (),
     ) -> None:
         self.policy = policy
@@ -156,6 +164,7 @@ class Budget:
         self._store = store
         self._shadow = shadow
         self._needs = needs
+        self._loads = loads
         self._traces = traces
         self._record: Record | None = None
         self._attempts = 0
@@ -184,7 +193,8 @@ class Budget:
             record = self._record = self._record or self._read()
         except ClusterError as error:
             return replace(self._resting(view), words=f"the state cannot be read: {error}", problem=str(error))
-        view = replace(view, policy=self._inside(standings), state=record.state)
+        view = replace(view, state=record.state)
+        view = replace(view, policy=self._inside(standings, view))
         if not found:
             return replace(self._resting(view), reason=Why.NO_TARGETS, words="no target takes part")
         return self._decide(replace(view, counts=self._shadowed(record, found)), record, found)
@@ -251,7 +261,11 @@ class Budget:
         wanted = {name: count for name, count in plan.replicas.items() if name in counts}
         standings = {name: view.standings[name] for name in wanted}
         outcomes = self._targets.apply(
-            standings, wanted, reason=_said(self.policy, plan), emergency=plan.reason == Reason.EMERGENCY
+            standings,
+            wanted,
+            reason=f"power policy {self.policy.name}, plan {plan.id}: {plan.reason}",
+            emergency=plan.reason == Reason.EMERGENCY,
+            loads=self._loads() if self.policy.hot_pods_first else None,
         )
         failed = [each for each in outcomes if each.result not in (Result.DONE, Result.DRY_RUN)]
         done = "dry-run" if self._shadow else "done"
@@ -303,9 +317,14 @@ class Budget:
         last, base = record.state.last, record.found
         return {name: max(0, last.get(name, n) + n - base.get(name, n)) for name, n in found.items()}
 
-    def _inside(self, standings: Mapping[str, Standing]) -> Policy:
-        """The policy within what the objects themselves allow."""
-        bounds = {name: (each.minimum, each.maximum) for name, each in standings.items() if each.usable}
+    def _inside(self, standings: Mapping[str, Standing], view: View) -> Policy:
+        """The policy within what the objects themselves allow; who is in a rollout stays, but in an emergency."""
+        emergency = self._emergency(view)
+        bounds = {
+            name: (each.count or 0, each.count or 0) if each.rolling and not emergency else (each.minimum, each.maximum)
+            for name, each in standings.items()
+            if each.usable
+        }
         if bounds != self._bounds:
             self._bounds, self._bounded = bounds, self.policy.within(bounds)
         return self._bounded
@@ -326,11 +345,16 @@ class Budget:
             return f"someone else changed {moved[0]} meanwhile; the open plan is dropped"
         if self._attempts >= ATTEMPTS:
             return "the open plan could not be carried out and is dropped"
-        drop, watts = self.policy.emergency_drop, view.watts.watts
-        emergency = drop and watts is not None and view.reference and watts <= view.reference * (1 - drop.relative)
-        if emergency and plan.reason != Reason.EMERGENCY:
+        if self._emergency(view) and plan.reason != Reason.EMERGENCY:
             return "the open plan gives way to an emergency"
         return None
+
+    def _emergency(self, view: View) -> bool:
+        """Whether the feed is as low as an emergency is."""
+        drop, watts, reference = self.policy.emergency_drop, view.watts.watts, view.state.reference
+        if drop is None or watts is None or reference is None:
+            return False
+        return max(watts - self.policy.base_power, self.policy.floor) <= reference * (1 - drop.relative)
 
     def _baseline(self, view: View, record: Record) -> str | None:
         """What a new baseline waits for, None where the next valid sample may be it."""
@@ -365,7 +389,3 @@ def _own(state: State, counts: Mapping[str, int]) -> dict[str, int]:
         for name, count in plan.replicas.items()
         if name in counts
     }
-
-
-def _said(policy: Policy, plan: Plan) -> str:
-    return f"power policy {policy.name}, plan {plan.id}: {plan.reason}"

@@ -42,6 +42,7 @@ def alive(daemon: Daemon) -> list[Check]:
         "events": daemon.events,
         "switches": daemon.switches,
         "watches": daemon.cache,
+        "workload watches": daemon.workloads,
     }
     dead = [name for name, part in parts.items() if not part.alive]
     return [

@@ -224,6 +224,8 @@ class Policy(Part):
     on_foreign_change: Foreign = Foreign.REBASE
     fallback: Fallback = Fallback()
     restore_first: bool = True
+    hot_pods_first: bool = False
+    """Whether a direct reduction first marks the pods on the hottest nodes as the cheapest to delete."""
     actuation: Actuation = Actuation.AUTO
     base_power: NotNegative = Fraction(0)
     nominal: Nominal | None = None
@@ -231,7 +233,7 @@ class Policy(Part):
     groups: tuple[Group, ...] = ()
     independents: tuple[Member, ...] = ()
 
-    @field_validator("restore_first", mode="before")
+    @field_validator("restore_first", "hot_pods_first", mode="before")
     @classmethod
     def _yes_or_no(cls, value: object) -> object:
         if not isinstance(value, bool):

@@ -80,9 +80,8 @@ def _not_there_yet(settings: Settings) -> Iterator[str]:
     publishing = settings.publishing
     if publishing.crane:
         yield "BALLAST_PUBLISHING__CRANE=true is not in this version yet. Set it to false."
-    for part, mode in (("power", settings.power.mode), ("eviction", settings.eviction.mode)):
-        if mode is Mode.ON:
-            yield f"{variable(part, 'mode')}=on is not in this version yet. Use off or dry-run."
+    if settings.eviction.mode is Mode.ON:
+        yield f"{variable('eviction', 'mode')}=on is not in this version yet. Use off or dry-run."
 
 
 def _authentication(settings: Settings) -> Iterator[str]:

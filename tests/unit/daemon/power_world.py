@@ -1,7 +1,8 @@
-"""A policy in the daemon's hands, with the cluster, `ballast-state` and the feed in memory; any write may be the last."""
+"""A policy in the daemon, with the cluster, `ballast-state` and the feed in memory; any write may be the last."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -96,7 +97,13 @@ class Cluster:
         return found
 
     def apply(
-        self, standings: Mapping[str, Standing], counts: Mapping[str, int], *, reason: str, emergency: bool
+        self,
+        standings: Mapping[str, Standing],
+        counts: Mapping[str, int],
+        *,
+        reason: str,
+        emergency: bool = False,
+        loads: Mapping[str, float] | None = None,
     ) -> Sequence[Outcome]:
         self.emergencies += emergency
         outcomes = []
@@ -155,9 +162,8 @@ class Life:
 
     def tick(self, watts: float | None, **now: Any) -> View:
         self.at += TICK
-        sample = (
-            Watts(None, None, "nothing", "series") if watts is None else Watts(Fraction(str(watts)), WALL + self.at)
-        )
+        usable = watts is not None and math.isfinite(watts) and watts >= 0
+        sample = Watts(Fraction(str(watts)), WALL + self.at) if usable else Watts(None, None, "nothing", "series")
         view = self.budget.cycle(Now(Fraction(self.at), WALL + self.at, **now), sample)
         self.views.append(view)
         return view

@@ -200,6 +200,16 @@ def test_what_the_object_itself_does_not_allow_is_not_planned() -> None:
     assert one.views[5].unmet == -4
 
 
+def test_who_is_in_a_rollout_stays_but_in_an_emergency() -> None:
+    one = life({"emergencyDrop": {"relative": 0.5}})
+    one.cluster.standing["ns/t1"] = {"rolling": True}
+    one.run(DOWN)
+    assert one.cluster.counts == {"ns/t0": 4, "ns/t1": 10}
+    one.run([300.0] * 2)
+    assert one.total == 6
+    assert one.cluster.counts["ns/t1"] < 10
+
+
 def test_what_a_load_needs_is_taken_last() -> None:
     one = life()
     one.needed = {"ns/t0": 9}

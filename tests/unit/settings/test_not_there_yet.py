@@ -12,7 +12,6 @@ PROMETHEUS = {"BALLAST_PROMETHEUS__URL": "http://prometheus:9090"}
     ("name", "value"),
     [
         ("BALLAST_PUBLISHING__CRANE", "true"),
-        ("BALLAST_POWER__MODE", "on"),
         ("BALLAST_EVICTION__MODE", "on"),
     ],
 )

@@ -1,0 +1,165 @@
+"""What the job `power` is made of, from the settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ballast.actuation.actuators import Actuators
+from ballast.actuation.cap import ORIGINAL
+from ballast.actuation.managers import manager_of
+from ballast.actuation.protected import Protected
+from ballast.actuation.standing import Actuator, Standing
+from ballast.clock import Clock
+from ballast.cluster.client import KubeApi
+from ballast.cluster.emergency import EmergencyWriter
+from ballast.cluster.write import FIELD_MANAGER
+from ballast.daemon import health
+from ballast.daemon.budget import Budget
+from ballast.daemon.power_news import News
+from ballast.daemon.power_store import PowerStore
+from ballast.daemon.powering import Course, Powering
+from ballast.errors import SettingsError
+from ballast.model.snapshot import Snapshot
+from ballast.power.policy import Policy
+from ballast.power.reading import read
+from ballast.settings import Mode, Settings
+from ballast.telemetry import budget_feed
+from ballast.telemetry.budget_feed import BudgetFeed
+from ballast.telemetry.needs import Needs
+from ballast.telemetry.prometheus_client import PrometheusClient
+
+if TYPE_CHECKING:
+    from ballast.daemon.assembly import Daemon
+
+
+def policies(settings: Settings) -> tuple[Policy, ...]:
+    """Those that are followed: none while power is off. Raises SettingsError."""
+    return read(settings.power.policies) if settings.power.mode is not Mode.OFF and settings.power.policies else ()
+
+
+def urls(found: Sequence[Policy]) -> tuple[str, ...]:
+    """What the feeds are read from, beside Prometheus."""
+    return tuple(policy.feed.url for policy in found if policy.feed is not None and policy.feed.url)
+
+
+def client(settings: Settings, found: Sequence[Policy]) -> PrometheusClient | None:
+    """None where nobody asks Prometheus. Raises SettingsError where its address is missing."""
+    asking = [policy for policy in found if budget_feed.asks_prometheus(policy) or _needs(policy)]
+    if not asking:
+        return None
+    if settings.prometheus.url is None:
+        raise SettingsError(
+            f"BALLAST_PROMETHEUS__URL is not set, and the power policy {asking[0].name} asks Prometheus: expected its "
+            "address, such as http://prometheus-k8s.monitoring:9090. Set it."
+        )
+    return PrometheusClient(settings)
+
+
+def powering(daemon: Daemon, policies: Sequence[Policy], machine: Clock) -> Powering:
+    """The job; `machine` is the clock of watches and writes. Raises SettingsError and UsageError for a feed that cannot
+    be read."""
+    settings, api = daemon.settings, daemon.api
+    read_from = [each for each in (settings.prometheus.url, *urls(policies)) if each]
+    protected = Protected(
+        api,
+        machine,
+        daemon.cache.pods,
+        namespace=daemon.namespace,
+        own=os.environ.get("POD_NAME"),
+        urls=read_from,
+    )
+    actuators = Actuators(
+        api,
+        daemon.workloads,
+        daemon.cache.pods,
+        daemon.writer,
+        EmergencyWriter(daemon.writer),
+        machine,
+        prefix=settings.publishing.prefix,
+        protected=protected,
+    )
+    return Powering(
+        [_course(daemon, policy, actuators) for policy in policies],
+        mode=settings.power.mode.value,
+        clock=daemon.clock,
+        registry=daemon.metrics.registry,
+        conditions=daemon.conditions,
+        news=News(daemon.events, daemon.namespace),
+        interval=settings.telemetry.interval,
+        offset=settings.telemetry.offset,
+        paused=lambda: daemon.switches.paused("power"),
+        standing_by=lambda: None if daemon.elector.is_leader() else health.leadership(daemon),
+        switch=lambda key: daemon.switches.values.get(key),
+        show=partial(setattr, daemon.board, "power"),
+    )
+
+
+def _course(daemon: Daemon, policy: Policy, actuators: Actuators) -> Course:
+    settings, clock = daemon.settings, daemon.clock
+    shadow, client = settings.power.mode is not Mode.ON, daemon.feeds
+    needs: Callable[[Mapping[str, int]], Mapping[str, int]] = lambda counts: {}  # noqa: E731
+    if client is not None and _needs(policy):
+        asked = Needs(policy, client, daemon.metrics)
+        needs = lambda counts: asked.read(_slot(clock, settings), counts)  # noqa: E731
+    feed = BudgetFeed(policy, client, clock, daemon.metrics, interval=settings.telemetry.interval)
+    budget = Budget(
+        policy,
+        actuators,
+        PowerStore(daemon.state, policy.name, shadow=shadow),
+        shadow=shadow,
+        needs=needs,
+        loads=lambda: _loads(daemon.board.snapshot),
+        traces=partial(_traces, daemon.api, f"{settings.publishing.prefix}/{ORIGINAL}"),
+    )
+    own = partial(_own, policy, actuators) if feed.needs_own else lambda: None
+    return Course(budget, feed, own)
+
+
+def _needs(policy: Policy) -> bool:
+    return any(place.member.needs for place in policy.places.values())
+
+
+def _slot(clock: Clock, settings: Settings) -> float:
+    interval = float(settings.telemetry.interval)
+    return clock.wall() // interval * interval - settings.telemetry.offset
+
+
+def _own(policy: Policy, actuators: Actuators) -> Fraction | None:
+    """Watts of the replicas that run now, as their controllers count them; None where one cannot be seen."""
+    total = Fraction(0)
+    standings = actuators.look(policy)
+    for name, place in policy.places.items():
+        workload = standings[name].workload
+        if workload is None or place.member.watts_per_replica is None:
+            return None
+        total += workload.present * place.member.watts_per_replica
+    return total
+
+
+def _loads(snapshot: Snapshot | None) -> Mapping[str, float] | None:
+    """The larger of cpu's and memory's mean by node, where one of them is known."""
+    if snapshot is None:
+        return None
+    rows = [row for row, name in enumerate(snapshot.resources) if name in ("cpu", "memory")]
+    means = snapshot.primary.mean[rows]
+    found = {}
+    for column, node in enumerate(snapshot.nodes):
+        known = [value for value in means[:, column].tolist() if value == value]
+        if known:
+            found[node.name] = max(known)
+    return found
+
+
+def _traces(api: KubeApi, annotation: str, standings: Mapping[str, Standing]) -> list[str]:
+    """Targets whose replicas or caps were last set by Ballast."""
+    return [name for name, standing in standings.items() if _is_ours(api, annotation, standing)]
+
+
+def _is_ours(api: KubeApi, annotation: str, standing: Standing) -> bool:
+    if standing.actuator is Actuator.SCALE:
+        return manager_of(api, standing.scale_path.removesuffix("/scale"), "replicas") == FIELD_MANAGER
+    return standing.autoscaler is not None and annotation in standing.autoscaler.annotations
