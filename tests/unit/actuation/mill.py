@@ -1,0 +1,283 @@
+"""A cluster in memory for the evictor: pods of one Deployment, an API server that evicts, and crashes on demand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ballast.actuation.evictor import Attempt, Evictor
+from ballast.actuation.landing import Landing
+from ballast.cluster.events import Events
+from ballast.cluster.state import State
+from ballast.cluster.writer import Writer
+from ballast.errors import ClusterError, NotFound
+from ballast.eviction.facts import Facts
+from ballast.eviction.gate import Gate
+from ballast.eviction.plan import Kind, Move, Plan
+from ballast.eviction.rules import Rules
+from ballast.metrics import Metrics
+from ballast.model.node import Node
+from ballast.model.pod import Owner, Pod
+from ballast.model.shape import Container, Shape, shape_of
+from ballast.model.snapshot import Snapshot, Window
+from ballast.model.workload import Budget, Workload
+from ballast.placement.reservations import Reservation
+from tests.fakes import FakeClock
+from tests.unit.cluster.fake_api import FakeApi
+
+NOW = 1_700_000_000.0
+GIB = 2.0**30
+ONE = shape_of([Container({"cpu": 1.0, "memory": 4 * GIB})])
+STATE = "/api/v1/namespaces/ballast/configmaps/ballast-state"
+WINDOW = 900.0
+NODES = tuple(f"n{number}" for number in range(6))
+
+
+class Crash(BaseException):
+    """The process is killed here."""
+
+
+class Mill(FakeApi):
+    """`evicted` counts evictions by UID. `refuse` may raise for one; `crash_at` kills at that request, before it is
+    served or (`late`) after."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = FakeClock(NOW)
+        self.pods: dict[str, Pod] = {}
+        self.evicted: Counter[str] = Counter()
+        self.sent: list[Any] = []
+        self.refuse: Callable[[Pod], ClusterError | None] = lambda pod: None
+        self.before_eviction: Callable[[str, str, Any], None] = lambda *_: None
+        self.on_evicted: Callable[[], Any] = lambda: None
+        self.crash_at: int | None = None
+        self.late = False
+        self.count = 0
+        self._number = 0
+
+    def request(self, method: str, path: str, **more: Any) -> bytes:
+        if method != "GET":
+            self.count += 1
+            if self.count == self.crash_at and not self.late:
+                raise Crash
+        answer = (
+            self._evict(path, more["body"]) if path.endswith("/eviction") else super().request(method, path, **more)
+        )
+        if method != "GET" and self.count == self.crash_at and self.late:
+            raise Crash
+        return answer
+
+    def _evict(self, path: str, body: Any) -> bytes:
+        self.before_eviction("POST", path, body)
+        self.sent.append(body)
+        name = f"{body['metadata']['namespace']}/{body['metadata']['name']}"
+        pod = self.pods.get(name)
+        if pod is None:
+            raise NotFound(f"{name} not found", status=404)
+        if (error := self.refuse(pod)) is not None:
+            raise error
+        if pod.uid != body["deleteOptions"]["preconditions"]["uid"]:
+            from ballast.errors import Conflict
+
+            raise Conflict("the UID in the precondition does not match", status=409)
+        self.evict_now(pod)
+        return b"{}"
+
+    def evict_now(self, pod: Pod) -> None:
+        self.evicted[pod.uid] += 1
+        self.on_evicted()
+        self.pods[f"{pod.namespace}/{pod.name}"] = msgspec.structs.replace(pod, deleting=True)
+
+    def add(self, node: str, workload: str = "web", **more: Any) -> Pod:
+        self._number += 1
+        name = f"{workload}-{self._number}"
+        given: dict[str, Any] = {
+            "uid": f"u-{name}",
+            "node": node,
+            "phase": "Running",
+            "ready": True,
+            "created": NOW - 86_400,
+            "shape": ONE,
+            "owner": Owner("ReplicaSet", f"{workload}-rs", f"u-{workload}-rs", True),
+        }
+        pod = Pod("shop", name, **(given | more))
+        self.pods[f"shop/{name}"] = pod
+        return pod
+
+    def replace_evicted(self, node: str | None = None, *, ready: bool = True) -> list[Pod]:
+        """What controllers, scheduler and kubelet do: evicted pods end, others come."""
+        made = []
+        for name, pod in list(self.pods.items()):
+            if pod.deleting:
+                del self.pods[name]
+                workload = pod.owner.name.removesuffix("-rs") if pod.owner else "web"
+                where = node if node is not None else "n5"
+                bound = {"scheduled_at": self.clock.wall()} if where else {}
+                made.append(self.add(where, workload, created=self.clock.wall(), ready=ready, **bound))
+        return made
+
+    def state(self) -> dict[str, str]:
+        found = self.objects.get(STATE)
+        return dict(found["data"]) if found else {}
+
+
+class Desk:
+    """An extender that holds reservations and was asked lately, or not."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self.clock = clock
+        self.held: dict[str, Reservation] = {}
+        self.asked_at: dict[str, float] = {"default-scheduler": clock.monotonic()}
+        self.full: set[str] = set()
+
+    def asked(self, scheduler_name: str) -> float | None:
+        at = self.asked_at.get(scheduler_name)
+        return None if at is None else self.clock.monotonic() - at
+
+    def hold(self, reservation: Reservation) -> None:
+        self.held[reservation.name] = reservation
+
+    def extend(self, name: str, until: float) -> None:
+        if name in self.held:
+            from dataclasses import replace
+
+            self.held[name] = replace(self.held[name], until=until)
+
+    def release(self, name: str) -> None:
+        self.held.pop(name, None)
+
+    def standing(self) -> tuple[Reservation, ...]:
+        return tuple(self.held.values())
+
+    def fits(self, node: str, shape: Shape) -> bool | None:
+        return node not in self.full
+
+
+@dataclass
+class Told:
+    """Events that were told."""
+
+    all: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def tell(self, target: Any, reason: str, message: str, *, part: str, warning: bool = False) -> None:
+        self.all.append((str(target), reason, message))
+
+
+@dataclass
+class Replica:
+    """One process: its evictor, with what it cannot know of others."""
+
+    mill: Mill
+    leading: bool = True
+    paused: str | None = None
+    rules: Rules = field(default_factory=Rules)
+    loads: dict[str, float] = field(default_factory=lambda: dict.fromkeys(NODES, 0.5))
+    budgets: tuple[Budget, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.metrics = Metrics()
+        self.desk = Desk(self.mill.clock)
+        self.told = Told()
+        writer = Writer(
+            self.mill,  # type: ignore[arg-type]
+            self.mill.clock,
+            self.metrics,
+            qps=1000,
+            burst=1000,
+            modes={"eviction": "on"},
+            paused=lambda part: self.paused,
+            leading=lambda: self.leading,
+        )
+        self.landing = Landing(self.desk, self.mill.clock)
+        events: Any = self.told
+        assert isinstance(events, Told | Events)
+        self.evictor = Evictor(
+            writer=writer,
+            state=State(self.mill, writer, "ballast"),  # type: ignore[arg-type]
+            clock=self.mill.clock,
+            metrics=self.metrics,
+            events=events,
+            landing=self.landing,
+            prefix="ballast.dev",
+            window=WINDOW,
+            **self.options,
+        )
+
+    def snapshot(self) -> Snapshot:
+        return snapshot(self.loads, self.mill.clock.wall())
+
+    def gate(self, **known: Any) -> Gate:
+        from dataclasses import replace
+
+        pods = tuple(self.mill.pods.values())
+        names = sorted({pod.owner.name.removesuffix("-rs") for pod in pods if pod.owner})
+        workloads = []
+        for name in names:
+            replicas = sum(pod.owner is not None and pod.owner.name == f"{name}-rs" for pod in pods)
+            workloads += [
+                Workload("Deployment", "shop", name, f"u-{name}", replicas=replicas),
+                Workload(
+                    "ReplicaSet",
+                    "shop",
+                    f"{name}-rs",
+                    f"u-{name}-rs",
+                    replicas=replicas,
+                    owner=Owner("Deployment", name, f"u-{name}", True),
+                ),
+            ]
+        facts = Facts(now=self.mill.clock.wall(), nodes=nodes(), pods=pods, workloads=workloads, budgets=self.budgets)
+        history = replace(self.evictor.history(), acting=True, leader=self.leading, paused=self.paused, **known)
+        return Gate(facts, self.rules, history)
+
+    def carry_out(self, *pods: Pod, to: str | None = "n5", kind: Kind = "rebalance", **more: Any) -> list[Attempt]:
+        return self.evictor.carry_out(
+            plan(*pods, to=to, kind=kind, **more), self.gate, self.mill.pods.get, self.snapshot()
+        )
+
+    def follow(self, seconds: float = 30.0) -> str | None:
+        self.mill.clock.advance(seconds)
+        return self.evictor.follow_up(tuple(self.mill.pods.values()), self.snapshot())
+
+    def recent(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.evictor.document()["recent"]
+        return found
+
+
+def nodes() -> tuple[Node, ...]:
+    amounts = {"cpu": 10.0, "memory": 40 * GIB, "pods": 110.0}
+    return tuple(Node(name, f"u-{name}", capacity=amounts, allocatable=amounts, created=NOW - 86_400) for name in NODES)
+
+
+def plan(
+    *pods: Pod, to: str | None = "n5", kind: Kind = "rebalance", starts: tuple[Pod, ...] = (), gain: float = 0.1
+) -> Plan:
+    moves = tuple(
+        Move(
+            f"{pod.namespace}/{pod.name}",
+            pod.node,
+            to,
+            gain,
+            f"{pod.node} is too full",
+            pod.uid,
+            {"cpu": 1.0, "memory": 4 * GIB},
+            tuple(each.uid for each in starts),
+        )
+        for pod in pods
+    )
+    placed = tuple(f"{each.namespace}/{each.name}" for _ in pods for each in starts)
+    return Plan(kind, moves, {"cpu": 0.2}, {"cpu": 0.1}, {}, placed)
+
+
+def snapshot(loads: Mapping[str, float], time: float) -> Snapshot:
+    values = np.array([[loads[name] for name in NODES]] * 2, float)
+    known = np.isfinite(values)
+    window = Window("15m", WINDOW, values, values * 0, values, known * 60, known.astype(float), known)
+    return Snapshot(
+        time, nodes(), ("cpu", "memory"), {"15m": window}, values, np.ones_like(values), known[0], ~known[0]
+    )

@@ -1,0 +1,142 @@
+"""Killed before, between and after its writes, the evictor never evicts twice, keeps its limits and finishes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ballast.errors import ClusterError, TooManyRequests, Unreachable
+from ballast.eviction.rules import UNLIMITED, Limit, Rules
+from ballast.model.pod import Pod
+from tests.unit.actuation.mill import NODES, Crash, Mill, Replica
+
+HOURLY = 4
+RULES = Rules(
+    limit_total=UNLIMITED,
+    limit_node=UNLIMITED,
+    limit_namespace=UNLIMITED,
+    limit_workload=UNLIMITED,
+    workload_window=0.0,
+    rates=((Limit(HOURLY), 3600.0),),
+    cooldown=0.0,
+    max_unavailable=UNLIMITED,
+    max_replacements=100,
+    min_pod_age=0.0,
+)
+
+
+@dataclass(frozen=True)
+class Life:
+    """One process: killed at a write, before or after it was served; then this many seconds without a leader."""
+
+    crash_at: int | None
+    late: bool
+    pause: int
+    answers: tuple[str, ...]
+
+
+LIVES = st.lists(
+    st.builds(
+        Life,
+        crash_at=st.none() | st.integers(1, 9),
+        late=st.booleans(),
+        pause=st.integers(15, 400),
+        answers=st.lists(st.sampled_from(["yes", "budget", "lost", "done but lost", "broken"]), max_size=4).map(tuple),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+def answering(mill: Mill, answers: tuple[str, ...]) -> None:
+    left = list(answers)
+
+    def refuse(pod: Pod) -> ClusterError | None:
+        said = left.pop(0) if left else "yes"
+        if said == "budget":
+            return TooManyRequests("not now", causes=("DisruptionBudget",))
+        if said == "done but lost":
+            mill.evict_now(pod)
+        if said in ("lost", "done but lost"):
+            return Unreachable("no answer")
+        return ClusterError("broken", status=500) if said == "broken" else None
+
+    mill.refuse = refuse
+
+
+def live(mill: Mill, life: Life) -> None:
+    """Two cycles of one process, or less."""
+    mill.count, mill.crash_at, mill.late = 0, life.crash_at, life.late
+    answering(mill, life.answers)
+    replica = Replica(mill, rules=RULES)
+    try:
+        replica.evictor.resume()
+        for _ in range(2):
+            replica.follow()
+            bound = [pod for pod in mill.pods.values() if pod.node and pod.node != "n5" and not pod.deleting]
+            replica.carry_out(*bound[:3])
+            mill.replace_evicted("n5")
+    except Crash:
+        pass
+    mill.crash_at = None
+    mill.clock.advance(life.pause)
+
+
+@given(LIVES)
+def test_nothing_happens_twice_and_limits_hold_whatever_dies_when(lives: list[Life]) -> None:
+    mill = Mill()
+    for node in NODES[:5] * 2:
+        mill.add(node)
+    times: list[float] = []
+    mill.on_evicted = lambda: times.append(mill.clock.wall())
+    for life in lives:
+        live(mill, life)
+        assert max(mill.evicted.values(), default=0) <= 1
+    for start in times:
+        assert sum(start <= at < start + 3600 for at in times) <= HOURLY
+    _ends(mill)
+
+
+def _ends(mill: Mill) -> None:
+    """The last leader finishes what the others began, and holds no room for nobody."""
+    mill.refuse = lambda pod: None
+    replica = Replica(mill, rules=RULES)
+    replica.evictor.resume()
+    mill.replace_evicted("n5")
+    for _ in range(4):
+        replica.follow(600)
+        mill.replace_evicted("n5")
+    assert "eviction.plan" not in mill.state()
+    assert replica.evictor.history().awaited == frozenset()
+    assert not replica.desk.held
+    assert "reservations" not in mill.state()
+
+
+@given(st.integers(1, 6))
+def test_a_late_write_of_a_leader_that_was_paused_evicts_nobody_twice(number: int) -> None:
+    """It stops between its record and its eviction, another one leads, and then it goes on."""
+    mill = Mill()
+    for node in NODES[:5] * 2:
+        mill.add(node)
+    pods = list(mill.pods.values())[:number]
+    old = Replica(mill, rules=RULES)
+    new: list[Replica] = []
+
+    def meanwhile(method: str, path: str, body: object) -> None:
+        if path.endswith("/eviction") and not new:
+            new.append(Replica(mill, rules=RULES))
+            mill.clock.advance(60)
+            new[0].evictor.resume()
+            new[0].follow()
+            new[0].carry_out(*pods)
+            old.leading = False
+
+    mill.before_eviction = meanwhile
+    old.carry_out(*pods)
+    assert max(mill.evicted.values()) == 1
+    new[0].follow()
+    mill.replace_evicted("n5")
+    new[0].follow()
+    assert sum(mill.evicted.values()) <= HOURLY
