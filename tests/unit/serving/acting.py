@@ -94,7 +94,7 @@ def plan(number: int, now: float, *, steps: int = 3, mode: str = "dry-run", **ch
             {
                 "pod": f"shop/cart-{step:05d}",
                 "check": None if step % 2 else "pdb",
-                "verdict": "passed" if step % 2 else "refused",
+                "verdict": "allowed" if step % 2 else "refused",
                 "reason": "" if step % 2 else "shop/cart allows 0 disruptions now, 1 is needed",
             }
             for step in range(steps)
@@ -120,8 +120,13 @@ def eviction(number: int, now: float) -> Document:
         "status": status,
         "landed_on": f"node-{number + (9 if number % 2 else 8)}" if landed else None,
         "ready_at": now - 90 * number + 20 if status == "ready" else None,
-        "predicted": {"cpu": -0.012, "memory": -0.001},
-        "measured": {"cpu": -0.009, "memory": None} if status == "ready" else None,
+        "predicted": {
+            "gain": 0.0123,
+            "load": {f"node-{number}": {"cpu": -0.06}, f"node-{number + 9}": {"cpu": 0.03}},
+            "before": {"cpu": 0.168},
+            "after": {"cpu": 0.117},
+        },
+        "measured": {"load": {f"node-{number}": {"cpu": -0.052}}, "share": 0.87} if status == "ready" else {},
         "why": "the disruption budget shop/cart allows none now" if status in ("refused", "failed") else None,
     }
 
@@ -140,6 +145,6 @@ def evictions(now: float, count: int = 9, **changed: Any) -> Document:
             }
             for number in range(3)
         ],
-        "limits": {"cycle": "2 of 5", "hour": "7 of 20", "day": "31 of 300"},
+        "limits": {"total": "5", "node": "1", "namespace": "0", "workload": "10%", "rate": ["20/1h", "1%/1d"]},
         "breaker": None,
     } | changed

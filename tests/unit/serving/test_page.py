@@ -141,7 +141,10 @@ def test_a_browser_shows_power_plans_and_evictions(tmp_path: Path) -> None:
     assert "The first 200 of 300 are shown" in plans
     assert "node-10, as meant" in evictions
     assert "node-8, meant was node-9" in evictions
-    assert "cpu −0.012, memory −0.001 cpu −0.009, memory unknown" in evictions
+    assert "node-0: cpu −6 % node-9: cpu +3 % σ cpu 0.168 → 0.117" in evictions
+    assert "node-0: cpu −5.2 % 87 % of what was predicted" in evictions
+    assert "At most from one namespace in a cycle no limit" in evictions
+    assert "At most over time 20/1h, 1%/1d" in evictions
     assert "512 MiB" in evictions
     assert "100 of 150 shown" in evictions
 
@@ -161,6 +164,23 @@ def test_a_browser_marks_what_is_only_dry(tmp_path: Path) -> None:
     assert "Steps it would take" in plans
     assert "Dry-run. Plans are made and judged; no pod is evicted." in evictions
     assert "Stopped. 14 % of the nodes are NotReady" in evictions
+
+
+@browser
+def test_a_browser_tells_of_conditions_that_need_somebody(tmp_path: Path) -> None:
+    board = board_of(snapshot([[0.5], [0.4]]))
+    board.conditions = lambda: [
+        {"type": "FeedAvailable", "status": "False", "message": "site-a is silent"},
+        {"type": "Active", "status": "True", "message": "all is well"},
+        {"type": "Contended", "status": "True", "message": "somebody fights"},
+        {"type": "Limited", "status": "False", "message": "never mind"},
+    ]
+    dom = seen(board, tmp_path)
+    banners = re.sub(r"<[^>]+>", " ", dom[dom.index('id="banners"') : dom.index("<section")])
+    assert "Not FeedAvailable: site-a is silent" in re.sub(r"\s+", " ", banners)
+    assert "somebody fights" in banners
+    assert "all is well" not in banners
+    assert "never mind" not in banners
 
 
 @browser

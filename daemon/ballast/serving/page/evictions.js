@@ -7,12 +7,21 @@ const STATUSES = {
 const view = { filter: "", show: "", limit: PAGE };
 let document_ = null;
 
-/** {resource: change} in words; objects of another shape as they are. */
+const points = change => `${signed(change * 100, 1)} %`;
+
+/** Changes of load by node, the spread between nodes, waiting pods that start: what of it is known, in words. */
 function effect(value) {
-  if (!known(value)) return nothing("not known");
-  if (typeof value !== "object") return String(value);
-  const parts = Object.entries(value).map(([name, change]) => `${name} ${typeof change === "number" ? signed(change, 4) : known(change) ? change : "unknown"}`);
-  return parts.length ? parts.join(", ") : nothing("not known");
+  const found = value || {}, parts = [];
+  for (const [node, changes] of Object.entries(found.load || {})) {
+    const each = Object.entries(changes).filter(([, change]) => known(change)).map(([name, change]) => `${name} ${points(change)}`);
+    if (each.length) parts.push(`${node}: ${each.join(", ")}`);
+  }
+  const spread = Object.entries(found.after || {}).filter(([name, after]) => known(after) && known((found.before || {})[name]));
+  if (spread.length) parts.push(`σ ${spread.map(([name, after]) => `${name} ${number(found.before[name], 3)} → ${number(after, 3)}`).join(", ")}`);
+  const starts = found.starts ?? found.started;
+  if (known(starts)) parts.push(`${count(starts, "waiting pod")} started`);
+  if (known(found.share)) parts.push(`${number(found.share * 100)} % of what was predicted`);
+  return parts.length ? element("ul", { class: "plain" }, ...parts.map(part => element("li", {}, part))) : nothing("not known");
 }
 
 function landing(one) {
@@ -46,10 +55,7 @@ function reservations() {
   return table("Room that is held", [["Node"], ["For"], ["What"], ["How long"], ["cpu", "number"], ["memory", "number"]], rows, "no room is held now");
 }
 
-function flat(value, path = []) {
-  if (value !== null && typeof value === "object" && !Array.isArray(value)) return Object.entries(value).flatMap(([name, each]) => flat(each, [...path, name]));
-  return [[path.join(" ").replaceAll("_", " "), known(value) ? String(value) : "no limit"]];
-}
+const LIMITS = { total: "in one cycle", node: "from one node in a cycle", namespace: "from one namespace in a cycle", workload: "of one workload", rate: "over time" };
 
 function head() {
   const shown = [], { mode, paused, breaker, limits } = document_;
@@ -57,7 +63,7 @@ function head() {
   if (mode === "dry-run") shown.push(banner("warn", "Dry-run.", "Plans are made and judged; no pod is evicted."));
   if (paused) shown.push(banner("warn", "Paused.", paused));
   if (breaker) shown.push(banner("bad", "Stopped.", breaker));
-  const facts = flat(limits || {}).filter(([name]) => name);
+  const facts = Object.entries(limits || {}).map(([name, value]) => [`At most ${LIMITS[name] || name}`, [value].flat().map(each => each === "0" || !known(each) ? "no limit" : String(each)).join(", ") || "no limit"]);
   if (facts.length) shown.push(element("dl", { class: "numbers" }, ...facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)])));
   return shown;
 }

@@ -30,6 +30,8 @@ function drawFacts() {
   $("version").textContent = `Ballast ${status.version}`;
 }
 
+// Of these it is the absence that somebody should know of.
+const GOOD = new Set(["FeedAvailable", "Active"]);
 function drawBanners(lost) {
   const { status } = state, shown = [];
   if (lost) shown.push(banner("bad", "No contact with Ballast.", `Last answer ${status ? ago((performance.now() - state.fetched) / 1000) + " ago" : "never"}; what is shown below may be wrong.`));
@@ -38,8 +40,8 @@ function drawBanners(lost) {
   else if (status && status.snapshot.nodes && !status.snapshot.known) shown.push(banner("bad", "Dark.", "No node is known: no fresh, sufficient window of cpu or memory anywhere."));
   if (status && status.snapshot && !status.current) shown.push(banner("bad", "Stale.", `No cycle brought data since ${clock(status.snapshot.time)}. The loads below are history, and /watcher answers 500.`));
   for (const condition of status ? status.conditions : []) {
-    if (condition.status !== "True") continue;
-    shown.push(banner("warn", `${condition.type}:`, [condition.message || condition.reason || "", condition.lastTransitionTime ? `(since ${condition.lastTransitionTime})` : ""].join(" ")));
+    if ((condition.status === "True") === GOOD.has(condition.type)) continue;
+    shown.push(banner("warn", `${GOOD.has(condition.type) ? "Not " : ""}${condition.type}:`, [condition.message || condition.reason || "", condition.lastTransitionTime ? `(since ${condition.lastTransitionTime})` : ""].join(" ")));
   }
   const box = $("banners");
   if (box.textContent !== shown.map(p => p.textContent).join("")) box.replaceChildren(...shown);

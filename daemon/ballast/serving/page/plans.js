@@ -29,7 +29,7 @@ const cut = total => total > ROWS ? [element("p", { class: "soft" }, `The first 
 
 function refusals(plan) {
   const refused = Object.entries(plan.refused || {}).sort(([a, x], [b, y]) => y - x || (a < b ? -1 : 1)).map(([check, n]) => [check, number(n)]);
-  const verdicts = (plan.verdicts || []).filter(each => view.show !== "refused" || each.verdict !== "passed");
+  const verdicts = (plan.verdicts || []).filter(each => view.show !== "refused" || each.verdict === "refused");
   return [
     element("h4", {}, "Refused, by the first check that did"), table("Refused pods by check", [["Check"], ["Pods", "number"]], refused, "no pod was refused"),
     element("h4", {}, "Verdicts"), table("Verdicts", [["Pod"], ["Verdict"], ["Check"], ["Why"]],
