@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from ballast.actuation.looking import kinds_of
 from ballast.clock import Clock, SystemClock
 from ballast.cluster.cache import Cache
 from ballast.cluster.client import KubeApi, connect
@@ -20,8 +21,9 @@ from ballast.cluster.lease import AlwaysLeader, Elector
 from ballast.cluster.role import RoleLabel
 from ballast.cluster.state import State
 from ballast.cluster.switches import Switches
+from ballast.cluster.workload_cache import WorkloadCache
 from ballast.cluster.writer import Writer
-from ballast.daemon import health, reports, strategies
+from ballast.daemon import evicting, eviction_parts, health, power_parts, reports, strategies
 from ballast.daemon.extending import Extending
 from ballast.daemon.jobs import Jobs
 from ballast.daemon.saving import Saving
@@ -98,7 +100,11 @@ class Daemon:
             metrics,
             qps=settings.cluster.qps,
             burst=settings.cluster.burst,
-            modes={PART: settings.publishing.mode.value},
+            modes={
+                PART: settings.publishing.mode.value,
+                "power": settings.power.mode.value,
+                evicting.PART: settings.eviction.mode.value,
+            },
             paused=self.switches.paused,
             leading=self.elector.is_leader,
             events=self.events,
@@ -106,7 +112,9 @@ class Daemon:
         self.role = RoleLabel(
             self.writer, machine, pod=os.environ.get("POD_NAME"), namespace=os.environ.get("POD_NAMESPACE")
         )
-        self._saved = SavedConditions(self.conditions, State(api, self.writer, namespace), machine)
+        self.namespace = namespace
+        self.state = State(api, self.writer, namespace)
+        self._saved = SavedConditions(self.conditions, self.state, machine)
         self.saving = Saving(self._saved, self.elector.is_leader)
         interval = settings.telemetry.interval
         self.telemetry = _telemetry_cycle(settings, api, clock, metrics)
@@ -136,6 +144,7 @@ class Daemon:
             strategies=self.strategies,
             pods=lambda: self.cache.pods(),
         )
+        self.board.pod_scores = self.extending.scores_of
         self.cache = Cache(
             api,
             machine,
@@ -145,6 +154,26 @@ class Daemon:
             keep_annotation=annotation_filter(settings.publishing.prefix, foreign=self.strategies.policy.keys),
             pod_sink=self.extending,
         )
+        policies = power_parts.policies(settings)
+        self.feeds = power_parts.client(settings, policies)
+        evicts = settings.eviction.mode is not Mode.OFF
+        kinds = {*(kinds_of(policies) if policies else ()), *(evicting.KINDS if evicts else ())}
+        keep = annotation_filter(settings.publishing.prefix)
+        self.workloads = WorkloadCache(api, machine, metrics, kinds, keep_annotation=keep)
+        self.powering = power_parts.powering(self, policies, machine) if settings.power.mode is not Mode.OFF else None
+        self.evicting = eviction_parts.evicting(self)
+        self.craning: Craning | None = None
+        if craning.active(settings):
+            self.craning = Craning(
+                settings,
+                self.strategies.policy,
+                writer=self.writer,
+                clock=clock,
+                conditions=self.conditions,
+                source=self.telemetry.source,
+                pods=self.cache.pods,
+                node=self.cache.node,
+            )
         apart = settings.http.of_extender()
         scheduling = None if apart else self.extending
         self.servers = [Server(create_app(self.board, metrics, scheduling), settings.http)]
@@ -159,6 +188,13 @@ class Daemon:
         self.jobs.every("telemetry", interval, self._watch, delay=min(0.1, 0.1 * interval))
         if settings.publishing.mode is not Mode.OFF:
             self.jobs.every("publishing", every, self._publish, delay=min(0.2 * every, 5.0))
+        if self.craning is not None:
+            self.jobs.every("crane", every, self._crane, delay=min(0.6 * every, 10.0))
+        if self.powering is not None:
+            self.jobs.every("power", interval, self.powering.cycle, delay=min(0.2 * interval, 1.0))
+        if evicts:
+            period = settings.eviction.interval
+            self.jobs.every(evicting.PART, period, self._evict, delay=min(0.3 * period, 10.0))
         self.told: Callable[[CycleRecord], None] = lambda cycle: None
         self.port = 0
 
@@ -175,6 +211,7 @@ class Daemon:
         for server in self.servers[1:]:
             server.start()
         self.cache.start()
+        self.workloads.start()
         if self.acting:
             self.switches.start()
             self.events.start()
@@ -201,7 +238,12 @@ class Daemon:
             self.writer.stop()
             _at_once(self.elector.stop, self.events.stop, self.switches.stop)
         self.telemetry.close()
-        _at_once(self.jobs.stop, self.cache.stop)
+        if self.feeds is not None:
+            self.feeds.close()
+        self.evicting.stop()
+        _at_once(self.jobs.stop, self.cache.stop, self.workloads.stop)
+        if self.powering is not None:
+            self.powering.close()
         for server in self.servers:
             server.stop()
         self.api.close()
@@ -209,10 +251,15 @@ class Daemon:
     def _gained(self) -> None:
         self._led_since = self.cycles
         self._saved.forget()
+        self.evicting.gained()
+        if self.powering is not None:
+            self.powering.gained()
         self.role.leading(True)
 
     def _lost(self) -> None:
         self._led_since = None
+        if self.powering is not None:
+            self.powering.lost()
         self.role.leading(False)
 
     def _watch(self) -> str:
@@ -244,6 +291,7 @@ class Daemon:
         self.board.snapshot = snapshot
         self.board.frozen = self.freeze.frozen
         reports.tell_about(snapshot, self.telemetry, self.freeze, self.conditions)
+        self.evicting.look(snapshot)
         self._known = snapshot, scores, self.freeze
         self.cycles += 1
         self.saving.ask()
@@ -251,22 +299,42 @@ class Daemon:
 
     def _publish(self) -> str:
         """The publishing job."""
-        if self._known is None:
-            return "published nothing: no cycle of telemetry has ended yet"
-        if not self.elector.is_leader():
-            return health.leadership(self)
-        led = 0 if self._led_since is None else self.cycles - self._led_since
-        if led < CYCLES_BEFORE_ACTING:
-            return f"published nothing: a new leader acts after {CYCLES_BEFORE_ACTING} complete cycles, {led} ended"
+        if (reason := self._not_now()) is not None:
+            return reason if reason.startswith("standing by") else f"published nothing: {reason}"
+        assert self._known is not None
         snapshot, scores, freeze = self._known
-        age = self.clock.wall() - snapshot.time
-        if age > self._stale_after:
-            return f"published nothing: the newest cycle of telemetry is {reports.duration(age)} old"
         result = self.publisher.round(snapshot, scores, freeze, self.cache.node)
         reports.tell(self.conditions, "PublishingFailing", "WriteFailed", result.problem)
         return reports.publishing_sentence(
             result, snapshot, freeze, self.settings.publishing, self.settings.telemetry, self.clock.monotonic()
         )
+
+    def _crane(self) -> str:
+        """The job that keeps crane's annotations."""
+        if (reason := self._not_now()) is not None:
+            return reason if reason.startswith("standing by") else f"wrote no annotations of crane: {reason}"
+        assert self._known is not None
+        assert self.craning is not None
+        return self.craning.cycle(self._known[0], self._known[2], self._names)
+
+    def _evict(self) -> str:
+        """The eviction job."""
+        if (reason := self._not_now()) is not None:
+            return reason if reason.startswith("standing by") else f"planned nothing: {reason}"
+        assert self._known is not None
+        return self.evicting.cycle(self._known[0])
+
+    def _not_now(self) -> str | None:
+        """Why nothing may be acted upon now: whoever leads, and whatever is known."""
+        if self._known is None:
+            return "no cycle of telemetry has ended yet"
+        if not self.elector.is_leader():
+            return health.leadership(self)
+        led = 0 if self._led_since is None else self.cycles - self._led_since
+        if led < CYCLES_BEFORE_ACTING:
+            return f"a new leader acts after {CYCLES_BEFORE_ACTING} complete cycles, {led} ended"
+        age = self.clock.wall() - self._known[0].time
+        return f"the newest cycle of telemetry is {reports.duration(age)} old" if age > self._stale_after else None
 
     def _record(self, cycle: CycleRecord) -> None:
         with self._cycles_lock:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -17,7 +19,6 @@ from ballast.cluster.cache import Cache
 from ballast.cluster.conditions import Conditions
 from ballast.cluster.workload_cache import WorkloadCache
 from ballast.daemon.errand import Answer, Errand, Wanted
-from ballast.daemon.errors_lately import ErrorsLately
 from ballast.daemon.eviction_rules import aims_of, limit, rules_of
 from ballast.daemon.eviction_words import plan_sentence
 from ballast.daemon.hot_nodes import HotNodes, loads, watched_of
@@ -25,7 +26,7 @@ from ballast.daemon.pods_asking import PodsAsking
 from ballast.daemon.replicas_lately import ReplicasLately
 from ballast.daemon.reports import duration, tell
 from ballast.daemon.worker import Worker
-from ballast.errors import WorkerError
+from ballast.errors import ClusterError, WorkerError
 from ballast.eviction.checks.acting import cluster_trouble
 from ballast.eviction.document import as_json
 from ballast.eviction.facts import Facts, WorkloadKey
@@ -87,7 +88,6 @@ class Evicting:
         self._rules, self._aims = rules_of(settings), aims_of(settings)
         self._acts = settings.eviction.mode is Mode.ON
         self._hot = HotNodes(self._aims, settings.telemetry.interval)
-        self._errors = ErrorsLately(metrics, clock)
         self._replicas = ReplicasLately()
         self._plans: deque[dict[str, Any]] = deque(maxlen=PLANS_KEPT)
         self._number = 0
@@ -97,11 +97,18 @@ class Evicting:
         self._hot.look(snapshot)
 
     def gained(self) -> None:
-        """This replica leads from now on; what the leader before had begun is read in the next cycle."""
+        """This replica leads from now on. What the leader before had begun is read at once, beside everything else:
+        the extender needs its reservations."""
         self._resumed = False
+        threading.Thread(target=self._resume, name="resume", daemon=True).start()
 
     def stop(self) -> None:
         self._worker.stop()
+
+    def _resume(self) -> None:
+        """What cannot be read now, the next cycle tries again."""
+        with suppress(ClusterError):
+            self._evictor.resume()
 
     def cycle(self, snapshot: Snapshot) -> str:
         """Raises ClusterError when `ballast-state` cannot be read, WorkerError when no plan could be made."""
@@ -185,7 +192,7 @@ class Evicting:
         errand = Errand(
             now=self._clock.wall(),
             resources=resources,
-            load=loads(snapshot, [node.name for node in nodes]),
+            load=self._loads(snapshot, [node.name for node in nodes]),
             wanted=tuple(wanted),
             nodes=nodes,
             pods=pods,
@@ -201,6 +208,16 @@ class Evicting:
         answer = self._worker.ask(errand)
         self._metrics.planning_seconds.observe(self._clock.monotonic() - began)
         return answer
+
+    def _loads(self, snapshot: Snapshot, nodes: list[str]) -> Floats:
+        """[node, resource], with what was moved lately and the window does not show yet."""
+        load = loads(snapshot, nodes)
+        pending, watched = self._evictor.pending(), watched_of(snapshot)
+        for row, name in enumerate(nodes):
+            for resource, change in pending.get(name, {}).items():
+                if resource in watched:
+                    load[row, watched.index(resource)] += change
+        return load
 
     def _concerned(self, wanted: list[Wanted]) -> list[str] | None:
         """The pods whose usage matters, None for all."""
@@ -227,7 +244,7 @@ class Evicting:
         if plan.steps:
             homes = {step.pod: step.source for step in begun.steps}
             gate = self._gates(plan.kind, {name.partition("/")[0] for name in homes})
-            attempts = self._evictor.carry_out(begun, gate, lambda name: self._find(name, homes[name]), snapshot)
+            attempts = self._evictor.carry_out(begun, gate, lambda name: self._find(name, homes.get(name, "")), snapshot)
         for attempt in attempts:
             if attempt.status == "refused" and attempt.check:
                 self._metrics.eviction_verdicts.labels(attempt.check, "refused").inc()
@@ -279,10 +296,10 @@ class Evicting:
             confirmed=self._hot.confirmed,
             overloaded=self._hot.overloaded,
             planned=self._power_plans(),
-            api_errors=self._errors.share(),
         )
 
     def _find(self, name: str, node: str) -> Pod | None:
+        """As the watch shows it, if it is on that node; on none, if it waits."""
         return next((pod for pod in self._cache.pods_on(node) if f"{pod.namespace}/{pod.name}" == name), None)
 
     def _document(self, plan: Plan, attempts: list[Attempt], sentence: str) -> dict[str, Any]:

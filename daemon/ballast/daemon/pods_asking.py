@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from ballast.clock import Clock
 from ballast.settings import Settings
 from ballast.telemetry.metrics_server import MetricsServerSource
 from ballast.telemetry.pods import PodAnswers, ask_metrics_server
@@ -18,9 +17,9 @@ FEW = 500
 
 
 class PodsAsking:
-    def __init__(self, source: Source, get: Callable[[str], bytes], settings: Settings, clock: Clock) -> None:
+    def __init__(self, source: Source, get: Callable[[str], bytes], settings: Settings) -> None:
         """`get` fetches a path from the Kubernetes API and raises ClusterError."""
-        self._source, self._get, self._settings, self._clock = source, get, settings, clock
+        self._source, self._get, self._settings = source, get, settings
         self._said: PodAnswers | None = None
         self._about: frozenset[str] | None = frozenset()
 

@@ -76,6 +76,11 @@ class TelemetryCycle:
         self.fallback_reading: Reading | None = None
 
     @property
+    def source(self) -> Source:
+        """The primary source."""
+        return self._primary
+
+    @property
     def primary(self) -> str:
         """Name of the primary source."""
         return self._primary.name

@@ -71,6 +71,8 @@ class Rig:
             **self.cluster.environment(self.cluster.kubeconfig(self.folder / "kubeconfig")),
             "BALLAST_TELEMETRY__INTERVAL": f"{self.interval:g}s",
             "BALLAST_PUBLISHING__MODE": "on",
+            "BALLAST_EVICTION__MODE": "off",
+            "BALLAST_POWER__MODE": "off",
             "BALLAST_CLUSTER__QPS": "1000",
             "BALLAST_CLUSTER__BURST": "1000",
             "BALLAST_HTTP__HOST": "127.0.0.1",

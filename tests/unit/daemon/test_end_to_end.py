@@ -275,7 +275,7 @@ def test_dry_run_says_that_it_would_withdraw(calm: Rig) -> None:
 
 
 def test_switched_off_it_serves_and_never_writes_a_node(calm: Rig) -> None:
-    daemon = calm.daemon(PUBLISHING__MODE="off")
+    daemon = calm.daemon(PUBLISHING__MODE="off", EVICTION__MODE="dry-run")
     for _ in range(3):
         calm.advance()
         calm.watch(daemon)

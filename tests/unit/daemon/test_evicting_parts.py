@@ -1,4 +1,4 @@
-"""What the eviction job goes by: hot nodes, changed replicas, failing requests, and how pods are asked about."""
+"""What the eviction job goes by: hot nodes, changed replicas, and how pods are asked about."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ballast.daemon.errors_lately import ErrorsLately
 from ballast.daemon.hot_nodes import HotNodes, loads
 from ballast.daemon.pods_asking import FEW, PodsAsking
 from ballast.daemon.replicas_lately import ReplicasLately
@@ -19,7 +18,6 @@ from ballast.settings import Settings
 from ballast.telemetry.metrics_server import MetricsServerSource
 from ballast.telemetry.pods import PodAnswers, decode
 from ballast.telemetry.prometheus import PrometheusSource
-from tests.fakes import FakeClock
 
 NAN = float("nan")
 
@@ -90,25 +88,6 @@ def test_changed_replicas_are_as_old_as_the_look_that_found_them() -> None:
     assert lately.beside([]) == ()
 
 
-def test_the_share_of_failed_requests_is_that_of_five_minutes() -> None:
-    metrics, clock = Metrics(), FakeClock()
-    lately = ErrorsLately(metrics, clock)
-    metrics.reads.labels("get", "unreachable").inc(7)
-    assert lately.share() == 0
-    metrics.reads.labels("get", "ok").inc(80)
-    metrics.reads.labels("get", "404").inc(10)
-    metrics.reads.labels("list", "503").inc(4)
-    metrics.writes.labels("label", "failed").inc(6)
-    metrics.writes.labels("label", "dry-run").inc(100)
-    metrics.writes.labels("eviction", "failed").inc(100)
-    clock.advance(60)
-    assert lately.share() == 0.1
-    clock.advance(240)
-    assert lately.share() == 0.1
-    clock.advance(61)
-    assert lately.share() == 0
-
-
 class Asked(PrometheusSource):
     def __init__(self) -> None:
         self.questions: list[tuple[float, int | None]] = []
@@ -120,7 +99,7 @@ class Asked(PrometheusSource):
 
 def test_pods_are_asked_about_once_a_minute() -> None:
     source = Asked()
-    asking = PodsAsking(source, lambda path: b"", Settings(), FakeClock())
+    asking = PodsAsking(source, lambda path: b"", Settings())
     for at in (0, 30, 60, 90):
         asking.ask(at, ("cpu",))
     assert source.questions == [(0, None), (60, None)]
@@ -128,7 +107,7 @@ def test_pods_are_asked_about_once_a_minute() -> None:
 
 def test_a_few_pods_are_asked_about_by_name_and_more_when_more_are_needed() -> None:
     source = Asked()
-    asking = PodsAsking(source, lambda path: b"", Settings(), FakeClock())
+    asking = PodsAsking(source, lambda path: b"", Settings())
     asking.ask(0, ("cpu",), ["shop/a", "shop/b"])
     asking.ask(10, ("cpu",), ["shop/a"])
     asking.ask(20, ("cpu",), ["shop/c"])
@@ -145,6 +124,6 @@ def test_without_prometheus_metrics_server_is_asked() -> None:
         return b'{"items": []}'
 
     settings = Settings()
-    asking = PodsAsking(MetricsServerSource(get, settings, Metrics()), get, settings, FakeClock())
+    asking = PodsAsking(MetricsServerSource(get, settings, Metrics()), get, settings)
     assert decode(asking.ask(0, ("cpu",))).pods == ()
     assert paths == ["/apis/metrics.k8s.io/v1beta1/pods"]

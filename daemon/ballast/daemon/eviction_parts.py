@@ -1,0 +1,50 @@
+"""What the job `eviction` is made of, from the settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ballast.actuation.evictor import Evictor
+from ballast.actuation.landing import Landing
+from ballast.daemon.evicting import PART, Evicting
+from ballast.daemon.pods_asking import PodsAsking
+from ballast.daemon.worker import Worker
+from ballast.settings import Mode
+
+if TYPE_CHECKING:
+    from ballast.daemon.assembly import Daemon
+
+
+def evicting(daemon: Daemon) -> Evicting:
+    """Of a daemon that has everything else."""
+    settings = daemon.settings
+    landing = Landing(daemon.extending.steering, daemon.clock)
+    evictor = Evictor(
+        writer=daemon.writer,
+        state=daemon.state,
+        clock=daemon.clock,
+        metrics=daemon.metrics,
+        events=daemon.events,
+        landing=landing,
+        prefix=settings.publishing.prefix,
+        window=settings.windows.lengths[0],
+        acts=settings.eviction.mode is Mode.ON,
+        grace_period=settings.eviction.grace_period,
+        ready_within=settings.eviction.ready_within,
+        nominate=settings.eviction.nominate,
+    )
+    return Evicting(
+        settings,
+        clock=daemon.clock,
+        metrics=daemon.metrics,
+        board=daemon.board,
+        conditions=daemon.conditions,
+        cache=daemon.cache,
+        workloads=daemon.workloads,
+        asking=PodsAsking(daemon.telemetry.source, daemon.api.get, settings),
+        evictor=evictor,
+        landing=landing,
+        worker=Worker(),
+        leading=daemon.elector.is_leader,
+        paused=lambda: daemon.switches.paused(PART),
+    )
