@@ -107,7 +107,7 @@ class Looking:
             actuator=found.actuator,
             count=now.replicas,
             replicas=now.replicas,
-            rolling=workload.rolling,
+            rolling=workload.rolling and workload.observed == workload.generation,
             problem=found.problem,
             version=now.version,
             scale_path=path,

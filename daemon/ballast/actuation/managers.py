@@ -7,11 +7,12 @@ from typing import Any
 import msgspec
 
 from ballast.cluster.client import KubeApi
+from ballast.cluster.write import FIELD_MANAGER
 from ballast.errors import ClusterError
 
 
 def manager_of(api: KubeApi, path: str, field: str) -> str:
-    """The manager that owns `spec.<field>` and wrote last; empty where that cannot be seen."""
+    """Who but Ballast owns `spec.<field>` and wrote last; empty where that cannot be seen."""
     try:
         entries = msgspec.json.decode(api.get(path))["metadata"].get("managedFields") or ()
     except (ClusterError, msgspec.DecodeError, KeyError, TypeError):
@@ -23,4 +24,4 @@ def manager_of(api: KubeApi, path: str, field: str) -> str:
 
 def _owns(entry: dict[str, Any], field: str) -> bool:
     spec = (entry.get("fieldsV1") or {}).get("f:spec")
-    return isinstance(spec, dict) and f"f:{field}" in spec
+    return entry.get("manager") != FIELD_MANAGER and isinstance(spec, dict) and f"f:{field}" in spec

@@ -31,6 +31,8 @@ class Standing:
     `minimum` and `maximum` bound what can be set now: an autoscaler's own minimum, the original of a cap; the present
     count where a change would do nothing (no cap to raise) or has to wait (pods still Pending).
 
+    `rolling` means that pods of a new template replace others, as far as its controller has seen.
+
     `problem` is why nothing can be changed although nobody forbade it.
     """
 

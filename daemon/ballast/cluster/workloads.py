@@ -121,6 +121,7 @@ def to_workload(kind: str, found: WireWorkload, shared: Shared, keep: Callable[[
         owner=shared.owner(meta.owner_references),
         version=meta.resource_version,
         generation=meta.generation,
+        observed=found.status.observed_generation if found.status else None,
         ready=found.status.ready_replicas if found.status else 0,
         present=found.status.replicas if found.status else 0,
         selector=to_selector(found.spec.selector),

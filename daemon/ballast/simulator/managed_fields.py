@@ -35,11 +35,16 @@ def entry(
 
 
 def remember(document: Document, old: Document | None, manager: str, time: str, subresource: str = "") -> None:
-    """Adds what changed against `old` to the manager's entry."""
+    """Adds what changed against `old` to the manager's entry, and takes it from the others."""
     changed = fields_v1(_difference(_owned(document), _owned(old or {})))
     metadata = document["metadata"]
     entries = list(metadata.get("managedFields") or ())
     same = (manager, "Update", subresource)
+    for at, found in enumerate(entries):
+        fields = _less(found["fieldsV1"], changed)
+        if fields != found["fieldsV1"]:
+            entries[at] = {**found, "fieldsV1": fields}
+    entries = [found for found in entries if found["fieldsV1"]]
     for at, found in enumerate(entries):
         if (found["manager"], found["operation"], found.get("subresource", "")) == same:
             fields = _union(found["fieldsV1"], changed)
@@ -74,6 +79,17 @@ def _union(one: Document, other: Document) -> Document:
     for key, value in other.items():
         merged[key] = _union(merged.get(key, {}), value)
     return merged
+
+
+def _less(fields: Document, other: Document) -> Document:
+    """Without the fields that `other` names, and without what holds nothing then."""
+    left: Document = {}
+    for key, value in fields.items():
+        if key == "." or key not in other:
+            left[key] = value
+        elif value.keys() - {"."} and (inner := _less(value, other[key])).keys() - {"."}:
+            left[key] = inner
+    return left
 
 
 def _item_key(item: Document) -> str:
