@@ -45,7 +45,7 @@ from ballast.scoring.scores import Scores
 from ballast.scoring.strategy import strategy
 from ballast.serving.board import Board
 from ballast.serving.extender import Priorities, Rejections
-from ballast.serving.extender_wire import Hosts, Named
+from ballast.serving.node_names import Hosts, Named
 from ballast.settings.extender import Extender
 
 BATCH = 100

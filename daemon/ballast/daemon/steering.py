@@ -16,7 +16,7 @@ from ballast.placement.bookings import Bookings
 from ballast.placement.choice import NEUTRAL
 from ballast.placement.reservations import Arriving, Reservation, Reservations, fits
 from ballast.serving.extender import Priorities
-from ballast.serving.extender_wire import Named
+from ballast.serving.node_names import Named
 
 MOST_NAMES = 1000
 """Scheduler names that are remembered."""

@@ -6,13 +6,14 @@ are Go's names; the pod and the nodes inside are ordinary objects.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
-import numpy as np
 
 from ballast.cluster import wire
-from ballast.model.sample import Bools, Ints
+from ballast.serving.node_names import Names, compact
+
+_NULL = msgspec.Raw(b"null")
 
 
 class _Meta(msgspec.Struct, gc=False):
@@ -36,11 +37,16 @@ class PrioritizeArgs(msgspec.Struct, gc=False, rename="pascal"):
 
     pod: wire.Pod
     nodes: _Nodes | None = None
-    node_names: list[str] | None = None
+    node_names: msgspec.Raw = _NULL
 
-    def names(self) -> list[str]:
-        if self.node_names is not None:
-            return self.node_names
+    def names(self) -> Names | list[str]:
+        """Raises msgspec.DecodeError where they are no names."""
+        raw = bytes(self.node_names)
+        found = compact(raw)
+        if found is None:
+            found = _names.decode(raw)
+        if found is not None:
+            return found
         items = self.nodes.items if self.nodes else None
         return [node.metadata.name for node in items or ()]
 
@@ -79,72 +85,4 @@ class FilterArgs(msgspec.Struct, gc=False, rename="pascal"):
 prioritize_args = msgspec.json.Decoder(PrioritizeArgs)
 filter_args = msgspec.json.Decoder(FilterArgs)
 _node = msgspec.json.Decoder(_Node)
-
-
-class Named:
-    """The nodes of one request, and the answer to it but for the points.
-
-    `known` says which of the names are known nodes, `rows` are theirs; `everybody`: each known node is there once.
-    """
-
-    def __init__(self, names: Sequence[str], found: Ints, hosts: Hosts) -> None:
-        self.names = names
-        self.known: Bools = found >= 0
-        self.rows = found if self.known.all() else found[self.known]
-        self.everybody = len(self.rows) == len(hosts.names) and bool(
-            np.bincount(self.rows, minlength=len(hosts.names)).all()
-        )
-        if len(self.rows) == len(names) and len(names):
-            pieces, lengths = hosts.heads.take(found).tolist(), hosts.lengths.take(found)
-        else:
-            pieces = list(map(_head, names))
-            lengths = np.array(list(map(len, pieces)), np.int64)
-        self._text = np.frombuffer(b"".join([*pieces, b"]"]), np.uint8)
-        self._places = lengths.cumsum() - _AFTER
-
-    def priorities(self, points: Ints, chosen: int | None = None) -> bytes:
-        """`[{"Host": name, "Score": points}, …]`; the one at `chosen` gets 10, all others have one digit."""
-        text = self._text.copy()
-        text[self._places] = points + _ZERO
-        if not len(text) > 1:
-            return b"[]"
-        text[0] = _OPEN
-        if chosen is None:
-            return text.tobytes()
-        place = int(self._places[chosen])
-        return text[:place].tobytes() + b"10" + text[place + 1 :].tobytes()
-
-
-class Hosts:
-    """The nodes that are known, by name."""
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self.names = list(names)
-        self._rows = {name: row for row, name in enumerate(self.names)}
-        self.heads = np.empty(len(self.names), object)
-        self.heads[:] = list(map(_head, self.names))
-        self.lengths = np.array(list(map(len, self.heads)), np.int64)
-        self._last: Named | None = None
-
-    def named(self, names: Sequence[str]) -> Named:
-        """Quick for the names of the request before, in the same order."""
-        last = self._last
-        if last is None or last.names != names:
-            last = self._last = Named(names, self.locate(names), self)
-        return last
-
-    def locate(self, names: Sequence[str]) -> Ints:
-        """[name]: its row, -1 for a node that is not known."""
-        try:
-            return np.fromiter(map(self._rows.__getitem__, names), np.int64, len(names))
-        except KeyError:
-            return np.fromiter((self._rows.get(name, -1) for name in names), np.int64, len(names))
-
-
-def _head(name: str) -> bytes:
-    """One entry, with room for one digit; the first one's comma becomes the bracket."""
-    return b',{"Host":%b,"Score":0}' % msgspec.json.encode(name)
-
-
-_AFTER = len(b"0}")
-_ZERO, _OPEN = b"0["
+_names = msgspec.json.Decoder(list[str] | None)

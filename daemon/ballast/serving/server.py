@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 
 from ballast.errors import SettingsError
 from ballast.serving import protocol
+from ballast.serving.memory import keep_freed_memory
 from ballast.settings.http import Http
 
 BACKLOG = 1024
@@ -60,6 +61,7 @@ class Server:
         listener = _bind(self._settings.host, self._settings.port)
         port: int = listener.getsockname()[1]
         sys.setswitchinterval(GIVE_WAY)
+        keep_freed_memory()
         self._thread = threading.Thread(target=self._run, args=(listener,), name="serving", daemon=True)
         self._thread.start()
         return port

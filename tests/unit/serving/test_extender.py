@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -17,7 +18,8 @@ from ballast.errors import UsageError
 from ballast.metrics import Metrics
 from ballast.serving.app import create_app
 from ballast.serving.extender import MAX_BODY, NEUTRAL_HEADER, Priorities, Rejections
-from ballast.serving.extender_wire import Hosts
+from ballast.serving.extender_wire import prioritize_args
+from ballast.serving.node_names import Hosts, compact
 from ballast.serving.server import Server
 from tests.unit.serving.client import Answer, ask
 from tests.unit.serving.world import LOOPBACK, board_of
@@ -174,9 +176,12 @@ def test_neither_form_is_an_empty_answer() -> None:
         assert post(port, "/scheduler/filter", {"Pod": POD}).json["NodeNames"] == []
 
 
+NAME = st.text(max_size=8) | st.sampled_from(["a" * 7, "a" * 8, "a" * 15, "a" * 16, "a" * 40, "a" * 41, "b" + "a" * 15])
+
+
 @given(
-    st.lists(st.text(max_size=8), max_size=12, unique=True),
-    st.lists(st.tuples(st.text(max_size=8), st.integers(0, 9)), max_size=20),
+    st.lists(NAME, max_size=12, unique=True),
+    st.lists(st.tuples(NAME, st.integers(0, 9)), max_size=20),
     st.data(),
 )
 def test_the_answer_is_what_json_would_be(known: list[str], asked: list[tuple[str, int]], data: st.DataObject) -> None:
@@ -186,9 +191,37 @@ def test_the_answer_is_what_json_would_be(known: list[str], asked: list[tuple[st
     if chosen is not None:
         expected[chosen]["Score"] = 10
     hosts = Hosts(known)
-    for _ in range(2):
-        named = hosts.named(names)
+    raw = json.dumps(names, separators=(",", ":"), ensure_ascii=data.draw(st.booleans())).encode()
+    for each in (names, names, compact(raw) or names, compact(raw) or names):
+        named = hosts.named(each)
         points = np.array([points for _, points in asked], np.int64)
         assert json.loads(named.priorities(points, chosen)) == expected
         assert [hosts.names[row] for row in named.rows] == [name for name in names if name in known]
         assert named.everybody == (sorted(name for name in names if name in known) == sorted(known))
+
+
+@given(st.lists(NAME, max_size=6), st.sampled_from([(",", ":"), (", ", ": "), (" ,\n", ":")]))
+def test_names_are_the_strings_of_the_list_however_it_is_written(names: list[str], written: tuple[str, str]) -> None:
+    raw = json.dumps(names, separators=written).encode()
+    found = compact(raw)
+    body = b'{"Pod":%b,"NodeNames":%b}' % (json.dumps(POD).encode(), raw)
+    assert found is None or list(found) == names
+    assert list(prioritize_args.decode(body).names()) == names
+
+
+@pytest.mark.parametrize("raw", ["1", "{}", "[1]", '["a",1]', '{"a":"b"}', '[["a","b"]]', '["a",["b"]]', "[]", "null"])
+def test_only_a_list_of_strings_names_nodes(raw: str) -> None:
+    assert compact(raw.encode()) is None
+    with serving(Fake("unknown-nodes")) as port:
+        answer = post(
+            port, "/scheduler/prioritize", b'{"Pod":%b,"NodeNames":%b}' % (json.dumps(POD).encode(), raw.encode())
+        )
+    assert answer.status == (200 if raw in ("[]", "null") else 400)
+
+
+def test_thousands_of_names_in_any_order_are_found() -> None:
+    known = [f"node-{number}.example" for number in range(5000)]
+    asked = [*random.Random(1).sample(known, 4000), "node-5000.example", "node-1.exampl", "node-1.example."]
+    names = compact(json.dumps(asked, separators=(",", ":")).encode())
+    assert names is not None
+    assert [known[row] if row >= 0 else None for row in Hosts(known).locate(names)] == [*asked[:4000], None, None, None]
