@@ -10,73 +10,200 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from grafana_foundation_sdk.builders import common, dashboard, heatmap, prometheus, stat, table, timeseries
-from grafana_foundation_sdk.cog.encoder import JSONEncoder
-from grafana_foundation_sdk.models.common import (
-    GraphThresholdsStyleMode,
-    HeatmapCalculationMode,
-    LegendDisplayMode,
-    LegendPlacement,
-    StackingMode,
-    TooltipDisplayMode,
-)
-from grafana_foundation_sdk.models.dashboard import (
-    DashboardCursorSync,
-    DataSourceRef,
-    Threshold,
-    ThresholdsMode,
-    VariableRefresh,
-)
-from grafana_foundation_sdk.models.prometheus import PromQueryFormat
+from panels import Panel, built, heat, lines, started, stat, table, variable
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = (ROOT / "dashboards", ROOT / "charts" / "ballast" / "dashboards")
 
 OF = 'namespace=~"$namespace"'
 WINDOW = f'{OF},resource="$resource",window="$window"'
+POLICY = f'{OF},policy=~"$policy"'
 RATE = "[$__rate_interval]"
-
-Panel = timeseries.Panel | heatmap.Panel | stat.Panel | table.Panel
 
 
 def fleet() -> dict[str, Any]:
     """Every node by its load, and whether what Ballast says about it can be trusted."""
-    board = (
-        dashboard.Dashboard("Ballast / Fleet")
-        .uid("ballast-fleet")
-        .description("How loaded every node is, what was published about it, and how fresh that is.")
-        .tags(["ballast", "kubernetes"])
-        .refresh("30s")
-        .time("now-6h", "now")
-        .tooltip(DashboardCursorSync.CROSSHAIR)
-        .with_variable(dashboard.DatasourceVariable("datasource").label("Data source").type("prometheus"))
-        .with_variable(_variable("namespace", "ballast_leader", multi=True))
-        .with_variable(_variable("resource", "ballast_node_load_mean"))
-        .with_variable(_variable("window", "ballast_node_load_mean"))
-    )
-    for title, panels in (
+    board = started("fleet", "Fleet", "How loaded every node is, what was published about it, and how fresh that is.")
+    board.with_variable(variable("namespace", "ballast_leader", multi=True))
+    board.with_variable(variable("resource", "ballast_node_load_mean"))
+    board.with_variable(variable("window", "ballast_node_load_mean"))
+    rows = (
         ("Now", _now()),
         ("Load", _load()),
         ("Scores and writes", _publishing()),
         ("Where the data comes from", _telemetry()),
         ("Ballast itself", _itself()),
-    ):
-        board.with_row(dashboard.Row(title))
-        for panel in panels:
-            board.with_panel(panel)
-    return dict(json.loads(json.dumps(board.build(), cls=JSONEncoder, sort_keys=True)))
+    )
+    return built(board, rows)
+
+
+def power() -> dict[str, Any]:
+    """What each power policy sees, decides and changes."""
+    board = started("power", "Power", "The power that is available, and the replicas that are kept inside it.")
+    board.with_variable(variable("namespace", "ballast_power_leader", multi=True))
+    board.with_variable(variable("policy", "ballast_power_feed_age_seconds", multi=True))
+    rows = (
+        ("Now", _power_now()),
+        ("Power and replicas", _power_replicas()),
+        ("What was done", _power_actions()),
+        ("The feed", _power_feed()),
+    )
+    return built(board, rows)
+
+
+def evictions() -> dict[str, Any]:
+    """What was planned, refused, evicted, and what came of it."""
+    board = started("evictions", "Evictions", "Pods that were moved or not, why, and what came of it.")
+    board.with_variable(variable("namespace", "ballast_leader", multi=True))
+    rows = (
+        ("Now", _evictions_now()),
+        ("Plans and refusals", _eviction_plans()),
+        ("Evictions and what came of them", _evicted()),
+    )
+    return built(board, rows)
+
+
+def _power_now() -> list[Panel]:
+    return [
+        stat("Available", f"sum(max by (policy) (ballast_power_available_watts{{{POLICY}}}))", unit="watt"),
+        stat("Reference", f"sum(max by (policy) (ballast_power_reference_watts{{{POLICY}}}))", unit="watt"),
+        stat("Replicas", f"sum(max by (policy) (ballast_power_current_replicas{{{POLICY}}}))"),
+        stat("Not met", f"sum(max by (policy) (ballast_power_unmet_replicas{{{POLICY}}}))", limits=(1, 10)),
+        stat("Oldest sample", f"max(min by (policy) (ballast_power_feed_age_seconds{{{POLICY}}}))", "s", (120, 300)),
+        stat("Windows open", f"count(max by (policy) (ballast_power_window_elapsed_seconds{{{POLICY}}}) > 0)"),
+    ]
+
+
+def _power_replicas() -> list[Panel]:
+    def by_policy(name: str) -> str:
+        return f"max by (policy) (ballast_power_{name}{{{POLICY}}})"
+
+    # scraped with honor_labels, so its namespace is that of the workload
+    workload = 'max by (policy, namespace, name) (ballast_power_target_replicas_by_workload{policy=~"$policy"})'
+    potential = f"max by (policy) (ballast_power_potential_current_replicas{{{POLICY}}})"
+    return [
+        lines(
+            "Available and reference",
+            [
+                ("{{policy}} available", by_policy("available_watts")),
+                ("{{policy}} reference", by_policy("reference_watts")),
+            ],
+            unit="watt",
+        ),
+        lines(
+            "Replicas",
+            [
+                ("{{policy}}", by_policy("current_replicas")),
+                ("{{policy}} would be (dry-run)", potential),
+                ("{{policy}} without bounds and rounding", by_policy("target_replicas")),
+            ],
+            unit="none",
+        ),
+        lines(
+            "Change of the feed to the reference",
+            [("{{policy}}", by_policy("relative_change"))],
+            unit="percentunit",
+            zero=False,
+        ),
+        lines(
+            "State",
+            [("{{policy}} {{state}}", f"max by (policy, state) (ballast_power_state{{{POLICY}}}) > 0")],
+            unit="none",
+        ),
+        lines("Age of the open window", [("{{policy}}", by_policy("window_elapsed_seconds"))], unit="s"),
+        lines("Replicas beyond the bounds of all targets", [("{{policy}}", by_policy("unmet_replicas"))], unit="none"),
+        lines("Ten targets with the most replicas", [("{{namespace}}/{{name}}", f"topk(10, {workload})")], unit="none"),
+    ]
+
+
+def _power_actions() -> list[Panel]:
+    def rate(name: str, *labels: str) -> str:
+        return f"sum by ({', '.join(labels)}) (increase(ballast_power_{name}_total{{{POLICY}}}{RATE}))"
+
+    return [
+        lines(
+            "Plans by direction and result",
+            [("{{direction}} {{result}}", rate("actions", "direction", "result"))],
+            unit="none",
+            stacked=True,
+        ),
+        lines(
+            "Windows without an action", [("{{reason}}", rate("cancellations", "reason"))], unit="none", stacked=True
+        ),
+        lines("Writes to targets that failed", [("{{code}}", rate("patch_errors", "code"))], unit="none", stacked=True),
+        lines(
+            "Replicas or caps changed by someone else",
+            [("{{policy}}", rate("foreign_changes", "policy"))],
+            unit="none",
+            stacked=True,
+        ),
+    ]
+
+
+def _power_feed() -> list[Panel]:
+    invalid = f"sum by (policy, reason) (increase(ballast_power_feed_invalid_total{{{POLICY}}}{RATE}))"
+    return [
+        lines(
+            "Age of the newest usable sample",
+            [("{{policy}}", f"min by (policy) (ballast_power_feed_age_seconds{{{POLICY}}})")],
+            unit="s",
+        ),
+        lines("Samples that could not be used", [("{{policy}} {{reason}}", invalid)], unit="none", stacked=True),
+        lines("Who acts on power", [("{{pod}}", f"ballast_power_leader{{{OF}}}")], unit="none", stacked=True),
+        table("Conditions that hold", f"max by (type) (ballast_condition{{{OF}}}) > 0"),
+    ]
+
+
+def _evictions_now() -> list[Panel]:
+    def lately(name: str, result: str) -> str:
+        return f'round(sum(increase(ballast_{name}_total{{{OF},result="{result}"}}[1h])))'
+
+    return [
+        stat("Evicted in the last hour", lately("evictions", "evicted")),
+        stat("Refused at the last moment", lately("evictions", "refused")),
+        stat("Replacements ready", lately("eviction_effects", "ready")),
+        stat("Replacements late", lately("eviction_effects", "late"), limits=(1, 3)),
+        stat("Plans without effect", lately("eviction_effects", "without-effect"), limits=(1, 2)),
+        stat("Halted", f'max(ballast_condition{{{OF},type="EvictionsHalted"}})', limits=(0.5, 1)),
+    ]
+
+
+def _eviction_plans() -> list[Panel]:
+    refused = f'sum by (check) (rate(ballast_eviction_verdicts_total{{{OF},verdict="refused"}}{RATE}))'
+    allowed = f'sum by (check) (rate(ballast_eviction_verdicts_total{{{OF},verdict="allowed"}}{RATE}))'
+    plans = f"sum by (kind, result) (increase(ballast_eviction_plans_total{{{OF}}}{RATE}))"
+    buckets = f"sum by (le) (rate(ballast_planning_seconds_bucket{{{OF}}}{RATE}))"
+    return [
+        lines("Plans by kind", [("{{kind}}: {{result}}", plans)], unit="none", stacked=True),
+        lines("Pods refused, by check", [("{{check}}", refused)], unit="cps", stacked=True),
+        lines("Checks passed on the way to an eviction", [("{{check}}", allowed)], unit="cps", stacked=True),
+        lines("Time to plan, 99th percentile", [("99 %", f"histogram_quantile(0.99, {buckets})")], unit="s"),
+        lines("Memory of the planner", [("most", f"max(ballast_planning_memory_bytes{{{OF}}})")], unit="bytes"),
+    ]
+
+
+def _evicted() -> list[Panel]:
+    steps = f"sum by (planner, result) (increase(ballast_evictions_total{{{OF}}}{RATE}))"
+    effects = f"sum by (planner, result) (increase(ballast_eviction_effects_total{{{OF}}}{RATE}))"
+    spread = f"max by (pool, resource) (ballast_pool_load_stddev{{{OF}}})"
+    return [
+        lines("Steps by planner and outcome", [("{{planner}} {{result}}", steps)], unit="none", stacked=True),
+        lines("What came of them", [("{{planner}} {{result}}", effects)], unit="none", stacked=True),
+        lines("Spread of the load between nodes (σ)", [("{{pool}} {{resource}}", spread)], unit="none"),
+        lines("Reservations of room", [("{{pod}}", f"ballast_extender_reserved{{{OF}}}")], unit="none", stacked=True),
+    ]
 
 
 def _now() -> list[Panel]:
     age = f"min(ballast_snapshot_age_seconds{{{OF}}})"
     unknown = f"max(ballast_nodes_unknown{{{OF}}}) / max(ballast_nodes{{{OF}}} > 0)"
     return [
-        _stat("Nodes", f"max(ballast_nodes{{{OF}}})"),
-        _stat("Unknown nodes", f"max(ballast_nodes_unknown{{{OF}}})"),
-        _stat("Share unknown", unknown, unit="percentunit", limits=(0.05, 0.2)),
-        _stat("Age of the data", age, unit="s", limits=(90, 300)),
-        _stat("Leaders", f"sum(ballast_leader{{{OF}}})"),
-        _stat("Frozen", f"max(ballast_frozen{{{OF}}})", limits=(0.5, 1)),
+        stat("Nodes", f"max(ballast_nodes{{{OF}}})"),
+        stat("Unknown nodes", f"max(ballast_nodes_unknown{{{OF}}})"),
+        stat("Share unknown", unknown, unit="percentunit", limits=(0.05, 0.2)),
+        stat("Age of the data", age, unit="s", limits=(90, 300)),
+        stat("Leaders", f"sum(ballast_leader{{{OF}}})"),
+        stat("Frozen", f"max(ballast_frozen{{{OF}}})", limits=(0.5, 1)),
     ]
 
 
@@ -85,7 +212,7 @@ def _load() -> list[Panel]:
     stddev = f"max by (node) (ballast_node_load_stddev{{{WINDOW}}})"
     p95 = f"max by (node) (ballast_node_load_p95{{{WINDOW}}})"
     return [
-        _lines(
+        lines(
             "Nodes by mean load",
             [
                 ("most loaded", f"max({mean})"),
@@ -95,9 +222,9 @@ def _load() -> list[Panel]:
             ],
             unit="percentunit",
         ),
-        _heat("Distribution of mean load over nodes", mean),
-        _lines("Ten most loaded nodes, mean", [("{{node}}", f"topk(10, {mean})")], unit="percentunit"),
-        _lines(
+        heat("Distribution of mean load over nodes", mean),
+        lines("Ten most loaded nodes, mean", [("{{node}}", f"topk(10, {mean})")], unit="percentunit"),
+        lines(
             "The same nodes, mean + and - one standard deviation",
             [
                 ("{{node}} +", f"({mean} + {stddev}) and topk(10, {mean})"),
@@ -105,17 +232,17 @@ def _load() -> list[Panel]:
             ],
             unit="percentunit",
         ),
-        _lines("Ten highest 95th percentiles", [("{{node}}", f"topk(10, {p95})")], unit="percentunit"),
-        _lines("Spread of mean load between nodes (standard deviation)", [("spread", f"stddev({mean})")]),
+        lines("Ten highest 95th percentiles", [("{{node}}", f"topk(10, {p95})")], unit="percentunit"),
+        lines("Spread of mean load between nodes (standard deviation)", [("spread", f"stddev({mean})")]),
     ]
 
 
 def _publishing() -> list[Panel]:
     score = f"max by (node) (ballast_node_score{{{OF}}})"
     return [
-        _heat("Distribution of scores over nodes", score, unit="none"),
-        _lines("Ten lowest scores", [("{{node}}", f"bottomk(10, {score})")], unit="none"),
-        _lines(
+        heat("Distribution of scores over nodes", score, unit="none"),
+        lines("Ten lowest scores", [("{{node}}", f"bottomk(10, {score})")], unit="none"),
+        lines(
             "Writes by kind and result",
             [("{{kind}} {{result}}", f"sum by (kind, result) (rate(ballast_writes_total{{{OF}}}{RATE}))")],
             unit="wps",
@@ -126,7 +253,7 @@ def _publishing() -> list[Panel]:
 
 def _telemetry() -> list[Panel]:
     return [
-        _lines(
+        lines(
             "Unknown and young nodes",
             [
                 ("unknown", f"max(ballast_nodes_unknown{{{OF}}})"),
@@ -134,25 +261,25 @@ def _telemetry() -> list[Panel]:
             ],
             unit="none",
         ),
-        _lines(
+        lines(
             "Samples rejected, by reason",
             [("{{reason}}", f"sum by (reason) (rate(ballast_samples_rejected_total{{{OF}}}{RATE}))")],
             unit="cps",
             stacked=True,
         ),
-        _lines(
+        lines(
             "Queries by resource and result",
             [("{{resource}} {{result}}", f"sum by (resource, result) (rate(ballast_queries_total{{{OF}}}{RATE}))")],
             unit="reqps",
             stacked=True,
         ),
-        _lines(
+        lines(
             "Warnings in answers",
             [("{{source}}", f"sum by (source) (rate(ballast_query_warnings_total{{{OF}}}{RATE}))")],
             unit="cps",
         ),
-        _lines("Age of the data", [("{{pod}}", f"ballast_snapshot_age_seconds{{{OF}}}")], unit="s"),
-        _lines(
+        lines("Age of the data", [("{{pod}}", f"ballast_snapshot_age_seconds{{{OF}}}")], unit="s"),
+        lines(
             "Watches that began again",
             [("{{kind}} {{reason}}", f"sum by (kind, reason) (rate(ballast_watch_restarts_total{{{OF}}}{RATE}))")],
             unit="cps",
@@ -163,10 +290,10 @@ def _telemetry() -> list[Panel]:
 def _itself() -> list[Panel]:
     buckets = f"sum by (job, le) (rate(ballast_cycle_seconds_bucket{{{OF}}}{RATE}))"
     return [
-        _lines("Leader", [("{{pod}}", f"ballast_leader{{{OF}}}")], unit="none", stacked=True),
-        _table("Conditions that hold", f"max by (type) (ballast_condition{{{OF}}}) > 0"),
-        _lines("Cycle duration, 99th percentile", [("{{job}}", f"histogram_quantile(0.99, {buckets})")], unit="s"),
-        _lines(
+        lines("Leader", [("{{pod}}", f"ballast_leader{{{OF}}}")], unit="none", stacked=True),
+        table("Conditions that hold", f"max by (type) (ballast_condition{{{OF}}}) > 0"),
+        lines("Cycle duration, 99th percentile", [("{{job}}", f"histogram_quantile(0.99, {buckets})")], unit="s"),
+        lines(
             "Cycles failed and missed",
             [
                 ("{{job}} failed", f'sum by (job) (rate(ballast_cycles_total{{{OF},result="failed"}}{RATE}))'),
@@ -177,13 +304,13 @@ def _itself() -> list[Panel]:
             ],
             unit="cps",
         ),
-        _lines(
+        lines(
             "Kubernetes API reads",
             [("{{verb}} {{result}}", f"sum by (verb, result) (rate(ballast_reads_total{{{OF}}}{RATE}))")],
             unit="reqps",
         ),
-        _lines("Memory", [("{{pod}}", _own(f"process_resident_memory_bytes{{{OF}}}"))], unit="bytes"),
-        _lines(
+        lines("Memory", [("{{pod}}", _own(f"process_resident_memory_bytes{{{OF}}}"))], unit="bytes"),
+        lines(
             "Processor cores in use", [("{{pod}}", _own(f"rate(process_cpu_seconds_total{{{OF}}}{RATE})"))], unit="none"
         ),
     ]
@@ -194,103 +321,7 @@ def _own(expr: str) -> str:
     return f"{expr} and on (namespace, pod, instance) ballast_leader{{{OF}}}"
 
 
-def _variable(label: str, metric: str, *, multi: bool = False) -> dashboard.QueryVariable:
-    variable = (
-        dashboard.QueryVariable(label)
-        .label(label.capitalize())
-        .datasource(_source())
-        .query(f"label_values({metric}, {label})")
-        .refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
-        .multi(multi)
-        .include_all(multi)
-    )
-    return variable.all_value(".*") if multi else variable
-
-
-def _stat(title: str, expr: str, *, unit: str = "none", limits: tuple[float, float] | None = None) -> stat.Panel:
-    panel = (
-        stat.Panel()
-        .title(title)
-        .datasource(_source())
-        .unit(unit)
-        .span(4)
-        .height(4)
-        .no_value("unknown")
-        .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
-        .with_target(_query(expr, "A").instant())
-    )
-    steps = [Threshold(value=None, color="green")]
-    if limits is not None:
-        steps += [Threshold(value=limits[0], color="orange"), Threshold(value=limits[1], color="red")]
-    return panel.thresholds(dashboard.ThresholdsConfig().mode(ThresholdsMode.ABSOLUTE).steps(steps))
-
-
-def _lines(title: str, series: list[tuple[str, str]], *, unit: str = "percentunit", stacked: bool = False) -> Panel:
-    panel = (
-        timeseries.Panel()
-        .title(title)
-        .datasource(_source())
-        .unit(unit)
-        .min(0)
-        .span(12)
-        .height(8)
-        .fill_opacity(20 if stacked else 0)
-        .legend(
-            common.VizLegendOptions()
-            .display_mode(LegendDisplayMode.TABLE)
-            .placement(LegendPlacement.RIGHT)
-            .show_legend(True)
-            .calcs(["lastNotNull"])
-        )
-        .tooltip(common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI))
-        .thresholds_style(common.GraphThresholdsStyleConfig().mode(GraphThresholdsStyleMode.OFF))
-    )
-    if stacked:
-        panel.stacking(common.StackingConfig().mode(StackingMode.NORMAL))
-    for index, (legend, expr) in enumerate(series):
-        panel.with_target(_query(expr, chr(ord("A") + index)).legend_format(legend))
-    return panel
-
-
-def _heat(title: str, expr: str, *, unit: str = "percentunit") -> Panel:
-    return (
-        heatmap.Panel()
-        .title(title)
-        .datasource(_source())
-        .unit(unit)
-        .span(12)
-        .height(8)
-        .calculate(True)
-        .calculation(
-            common.HeatmapCalculationOptions().y_buckets(
-                common.HeatmapCalculationBucketConfig().mode(HeatmapCalculationMode.COUNT).value("20")
-            )
-        )
-        .with_target(_query(expr, "A").legend_format("{{node}}"))
-    )
-
-
-def _table(title: str, expr: str) -> Panel:
-    return (
-        table.Panel()
-        .title(title)
-        .datasource(_source())
-        .span(12)
-        .height(8)
-        .no_value("none")
-        .with_target(_query(expr, "A").instant().format(PromQueryFormat.TABLE))
-    )
-
-
-def _query(expr: str, ref: str) -> prometheus.Dataquery:
-    return prometheus.Dataquery().expr(expr).ref_id(ref).datasource(_source())
-
-
-def _source() -> DataSourceRef:
-    return DataSourceRef(type_val="prometheus", uid="${datasource}")
-
-
-DASHBOARDS = {"fleet": fleet}
+DASHBOARDS = {"fleet": fleet, "power": power, "evictions": evictions}
 
 
 def rendered() -> dict[str, str]:

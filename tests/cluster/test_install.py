@@ -409,6 +409,9 @@ RESTARTS = 'ballast_watch_restarts_total{namespace="b",kind="nodes",reason="%s"}
 
 REJECTED = 'ballast_samples_rejected_total{namespace="b",reason="stale"}'
 FROZEN = 'ballast_frozen{namespace="b"}'
+CONDITION = 'ballast_condition{namespace="b",type="%s"}'
+UNMET = 'ballast_power_unmet_replicas{namespace="b",policy="site-a"}'
+EFFECTS = 'ballast_eviction_effects_total{namespace="b",planner="relieve",result="without-effect"}'
 
 ALERTS = [
     _alert("BallastNoLeader", {LEADS: "0x20", WAITS: "0x20"}, "10m", fires=True),
@@ -423,4 +426,17 @@ ALERTS = [
     _alert("BallastSamplesRejected", {REJECTED: "0+3x40"}, "30m", fires=True),
     _alert("BallastSamplesRejected", {REJECTED: "3x40"}, "30m", fires=False),
     _alert("BallastDown", {FROZEN: "0x20"}, "10m", fires=True),
+    _alert("BallastPowerFeedSilent", {CONDITION % "FeedAvailable": "0x20"}, "10m", fires=True),
+    _alert("BallastPowerFeedSilent", {CONDITION % "FeedAvailable": "1x20"}, "10m", fires=False),
+    _alert("BallastPowerFeedSilent", {LEADS: "1x20"}, "10m", fires=False),
+    _alert("BallastPowerCannotAct", {CONDITION % "Degraded": "1x20"}, "15m", fires=True),
+    _alert("BallastPowerContended", {CONDITION % "Contended": "1x20"}, "10m", fires=True),
+    _alert("BallastPowerWaitsForBaseline", {CONDITION % "Rebaselined": "1x20"}, "10m", fires=True),
+    _alert("BallastPowerNotMet", {UNMET: "3x60"}, "40m", fires=True),
+    _alert("BallastPowerNotMet", {UNMET: "0x60"}, "40m", fires=False),
+    _alert("BallastEvictionsHalted", {CONDITION % "EvictionsHalted": "1x30"}, "20m", fires=True),
+    _alert("BallastEvictionsHalted", {CONDITION % "EvictionsHalted": "0x30"}, "20m", fires=False),
+    _alert("BallastEvictionsWithoutEffect", {EFFECTS: "0x10 1x10 3x20"}, "30m", fires=True),
+    _alert("BallastEvictionsWithoutEffect", {EFFECTS: "0x40"}, "30m", fires=False),
+    _alert("BallastPlanningFailing", {CONDITION % "PlanningFailing": "1x30"}, "20m", fires=True),
 ]

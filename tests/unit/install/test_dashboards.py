@@ -7,27 +7,45 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import promql_parser
 import pytest
 import yaml
+from prometheus_client import CollectorRegistry
 
+from ballast.daemon.power_metrics import PowerMetrics
 from ballast.serving.exposition import exported_names
 from tests.unit.install.chart import CHART, EVERYTHING, MONITORING, ROOT, Helm, one
 
-FLEET = ROOT / "dashboards" / "fleet.json"
+DASHBOARDS = {name: ROOT / "dashboards" / f"{name}.json" for name in ("fleet", "power", "evictions")}
 RULES = CHART / "rules" / "alerts.yaml"
-GRAFANA = {"$__rate_interval": "5m", "$namespace": ".*", "$resource": "cpu", "$window": "5m"}
+GRAFANA = {"$__rate_interval": "5m", "$namespace": ".*", "$resource": "cpu", "$window": "5m", "$policy": ".*"}
 
 
 def expressions() -> Iterator[tuple[str, str]]:
-    for panel in json.loads(FLEET.read_text())["panels"]:
-        for target in panel.get("targets", []):
-            yield f"{panel['title']} {target['refId']}", target["expr"]
+    for name in DASHBOARDS:
+        yield from shown(name)
     for group in yaml.safe_load(RULES.read_text())["groups"]:
         for rule in group["rules"]:
             yield rule["alert"], rule["expr"]
+
+
+def shown(dashboard: str) -> Iterator[tuple[str, str]]:
+    for panel in json.loads(DASHBOARDS[dashboard].read_text())["panels"]:
+        for target in panel.get("targets", []):
+            yield f"{dashboard}: {panel['title']} {target['refId']}", target["expr"]
+
+
+@cache
+def exported() -> frozenset[str]:
+    """What the server exports, and what power adds once there are policies."""
+    registry = CollectorRegistry()
+    PowerMetrics(registry)
+    PowerMetrics(registry, potential=True)
+    power = {family.name + ("_total" if family.type == "counter" else "") for family in registry.collect()}
+    return exported_names() | power
 
 
 def selectors(node: Any) -> Iterator[Any]:
@@ -50,7 +68,7 @@ def test_each_expression_parses_and_asks_for_exported_metrics(title: str, expres
     assert "$" not in expression, title
     found = list(selectors(promql_parser.parse(expression)))
     assert len(found) == len(re.findall(r"\b(?:ballast|process)_\w+", expression))
-    assert {selector.name for selector in found} <= exported_names()
+    assert {selector.name for selector in found} <= exported()
 
 
 def test_the_dashboards_are_those_the_generator_writes() -> None:
@@ -61,7 +79,7 @@ def test_the_dashboards_are_those_the_generator_writes() -> None:
 
 
 def test_the_fleet_dashboard_shows_what_an_operator_asks_first() -> None:
-    shown = " ".join(expression for _, expression in expressions())
+    text = " ".join(expression for _, expression in shown("fleet"))
     for metric in (
         "ballast_node_load_mean",
         "ballast_node_load_stddev",
@@ -76,12 +94,20 @@ def test_the_fleet_dashboard_shows_what_an_operator_asks_first() -> None:
         "ballast_condition",
         "ballast_snapshot_age_seconds",
     ):
-        assert metric in shown
+        assert metric in text
 
 
-def test_panels_do_not_overlap() -> None:
+@pytest.mark.parametrize(("dashboard", "prefix"), [("power", "ballast_power_"), ("evictions", "ballast_eviction")])
+def test_everything_that_is_counted_is_shown(dashboard: str, prefix: str) -> None:
+    text = " ".join(expression for _, expression in shown(dashboard))
+    missing = {name for name in exported() if name.startswith(prefix) and name.removesuffix("_bucket") not in text}
+    assert {name for name in missing if "_potential_" not in name} == set()
+
+
+@pytest.mark.parametrize("dashboard", DASHBOARDS)
+def test_panels_do_not_overlap(dashboard: str) -> None:
     taken: set[tuple[int, int]] = set()
-    for panel in json.loads(FLEET.read_text())["panels"]:
+    for panel in json.loads(DASHBOARDS[dashboard].read_text())["panels"]:
         place = panel["gridPos"]
         assert place["x"] + place["w"] <= 24
         cells = {
@@ -93,10 +119,11 @@ def test_panels_do_not_overlap() -> None:
         taken |= cells
 
 
-def test_the_chart_ships_the_dashboard_and_the_alerts_unchanged(helm: Helm) -> None:
+def test_the_chart_ships_the_dashboards_and_the_alerts_unchanged(helm: Helm) -> None:
     manifests = helm.template(EVERYTHING, *MONITORING)
     shipped = one(manifests, "ConfigMap", "ballast-dashboards")
-    assert json.loads(shipped["data"]["ballast-fleet.json"]) == json.loads(FLEET.read_text())
+    for name, file in DASHBOARDS.items():
+        assert json.loads(shipped["data"][f"ballast-{name}.json"]) == json.loads(file.read_text())
     assert shipped["metadata"]["labels"]["grafana_dashboard"] == "1"
     assert one(manifests, "PrometheusRule", "ballast")["spec"] == yaml.safe_load(RULES.read_text())
 

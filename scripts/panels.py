@@ -1,0 +1,156 @@
+"""Panels and variables as all dashboards have them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from grafana_foundation_sdk.builders import common, heatmap, prometheus, timeseries
+from grafana_foundation_sdk.builders import dashboard as grafana
+from grafana_foundation_sdk.builders import stat as stats
+from grafana_foundation_sdk.builders import table as tables
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.common import (
+    GraphThresholdsStyleMode,
+    HeatmapCalculationMode,
+    LegendDisplayMode,
+    LegendPlacement,
+    StackingMode,
+    TooltipDisplayMode,
+)
+from grafana_foundation_sdk.models.dashboard import (
+    DashboardCursorSync,
+    DataSourceRef,
+    Threshold,
+    ThresholdsMode,
+    VariableRefresh,
+)
+from grafana_foundation_sdk.models.prometheus import PromQueryFormat
+
+Panel = timeseries.Panel | heatmap.Panel | stats.Panel | tables.Panel
+
+
+def started(name: str, title: str, description: str) -> grafana.Dashboard:
+    return (
+        grafana.Dashboard(f"Ballast / {title}")
+        .uid(f"ballast-{name}")
+        .description(description)
+        .tags(["ballast", "kubernetes"])
+        .refresh("30s")
+        .time("now-6h", "now")
+        .tooltip(DashboardCursorSync.CROSSHAIR)
+        .with_variable(grafana.DatasourceVariable("datasource").label("Data source").type("prometheus"))
+    )
+
+
+def built(board: grafana.Dashboard, rows: Iterable[tuple[str, list[Panel]]]) -> dict[str, Any]:
+    for title, panels in rows:
+        board.with_row(grafana.Row(title))
+        for panel in panels:
+            board.with_panel(panel)
+    return dict(json.loads(json.dumps(board.build(), cls=JSONEncoder, sort_keys=True)))
+
+
+def variable(label: str, metric: str, *, multi: bool = False) -> grafana.QueryVariable:
+    variable = (
+        grafana.QueryVariable(label)
+        .label(label.capitalize())
+        .datasource(_source())
+        .query(f"label_values({metric}, {label})")
+        .refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .multi(multi)
+        .include_all(multi)
+    )
+    return variable.all_value(".*") if multi else variable
+
+
+def stat(title: str, expr: str, unit: str = "none", limits: tuple[float, float] | None = None) -> stats.Panel:
+    panel = (
+        stats.Panel()
+        .title(title)
+        .datasource(_source())
+        .unit(unit)
+        .span(4)
+        .height(4)
+        .no_value("unknown")
+        .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
+        .with_target(_query(expr, "A").instant())
+    )
+    steps = [Threshold(value=None, color="green")]
+    if limits is not None:
+        steps += [Threshold(value=limits[0], color="orange"), Threshold(value=limits[1], color="red")]
+    return panel.thresholds(grafana.ThresholdsConfig().mode(ThresholdsMode.ABSOLUTE).steps(steps))
+
+
+def lines(
+    title: str,
+    series: list[tuple[str, str]],
+    *,
+    unit: str = "percentunit",
+    stacked: bool = False,
+    zero: bool = True,
+) -> Panel:
+    panel = (
+        timeseries.Panel()
+        .title(title)
+        .datasource(_source())
+        .unit(unit)
+        .span(12)
+        .height(8)
+        .fill_opacity(20 if stacked else 0)
+        .legend(
+            common.VizLegendOptions()
+            .display_mode(LegendDisplayMode.TABLE)
+            .placement(LegendPlacement.RIGHT)
+            .show_legend(True)
+            .calcs(["lastNotNull"])
+        )
+        .tooltip(common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI))
+        .thresholds_style(common.GraphThresholdsStyleConfig().mode(GraphThresholdsStyleMode.OFF))
+    )
+    if zero:
+        panel.min(0)
+    if stacked:
+        panel.stacking(common.StackingConfig().mode(StackingMode.NORMAL))
+    for index, (legend, expr) in enumerate(series):
+        panel.with_target(_query(expr, chr(ord("A") + index)).legend_format(legend))
+    return panel
+
+
+def heat(title: str, expr: str, *, unit: str = "percentunit") -> Panel:
+    return (
+        heatmap.Panel()
+        .title(title)
+        .datasource(_source())
+        .unit(unit)
+        .span(12)
+        .height(8)
+        .calculate(True)
+        .calculation(
+            common.HeatmapCalculationOptions().y_buckets(
+                common.HeatmapCalculationBucketConfig().mode(HeatmapCalculationMode.COUNT).value("20")
+            )
+        )
+        .with_target(_query(expr, "A").legend_format("{{node}}"))
+    )
+
+
+def table(title: str, expr: str) -> Panel:
+    return (
+        tables.Panel()
+        .title(title)
+        .datasource(_source())
+        .span(12)
+        .height(8)
+        .no_value("none")
+        .with_target(_query(expr, "A").instant().format(PromQueryFormat.TABLE))
+    )
+
+
+def _query(expr: str, ref: str) -> prometheus.Dataquery:
+    return prometheus.Dataquery().expr(expr).ref_id(ref).datasource(_source())
+
+
+def _source() -> DataSourceRef:
+    return DataSourceRef(type_val="prometheus", uid="${datasource}")
