@@ -37,14 +37,16 @@ from ballast.model.snapshot import Snapshot
 PATIENCE = 20.0
 """Seconds in which an eviction is sent or given up: later, what it was judged by is too old."""
 
+DRY_RUN = "dry-run"
 REMEMBERED = 100
 """Steps that are shown once they have ended."""
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One step that was tried. `status` is recorded (nobody knows whether it happened), evicted, refused or failed;
-    `why` is a sentence unless it was evicted, `check` the gate's check that refused it."""
+    """One step that was tried. `status` is recorded (nobody knows whether it happened), evicted, refused, failed or
+    dry-run (it would have been evicted); `why` is a sentence unless it was, `check` the gate's check that refused it.
+    """
 
     pod: str
     status: str
@@ -54,6 +56,10 @@ class Attempt:
     @property
     def evicted(self) -> bool:
         return self.status == Status.EVICTED
+
+    @property
+    def permitted(self) -> bool:
+        return self.status in (Status.EVICTED, DRY_RUN)
 
 
 class Evictor:
@@ -70,12 +76,15 @@ class Evictor:
         landing: Landing,
         prefix: str,
         window: float,
+        acts: bool = True,
         grace_period: float | None = None,
         ready_within: float = 300.0,
         nominate: bool = False,
     ) -> None:
-        """`window` is the seconds after which an effect shows, the longest window; `grace_period` replaces the pods'
-        own; `ready_within` the seconds a replacement may take; `nominate` sets nominatedNodeName of waiting pods."""
+        """`window` is the seconds after which an effect shows, those of the primary window. Unless it `acts`, steps are
+        judged and no more. `grace_period` replaces the pods' own; `ready_within` are the seconds a replacement may
+        take; `nominate` sets nominatedNodeName of waiting pods.
+        """
         self._writer = writer
         self._journal = Journal(state)
         self._clock = clock
@@ -84,14 +93,17 @@ class Evictor:
         self._landing = landing
         self._prefix = prefix
         self._window = window
+        self._acts = acts
         self._grace_period = grace_period
         self._ready_within = ready_within
         self._nominate = nominate
         self._errors = ApiErrors(metrics, clock)
         self._lock = threading.Lock()
+        self._resuming = threading.Lock()
         self._memory = Memory()
         self._plans: tuple[Running, ...] = ()
         self._batch: dict[str, Pod] = {}
+        self._would: list[Step] = []
         self._ended: deque[tuple[Running, Step, Mapping[str, Any]]] = deque(maxlen=REMEMBERED)
         self._knows = False
         self._unsaved = False
@@ -102,6 +114,10 @@ class Evictor:
         A sentence if there was any. One request; raises ClusterError when `ballast-state` cannot be read. Then nothing
         is evicted until it could be, which every cycle tries.
         """
+        with self._resuming:
+            return self._resume()
+
+    def _resume(self) -> str | None:
         self._knows = False
         found = self._journal.read()
         with self._lock:
@@ -157,11 +173,14 @@ class Evictor:
                 waiting = [pod for _ in move.starts if (pod := find(next(placed, ""))) is not None]
                 running, attempt, goes_on = self._try(running, move, waiting, gate, find)
                 attempts.append(attempt)
-                if not goes_on or (plan.kind == "redistribute" and attempt.evicted):
+                if not goes_on or (plan.kind == "redistribute" and attempt.permitted):
                     break
         finally:
             with self._lock:
-                self._batch = {}
+                self._batch, would = {}, self._would
+                self._would = []
+            for step in would:
+                self._landing.unprobe(step)
         if any(step.happened or step.open for step in running.steps):
             self._save(f"{plan.kind}: what was evicted")
         return attempts
@@ -242,7 +261,15 @@ class Evictor:
         if probe and not self._landing.may_probe(pod.scheduler_name):
             why = f"whether the landing of {pod.scheduler_name}'s pods is steered is being tried out with another one"
             return running, self._told(running, Attempt(move.pod, Status.REFUSED, why, "reservation")), True
-        return self._evict(running, self._step(move, pod, judge.facts, probe=probe), pod, waiting, judge)
+        step = self._step(move, pod, judge.facts, probe=probe)
+        if step.probe:
+            self._landing.probe(step.scheduler, step.uid)
+        if self._acts:
+            return self._evict(running, step, pod, waiting, judge)
+        with self._lock:
+            self._batch[step.uid] = pod
+            self._would.append(step)
+        return running, self._told(running, Attempt(move.pod, DRY_RUN)), True
 
     def _evict(
         self, running: Running, step: Step, pod: Pod, waiting: Sequence[Pod], judge: Gate
@@ -254,8 +281,6 @@ class Evictor:
             self._memory.add(Eviction(now, step.uid, step.source, step.workload, _at_once(judge, pod)))
             self._batch[step.uid] = pod
             self._put(running)
-        if step.probe:
-            self._landing.probe(step.scheduler, step.uid)
         self._landing.hold(self._landing.wanted(step, pod, waiting))
         if (problem := self._save(f"about to evict {step.pod} from {step.source}")) is not None:
             return self._undone(running, step, Attempt(step.pod, Status.FAILED, problem), goes_on=False)

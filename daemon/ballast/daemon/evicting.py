@@ -244,7 +244,9 @@ class Evicting:
         if plan.steps:
             homes = {step.pod: step.source for step in begun.steps}
             gate = self._gates(plan.kind, {name.partition("/")[0] for name in homes})
-            attempts = self._evictor.carry_out(begun, gate, lambda name: self._find(name, homes.get(name, "")), snapshot)
+            attempts = self._evictor.carry_out(
+                begun, gate, lambda name: self._find(name, homes.get(name, "")), snapshot
+            )
         for attempt in attempts:
             if attempt.status == "refused" and attempt.check:
                 self._metrics.eviction_verdicts.labels(attempt.check, "refused").inc()

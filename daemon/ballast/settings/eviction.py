@@ -107,5 +107,14 @@ class Eviction(Part):
     exclude_namespaces: Annotated[tuple[str, ...], BeforeValidator(as_list)] = ()
     """Pods of these namespaces are left alone."""
 
+    grace_period: Duration | None = None
+    """Time an evicted pod has to end; unset: its own."""
+
+    ready_within: Annotated[Duration, Positive] = Duration("5m")
+    """Time a replacement may take to become Ready; later, its planner stops for an hour."""
+
+    nominate: bool = False
+    """Whether pods that room is made for are nominated to its node, which needs the right to patch pods/status."""
+
     kappa: Annotated[float, Field(ge=0)] = 0.5
     """Redistribution: residual that may be lost per pod that starts."""

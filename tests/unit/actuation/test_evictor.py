@@ -446,3 +446,22 @@ def test_a_new_leader_holds_the_reservations_of_the_one_before(mill: Mill) -> No
     ]
     assert after.evictor.history() == before.evictor.history()
     assert isinstance(after.evictor, Evictor)
+
+
+def test_in_dry_run_everything_is_judged_and_nothing_is_written(mill: Mill) -> None:
+    real = Mill()
+    for node in NODES[:3] * 2:
+        real.add(node)
+    rules = Rules(rates=())
+    wanted = [f"shop/web-{number}" for number in (1, 2, 3)]
+    dry, wet = Replica(mill, rules=rules, options={"acts": False}), Replica(real, rules=rules)
+    would = dry.carry_out(*[mill.pods[name] for name in wanted])
+    did = wet.carry_out(*[real.pods[name] for name in wanted])
+    assert [attempt.status for attempt in would] == ["dry-run", "refused", "refused"]
+    assert [(attempt.check, attempt.permitted) for attempt in would] == [
+        (attempt.check, attempt.permitted) for attempt in did
+    ]
+    assert mill.writes == []
+    assert dry.recent() == []
+    assert not dry.desk.held
+    assert dry.landing.names(["default-scheduler"])
