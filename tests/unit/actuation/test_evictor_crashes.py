@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ballast.errors import ClusterError, TooManyRequests, Unreachable
@@ -84,6 +84,7 @@ def live(mill: Mill, life: Life) -> None:
     mill.clock.advance(life.pause)
 
 
+@settings(deadline=None)
 @given(LIVES)
 def test_nothing_happens_twice_and_limits_hold_whatever_dies_when(lives: list[Life]) -> None:
     mill = Mill()
@@ -114,6 +115,7 @@ def _ends(mill: Mill) -> None:
     assert "reservations" not in mill.state()
 
 
+@settings(deadline=None)
 @given(st.integers(1, 6))
 def test_a_late_write_of_a_leader_that_was_paused_evicts_nobody_twice(number: int) -> None:
     """It stops between its record and its eviction, another one leads, and then it goes on."""
