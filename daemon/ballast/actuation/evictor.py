@@ -76,14 +76,15 @@ class Evictor:
         landing: Landing,
         prefix: str,
         window: float,
+        lag: float = 0.0,
         acts: bool = True,
         grace_period: float | None = None,
         ready_within: float = 300.0,
         nominate: bool = False,
     ) -> None:
-        """`window` is the seconds after which an effect shows, those of the primary window. Unless it `acts`, steps are
-        judged and no more. `grace_period` replaces the pods' own; `ready_within` are the seconds a replacement may
-        take; `nominate` sets nominatedNodeName of waiting pods.
+        """`window` is the seconds of the primary window, of samples that are means over `lag` seconds themselves: so
+        late an effect shows. Unless it `acts`, steps are judged and no more. `grace_period` replaces the pods' own;
+        `ready_within` are the seconds a replacement may take; `nominate` sets nominatedNodeName of waiting pods.
         """
         self._writer = writer
         self._journal = Journal(state)
@@ -92,7 +93,7 @@ class Evictor:
         self._telling = Telling(events, metrics)
         self._landing = landing
         self._prefix = prefix
-        self._window = window
+        self._window, self._lag = window, lag
         self._acts = acts
         self._grace_period = grace_period
         self._ready_within = ready_within
@@ -146,7 +147,7 @@ class Evictor:
         """{node: {resource: change}}: what was moved and the primary window does not show yet; to be added to its means
         before planning, so that what was moved already is not moved once more."""
         with self._lock:
-            return effect.pending(self._plans, self._clock.wall(), self._window)
+            return effect.pending(self._plans, self._clock.wall() - self._lag / 2, self._window)
 
     def stopped(self, kind: str) -> str | None:
         """Why plans of a kind (relieve, rebalance, redistribute) are not carried out now, or None."""
@@ -195,7 +196,9 @@ class Evictor:
         told: list[str] = []
         seen = Seen(pods, self._plans)
         for plan in self._plans:
-            found = follow(plan, seen, snapshot, now=now, window=self._window, ready_within=self._ready_within)
+            found = follow(
+                plan, seen, snapshot, now=now, window=self._window + self._lag, ready_within=self._ready_within
+            )
             changed |= self._take(plan, found, now)
             told += found.told
         with self._lock:
@@ -247,7 +250,7 @@ class Evictor:
             why = f"{move.pod} is gone" if pod is None else problem or ""
             return running, self._told(running, Attempt(move.pod, Status.FAILED, why)), True
         with self._lock:
-            if pod.uid in self._memory:
+            if self._acts and pod.uid in self._memory:
                 why = f"{move.pod} was evicted already, or nobody knows whether it was"
                 return running, self._told(running, Attempt(move.pod, Status.REFUSED, why, "identity")), True
         judge = gate()
@@ -267,6 +270,7 @@ class Evictor:
         if self._acts:
             return self._evict(running, step, pod, waiting, judge)
         with self._lock:
+            self._memory.add(Eviction(step.time, step.uid, step.source, step.workload, _at_once(judge, pod)))
             self._batch[step.uid] = pod
             self._would.append(step)
         return running, self._told(running, Attempt(move.pod, DRY_RUN)), True

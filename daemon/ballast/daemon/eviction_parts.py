@@ -9,7 +9,8 @@ from ballast.actuation.landing import Landing
 from ballast.daemon.evicting import PART, Evicting
 from ballast.daemon.pods_asking import PodsAsking
 from ballast.daemon.worker import Worker
-from ballast.settings import Mode
+from ballast.settings import Duration, Mode, Settings
+from ballast.telemetry.presets import rate_window
 
 if TYPE_CHECKING:
     from ballast.daemon.assembly import Daemon
@@ -28,6 +29,7 @@ def evicting(daemon: Daemon) -> Evicting:
         landing=landing,
         prefix=settings.publishing.prefix,
         window=settings.windows.lengths[0],
+        lag=_lag(settings),
         acts=settings.eviction.mode is Mode.ON,
         grace_period=settings.eviction.grace_period,
         ready_within=settings.eviction.ready_within,
@@ -47,4 +49,14 @@ def evicting(daemon: Daemon) -> Evicting:
         worker=Worker(),
         leading=daemon.elector.is_leader,
         paused=lambda: daemon.switches.paused(PART),
+    )
+
+
+def _lag(settings: Settings) -> float:
+    """Seconds over which a sample itself is a mean: presets ask for rates of all but memory."""
+    rates = any(resource.name != "memory" for resource in settings.telemetry.resources)
+    return (
+        float(Duration(rate_window(settings.telemetry.interval)))
+        if rates and settings.telemetry.source == "prometheus"
+        else 0.0
     )
