@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ballast import __version__
-from ballast.cli import config, demo, experiment, pause, plan, power, profile, release, run, score
+from ballast.cli import config, demo, experiment, explain, pause, plan, power, profile, release, run, score
 from ballast.errors import BallastError, SettingsError, UsageError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -31,6 +31,7 @@ app.add_typer(power.app, name="power")
 app.command()(profile.profile)
 app.command()(score.score)
 app.add_typer(plan.app, name="plan")
+app.command()(explain.explain)
 app.add_typer(experiment.app, name="experiment")
 app.command()(release.release)
 app.command()(pause.pause)

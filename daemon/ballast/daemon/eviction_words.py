@@ -15,9 +15,9 @@ def plan_sentence(plan: Plan, attempts: Sequence[Attempt], *, acts: bool, held: 
         return f"{plan.kind}: nothing to move{_refused(plan.refused)}"
     if held is not None:
         return f"{plan.kind}: {_pods(len(plan.steps))} to move, {held}"
-    done = sum(attempt.status == "evicted" for attempt in attempts)
+    done = sum(attempt.permitted for attempt in attempts)
     verb = "evicted" if acts else "would evict"
-    first = next((attempt.pod for attempt in attempts if attempt.status == "evicted"), None)
+    first = next((attempt.pod for attempt in attempts if attempt.permitted), None)
     named = f", {first}" if first and done == 1 else f", {first} first" if first else ""
     told = f"{plan.kind}: {verb} {done} of {_pods(len(plan.steps))}{named}"
     refused = Counter(attempt.check or attempt.why for attempt in attempts if attempt.status == "refused")

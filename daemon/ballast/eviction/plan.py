@@ -10,8 +10,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from ballast.eviction.case import LOOKED_NOWHERE, Outlook, Verdict
-from ballast.eviction.facts import leaving, young
 from ballast.eviction.gate import NAMES, NUMBER, PASSED, Gate, refusals
+from ballast.eviction.outlook import targets
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.layout import Layout
@@ -98,15 +98,8 @@ def make_plan(kind: Kind, layout: Layout, gate: Gate, aims: Aims, *, told: int =
 class _Making:
     def __init__(self, kind: Kind, layout: Layout, gate: Gate, aims: Aims) -> None:
         self._kind, self._layout, self._gate, self._aims = kind, layout, gate, aims
-        facts = gate.facts
         self._counted = np.array([node.schedulable for node in layout.nodes], bool)
-        self._targets = np.array(
-            [
-                node.ready and not leaving(node) and not young(node, facts.now, gate.rules.min_node_age)
-                for node in layout.nodes
-            ],
-            bool,
-        )
+        self._targets = targets(layout.nodes, gate.facts, gate.rules)
         self._thresholds = (
             Thresholds.absolute(layout.load, aims.high, aims.low)
             if aims.deviation is None

@@ -1,0 +1,114 @@
+"""`ballast explain`: what every check says about moving one pod."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from ballast import log
+from ballast.cli.eviction_settings import offline_rules, settings_of
+from ballast.cli.evidence import Evidence, Origin, gather, variables
+from ballast.cli.files import BadFile
+from ballast.cli.plan import Cluster, Form, Kubeconfig, Live, Metrics, Output, PodMetrics, Set
+from ballast.errors import UsageError
+from ballast.eviction.case import LOOKED_NOWHERE, Verdict
+from ballast.eviction.gate import Gate
+from ballast.eviction.outlook import misplaced, outlook, standing_of
+from ballast.model.pod import Pod
+
+
+def explain(
+    pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD", help="The pod.", show_default=False)],
+    cluster: Cluster = None,
+    metrics_file: Metrics = None,
+    pod_metrics: PodMetrics = None,
+    live: Live = False,
+    kubeconfig: Kubeconfig = None,
+    settings: Set = None,
+    output: Form = Output.TABLE,
+) -> None:
+    """Says why a pod may be moved, or why not: all checks in their order, with the numbers they go by.
+
+    What only time can show (debounce, cooldown, rate) counts as met, limits as unlimited unless set.
+    """
+    log.configure("warning")
+    namespace, slash, name = pod.partition("/")
+    if not slash or not namespace or not name or "/" in name:
+        raise UsageError(f"{pod}: name the pod as NAMESPACE/POD, such as shop/web-0.")
+    origin = Origin(cluster, metrics_file, pod_metrics, live, kubeconfig)
+    origin.check()
+    found, given = settings_of(tuple(settings or ()), variables(origin))
+    evidence = gather(origin, found)
+    gate = Gate(evidence.facts, offline_rules(found, given))
+    told = _told(evidence, gate, pod, found.eviction.target_high)
+    if output is Output.JSON:
+        typer.echo(json.dumps(told, indent=2, allow_nan=False))
+    else:
+        _print(told)
+
+
+def _told(evidence: Evidence, gate: Gate, name: str, ceiling: float) -> dict[str, Any]:
+    layout = evidence.arranged
+    rows = [row for row, pod in enumerate(layout.pods) if f"{pod.namespace}/{pod.name}" == name]
+    if not rows:
+        raise BadFile(f"{name}: there is no such pod on one of the nodes, nor one that waits for a node.")
+    row, pod = rows[0], layout.pods[rows[0]]
+    standing = standing_of(layout, evidence.facts, gate.rules, ceiling)
+    placed = bool(layout.on[row] >= 0)
+    verdicts = gate.explain(pod, outlook(standing, row, evidence.facts, gate.rules) if placed else LOOKED_NOWHERE)
+    notes = list(misplaced(standing, row)) if placed else ["it is on no node, so there is nowhere to move it from"]
+    refused = [verdict for verdict in verdicts if not verdict.allowed]
+    return {
+        "pod": name,
+        "node": pod.node or None,
+        "workload": _workload(evidence, pod),
+        "allowed": not refused and placed,
+        "checks": [_check(number, verdict) for number, verdict in enumerate(verdicts, 1)],
+        "notes": notes,
+    }
+
+
+def _workload(evidence: Evidence, pod: Pod) -> str | None:
+    key = evidence.facts.key(pod)
+    return None if key is None else f"{key[1]} {key[0]}/{key[2]}"
+
+
+def _check(number: int, verdict: Verdict) -> dict[str, Any]:
+    return {
+        "number": number,
+        "check": verdict.check,
+        "verdict": "allowed" if verdict.allowed else "refused",
+        "reason": verdict.reason,
+        "numbers": dict(verdict.numbers),
+    }
+
+
+def _print(told: dict[str, Any]) -> None:
+    console = Console(soft_wrap=True, highlight=False, markup=False)
+    refused = [each["check"] for each in told["checks"] if each["verdict"] == "refused"]
+    end = "may be moved" if told["allowed"] else "may not be moved" + (f": {_listed(refused)}" if refused else "")
+    where = f" on {told['node']}" if told["node"] else ""
+    console.print(f"{told['pod']}{where} of {told['workload'] or 'nobody'} {end}.")
+    for note in told["notes"]:
+        console.print(f"note: {note}")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("#", justify="right")
+    for column in ("CHECK", "VERDICT", "REASON"):
+        table.add_column(column, no_wrap=column != "REASON")
+    for each in told["checks"]:
+        table.add_row(str(each["number"]), each["check"], each["verdict"], each["reason"] + _numbers(each["numbers"]))
+    console.print(table)
+
+
+def _numbers(numbers: dict[str, float]) -> str:
+    told = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in numbers.items())
+    return f" ({told})" if told else ""
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)

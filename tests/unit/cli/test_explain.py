@@ -1,0 +1,236 @@
+"""`ballast explain`, and plans of a cluster itself or of its daemon."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytest_httpserver import HTTPServer
+
+from ballast.cli.main import main
+from ballast.eviction.gate import NAMES
+from ballast.simulator import Cluster, World
+from tests.fakes import FakeClock
+from tests.unit.cli.clusters import budget, listed, node, pod, watcher, workload
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def ballast(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["ballast", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    return run
+
+
+@pytest.fixture
+def explained(tmp_path: Path, ballast: Run) -> Callable[..., dict[str, Any]]:
+    def run(name: str, *objects: Any, options: tuple[str, ...] = ()) -> dict[str, Any]:
+        cluster, metrics = tmp_path / "c.json", tmp_path / "m.json"
+        nodes = [each for each in objects if isinstance(each, dict) and each["kind"] == "Node"]
+        cluster.write_text(json.dumps(listed(*objects)))
+        metrics.write_text(json.dumps(watcher({each["metadata"]["name"]: (30, 30) for each in nodes})))
+        given = ["--cluster", str(cluster), "--metrics", str(metrics), "-o", "json"]
+        code, out, err = ballast("explain", name, *given, *options)
+        assert code == 0, err
+        answer: dict[str, Any] = json.loads(out)
+        assert list(answer) == ["pod", "node", "workload", "allowed", "checks", "notes"]
+        assert [each["check"] for each in answer["checks"]] == list(NAMES)
+        assert [each["number"] for each in answer["checks"]] == list(range(1, 44))
+        return answer
+
+    return run
+
+
+def refused(answer: dict[str, Any]) -> dict[str, str]:
+    return {each["check"]: each["reason"] for each in answer["checks"] if each["verdict"] == "refused"}
+
+
+PLAIN = (node("n1"), node("n2"), pod("a", "1", on="n1"), pod("b", "1", on="n2"), *workload("web", 2))
+
+
+def test_a_pod_that_may_be_moved(explained: Callable[..., dict[str, Any]]) -> None:
+    answer = explained("shop/a", *PLAIN)
+    assert answer["allowed"] is True
+    assert (answer["node"], answer["workload"], answer["notes"]) == ("n1", "Deployment shop/web", [])
+    assert refused(answer) == {}
+
+
+def test_all_that_keeps_a_pod_where_it_is_with_its_numbers(explained: Callable[..., dict[str, Any]]) -> None:
+    spec = {"volumes": [{"name": "scratch", "emptyDir": {}}]}
+    crowded = node("n2", cpu="1")
+    found = explained(
+        "shop/a",
+        node("n1"),
+        crowded,
+        pod("a", "2", on="n1", spec=spec),
+        pod("b", "1", on="n2"),
+        *workload("web", 2),
+        budget("one", "web", 0),
+        options=("--set", "min_replicas=3"),
+    )
+    assert found["allowed"] is False
+    reasons = refused(found)
+    assert list(reasons) == ["local-storage", "pdb", "node-fit", "single-replica"]
+    assert reasons["pdb"] == "disruption budget one is used up"
+    budgets = next(each for each in found["checks"] if each["check"] == "pdb")
+    assert budgets["numbers"] == {"allowed": 0, "planned": 0}
+
+
+@pytest.mark.parametrize(
+    ("objects", "tool"),
+    [
+        ((node("n1", ready=False), node("n2"), pod("a", "1", on="n1")), "node lifecycle controller"),
+        (
+            (
+                node("n1", spec={"taints": [{"key": "old", "effect": "NoSchedule"}]}),
+                node("n2"),
+                pod("a", "1", on="n1"),
+            ),
+            "RemovePodsViolatingNodeTaints",
+        ),
+        (
+            (node("n1"), node("n2"), pod("a", "1", on="n1", spec={"nodeSelector": {"disk": "fast"}})),
+            "RemovePodsViolatingNodeAffinity",
+        ),
+    ],
+)
+def test_what_others_see_to_is_named(
+    explained: Callable[..., dict[str, Any]], objects: tuple[Any, ...], tool: str
+) -> None:
+    assert tool in " ".join(explained("shop/a", *objects, *workload("web", 2))["notes"])
+
+
+def test_pods_that_repel_one_another_are_named(explained: Callable[..., dict[str, Any]]) -> None:
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}
+    apart = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+    hosts = [node(f"n{i}", metadata={"labels": {"kubernetes.io/hostname": f"n{i}"}}) for i in (1, 2)]
+    together = [pod(name, "1", on="n1", spec=apart) for name in ("a", "b")]
+    assert "InterPodAntiAffinity" in explained("shop/a", *hosts, *together, *workload("web", 2))["notes"][0]
+
+
+def test_a_waiting_pod_is_nowhere(explained: Callable[..., dict[str, Any]]) -> None:
+    answer = explained("shop/w", *PLAIN, pod("w", "1"))
+    assert answer["allowed"] is False
+    assert "nowhere to move it from" in answer["notes"][0]
+
+
+def test_a_table_says_it_in_one_line_first(tmp_path: Path, ballast: Run) -> None:
+    (tmp_path / "c.json").write_text(json.dumps(listed(*PLAIN)))
+    (tmp_path / "m.json").write_text(json.dumps(watcher({"n1": 30, "n2": 30})))
+    files = ["--cluster", str(tmp_path / "c.json"), "--metrics", str(tmp_path / "m.json")]
+    code, out, _ = ballast("explain", "shop/a", *files)
+    lines = out.splitlines()
+    assert (code, lines[0]) == (0, "shop/a on n1 of Deployment shop/web may be moved.")
+    assert [line.split()[1] for line in lines if line.split()[0].isdigit()] == list(NAMES)
+    code, out, _ = ballast("explain", "shop/a", *files, "--set", "min_replicas=3")
+    assert out.splitlines()[0].endswith("may not be moved: single-replica.")
+    assert "(replicas 2, at least 3)" in " ".join(out.split())
+
+
+def test_a_pod_that_is_not_there_is_an_error(tmp_path: Path, ballast: Run) -> None:
+    (tmp_path / "c.json").write_text(json.dumps(listed(*PLAIN)))
+    (tmp_path / "m.json").write_text(json.dumps(watcher({"n1": 30})))
+    files = ["--cluster", str(tmp_path / "c.json"), "--metrics", str(tmp_path / "m.json")]
+    code, _, err = ballast("explain", "shop/none", *files)
+    assert (code, err.strip().splitlines()[-1][:19]) == (1, "shop/none: there is")
+    code, _, err = ballast("explain", "none", *files)
+    assert code == 2
+    assert "NAMESPACE/POD" in err
+
+
+@pytest.mark.parametrize("command", [("plan", "relieve"), ("explain", "shop/a")])
+@pytest.mark.parametrize("options", [(), ("--cluster", "c.json", "--live"), ("--cluster", "c.json")])
+def test_a_cluster_and_its_load_are_needed(ballast: Run, command: tuple[str, ...], options: tuple[str, ...]) -> None:
+    code, _, err = ballast(*command, *options)
+    assert code == 2
+    assert "Give --" in err
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(World(6, 1, FakeClock(wall=1_700_000_000.0), scene="calm")) as one:
+        yield one
+
+
+@pytest.fixture
+def kubeconfig(cluster: Cluster, tmp_path: Path) -> str:
+    return str(cluster.kubeconfig(tmp_path / "kubeconfig"))
+
+
+@pytest.fixture
+def load(cluster: Cluster, tmp_path: Path) -> str:
+    path = tmp_path / "m.json"
+    path.write_text(
+        json.dumps(watcher({name: (95.0 if i == 0 else 10.0, 30.0) for i, name in enumerate(cluster.world.node_names)}))
+    )
+    return str(path)
+
+
+def test_a_plan_of_a_cluster_itself(ballast: Run, kubeconfig: str, load: str) -> None:
+    code, out, err = ballast("plan", "relieve", "--kubeconfig", kubeconfig, "--metrics", load, "-o", "json")
+    assert code == 0, err
+    assert {step["from"] for step in json.loads(out)["steps"]} == {"node-000"}
+
+
+def test_a_pod_of_a_cluster_itself(
+    ballast: Run, cluster: Cluster, kubeconfig: str, load: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    namespace, name = next(key for key in sorted(cluster.world.members) if key[0] == "shop")
+    monkeypatch.setenv("BALLAST_CLUSTER__KUBECONFIG", kubeconfig)
+    code, out, err = ballast("explain", f"{namespace}/{name}", "--live", "--metrics", load, "-o", "json")
+    assert code == 0, err
+    assert json.loads(out)["workload"].split()[0] in ("Deployment", "StatefulSet")
+
+
+def test_without_a_daemon_in_the_cluster_there_is_no_load(ballast: Run, kubeconfig: str) -> None:
+    code, _, err = ballast("plan", "relieve", "--kubeconfig", kubeconfig)
+    assert code == 1
+    assert "services/ballast:2020/proxy/watcher" in err
+
+
+PLAN = {
+    "kind": "relieve",
+    "steps": [{"pod": "shop/a", "from": "n1", "to": None, "gain": 0.1, "reason": "n1 is hot"}],
+    "before": {"cpu": 0.2},
+    "after": {"cpu": 0.1},
+    "refused": {"pdb": 3},
+    "placed": [],
+    "id": "later",
+    "time": 1_700_000_100.0,
+    "mode": "dry-run",
+    "verdicts": [],
+    "sentence": "relieve: would evict 1 of 1 pod",
+}
+
+
+def test_what_a_daemon_planned_last(ballast: Run, httpserver: HTTPServer) -> None:
+    plans = [PLAN, {**PLAN, "id": "earlier", "time": 1.0}, {**PLAN, "id": "other", "kind": "rebalance"}]
+    httpserver.expect_request("/api/v1/plans").respond_with_json(plans)
+    address = httpserver.url_for("/")
+    code, out, err = ballast("plan", "relieve", "--url", address, "-o", "json")
+    assert code == 0, err
+    assert json.loads(out)["id"] == "later"
+    code, out, _ = ballast("plan", "relieve", "--url", address)
+    assert out.startswith("2023-11-14 22:15:00 UTC, dry-run: relieve: would evict 1 of 1 pod")
+    code, _, err = ballast("plan", "redistribute", "--url", address)
+    assert code == 1
+    assert "has made no plan to redistribute yet" in err
+    code, _, err = ballast("plan", "relieve", "--url", address, "--max-moves", "3")
+    assert code == 2
+
+
+def test_what_is_no_daemon_is_told(ballast: Run, httpserver: HTTPServer) -> None:
+    httpserver.expect_request("/api/v1/plans").respond_with_data("<html>")
+    code, _, err = ballast("plan", "relieve", "--url", httpserver.url_for("/"))
+    assert code == 1
+    assert "does not answer as a daemon of Ballast" in err
