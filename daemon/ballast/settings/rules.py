@@ -10,6 +10,8 @@ from ballast.settings.model import Settings
 from ballast.settings.names import variable
 from ballast.settings.part import Mode
 
+CRANE_MEAN = 300.0
+
 
 def contradictions(settings: Settings) -> Iterator[str]:
     """One sentence for each."""
@@ -39,6 +41,13 @@ def remarks(settings: Settings) -> Iterator[str]:
                 f"BALLAST_TELEMETRY__RESOURCES has {', '.join(extra)}, but metrics-server knows only cpu and memory. "
                 "Remove them, or set BALLAST_TELEMETRY__SOURCE to prometheus."
             )
+    if publishing.crane and publishing.mode is Mode.OFF:
+        yield "BALLAST_PUBLISHING__CRANE has no effect while BALLAST_PUBLISHING__MODE is off. Change one of them."
+    if publishing.crane and CRANE_MEAN not in settings.windows.lengths:
+        yield (
+            "BALLAST_WINDOWS__LENGTHS has no 5m, over which the metrics of crane-scheduler are means: the length that "
+            "is nearest stands for it. Add 5m."
+        )
     if publishing.crane_policy_file and not publishing.crane and publishing.strategy != "dynamic":
         yield (
             "BALLAST_PUBLISHING__CRANE_POLICY_FILE has no effect while BALLAST_PUBLISHING__CRANE is false. "
@@ -67,21 +76,12 @@ def check_run(settings: Settings) -> None:
 
 def needed_to_run(settings: Settings) -> Iterator[str]:
     """One sentence for each setting that `ballast run` cannot work with, or that it needs and that has no default."""
-    yield from _not_there_yet(settings)
     if settings.telemetry.source == "prometheus" and settings.prometheus.url is None:
         yield (
             "BALLAST_PROMETHEUS__URL is not set, and BALLAST_TELEMETRY__SOURCE is prometheus: expected the address of "
             "Prometheus, such as http://prometheus-k8s.monitoring:9090. Set it, or set BALLAST_TELEMETRY__SOURCE to "
             "metrics-server."
         )
-
-
-def _not_there_yet(settings: Settings) -> Iterator[str]:
-    publishing = settings.publishing
-    if publishing.crane:
-        yield "BALLAST_PUBLISHING__CRANE=true is not in this version yet. Set it to false."
-    if settings.eviction.mode is Mode.ON:
-        yield f"{variable('eviction', 'mode')}=on is not in this version yet. Use off or dry-run."
 
 
 def _authentication(settings: Settings) -> Iterator[str]:

@@ -8,18 +8,6 @@ from ballast.settings import check_run, load
 PROMETHEUS = {"BALLAST_PROMETHEUS__URL": "http://prometheus:9090"}
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("BALLAST_PUBLISHING__CRANE", "true"),
-        ("BALLAST_EVICTION__MODE", "on"),
-    ],
-)
-def test_what_is_not_there_yet_is_refused_by_name(name: str, value: str) -> None:
-    with pytest.raises(SettingsError, match=f"{name}={value} is not in this version yet"):
-        check_run(load(PROMETHEUS | {name: value}))
-
-
 def test_the_defaults_can_run() -> None:
     check_run(load(PROMETHEUS))
 
