@@ -23,7 +23,8 @@ from ballast.cluster.state import State
 from ballast.cluster.switches import Switches
 from ballast.cluster.workload_cache import WorkloadCache
 from ballast.cluster.writer import Writer
-from ballast.daemon import evicting, eviction_parts, health, power_parts, reports, strategies
+from ballast.daemon import craning, evicting, eviction_parts, health, power_parts, reports, strategies
+from ballast.daemon.craning import Craning
 from ballast.daemon.extending import Extending
 from ballast.daemon.jobs import Jobs
 from ballast.daemon.saving import Saving
@@ -232,6 +233,8 @@ class Daemon:
     def stop(self) -> None:
         """Ends the writes, gives up the role and the Lease, then ends the cycles and closes what only reads."""
         self.publisher.stop()
+        if self.craning is not None:
+            self.craning.stop()
         self.writer.finish()
         if self.acting:
             _at_once(self.role.stop, self.saving.stop)

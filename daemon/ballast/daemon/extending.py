@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from ballast.daemon.steering import Steering
 from ballast.daemon.strategies import Strategies
 from ballast.metrics import Metrics
 from ballast.model.pod import Pod
-from ballast.model.sample import Bools, Floats, Ints
+from ballast.model.sample import Bools, Floats
 from ballast.model.shape import Container, shape_of
 from ballast.model.snapshot import Snapshot
 from ballast.placement.bookings import OUTCOMES, Bookings, learn
@@ -155,9 +154,8 @@ class Extending:
     def look(self, snapshot: Snapshot) -> None:
         """A cycle of telemetry ended. Takes time, but keeps requests waiting for little of it."""
         state, bookings = self._state, self._bookings
-        model = FleetModel(
-            snapshot, state.model if state else None, bindings=self._bindings(snapshot), siblings=self.siblings
-        )
+        bindings = crane.bindings_of(self._pods(), snapshot.rows, self._strategies.policy, snapshot.time)
+        model = FleetModel(snapshot, state.model if state else None, bindings=bindings, siblings=self.siblings)
         if not model.follows:
             with self._lock:
                 held = bookings.begin()
@@ -333,19 +331,6 @@ class Extending:
             return made
 
         return self._strategies.make(name, in_flight, make)
-
-    def _bindings(self, snapshot: Snapshot) -> dict[float, Ints]:
-        """What the policy of `dynamic` counts, by its time ranges: {seconds: [node]}, up to the snapshot."""
-        ranges = [seconds for seconds, _ in self._strategies.policy.hot]
-        if not ranges:
-            return {}
-        until, rows = snapshot.time, snapshot.rows
-        times = [
-            (rows[pod.node], math.floor(pod.scheduled_at))
-            for pod in self._pods()
-            if pod.scheduled_at is not None and pod.scheduled_at > until - max(ranges) and pod.node in rows
-        ]
-        return {seconds: crane.bindings(times, len(rows), until - seconds, until) for seconds in ranges}
 
     def _renew(self) -> None:
         """What is expected to arrive is what arrived lately."""

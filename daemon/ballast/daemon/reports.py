@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ from ballast.cluster.conditions import Condition, Conditions
 from ballast.daemon.telemetry_cycle import TelemetryCycle
 from ballast.model.snapshot import Snapshot
 from ballast.publishing.freeze import Freeze
-from ballast.publishing.publisher import Round
+from ballast.publishing.sending import Round
 from ballast.settings import Mode, Publishing, Telemetry
 
 NAMED = 5
@@ -84,13 +85,26 @@ def publishing_sentence(
     if freeze.frozen:
         verb = "withdrew" if publishing.mode is Mode.ON else "would withdraw"
         text = f"{verb} what was published from {result.written:,} of {nodes:,} nodes, {unknown:,} unknown"
-    if result.waiting:
-        text += f", {result.waiting:,} left for the next round"
+    return f"{text}{_left(result)}; next in {duration(publishing.every(telemetry))}"
+
+
+def crane_sentence(
+    result: Round, snapshot: Snapshot, foreign: Sequence[str], publishing: Publishing, telemetry: Telemetry
+) -> str:
+    """ "wrote crane's annotations of 12 of 5,000 nodes, 3 unknown; next in 30 s"."""
+    verb = "wrote" if publishing.mode is Mode.ON else "would write"
+    nodes, unknown = len(snapshot.nodes), snapshot.unknown
+    text = f"{verb} crane's annotations of {result.written:,} of {nodes:,} nodes, {unknown:,} unknown{_left(result)}"
+    if foreign:
+        text += f"; not of metrics that are not known here: {', '.join(foreign)}"
+    return f"{text}; next in {duration(publishing.every(telemetry))}"
+
+
+def _left(result: Round) -> str:
+    text = f", {result.waiting:,} left for the next round" if result.waiting else ""
     if result.failed:
         text += f", {result.failed:,} failed: {result.problem}"
-    if result.stopped:
-        text += f"; stopped: {result.stopped}"
-    return f"{text}; next in {duration(publishing.every(telemetry))}"
+    return f"{text}; stopped: {result.stopped}" if result.stopped else text
 
 
 def duration(seconds: float) -> str:

@@ -28,7 +28,7 @@ class Strategies:
         """Raises UsageError for a file that cannot be read, and for a policy that cannot be used."""
         settings = settings or Settings()
         publishing = settings.publishing
-        own = {"policy": DEFAULT_POLICY, "timezone": publishing.crane_timezone}
+        own: dict[str, object] = {"policy": DEFAULT_POLICY, "timezone": publishing.crane_timezone}
         if publishing.crane_policy_file:
             own["policy"] = _policy(publishing.crane_policy_file)
         self._keys = {name: _with_files(keys) for name, keys in settings.scoring.keys.items()}

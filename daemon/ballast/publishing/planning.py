@@ -195,7 +195,7 @@ class Planner:
 
     def _refresh_due(self, name: str, carried: Carried, end: float) -> bool:
         written = window_end(carried.window) if carried.window is not None else None
-        lifetime = self._rules.refresh * (1 - self._rules.jitter * _spread(name))
+        lifetime = self._rules.refresh * (1 - self._rules.jitter * spread(name))
         return written is None or not 0 <= end - written < lifetime
 
 
@@ -212,6 +212,6 @@ def _number(label: str | None) -> int | None:
     return int(label) if label is not None and label.isdecimal() and 0 <= int(label) <= 10 else None
 
 
-def _spread(name: str) -> float:
+def spread(name: str) -> float:
     """A number in [0, 1) that belongs to a node name for ever."""
     return zlib.crc32(name.encode()) / 2**32

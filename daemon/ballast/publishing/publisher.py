@@ -19,10 +19,9 @@ from ballast.model.snapshot import Snapshot
 from ballast.publishing.freeze import Freeze
 from ballast.publishing.keys import TAINT_EFFECT, Keys
 from ballast.publishing.planning import Carried, Change, Planner
+from ballast.publishing.sending import Round, send
 
 PART = "publishing"
-_FAILURES = 3
-_BUSY_SHARE = 0.9
 
 
 class _Meta(msgspec.Struct):
@@ -42,17 +41,6 @@ class _Assumed:
 
     carried: Carried
     version: int | None
-
-
-@dataclass
-class Round:
-    """What one round came to: nodes written, nodes left for the next round, what failed first, why it ended early."""
-
-    written: int = 0
-    waiting: int = 0
-    failed: int = 0
-    problem: str | None = None
-    stopped: str | None = None
 
 
 class Publisher:
@@ -109,35 +97,15 @@ class Publisher:
         return carried
 
     def _apply(self, changes: list[Change], carried: Mapping[str, Carried]) -> Round:
-        result = Round()
-        failed: set[str] = set()
-        time = _BUSY_SHARE * self._interval
-        deadline, until = self._clock.monotonic() + time, self._writer.within(time / self._clock.speed)
-        in_a_row = 0
-        for index, change in enumerate(changes):
-            if self._stop.is_set() or self._clock.monotonic() >= deadline:
-                result.waiting = len(changes) - index
-                break
-            outcome = self._write(change, carried[change.node], until)
-            if outcome.result is Result.REFUSED:
-                result.stopped = outcome.reason
-                if outcome.too_late:
-                    result.waiting = len(changes) - index
-                if outcome.status:
-                    result.problem = result.problem or outcome.reason
-                break
-            if outcome.result is Result.FAILED:
-                result.failed += 1
-                failed.add(change.node)
-                result.problem = result.problem or outcome.reason
-                in_a_row += 1
-                if in_a_row >= _FAILURES or outcome.too_late:
-                    result.waiting = len(changes) - index - 1
-                    break
-            else:
-                in_a_row = 0
-                result.written += outcome.result in (Result.DONE, Result.DRY_RUN)
-        self._failed = failed
+        result = send(
+            changes,
+            lambda change, until: self._write(change, carried[change.node], until),
+            clock=self._clock,
+            writer=self._writer,
+            interval=self._interval,
+            stop=self._stop,
+        )
+        self._failed = result.failures
         return result
 
     def _write(self, change: Change, carried: Carried, deadline: float) -> Outcome:

@@ -17,7 +17,7 @@ REASON = "released"
 
 
 def release(api: KubeApi, writer: Writer, nodes: Iterable[Node], keys: Keys) -> list[Outcome]:
-    """Removes the labels, the annotation and the taint from every node that carries one of them.
+    """Removes the labels, the annotations and the taint from every node that carries one of them.
 
     Ends where the writer refuses; that outcome is the last.
     """
@@ -27,7 +27,8 @@ def release(api: KubeApi, writer: Writer, nodes: Iterable[Node], keys: Keys) -> 
             break
         carried = Carried.of(node, keys)
         labels: dict[str, str | None] = {key: None for key in (keys.score, keys.load) if key in node.labels}
-        annotations: dict[str, str | None] = {} if carried.window is None else {keys.window: None}
+        present = [key for key in (keys.window, *keys.crane) if key in node.annotations]
+        annotations: dict[str, str | None] = dict.fromkeys(present)
         if labels or annotations:
             outcomes.append(writer.submit(node_metadata(node.name, labels, annotations, part=PART, reason=REASON)))
         if carried.tainted:

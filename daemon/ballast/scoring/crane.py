@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from ballast.errors import UsageError
+from ballast.model.pod import Pod
 from ballast.model.sample import Ints
 from ballast.scoring.keys import to_number
 
@@ -126,12 +127,27 @@ def bindings(times: Iterable[tuple[int, float]], nodes: int, since: float, until
     return np.bincount(np.array(rows, np.int64), minlength=nodes).astype(np.int64)
 
 
+def bindings_of(pods: Iterable[Pod], rows: Mapping[str, int], policy: Policy, until: float) -> dict[float, Ints]:
+    """{seconds: [node]} for the time ranges of the policy: pods bound on the nodes of `rows` so long before `until`."""
+    ranges = [seconds for seconds, _ in policy.hot]
+    since = until - max(ranges, default=0.0)
+    times = [
+        (rows[pod.node], math.floor(pod.scheduled_at))
+        for pod in pods
+        if pod.scheduled_at is not None and pod.scheduled_at > since and pod.node in rows
+    ]
+    return {seconds: bindings(times, len(rows), until - seconds, until) for seconds in ranges}
+
+
 def hot_values(policy: Policy, counts: Mapping[float, Ints]) -> Ints:
     """[node]: a point for each full `count` of bindings; `counts` are bindings by the time range in seconds.
 
     Source: pkg/controller/annotator/node.go, annotateNodeHotValue.
     """
-    return sum((counts[seconds] // count for seconds, count in policy.hot), np.zeros((), np.int64))
+    total: Ints = np.zeros((), np.int64)
+    for seconds, count in policy.hot:
+        total = total + counts[seconds] // count
+    return total
 
 
 def _entries(spec: Mapping[str, object], part: str) -> Sequence[Mapping[str, object]]:

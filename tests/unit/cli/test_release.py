@@ -254,3 +254,18 @@ def test_rights_for_caps_are_asked_for_by_name(cluster: Cluster) -> None:
     with pytest.raises(BallastError, match="Ballast needs verb `list` on `horizontalpodautoscalers`"):
         run()
     assert ours(cluster) == set()
+
+
+def test_crane_s_annotations_go_while_ballast_writes_them(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    crane = {"cpu_usage_avg_5m": "0.10000,2023-10-17T15:04:32Z", "node_hot_value": "0,2023-10-17T15:04:34Z"}
+    others = {"cpu_usage_active": "0.1,2023-10-17T15:04:32Z"}
+    patch(cluster, "node-002", labels=FOREIGN_LABELS, annotations=crane | others, taints=[])
+
+    def carried() -> set[str]:
+        return set(cluster.resources.get(NODE, "", "node-002").read()["metadata"]["annotations"])
+
+    run()
+    assert crane.keys() | others.keys() <= carried(), "somebody else may write them"
+    monkeypatch.setenv("BALLAST_PUBLISHING__CRANE", "true")
+    run()
+    assert carried() & (crane.keys() | others.keys()) == others.keys()

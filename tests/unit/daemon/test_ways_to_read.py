@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 
+from ballast.scoring import crane
 from ballast.scoring.strategy import NAMES
 from tests.unit.daemon.rig import SCORE, Rig, get, metric, until
 from tests.unit.daemon.test_scheduling import ask, chosen, waiting
@@ -69,3 +71,63 @@ def test_the_scores_of_a_pod_are_those_its_scheduler_gets(calm: Rig) -> None:
     assert [each["strategy"] for each in found["strategies"]] == ["blend", "dominant-residual", "load-variation"]
     assert sorted(found["strategies"][0]["scores"]) == calm.names
     assert get(daemon, "/api/v1/pods/default/nobody/scores").status_code == 404
+
+
+def annotations(calm: Rig, node: str) -> dict[str, str]:
+    found: dict[str, str] = calm.node(node)["metadata"].get("annotations", {})
+    return {key: value for key, value in found.items() if "/" not in key}
+
+
+def crane_round(calm: Rig, daemon: Any, cycles: int = 1) -> str:
+    for _ in range(cycles):
+        calm.cycle(daemon)
+        calm.seen(daemon)
+        sentence: str = daemon.jobs.run("crane").sentence
+    return sentence
+
+
+def test_crane_s_annotations_are_there_at_once_with_the_past_from_prometheus(calm: Rig) -> None:
+    daemon = calm.daemon(PUBLISHING__CRANE="true")
+    assert crane_round(calm, daemon).startswith("wrote crane's annotations of 10 of 10 nodes, 0 unknown")
+    policy = crane.parse_policy(crane.DEFAULT_POLICY)
+    zone = crane.time_zone("Asia/Shanghai")
+    loads = nodes(daemon)
+    for name in calm.names:
+        carried = annotations(calm, name)
+        assert set(carried) == set(policy.keys)
+        for key, text in carried.items():
+            number, _, stamp = text.partition(",")
+            assert re.fullmatch(r"\d+" if key == "node_hot_value" else r"\d+\.\d{5}", number)
+            assert 0 <= calm.clock.wall() - (crane.unix(stamp, zone) or 0) <= 90, key
+        assert float(carried["cpu_usage_max_avg_1d"].partition(",")[0]) >= 0.1 * loads[name]["load"]["cpu"]["mean"]
+    assert metric(daemon, 'ballast_writes_total{kind="crane",result="done"}') == 10
+    assert crane_round(calm, daemon).startswith("wrote crane's annotations of 0 of 10 nodes")
+
+
+def test_in_dry_run_crane_is_told_nothing(calm: Rig) -> None:
+    daemon = calm.daemon(PUBLISHING__CRANE="true", PUBLISHING__MODE="dry-run")
+    assert crane_round(calm, daemon).startswith("would write crane's annotations of 10 of 10 nodes")
+    assert crane_round(calm, daemon).startswith("would write crane's annotations of 0 of 10 nodes")
+    assert not any(annotations(calm, name) for name in calm.names)
+
+
+def test_crane_s_annotations_stop_with_the_rest(calm: Rig) -> None:
+    daemon = calm.daemon(PUBLISHING__CRANE="true")
+    crane_round(calm, daemon, 3)
+    calm.faults.prometheus_down()
+    calm.faults.metrics_server_missing()
+    before = {name: annotations(calm, name) for name in calm.names}
+    assert "publishing is frozen" in crane_round(calm, daemon, 20)
+    assert {name: annotations(calm, name) for name in calm.names} == before
+    calm.lose_lease(daemon)
+    assert daemon.jobs.run("crane").sentence.startswith("standing by")
+
+
+def test_dynamic_reads_what_was_written_for_crane(calm: Rig) -> None:
+    daemon = calm.daemon(PUBLISHING__CRANE="true", EXTENDER__STRATEGY="dynamic", PUBLISHING__STRATEGY="dynamic")
+    crane_round(calm, daemon, 3)
+    crane_round(calm, daemon, 3)
+    shown = nodes(daemon)
+    assert all(isinstance(shown[name]["score"], int) and SCORE in calm.own(name) for name in calm.names)
+    best = chosen(ask(daemon, calm.names))
+    assert shown[best]["score"] == max(shown[name]["score"] for name in calm.names)
