@@ -182,7 +182,7 @@ class Evictor:
                 self._would = []
             for step in would:
                 self._landing.unprobe(step)
-        if any(step.happened or step.open for step in running.steps):
+        if self._unsaved:
             self._save(f"{plan.kind}: what was evicted")
         return attempts
 

@@ -227,6 +227,8 @@ def test_a_used_up_budget_makes_its_workload_rest_and_others_go_on(mill: Mill) -
     history = replica.evictor.history()
     assert history.backing_off == {KEY: NOW + 60.0}
     assert len(history.evictions) == 1
+    [running] = plans(mill)
+    assert [step["pod"] for step in running["steps"]] == [f"shop/{other.name}"]
 
 
 def test_each_refusal_in_a_row_doubles_the_rest(mill: Mill) -> None:
@@ -235,6 +237,7 @@ def test_each_refusal_in_a_row_doubles_the_rest(mill: Mill) -> None:
     rests = []
     for _ in range(3):
         replica.carry_out(mill.pods["shop/web-1"])
+        assert plans(mill) == []
         rests.append(replica.evictor.history().backing_off[KEY] - mill.clock.wall())
         mill.clock.advance(rests[-1])
     assert rests == [60.0, 120.0, 240.0]
