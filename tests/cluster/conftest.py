@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import pytest
 
 from tests.cluster.harness.chart import Installed, install, uninstall
 from tests.cluster.harness.control_plane import ControlPlane
-from tests.cluster.harness.objects import sweep
+from tests.cluster.harness.objects import add_nodes, node, sweep
+from tests.cluster.harness.prometheus import prometheus
+from tests.cluster.harness.release import LOADS, ROOT, Release
 from tests.cluster.harness.tools import Tools
 
 
@@ -60,3 +63,32 @@ def installed(cluster: ControlPlane) -> Iterator[Installed]:
     """The chart with publishing on."""
     yield install(cluster, PUBLISHING)
     uninstall(cluster, PUBLISHING)
+
+
+@pytest.fixture(scope="session")
+def helms() -> dict[str, Path]:
+    done = subprocess.run([str(ROOT / "scripts" / "helm")], capture_output=True, text=True, check=True)
+    return {version: Path(done.stdout.strip()) / version / "helm" for version in ("3", "4")}
+
+
+@pytest.fixture(scope="module")
+def prometheus_url(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with prometheus(tools, tmp_path_factory.mktemp("empty-prometheus"), []) as server:
+        yield server.url
+
+
+@pytest.fixture(params=["3", "4"], ids=["helm3", "helm4"])
+def release(
+    request: pytest.FixtureRequest,
+    cluster: ControlPlane,
+    helms: dict[str, Path],
+    prometheus_url: str,
+    tmp_path: Path,
+) -> Iterator[Release]:
+    """Nodes are there, the chart is not installed yet."""
+    add_nodes(cluster.api, [node(name) for name in LOADS])
+    namespace = f"install-{tmp_path.name.lower().replace('_', '-').replace('[', '').replace(']', '')[:40]}".rstrip("-")
+    release = Release(cluster, helms[request.param], tmp_path, namespace, prometheus_url)
+    yield release
+    release.helm("uninstall", "ballast", "--no-hooks", "--ignore-not-found")
+    cluster.api.delete(f"/api/v1/namespaces/{namespace}")

@@ -2,220 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-import requests
 import yaml
 
 from tests.cluster.harness.api import Api
-from tests.cluster.harness.audit import Call
-from tests.cluster.harness.control_plane import ControlPlane
-from tests.cluster.harness.kubeconfig import write_kubeconfig
-from tests.cluster.harness.objects import add_nodes, node
-from tests.cluster.harness.process import Process, free_port
-from tests.cluster.harness.prometheus import prometheus
+from tests.cluster.harness.release import CHART, LATE, Release, create, forbidden, hooks, writes
 from tests.cluster.harness.tools import Tools
 from tests.cluster.harness.waiting import eventually
 
-ROOT = Path(__file__).resolve().parents[2]
-CHART = ROOT / "charts" / "ballast"
-LOADS = {"busy": 0.95, "idle": 0.1}
-LATE = "late"
-"""Prometheus tells of this node before it is in the cluster: a condition comes, is saved, goes, and is saved again."""
-WRITING = {"create", "update", "patch", "delete", "deletecollection"}
 KEYS = {"ballast.dev/score", "ballast.dev/load"}
-
-
-class Release:
-    """One installation of the chart in a namespace of its own that admits restricted pods alone."""
-
-    def __init__(self, cluster: ControlPlane, helm: Path, folder: Path, namespace: str, prometheus_url: str) -> None:
-        self.cluster = cluster
-        self.folder = folder
-        self.namespace = namespace
-        self.port = free_port()
-        self._helm = helm
-        self._values = folder / "values.yaml"
-        self._values.write_text(yaml.safe_dump(_values(prometheus_url, self.port)))
-        labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-        cluster.api.post("/api/v1/namespaces", {"metadata": {"name": namespace, "labels": labels}})
-
-    def helm(self, *arguments: object) -> str:
-        command = [self._helm, *arguments, "--namespace", self.namespace, "--kubeconfig", self.cluster.admin_kubeconfig]
-        done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def install(self, *arguments: object) -> str:
-        return self.helm("install", "ballast", CHART, "--values", self._values, *arguments)
-
-    def upgrade(self, *arguments: object) -> str:
-        return self.helm("upgrade", "ballast", CHART, "--values", self._values, *arguments)
-
-    def path(self, collection: str, group: str = "api/v1") -> str:
-        return f"/{group}/namespaces/{self.namespace}/{collection}"
-
-    def user(self, account: str) -> str:
-        return f"system:serviceaccount:{self.namespace}:{account}"
-
-    def pods(self) -> list[str]:
-        """The names of the Deployment's two pods, running on the node `busy`."""
-        selector = "pods?labelSelector=app.kubernetes.io/component=daemon"
-        found = eventually("two pods pass admission", lambda: self._two(selector))
-        for name in found:
-            target = {"apiVersion": "v1", "kind": "Node", "name": "busy"}
-            self.cluster.api.post(self.path(f"pods/{name}/binding"), {"metadata": {"name": name}, "target": target})
-        eventually("they run", lambda: {each["status"]["phase"] for each in self._items(selector)} == {"Running"})
-        return found
-
-    def endpoints(self, service: str) -> set[str]:
-        """The pods a Service leads to."""
-        slices = self._items(
-            f"endpointslices?labelSelector=kubernetes.io/service-name={service}", "apis/discovery.k8s.io/v1"
-        )
-        return {
-            each["targetRef"]["name"]
-            for one in slices
-            for each in one["endpoints"] or ()
-            if each["conditions"]["ready"]
-        }
-
-    @contextmanager
-    def daemon(self, pod: str) -> Iterator[Process]:
-        """`ballast run` as the container of `pod` would run it, with a token of the chart's ServiceAccount."""
-        deployment = self.cluster.api.get(self.path("deployments/ballast", "apis/apps/v1"))
-        [container] = deployment["spec"]["template"]["spec"]["containers"]
-        environment = self._environment(container, pod, "ballast")
-        url = f"http://127.0.0.1:{self.port}/readyz"
-        command = [sys.executable, "-m", "ballast", *container["args"]]
-        log = self.folder / f"{pod}.log"
-        process = Process("ballast", command, log, env=environment, ready=lambda: _get(url), port=self.port)
-        try:
-            yield process
-        finally:
-            process.stop()
-
-    def see_the_state_change(self) -> None:
-        state = self.path("configmaps/ballast-state")
-        first = eventually("a condition is saved", lambda: self.cluster.api.get(state)["metadata"]["resourceVersion"])
-        add_nodes(self.cluster.api, [node(LATE)])
-        eventually("it goes", lambda: self.cluster.api.get(state)["metadata"]["resourceVersion"] != first)
-
-    def run_job(self, job: dict[str, Any], account: str) -> str:
-        """What the one container of a Job's pod prints."""
-        [container] = job["template"]["spec"]["containers"]
-        assert job["template"]["spec"]["serviceAccountName"] == account
-        done = subprocess.run(
-            [sys.executable, "-m", "ballast", *container["args"]],
-            env=self._environment(container, "job", account),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def granted_writes(self, account: str) -> set[tuple[str, str]]:
-        """{(verb, resource)} beyond reading, over all roles bound to the account."""
-        rules: list[dict[str, Any]] = []
-        rbac = "/apis/rbac.authorization.k8s.io/v1"
-        for scope in ("", f"/namespaces/{self.namespace}"):
-            kind = "roles" if scope else "clusterroles"
-            for binding in self.cluster.api.items(f"{rbac}{scope}/{kind.removesuffix('s')}bindings"):
-                for subject in binding.get("subjects", []):
-                    if (subject["name"], subject.get("namespace")) == (account, self.namespace):
-                        rules += self.cluster.api.get(f"{rbac}{scope}/{kind}/{binding['roleRef']['name']}")["rules"]
-        return {
-            (verb, resource)
-            for rule in rules
-            for verb in rule["verbs"]
-            for resource in rule["resources"]
-            if verb in WRITING
-        }
-
-    def _environment(self, container: dict[str, Any], pod: str, account: str) -> dict[str, str]:
-        fields = {"metadata.name": pod, "metadata.namespace": self.namespace}
-        given = {
-            each["name"]: each["value"] if "value" in each else fields[each["valueFrom"]["fieldRef"]["fieldPath"]]
-            for each in container["env"]
-        }
-        token = self.cluster.account_token(self.namespace, account)
-        config = write_kubeconfig(
-            self.folder / f"{account}.kubeconfig",
-            url=self.cluster.url,
-            ca=self.cluster.certificates.ca,
-            token=token,
-            namespace=self.namespace,
-        )
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("BALLAST_", "KUBE", "POD_"))}
-        return {**kept, **given, "KUBECONFIG": str(config), "COVERAGE_PROCESS_START": ""}
-
-    def _two(self, selector: str) -> list[str]:
-        names = sorted(each["metadata"]["name"] for each in self._items(selector))
-        return names if len(names) == 2 else []
-
-    def _items(self, collection: str, group: str = "api/v1") -> list[dict[str, Any]]:
-        return self.cluster.api.items(self.path(collection, group))
-
-
-def _values(prometheus_url: str, port: int) -> dict[str, Any]:
-    def series(value: str) -> str:
-        return f'label_replace({value}, "node", "NAME", "", "")'
-
-    query = " or ".join(series(f"vector({load})").replace("NAME", name) for name, load in {**LOADS, LATE: 0.5}.items())
-    freshness = " or ".join(series("vector(time())").replace("NAME", name) for name in (*LOADS, LATE))
-    resource = {"query": query, "freshness": freshness, "node_label": "node"}
-    return {
-        "settings": {
-            "prometheus": {"url": prometheus_url},
-            "telemetry": {"interval": "1s", "resources": {"cpu": resource}},
-            "windows": {"lengths": ["10s"], "min_samples": 3, "max_age": "30s"},
-            "publishing": {"taint": True},
-            "http": {"host": "127.0.0.1", "port": port},
-        }
-    }
-
-
-def _get(url: str) -> bool:
-    with requests.Session() as session:
-        session.trust_env = False
-        return session.get(url, timeout=5).status_code == 200
-
-
-@pytest.fixture(scope="session")
-def helms() -> dict[str, Path]:
-    done = subprocess.run([str(ROOT / "scripts" / "helm")], capture_output=True, text=True, check=True)
-    return {version: Path(done.stdout.strip()) / version / "helm" for version in ("3", "4")}
-
-
-@pytest.fixture(scope="module")
-def prometheus_url(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with prometheus(tools, tmp_path_factory.mktemp("empty-prometheus"), []) as server:
-        yield server.url
-
-
-@pytest.fixture(params=["3", "4"], ids=["helm3", "helm4"])
-def release(
-    request: pytest.FixtureRequest,
-    cluster: ControlPlane,
-    helms: dict[str, Path],
-    prometheus_url: str,
-    tmp_path: Path,
-) -> Iterator[Release]:
-    """Nodes are there, the chart is not installed yet."""
-    add_nodes(cluster.api, [node(name) for name in LOADS])
-    namespace = f"install-{tmp_path.name.lower().replace('_', '-').replace('[', '').replace(']', '')[:40]}".rstrip("-")
-    release = Release(cluster, helms[request.param], tmp_path, namespace, prometheus_url)
-    yield release
-    release.helm("uninstall", "ballast", "--no-hooks", "--ignore-not-found")
-    cluster.api.delete(f"/api/v1/namespaces/{namespace}")
 
 
 def labels(api: Api, name: str) -> set[str]:
@@ -224,14 +22,6 @@ def labels(api: Api, name: str) -> set[str]:
 
 def taints(api: Api, name: str) -> set[str]:
     return {taint["key"] for taint in api.get(f"/api/v1/nodes/{name}")["spec"].get("taints", [])}
-
-
-def writes(calls: list[Call]) -> set[tuple[str, str]]:
-    return {(call.verb, call.resource) for call in calls if call.verb in WRITING}
-
-
-def forbidden(calls: list[Call]) -> set[tuple[str, str]]:
-    return {(call.verb, call.uri) for call in calls if call.forbidden}
 
 
 def test_in_dry_run_the_daemon_touches_only_what_is_its_own(release: Release) -> None:
@@ -269,9 +59,9 @@ def test_publishing_uses_each_right_it_has_and_lacks_none(release: Release) -> N
         assert labels(cluster.api, "idle") == KEYS
         release.see_the_state_change()
         cluster.api.delete(f"/api/v1/nodes/{LATE}")
-    [hook] = [each for each in _hooks(release) if each["kind"] == "Job"]
-    for manifest in _hooks(release):
-        _create(cluster.api, manifest, release.namespace)
+    [hook] = [each for each in hooks(release) if each["kind"] == "Job"]
+    for manifest in hooks(release):
+        create(cluster.api, manifest, release.namespace)
     assert "Released 2 of 2 nodes" in release.run_job(hook["spec"], "ballast-cleanup")
     assert {*labels(cluster.api, "busy"), *labels(cluster.api, "idle"), *taints(cluster.api, "busy")} == set()
     for account in ("ballast", "ballast-watchdog", "ballast-cleanup"):
@@ -371,23 +161,6 @@ def _refused(api: Api, path: str) -> bool:
 def _events(api: Api, pod: str) -> list[dict[str, Any]]:
     found = api.items("/api/v1/namespaces/default/events")
     return [event for event in found if event["reportingInstance"].startswith(pod)]
-
-
-def _hooks(release: Release) -> list[dict[str, Any]]:
-    """What Helm would create after an uninstall, as it was rendered."""
-    manifests = yaml.safe_load_all(release.helm("get", "hooks", "ballast"))
-    return [each for each in manifests if each and each["metadata"]["name"].startswith("ballast-cleanup")]
-
-
-def _create(api: Api, manifest: dict[str, Any], namespace: str) -> None:
-    scope = f"namespaces/{namespace}/"
-    collection = {
-        "ServiceAccount": f"/api/v1/{scope}serviceaccounts",
-        "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-        "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-        "Job": f"/apis/batch/v1/{scope}jobs",
-    }[manifest["kind"]]
-    api.post(collection, manifest)
 
 
 def _alert(name: str, series: dict[str, str], at: str, *, fires: bool) -> dict[str, Any]:
