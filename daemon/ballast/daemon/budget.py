@@ -172,6 +172,12 @@ class Budget:
         self._bounds: Mapping[str, tuple[int, int]] = {}
         self._bounded = policy
 
+    @property
+    def changing(self) -> frozenset[str]:
+        """Namespace/name of the targets of the plan that is open, as far as it is known here."""
+        plan = self._record.state.plan if self._record is not None else None
+        return frozenset(plan.replicas) if plan is not None else frozenset()
+
     def forget(self) -> None:
         """After a change of leader: what is stored counts."""
         self._record, self._attempts = None, 0

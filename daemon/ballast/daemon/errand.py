@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 import numpy as np
 
+from ballast.eviction.facts import WorkloadKey
 from ballast.eviction.history import NOTHING_YET, History
 from ballast.eviction.plan import Aims, Kind, Plan
 from ballast.eviction.rules import UNLIMITED, Limit, Rules
@@ -53,6 +54,7 @@ class Errand:
     autoscalers: Sequence[Autoscaler] = ()
     namespaces: Sequence[Namespace] = ()
     history: History = NOTHING_YET
+    protected: Mapping[WorkloadKey, str] = field(default_factory=dict)
     pool_label: str | None = None
     usage: PodAnswers | None = None
 

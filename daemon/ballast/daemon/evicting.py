@@ -14,6 +14,7 @@ import numpy as np
 
 from ballast.actuation.evictor import Attempt, Evictor
 from ballast.actuation.landing import Landing
+from ballast.actuation.protected import Protected
 from ballast.clock import Clock
 from ballast.cluster.cache import Cache
 from ballast.cluster.conditions import Conditions
@@ -77,14 +78,17 @@ class Evicting:
         worker: Worker,
         leading: Callable[[], bool],
         paused: Callable[[], str | None],
-        power_plans: Callable[[], frozenset[WorkloadKey]] = frozenset,
+        protected: Protected,
+        power_plans: Callable[[], frozenset[str]],
     ) -> None:
-        """`power_plans`: the workloads whose replicas an open power plan is changing."""
+        """`power_plans`: namespace/name of the workloads whose replicas an open power plan is changing."""
         self._settings, self._clock, self._metrics = settings, clock, metrics
         self._board, self._conditions = board, conditions
         self._cache, self._workloads, self._asking = cache, workloads, asking
         self._evictor, self._landing, self._worker = evictor, landing, worker
-        self._leading, self._paused, self._power_plans = leading, paused, power_plans
+        self._leading, self._paused = leading, paused
+        self._protector, self._power_plans = protected, power_plans
+        self._protected: Mapping[WorkloadKey, str] = {}
         self._rules, self._aims = rules_of(settings), aims_of(settings)
         self._acts = settings.eviction.mode is Mode.ON
         self._hot = HotNodes(self._aims, settings.telemetry.interval)
@@ -118,6 +122,12 @@ class Evicting:
             self._resumed = True
         told.append(self._evictor.follow_up(self._cache.pods(), snapshot))
         self._replicas.look(self._workloads.workloads(), self._clock.wall())
+        self._protector.refresh()
+        self._protected = {
+            (each.namespace, each.kind, each.name): f"it is left alone: {why}"
+            for each in self._workloads.workloads()
+            if (why := self._protector.reason(each)) is not None
+        }
         halted = self._halted(snapshot)
         tell(self._conditions, "EvictionsHalted", "NotSafeNow", halted)
         told += [f"planned nothing: {halted}"] if halted else self._planned(snapshot)
@@ -201,6 +211,7 @@ class Evicting:
             autoscalers=self._replicas.beside(self._workloads.autoscalers()),
             namespaces=self._workloads.namespaces(),
             history=self._history(),
+            protected=self._protected,
             pool_label=self._settings.cluster.pool_label,
             usage=self._asking.ask(snapshot.time, resources, self._concerned(wanted)),
         )
@@ -287,6 +298,7 @@ class Evicting:
             budgets=self._workloads.budgets(),
             autoscalers=self._replicas.beside(self._workloads.autoscalers()),
             namespaces=self._workloads.namespaces(),
+            protected=self._protected,
             count=sum(not pod.finished and pod.node in there for pod in pods),
         )
 
@@ -297,8 +309,13 @@ class Evicting:
             paused=self._paused(),
             confirmed=self._hot.confirmed,
             overloaded=self._hot.overloaded,
-            planned=self._power_plans(),
+            planned=self._changing(),
         )
+
+    def _changing(self) -> frozenset[WorkloadKey]:
+        names = self._power_plans()
+        keys = ((each.namespace, each.kind, each.name) for each in self._workloads.workloads()) if names else ()
+        return frozenset(key for key in keys if f"{key[0]}/{key[2]}" in names)
 
     def _find(self, name: str, node: str) -> Pod | None:
         """As the watch shows it, if it is on that node; on none, if it waits."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from ballast.actuation.evictor import Evictor
 from ballast.actuation.landing import Landing
+from ballast.actuation.protected import Protected
+from ballast.clock import SystemClock
+from ballast.daemon import power_parts
 from ballast.daemon.evicting import PART, Evicting
 from ballast.daemon.pods_asking import PodsAsking
 from ballast.daemon.worker import Worker
@@ -19,6 +23,14 @@ if TYPE_CHECKING:
 def evicting(daemon: Daemon) -> Evicting:
     """Of a daemon that has everything else."""
     settings = daemon.settings
+    protected = Protected(
+        daemon.api,
+        SystemClock(),
+        daemon.cache.pods,
+        namespace=daemon.namespace,
+        own=os.environ.get("POD_NAME"),
+        urls=[url for url in (settings.prometheus.url, *power_parts.urls(power_parts.policies(settings))) if url],
+    )
     landing = Landing(daemon.extending.steering, daemon.clock)
     evictor = Evictor(
         writer=daemon.writer,
@@ -49,6 +61,8 @@ def evicting(daemon: Daemon) -> Evicting:
         worker=Worker(),
         leading=daemon.elector.is_leader,
         paused=lambda: daemon.switches.paused(PART),
+        protected=protected,
+        power_plans=lambda: daemon.powering.changing if daemon.powering else frozenset(),
     )
 
 

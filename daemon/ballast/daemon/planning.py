@@ -50,6 +50,7 @@ def answer(errand: Errand) -> Answer:
         budgets=errand.budgets,
         autoscalers=errand.autoscalers,
         namespaces=errand.namespaces,
+        protected=errand.protected,
     )
     plans: list[Plan] = []
     for wanted in errand.wanted:

@@ -83,6 +83,7 @@ class Powering:
         self._conditions = conditions
         self._news = news
         self._interval = interval
+        self._every = exact(float(interval))
         self._offset = offset
         self._paused = paused
         self._standing_by = standing_by
@@ -94,6 +95,11 @@ class Powering:
             metrics.begin(course.name for course in courses)
         self._wall, self._steady = clock.wall(), clock.monotonic()
         self._led: int | None = None
+
+    @property
+    def changing(self) -> frozenset[str]:
+        """Namespace/name of what open plans change now."""
+        return frozenset().union(*(course.budget.changing for course in self.courses))
 
     def gained(self) -> None:
         """From now on this replica leads; it acts after two complete cycles."""
@@ -115,7 +121,7 @@ class Powering:
         paused, hold = self._paused(), self._hold()
         wall = self._clock.wall()
         now = Now(
-            at=exact(self._wall + self._clock.monotonic() - self._steady),
+            at=math.floor((self._wall + self._clock.monotonic() - self._steady) / self._interval) * self._every,
             wall=wall,
             hold=hold or paused,
             confirmed=self._confirmed(),
@@ -190,7 +196,7 @@ class Powering:
             metrics.put_state(name, view.state.mode)
             metrics.put(metrics.window, name, float(view.window_age or 0))
             metrics.put(metrics.target, name, _float(view.ideal))
-            counts = found if metrics is self._facts and view.action is None else view.counts
+            counts = found if self._shadow and metrics is self._facts else view.counts
             metrics.put(metrics.current, name, sum(counts.values()) if counts else None)
             metrics.put_workloads(name, counts)
             metrics.put(metrics.unmet, name, abs(view.unmet))

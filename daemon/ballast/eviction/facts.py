@@ -29,6 +29,7 @@ class Numbers:
 class Facts:
     """One moment. `unknown` are the nodes whose load nobody knows; they are counted among `nodes`.
 
+    `protected` says of workloads that nobody may move why not.
     `pods` may be those of some namespaces alone, when only these are judged; then `count` is that of all pods on nodes.
     """
 
@@ -43,8 +44,10 @@ class Facts:
         budgets: Iterable[Budget] = (),
         autoscalers: Iterable[Autoscaler] = (),
         namespaces: Iterable[Namespace] = (),
+        protected: Mapping[WorkloadKey, str] | None = None,
         count: int | None = None,
     ) -> None:
+        self.protected = protected or {}
         self.now = now
         self.nodes: Mapping[str, Node] = {node.name: node for node in nodes}
         self.unknown = frozenset(unknown)

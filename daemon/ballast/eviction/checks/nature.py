@@ -41,6 +41,9 @@ def critical(case: Case) -> Finding:
         return refuse("it is in kube-system")
     if case.pod.priority >= CRITICAL:
         return refuse("its priority is system-critical", priority=case.pod.priority)
+    why = case.facts.protected.get(case.workload) if case.workload else None
+    if why is not None:
+        return refuse(why)
     return allow("it is not critical to the cluster", priority=case.pod.priority)
 
 
