@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ import msgspec
 from ballast.actuation import effect
 from ballast.actuation.api_errors import ApiErrors
 from ballast.actuation.eviction_words import Telling, document
-from ballast.actuation.following import Followed, Seen, follow
+from ballast.actuation.following import SKEW, Followed, Seen, follow
 from ballast.actuation.journal import Journal
 from ballast.actuation.landing import Landing
 from ballast.actuation.records import Running, Status, Step
@@ -105,6 +105,7 @@ class Evictor:
         self._plans: tuple[Running, ...] = ()
         self._batch: dict[str, Pod] = {}
         self._would: list[Step] = []
+        self._pods: Sequence[Pod] = ()
         self._ended: deque[tuple[Running, Step, Mapping[str, Any]]] = deque(maxlen=REMEMBERED)
         self._knows = False
         self._unsaved = False
@@ -186,12 +187,13 @@ class Evictor:
             self._save(f"{plan.kind}: what was evicted")
         return attempts
 
-    def follow_up(self, pods: Iterable[Pod], snapshot: Snapshot) -> str | None:
+    def follow_up(self, pods: Sequence[Pod], snapshot: Snapshot) -> str | None:
         """Once a cycle: where replacements are, when they were Ready, what came of it. A sentence if anything ended or
         stopped."""
         if self._unable() is not None:
             return None
         now = self._clock.wall()
+        self._pods = pods
         changed = False
         told: list[str] = []
         seen = Seen(pods, self._plans)
@@ -375,6 +377,14 @@ class Evictor:
             reason=move.reason,
             load=effect.predicted(move, facts.nodes),
             starts=move.starts,
+            besides=tuple(
+                each.uid
+                for each in self._pods
+                if each.owner is not None
+                and pod.owner is not None
+                and each.owner.uid == pod.owner.uid
+                and each.created >= self._clock.wall() - SKEW
+            ),
             probe=probe,
         )
 

@@ -40,7 +40,8 @@ class Seen:
         """The pod that came instead; one that was chosen before stays it as long as it is there."""
         found = [pod for pod in self._owned.get(step.owner, ()) if not pod.deleting and pod.uid != step.uid]
         known = next((pod for pod in found if pod.uid == step.replacement), None)
-        new = [pod for pod in found if pod.created >= step.time - SKEW and pod.uid not in self._taken]
+        known_before = self._taken.union(step.besides)
+        new = [pod for pod in found if pod.created >= step.time - SKEW and pod.uid not in known_before]
         chosen = known or min(
             new, key=lambda pod: (pod.node != step.target, not pod.node, pod.created, pod.name), default=None
         )

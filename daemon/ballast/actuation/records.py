@@ -27,9 +27,12 @@ class Status(StrEnum):
 
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One pod. `owner` is the UID of what creates its replacement; `load` what it moves, by node; `probe`: it shows
-    whether the extender is asked for its scheduler's pods; `started` are those
-    of `starts` that are on a node; times are Unix seconds, 0 for not yet."""
+    """One pod.
+
+    `owner` is the UID of what creates its replacement, `besides` are pods of that owner that came shortly before.
+    `load` is what it moves, by node; `starts` are waiting pods by UID, `started` those of them that are on a node;
+    `probe`: it shows whether the extender is asked for its scheduler's pods. Times are Unix seconds, 0 for not yet.
+    """
 
     pod: str
     uid: str
@@ -44,6 +47,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     load: Loads = {}
     starts: tuple[str, ...] = ()
     started: tuple[str, ...] = ()
+    besides: tuple[str, ...] = ()
     probe: bool = False
     status: Status = Status.RECORDED
     why: str = ""

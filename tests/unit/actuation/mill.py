@@ -12,7 +12,6 @@ import numpy as np
 
 from ballast.actuation.evictor import Attempt, Evictor
 from ballast.actuation.landing import Landing
-from ballast.cluster.events import Events
 from ballast.cluster.state import State
 from ballast.cluster.writer import Writer
 from ballast.errors import ClusterError, NotFound
@@ -195,14 +194,12 @@ class Replica:
             leading=lambda: self.leading,
         )
         self.landing = Landing(self.desk, self.mill.clock)
-        events: Any = self.told
-        assert isinstance(events, Told | Events)
         self.evictor = Evictor(
             writer=writer,
             state=State(self.mill, writer, "ballast"),  # type: ignore[arg-type]
             clock=self.mill.clock,
             metrics=self.metrics,
-            events=events,
+            events=self.told,  # type: ignore[arg-type]
             landing=self.landing,
             prefix="ballast.dev",
             window=WINDOW,

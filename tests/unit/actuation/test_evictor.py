@@ -468,3 +468,15 @@ def test_in_dry_run_everything_is_judged_and_nothing_is_written(mill: Mill) -> N
     assert dry.recent() == []
     assert not dry.desk.held
     assert dry.landing.names(["default-scheduler"])
+
+
+def test_a_sibling_that_came_shortly_before_is_no_replacement(mill: Mill) -> None:
+    replica = Replica(mill, rules=FREE)
+    young = mill.add("n4", created=NOW - 2)
+    replica.follow(1)
+    replica.carry_out(mill.pods["shop/web-1"])
+    replica.follow(1)
+    assert replica.recent()[0]["landed_on"] is None
+    [new] = mill.replace_evicted("n5")
+    replica.follow(1)
+    assert replica.recent()[0]["landed_on"] == new.node != young.node

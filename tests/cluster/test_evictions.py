@@ -1,0 +1,254 @@
+"""Evictions on the real API server, with its controllers, its scheduler and kwok's kubelets."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from ballast.model.pod import Pod
+from tests.cluster.harness.control_plane import ControlPlane
+from tests.cluster.harness.evicting import (
+    BUDGETS,
+    DEPLOYMENTS,
+    STATE,
+    Actor,
+    Killed,
+    budget,
+    clear,
+    deployment,
+    running,
+)
+from tests.cluster.harness.objects import PODS, add_nodes, node, pod, sweep
+from tests.cluster.harness.scheduler import STOCK, scheduler
+from tests.cluster.harness.waiting import eventually
+
+NODES = [f"n{number}" for number in range(4)]
+Counts = Counter[tuple[str, int]]
+
+
+@pytest.fixture
+def busy(cluster: ControlPlane) -> Iterator[ControlPlane]:
+    """Four nodes, a scheduler, and a Deployment `web` of six."""
+    clear(cluster.api)
+    add_nodes(cluster.api, [node(name) for name in NODES])
+    cluster.api.post(DEPLOYMENTS, deployment("web", 6))
+    with scheduler(cluster, STOCK):
+        running(cluster.api, "web", 6)
+        yield cluster
+        clear(cluster.api)
+        cluster.api.delete(PODS, {"gracePeriodSeconds": 0})
+        eventually("no pods are left", lambda: not cluster.api.items(PODS), every=0.2)
+    sweep(cluster.api)
+
+
+def evictions(cluster: ControlPlane, since: int) -> Counts:
+    """{(pod, HTTP status): how often}."""
+    return Counter(
+        (call.name, call.code) for call in cluster.audit.calls(since=since) if call.resource == "pods/eviction"
+    )
+
+
+def elsewhere(one: Pod) -> str:
+    return next(name for name in NODES if name != one.node)
+
+
+def shown(actor: Actor, count: int = 6) -> list[Pod]:
+    found = eventually("the cache shows them", lambda: _all(actor, count))
+    actor.follow()
+    return found
+
+
+def _all(actor: Actor, count: int) -> list[Pod]:
+    pods = actor.pods("web")
+    return pods if len(pods) == count and all(pod.ready for pod in pods) else []
+
+
+@pytest.mark.timeout(180)
+def test_an_eviction_from_its_record_to_its_ready_replacement(busy: ControlPlane) -> None:
+    since = busy.audit.here()
+    with Actor(busy.admin_kubeconfig) as actor:
+        one, *_ = shown(actor)
+        [attempt] = actor.carry_out(one, to=elsewhere(one))
+        assert attempt.evicted, attempt
+        eventually("the replacement is Ready", lambda: actor.follow() or actor.recent()["status"] == "ready", every=0.2)
+        row = actor.recent()
+        assert row["landed_on"] in NODES
+        assert not actor.desk.held
+        eventually("the effect is judged", lambda: actor.follow(), within=20, every=0.2)
+        assert "eviction.plan" not in busy.api.get(STATE)["data"]
+        assert evictions(busy, since) == {(one.name, 201): 1}
+        told = eventually("Events tell of it", lambda: _events(busy, one), every=0.2)
+        assert told == {("Pod", "EvictionDone"), ("Node", "PodEvicted"), ("Deployment", "PodEvicted")}
+
+
+def _events(cluster: ControlPlane, one: Pod) -> set[tuple[str, str]]:
+    found = {
+        (each["involvedObject"]["kind"], each["reason"])
+        for each in cluster.api.items("/api/v1/namespaces/default/events")
+        if each["source"].get("component") == "ballast" and one.name in each["message"] + each["involvedObject"]["name"]
+    }
+    return found if len(found) == 3 else set()
+
+
+@pytest.mark.timeout(180)
+def test_budgets_are_looked_at_first_and_the_servers_word_counts(busy: ControlPlane) -> None:
+    busy.api.post(BUDGETS, budget("strict", "web", minAvailable=6))
+    since = busy.audit.here()
+    with Actor(busy.admin_kubeconfig) as actor:
+        one, two, *_ = shown(actor)
+        eventually("the budget is known", lambda: [each.name for each in actor.workloads.budgets()] == ["strict"])
+        [attempt] = actor.carry_out(one, to=elsewhere(one))
+        assert (attempt.status, attempt.check) == ("refused", "pdb")
+        assert not evictions(busy, since)
+
+        actor.blind = True
+        attempts = actor.carry_out(one, two, to=elsewhere(one))
+        assert [(attempt.status, attempt.check) for attempt in attempts] == [("refused", "pdb"), ("refused", "retry")]
+        assert evictions(busy, since) == {(one.name, 429): 1}
+        assert "eviction.plan" not in busy.api.get(STATE)["data"]
+        assert actor.evictor.history().evictions == ()
+
+
+@pytest.mark.timeout(180)
+def test_two_budgets_on_one_pod_are_refused_by_name(busy: ControlPlane) -> None:
+    for name in ("one", "two"):
+        busy.api.post(BUDGETS, budget(name, "web", minAvailable=1))
+    since = busy.audit.here()
+    with Actor(busy.admin_kubeconfig) as actor:
+        one, *_ = shown(actor)
+        eventually("the budgets are known", lambda: len(actor.workloads.budgets()) == 2)
+        actor.blind = True
+        [attempt] = actor.carry_out(one, to=elsewhere(one))
+        assert (attempt.status, attempt.check) == ("refused", "pdb")
+        assert "more than one PodDisruptionBudget" in attempt.why
+        assert evictions(busy, since) == {(one.name, 500): 1}
+        actor.blind = False
+        _, two, *_ = shown(actor)
+        actor.evictor._memory._rests.clear()
+        [attempt] = actor.carry_out(two, to=elsewhere(two))
+        assert attempt.why == "the disruption budgets one and two both cover it, so nobody may evict it"
+
+
+@pytest.mark.timeout(180)
+def test_a_pod_that_was_replaced_under_its_name_survives(busy: ControlPlane) -> None:
+    busy.api.post(PODS, pod("named", nodeName="n0", terminationGracePeriodSeconds=0))
+    since = busy.audit.here()
+    with Actor(busy.admin_kubeconfig) as actor:
+        eventually("it is known", lambda: (found := actor.find("default/named")) and found.ready)
+        old = actor.find("default/named")
+        [owned, *_] = shown(actor)
+        assert old is not None
+        old = msgspec.structs.replace(old, owner=owned.owner)
+        busy.api.delete(f"{PODS}/named", {"gracePeriodSeconds": 0})
+        made = eventually("it is gone", lambda: _again(busy), every=0.2)
+        [attempt] = actor.carry_out(old, to="n1", find=lambda name: old)
+        assert attempt.status == "failed"
+        assert evictions(busy, since) == {("named", 409): 1}
+        assert busy.api.get(f"{PODS}/named")["metadata"]["uid"] == made
+        assert "deletionTimestamp" not in busy.api.get(f"{PODS}/named")["metadata"]
+
+
+def _again(cluster: ControlPlane) -> str:
+    return str(cluster.api.post(PODS, pod("named", nodeName="n0"))["metadata"]["uid"])
+
+
+@pytest.mark.timeout(180)
+def test_a_node_that_is_drained_meanwhile_is_neither_left_nor_a_target(busy: ControlPlane) -> None:
+    since = busy.audit.here()
+    with Actor(busy.admin_kubeconfig) as actor:
+        one, *_ = shown(actor)
+        target = elsewhere(one)
+        busy.api.patch(f"/api/v1/nodes/{target}", {"spec": {"unschedulable": True}})
+        eventually("it is seen", lambda: (found := actor.cache.node(target)) and found.unschedulable)
+        [attempt] = actor.carry_out(one, to=target)
+        assert attempt.check == "node-fit"
+        busy.api.patch(f"/api/v1/nodes/{one.node}", {"spec": {"unschedulable": True}})
+        eventually("it is seen", lambda: (found := actor.cache.node(one.node)) and found.unschedulable)
+        [attempt] = actor.carry_out(one, to=next(name for name in NODES if name not in (target, one.node)))
+        assert attempt.check == "cluster-health"
+        busy.api.delete(f"{PODS}/{one.name}", {"gracePeriodSeconds": 0})
+        eventually("it is seen", lambda: actor.find(f"default/{one.name}") is None)
+        [attempt] = actor.carry_out(one, to=target)
+        assert attempt.why == f"default/{one.name} is gone"
+    assert not evictions(busy, since)
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("killed_before", ["/eviction", "configmaps"])
+def test_a_leader_that_is_killed_leaves_nothing_half_done(busy: ControlPlane, killed_before: str) -> None:
+    since = busy.audit.here()
+    with Actor(busy.admin_kubeconfig) as first:
+        one, two, *_ = shown(first)
+        if killed_before == "configmaps":  # the record stands, the eviction happens, its outcome is not written down
+            first.carry_out(one, to=elsewhere(one))
+            data = busy.api.get(STATE)["data"]
+            [plan] = json.loads(data["eviction.plan"])
+            plan["steps"][0].pop("status", None)
+            busy.api.patch(STATE, {"data": {"eviction.plan": json.dumps([plan])}})
+        else:
+            first.killed_before(killed_before)
+            with pytest.raises(Killed):
+                first.carry_out(one, to=elsewhere(one))
+            assert one.name in busy.api.get(STATE)["data"]["eviction.plan"]
+        with Actor(busy.admin_kubeconfig) as second:
+            assert second.evictor.resume() == "took over 1 evictions that are not finished"
+            assert [each.node for each in second.desk.standing()] == [elsewhere(one)]
+            attempts = second.carry_out(one, two, to=elsewhere(one))
+            assert [attempt.evicted for attempt in attempts] == [False, False]
+            second.evictor._clock = Later(second.clock)
+            eventually("it is settled", lambda: second.follow() or _settled(second), within=40, every=0.2)
+    happened = {(one.name, 201): 1} if killed_before == "configmaps" else {}
+    assert evictions(busy, since) == happened
+
+
+class Later:
+    """A minute ahead."""
+
+    def __init__(self, clock: Any) -> None:
+        self._clock = clock
+
+    def wall(self) -> float:
+        return float(self._clock.wall()) + 60.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._clock, name)
+
+
+def _settled(actor: Actor) -> bool:
+    return not actor.evictor.history().awaited and not actor.desk.held
+
+
+@pytest.mark.timeout(180)
+def test_a_replacement_that_never_becomes_ready_stops_its_planner(busy: ControlPlane) -> None:
+    since = busy.audit.here()
+    with Actor(busy.admin_kubeconfig, ready_within=3.0) as actor:
+        one, *_ = shown(actor)
+        for name in NODES:
+            busy.api.patch(f"/api/v1/nodes/{name}", {"spec": {"unschedulable": True}})
+        eventually("the scheduler knows", lambda: _waits(busy), every=0.5)
+        stale = actor.cache.nodes()
+        actor.cache.nodes = lambda: tuple(  # type: ignore[method-assign]
+            msgspec.structs.replace(each, unschedulable=False) for each in stale
+        )
+        [attempt] = actor.carry_out(one, to=elsewhere(one))
+        assert attempt.evicted, attempt
+        told = eventually("it is told", lambda: actor.follow(), within=30, every=0.2)
+        assert "was not Ready within 3 s" in told or "came within 3 s" in told
+        _, two, *_ = actor.pods("web")
+        [attempt] = actor.carry_out(two, to=elsewhere(two))
+        assert attempt.why == actor.evictor.stopped("rebalance")
+        assert not actor.desk.held
+    assert evictions(busy, since) == {(one.name, 201): 1}
+
+
+def _waits(cluster: ControlPlane) -> bool:
+    """Whether the scheduler finds no node for a pod."""
+    cluster.api.raw("DELETE", f"{PODS}/canary", {"gracePeriodSeconds": 0})
+    cluster.api.post(PODS, pod("canary"))
+    conditions = eventually("it was tried", lambda: cluster.api.get(f"{PODS}/canary")["status"].get("conditions"))
+    return any(each["type"] == "PodScheduled" and each["status"] == "False" for each in conditions)
