@@ -182,8 +182,8 @@ app.kubernetes.io/instance: {{ .Release.Name }}
   resources: {{ toRawJson $resources }}
   verbs: [get]
 {{- end }}
-{{- if $targets }}
-# which workloads Ballast itself reads from: they are never scaled
+{{- if or $targets $eviction }}
+# which pods Ballast itself reads from: they are left alone
 - apiGroups: [""]
   resources: [services]
   verbs: [get]
@@ -254,7 +254,7 @@ spec:
 
 {{/* What `ballast release` has to know of the settings. */}}
 {{- define "ballast.releaseEnv" -}}
-{{- range $setting := list (list "publishing" "prefix") (list "cluster" "node_selector") (list "cluster" "qps") (list "cluster" "burst") (list "lease" "name") (list "lease" "namespace") (list "log" "level") (list "log" "format") }}
+{{- range $setting := list (list "publishing" "prefix") (list "publishing" "crane") (list "cluster" "node_selector") (list "cluster" "qps") (list "cluster" "burst") (list "lease" "name") (list "lease" "namespace") (list "log" "level") (list "log" "format") }}
 {{- with include "ballast.setting" (list $ (index $setting 0) (index $setting 1)) }}
 - name: {{ printf "BALLAST_%s__%s" (index $setting 0) (index $setting 1) | upper }}
   value: {{ . | quote }}

@@ -30,16 +30,20 @@ POWER_READS = everywhere(
     "keda.sh/scaledobjects",
 ) | everywhere(("get",), "services", "argoproj.io/rollouts/scale")
 """For the policies of `POWER`."""
-EVICTION_READS = everywhere(
-    READING,
-    "namespaces",
-    "apps/deployments",
-    "apps/statefulsets",
-    "apps/replicasets",
-    "apps/daemonsets",
-    "autoscaling/horizontalpodautoscalers",
-    "policy/poddisruptionbudgets",
-) | everywhere(("get", "list"), "metrics.k8s.io/pods")
+EVICTION_READS = (
+    everywhere(
+        READING,
+        "namespaces",
+        "apps/deployments",
+        "apps/statefulsets",
+        "apps/replicasets",
+        "apps/daemonsets",
+        "autoscaling/horizontalpodautoscalers",
+        "policy/poddisruptionbudgets",
+    )
+    | everywhere(("get", "list"), "metrics.k8s.io/pods")
+    | everywhere(("get",), "services")
+)
 PART_READS = {"publishing": set[Grant](), "power": set[Grant](), "eviction": EVICTION_READS}
 OWN = {
     (NAMESPACE, "configmaps", "*", "create"),
@@ -146,6 +150,15 @@ def test_eviction_may_evict_and_neither_delete_nor_change_pods(helm: Helm) -> No
     manifests = helm.template(modes("off", "off", "on"))
     assert granted(manifests, "ballast") == READS | OWN | LEASE | EVICTION_READS | EVICTS
     assert accounts(manifests) == {"ballast"}
+
+
+def test_only_nominating_asks_for_the_status_of_pods(helm: Helm) -> None:
+    values = modes("off", "off", "on")
+    values["settings"]["eviction"]["nominate"] = True
+    nominating = READS | OWN | LEASE | EVICTION_READS | EVICTS | everywhere(("patch",), "pods/status")
+    assert granted(helm.template(values), "ballast") == nominating
+    values["settings"]["eviction"]["mode"] = "dry-run"
+    assert granted(helm.template(values), "ballast") == READS | OWN | LEASE | EVICTION_READS
 
 
 def test_publishing_adds_node_patches_and_events(helm: Helm) -> None:
