@@ -20,11 +20,11 @@ from ballast.cluster.lease import read_lease
 from ballast.cluster.workload_cache import AUTOSCALERS, SCALED_OBJECTS, path_of, reader
 from ballast.cluster.write import Outcome, Result
 from ballast.cluster.writer import Writer
-from ballast.daemon.strategies import Strategies
 from ballast.errors import BallastError, NotFound, UsageError
 from ballast.metrics import Metrics
 from ballast.model.workload import Autoscaler
 from ballast.publishing import release as publishing
+from ballast.publishing.crane import is_written
 from ballast.publishing.keys import Keys
 from ballast.settings import Duration, Settings, load
 
@@ -75,10 +75,10 @@ def release(
     outcomes: list[Outcome] = []
     said: list[str] = []
     if Part.PUBLISHING in wanted:
-        crane = Strategies(settings).policy.keys if settings.publishing.crane else ()
-        keep = annotation_filter(settings.publishing.prefix, foreign=crane)
-        nodes = _all(api, "/api/v1/nodes", node_reader(keep))
-        outcomes += publishing.release(api, writer, nodes, Keys.of(settings.publishing.prefix, crane))
+        prefix, crane = settings.publishing.prefix, settings.publishing.crane
+        own = annotation_filter(prefix)
+        nodes = _all(api, "/api/v1/nodes", node_reader(lambda key: own(key) or (crane and is_written(key))))
+        outcomes += publishing.release(api, writer, nodes, Keys.of(prefix), crane=crane)
         said.append(f"Released {_objects(outcomes):,} of {len(nodes):,} nodes.")
     if Part.POWER in wanted and not (stale is not None and stale.why):
         prefix = settings.publishing.prefix

@@ -63,6 +63,11 @@ class Change:
     values: Mapping[str, Carried]
 
 
+def is_written(key: str) -> bool:
+    """Whether an annotation is one that Ballast may write for crane-scheduler, by whatever policy."""
+    return key == HOT_VALUE or _METRIC.fullmatch(key) is not None
+
+
 def metrics_of(policy: Policy) -> tuple[Metric, ...]:
     """Those that Ballast knows; others are left to whoever writes them."""
     found = []

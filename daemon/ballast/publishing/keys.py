@@ -9,17 +9,13 @@ TAINT_EFFECT = "PreferNoSchedule"
 
 @dataclass(frozen=True)
 class Keys:
-    """Labels `score` ("0".."10") and `load`, annotation `window`, taint `overloaded`, under one prefix.
-
-    `crane` are the annotations of crane-scheduler, whose names have none.
-    """
+    """Labels `score` ("0".."10") and `load`, annotation `window`, taint `overloaded`, under one prefix."""
 
     score: str
     load: str
     window: str
     taint: str
-    crane: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, prefix: str, crane: tuple[str, ...] = ()) -> Keys:
-        return cls(f"{prefix}/score", f"{prefix}/load", f"{prefix}/window", f"{prefix}/overloaded", crane)
+    def of(cls, prefix: str) -> Keys:
+        return cls(f"{prefix}/score", f"{prefix}/load", f"{prefix}/window", f"{prefix}/overloaded")

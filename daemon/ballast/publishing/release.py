@@ -9,6 +9,7 @@ from ballast.cluster.node_writes import node_metadata, replace_taints
 from ballast.cluster.write import Outcome, Result
 from ballast.cluster.writer import Writer
 from ballast.model.node import Node
+from ballast.publishing.crane import is_written
 from ballast.publishing.keys import Keys
 from ballast.publishing.planning import Carried
 from ballast.publishing.publisher import PART, with_taint
@@ -16,10 +17,13 @@ from ballast.publishing.publisher import PART, with_taint
 REASON = "released"
 
 
-def release(api: KubeApi, writer: Writer, nodes: Iterable[Node], keys: Keys) -> list[Outcome]:
+def release(
+    api: KubeApi, writer: Writer, nodes: Iterable[Node], keys: Keys, *, crane: bool = False
+) -> list[Outcome]:
     """Removes the labels, the annotations and the taint from every node that carries one of them.
 
-    Ends where the writer refuses; that outcome is the last.
+    With `crane` also the annotations of crane-scheduler, whoever wrote them. Ends where the writer refuses; that
+    outcome is the last.
     """
     outcomes: list[Outcome] = []
     for node in nodes:
@@ -27,7 +31,7 @@ def release(api: KubeApi, writer: Writer, nodes: Iterable[Node], keys: Keys) -> 
             break
         carried = Carried.of(node, keys)
         labels: dict[str, str | None] = {key: None for key in (keys.score, keys.load) if key in node.labels}
-        present = [key for key in (keys.window, *keys.crane) if key in node.annotations]
+        present = [key for key in node.annotations if key == keys.window or (crane and is_written(key))]
         annotations: dict[str, str | None] = dict.fromkeys(present)
         if labels or annotations:
             outcomes.append(writer.submit(node_metadata(node.name, labels, annotations, part=PART, reason=REASON)))
