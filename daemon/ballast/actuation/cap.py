@@ -72,6 +72,7 @@ class Form:
             },
             content_type=MERGE_PATCH,
             event="CapForPower",
+            done_event="CapChanged",
             aggregated=aggregated,
         )
 

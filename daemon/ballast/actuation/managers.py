@@ -11,6 +11,15 @@ from ballast.cluster.write import FIELD_MANAGER
 from ballast.errors import ClusterError
 
 
+def is_ours(api: KubeApi, path: str, field: str) -> bool:
+    """Whether Ballast wrote `spec.<field>` last; when that cannot be seen, it may have."""
+    try:
+        entries = msgspec.json.decode(api.get(path))["metadata"].get("managedFields") or ()
+    except (ClusterError, msgspec.DecodeError, KeyError, TypeError):
+        return True
+    return any(_has(entry, field) and entry.get("manager") == FIELD_MANAGER for entry in entries)
+
+
 def manager_of(api: KubeApi, path: str, field: str) -> str:
     """Who but Ballast owns `spec.<field>` and wrote last; empty where that cannot be seen."""
     try:
@@ -23,5 +32,9 @@ def manager_of(api: KubeApi, path: str, field: str) -> str:
 
 
 def _owns(entry: dict[str, Any], field: str) -> bool:
-    spec = (entry.get("fieldsV1") or {}).get("f:spec")
-    return entry.get("manager") != FIELD_MANAGER and isinstance(spec, dict) and f"f:{field}" in spec
+    return entry.get("manager") != FIELD_MANAGER and _has(entry, field)
+
+
+def _has(entry: object, field: str) -> bool:
+    spec = (entry.get("fieldsV1") or {}).get("f:spec") if isinstance(entry, dict) else None
+    return isinstance(spec, dict) and f"f:{field}" in spec

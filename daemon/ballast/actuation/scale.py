@@ -78,5 +78,6 @@ def write(
         body={"metadata": {"resourceVersion": version}, "spec": {"replicas": replicas}},
         content_type=MERGE_PATCH,
         event="ScaleForPower",
+        done_event="ScaledForPower",
         aggregated=aggregated,
     )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ballast.cli.power_policies import check_settings
-from ballast.daemon import strategies
+from ballast.daemon import power_parts, strategies
 from ballast.errors import SettingsError
 from ballast.settings import Settings, examine, needed_to_run
 
@@ -11,7 +10,7 @@ from ballast.settings import Settings, examine, needed_to_run
 def checked() -> tuple[Settings, tuple[str, ...]]:
     """The settings and what to warn of. Raises SettingsError with everything that keeps the daemon from starting."""
     findings = examine()
-    power = check_settings(findings.settings)
+    power = power_parts.findings(findings.settings)
     needed = () if findings.unusable else (*needed_to_run(findings.settings), *strategies.problems(findings.settings))
     problems = (*findings.problems, *needed, *power.problems)
     if problems:

@@ -34,6 +34,7 @@ class Scene(StrEnum):
     BREATHING = "breathing"
     CALM = "calm"
     BURST = "burst"
+    POWER = "power"
 
 
 def demo(

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
 from ballast.errors import SettingsError, UsageError
 from ballast.power.policy import Policy
 from ballast.power.reading import read
-from ballast.power.rules import not_to_run, remarks, unusable_at
-from ballast.power.values import exact
-from ballast.settings import Settings
+from ballast.power.rules import remarks, unusable_at
 from ballast.settings.file import read_file
 from ballast.settings.names import CONFIG_FILE
 
 _GAP = "the median gap between rows of the feed"
-
-
-@dataclass(frozen=True)
-class Findings:
-    """What keeps `ballast run` from following the policies, and what it would warn of."""
-
-    problems: tuple[str, ...]
-    warnings: tuple[str, ...]
 
 
 def policies(path: Path) -> tuple[Policy, ...]:
@@ -75,22 +64,3 @@ def check(policy: Policy, gap: Fraction | None = None) -> Iterator[str]:
     if problems:
         raise SettingsError(*problems)
     yield from (f"power: {text}" for text in remarks(policy, gap))
-
-
-def check_settings(settings: Settings) -> Findings:
-    """What `ballast run` would say to the policies of its configuration file."""
-    if not settings.power.policies:
-        return Findings((), ())
-    try:
-        found = read(settings.power.policies)
-    except SettingsError as error:
-        return Findings(error.problems, ())
-    interval = exact(float(settings.telemetry.interval))
-    problems: list[str] = []
-    warnings: list[str] = []
-    for policy in found:
-        label = f"power policy {policy.name}" if len(found) > 1 else "power"
-        told = (*not_to_run(policy), *unusable_at(policy, interval, "BALLAST_TELEMETRY__INTERVAL"))
-        problems.extend(f"{label}: {text}" for text in told)
-        warnings.extend(f"{label}: {text}" for text in remarks(policy, interval))
-    return Findings(tuple(problems), tuple(warnings))

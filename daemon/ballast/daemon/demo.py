@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
@@ -20,6 +21,10 @@ from ballast.simulator import Cluster, World
 SENTENCES = 20
 FASTEST = 300.0
 INTERVAL = 5.0
+SOLAR_INTERVAL = 1.0
+TARGETS = 8
+"""Seconds of the machine's time between two ticks of the power scene, whose day is short; and who shares its power."""
+
 SHORTEST_CYCLE = 0.2
 """Seconds of the machine's time that a cycle has at least, however fast the world runs."""
 
@@ -48,6 +53,8 @@ def run(options: Options, stop: threading.Event, say: Callable[[str], None]) -> 
     with tempfile.TemporaryDirectory(prefix="ballast-demo-") as folder, Cluster(world) as cluster:
         kubeconfig = cluster.kubeconfig((options.kubeconfig or Path(folder) / "kubeconfig").absolute())
         environment = cluster.environment(kubeconfig) | _environment(options)
+        if options.scene == "power":
+            environment |= {"BALLAST_POWER__MODE": "on", "BALLAST_CONFIG_FILE": _policy(world, options, Path(folder))}
         daemon = Daemon(load(environment), clock=clock, config=explain(environment))
         daemon.told = lambda cycle: say(_line(cycle))
         try:
@@ -62,17 +69,49 @@ def run(options: Options, stop: threading.Event, say: Callable[[str], None]) -> 
 
 
 def _environment(options: Options) -> dict[str, str]:
-    interval = max(INTERVAL, SHORTEST_CYCLE * options.speed)
+    interval = _interval(options)
     return {
         "BALLAST_TELEMETRY__INTERVAL": f"{interval:g}s",
         "BALLAST_TELEMETRY__RESOURCES": "cpu,memory,disk,network",
-        "BALLAST_WINDOWS__MAX_AGE": f"{3 * interval:g}s",
+        "BALLAST_WINDOWS__MAX_AGE": f"{3 * max(interval, INTERVAL):g}s",
         "BALLAST_PUBLISHING__MODE": "on",
         "BALLAST_CLUSTER__QPS": "200",
         "BALLAST_CLUSTER__BURST": "400",
         "BALLAST_HTTP__HOST": options.host,
         "BALLAST_HTTP__PORT": "0" if options.headless else str(options.port),
     }
+
+
+def _interval(options: Options) -> float:
+    usual = SOLAR_INTERVAL * options.speed if options.scene == "power" else INTERVAL
+    return max(usual, SHORTEST_CYCLE * options.speed)
+
+
+def _policy(world: World, options: Options, folder: Path) -> str:
+    """Some of the workloads share the power that there is; the file's name."""
+    tick = _interval(options)
+    scaled = [each for each in world.workloads if each.kind != "DaemonSet"][:TARGETS]
+    members = [
+        {
+            "ref": f"{each.kind.lower()}s.apps/{each.namespace}/{each.name}",
+            "min": max(1, each.replicas // 4),
+            "max": max(2, each.replicas * 3 // 2),
+        }
+        for each in scaled
+    ]
+    half = len(members) // 2
+    side = {"window": 3 * tick, "tolerance": 0.04}
+    policy = {
+        "name": "sun",
+        "feed": {"query": "simulated_power_watts", "semantics": "available"},
+        "increase": side,
+        "decrease": side,
+        "groups": [{"name": "front", "members": members[:half]}] if half else [],
+        "independents": members[half:],
+    }
+    path = folder / "ballast.yaml"
+    path.write_text(json.dumps({"power": {"policies": [policy]}}), encoding="utf-8")
+    return str(path)
 
 
 def _line(cycle: CycleRecord) -> str:

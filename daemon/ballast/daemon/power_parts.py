@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ballast.actuation.actuators import Actuators
 from ballast.actuation.cap import ORIGINAL
-from ballast.actuation.managers import manager_of
+from ballast.actuation.managers import is_ours
 from ballast.actuation.protected import Protected
 from ballast.actuation.standing import Actuator, Standing
 from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
 from ballast.cluster.emergency import EmergencyWriter
-from ballast.cluster.write import FIELD_MANAGER
 from ballast.daemon import health
 from ballast.daemon.budget import Budget
 from ballast.daemon.power_news import News
@@ -26,6 +26,8 @@ from ballast.errors import SettingsError
 from ballast.model.snapshot import Snapshot
 from ballast.power.policy import Policy
 from ballast.power.reading import read
+from ballast.power.rules import not_to_run, remarks, unusable_at
+from ballast.power.values import exact
 from ballast.settings import Mode, Settings
 from ballast.telemetry import budget_feed
 from ballast.telemetry.budget_feed import BudgetFeed
@@ -36,9 +38,47 @@ if TYPE_CHECKING:
     from ballast.daemon.assembly import Daemon
 
 
+@dataclass(frozen=True)
+class Findings:
+    """What keeps the policies from being followed, and what to warn of."""
+
+    policies: tuple[Policy, ...] = ()
+    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def findings(settings: Settings) -> Findings:
+    """The policies of the configuration file, checked as the daemon needs them; read only while power is off, too."""
+    if not settings.power.policies:
+        return Findings()
+    try:
+        found = read(settings.power.policies)
+    except SettingsError as error:
+        return Findings(problems=error.problems)
+    interval = exact(float(settings.telemetry.interval))
+    problems: list[str] = []
+    warnings: list[str] = []
+    for policy in found:
+        label = f"power policy {policy.name}" if len(found) > 1 else "power"
+        told = (
+            *not_to_run(policy),
+            *unusable_at(policy, interval, "BALLAST_TELEMETRY__INTERVAL"),
+            *budget_feed.problems(policy),
+            *_without_prometheus(policy, settings),
+        )
+        problems.extend(f"{label}: {text}" for text in told)
+        warnings.extend(f"{label}: {text}" for text in remarks(policy, interval))
+    return Findings(found, tuple(problems), tuple(warnings))
+
+
 def policies(settings: Settings) -> tuple[Policy, ...]:
     """Those that are followed: none while power is off. Raises SettingsError."""
-    return read(settings.power.policies) if settings.power.mode is not Mode.OFF and settings.power.policies else ()
+    if settings.power.mode is Mode.OFF:
+        return ()
+    found = findings(settings)
+    if found.problems:
+        raise SettingsError(*found.problems)
+    return found.policies
 
 
 def urls(found: Sequence[Policy]) -> tuple[str, ...]:
@@ -47,16 +87,8 @@ def urls(found: Sequence[Policy]) -> tuple[str, ...]:
 
 
 def client(settings: Settings, found: Sequence[Policy]) -> PrometheusClient | None:
-    """None where nobody asks Prometheus. Raises SettingsError where its address is missing."""
-    asking = [policy for policy in found if budget_feed.asks_prometheus(policy) or _needs(policy)]
-    if not asking:
-        return None
-    if settings.prometheus.url is None:
-        raise SettingsError(
-            f"BALLAST_PROMETHEUS__URL is not set, and the power policy {asking[0].name} asks Prometheus: expected its "
-            "address, such as http://prometheus-k8s.monitoring:9090. Set it."
-        )
-    return PrometheusClient(settings)
+    """None where nobody asks Prometheus."""
+    return PrometheusClient(settings) if any(map(_asks, found)) else None
 
 
 def powering(daemon: Daemon, policies: Sequence[Policy], machine: Clock) -> Powering:
@@ -119,6 +151,18 @@ def _course(daemon: Daemon, policy: Policy, actuators: Actuators) -> Course:
     return Course(budget, feed, own)
 
 
+def _without_prometheus(policy: Policy, settings: Settings) -> Iterator[str]:
+    if _asks(policy) and settings.prometheus.url is None:
+        yield (
+            "the policy asks Prometheus, and BALLAST_PROMETHEUS__URL is not set: expected its address, such as "
+            "http://prometheus-k8s.monitoring:9090. Set it."
+        )
+
+
+def _asks(policy: Policy) -> bool:
+    return budget_feed.asks_prometheus(policy) or _needs(policy)
+
+
 def _needs(policy: Policy) -> bool:
     return any(place.member.needs for place in policy.places.values())
 
@@ -161,5 +205,5 @@ def _traces(api: KubeApi, annotation: str, standings: Mapping[str, Standing]) ->
 
 def _is_ours(api: KubeApi, annotation: str, standing: Standing) -> bool:
     if standing.actuator is Actuator.SCALE:
-        return manager_of(api, standing.scale_path.removesuffix("/scale"), "replicas") == FIELD_MANAGER
+        return is_ours(api, standing.scale_path.removesuffix("/scale"), "replicas")
     return standing.autoscaler is not None and annotation in standing.autoscaler.annotations

@@ -188,7 +188,7 @@ class Cluster:
             return await self._prometheus({**scope, "root_path": "/prometheus"}, receive, send)
         if path == "/power":
             self.requests["get", "power"] += 1
-            return await power_feed.answer(self.world)(scope, receive, send)
+            return await power_feed.answer(self.world, self.faults)(scope, receive, send)
         if path.startswith("/metrics/node/"):
             self.requests["get", "exposition"] += 1
             return await self._exposition.answer(path.removeprefix("/metrics/node/"))(scope, receive, send)

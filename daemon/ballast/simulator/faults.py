@@ -124,6 +124,22 @@ class Faults:
         """The node's exporter sends NaN."""
         self.nan.add(node)
 
+    def power_level(self, watts: float, seconds: float | None = None) -> None:
+        """The power feed gives so many watts, whatever the scene says."""
+        self._switch("power_level", seconds, watts=watts)
+
+    def power_silent(self, seconds: float | None = None) -> None:
+        """The power feed has no series; as JSON it has no watts."""
+        self._switch("power_silent", seconds)
+
+    def power_doubled(self, seconds: float | None = None) -> None:
+        """The power feed has two series."""
+        self._switch("power_doubled", seconds)
+
+    def power_frozen(self, seconds: float | None = None) -> None:
+        """The power feed's exporter ends now, and Prometheus goes on answering with its last sample."""
+        self._switch("power_frozen", seconds, at=self._clock.wall())
+
     def values(self, fault: str) -> Values | None:
         """The parameters of a fault that is on, or None."""
         until, values = self._on.get(fault, (-math.inf, {}))
@@ -173,5 +189,5 @@ class Faults:
 SWITCHES = tuple(
     name
     for name in vars(Faults)
-    if name.startswith(("kube_", "prometheus_")) or name in ("metrics_server_missing", "node_dark", "exporter_nan")
+    if name.startswith(("kube_", "prometheus_", "power_", "node_", "exporter_")) or name == "metrics_server_missing"
 )

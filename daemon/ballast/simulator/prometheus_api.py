@@ -19,7 +19,7 @@ from ballast.model.sample import Floats
 from ballast.simulator import promql
 from ballast.simulator.faults import Faults
 from ballast.simulator.observations import Observations
-from ballast.simulator.power_feed import watts
+from ballast.simulator.power_feed import series
 
 MOST_POINTS = 11_000
 MOST_CACHED = 64
@@ -136,8 +136,9 @@ class PrometheusApi:
         if question.subject.startswith("pod_"):
             return self._pods(question, times)
         if question.subject == "power":
-            row = np.array([[watts(self._world, time) for time in times.tolist()]])
-            return Table(["{}"], row, np.ones_like(row, dtype=bool))
+            rows = series(self._world, self._faults, times, fresh=question.fresh)
+            labels = ["{}", '{"feed":"second"}'][: len(rows)]
+            return Table(labels, rows, np.ones_like(rows, dtype=bool))
         if not question.subject:
             return Table([], np.empty((0, len(times))), np.empty((0, len(times)), dtype=bool))
         newest = self._observations.newest(times)

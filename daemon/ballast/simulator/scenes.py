@@ -17,8 +17,8 @@ FEWEST_NODES = 5
 
 
 def trouble(world: World, faults: Faults) -> None:
-    """Except in the calm scene, and in worlds too small to spare them: a node goes dark, an exporter sends NaN."""
-    if world.scene != "calm" and len(world.node_names) >= FEWEST_NODES:
+    """A node goes dark and an exporter sends NaN; not in the calm scene and that of power, nor in worlds too small."""
+    if world.scene not in ("calm", "power") and len(world.node_names) >= FEWEST_NODES:
         faults.node_dark(world.dark_node, after=DARK_AFTER)
         faults.exporter_nan(world.nan_node)
 

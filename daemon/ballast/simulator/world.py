@@ -19,7 +19,7 @@ from ballast.simulator.objects import NodeShape, Workload, pod_requests
 from ballast.simulator.store import Change, Stored
 from ballast.simulator.usage import Profile, Usage
 
-SCENES = ("breathing", "calm", "burst")
+SCENES = ("breathing", "calm", "burst", "power")
 SHAPES = (
     NodeShape("general-4", 4, 16, 1.25e9),
     NodeShape("general-8", 8, 32, 1.25e9),
@@ -50,7 +50,8 @@ class World:
     """`pods` defaults to 15 a node; `realistic` gives objects their size in real clusters (about 7 kB).
 
     Scenes: `breathing` (workloads rise and fall, one node goes dark after a minute, one exporter sends NaN), `calm`
-    (nothing changes, nothing is wrong), `burst` (as breathing, and a large deployment arrives after half a minute).
+    (nothing changes, nothing is wrong), `burst` (as breathing, and a large deployment arrives after half a minute),
+    `power` (workloads rise and fall, and the power feed has a solar day of two minutes).
     """
 
     def __init__(

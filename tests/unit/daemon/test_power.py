@@ -1,0 +1,381 @@
+"""The whole daemon against the simulator: a feed in its Prometheus, targets behind its API, and what people see."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ballast.daemon.assembly import Daemon
+from ballast.daemon.power_parts import findings
+from ballast.errors import SettingsError
+from ballast.settings import load
+from ballast.simulator.kinds import BY_NAME
+from tests.unit.daemon.rig import OWN, Rig, condition, get, metric, rig, until
+
+DEPLOYMENT, STATEFUL_SET = BY_NAME["Deployment"], BY_NAME["StatefulSet"]
+FULL = 1000.0
+SIDE = {"window": "60s", "tolerance": 0.04}
+FEED = {"query": "simulated_power_watts", "semantics": "available"}
+TARGETS = ("plant/one", "plant/two")
+
+
+def policy(**keys: Any) -> dict[str, Any]:
+    """Two Deployments of ten replicas; windows of two ticks."""
+    members = [{"ref": name, "min": 2, "max": 30} for name in TARGETS]
+    return {"name": "sun", "feed": FEED, "increase": SIDE, "decrease": SIDE, "independents": members, **keys}
+
+
+class Plant:
+    """A rig whose feed and targets the test holds in its hands."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig = rig
+        self.faults = rig.faults
+        rig.cluster.resources.create(BY_NAME["Namespace"], "", {"metadata": {"name": "plant"}})
+        for name in TARGETS:
+            self.deploy(name)
+        self.power(FULL)
+
+    def deploy(self, name: str, replicas: int = 10) -> None:
+        namespace, _, own = name.partition("/")
+        labels = {"app": own}
+        container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}}}
+        template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+        spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+        body = {"metadata": {"name": own, "namespace": namespace}, "spec": spec}
+        self.rig.cluster.resources.create(DEPLOYMENT, namespace, body)
+
+    def power(self, watts: float) -> None:
+        self.faults.power_level(watts)
+
+    def counts(self, *names: str) -> dict[str, int]:
+        found = {}
+        for name in names or TARGETS:
+            namespace, _, own = name.partition("/")
+            found[name] = self.rig.cluster.resources.get(DEPLOYMENT, namespace, own).read()["spec"]["replicas"]
+        return found
+
+    def scale(self, name: str, replicas: int) -> None:
+        namespace, _, own = name.partition("/")
+        self.rig.cluster.resources.update(
+            DEPLOYMENT, namespace, own, lambda one: {**one, "spec": {**one["spec"], "replicas": replicas}}
+        )
+
+    def annotate(self, name: str, **annotations: str | None) -> None:
+        namespace, _, own = name.partition("/")
+        keys = {f"ballast.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
+        patch = {"metadata": {"annotations": keys}}
+        self.rig.cluster.resources.patch(DEPLOYMENT, namespace, own, "application/merge-patch+json", patch)
+
+    def daemon(self, *policies: dict[str, Any], mode: str = "on", acting: bool = True, **more: str) -> Daemon:
+        """A leader; `acting`: it has taken its baseline."""
+        path = self.rig.folder / "ballast.yaml"
+        path.write_text(json.dumps({"power": {"policies": list(policies or (policy(),))}}))
+        daemon = self.rig.daemon(CONFIG_FILE=str(path), POWER__MODE=mode, PUBLISHING__MODE="off", **more)
+        assert daemon.workloads.wait_synced(20)
+        if acting:
+            self.ticks(daemon, 3)
+        return daemon
+
+    def tick(self, daemon: Daemon) -> str:
+        """One interval later, once the daemon sees the workloads as they are."""
+        self.rig.advance()
+        until(lambda: self._seen(daemon), "the cache to catch up")
+        return daemon.jobs.run("power").sentence
+
+    def ticks(self, daemon: Daemon, times: int) -> str:
+        for _ in range(times):
+            sentence = self.tick(daemon)
+        return sentence
+
+    def _seen(self, daemon: Daemon) -> bool:
+        stored = self.rig.cluster.store.all(DEPLOYMENT, "plant")
+        seen = {name: daemon.workloads.workload("Deployment", "plant", name) for name in (one.name for one in stored)}
+        return all(found is not None for found in seen.values()) and all(
+            int(found.version) >= one.revision for one in stored if (found := seen[one.name]) is not None
+        )
+
+    def writes(self) -> dict[str, int]:
+        return {kind: count for kind, count in self.rig.patches().items() if kind not in ("leases", "events")}
+
+
+@pytest.fixture
+def plant(tmp_path: Path) -> Iterator[Plant]:
+    with rig(tmp_path, nodes=3) as one:
+        yield Plant(one)
+
+
+def seen(daemon: Daemon, number: int = 0) -> dict[str, Any]:
+    found: dict[str, Any] = get(daemon, "/api/v1/power").json()["policies"][number]
+    return found
+
+
+def test_night_falls_and_morning_comes(plant: Plant) -> None:
+    daemon = plant.daemon()
+    assert "the baseline is taken" in daemon.board.cycles[-1].sentence
+    plant.power(500)
+    assert "below the dead band (950 W to 1,050 W) for 0 s of 60 s" in plant.tick(daemon)
+    document = seen(daemon)
+    assert document["state"] == "PENDING_DECREASE"
+    assert document["window"]["length"] == 60
+    assert document["deadband"] == [950, 1050]
+    sentence = plant.ticks(daemon, 2)
+    assert "scaled plant/one 10 → 5, plant/two 10 → 5 (ScaledDown)" in sentence
+    assert plant.counts() == {"plant/one": 5, "plant/two": 5}
+    plant.power(1000)
+    plant.ticks(daemon, 3)
+    assert plant.counts() == {"plant/one": 10, "plant/two": 10}
+    document = seen(daemon)
+    assert [action["reason"] for action in document["actions"]] == ["ScaledUp", "ScaledDown"]
+    assert document["actions"][0]["changes"] == {"plant/one": 5, "plant/two": 5}
+    assert [target["replicas"] for target in document["targets"]] == [10, 10]
+    assert document["history"][-1][1:] == [1000, 1000, 950, 1050, 20, "STABLE"]
+
+
+def test_metrics_tell_of_it(plant: Plant) -> None:
+    daemon = plant.daemon()
+    plant.power(500)
+    plant.ticks(daemon, 3)
+    found = {
+        'available_watts{policy="sun"}': 500,
+        'reference_watts{policy="sun"}': 500,
+        'relative_change{policy="sun"}': 0,
+        'state{policy="sun",state="STABLE"}': 1,
+        'target_replicas{policy="sun"}': 10,
+        'current_replicas{policy="sun"}': 10,
+        'unmet_replicas{policy="sun"}': 0,
+        'actions_total{direction="down",policy="sun",result="done"}': 1,
+        'target_replicas_by_workload{name="one",namespace="plant",policy="sun"}': 5,
+        "leader": 1,
+    }
+    assert {name: metric(daemon, f"ballast_power_{name}") for name in found} == found
+    assert metric(daemon, 'ballast_queries_total{resource="power",result="ok"}') == 12
+    plant.faults.power_silent()
+    plant.tick(daemon)
+    assert metric(daemon, 'ballast_power_available_watts{policy="sun"}') is None
+    assert metric(daemon, 'ballast_power_feed_invalid_total{policy="sun",reason="series"}') == 1
+
+
+@pytest.mark.parametrize(
+    ("trouble", "told"),
+    [
+        (lambda plant: plant.power(float("nan")), "nan W is no power"),
+        (lambda plant: plant.power(-5), "-5 W is no power"),
+        (lambda plant: plant.faults.power_silent(), "gives 0 series"),
+        (lambda plant: plant.faults.power_doubled(), "gives 2 series, expectSeries is 1"),
+        (lambda plant: plant.faults.prometheus_500(), "answers 500"),
+        (lambda plant: plant.faults.prometheus_html(), "login"),
+    ],
+)
+def test_a_feed_that_says_nothing_usable_changes_nothing(
+    plant: Plant, trouble: Callable[[Plant], None], told: str
+) -> None:
+    daemon = plant.daemon()
+    before = plant.writes()
+    trouble(plant)
+    sentence = plant.ticks(daemon, 12)
+    assert "no usable sample" in sentence
+    assert "everything stays" in sentence
+    assert plant.writes().keys() - {"configmaps"} == before.keys() - {"configmaps"}
+    assert plant.counts() == {"plant/one": 10, "plant/two": 10}
+    found = {item.type: item for item in daemon.conditions.list()}
+    assert found["FeedAvailable"].status == "False"
+    assert told in found["FeedAvailable"].message or told == "login"
+    assert found["Fallback"].status == "True"
+    plant.faults.clear()
+    plant.power(500)
+    plant.ticks(daemon, 3)
+    assert plant.counts() == {"plant/one": 5, "plant/two": 5}
+    assert condition(daemon, "FeedAvailable") is not None or found["FeedAvailable"].status == "False"
+
+
+def test_an_exporter_that_died_is_told_by_the_age_of_its_samples(plant: Plant) -> None:
+    daemon = plant.daemon()
+    plant.faults.power_frozen()
+    sentence = plant.ticks(daemon, 5)
+    assert "s old, maxAge is 60 s" in sentence
+    assert metric(daemon, 'ballast_power_feed_invalid_total{policy="sun",reason="stale"}')
+
+
+def test_after_the_fallback_what_the_policy_says_holds(plant: Plant) -> None:
+    daemon = plant.daemon(policy(fallback={"after": "2m", "policy": "floor"}))
+    plant.faults.power_silent()
+    plant.ticks(daemon, 5)
+    assert plant.counts() == {"plant/one": 2, "plant/two": 2}
+    plant.faults.clear()
+    plant.power(1000)
+    plant.ticks(daemon, 4)
+    assert plant.counts() == {"plant/one": 10, "plant/two": 10}
+
+
+def test_a_pause_stops_it_and_a_resume_begins_a_new_window(plant: Plant) -> None:
+    daemon = plant.daemon()
+    plant.rig.put_config_map("ballast-switches", {"paused.power": "true"})
+    until(lambda: daemon.switches.paused("power"), "the switch")
+    plant.power(500)
+    assert "paused by key paused.power" in plant.ticks(daemon, 4)
+    assert plant.counts() == {"plant/one": 10, "plant/two": 10}
+    assert get(daemon, "/api/v1/power").json()["paused"]
+    assert condition(daemon, "Paused")
+    plant.rig.put_config_map("ballast-switches", {"paused.power": "false"})
+    until(lambda: not daemon.switches.paused("power"), "the switch")
+    assert "for 0 s of 60 s" in plant.tick(daemon)
+    plant.ticks(daemon, 2)
+    assert plant.counts() == {"plant/one": 5, "plant/two": 5}
+
+
+def test_an_excluded_target_is_left_alone_and_its_return_changes_nothing(plant: Plant) -> None:
+    daemon = plant.daemon()
+    plant.annotate("plant/two", exclude_power="true")
+    plant.power(500)
+    sentence = plant.ticks(daemon, 4)
+    assert plant.counts() == {"plant/one": 5, "plant/two": 10}
+    assert "left alone: plant/two" in sentence
+    assert seen(daemon)["targets"][1]["excluded"]
+    plant.annotate("plant/two", exclude_power=None)
+    plant.ticks(daemon, 4)
+    assert plant.counts() == {"plant/one": 5, "plant/two": 10}
+
+
+def test_what_someone_else_scales_is_neither_undone_nor_amplified(plant: Plant) -> None:
+    daemon = plant.daemon()
+    plant.scale("plant/two", 14)
+    plant.ticks(daemon, 4)
+    assert plant.counts() == {"plant/one": 10, "plant/two": 14}
+    assert metric(daemon, 'ballast_power_foreign_changes_total{policy="sun"}') == 1
+
+
+def test_a_target_that_does_not_exist_is_named_and_the_others_go_on(plant: Plant) -> None:
+    keys = policy()
+    keys["independents"].append({"ref": "plant/three", "max": 5})
+    daemon = plant.daemon(keys)
+    plant.power(500)
+    sentence = plant.ticks(daemon, 3)
+    assert plant.counts() == {"plant/one": 5, "plant/two": 5}
+    assert "left alone: plant/three (there is no deployments.apps/plant/three" in sentence
+    assert "plant/three" in (condition(daemon, "Degraded") or "")
+
+
+def test_policies_stand_side_by_side_and_one_that_fails_stops_no_other(plant: Plant) -> None:
+    one, two = policy(name="rack-a"), policy(name="rack-b")
+    one["independents"], two["independents"] = [one["independents"][0]], [two["independents"][1]]
+    one["feed"] = {"query": "no_such_metric", "semantics": "available"}
+    daemon = plant.daemon(one, two)
+    plant.power(500)
+    sentence = plant.ticks(daemon, 3)
+    assert plant.counts() == {"plant/one": 10, "plant/two": 5}
+    assert "rack-a: no usable sample" in sentence
+    assert "rack-b: 500 W of 500 W reference" in sentence
+    assert "rack-a" in next(item.message for item in daemon.conditions.list() if item.type == "FeedAvailable")
+
+
+def test_an_emergency_acts_in_two_ticks(plant: Plant) -> None:
+    daemon = plant.daemon(policy(emergencyDrop={"relative": 0.4}, decrease={"window": "10m", "tolerance": 0.04}))
+    plant.power(500)
+    assert plant.counts() == {"plant/one": 10, "plant/two": 10}
+    assert "(EmergencyDrop)" in plant.ticks(daemon, 2)
+    assert plant.counts() == {"plant/one": 5, "plant/two": 5}
+
+
+def test_a_dry_run_tells_what_would_be_and_writes_its_state_alone(plant: Plant) -> None:
+    daemon = plant.daemon(mode="dry-run")
+    plant.power(500)
+    assert "would scale plant/one 10 → 5" in plant.ticks(daemon, 3)
+    assert plant.counts() == {"plant/one": 10, "plant/two": 10}
+    assert set(plant.rig.patches()) <= {"leases", "configmaps"}
+    document = seen(daemon)
+    assert document["shadow"]
+    assert [(each["replicas"], each["potential"]) for each in document["targets"]] == [(10, 5), (10, 5)]
+    assert metric(daemon, 'ballast_power_current_replicas{policy="sun"}') == 20
+    assert metric(daemon, 'ballast_power_potential_current_replicas{policy="sun"}') == 10
+    plant.power(1000)
+    plant.ticks(daemon, 3)
+    assert metric(daemon, 'ballast_power_potential_current_replicas{policy="sun"}') == 20
+
+
+def test_a_standby_does_nothing_and_takes_over_after_two_cycles(plant: Plant) -> None:
+    daemon = plant.daemon()
+    plant.rig.lose_lease(daemon)
+    plant.power(500)
+    assert "standing by: someone-else holds the Lease" in plant.ticks(daemon, 4)
+    assert plant.counts() == {"plant/one": 10, "plant/two": 10}
+    plant.rig.lead_again(daemon)
+    assert "0 ended" in plant.tick(daemon)
+    assert "1 ended" in plant.tick(daemon)
+    assert "for 0 s of 60 s" in plant.tick(daemon)
+    plant.ticks(daemon, 2)
+    assert plant.counts() == {"plant/one": 5, "plant/two": 5}
+
+
+def test_lost_state_waits_for_a_word_where_ballast_put_a_target_at_its_bound(plant: Plant) -> None:
+    first = plant.daemon()
+    plant.power(100)
+    plant.ticks(first, 3)
+    assert plant.counts() == {"plant/one": 2, "plant/two": 2}
+    first.stop()
+    plant.rig.daemons.remove(first)
+    plant.rig.put_config_map("ballast-state", {})
+    plant.power(1000)
+    second = plant.daemon()
+    assert "the state was lost" in plant.ticks(second, 3)
+    assert condition(second, "Rebaselined")
+    assert plant.counts() == {"plant/one": 2, "plant/two": 2}
+    moment = "2023-11-15T00:00:00Z"
+    plant.rig.put_config_map("ballast-switches", {"power.rebaseline": moment})
+    until(lambda: second.switches.values.get("power.rebaseline"), "the switch")
+    assert "the baseline is taken" in plant.tick(second)
+    assert condition(second, "Rebaselined") is None
+
+
+def test_a_day_of_constant_power_writes_nothing_but_the_lease(plant: Plant) -> None:
+    daemon = plant.daemon()
+    plant.ticks(daemon, 2)
+    before = plant.writes()
+    for step in range(2_880):
+        plant.power(1000 + 40 * (step % 3 - 1))
+        plant.rig.advance()
+        daemon.powering.cycle()  # type: ignore[union-attr]
+    assert plant.writes() == before
+
+
+def test_events_tell_of_what_begins_and_ends(plant: Plant) -> None:
+    daemon = plant.daemon()
+    plant.power(500)
+    plant.ticks(daemon, 3)
+    plant.faults.power_silent()
+    plant.tick(daemon)
+
+    def reasons() -> set[str]:
+        return {
+            one.read()["reason"]
+            for namespace in (OWN, "plant")
+            for one in plant.rig.cluster.store.all(BY_NAME["Event"], namespace)
+        }
+
+    until(lambda: {"PowerDecreaseDetected", "ScaledForPower", "FeedInvalid"} <= reasons(), "the Events")
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"decrease": {"window": "10s"}}, "decrease.window is 10s, shorter than one tick"),
+        ({"independents": [{"ref": "a/b", "max": 1}, {"ref": "a/b", "max": 2}]}, "a/b is there 2 times"),
+        ({"independents": [{"ref": "a/b", "min": 3, "max": 1}]}, "min is 3, max 1"),
+        ({"feed": {"query": "a - b", "semantics": "available"}}, "nobody can tell how old its samples are"),
+        ({"feed": {"query": "draw_watts", "semantics": "consumption"}}, "can be no budget"),
+    ],
+)
+def test_a_policy_that_cannot_be_followed_is_refused_at_start(
+    plant: Plant, keys: dict[str, Any], told: str
+) -> None:
+    path = plant.rig.folder / "ballast.yaml"
+    path.write_text(json.dumps({"power": {"policies": [policy(**keys)]}}))
+    settings = load(plant.rig.environment(CONFIG_FILE=str(path), POWER__MODE="on"))
+    assert any(told in problem for problem in findings(settings).problems)
+    with pytest.raises(SettingsError, match=re.escape(told)):
+        Daemon(settings)
