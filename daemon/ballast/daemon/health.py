@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ballast.cluster.cache import Cache
 from ballast.cluster.lease import Elector
 from ballast.serving.board import Check
+from ballast.settings import Mode
 
 if TYPE_CHECKING:
     from ballast.daemon.assembly import Daemon
@@ -71,8 +72,14 @@ def ready(daemon: Daemon) -> list[Check]:
         Check("first-cycle", bool(daemon.board.cycles), "" if daemon.board.cycles else "no cycle has ended yet"),
         Check("data", True, age or "nothing measured yet"),
         Check("publishing", True, paused or daemon.settings.publishing.mode.value),
+        Check("eviction", True, _mode(daemon, "eviction", daemon.settings.eviction.mode)),
         Check("lease", True, leadership(daemon)),
     ]
+
+
+def _mode(daemon: Daemon, part: str, mode: Mode) -> str:
+    """Why a part is paused, else its mode."""
+    return mode.value if mode is Mode.OFF else daemon.switches.paused(part) or mode.value
 
 
 def _heard(cache: Cache, kind: str) -> str:

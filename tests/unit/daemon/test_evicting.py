@@ -1,0 +1,236 @@
+"""The whole daemon plans and evicts in the simulated cluster, its cycles run by hand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ballast.daemon.assembly import Daemon
+from ballast.eviction.gate import NAMES
+from tests.unit.daemon.rig import NODE, POD, Rig, condition, get, metric, rig, until, verbose
+
+HOT = {
+    "PUBLISHING__MODE": "off",
+    "EVICTION__HIGH": "0.5",
+    "EVICTION__LOW": "0.4",
+    "EVICTION__TARGET_HIGH": "0.5",
+    "EVICTION__RATE": "20/1h",
+}
+STOCK = "default-scheduler"
+
+
+@pytest.fixture
+def calm(tmp_path: Path) -> Iterator[Rig]:
+    with rig(tmp_path) as one:
+        yield one
+
+
+def evicting(calm: Rig, mode: str = "on", *, cycles: int = 5, steered: bool = True, **settings: str) -> Daemon:
+    """A daemon whose nodes have been hot for some windows, which now may act."""
+    daemon = calm.daemon(EVICTION__MODE=mode, **(HOT | settings))
+    assert daemon.workloads.wait_synced(20)
+    until(lambda: daemon.switches.paused("eviction") is None, "the switches")
+    if steered:
+        daemon.extending.steering.was_asked(STOCK)
+    for _ in range(cycles):
+        calm.advance()
+        calm.watch(daemon)
+    return daemon
+
+
+def cycle(calm: Rig, daemon: Daemon) -> str:
+    """Two windows later."""
+    for _ in range(2):
+        calm.advance()
+        calm.watch(daemon)
+    return evict(daemon)
+
+
+def evict(daemon: Daemon) -> str:
+    return daemon.jobs.run("eviction").sentence
+
+
+def evictions(calm: Rig) -> int:
+    return calm.patches().get("pods/eviction", 0)
+
+
+def not_ready(node: dict[str, Any]) -> dict[str, Any]:
+    conditions = [{"type": "Ready", "status": "False", "reason": "KubeletNotReady"}]
+    return {**node, "status": {**node["status"], "conditions": conditions}}
+
+
+def test_a_hot_node_is_relieved_and_its_pod_followed_to_where_it_was_meant_to_go(calm: Rig) -> None:
+    daemon = evicting(calm)
+    told = evict(daemon)
+    assert told.startswith("relieve: evicted 1 of 1 pod, shop/")
+    assert told.endswith("; redistribute: no pod waits; next in 60 s")
+    [step] = daemon.board.plans[0]["steps"]
+    namespace, name = step["pod"].split("/")
+    assert evictions(calm) == 1
+    found = calm.cluster.store.get(POD, namespace, name)
+    assert found is None or "deletionTimestamp" in found.read()["metadata"]
+    [shown] = get(daemon, "/api/v1/evictions").json()["recent"]
+    assert (shown["pod"], shown["from"], shown["to"]) == (step["pod"], step["from"], step["to"])
+    assert shown["status"] in ("evicted", "landed", "ready")
+
+
+def test_plans_are_shown_with_their_verdicts_and_counted(calm: Rig) -> None:
+    daemon = evicting(calm)
+    told = evict(daemon)
+    [plan] = get(daemon, "/api/v1/plans").json()
+    assert set(plan) >= {"id", "time", "mode", "kind", "steps", "before", "after", "refused", "placed", "verdicts"}
+    assert (plan["mode"], plan["kind"]) == ("on", "relieve")
+    assert plan["sentence"] == told.partition("; ")[0]
+    allowed = [each for each in plan["verdicts"] if each["verdict"] == "allowed"]
+    assert [each["pod"] for each in allowed] == [step["pod"] for step in plan["steps"]]
+    refused = {each["check"] for each in plan["verdicts"] if each["verdict"] == "refused"}
+    assert refused == set(plan["refused"]) <= set(NAMES)
+    assert all(each["reason"] for each in plan["verdicts"])
+    for check, count in plan["refused"].items():
+        assert metric(daemon, f'ballast_eviction_verdicts_total{{check="{check}",verdict="refused"}}') == count
+    assert metric(daemon, 'ballast_eviction_verdicts_total{check="audit",verdict="allowed"}') == 1
+
+
+def test_a_dry_run_agrees_with_the_real_run_verdict_by_verdict_and_writes_nothing(tmp_path: Path) -> None:
+    found = {}
+    for mode in ("on", "dry-run"):
+        (tmp_path / mode).mkdir()
+        with rig(tmp_path / mode) as calm:
+            daemon = evicting(calm, mode, EVICTION__LIMIT_NODE="3")
+            evict(daemon)
+            found[mode] = [{**plan, "mode": "", "sentence": ""} for plan in daemon.board.plans]
+            if mode == "dry-run":
+                assert set(calm.patches()) <= {"leases", "configmaps"}
+                assert daemon.board.plans[0]["sentence"].startswith("relieve: would evict")
+    assert found["on"] == found["dry-run"]
+    assert found["on"][0]["steps"]
+
+
+def test_limits_and_rests_count_the_steps_of_a_dry_run(calm: Rig) -> None:
+    daemon = evicting(calm, "dry-run", EVICTION__RATE="1/1h")
+    assert evict(daemon).startswith("relieve: would evict 1 of 1 pod")
+    told = cycle(calm, daemon)
+    assert told.startswith("relieve: nothing to move")
+    assert "rate" in told
+
+
+def test_a_node_has_to_be_hot_for_some_windows_in_a_row(calm: Rig) -> None:
+    daemon = evicting(calm, cycles=2, EVICTION__CONFIRMATIONS="6", EVICTION__PLANNERS="relieve")
+    told = evict(daemon)
+    assert told.startswith("relieve: nothing to move")
+    assert "debounce" in told
+    assert "debounce" in cycle(calm, daemon)
+    assert cycle(calm, daemon).startswith("relieve: evicted 1 of 1 pod")
+
+
+def test_without_a_known_landing_one_eviction_shows_whether_it_is_steered(calm: Rig) -> None:
+    daemon = evicting(calm, steered=False)
+    assert evict(daemon).startswith("relieve: evicted 1 of 1 pod")
+    until(lambda: daemon.cache.age("pods") < 60)
+    for _ in range(4):
+        told = cycle(calm, daemon)
+        if "is not steered" in told:
+            break
+        until(lambda: all(pod.node for pod in daemon.cache.pods()), "the replacement")
+    assert "rebalance: where default-scheduler puts replacements is not steered" in told
+    assert "has not asked the extender lately" in (condition(daemon, "LandingNotSteered") or "")
+    assert evictions(calm) == 1
+    daemon.extending.steering.was_asked(STOCK)
+    assert "is not steered" not in cycle(calm, daemon)
+    assert condition(daemon, "LandingNotSteered") is None
+
+
+def test_a_pause_stops_plans_and_says_so(calm: Rig) -> None:
+    calm.put_config_map("ballast-switches", {"paused.eviction": "true"})
+    daemon = calm.daemon(EVICTION__MODE="on", **HOT)
+    assert daemon.workloads.wait_synced(20)
+    until(lambda: "paused.eviction" in (daemon.switches.paused("eviction") or ""), "the switch")
+    for _ in range(5):
+        calm.advance()
+        calm.watch(daemon)
+    assert evict(daemon).startswith("planned nothing: paused by key paused.eviction")
+    assert "paused by key" in get(daemon, "/api/v1/evictions").json()["breaker"]
+    assert condition(daemon, "EvictionsHalted")
+    calm.put_config_map("ballast-switches", {})
+    until(lambda: daemon.switches.paused("eviction") is None, "no switch")
+    daemon.extending.steering.was_asked(STOCK)
+    assert evict(daemon).startswith("relieve: evicted")
+    assert condition(daemon, "EvictionsHalted") is None
+
+
+def test_many_nodes_that_are_not_ready_stop_everything(calm: Rig) -> None:
+    daemon = evicting(calm)
+    for name in calm.names[:2]:
+        calm.cluster.resources.update(NODE, "", name, not_ready, subresource="status")
+    until(lambda: sum(not node.ready for node in daemon.cache.nodes()) == 2, "two nodes to fail")
+    assert evict(daemon).startswith("planned nothing: too many nodes are not Ready (not ready 2, nodes 10)")
+    assert evictions(calm) == 0
+
+
+def test_a_new_leader_waits_and_one_that_does_not_lead_plans_nothing(calm: Rig) -> None:
+    daemon = calm.daemon(EVICTION__MODE="on", **HOT)
+    assert evict(daemon).startswith("planned nothing: a new leader acts after 2 complete cycles")
+    calm.lose_lease(daemon)
+    assert evict(daemon).startswith("standing by: someone-else holds the Lease")
+
+
+def test_a_worker_that_dies_costs_one_cycle(calm: Rig) -> None:
+    daemon = evicting(calm, "dry-run", EVICTION__PLANNERS="rebalance")
+    evict(daemon)
+    worker = daemon.evicting._worker
+    worker_command, worker._command = worker._command, ("/bin/false",)
+    os.kill(worker.pid or 0, 9)
+    until(lambda: worker.pid is None or worker._process.poll() is not None, "its end")
+    told = cycle(calm, daemon)
+    assert told.startswith("eviction failed: the process that plans ended with exit code 1")
+    assert condition(daemon, "PlanningFailing")
+    worker._command = worker_command
+    assert cycle(calm, daemon).startswith("rebalance: ")
+    assert condition(daemon, "PlanningFailing") is None
+    assert get(daemon, "/livez").status_code == 200
+
+
+def test_what_may_not_be_read_is_named_and_nothing_planned(calm: Rig) -> None:
+    calm.faults.kube_forbidden("list", "poddisruptionbudgets")
+    daemon = calm.daemon(EVICTION__MODE="on", **HOT)
+    until(lambda: daemon.workloads.problem("poddisruptionbudgets"), "the refusal")
+    for _ in range(3):
+        calm.advance()
+        calm.watch(daemon)
+    told = evict(daemon)
+    assert told.startswith("planned nothing: the poddisruptionbudgets have never been seen: ")
+    assert "verbs: [" in told
+
+
+def test_pods_are_measured_and_without_it_requests_count(calm: Rig) -> None:
+    daemon = evicting(calm, "dry-run")
+    evict(daemon)
+    assert condition(daemon, "PodUsageUnknown") is None
+    calm.faults.prometheus_500()
+    cycle(calm, daemon)
+    assert "answers 500" in (condition(daemon, "PodUsageUnknown") or "")
+
+
+def test_a_workload_that_was_just_scaled_is_left_alone(calm: Rig) -> None:
+    daemon = evicting(calm, "dry-run")
+    evict(daemon)
+    [step] = daemon.board.plans[0]["steps"]
+    pod = next(pod for pod in daemon.cache.pods() if f"{pod.namespace}/{pod.name}" == step["pod"])
+    gate = daemon.evicting._gates("relieve", {pod.namespace})
+    key = gate().facts.key(pod)
+    assert key is not None
+    daemon.evicting._replicas._changed[key] = calm.clock.wall()
+    verdict = next(each for each in gate().explain(pod) if each.check == "replacement")
+    assert (verdict.allowed, verdict.reason) == (False, "its workload was just scaled")
+
+
+def test_ballast_tells_that_it_plans(calm: Rig) -> None:
+    daemon = evicting(calm, "dry-run")
+    evict(daemon)
+    assert metric(daemon, 'ballast_eviction_plans_total{kind="relieve",result="steps"}') == 1
+    assert (metric(daemon, "ballast_planning_memory_bytes") or 0) > 1e7
+    assert "eviction" in verbose(daemon)
