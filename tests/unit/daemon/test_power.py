@@ -332,15 +332,21 @@ def test_lost_state_waits_for_a_word_where_ballast_put_a_target_at_its_bound(pla
     assert condition(second, "Rebaselined") is None
 
 
+def power_state(plant: Plant) -> dict[str, str]:
+    return {key: value for key, value in plant.rig.state().items() if key.startswith("power")}
+
+
 def test_a_day_of_constant_power_writes_nothing_but_the_lease(plant: Plant) -> None:
     daemon = plant.daemon()
     plant.ticks(daemon, 2)
-    before = plant.writes()
+    before = power_state(plant)
     for step in range(2_880):
         plant.power(1000 + 40 * (step % 3 - 1))
         plant.rig.advance()
         daemon.powering.cycle()  # type: ignore[union-attr]
-    assert plant.writes() == before
+    assert power_state(plant) == before
+    assert set(plant.rig.patches()) == {"leases", "configmaps"}
+    assert daemon.board.power["policies"][0]["history"][-1][-1] == "STABLE"
 
 
 def test_events_tell_of_what_begins_and_ends(plant: Plant) -> None:
