@@ -15,6 +15,7 @@ import yaml
 from ballast.cluster.identity import own_namespace
 from ballast.errors import UsageError
 from ballast.publishing.bin_packing_profile import bin_packing_profile
+from ballast.publishing.crane_profile import crane_profile
 from ballast.publishing.extender_profile import extender_profile
 from ballast.publishing.profile import labels_profile
 from ballast.publishing.trimaran_profile import trimaran_profile
@@ -31,6 +32,7 @@ class Wish:
     scheduler: str
     url: str | None
     filtering: bool
+    timezone: str
 
     def url_or(self, service: str) -> str:
         return self.url or f"http://{service}.{self.namespace}.svc:2020"
@@ -42,6 +44,7 @@ PROFILES: dict[str, Callable[[Wish], str]] = {
         wish.url_or("ballast-extender"), wish.scheduler, filtering=wish.filtering
     ),
     "trimaran": lambda wish: trimaran_profile(wish.url_or("ballast"), wish.scheduler),
+    "crane": lambda wish: crane_profile(wish.scheduler, wish.timezone),
     "bin-packing": lambda wish: bin_packing_profile(wish.scheduler),
 }
 
@@ -83,7 +86,10 @@ def profile(
         raise UsageError(f"--scheduler-name {scheduler!r}: {error}.") from None
     settings = load()
     namespace = own_namespace(settings.lease.namespace)
-    text = PROFILES[name](Wish(settings.publishing.prefix, namespace, scheduler, _address(url), filtering))
+    publishing = settings.publishing
+    text = PROFILES[name](
+        Wish(publishing.prefix, namespace, scheduler, _address(url), filtering, publishing.crane_timezone)
+    )
     if output is Output.JSON:
         text = json.dumps(yaml.safe_load(text), indent=2) + "\n"
     typer.echo(text, nl=False)

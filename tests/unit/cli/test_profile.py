@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from ballast.cli.main import main
-from ballast.cli.profile import Output, profile
+from ballast.cli.profile import PROFILES, Output, profile
 from ballast.errors import UsageError
 from ballast.publishing.profile import labels_profile
 
@@ -159,3 +159,27 @@ def test_the_command_exits_2_for_an_unknown_profile(
         main()
     assert ended.value.code == 2
     assert "labels" in capsys.readouterr().err
+
+
+def test_crane_s_plugin_filters_and_scores_by_the_policy(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BALLAST_PUBLISHING__CRANE_TIMEZONE", "Europe/Berlin")
+    text, document = printed(capsys, "crane")
+    [only] = document["profiles"]
+    assert only["plugins"] == {
+        "filter": {"enabled": [{"name": "Dynamic"}]},
+        "score": {"enabled": [{"name": "Dynamic", "weight": 3}]},
+    }
+    [plugin] = only["pluginConfig"]
+    assert plugin == {"name": "Dynamic", "args": {"policyConfigPath": "/etc/kubernetes/policy.yaml"}}
+    assert "here Europe/Berlin" in text
+    assert "v1beta3" in text
+
+
+@pytest.mark.parametrize("name", sorted(PROFILES))
+def test_every_profile_is_a_configuration_with_comments(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text, document = printed(capsys, name)
+    assert document["apiVersion"] == "kubescheduler.config.k8s.io/v1"
+    assert [profile["schedulerName"] for profile in document["profiles"]] == [f"ballast-{name}"]
+    assert text.startswith("# ")
