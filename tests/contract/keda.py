@@ -1,11 +1,11 @@
-"""A ScaledObject as KEDA has it, without KEDA."""
+"""ScaledObjects as KEDA has them, without KEDA; and a kind of nobody's that has a /scale."""
 
 from __future__ import annotations
 
 import contextlib
 from typing import Any
 
-from ballast.errors import Conflict, NotFound
+from ballast.errors import ClusterError, Conflict, NotFound
 from tests.contract.objects import Client, eventually
 
 _COUNT = {"type": "integer", "format": "int32"}
@@ -69,21 +69,52 @@ CRD: dict[str, Any] = {
 }
 
 
-def install(client: Client) -> None:
-    """Makes the API server serve ScaledObjects, if it does not yet."""
-    collection = "/apis/keda.sh/v1alpha1/scaledobjects"
+WIDGETS: dict[str, Any] = {
+    "metadata": {"name": "widgets.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"kind": "Widget", "listKind": "WidgetList", "plural": "widgets", "singular": "widget"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {
+                    "status": {},
+                    "scale": {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"},
+                },
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {"type": "object", "properties": {"size": _COUNT}},
+                            "status": {"type": "object", "properties": {"size": _COUNT}},
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+def install(client: Client, crd: dict[str, Any] = CRD) -> None:
+    """Makes the API server serve ScaledObjects, or the given kind, if it does not yet."""
+    version = f"{crd['spec']['group']}/{crd['spec']['versions'][0]['name']}"
+    collection = f"/apis/{version}/{crd['spec']['names']['plural']}"
     try:
         client.get(collection)
         return
     except NotFound:
         pass
     with contextlib.suppress(Conflict):
-        client.api.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=CRD)
+        client.api.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=crd)
 
     def served() -> bool:
         try:
             return bool(client.get(collection))
-        except NotFound:
+        except ClusterError:
             return False
 
-    eventually("ScaledObjects are served", served)
+    eventually(f"{collection} is served", served)

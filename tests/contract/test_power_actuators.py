@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from ballast.cluster.workload_cache import WorkloadCache
 from ballast.cluster.write import Outcome, Result
 from ballast.cluster.writer import Writer
 from ballast.metrics import Metrics
+from ballast.model.pod import Pod
 from ballast.power.policy import Policy
 from tests.contract import keda
 from tests.contract.objects import Client, eventually
@@ -83,14 +84,12 @@ class Bench:
             members.append({"ref": f"{kind}/{self.client.namespace}/{name}".lstrip("/"), "min": 0, "max": 50})
         return Policy.model_validate({"independents": members, **more})
 
-    def actuators(self, policy: Policy) -> Actuators:
+    def actuators(self, policy: Policy, pods: Callable[[], tuple[Pod, ...]] = tuple) -> Actuators:
         keep = annotation_filter("ballast.dev")
         self.cache = WorkloadCache(self.client.api, CLOCK, Metrics(), kinds_of([policy]), keep_annotation=keep)
         self.cache.start()
         assert self.cache.wait_synced(20)
-        return Actuators(
-            self.client.api, self.cache, tuple, self.writer, EmergencyWriter(self.writer), CLOCK, prefix="ballast.dev"
-        )
+        return Actuators(self.client.api, self.cache, pods, self.writer, EmergencyWriter(self.writer), CLOCK)
 
     def counts(self, **counts: int) -> dict[str, int]:
         return {f"{self.client.namespace}/{name}": count for name, count in counts.items()}

@@ -13,9 +13,9 @@ from ballast.model.selector import Selector
 class Workload(msgspec.Struct, frozen=True, gc=False):
     """`replicas` is the number asked for; `rolling` means pods are being replaced by others of a new template.
 
-    Of kinds that only their /scale tells the number of, `replicas` is None. `version` is the resourceVersion, `observed`
-    the generation that its controller has seen; `ready` and `present` are pods, as it counts them; `pod_labels` those
-    of the template.
+    Of kinds that only their /scale tells the number of, `replicas` is None. `version` is the resourceVersion;
+    `observed` the generation that its controller has seen; `ready` and `present` are pods, as it counts them;
+    `pod_labels` are those of the template.
     """
 
     kind: str

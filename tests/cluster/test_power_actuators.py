@@ -1,0 +1,140 @@
+"""Replicas and caps of a power budget's targets, changed on a real control plane."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ballast.actuation.standing import Actuator
+from ballast.clock import SystemClock
+from ballast.cluster.cache import Cache
+from ballast.cluster.write import Result
+from ballast.metrics import Metrics
+from tests.cluster.harness.control_plane import ControlPlane
+from tests.contract import keda
+from tests.contract.objects import Client, client, eventually, kube_api
+from tests.contract.test_power_actuators import Bench, only
+
+__all__ = ["client", "kube_api"]
+_SYNC = 40.0
+"""Seconds within which the autoscaler controller, which looks every 15, has surely looked."""
+MANY = 60
+
+
+@pytest.fixture
+def kubeconfig(plane: ControlPlane) -> Path:
+    return plane.admin_kubeconfig
+
+
+@pytest.fixture
+def bench(client: Client) -> Iterator[Bench]:
+    keda.install(client)
+    bench = Bench(client)
+    yield bench
+    if bench.cache is not None:
+        bench.cache.stop()
+
+
+def soon(what: str, condition: Any) -> Any:
+    """Like `eventually`, with the patience that an autoscaler needs."""
+    pause = threading.Event()
+    for _ in range(int(_SYNC / 0.2)):
+        if found := condition():
+            return found
+        pause.wait(0.2)
+    raise AssertionError(f"{what} did not happen within {_SYNC:.0f} s")
+
+
+def test_one_policy_over_all_kinds_of_targets(bench: Bench) -> None:
+    paths = {
+        "web": bench.workload("web", 6),
+        "db": bench.workload("db", 4, "statefulsets"),
+        "api": bench.workload("api", 8),
+        "jobs": bench.workload("jobs", 5),
+    }
+    hpa, scaled_object = bench.autoscaler("api", 20, least=2), bench.scaled_object("jobs", 30)
+    policy = bench.policy("web", "statefulsets.apps/db", "api", "jobs")
+    actuators = bench.actuators(policy)
+    namespace = bench.client.namespace
+    standings = actuators.look(policy)
+    assert {name.partition("/")[2]: (each.actuator, each.count) for name, each in standings.items()} == {
+        "web": (Actuator.SCALE, 6),
+        "db": (Actuator.SCALE, 4),
+        "api": (Actuator.HPA_CAP, 8),
+        "jobs": (Actuator.SCALED_OBJECT_CAP, 5),
+    }
+    outcomes = actuators.apply(standings, bench.counts(web=3, db=2, api=4, jobs=2), reason="power falls")
+    assert [outcome.result for outcome in outcomes] == [Result.DONE] * 4
+    assert {name: bench.spec(path)["replicas"] for name, path in paths.items()} | {"api": 0} == {
+        "web": 3,
+        "db": 2,
+        "api": 0,
+        "jobs": 5,
+    }
+    assert (bench.spec(hpa)["maxReplicas"], bench.spec(scaled_object)["maxReplicaCount"]) == (4, 2)
+    soon("the autoscaler controller lowers the replicas", lambda: bench.spec(paths["api"])["replicas"] == 4)
+    eventually(
+        "the cap counts, whatever the demand",
+        lambda: (found := actuators.look(policy)[f"{namespace}/api"]).replicas == found.count == 4,
+    )
+    assert actuators.apply(actuators.look(policy), bench.counts(web=3, db=2, api=4, jobs=2), reason="again") == []
+    written = [item["manager"] for item in bench.client.get(hpa)["metadata"]["managedFields"]]
+    assert "ballast" in written
+    assert all(outcome.done for outcome in actuators.restore(reason="released"))
+    assert (bench.spec(hpa)["maxReplicas"], bench.spec(scaled_object)["maxReplicaCount"]) == (20, 30)
+    assert not bench.notes(hpa)
+    assert not bench.notes(scaled_object)
+
+
+def test_increases_wait_for_pods_that_nobody_has_placed(bench: Bench) -> None:
+    """There is no scheduler here, so that every pod stays Pending."""
+    path = bench.workload("web", 1)
+    policy = bench.policy("web")
+    pods = Cache(bench.client.api, SystemClock(), Metrics(), pods=True)
+    pods.start()
+    try:
+        actuators = bench.actuators(policy, pods.pods)
+        eventually("the pod waits", lambda: only(actuators.look(policy)).pending == 1)
+        (outcome,) = actuators.apply(actuators.look(policy), bench.counts(web=3), reason="power rises")
+        assert (outcome.result, "still Pending" in outcome.reason) == (Result.REFUSED, True)
+        assert bench.spec(path)["replicas"] == 1
+    finally:
+        pods.stop()
+
+
+def test_anything_with_a_scale(bench: Bench) -> None:
+    widgets = f"/apis/example.com/v1/namespaces/{bench.client.namespace}/widgets"
+    keda.install(bench.client, keda.WIDGETS)
+    body = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 5}}
+    bench.client.create(widgets, body)
+    policy = bench.policy("widgets.example.com/w")
+    actuators = bench.actuators(policy)
+    standing = only(actuators.look(policy))
+    assert (standing.actuator, standing.count, standing.kind) == (Actuator.SCALE, 5, "Widget")
+    assert actuators.apply(actuators.look(policy), bench.counts(w=2), reason="power falls")[0].done
+    assert bench.client.get(f"{widgets}/w")["spec"]["size"] == 2
+    assert only(actuators.look(policy)).count == 2
+    stale = actuators.look(policy)
+    bench.client.patch(f"{widgets}/w", {"spec": {"size": 7}})
+    (outcome,) = actuators.apply(stale, bench.counts(w=1), reason="power falls")
+    assert outcome.result is Result.CONFLICT
+
+
+def test_in_an_emergency_many_are_reduced_while_others_write_to_them(bench: Bench) -> None:
+    names = [f"d{number:03}" for number in range(MANY)]
+    paths = [bench.workload(name, 1 + number % 3, paused=True) for number, name in enumerate(names)]
+    policy = bench.policy(*names)
+    actuators = bench.actuators(policy)
+    standings = actuators.look(policy)
+    for path in paths[::3]:
+        bench.client.patch(path, {"metadata": {"annotations": {"team": "blue"}}})
+    bench.client.patch(f"{paths[1]}/scale", {"spec": {"replicas": 9}})
+    outcomes = actuators.apply(standings, bench.counts(**dict.fromkeys(names, 0)), reason="blackout", emergency=True)
+    largest = [standings[f"{bench.client.namespace}/{outcome.write.target.name}"].count for outcome in outcomes]
+    assert largest == sorted(largest, key=lambda count: -(count or 0))
+    assert [outcome.write.target.name for outcome in outcomes if not outcome.done] == ["d001"]
+    assert [bench.spec(path)["replicas"] for path in paths] == [9 if path == paths[1] else 0 for path in paths]
