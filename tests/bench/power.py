@@ -14,16 +14,19 @@ from ballast.power.outcome import Sample
 from ballast.power.policy import Policy
 from ballast.power.reading import read
 from ballast.power.state import State
+from tests.bench import emergency
 from tests.bench.rows import Row, at_most
 
 TARGETS = 500
 REPLICAS = 10_000
 ROUNDS = 30
+QUICK = {"emergency_targets": 50}
 
 
-def measure() -> list[Row]:
-    """CPU milliseconds of ticks that wait and that act, and of allocations that redistribute."""
-    return [*_ticks(), *_allocations()]
+def measure(emergency_targets: int = TARGETS) -> list[Row]:
+    """CPU milliseconds of ticks that wait and that act, and of allocations that redistribute; how long an emergency
+    takes."""
+    return [*_ticks(), *_allocations(), *emergency.measure(emergency_targets)]
 
 
 def _ticks() -> list[Row]:
