@@ -53,7 +53,8 @@ CPU = {"type": "Utilization", "averageUtilization": 50}
 
 def _deployment(name: str) -> dict[str, Any]:
     labels = {"app": name}
-    spec = {"schedulerName": "nobody", "containers": [{"name": "main", "image": "none"}]}
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "200m", "memory": "64Mi"}}}
+    spec = {"schedulerName": "nobody", "containers": [container]}
     return {
         "metadata": {"name": name},
         "spec": {
@@ -161,3 +162,34 @@ def test_eviction_in_dry_run_reads_what_it_needs(release: Release) -> None:
     calls = release.cluster.audit.calls(user=release.user("ballast"), since=begun)
     assert not forbidden(calls)
     assert writes(calls) <= release.granted_writes("ballast") == KEEPING
+
+
+@pytest.mark.parametrize("release", ["4"], indirect=True)
+def test_eviction_has_the_rights_to_move_pods(release: Release, shop: str) -> None:
+    api, begun = release.cluster.api, release.cluster.audit.here()
+    eager = {"min_pod_age": 0, "min_node_age": 0, "quiet_after_scale": 0, "confirmations": 1, "limit_namespace": 0}
+    release.install_with(OTHERS_OFF | {"eviction": {"mode": "on", "interval": "2s", "planners": ["relieve"], **eager}})
+    crowd = f"/api/v1/namespaces/{shop}/pods"
+    for each in eventually("the pods are there", lambda: _twelve(api.items(crowd))):
+        target = {"apiVersion": "v1", "kind": "Node", "name": "busy"}
+        api.post(f"{crowd}/{each}/binding", {"metadata": {"name": each}, "target": target})
+    eventually("they run", lambda: {each["status"]["phase"] for each in api.items(crowd)} == {"Running"})
+    [leader, _] = release.pods()
+    me = release.user("ballast")
+
+    def evicted() -> bool:
+        calls = release.cluster.audit.calls(user=me, since=begun)
+        return any(call.resource == "pods/eviction" and call.code == 201 for call in calls)
+
+    with release.daemon(leader):
+        eventually("a pod is evicted", evicted, within=90)
+        time.sleep(3)
+    calls = release.cluster.audit.calls(user=me, since=begun)
+    assert not forbidden(calls)
+    acting = {("create", "pods/eviction"), ("create", "events")}
+    assert writes(calls) - KEEPING == acting
+    assert release.granted_writes("ballast") == KEEPING | acting
+
+
+def _twelve(pods: list[dict[str, Any]]) -> list[str]:
+    return [each["metadata"]["name"] for each in pods] if len(pods) == 12 else []

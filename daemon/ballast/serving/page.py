@@ -15,7 +15,7 @@ POLICY = (
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 HEADERS = {"content-security-policy": POLICY, "x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
-SCRIPTS = ("page", "common", "nodes", "power", "chart", "plans", "evictions", "uplot")
+SCRIPTS = ("page", "common", "nodes", "power", "chart", "plans", "evictions", "pods", "uplot")
 FILES = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/page/page.css": ("page.css", "text/css; charset=utf-8"),

@@ -42,7 +42,7 @@ UPLOT = b"/*! https://github.com/leeoniya/uPlot (v1.6.32) */"
 
 
 def _imports(script: str) -> list[str]:
-    return re.findall(r'^import .* from "\./([a-z]+\.js)";$', script, re.MULTILINE)
+    return re.findall(r'^import (?:.* from )?"\./([a-z]+\.js)";$', script, re.MULTILINE)
 
 
 def test_the_chart_library_comes_with_its_licence() -> None:
@@ -164,6 +164,24 @@ def test_a_browser_marks_what_is_only_dry(tmp_path: Path) -> None:
     assert "Steps it would take" in plans
     assert "Dry-run. Plans are made and judged; no pod is evicted." in evictions
     assert "Stopped. 14 % of the nodes are NotReady" in evictions
+
+
+@browser
+def test_a_browser_shows_what_the_strategies_say_of_each_node_for_a_pod(tmp_path: Path) -> None:
+    board = board_of(snapshot([[0.5, 0.2], [0.4, 0.1]]))
+    scores = {"scores": {"node-0": 31, "node-1": 82}, "raw": {}, "terms": {"node-1": {"variation": 0.2}}, "unknown": []}
+    board.pod_scores = lambda namespace, name: {
+        "pod": f"{namespace}/{name}",
+        "node": "node-0",
+        "decided": None,
+        "time": TIME,
+        "neutral": "old-snapshot",
+        "strategies": [scores | {"strategy": "blend"}, scores | {"strategy": "load-variation", "unknown": ["node-0"]}],
+    }
+    said = words(seen(board, tmp_path, "#pods/shop/cart-1"), "pods")
+    assert "shop/cart-1 is on node-0, and counted there." in said
+    assert "finds all nodes equal (old-snapshot)" in said
+    assert "node-1 82 82 variation 0.2 node-0 (here) 31 31" in said
 
 
 @browser

@@ -4,9 +4,10 @@ import { readLevels, refreshNodes } from "./nodes.js";
 import { refreshPower } from "./power.js";
 import { refreshPlans } from "./plans.js";
 import { refreshEvictions } from "./evictions.js";
+import "./pods.js";
 
 const PERIOD = 5000;
-const VIEWS = ["nodes", "power", "plans", "evictions", "cycles"];
+const VIEWS = ["nodes", "power", "plans", "evictions", "pods", "cycles"];
 
 function drawHeadline() {
   const line = $("headline"), { status } = state, snapshot = status && status.snapshot;
@@ -86,7 +87,7 @@ async function refreshCycles() {
 /* ---- views ---- */
 
 function open(moved) {
-  const wanted = location.hash.slice(1), view = VIEWS.includes(wanted) ? wanted : VIEWS[0];
+  const [wanted] = location.hash.slice(1).split("/"), view = VIEWS.includes(wanted) ? wanted : VIEWS[0];
   for (const name of VIEWS) $(`view-${name}`).hidden = name !== view;
   for (const link of document.querySelectorAll("nav a")) {
     if (link.hash === `#${view}`) link.setAttribute("aria-current", "page");
