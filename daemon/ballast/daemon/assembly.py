@@ -27,7 +27,9 @@ from ballast.daemon import craning, evicting, eviction_parts, health, power_part
 from ballast.daemon.craning import Craning
 from ballast.daemon.extending import Extending
 from ballast.daemon.jobs import Jobs
+from ballast.daemon.pods_asking import PodsAsking
 from ballast.daemon.saving import Saving
+from ballast.daemon.siblings import PERIOD, Siblings
 from ballast.daemon.telemetry_cycle import TelemetryCycle, source_title
 from ballast.errors import ClusterError, SettingsError
 from ballast.metrics import Metrics
@@ -189,6 +191,9 @@ class Daemon:
         self.jobs.every("telemetry", interval, self._watch, delay=min(0.1, 0.1 * interval))
         if settings.publishing.mode is not Mode.OFF:
             self.jobs.every("publishing", every, self._publish, delay=min(0.2 * every, 5.0))
+        asking = PodsAsking(self.telemetry.source, api.get, settings)
+        siblings = Siblings(self.extending, asking, self.cache.pods, clock)
+        self.jobs.every("siblings", max(PERIOD, interval), siblings.cycle, delay=0.8 * interval)
         if self.craning is not None:
             self.jobs.every("crane", every, self._crane, delay=min(0.6 * every, 10.0))
         if self.powering is not None:

@@ -19,7 +19,7 @@ from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats
 from ballast.model.shape import Container, shape_of
 from ballast.model.snapshot import Snapshot
-from ballast.placement.bookings import OUTCOMES, Bookings, learn
+from ballast.placement.bookings import OUTCOMES, Bookings, learn, owner_of
 from ballast.placement.choice import NEUTRAL, Keys, choose, keys, worth
 from ballast.placement.fleet_model import FleetModel
 from ballast.placement.live_residual import LiveResidual
@@ -218,6 +218,15 @@ class Extending:
             self.steering.gone(item.uid)
             self._bookings.remove(item.uid)
 
+    def in_use(self) -> bool:
+        """Whether schedulers ask."""
+        return self.steering.in_use()
+
+    def owners_in_flight(self) -> set[str]:
+        """The UIDs of who owns pods that wait, or that do not show in the windows yet."""
+        with self._lock:
+            return self._bookings.owners_in_flight()
+
     def node_scores(self, name: str) -> dict[str, int | None]:
         """What every node is worth by itself, by what is measured and where pods are: 0..100, None where unknown."""
         with self._lock:
@@ -281,7 +290,7 @@ class Extending:
         exact = scores.exact[rows] if named.everybody else scores.exact
         chosen = choose(exact, state.keys[rows], uid)
         node = model.names[rows[chosen]]
-        owner = arriving.owner.uid if arriving.owner else ""
+        owner = owner_of(arriving)
         bookings.assume(uid, node, arriving.shape, wall=self._clock.wall(), now=self._clock.monotonic(), owner=owner)
         self.steering.was_asked(pod.spec.scheduler_name)
         if len(rows) == len(names):

@@ -18,6 +18,7 @@ from ballast.placement.reservations import Arriving, Reservation, Reservations, 
 from ballast.serving.extender import Priorities
 from ballast.serving.node_names import Named
 
+LATELY = 600.0
 MOST_NAMES = 1000
 """Scheduler names that are remembered."""
 
@@ -46,6 +47,11 @@ class Steering:
         """Seconds since a pod of this scheduler was last decided here; None if none ever was."""
         at = self._asked.get(scheduler_name)
         return None if at is None else self._clock.monotonic() - at
+
+    def in_use(self) -> bool:
+        """Whether any scheduler got a decision within `LATELY`."""
+        now = self._clock.monotonic()
+        return any(now - at <= LATELY for at in list(self._asked.values()))
 
     def hold(self, reservation: Reservation) -> None:
         with self._lock:

@@ -36,6 +36,11 @@ class Bookings:
         """The pod as the watch shows it, while it is not bound."""
         return self._waiting.get(uid)
 
+    def owners_in_flight(self) -> set[str]:
+        """The UIDs of who owns pods that wait or were bound after the window ended."""
+        waiting = (owner_of(pod) for pod in self._waiting.values())
+        return {*waiting, *(held.owner for held in self._flying.values())} - {""}
+
     @property
     def nothing_shown(self) -> bool:
         """Whether the watch has shown no pod yet."""
@@ -93,7 +98,7 @@ class Bookings:
             self._told("confirmed" if decision.node == pod.node else "undone")
         before = self._held.get(uid)
         if before is None or before.node != pod.node or before.shape is not pod.shape:
-            self._hold(uid, Held(pod.node, pod.shape, pod.scheduled_at or pod.created, _owner(pod)))
+            self._hold(uid, Held(pod.node, pod.shape, pod.scheduled_at or pod.created, owner_of(pod)))
 
     def remove(self, uid: str) -> None:
         """The pod is gone, or finished."""
@@ -149,7 +154,8 @@ class Bookings:
             self.model.place(held, sign)
 
 
-def _owner(pod: Pod) -> str:
+def owner_of(pod: Pod) -> str:
+    """Its UID, empty without one."""
     return pod.owner.uid if pod.owner else ""
 
 

@@ -15,8 +15,8 @@ the nodes with BALLAST_PUBLISHING__CRANE=true. The stock kube-scheduler does not
 * The plugin takes stamps for the wall clock of its environment variable TZ, Asia/Shanghai without one. It has to be
   the time zone of BALLAST_PUBLISHING__CRANE_TIMEZONE, here {timezone}: else every value counts as
   expired, or as fresh for hours too long.
-* Give the scheduler and Ballast (BALLAST_PUBLISHING__CRANE_POLICY_FILE) the same policy file; without one Ballast goes
-  by the default of crane-scheduler.
+* Give the scheduler and Ballast (BALLAST_PUBLISHING__CRANE_POLICY_FILE) the same policy file; without one Ballast
+  goes by the default of crane-scheduler.
 * The filter lets nodes pass whose annotations are missing or expired, and does not tell. So watch
   ballast_nodes_unknown.
 """

@@ -1,0 +1,67 @@
+"""What pods in flight are expected to use: what others of the same owner use, as measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from ballast.clock import Clock
+from ballast.daemon.extending import Extending
+from ballast.daemon.pods_asking import PodsAsking
+from ballast.model.pod import Pod
+from ballast.telemetry.pods import decode
+
+RESOURCES = ("cpu", "memory")
+EACH = 10
+"""Siblings of one owner that are asked about."""
+
+PERIOD = 60.0
+"""Seconds between two questions, at least."""
+
+
+class Siblings:
+    """The job. It asks only while schedulers do, and only about siblings of pods that just came or wait."""
+
+    def __init__(
+        self, extending: Extending, asking: PodsAsking, pods: Callable[[], Iterable[Pod]], clock: Clock
+    ) -> None:
+        self._extending = extending
+        self._asking = asking
+        self._pods = pods
+        self._clock = clock
+
+    def cycle(self) -> str:
+        """One round, in a sentence."""
+        if not self._extending.in_use():
+            return "measured no siblings: no scheduler has asked lately"
+        named = members(self._pods(), self._extending.owners_in_flight())
+        if not named:
+            return "measured no siblings: no pod in flight has any"
+        usage = decode(
+            self._asking.ask(self._clock.wall(), RESOURCES, [pod for each in named.values() for pod in each])
+        )
+        self._extending.siblings = found = means(named, usage.by_pod())
+        problems = "; ".join(sorted(set(usage.problems.values())))
+        text = f"know what siblings use for {len(found):,} of {len(named):,} owners with pods in flight"
+        return f"{text}; {problems}" if problems else text
+
+
+def members(pods: Iterable[Pod], owners: Iterable[str]) -> dict[str, list[str]]:
+    """{owner's UID: its running pods, at most `EACH`}, named namespace/name; the newest, as they are most alike."""
+    wanted = set(owners)
+    found: dict[str, list[Pod]] = {}
+    for pod in pods:
+        if pod.owner is not None and pod.owner.uid in wanted and pod.node and pod.phase == "Running":
+            found.setdefault(pod.owner.uid, []).append(pod)
+    newest = {owner: sorted(each, key=lambda pod: (-pod.created, pod.name))[:EACH] for owner, each in found.items()}
+    return {owner: [f"{pod.namespace}/{pod.name}" for pod in each] for owner, each in newest.items()}
+
+
+def means(named: Mapping[str, Iterable[str]], usage: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    """{owner's UID: mean use by resource} of what is measured; what is not has no entry."""
+    found: dict[str, dict[str, float]] = {}
+    for owner, pods in named.items():
+        for resource in RESOURCES:
+            values = [usage[pod][resource] for pod in pods if resource in usage.get(pod, ())]
+            if values:
+                found.setdefault(owner, {})[resource] = sum(values) / len(values)
+    return found
