@@ -15,7 +15,7 @@ from ballast.daemon.power_store import PowerStore, Record, Superseded
 from ballast.errors import ClusterError
 from ballast.power.anchor import affordable, load_of
 from ballast.power.controller import abandon, commit, observe, rebaselined, resumed
-from ballast.power.outcome import NOTHING, Reason, Sample, targets_of
+from ballast.power.outcome import NOTHING, Outcome, Reason, Sample, targets_of
 from ballast.power.policy import Policy
 from ballast.power.state import Mode, State
 from ballast.telemetry.budget_feed import Watts
@@ -91,7 +91,11 @@ class Action:
 
 @dataclass(frozen=True)
 class View:
-    """What one cycle saw and did. Watts include the base power; `low` and `high` bound the dead band."""
+    """What one cycle saw and did. Watts include the base power.
+
+    `limit` is what keeps replicas from following the watts since the last decision: AtMin, AtMax, RateLimited or
+    RoundsToZero.
+    """
 
     policy: Policy
     now: Now
@@ -107,6 +111,7 @@ class View:
     action: Action | None = None
     problem: str | None = None
     rebaselining: str | None = None
+    limit: str | None = None
     silent_for: float = 0.0
 
     @property
@@ -169,6 +174,7 @@ class Budget:
         self._record: Record | None = None
         self._attempts = 0
         self._spoken: Fraction | None = None
+        self._limit: str | None = None
         self._bounds: Mapping[str, tuple[int, int]] = {}
         self._bounded = policy
 
@@ -186,7 +192,7 @@ class Budget:
         """One tick. Raises nothing for what the cluster answers."""
         if watts.watts is not None or self._spoken is None:
             self._spoken = now.at
-        view = View(self.policy, now, watts, silent_for=float(now.at - self._spoken))
+        view = View(self.policy, now, watts, silent_for=float(now.at - self._spoken), limit=self._limit)
         try:
             standings = self._targets.look(self.policy)
         except ClusterError as error:
@@ -232,10 +238,12 @@ class Budget:
             if before.anchor is None or not before.last
             else sum(counts.get(name) != before.last.get(name) for name in {**counts, **before.last})
         )
+        self._limit = _limit(outcome, self._limit)
         view = replace(
             view,
             state=state,
             reason=outcome.reason,
+            limit=self._limit,
             unmet=outcome.unmet,
             cancelled=outcome.cancelled,
             foreign=foreign,
@@ -383,6 +391,24 @@ class Budget:
         """Asked only when replicas may be taken away."""
         watts, band = view.watts.watts, view.band
         return self._needs(view.counts) if band and watts is not None and watts < band[0] else NOTHING
+
+
+_DECIDED = (Reason.SCALED_UP, Reason.SCALED_DOWN, Reason.EMERGENCY, Reason.AT_LIMIT, Reason.ROUNDS_TO_ZERO)
+
+
+def _limit(outcome: Outcome, before: str | None) -> str | None:
+    """What limits a policy after a tick; what nothing was decided about is as it was."""
+    if outcome.reason in _DECIDED:
+        if outcome.unmet:
+            return "AtMax" if outcome.unmet > 0 else "AtMin"
+        if outcome.state.plan is not None and outcome.state.plan.ramp is not None:
+            return "RateLimited"
+        return "RoundsToZero" if outcome.reason == Reason.ROUNDS_TO_ZERO else None
+    if outcome.reason in (Reason.BOOTSTRAPPED, Reason.FALLBACK):
+        return None
+    if outcome.reason in (Reason.INSIDE, Reason.CANCELLED) and before in ("RateLimited", "RoundsToZero"):
+        return None
+    return before
 
 
 def _own(state: State, counts: Mapping[str, int]) -> dict[str, int]:

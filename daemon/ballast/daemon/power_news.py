@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 from ballast.cluster.conditions import Conditions
@@ -11,43 +12,48 @@ from ballast.cluster.write import Target
 from ballast.daemon import power_words
 from ballast.daemon.budget import View, Why
 from ballast.power.outcome import Reason
-from ballast.power.policy import WhenSilent
 
-_LIMITED = {
-    Reason.AT_LIMIT: "AtLimit",
-    Reason.RATE_LIMITED: "RateLimited",
-    Reason.ROUNDS_TO_ZERO: "RoundsToZero",
+_LIMITS = {
+    "AtMin": "the targets are at their minimum, the watts carry fewer",
+    "AtMax": "the targets are at their maximum, the watts carry more",
+    "RateLimited": "maxStep cuts the change into steps",
+    "RoundsToZero": "the change of the watts is less than a replica",
 }
+_AGES = {"stale": "the newest sample is older than maxAge", "future": "the samples' time is in the future"}
+_PASSING = re.compile(r"\b(?:\d[\d.,]*|inf) (?:s|min|h)\b(?: ago)?")
 _BROKEN = (Why.NOT_STORED, Why.PLAN_FAILED)
 
 
 def tell_conditions(conditions: Conditions, views: Sequence[View], paused: str | None) -> None:
-    """FeedAvailable, Active, Limited, Fallback, Paused, Contended, Degraded and Rebaselined, over all policies."""
+    """FeedAvailable, Active, Limited, Fallback, Paused, Contended, Degraded and Rebaselined, over all policies.
 
-    def say(kind: str, found: Mapping[str, str], reason: str, otherwise: str = "Resolved") -> None:
-        text = "; ".join(f"{name}: {words}" if len(views) > 1 else words for name, words in found.items())
-        conditions.say(kind, bool(found), reason if found else otherwise, text)
+    Messages hold still while nothing changes: they are saved when they do.
+    """
 
-    dead = {view.policy.name: view.watts.problem or "no value" for view in views if view.watts.watts is None}
-    reasons = {view.watts.reason or "unreadable" for view in views if view.watts.watts is None}
-    text = "; ".join(f"{name}: {words}" if len(views) > 1 else words for name, words in dead.items())
-    conditions.say("FeedAvailable", not dead, _camel(min(reasons)) if dead else "Fresh", text)
-    held = {view.policy.name: view.words for view in views if view.reason == Why.HELD and view.words}
-    active = not held and not paused
-    conditions.say("Active", active, "Following" if active else "Held", "; ".join(dict.fromkeys(held.values())))
-    limits = {view.policy.name: limit for view in views if (limit := _limit(view))}
-    say("Limited", {name: words for name, (_, words) in limits.items()}, next(iter(limits.values()), ("", ""))[0])
-    fallen = {
-        view.policy.name: power_words.waiting_for(view)
-        for view in views
-        if view.watts.watts is None and view.silent_for >= float(view.policy.fallback.after)
-    }
-    say("Fallback", fallen, "FeedSilent")
-    conditions.say("Paused", paused is not None, "Switched" if paused else "Resumed", paused or "")
-    contended = {view.policy.name: words for view in views if (words := _contended(view))}
-    say("Contended", contended, "WrittenBack")
-    broken = {view.policy.name: words for view in views if (words := _broken(view))}
-    say("Degraded", broken, "CannotAct")
+    def joined(found: Mapping[str, str]) -> str:
+        texts = (f"{name}: {words}" if len(views) > 1 and name else words for name, words in found.items())
+        return _PASSING.sub("some time", "; ".join(texts))
+
+    def say(kind: str, found: Mapping[str, str], reason: str) -> None:
+        conditions.say(kind, bool(found), reason if found else "Resolved", joined(found))
+
+    silent = [view for view in views if view.watts.watts is None]
+    dead = {view.policy.name: _AGES.get(view.watts.reason, view.watts.problem or "no value") for view in silent}
+    reasons = sorted(view.watts.reason or "unreadable" for view in silent)
+    conditions.say("FeedAvailable", not dead, _camel(reasons[0]) if dead else "Fresh", joined(dead))
+    held = dict.fromkeys(view.words for view in views if view.reason == Why.HELD and view.words)
+    conditions.say("Active", not held, "Held" if held else "Following", joined({"": "; ".join(held)}) if held else "")
+    limits = {view.policy.name: view.limit for view in views if view.limit}
+    say("Limited", {name: _LIMITS[limit] for name, limit in limits.items()}, next(iter(limits.values()), ""))
+    fallen = [view for view in silent if view.silent_for >= float(view.policy.fallback.after)]
+    say(
+        "Fallback",
+        {v.policy.name: f"the feed is silent: {v.policy.fallback.policy.value}" for v in fallen},
+        "FeedSilent",
+    )
+    conditions.say("Paused", paused is not None, "Switched" if paused else "Resumed", joined({"": paused or ""}))
+    say("Contended", {view.policy.name: words for view in views if (words := _contended(view))}, "WrittenBack")
+    say("Degraded", {view.policy.name: words for view in views if (words := _broken(view))}, "CannotAct")
     say("Rebaselined", {v.policy.name: v.rebaselining for v in views if v.rebaselining}, "WaitingForBaseline")
 
 
@@ -58,6 +64,7 @@ class News:
         self._events = events
         self._target = Target("ConfigMap", NAME, namespace)
         self._last: dict[str, frozenset[str]] = {}
+        self._detected: dict[str, str] = {}
         self._paused: str | None = None
 
     def about(self, views: Sequence[View], paused: str | None, *, quiet: bool) -> None:
@@ -76,7 +83,12 @@ class News:
             if "FeedInvalid" in before - now:
                 self._tell(quiet, "FeedRecovered", words, warning=False)
             for reason in _moments(view):
-                self._tell(quiet, reason, words, warning=False)
+                if reason != self._detected.get(name):
+                    self._tell(quiet, reason, words, warning=False)
+                if reason.endswith("Detected"):
+                    self._detected[name] = reason
+            if view.action is not None or view.reason in (Reason.INSIDE, Reason.CANCELLED):
+                self._detected.pop(name, None)
 
     def _tell(self, quiet: bool, reason: str, words: str, *, warning: bool) -> None:
         if not quiet:
@@ -90,11 +102,10 @@ _WARNINGS = ("FeedInvalid", "FallbackActivated", "PowerLimited", "Contended")
 def _standing(view: View) -> frozenset[str]:
     """What holds now, by the name of the Event that tells of its beginning."""
     silent = view.watts.watts is None
-    limit = _limit(view)
     holds: Mapping[str, Callable[[], bool]] = {
         "FeedInvalid": lambda: silent,
         "FallbackActivated": lambda: silent and view.silent_for >= float(view.policy.fallback.after),
-        "PowerLimited": lambda: limit is not None and limit[0] in ("AtMin", "AtMax"),
+        "PowerLimited": lambda: view.limit in ("AtMin", "AtMax"),
         "Contended": lambda: _contended(view) is not None,
         "AutoscalerDetected": lambda: any(each.autoscaler is not None for each in view.standings.values()),
     }
@@ -110,18 +121,6 @@ def _moments(view: View) -> list[str]:
     if view.reason == Reason.DECREASE_DETECTED:
         told.append("PowerDecreaseDetected")
     return told
-
-
-def _limit(view: View) -> tuple[str, str] | None:
-    """(reason, words) of what keeps replicas from following the watts."""
-    if view.policy.fallback.policy is WhenSilent.HOLD and view.watts.watts is None:
-        return None
-    if view.unmet:
-        return ("AtMax" if view.unmet > 0 else "AtMin"), f"{abs(view.unmet)} replicas are beyond the bounds"
-    for reason, word in _LIMITED.items():
-        if view.reason == reason and word != "AtLimit":
-            return word, power_words.waiting_for(view)
-    return None
 
 
 def _contended(view: View) -> str | None:

@@ -12,7 +12,7 @@ import msgspec
 from ballast.cluster.state import State as Keys
 from ballast.cluster.write import Result
 from ballast.errors import ClusterError
-from ballast.power.state import Plan, State
+from ballast.power.state import Mode, Plan, State
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class Record:
     found: Mapping[str, int] | None = None
 
     def lasting(self) -> Record:
-        """Two records with the same lasting part need not be written again."""
-        return replace(self, state=self.state.lasting())
+        """Two records with the same lasting part need not be written again; a new start forgets windows and modes."""
+        return replace(self, state=replace(self.state.lasting(), mode=Mode.STABLE))
 
 
 @dataclass(frozen=True)

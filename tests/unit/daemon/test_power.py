@@ -349,6 +349,36 @@ def test_a_day_of_constant_power_writes_nothing_but_the_lease(plant: Plant) -> N
     assert daemon.board.power["policies"][0]["history"][-1][-1] == "STABLE"
 
 
+def test_a_night_below_all_bounds_writes_nothing_either(plant: Plant) -> None:
+    daemon = plant.daemon()
+    plant.power(30)
+    plant.ticks(daemon, 12)
+    assert plant.counts() == {"plant/one": 2, "plant/two": 2}
+    plant.power(60)
+    plant.ticks(daemon, 12)
+    plant.rig.watch(daemon)
+    assert condition(daemon, "Limited") == "the targets are at their minimum, the watts carry fewer"
+    before = plant.rig.state()
+    conditions = daemon.conditions.list()
+    for step in range(480):
+        plant.power(60 + step % 2)
+        plant.rig.advance()
+        daemon.powering.cycle()  # type: ignore[union-attr]
+        assert daemon.conditions.list() == conditions
+    assert power_state(plant) == {key: value for key, value in before.items() if key.startswith("power")}
+
+
+def test_a_silent_feed_is_told_in_words_that_hold_still(plant: Plant) -> None:
+    daemon = plant.daemon()
+    plant.faults.power_frozen()
+    plant.ticks(daemon, 15)
+    conditions = daemon.conditions.list()
+    for _ in range(30):
+        plant.rig.advance()
+        daemon.powering.cycle()  # type: ignore[union-attr]
+        assert daemon.conditions.list() == conditions
+
+
 def test_events_tell_of_what_begins_and_ends(plant: Plant) -> None:
     daemon = plant.daemon()
     plant.power(500)
@@ -376,9 +406,7 @@ def test_events_tell_of_what_begins_and_ends(plant: Plant) -> None:
         ({"feed": {"query": "draw_watts", "semantics": "consumption"}}, "can be no budget"),
     ],
 )
-def test_a_policy_that_cannot_be_followed_is_refused_at_start(
-    plant: Plant, keys: dict[str, Any], told: str
-) -> None:
+def test_a_policy_that_cannot_be_followed_is_refused_at_start(plant: Plant, keys: dict[str, Any], told: str) -> None:
     path = plant.rig.folder / "ballast.yaml"
     path.write_text(json.dumps({"power": {"policies": [policy(**keys)]}}))
     settings = load(plant.rig.environment(CONFIG_FILE=str(path), POWER__MODE="on"))

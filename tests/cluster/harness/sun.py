@@ -1,0 +1,46 @@
+"""A feed of power that the test holds in its hands, as an exporter for the real Prometheus."""
+
+from __future__ import annotations
+
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from tests.cluster.harness.prometheus import Target
+
+
+class Sun:
+    """A context manager. `watts` is what `site_available_watts` tells; while not `up`, the exporter answers 503."""
+
+    def __init__(self, watts: float) -> None:
+        self.watts = watts
+        self.up = True
+        sun = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                body = f"site_available_watts {sun.watts}\n".encode() if sun.up else b""
+                self.send_response(200 if sun.up else 503)
+                self.send_header("Content-Type", "text/plain; version=0.0.4")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
+
+    def __enter__(self) -> Sun:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    @property
+    def target(self) -> Target:
+        return Target(f"127.0.0.1:{self._server.server_address[1]}", "sun")
