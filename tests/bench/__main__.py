@@ -28,6 +28,7 @@ TOPICS = {
     "writes": "Writing nodes",
     "scoring": "Scoring",
     "planning": "Planning evictions",
+    "eviction_effect": "The effect of evictions",
     "redistribution": "Redistribution on small worlds",
     "extender": "Answering schedulers",
     "throughput": "Scheduling with the extender",

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from ballast.model.pod import Pod
+from tests.cluster.harness.chart import Installed, install, uninstall
 from tests.cluster.harness.control_plane import ControlPlane
 from tests.cluster.harness.evicting import (
     BUDGETS,
@@ -24,6 +26,7 @@ from tests.cluster.harness.evicting import (
     running,
 )
 from tests.cluster.harness.objects import PODS, add_nodes, node, pod, sweep
+from tests.cluster.harness.rebalancing import Size, compare
 from tests.cluster.harness.scheduler import STOCK, scheduler
 from tests.cluster.harness.waiting import eventually
 
@@ -253,3 +256,42 @@ def _waits(cluster: ControlPlane) -> bool:
     cluster.api.post(PODS, pod("canary"))
     conditions = eventually("it was tried", lambda: cluster.api.get(f"{PODS}/canary")["status"].get("conditions"))
     return any(each["type"] == "PodScheduled" and each["status"] == "False" for each in conditions)
+
+
+@pytest.mark.timeout(300)
+def test_what_a_plan_predicts_comes_true_where_the_extender_steers(
+    cluster: ControlPlane, tmp_path: Path, evicting: Installed
+) -> None:
+    size = Size(nodes=10, apps=60, replicas=4, moves=6, window=6, interval=1, cpu=False)
+    kubeconfig = cluster.account_kubeconfig(evicting.namespace, evicting.account)
+    since = cluster.audit.here()
+    given = {**evicting.settings, "POD_NAMESPACE": evicting.namespace}
+    try:
+        found = compare(cluster, tmp_path, size, kubeconfig=kubeconfig, given=given)
+    finally:
+        clear(cluster.api)
+    print(found)
+    calls = cluster.audit.calls(user=evicting.user, since=since)
+    assert [call.uri for call in calls if call.forbidden] == []
+    done = [call.name for call in calls if call.resource == "pods/eviction"]
+    assert len(done) == len(set(done)) == size.moves == found.on_target
+    assert found.real["memory"] == pytest.approx(found.predicted["memory"], rel=0.1)
+    assert found.measured["memory"] == pytest.approx(found.predicted["memory"], rel=0.1)
+    assert found.stock["memory"] > 1.5 * found.real["memory"]
+
+
+EVICTING = {
+    "settings": {
+        "prometheus": {"url": "http://127.0.0.1:9090"},
+        "publishing": {"mode": "off"},
+        "power": {"mode": "off"},
+        "eviction": {"mode": "on"},
+    }
+}
+
+
+@pytest.fixture
+def evicting(cluster: ControlPlane) -> Iterator[Installed]:
+    """The chart with evictions on."""
+    yield install(cluster, EVICTING)
+    uninstall(cluster, EVICTING)
