@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar, cast, overload
 
 import numpy as np
 
+from ballast.model.node import Node
 from ballast.model.sample import Floats, Ints
 from ballast.model.snapshot import Snapshot
 from ballast.scoring.fleet import Fleet, Load, Placed, fleet_of
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -31,12 +35,18 @@ class Candidates(Fleet):
     def allocatable(self, resource: str) -> Ints:
         if self.whole is None or self.index is None:
             return super().allocatable(resource)
-        return self.whole.allocatable(resource)[self.index]
+        return self.whole.allocatable(resource).take(self.index)
 
     def per_node(self, key: Hashable, compute: Callable[[Fleet], Floats]) -> Floats:
         if self.whole is None or self.index is None:
             return super().per_node(key, compute)
-        return self.whole.per_node(key, compute)[self.index]
+        return self.whole.per_node(key, compute).take(self.index)
+
+    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
+        if self.whole is None or self.index is None or key not in self.whole.kept:
+            return super().once(key, compute)
+        amounts, index = self.whole.kept[key], self.index
+        return super().once(key, lambda: cast(T, amounts.take(index)))
 
     def keep(self, key: Hashable, amounts: Ints) -> None:
         """`once(key, …)` gives these amounts per node, here and in every part."""
@@ -45,24 +55,21 @@ class Candidates(Fleet):
 
     def at(self, index: Ints) -> Candidates:
         """The nodes at these rows alone, as they are now."""
-        nodes = self.nodes
-        part = Candidates(
-            nodes=tuple([nodes[row] for row in index.tolist()]),
+        cpu = _taken(self.cpu, index)
+        return Candidates(
+            nodes=_Some(self.nodes, index),
             pods=(),
             time=self.time,
             window_end=self.window_end,
-            cpu=_taken(self.cpu, index),
+            cpu=cpu,
             memory=_taken(self.memory, index),
-            packing_cpu=_taken(self.packing_cpu, index),
-            power_cpu=_taken(self.power_cpu, index),
-            cpu_base=self.cpu_base[index],
+            packing_cpu=cpu if self.packing_cpu is self.cpu else _taken(self.packing_cpu, index),
+            power_cpu=cpu if self.power_cpu is self.cpu else _taken(self.power_cpu, index),
+            cpu_base=self.cpu_base.take(index),
             there=_Taken(self.there, index),
             whole=self,
             index=index,
         )
-        for key, amounts in self.kept.items():
-            part.keep(key, amounts[index])
-        return part
 
 
 def candidates(snapshot: Snapshot, there: Placed) -> Candidates:
@@ -82,6 +89,26 @@ def candidates(snapshot: Snapshot, there: Placed) -> Candidates:
     )
 
 
+class _Some(Sequence[Node]):
+    """Some of the nodes, looked up when somebody asks for one."""
+
+    def __init__(self, nodes: Sequence[Node], index: Ints) -> None:
+        self._nodes = nodes
+        self._index = index
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    @overload
+    def __getitem__(self, at: int) -> Node: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Node]: ...
+    def __getitem__(self, at: int | slice) -> Node | list[Node]:
+        if isinstance(at, slice):
+            return [self._nodes[row] for row in self._index[at].tolist()]
+        return self._nodes[int(self._index[at])]
+
+
 class _Taken(Placed):
     """The sums of some of the nodes."""
 
@@ -91,16 +118,16 @@ class _Taken(Placed):
         self._index = index
 
     def reserved(self, resource: str) -> Ints:
-        return self._whole.reserved(resource)[self._index]
+        return self._whole.reserved(resource).take(self._index)
 
     def scored(self, resource: str) -> Ints:
-        return self._whole.scored(resource)[self._index]
+        return self._whole.scored(resource).take(self._index)
 
     def requested(self, resource: str) -> Ints:
-        return self._whole.requested(resource)[self._index]
+        return self._whole.requested(resource).take(self._index)
 
     def limited(self, resource: str) -> Ints:
-        return self._whole.limited(resource)[self._index]
+        return self._whole.limited(resource).take(self._index)
 
 
 def _taken(load: Load, index: Ints) -> Load:

@@ -38,7 +38,7 @@ class Fleet:
     measured use (cores, bytes) of the pods of one owner, by its UID.
     """
 
-    nodes: tuple[Node, ...]
+    nodes: Sequence[Node]
     pods: tuple[Pod, ...]
     time: float
     window_end: float

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ballast.model.pod import Pod
-from ballast.model.sample import Bools, Floats
+from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
 from ballast.scoring.demand import NOTHING, demand
 from ballast.scoring.fleet import Fleet, Load
@@ -119,9 +119,8 @@ class LoadVariation:
         )
 
     def _resource(self, fleet: Fleet, name: str, asked: int) -> Floats:
-        known, exists, whole, used, deviation = fleet.once(
-            (NAME, name, self.margin, self.sensitivity), lambda: self._prepare(fleet, name)
-        )
+        known = getattr(fleet, name).known
+        whole, used, deviation = (self._standing(fleet, name, part) for part in range(3))
         extra = float(asked) if self.in_flight != "full" else since_window(fleet, self.in_flight, name) + asked
         mu = used + extra * _unit(name)
         mu /= whole
@@ -129,19 +128,25 @@ class LoadVariation:
         mu += deviation
         mu /= 2
         score = (1 - mu) * 100
-        if not exists.all():
-            score = np.where(exists, score, 0.0)
+        if not np.isfinite(whole).all():
+            score = np.where(np.isfinite(whole), score, 0.0)
         return score if known.all() else np.where(known, score, np.nan)
 
-    def _prepare(self, fleet: Fleet, name: str) -> tuple[Bools, Bools, Floats, Floats, Floats]:
-        """What does not depend on the pod: known, whether there is any, the amount, the mean, the deviation's risk."""
+    def _standing(self, fleet: Fleet, name: str, part: int) -> Floats:
+        """What does not depend on the pod: the amount, infinite where there is none, the mean, the deviation's risk."""
+
+        def compute(every: Fleet) -> Floats:
+            return every.once((NAME, name, self.margin, self.sensitivity), lambda: self._prepare(every, name))[part]
+
+        return fleet.per_node((NAME, name, self.margin, self.sensitivity, part), compute)
+
+    def _prepare(self, fleet: Fleet, name: str) -> tuple[Floats, Floats, Floats]:
         load: Load = getattr(fleet, name)
         capacity = fleet.allocatable(name) * _unit(name)
-        exists = capacity > 0
         used = np.clip(load.mean * capacity / 100, 0.0, capacity)
         deviation = np.clip(load.std * capacity / 100, 0.0, capacity)
-        whole = np.where(exists, capacity, 1.0)
-        return load.known, exists, whole, used, risk(deviation / whole, self.margin, self.sensitivity)
+        whole = np.where(capacity > 0, capacity, np.inf)
+        return whole, used, risk(deviation / whole, self.margin, self.sensitivity)
 
 
 def _unit(name: str) -> float:
