@@ -6,11 +6,17 @@ const ACTUATORS = {
   "scale": "replicas, directly", "hpa-cap": "cap of its HorizontalPodAutoscaler",
   "scaledobject-cap": "cap of its ScaledObject", "observe": "observed only",
 };
+const REASONS = {
+  ScaledUp: "there is more power", ScaledDown: "there is less power", EmergencyDrop: "power fell suddenly", RateLimited: "the next step of a change",
+  Fallback: "the feed has been silent for too long", ForeignChange: "someone else's change was undone", PlanResumed: "an open plan was finished",
+};
 const SPANS = [["1 h", 3600], ["6 h", 21600], ["24 h", 86400]];
+const PLAIN = new Set(["Deployment", "deployments.apps"]);
 const view = { policy: null, span: 21600, filter: "", show: "", limit: PAGE };
 let power = null;
 
 const watts = value => known(value) ? `${number(value, Math.abs(value) < 100 ? 1 : 0)} W` : nothing("unknown");
+const capital = words => words[0].toUpperCase() + words.slice(1);
 const text = value => known(value) ? String(value) : nothing("unknown");
 const policies = () => power.policies;
 const chosen = () => policies().find(policy => policy.name === view.policy) || policies()[0];
@@ -96,7 +102,7 @@ function actions(policy) {
   const rows = (policy.actions || []).slice(0, 30).map(action => {
     const moved = Object.entries(action.changes || {}), total = moved.reduce((sum, [, n]) => sum + n, 0);
     const names = moved.map(([name, n]) => `${name} ${signed(n)}${known((action.replicas || {})[name]) ? ` → ${action.replicas[name]}` : ""}`);
-    return [when(action.time), action.reason || "", signed(total), names.length > 8 ? `${names.slice(0, 8).join(", ")} and ${names.length - 8} more` : names.join(", ") || nothing("none"), action.result || ""];
+    return [when(action.time), REASONS[action.reason] || action.reason || "", signed(total), names.length > 8 ? `${names.slice(0, 8).join(", ")} and ${names.length - 8} more` : names.join(", ") || nothing("none"), action.result || ""];
   });
   return [element("h4", {}, policy.shadow ? "What it would have changed" : "What it changed"),
     table("Actions", [["When"], ["Why"], ["Replicas", "number"], ["Targets"], ["Result"]], rows, "nothing yet")];
@@ -114,7 +120,7 @@ function targets(policy) {
   const shown = targetRows(), kept = shown.slice(0, view.limit);
   const columns = [["Target"], ["Changed by"], ["Replicas", "number"], ...(policy.shadow ? [["Would be", "number"]] : []), ["Bounds", "number"], ["Original cap", "number"], ["Why not"]];
   const rows = kept.map(target => [
-    element("span", {}, target.ref, element("span", { class: "soft" }, target.kind && target.kind !== "deployments.apps" ? ` ${target.kind}` : "")),
+    element("span", {}, target.ref, element("span", { class: "soft" }, target.kind && !PLAIN.has(target.kind) ? ` ${target.kind}` : "")),
     ACTUATORS[target.actuator] || target.actuator || null,
     known(target.replicas) ? text(target.replicas) : null,
     ...(policy.shadow ? [known(target.potential) ? text(target.potential) : null] : []),
@@ -146,7 +152,7 @@ function drawPower() {
   const policy = chosen();
   body.replaceChildren(...overview(), element("div", { class: "title" }, element("h3", {}, policy.name), tag(policy.state === "STABLE" ? "on" : policy.state ? "high" : "off", STATES[policy.state] || "not started"),
     ...(policy.shadow ? [tag("dry-run", "dry-run")] : [])),
-    element("p", { class: "waiting" }, policy.waiting_for || (policy.state ? "It waits for the next reading." : "It has not run yet.")),
+    element("p", { class: "waiting" }, capital(policy.waiting_for || (policy.state ? "It waits for the next reading." : "It has not run yet."))),
     ...banners(policy), numbers(policy), ...charts(policy), ...actions(policy), element("h4", {}, "Targets"));
   if (open) body.querySelector("details")?.setAttribute("open", "");
   $("power-tools").hidden = false;
