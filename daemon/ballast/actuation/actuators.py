@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from functools import partial
 
+import msgspec
+
 from ballast.actuation import anew, deletion_cost, release, scale
-from ballast.actuation.cap import PART, is_ours, least
+from ballast.actuation.cap import PART, ceiling, least
 from ballast.actuation.contention import Contention
 from ballast.actuation.looking import Looking
 from ballast.actuation.memory import Memory
@@ -19,6 +22,7 @@ from ballast.cluster.emergency import EmergencyWriter
 from ballast.cluster.workload_cache import WorkloadCache
 from ballast.cluster.write import Outcome, Result, Target, Write
 from ballast.cluster.writer import Writer
+from ballast.errors import ClusterError
 from ballast.model.pod import Pod
 from ballast.model.workload import Autoscaler, Workload
 from ballast.power.policy import Policy
@@ -145,7 +149,8 @@ class Actuators:
         outcome = anew.submit(writer, before, decide, lambda: scale.read(self._api, standing.scale_path))
         if outcome.done and outcome.body:
             self._contention.wrote(standing.name, before.replicas, count)
-            self._memory.scaled(standing.name, scale.decode(outcome.body))
+            with suppress(ClusterError):
+                self._memory.scaled(standing.name, scale.decode(outcome.body))
         return outcome
 
     def _cap(self, standing: Standing, count: int, writer: Writer, reason: str, together: bool) -> Outcome:
@@ -154,9 +159,12 @@ class Actuators:
         form = release.form_of(before)
 
         def decide(seen: Autoscaler) -> Write | Outcome:
-            capped = max(count, least(seen))
-            write = form.write(seen, self._prefix, capped, reason, aggregated=together)
-            if seen is not before and is_ours(seen, self._prefix) and seen.maximum == capped:
+            try:
+                capped = min(max(count, least(seen)), ceiling(seen, self._prefix))
+                write = form.write(seen, self._prefix, capped, reason, aggregated=together)
+            except ValueError as error:
+                return Outcome(form.forget(seen, self._prefix, reason), Result.CONFLICT, str(error))
+            if seen.maximum == capped:
                 return Outcome(write, Result.DONE, "nothing to change")
             if seen.maximum != before.maximum:
                 return Outcome(write, Result.CONFLICT, _overtaken(form.field, before.maximum, seen.maximum))
@@ -170,9 +178,11 @@ class Actuators:
     def _remember_cap(self, outcome: Outcome) -> Autoscaler | None:
         if not (outcome.done and outcome.body):
             return None
-        after = release.form_named(outcome.write.target.kind).decode(outcome.body)
-        self._memory.capped(after)
-        return after
+        with suppress(msgspec.DecodeError):
+            after = release.form_named(outcome.write.target.kind).decode(outcome.body)
+            self._memory.capped(after)
+            return after
+        return None
 
     def _steer(self, standing: Standing, count: int, writer: Writer, loads: Mapping[str, float]) -> None:
         """Best effort: without it the reduction takes other pods."""
@@ -214,9 +224,11 @@ class Actuators:
 
 
 def _differs(standing: Standing, count: int) -> bool:
-    if standing.count is None or standing.actuator in (Actuator.SCALE, Actuator.OBSERVE) or standing.capped:
+    """Whether something would be written. What has no cap yet can only get a lower one than it has replicas."""
+    if standing.count is None or standing.autoscaler is None:
         return count != standing.count
-    return count < standing.count
+    capped = max(count, standing.minimum)
+    return min(capped, standing.maximum) != standing.count if standing.capped else capped < standing.count
 
 
 def _urgency(standing: Standing, count: int, *, emergency: bool) -> tuple[object, ...]:

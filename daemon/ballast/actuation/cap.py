@@ -34,19 +34,20 @@ class Form:
         return object_path(collection, autoscaler.own_name)
 
     def write(self, autoscaler: Autoscaler, prefix: str, cap: int, reason: str, *, aggregated: bool = False) -> Write:
-        """Sets the cap, or gives the original back when it is reached; against the version of `autoscaler`."""
-        before = original(autoscaler, prefix) if is_ours(autoscaler, prefix) else autoscaler.maximum
-        assert before is not None
-        back = cap >= before
-        annotations = {
-            f"{prefix}/{ORIGINAL}": None if back else str(before),
-            f"{prefix}/{SET}": None if back else str(cap),
+        """Sets the cap, at most to the original, against the version of `autoscaler`. Raises as `original` does.
+
+        The original stays noted also when it is reached: as long as a budget looks after the target, the cap counts.
+        """
+        before = ceiling(autoscaler, prefix)
+        annotations: dict[str, str | None] = {
+            f"{prefix}/{ORIGINAL}": str(before),
+            f"{prefix}/{SET}": str(min(cap, before)),
         }
         return self._patch(autoscaler, annotations, min(cap, before), reason, aggregated)
 
-    def forget(self, autoscaler: Autoscaler, prefix: str, reason: str) -> Write:
-        """Removes what was remembered, and leaves the cap as someone else has set it."""
-        return self._patch(autoscaler, {f"{prefix}/{ORIGINAL}": None, f"{prefix}/{SET}": None}, None, reason)
+    def forget(self, autoscaler: Autoscaler, prefix: str, reason: str, *, cap: int | None = None) -> Write:
+        """Removes what was noted and sets `cap`; None leaves the cap as someone else has set it."""
+        return self._patch(autoscaler, {f"{prefix}/{ORIGINAL}": None, f"{prefix}/{SET}": None}, cap, reason)
 
     def _patch(
         self,
@@ -85,6 +86,12 @@ def original(autoscaler: Autoscaler, prefix: str) -> int | None:
     if not (text.isascii() and text.isdecimal()):
         raise ValueError(f"{prefix}/{ORIGINAL} is {text!r}, expected a decimal number")
     return int(text)
+
+
+def ceiling(autoscaler: Autoscaler, prefix: str) -> int:
+    """The largest cap that a budget may set: the original of its own cap, else the cap there is. Raises likewise."""
+    before = original(autoscaler, prefix)
+    return before if before is not None and is_ours(autoscaler, prefix) else autoscaler.maximum
 
 
 def is_ours(autoscaler: Autoscaler, prefix: str) -> bool:

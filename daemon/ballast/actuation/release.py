@@ -64,6 +64,6 @@ def _one(api: KubeApi, writer: Writer, autoscaler: Autoscaler, prefix: str, reas
             before, ours = original(seen, prefix), is_ours(seen, prefix)
         except ValueError as error:
             return Outcome(form.forget(seen, prefix, reason), Result.FAILED, f"{error}. Set the cap by hand.")
-        return form.write(seen, prefix, before, reason) if ours and before else form.forget(seen, prefix, reason)
+        return form.forget(seen, prefix, reason, cap=before if ours else None)
 
     return anew.submit(writer, autoscaler, decide, lambda: read(api, form, form.path(autoscaler)))

@@ -70,13 +70,30 @@ def test_without_a_cap_there_is_nothing_to_raise() -> None:
     assert found.apply(policy("api"), {"api": 15}) == []
 
 
-def test_at_the_original_the_cap_goes() -> None:
+def test_the_original_is_the_most_and_stays_noted() -> None:
+    """So that what counts stays the cap: fewer replicas are demand, also once the watts are back."""
     found = under_hpa()
     found.apply(policy("api"), {"api": 4})
     found.apply(policy("api"), {"api": 25})
     assert found.spec(HPA)["maxReplicas"] == 20
+    assert found.notes(HPA) == {ORIGINAL: "20", NOTED: "20"}
+    found.edit(API, replicas=6)
+    standing = found.standing(policy("api"))
+    assert (standing.capped, standing.count, standing.replicas) == (True, 20, 6)
+    assert found.apply(policy("api"), {"api": 25}) == []
+    found.cache.look()
+    assert found.actuators.restore(reason="released")[0].done
     assert found.notes(HPA) == {}
-    assert not found.standing(policy("api")).capped
+
+
+def test_an_original_that_became_unreadable_meanwhile_is_not_overwritten() -> None:
+    found = under_hpa()
+    standings = found.look(policy("api"))
+    found.api.objects[HPA]["metadata"]["annotations"] = {ORIGINAL: "many"}
+    found.edit(HPA, minReplicas=3)
+    (outcome,) = found.actuators.apply(standings, {"shop/api": 4}, reason="x")
+    assert (outcome.result, "'many'" in outcome.reason) == (Result.CONFLICT, True)
+    assert found.spec(HPA)["maxReplicas"] == 20
 
 
 def test_a_cap_is_never_below_what_the_autoscaler_keeps() -> None:
