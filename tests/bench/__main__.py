@@ -31,7 +31,8 @@ TOPICS = {
     "eviction_effect": "The effect of evictions",
     "redistribution": "Redistribution on small worlds",
     "extender": "Answering schedulers",
-    "throughput": "Scheduling with the extender",
+    "throughput": "Scheduling with Ballast",
+    "burst": "Bursts, and Ballast stopped",
     "worlds": "Room for pods",
     "power": "Power budgets",
 }

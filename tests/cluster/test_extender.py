@@ -6,7 +6,6 @@ import random
 import signal
 import statistics
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,27 +14,14 @@ import pytest
 
 from ballast.publishing.extender_profile import extender_profile
 from ballast.publishing.profile import labels_profile
+from tests.cluster.harness.burst import CORES, REFRESH, SLOWLY, burst, judge, knowing, refreshed
 from tests.cluster.harness.chart import Installed
 from tests.cluster.harness.control_plane import ControlPlane
 from tests.cluster.harness.daemon import Daemon
-from tests.cluster.harness.machines import Machines
 from tests.cluster.harness.objects import PODS, add_nodes, node, placements, pod, sweep
 from tests.cluster.harness.process import Process
-from tests.cluster.harness.prometheus import Prometheus, prometheus
 from tests.cluster.harness.scheduler import STOCK, scheduler
 from tests.cluster.harness.waiting import eventually
-
-CORES, REQUEST = 16, 0.5
-REFRESH = 20
-SLOWLY = {
-    "BALLAST_TELEMETRY__INTERVAL": f"{REFRESH}s",
-    "BALLAST_WINDOWS__LENGTHS": "20s",
-    "BALLAST_WINDOWS__MIN_SAMPLES": "1",
-    "BALLAST_WINDOWS__MIN_COVERAGE": "0.1",
-    "BALLAST_WINDOWS__MAX_AGE": "60s",
-    "BALLAST_PUBLISHING__MODE": "off",
-    "BALLAST_LOG__FORMAT": "text",
-}
 
 
 @contextmanager
@@ -43,41 +29,10 @@ def ballast(
     cluster: ControlPlane, installed: Installed, folder: Path, loads: Mapping[str, float], **settings: str
 ) -> Iterator[Daemon]:
     """A daemon that knows these loads of cpu and memory, under the account and the rights of the chart."""
-    with Machines(loads) as machines:
-        for name, load in loads.items():
-            machines[name].cpu = machines[name].memory = load
-        with prometheus(cluster.tools, folder, machines.targets()) as server:
-            eventually("Prometheus knows every node", lambda: _rates(server, len(loads)), within=30, every=0.5)
-            given = {**installed.settings, **SLOWLY, "POD_NAMESPACE": installed.namespace, **settings}
-            given["BALLAST_PROMETHEUS__URL"] = server.url
-            kubeconfig = cluster.account_kubeconfig(installed.namespace, installed.account)
-            with Daemon(cluster, "extender", kubeconfig, given) as daemon:
-                eventually("Ballast knows every node", lambda: _known(daemon, len(loads)), within=60, every=0.5)
-                yield daemon
-
-
-def _rates(server: Prometheus, nodes: int) -> bool:
-    """At the time of the first cycle to come: one that knows nothing would freeze the answers for two more."""
-    at = time.time() // REFRESH * REFRESH
-    return len(server.query('rate(node_cpu_seconds_total{mode="idle"}[1m])', at)) == nodes
-
-
-def _refreshed() -> bool:
-    """The next refresh is far enough for a burst: these machines' load does not follow the pods."""
-    return 0.5 < time.time() % REFRESH < REFRESH / 2
-
-
-def _known(daemon: Daemon, nodes: int) -> bool:
-    values = {name: value for name, _, value in daemon.samples()}
-    wanted = {"ballast_nodes": nodes, "ballast_nodes_unknown": 0, "ballast_frozen": 0}
-    return all(values.get(name) == value for name, value in wanted.items())
-
-
-def schedule(cluster: ControlPlane, count: int, *, within: float = 90) -> dict[str, str]:
-    names = [f"p{number}" for number in range(count)]
-    for name in names:
-        cluster.api.post(PODS, pod(name, cpu=f"{int(REQUEST * 1000)}m", memory="1Gi"))
-    return placements(cluster.api, names, within=within)
+    given = {**installed.settings, **SLOWLY, "POD_NAMESPACE": installed.namespace, **settings}
+    kubeconfig = cluster.account_kubeconfig(installed.namespace, installed.account)
+    with knowing(cluster, folder, loads, given, kubeconfig) as daemon:
+        yield daemon
 
 
 def outcomes(daemon: Daemon) -> dict[str, int]:
@@ -86,12 +41,6 @@ def outcomes(daemon: Daemon) -> dict[str, int]:
         for name, labels, value in daemon.samples()
         if name == "ballast_extender_decisions_total" and value
     }
-
-
-def judge(loads: Mapping[str, float], placed: Mapping[str, str]) -> tuple[int, float]:
-    """(pods on the busiest node, sd of the load after)."""
-    count = Counter(placed.values())
-    return max(count.values()), statistics.pstdev(load + count[name] * REQUEST / CORES for name, load in loads.items())
 
 
 @pytest.mark.timeout(300)
@@ -109,7 +58,7 @@ def test_a_burst_lands_where_there_is_room_and_does_not_herd(
     for name, configuration in {"stock": STOCK, "labels": labels_profile("ballast.dev", "default-scheduler")}.items():
         add_nodes(cluster.api, fleet)
         with scheduler(cluster, configuration):
-            found[name] = judge(loads, schedule(cluster, pods))
+            found[name] = judge(loads, burst(cluster, pods))
         sweep(cluster.api)
     add_nodes(cluster.api, fleet)
     before = cluster.audit.here()
@@ -117,8 +66,8 @@ def test_a_burst_lands_where_there_is_room_and_does_not_herd(
         ballast(cluster, installed, tmp_path, loads) as daemon,
         scheduler(cluster, extender_profile(daemon.url, "default-scheduler")),
     ):
-        eventually("a refresh has just ended", _refreshed, within=2 * REFRESH, every=0.1)
-        found["extender"] = judge(loads, schedule(cluster, pods))
+        eventually("a refresh has just ended", refreshed, within=2 * REFRESH, every=0.1)
+        found["extender"] = judge(loads, burst(cluster, pods))
         done = eventually("all are confirmed", lambda: _settled(daemon, pods), within=20)
     for name, (busiest, spread) in found.items():
         print(f"{name}: busiest {busiest}, sd of real load {spread:.4f}")
@@ -149,7 +98,7 @@ def test_a_stopped_ballast_slows_scheduling_and_fails_none(
         daemon.signal(signal.SIGSTOP)
         try:
             began = time.monotonic()
-            placed = schedule(cluster, 40)
+            placed = burst(cluster, 40)
             rate = len(placed) / (time.monotonic() - began)
         finally:
             daemon.signal(signal.SIGCONT)
