@@ -29,7 +29,7 @@ from ballast.daemon.extending import Extending
 from ballast.daemon.jobs import Jobs
 from ballast.daemon.pods_asking import PodsAsking
 from ballast.daemon.saving import Saving
-from ballast.daemon.siblings import PERIOD, Siblings
+from ballast.daemon.siblings import Siblings
 from ballast.daemon.telemetry_cycle import TelemetryCycle, source_title
 from ballast.errors import ClusterError, SettingsError
 from ballast.metrics import Metrics
@@ -192,8 +192,7 @@ class Daemon:
         if settings.publishing.mode is not Mode.OFF:
             self.jobs.every("publishing", every, self._publish, delay=min(0.2 * every, 5.0))
         asking = PodsAsking(self.telemetry.source, api.get, settings)
-        siblings = Siblings(self.extending, asking, self.cache.pods, clock)
-        self.jobs.every("siblings", max(PERIOD, interval), siblings.cycle, delay=0.8 * interval)
+        self.siblings = Siblings(self.extending, asking, self.cache.pods, clock)
         if self.craning is not None:
             self.jobs.every("crane", every, self._crane, delay=min(0.6 * every, 10.0))
         if self.powering is not None:
@@ -249,7 +248,7 @@ class Daemon:
         if self.feeds is not None:
             self.feeds.close()
         self.evicting.stop()
-        _at_once(self.jobs.stop, self.cache.stop, self.workloads.stop)
+        _at_once(self.jobs.stop, self.siblings.stop, self.cache.stop, self.workloads.stop)
         if self.powering is not None:
             self.powering.close()
         for server in self.servers:
@@ -300,6 +299,7 @@ class Daemon:
         self.board.frozen = self.freeze.frozen
         reports.tell_about(snapshot, self.telemetry, self.freeze, self.conditions)
         self.evicting.look(snapshot)
+        self.siblings.renew()
         self._known = snapshot, scores, self.freeze
         self.cycles += 1
         self.saving.ask()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import threading
 from collections.abc import Callable, Iterable, Mapping
+
+import structlog
 
 from ballast.clock import Clock
 from ballast.daemon.extending import Extending
@@ -18,8 +22,11 @@ PERIOD = 60.0
 """Seconds between two questions, at least."""
 
 
+log = structlog.get_logger("ballast.siblings")
+
+
 class Siblings:
-    """The job. It asks only while schedulers do, and only about siblings of pods that just came or wait."""
+    """Asks only while schedulers do, and only about siblings of pods that just came or wait; in a thread of its own."""
 
     def __init__(
         self, extending: Extending, asking: PodsAsking, pods: Callable[[], Iterable[Pod]], clock: Clock
@@ -28,11 +35,25 @@ class Siblings:
         self._asking = asking
         self._pods = pods
         self._clock = clock
+        self._began = -math.inf
+        self._thread: threading.Thread | None = None
 
-    def cycle(self) -> str:
+    def renew(self) -> None:
+        """Begins a round where one is due; what comes of it counts from the next snapshot on."""
+        now = self._clock.monotonic()
+        busy = self._thread is not None and self._thread.is_alive()
+        if not busy and now - self._began >= PERIOD and self._extending.in_use():
+            self._began = now
+            self._thread = threading.Thread(target=lambda: log.debug(self.measure()), name="siblings", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Once the source is closed."""
+        if self._thread is not None:
+            self._thread.join(PERIOD)
+
+    def measure(self) -> str:
         """One round, in a sentence."""
-        if not self._extending.in_use():
-            return "measured no siblings: no scheduler has asked lately"
         named = members(self._pods(), self._extending.owners_in_flight())
         if not named:
             return "measured no siblings: no pod in flight has any"

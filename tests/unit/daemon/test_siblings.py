@@ -38,7 +38,8 @@ def test_means_are_of_what_is_measured() -> None:
 def test_nobody_is_asked_while_no_scheduler_asks(calm: Rig) -> None:
     daemon = calm.settled()
     before = calm.cluster.requests.copy()
-    assert daemon.jobs.run("siblings").sentence == "measured no siblings: no scheduler has asked lately"
+    daemon.siblings.renew()
+    assert daemon.siblings._thread is None
     assert calm.cluster.requests == before
 
 
@@ -46,7 +47,7 @@ def test_the_use_of_siblings_is_known_once_pods_are_in_flight(calm: Rig) -> None
     daemon = calm.daemon(TELEMETRY__SOURCE="metrics-server")
     owner = _of_many(until(daemon.cache.pods))
     ask(daemon, calm.names, "?profile=least-allocated")
-    assert daemon.jobs.run("siblings").sentence == "measured no siblings: no pod in flight has any"
+    assert daemon.siblings.measure() == "measured no siblings: no pod in flight has any"
     reference = {"apiVersion": "apps/v1", "kind": owner.kind, "name": owner.name, "uid": owner.uid, "controller": True}
     body = {
         "apiVersion": "v1",
@@ -56,7 +57,10 @@ def test_the_use_of_siblings_is_known_once_pods_are_in_flight(calm: Rig) -> None
     }
     calm.cluster.resources.create(POD, "default", body)
     until(lambda: owner.uid in daemon.extending.owners_in_flight(), "the pod is seen")
-    assert daemon.jobs.run("siblings").sentence.startswith("know what siblings use for 1 of 1 owners")
+    calm.clock.advance(61.0)
+    daemon.siblings.renew()
+    until(lambda: daemon.extending.siblings, "it is measured")
+    assert daemon.siblings.measure().startswith("know what siblings use for 1 of 1 owners")
     measured = daemon.extending.siblings[owner.uid]
     assert measured["cpu"] > 0
     assert measured["memory"] > 0
