@@ -1,4 +1,4 @@
-"""Whether evictions do what their plan says: a real scheduler, load that follows the pods, and the stock way beside it."""
+"""Whether evictions do what their plan says: a real scheduler, load that follows the pods, the stock way beside it."""
 
 from __future__ import annotations
 

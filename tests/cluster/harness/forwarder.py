@@ -1,0 +1,53 @@
+"""What a Service is to schedulers: one address, behind it whoever leads."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+
+class Forwarder:
+    """A context manager. `to` is the URL that requests are sent on to; without an answer from there they get a 503."""
+
+    def __init__(self, to: str) -> None:
+        self.to = to
+        forwarder = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                where = urlsplit(forwarder.to)
+                try:
+                    onward = http.client.HTTPConnection(where.hostname or "", where.port or 0, timeout=5)
+                    onward.request("POST", self.path, body, {"Content-Type": self.headers["Content-Type"]})
+                    found = onward.getresponse()
+                    status, answer = found.status, found.read()
+                    onward.close()
+                except OSError:
+                    status, answer = 503, b""
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> Forwarder:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()

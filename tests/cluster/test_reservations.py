@@ -1,0 +1,115 @@
+"""Room that is held for a replacement outlives the leader that held it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ballast.publishing.extender_profile import extender_profile
+from tests.cluster.harness.api import Json
+from tests.cluster.harness.control_plane import ControlPlane
+from tests.cluster.harness.daemon import Daemon
+from tests.cluster.harness.evicting import DEPLOYMENTS, clear, deployment
+from tests.cluster.harness.forwarder import Forwarder
+from tests.cluster.harness.machines import Machines
+from tests.cluster.harness.objects import PODS, add_nodes, node, placements, pod
+from tests.cluster.harness.prometheus import prometheus
+from tests.cluster.harness.rebalancing import Size, settings
+from tests.cluster.harness.scheduler import scheduler
+from tests.cluster.harness.waiting import eventually
+
+NODES = [f"n{number:02d}" for number in range(16)]
+GATE = "example.org/wait"
+BURST = 300
+SIZE = Size(nodes=16, apps=1, replicas=2, moves=1, window=5, interval=1, cpu=False)
+RELIEVING = {
+    **settings(SIZE, "on"),
+    "POD_NAMESPACE": "default",
+    "BALLAST_EVICTION__PLANNERS": "relieve",
+    "BALLAST_EVICTION__HIGH": "0.8",
+    "BALLAST_EVICTION__TARGET_HIGH": "0.7",
+    "BALLAST_EVICTION__CONFIRMATIONS": "1",
+}
+
+
+@pytest.fixture
+def quiet(cluster: ControlPlane) -> Iterator[ControlPlane]:
+    clear(cluster.api)
+    yield cluster
+    clear(cluster.api)
+
+
+@pytest.mark.timeout(240)
+def test_a_leader_killed_during_a_burst_loses_no_reservation(quiet: ControlPlane, tmp_path: Path) -> None:
+    cluster = quiet
+    add_nodes(cluster.api, [node(name, cpu="16", memory="64Gi") for name in NODES])
+    with (
+        Machines(NODES, memory=0.3) as machines,
+        prometheus(cluster.tools, tmp_path, machines.targets()) as server,
+        Daemon(cluster, "first", cluster.admin_kubeconfig, _settings(server.url)) as first,
+        Forwarder(first.url) as service,
+        scheduler(cluster, _patient(extender_profile(service.url, "default-scheduler", filtering=True))),
+    ):
+        eventually("the first one leads", first.leads)
+        victim = _gated(cluster)
+        with Daemon(cluster, "second", cluster.admin_kubeconfig, _settings(server.url)) as second:
+            machines[victim["spec"]["nodeName"]].memory = 0.9
+            before = eventually("a pod was evicted and room is held", lambda: _held(first), within=60, every=0.2)
+            burst = [f"burst-{number:03d}" for number in range(BURST)]
+            for name in burst[: BURST // 3]:
+                cluster.api.post(PODS, pod(name, cpu="100m", memory="64Mi"))
+            first.kill()
+            for name in burst[BURST // 3 :]:
+                cluster.api.post(PODS, pod(name, cpu="100m", memory="64Mi"))
+            eventually("the second one leads", second.leads, within=40)
+            service.to = second.url
+            after = eventually("it holds the same room", lambda: _held(second), within=5)
+            assert after == before
+            placements(cluster.api, burst, within=90)
+            assert _held(second) == before
+            new = eventually("the replacement waits", lambda: _waiting(cluster))
+            _ungate(cluster, new)
+            placed = placements(cluster.api, [new], within=30)
+            assert placed[new] == before[0]["node"]
+            eventually("the room is free again", lambda: not _held(second), every=0.2)
+
+
+def _settings(url: str) -> dict[str, str]:
+    return {**RELIEVING, "BALLAST_PROMETHEUS__URL": url}
+
+
+def _patient(profile: str) -> str:
+    """The machine of the test may be busy, and what is asked goes through one more process."""
+    assert "httpTimeout: 250ms" in profile
+    return profile.replace("httpTimeout: 250ms", "httpTimeout: 5s")
+
+
+def _held(daemon: Daemon) -> list[Json]:
+    rows: list[Json] = daemon.get("/api/v1/evictions").json()["reservations"]
+    return rows
+
+
+def _gated(cluster: ControlPlane) -> Json:
+    """A Deployment whose pods wait until somebody lets them; its first two may go. One of them."""
+    cluster.api.post(DEPLOYMENTS, deployment("web", 2, schedulingGates=[{"name": GATE}]))
+    names = eventually("its pods are there", lambda: _names(cluster, 2))
+    for name in names:
+        _ungate(cluster, name)
+    placements(cluster.api, names)
+    return cluster.api.get(f"{PODS}/{names[0]}")
+
+
+def _names(cluster: ControlPlane, count: int) -> list[str]:
+    found = [each["metadata"]["name"] for each in cluster.api.items(f"{PODS}?labelSelector=app=web")]
+    return found if len(found) == count else []
+
+
+def _ungate(cluster: ControlPlane, name: str) -> None:
+    cluster.api.patch(f"{PODS}/{name}", {"spec": {"schedulingGates": None}})
+
+
+def _waiting(cluster: ControlPlane) -> str:
+    pods = cluster.api.items(f"{PODS}?labelSelector=app=web")
+    return next((each["metadata"]["name"] for each in pods if not each["spec"].get("nodeName")), "")
