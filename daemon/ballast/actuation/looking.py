@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import cached_property
 
 from ballast.actuation import scale
 from ballast.actuation.cap import is_ours, least, original
@@ -22,6 +23,7 @@ from ballast.cluster.workload_cache import AUTOSCALERS, NAMESPACES, SCALED_OBJEC
 from ballast.errors import ClusterError
 from ballast.model.exclusion import exclusion, part_exclusion
 from ballast.model.pod import Pod
+from ballast.model.selector import Selector
 from ballast.model.workload import Autoscaler, Workload
 from ballast.power.policy import Member, Policy
 
@@ -33,6 +35,24 @@ def kinds_of(policies: Iterable[Policy]) -> frozenset[str]:
     """What a WorkloadCache has to watch for these policies."""
     members = {plural_of(place.member.kind) for policy in policies for place in policy.places.values()}
     return frozenset({AUTOSCALERS, SCALED_OBJECTS, NAMESPACES, *members})
+
+
+class Waiting:
+    """The pods that are Pending, sought among all pods only when somebody asks."""
+
+    def __init__(self, pods: Callable[[], Iterable[Pod]]) -> None:
+        self._pods = pods
+
+    def count(self, namespace: str, selector: Selector) -> int:
+        return sum(1 for pod in self._by_namespace.get(namespace, ()) if selector.matches(pod.labels))
+
+    @cached_property
+    def _by_namespace(self) -> Mapping[str, list[Pod]]:
+        found: dict[str, list[Pod]] = {}
+        for pod in self._pods():
+            if pod.phase == "Pending" and not pod.deleting:
+                found.setdefault(pod.namespace, []).append(pod)
+        return found
 
 
 class Looking:
@@ -74,21 +94,23 @@ class Looking:
         """Every target by namespace/name."""
         if self._protected is not None:
             self._protected.refresh()
-        index = self.autoscalers()
-        waiting: dict[str, list[Pod]] = {}
-        for pod in self._pods():
-            if pod.phase == "Pending" and not pod.deleting:
-                waiting.setdefault(pod.namespace, []).append(pod)
-        return {name: self._standing(policy, place.member, index, waiting) for name, place in policy.places.items()}
+        index, waiting = self.autoscalers(), Waiting(self._pods)
+        blind = {kind: self._blind(kind) for kind in kinds_of([policy])}
+        blind_to_all = next((blind[kind] for kind in (AUTOSCALERS, SCALED_OBJECTS, NAMESPACES) if blind[kind]), None)
+        return {
+            name: self._standing(
+                policy, place.member, index, waiting, blind[plural_of(place.member.kind)] or blind_to_all
+            )
+            for name, place in policy.places.items()
+        }
 
     def _standing(
-        self, policy: Policy, member: Member, index: Autoscalers, waiting: Mapping[str, list[Pod]]
+        self, policy: Policy, member: Member, index: Autoscalers, waiting: Waiting, blind: str | None
     ) -> Standing:
         plural = plural_of(member.kind)
         seen = Standing(name=member.name, kind=member.kind, actuator=Actuator.OBSERVE, count=None, watts=member.watts)
-        for kind in (plural, AUTOSCALERS, SCALED_OBJECTS, NAMESPACES):
-            if (blind := self._blind(kind)) is not None:
-                return replace(seen, problem=blind)
+        if blind is not None:
+            return replace(seen, problem=blind)
         namespace, _, name = member.name.partition("/")
         workload = self._cache.workload(plural, namespace, name)
         if workload is None:
@@ -116,18 +138,20 @@ class Looking:
         if found.autoscaler is not None:
             return self._under(found.autoscaler, seen)
         if found.actuator is Actuator.SCALE:
-            return self._alone(now, seen, waiting.get(namespace, []))
+            return self._alone(now, workload, seen, waiting)
         return seen
 
-    def _alone(self, now: Scale, seen: Standing, waiting: Iterable[Pod]) -> Standing:
+    def _alone(self, now: Scale, workload: Workload, seen: Standing, waiting: Waiting) -> Standing:
         """A workload that nothing else scales."""
-        assert seen.workload is not None
         path = seen.scale_path.removesuffix("/scale")
         self._contention.saw(seen.name, now.replicas, lambda: manager_of(self._api, path, "replicas"))
-        selector = seen.workload.selector or now.selector
-        pending = sum(1 for pod in waiting if selector is not None and selector.matches(pod.labels))
-        bounded = replace(seen, maximum=now.replicas) if pending else seen
-        return replace(bounded, pending=pending, problem=self._contention.contended(seen.name))
+        problem = self._contention.contended(seen.name)
+        selector = workload.selector or now.selector
+        complete = workload.replicas is not None and workload.ready >= now.replicas
+        pending = 0 if complete or selector is None else waiting.count(workload.namespace, selector)
+        if pending:
+            return replace(seen, pending=pending, maximum=now.replicas, problem=problem)
+        return seen if problem is None else replace(seen, problem=problem)
 
     def _under(self, autoscaler: Autoscaler, seen: Standing) -> Standing:
         """A workload whose autoscaler can be capped."""
