@@ -13,9 +13,10 @@ import msgspec
 from ballast.actuation import effect
 from ballast.actuation.api_errors import ApiErrors
 from ballast.actuation.eviction_words import Telling, document
-from ballast.actuation.following import SKEW, Followed, Seen, follow
+from ballast.actuation.following import Followed, Seen, follow
 from ballast.actuation.journal import Journal
 from ballast.actuation.landing import Landing
+from ballast.actuation.preparing import at_once, budgets, leaves, other, outlook, prepared
 from ballast.actuation.records import Running, Status, Step
 from ballast.actuation.requests import Answer, answer, eviction, nomination
 from ballast.clock import Clock
@@ -24,8 +25,6 @@ from ballast.cluster.state import State
 from ballast.cluster.write import Outcome
 from ballast.cluster.writer import Writer
 from ballast.errors import ClusterError
-from ballast.eviction.case import Outlook
-from ballast.eviction.facts import Facts, leaving
 from ballast.eviction.gate import Gate
 from ballast.eviction.history import History
 from ballast.eviction.memory import Eviction, Memory
@@ -248,7 +247,7 @@ class Evictor:
     ) -> tuple[Running, Attempt, bool]:
         """The plan with the step in it if there is one, the attempt, and whether the next step may be tried."""
         pod = find(move.pod)
-        if pod is None or (problem := _other(pod, move)) is not None:
+        if pod is None or (problem := other(pod, move)) is not None:
             why = f"{move.pod} is gone" if pod is None else problem or ""
             return running, self._told(running, Attempt(move.pod, Status.FAILED, why)), True
         with self._lock:
@@ -257,8 +256,8 @@ class Evictor:
                 return running, self._told(running, Attempt(move.pod, Status.REFUSED, why, "identity")), True
         judge = gate()
         for each in self._batch.values():
-            judge.tally.add(judge.facts, each, shown=_leaves(find(f"{each.namespace}/{each.name}"), each))
-        refusal = judge.judge(pod, self._outlook(move, pod, judge.facts))
+            judge.tally.add(judge.facts, each, shown=leaves(find(f"{each.namespace}/{each.name}"), each))
+        refusal = judge.judge(pod, outlook(move, pod, judge.facts, self._landing.extender.fits))
         if refusal is not None:
             refused = Attempt(move.pod, Status.REFUSED, refusal.reason, refusal.check)
             return running, self._told(running, refused), True
@@ -266,13 +265,13 @@ class Evictor:
         if probe and not self._landing.may_probe(pod.scheduler_name):
             why = f"whether the landing of {pod.scheduler_name}'s pods is steered is being tried out with another one"
             return running, self._told(running, Attempt(move.pod, Status.REFUSED, why, "reservation")), True
-        step = self._step(move, pod, judge.facts, probe=probe)
+        step = prepared(move, pod, judge.facts, self._pods, self._clock.wall(), probe=probe)
         if step.probe:
             self._landing.probe(step.scheduler, step.uid)
         if self._acts:
             return self._evict(running, step, pod, waiting, judge)
         with self._lock:
-            self._memory.add(Eviction(step.time, step.uid, step.source, step.workload, _at_once(judge, pod)))
+            self._memory.add(Eviction(step.time, step.uid, step.source, step.workload, at_once(judge, pod)))
             self._batch[step.uid] = pod
             self._would.append(step)
         return running, self._told(running, Attempt(move.pod, DRY_RUN)), True
@@ -284,7 +283,7 @@ class Evictor:
         now = self._clock.wall()
         running = msgspec.structs.replace(running, steps=(*running.steps, step))
         with self._lock:
-            self._memory.add(Eviction(now, step.uid, step.source, step.workload, _at_once(judge, pod)))
+            self._memory.add(Eviction(now, step.uid, step.source, step.workload, at_once(judge, pod)))
             self._batch[step.uid] = pod
             self._put(running)
         self._landing.hold(self._landing.wanted(step, pod, waiting))
@@ -311,7 +310,7 @@ class Evictor:
             return running, Attempt(step.pod, Status.RECORDED, outcome.reason), False
         attempt = Attempt(step.pod, Status.FAILED, outcome.reason)
         if said in (Answer.BUDGET, Answer.TWO_BUDGETS):
-            attempt = Attempt(step.pod, Status.REFUSED, _budgets(outcome, pod, judge.facts), "pdb")
+            attempt = Attempt(step.pod, Status.REFUSED, budgets(outcome, pod, judge.facts), "pdb")
             if step.workload is not None:
                 with self._lock:
                     self._memory.refused(step.workload, self._clock.wall())
@@ -363,41 +362,6 @@ class Evictor:
         self._telling.followed(plan.kind, found)
         return found.changed or found.finished
 
-    def _step(self, move: Move, pod: Pod, facts: Facts, *, probe: bool) -> Step:
-        return Step(
-            pod=move.pod,
-            uid=pod.uid,
-            source=move.source,
-            target=move.target,
-            time=self._clock.wall(),
-            workload=facts.key(pod),
-            owner=pod.owner.uid if pod.owner else "",
-            scheduler=pod.scheduler_name,
-            gain=move.gain,
-            reason=move.reason,
-            load=effect.predicted(move, facts.nodes),
-            starts=move.starts,
-            besides=tuple(
-                each.uid
-                for each in self._pods
-                if each.owner is not None
-                and pod.owner is not None
-                and each.owner.uid == pod.owner.uid
-                and each.created >= self._clock.wall() - SKEW
-            ),
-            probe=probe,
-        )
-
-    def _outlook(self, move: Move, pod: Pod, facts: Facts) -> Outlook:
-        """Whether the target is still one."""
-        if move.target is None:
-            return Outlook(fits=None)
-        node = facts.nodes.get(move.target)
-        usable = node is not None and node.ready and not leaving(node)
-        if not usable or self._landing.extender.fits(move.target, pod.shape) is False:
-            return Outlook(fits=False)
-        return Outlook(fits=True, only_unknown=move.target in facts.unknown)
-
     def _change(self, running: Running, step: Step) -> Running:
         running = msgspec.structs.replace(
             running, steps=tuple(step if each.uid == step.uid else each for each in running.steps)
@@ -430,33 +394,6 @@ class Evictor:
     def _told(self, running: Running, attempt: Attempt) -> Attempt:
         self._telling.refused(running.kind, attempt.status, attempt.check)
         return attempt
-
-
-def _other(pod: Pod, move: Move) -> str | None:
-    """Why this pod is not the one that was planned for."""
-    if move.uid and pod.uid != move.uid:
-        return f"another pod is called {move.pod} now"
-    if pod.node != move.source:
-        return f"{move.pod} is not on {move.source} any more"
-    return None
-
-
-def _leaves(now: Pod | None, evicted: Pod) -> bool:
-    return now is None or now.uid != evicted.uid or now.deleting
-
-
-def _budgets(outcome: Outcome, pod: Pod, facts: Facts) -> str:
-    names = [budget.name for budget in facts.budgets(pod)]
-    if answer(outcome) is Answer.BUDGET or len(names) < 2:
-        return outcome.reason
-    return f"the disruption budgets {' and '.join(names)} both cover it: {outcome.reason}"
-
-
-def _at_once(judge: Gate, pod: Pod) -> int:
-    """How many pods of its workload may be moved at once."""
-    replicas = judge.facts.replicas(pod) or 1
-    most = judge.rules.limit_workload.of(replicas)
-    return max(1, replicas if most is None else most)
 
 
 def _ended(step: Step, attempt: Attempt) -> Step:
