@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ballast.daemon import demo
 from ballast.daemon.assembly import Daemon
 from ballast.daemon.power_parts import findings
 from ballast.errors import SettingsError
@@ -413,3 +415,18 @@ def test_a_policy_that_cannot_be_followed_is_refused_at_start(plant: Plant, keys
     assert any(told in problem for problem in findings(settings).problems)
     with pytest.raises(SettingsError, match=re.escape(told)):
         Daemon(settings)
+
+
+def test_the_scene_of_power_follows_a_short_solar_day() -> None:
+    said: list[str] = []
+    stop = threading.Event()
+
+    def hear(line: str) -> None:
+        said.append(line)
+        if "the baseline is taken" in line:
+            stop.set()
+
+    summary = demo.run(demo.Options(nodes=5, seconds=60, headless=True, scene="power"), stop, hear)
+    assert stop.is_set()
+    assert any("replicas in 8 targets" in line for line in said)
+    assert summary["nodes"] == 5

@@ -1,0 +1,207 @@
+"""The watts of a policy, from every kind of feed, and what a workload's own load asks for."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import Future
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytest_httpserver import HTTPServer
+
+from ballast.errors import SettingsError, SourceUnavailable
+from ballast.metrics import Metrics
+from ballast.power.policy import Policy
+from ballast.power.reading import read
+from ballast.telemetry.budget_feed import BudgetFeed, Watts, max_age, problems
+from ballast.telemetry.needs import Needs
+from ballast.telemetry.prometheus_client import Grid
+from tests.fakes import FakeClock
+
+AT = 1_700_000_000.0
+
+
+class Prometheus:
+    """Answers a query with what `values` holds for it; `timestamp(...)` with a time one second ago."""
+
+    url = "http://prometheus"
+
+    def __init__(self, **values: float | list[float] | None) -> None:
+        self.values = values
+        self.age = 1.0
+
+    def start(self, query: str, grid: Grid) -> Future[bytes]:
+        answer: Future[bytes] = Future()
+        if "timestamp" in query:
+            found: Any = grid.start - self.age
+        else:
+            found = self.values[query]
+        if found is None:
+            answer.set_exception(SourceUnavailable("no answer"))
+            return answer
+        series = found if isinstance(found, list) else [found]
+        result = [{"metric": {"n": str(n)}, "value": [grid.start, str(value)]} for n, value in enumerate(series)]
+        body = {"status": "success", "data": {"resultType": "vector", "result": result}}
+        answer.set_result(json.dumps(body).encode())
+        return answer
+
+
+def policy(feed: dict[str, Any], **keys: Any) -> Policy:
+    independents = [{"ref": "ns/a", "max": 20, **keys.pop("member", {})}]
+    return read([{"feed": feed, "independents": independents, **keys}])[0]
+
+
+def feed(one: Policy, prometheus: Prometheus | None = None, metrics: Metrics | None = None) -> BudgetFeed:
+    return BudgetFeed(one, prometheus, FakeClock(AT), metrics or Metrics(), interval=30)  # type: ignore[arg-type]
+
+
+def test_available_watts_are_the_budget_in_their_unit_and_both_queries_are_counted_apart() -> None:
+    metrics = Metrics()
+    one = feed(policy({"query": "pv", "semantics": "available", "unit": "kW"}), Prometheus(pv=1.2), metrics)
+    assert one.read(AT) == Watts(Fraction(1200), AT - 1)
+    assert metrics.queries.labels("power", "ok")._value.get() == 2
+
+
+def test_series_are_added_up_and_their_number_is_held() -> None:
+    keys = {"query": "sum(pv)", "semantics": "available"}
+    one = feed(policy({**keys, "expectSeries": 2}), Prometheus(**{"sum(pv)": [100, 50]}))
+    assert one.read(AT).watts == 150
+    doubled = feed(policy(keys), Prometheus(**{"sum(pv)": [100, 50]})).read(AT)
+    assert (doubled.watts, doubled.reason) == (None, "series")
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (float("nan"), "non_finite"),
+        (float("inf"), "non_finite"),
+        (-1.0, "negative"),
+        ([], "series"),
+        (None, "unreachable"),
+    ],
+)
+def test_what_is_no_power_is_no_sample(value: Any, reason: str) -> None:
+    found = feed(policy({"query": "pv", "semantics": "available"}), Prometheus(pv=value)).read(AT)
+    assert (found.watts, found.reason) == (None, reason)
+    assert found.problem
+
+
+def test_old_samples_and_those_of_the_future_are_none() -> None:
+    prometheus = Prometheus(pv=100)
+    one = feed(policy({"query": "pv", "semantics": "available", "maxAge": "20s"}), prometheus)
+    prometheus.age = 20
+    assert one.read(AT).watts == 100
+    prometheus.age = 21
+    assert one.read(AT).problem == "the newest sample is 21 s old, maxAge is 20 s"
+    prometheus.age = -90
+    assert one.read(AT).reason == "future"
+
+
+def test_without_a_word_the_age_is_three_ticks_within_the_shorter_window() -> None:
+    keys = {"query": "pv", "semantics": "available"}
+    assert max_age(policy(keys), 30) == 60
+    slow = policy(keys, increase={"window": "10m"}, decrease={"window": "10m"})
+    assert max_age(slow, 15) == 90
+    assert max_age(slow, 60) == 180
+    assert max_age(policy(keys, increase={"window": 0}, decrease={"window": 0}), 1) == 90
+
+
+def shared(**more: Any) -> dict[str, Any]:
+    return {
+        "semantics": "limit-minus-consumption",
+        "limit": {"watts": 900},
+        "consumption": {"query": "draw"},
+        **more,
+    }
+
+
+def test_what_others_use_is_taken_from_a_limit() -> None:
+    prometheus = Prometheus(draw=700, mine=300, breaker=800)
+    assert feed(policy(shared(own={"query": "mine"})), prometheus).read(AT).watts == 500
+    queried = shared(own={"query": "mine"}, limit={"query": "breaker"})
+    assert feed(policy(queried), prometheus).read(AT).watts == 400
+    others = shared(consumption={"query": "draw", "of": "others"})
+    assert feed(policy(others), prometheus).read(AT).watts == 200
+    mine = feed(policy(shared(), member={"wattsPerReplica": 50}), prometheus)
+    assert mine.needs_own
+    assert mine.read(AT, Fraction(400)).watts == 600
+    assert "nobody knows" in (mine.read(AT).problem or "")
+    assert mine.read(AT, Fraction(750)).watts == 900, "never more than the limit"
+
+
+def test_one_silent_part_makes_the_whole_no_sample_and_is_named() -> None:
+    found = feed(policy(shared(own={"query": "mine"})), Prometheus(draw=700, mine=None)).read(AT)
+    assert found.watts is None
+    assert (found.problem or "").startswith("own: no answer")
+
+
+def test_a_constant_limit_leads_to_no_swing() -> None:
+    """900 W for 100 W of others and replicas of 50 W each, which are added back: 16 replicas, always."""
+    prometheus = Prometheus(draw=0)
+    one = feed(policy(shared(), member={"wattsPerReplica": 50}), prometheus)
+    for replicas in (8, 16, 10, 3, 16):
+        prometheus.values["draw"] = 100.0 + 50 * replicas
+        assert one.read(AT, Fraction(50 * replicas)).watts == 800
+
+
+def test_carbon_intensity_goes_through_its_map() -> None:
+    keys = {"query": "grid", "semantics": "carbon-intensity", "map": [[100, 1000], [300, 400]]}
+    for intensity, watts in ((50, 1000), (100, 1000), (101, 400), (301, 0), (0, 1000)):
+        assert feed(policy(keys), Prometheus(grid=intensity)).read(AT).watts == watts
+
+
+def test_a_json_document_is_as_old_as_it_says(httpserver: HTTPServer) -> None:
+    httpserver.expect_request("/site").respond_with_json({"pv": {"w": 640, "t": AT - 5}})
+    keys = {"url": httpserver.url_for("/site"), "jsonPath": "$.pv.w", "timePath": "$.pv.t", "semantics": "available"}
+    one = feed(policy(keys))
+    assert one.read(AT) == Watts(Fraction(640), AT - 5)
+    assert one.read(AT + 120).reason == "stale"
+    one.close()
+
+
+def test_an_address_that_gives_no_json_is_no_sample(httpserver: HTTPServer) -> None:
+    httpserver.expect_request("/site").respond_with_data("<html>", status=200)
+    found = feed(policy({"url": httpserver.url_for("/site"), "semantics": "available"})).read(AT)
+    assert (found.watts, found.reason) == (None, "unreadable")
+
+
+def test_a_file_is_read_again_when_it_grew(tmp_path: Path) -> None:
+    path = tmp_path / "feed.csv"
+    path.write_text(f"time,watts\n{AT - 10},500\n")
+    one = feed(policy({"csv": str(path), "semantics": "available"}))
+    assert one.read(AT).watts == 500
+    path.write_text(f"time,watts\n{AT - 10},500\n{AT - 1},700\n")
+    assert one.read(AT).watts in (500, 700)
+    path.unlink()
+    assert one.read(AT).reason == "unreachable"
+
+
+def test_a_query_whose_age_nobody_could_tell_is_refused_unless_it_says_how() -> None:
+    strange = policy({"query": "pv - house", "semantics": "available"})
+    assert "nobody can tell how old" in next(problems(strange))
+    with pytest.raises(SettingsError, match="freshness"):
+        feed(strange, Prometheus())
+    told = policy({"query": "pv - house", "freshness": "min(timestamp(pv))", "semantics": "available"})
+    assert list(problems(told)) == []
+    assert feed(told, Prometheus(**{"pv - house": 30})).read(AT).watts == 30
+
+
+@pytest.mark.parametrize(
+    ("needs", "value", "needed"),
+    [
+        ({"load": "cpu", "target": 0.5}, 0.8, 16),
+        ({"load": "cpu", "target": 0.5}, 0.2, 4),
+        ({"latency": "cpu", "target": 0.5}, 0.6, 10),
+        ({"latency": "cpu", "target": 0.5}, 0.4, 0),
+        ({"load": "cpu", "target": 0.5}, None, 10),
+        ({"load": "cpu", "target": 0.5}, float("nan"), 10),
+        ({"load": "cpu", "target": 0.5}, [0.1, 0.2], 10),
+    ],
+)
+def test_what_a_load_or_latency_needs(needs: dict[str, Any], value: Any, needed: int) -> None:
+    one = policy({"query": "pv", "semantics": "available"}, member={"needs": needs})
+    asked = Needs(one, Prometheus(cpu=value), Metrics())  # type: ignore[arg-type]
+    assert asked.read(AT, {"ns/a": 10}) == {"ns/a": needed}
+    assert asked.read(AT, {}) == {}
