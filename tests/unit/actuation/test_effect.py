@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ballast.actuation import effect
+from ballast.actuation.api_errors import ENOUGH, OVER, ApiErrors
+from ballast.actuation.records import Loads, Running, Status, Step
+from ballast.eviction.plan import Move
+from ballast.metrics import Metrics
+from tests.fakes import FakeClock
+from tests.unit.actuation.mill import GIB, NODES, NOW, nodes, snapshot
+
+ALL = {node.name: node for node in nodes()}
+LOAD = {"n0": {"cpu": -0.1}, "n1": {"cpu": 0.1}}
+
+
+def step(**more: Any) -> Step:
+    given: dict[str, Any] = {"status": Status.EVICTED, "target": "n1", "load": LOAD}
+    return Step("shop/web-1", "u", "n0", NOW, **(given | more))
+
+
+def test_a_move_takes_its_use_from_one_node_to_the_other() -> None:
+    move = Move("shop/web-1", "n0", "n1", 0.1, "", "u", {"cpu": 2.0, "memory": 4 * GIB, "gpu": 1.0})
+    assert effect.predicted(move, ALL) == {"n0": {"cpu": -0.2, "memory": -0.1}, "n1": {"cpu": 0.2, "memory": 0.1}}
+
+
+def test_what_is_not_known_is_not_predicted() -> None:
+    assert effect.predicted(Move("a", "n0", None, 0.1, "", "u", {"cpu": float("nan")}), ALL) == {"n0": {}}
+    assert effect.predicted(Move("a", "elsewhere", "n1", 0.1, "", "u", {}), ALL) == {"n1": {}}
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        ({"n0": {"cpu": -0.1}, "n1": {"cpu": 0.1}}, 1.0),
+        ({"n0": {"cpu": -0.1}, "n1": {"cpu": 0.0}}, 0.5),
+        ({"n0": {"cpu": 0.1}, "n1": {"cpu": -0.1}}, -1.0),
+        ({"n1": {"cpu": 0.05}}, 0.5),
+        ({}, None),
+    ],
+)
+def test_the_share_of_an_effect(seen: Loads, expected: float | None) -> None:
+    assert effect.share(LOAD, seen) == (None if expected is None else pytest.approx(expected))
+
+
+def test_a_small_effect_cannot_be_told_from_chance() -> None:
+    assert effect.share({"n0": {"cpu": -0.001}}, {"n0": {"cpu": 0.3}}) is None
+
+
+def pending(*steps: Step, at: float = NOW) -> dict[str, dict[str, float]]:
+    return effect.pending([Running("p", "rebalance", NOW, steps=steps)], at, 100.0)
+
+
+def test_what_was_moved_is_pending_until_the_window_shows_it() -> None:
+    assert pending(step()) == LOAD
+    landed = step(status=Status.LANDED, landed_on="n1", landed_at=NOW)
+    assert pending(landed, at=NOW + 25)["n0"]["cpu"] == pytest.approx(-0.075)
+    assert pending(landed, at=NOW + 100)["n0"]["cpu"] == 0.0
+
+
+def test_what_did_not_happen_is_not_pending_nor_what_landed_elsewhere_on_the_target() -> None:
+    assert pending(step(status=Status.RECORDED), step(status=Status.FAILED)) == {}
+    elsewhere = step(status=Status.READY, landed_on="n4", landed_at=NOW)
+    assert pending(elsewhere) == {"n0": {"cpu": -0.1}}
+
+
+@given(st.floats(0, 1000))
+def test_nothing_moved_is_ever_pending_more_than_once(after: float) -> None:
+    landed = step(status=Status.READY, landed_on="n1", landed_at=NOW)
+    assert -0.1 <= pending(landed, at=NOW + after)["n0"]["cpu"] <= 0.0
+
+
+def test_unknown_loads_are_left_out() -> None:
+    loads = dict.fromkeys(NODES, 0.5) | {"n0": float("nan")}
+    found = snapshot(loads, NOW)
+    assert effect.loads_of(found, ["n0", "n1", "elsewhere"]) == {"n0": {}, "n1": {"cpu": 0.5, "memory": 0.5}}
+    assert effect.mean_besides(found, ["n1"]) == {"cpu": 0.5, "memory": 0.5}
+
+
+def test_the_share_of_errors_is_of_the_last_minutes() -> None:
+    metrics, clock = Metrics(), FakeClock(NOW)
+    errors = ApiErrors(metrics, clock)
+    assert errors.share() == 0.0
+    metrics.reads.labels("list", "ok").inc(ENOUGH)
+    metrics.reads.labels("list", "500").inc(ENOUGH)
+    metrics.writes.labels("node", "refused").inc(1000)
+    metrics.writes.labels("eviction", "failed").inc(1000)
+    assert errors.share() == 0.5
+    clock.advance(OVER + 1)
+    metrics.reads.labels("list", "ok").inc(ENOUGH)
+    errors.share()
+    clock.advance(OVER + 1)
+    metrics.reads.labels("list", "ok").inc(ENOUGH)
+    assert errors.share() == 0.0
+
+
+def test_few_requests_say_nothing() -> None:
+    metrics = Metrics()
+    errors = ApiErrors(metrics, FakeClock(NOW))
+    errors.share()
+    metrics.reads.labels("list", "unreachable").inc(ENOUGH - 1)
+    assert errors.share() == 0.0

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ballast.eviction.memory import MOST, STOP_FOR, Eviction, Memory
+from ballast.eviction.rules import DAY, HOUR
+
+NOW = 1_700_000_000.0
+WEB, API = ("shop", "Deployment", "web"), ("shop", "Deployment", "api")
+
+EVICTIONS = st.lists(
+    st.builds(
+        Eviction,
+        at=st.integers(0, 200_000).map(lambda back: NOW - back),
+        uid=st.uuids().map(str),
+        node=st.sampled_from(["n1", "n2", "n3"]),
+        workload=st.sampled_from([WEB, API, None]),
+        at_once=st.integers(1, 9),
+    ),
+    max_size=30,
+    unique_by=lambda each: each.uid,
+)
+
+
+def remembering(*evictions: Eviction) -> Memory:
+    memory = Memory()
+    for each in evictions:
+        memory.add(each)
+    return memory
+
+
+@given(EVICTIONS)
+def test_what_is_written_is_read_again(evictions: list[Eviction]) -> None:
+    memory = remembering(*evictions)
+    memory.refused(WEB, NOW)
+    memory.came_back(API, NOW)
+    memory.stop("rebalance", "it did nothing", NOW)
+    memory.probed = {"default-scheduler": NOW}
+    again = Memory.decode(memory.encode())
+    assert again.history(NOW) == memory.history(NOW)
+    assert again.encode() == memory.encode()
+    assert (again.stopped, again.probed) == (memory.stopped, memory.probed)
+    assert all(each.uid in again for each in evictions)
+
+
+@given(EVICTIONS)
+def test_forgetting_changes_no_answer_of_the_last_day(evictions: list[Eviction]) -> None:
+    memory = remembering(*evictions)
+    before = memory.history(NOW)
+    memory.forget(NOW)
+    after = memory.history(NOW)
+    assert after.evictions == tuple(at for at in before.evictions if at > NOW - DAY)
+    assert after.looping == before.looping
+
+
+def test_evictions_of_other_steps_of_the_plan_are_left_out() -> None:
+    memory = remembering(Eviction(NOW - 5, "a", "n1", WEB), Eviction(NOW, "b", "n2", WEB))
+    history = memory.history(NOW, without={"b"})
+    assert history.node_evictions == {"n1": NOW - 5}
+    assert history.workload_evictions == {WEB: (NOW - 5,)}
+
+
+def test_a_workload_is_looping_when_it_was_moved_to_its_limit_twice_in_a_day() -> None:
+    memory = remembering(*(Eviction(NOW - hours * HOUR, f"u{hours}", "n1", WEB, 2) for hours in (1, 2, 3, 25)))
+    assert memory.history(NOW).looping == frozenset()
+    memory.add(Eviction(NOW, "u0", "n1", WEB, 2))
+    assert memory.history(NOW).looping == {WEB}
+
+
+def test_a_planner_is_stopped_for_an_hour() -> None:
+    memory = Memory()
+    memory.stop("relieve", "no effect", NOW)
+    memory.forget(NOW + STOP_FOR - 1)
+    assert memory.stopped["relieve"].why == "no effect"
+    memory.forget(NOW + STOP_FOR)
+    assert memory.stopped == {}
+
+
+def test_it_stays_small_enough_for_a_config_map() -> None:
+    memory = remembering(
+        *(
+            Eviction(
+                NOW - number,
+                f"12345678-1234-1234-1234-{number:012d}",
+                f"node-{number % 5000}",
+                ("team", "Deployment", f"workload-{number}"),
+                1,
+            )
+            for number in range(2 * MOST)
+        )
+    )
+    memory.forget(NOW)
+    assert len(memory.encode()) < 500_000
+    assert len(memory.history(NOW).evictions) == MOST
+
+
+@pytest.mark.parametrize("text", ["", "[", "[]", '{"evictions": [[1, "u", 0, -1, 1]]}', '{"evictions": [["x"]]}'])
+def test_what_no_memory_has_written_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="."):
+        Memory.decode(text)
