@@ -15,7 +15,7 @@ from ballast.eviction.history import NOTHING_YET, History
 from ballast.eviction.rules import Rules
 from ballast.eviction.tally import Tally
 from ballast.eviction.wishes import opted_in
-from ballast.model.pod import Pod
+from ballast.model.pod import FINISHED, Pod
 from ballast.model.sample import Ints
 
 
@@ -117,18 +117,37 @@ class Gate:
 
         Pods of one template, node or workload are judged once.
         """
-        screens = [_Screen(self, scope) for scope in (Scope.TEMPLATE, Scope.NODE, Scope.WORKLOAD)]
+        alike: dict[object, int] = {}
+        together: dict[object, int] = {}
         own = tuple(row for row in ROWS if row.scope is Scope.POD)
         terminating, finished, age = NUMBER["terminating"], NUMBER["finished"], NUMBER["min-age"]
         youngest = self.facts.now - self.rules.min_pod_age
+        acting = self.history.acting
         found: list[int] = []
         for pod in pods:
-            number = min([screen.of(pod) for screen in screens])
+            notes = pod.annotations
+            key: object = (
+                pod.namespace,
+                id(pod.owner),
+                id(pod.template),
+                id(pod.labels),
+                pod.priority,
+                pod.ready,
+                tuple(notes.items()) if notes else None,
+            )
+            number = alike.get(key)
+            if number is None:
+                number = alike[key] = min(self.first(pod, Scope.TEMPLATE), self.first(pod, Scope.WORKLOAD))
+            key = (pod.node, pod.scheduler_name)
+            there = together.get(key)
+            if there is None:
+                there = together[key] = self.first(pod, Scope.NODE)
+            number = min(number, there)
             if pod.deleting and number > terminating:
                 number = terminating
-            elif pod.finished and number > finished:
+            elif pod.phase in FINISHED and number > finished:
                 number = finished
-            elif number > age and (pod.created > youngest or self.history.acting):
+            elif number > age and (acting or pod.created > youngest):
                 refusal = self._first(pod, LOOKED_NOWHERE, own)
                 number = min(number, NUMBER[refusal.check]) if refusal else number
             found.append(number)
@@ -151,28 +170,6 @@ class Gate:
 
     def _lifted(self, pod: Pod) -> bool:
         return opted_in(self.facts, pod, self.rules.prefix)
-
-
-class _Screen:
-    def __init__(self, gate: Gate, scope: Scope) -> None:
-        self._gate, self._scope = gate, scope
-        self._known: dict[object, int] = {}
-
-    def of(self, pod: Pod) -> int:
-        key = self._key(pod)
-        number = self._known.get(key)
-        if number is None:
-            number = self._known[key] = self._gate.first(pod, self._scope)
-        return number
-
-    def _key(self, pod: Pod) -> object:
-        if self._scope is Scope.NODE:
-            return (pod.node, pod.scheduler_name)
-        if self._scope is Scope.WORKLOAD:
-            return (pod.namespace, id(pod.owner), id(pod.labels), pod.ready)
-        annotations = tuple(pod.annotations.items()) if pod.annotations else None
-        owner, template, labels = id(pod.owner), id(pod.template), id(pod.labels)
-        return (pod.namespace, owner, template, labels, pod.priority, annotations)
 
 
 def _verdict(row: Row, case: Case, lifted: bool) -> Verdict:

@@ -114,16 +114,18 @@ class _Making:
         self._movable[self._considered] = self._numbers[self._considered] == PASSED
 
     def plan(self, told: int) -> Plan:
-        standing = self._standing(self._targets)
-        before = standing.load.copy()
-        loads = [before]
+        standing = self._standing()
+        stuck, hidden = self._without_room(standing)
+        loads = [standing.load.copy()]
         made: list[Step] = []
         moves: list[Move] = []
         for step in self._steps(standing):
             moves.append(self._move(step, loads[-1]))
             loads[-1] = standing.load.copy()
             made.append(step)
-        self._look_for_room(np.array([step.pod for step in made], np.int64))
+        self._lower(stuck, "node-fit")
+        self._lower(hidden, "stale")
+        self._numbers[[step.pod for step in made]] = PASSED
         return Plan(
             kind=self._kind,
             steps=tuple(moves),
@@ -145,9 +147,9 @@ class _Making:
             return np.zeros(len(on), bool)
         return np.asarray(bound)
 
-    def _standing(self, targets: Bools) -> Standing:
+    def _standing(self) -> Standing:
         namespaces = self._gate.facts.namespace_labels()
-        return Standing(self._layout, targets=targets, ceiling=self._aims.target_high, namespaces=namespaces)
+        return Standing(self._layout, targets=self._targets, ceiling=self._aims.target_high, namespaces=namespaces)
 
     def _steps(self, standing: Standing) -> Iterator[Step]:
         aims, admit = self._aims, self._admission(standing)
@@ -213,18 +215,13 @@ class _Making:
     def _lower(self, pods: Ints, check: str) -> None:
         self._numbers[pods] = np.minimum(self._numbers[pods], NUMBER[check])
 
-    def _look_for_room(self, moved: Ints) -> None:
-        """Counts the pods that no other node could take at the start, or only nodes of unknown load."""
+    def _without_room(self, standing: Standing) -> tuple[Ints, Ints]:
+        """Pods that no other node can take as things stand, and those that only nodes of unknown load could."""
         asked = self._considered[self._numbers[self._considered] > NUMBER["node-fit"]]
-        asked = asked[~np.isin(asked, moved)]
-        standing = self._standing(self._targets)
         stuck = asked[~ways_out(standing, asked)]
         unknown = np.flatnonzero(self._targets & ~np.isfinite(self._layout.load).all(axis=1))
         hidden = [pod for pod in stuck.tolist() if len(unknown) and standing.feasible(pod)[unknown].any()]
-        hidden_pods = np.array(hidden, np.int64)
-        self._lower(np.setdiff1d(stuck, hidden_pods), "node-fit")
-        self._lower(hidden_pods, "stale")
-        self._numbers[moved] = PASSED
+        return np.setdiff1d(stuck, hidden), np.array(hidden, np.int64)
 
     def _refusals(self, most: int) -> Iterator[Refusal]:
         for number in np.unique(self._numbers[self._considered]).tolist() if most else ():

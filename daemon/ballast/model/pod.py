@@ -9,6 +9,8 @@ import msgspec
 from ballast.model.shape import Shape
 from ballast.model.template import PLAIN, Template
 
+FINISHED = ("Succeeded", "Failed")
+
 
 class Owner(msgspec.Struct, frozen=True, gc=False):
     kind: str
@@ -50,4 +52,4 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def finished(self) -> bool:
-        return self.phase in ("Succeeded", "Failed")
+        return self.phase in FINISHED

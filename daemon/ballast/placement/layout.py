@@ -119,21 +119,27 @@ def _total(nodes: Sequence[Node], kinds: Sequence[str]) -> Ints:
 
 def _used(pods: Sequence[Pod], resources: Sequence[str], usage: Usage) -> Floats:
     """Measured, else requested; a pod of which nothing is known is unknown."""
-    used = np.full((len(pods), len(resources)), np.nan)
-    asked: dict[int, tuple[float, ...]] = {}
-    for row, pod in enumerate(pods):
-        measured = usage.get(f"{pod.namespace}/{pod.name}") if usage else None
-        if measured and any(name in measured for name in resources):
-            used[row] = [measured.get(name, pod.shape.requests.get(name, 0.0)) for name in resources]
-            continue
-        found = asked.get(id(pod.shape))
-        if found is None:
+    rows: dict[int, int] = {}
+    asked: list[list[float]] = []
+    which: list[int] = []
+    for pod in pods:
+        row = rows.get(id(pod.shape))
+        if row is None:
+            row = rows[id(pod.shape)] = len(asked)
             requests = pod.shape.requests
             known = any(requests.get(name) for name in resources)
-            found = tuple(requests.get(name, 0.0) if known else np.nan for name in resources)
-            asked[id(pod.shape)] = found
-        used[row] = found
-    return used
+            asked.append([requests.get(name, 0.0) if known else np.nan for name in resources])
+        which.append(row)
+    requested = np.array(asked, float).reshape(len(asked), len(resources))[which]
+    if not usage:
+        return requested
+    nothing: Mapping[str, float] = {}
+    said = [usage.get(f"{pod.namespace}/{pod.name}", nothing) for pod in pods]
+    columns = [[each.get(name, np.nan) for each in said] for name in resources]
+    measured = np.array(columns, float).reshape(len(resources), len(pods)).T
+    some = np.isfinite(measured).any(axis=1)
+    instead = np.where(some[:, None], np.nan_to_num(requested), requested)
+    return np.where(np.isfinite(measured), measured, instead)
 
 
 def _pools(nodes: Sequence[Node], label: str | None) -> Ints:
