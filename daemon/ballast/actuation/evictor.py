@@ -37,6 +37,9 @@ PATIENCE = 20.0
 """Seconds in which an eviction is sent or given up: later, what it was judged by is too old."""
 
 DRY_RUN = "dry-run"
+FOLLOWED = 500
+"""Evictions that are followed at a time; what is written down of them has to fit into a ConfigMap."""
+
 REMEMBERED = 100
 """Steps that are shown once they have ended."""
 
@@ -171,6 +174,9 @@ class Evictor:
         placed = iter(plan.placed)
         try:
             for move in plan.steps:
+                if self._following >= FOLLOWED:
+                    attempts.append(Attempt(move.pod, Status.REFUSED, f"{FOLLOWED} evictions are still being followed"))
+                    break
                 waiting = [pod for _ in move.starts if (pod := find(next(placed, ""))) is not None]
                 running, attempt, goes_on = self._try(running, move, waiting, gate, find)
                 attempts.append(attempt)
@@ -214,6 +220,10 @@ class Evictor:
         with self._lock:
             plans, ended = self._plans, tuple(self._ended)
         return document(plans, ended, self._landing.extender.standing(), limits or {}, breaker)
+
+    @property
+    def _following(self) -> int:
+        return sum(len(plan.steps) for plan in self._plans)
 
     def _unable(self) -> str | None:
         if self._knows:
@@ -360,7 +370,7 @@ class Evictor:
                 self._ended.extend((found.plan, step, found.measured) for step in found.plan.steps)
             self._put(found.plan, finished=found.finished)
         self._telling.followed(plan.kind, found)
-        return found.changed or found.finished
+        return found.changed or found.finished or bool(found.leaving)
 
     def _change(self, running: Running, step: Step) -> Running:
         running = msgspec.structs.replace(

@@ -480,3 +480,19 @@ def test_a_sibling_that_came_shortly_before_is_no_replacement(mill: Mill) -> Non
     [new] = mill.replace_evicted("n5")
     replica.follow(1)
     assert replica.recent()[0]["landed_on"] == new.node != young.node
+
+
+def test_only_so_many_are_followed_at_a_time(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ballast.actuation.evictor.FOLLOWED", 2)
+    replica = Replica(mill, rules=FREE)
+    attempts = replica.carry_out(*mill.pods.values())
+    assert [attempt.why for attempt in attempts] == ["", "", "2 evictions are still being followed"]
+
+
+def test_what_is_written_down_of_the_most_evictions_fits_into_a_config_map(mill: Mill) -> None:
+    replica = Replica(mill, rules=FREE)
+    pods = [mill.add("n0", f"workload-with-a-long-name-{number}", created=NOW - 9999) for number in range(40)]
+    replica.rules = Rules(**{**FREE.__dict__, "min_replicas": 0})
+    attempts = replica.carry_out(*pods)
+    assert all(attempt.evicted for attempt in attempts)
+    assert len(mill.state()["eviction.plan"]) / len(pods) * 500 < 600_000
