@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -25,6 +24,7 @@ from ballast.placement.ways_out import ways_out
 
 Kind: TypeAlias = Literal["relieve", "rebalance", "redistribute"]
 
+_OF_WORKLOADS = ("limit-workload", "workload-window", "min-ready")
 _FITS = Outlook(fits=True)
 _STUCK = Outlook(fits=False)
 _ONLY_UNKNOWN = Outlook(only_unknown=True)
@@ -98,6 +98,7 @@ def make_plan(kind: Kind, layout: Layout, gate: Gate, aims: Aims, *, told: int =
 class _Making:
     def __init__(self, kind: Kind, layout: Layout, gate: Gate, aims: Aims) -> None:
         self._kind, self._layout, self._gate, self._aims = kind, layout, gate, aims
+        self._groups: dict[str, Ints] = {}
         self._counted = np.array([node.schedulable for node in layout.nodes], bool)
         self._targets = targets(layout.nodes, gate.facts, gate.rules)
         self._thresholds = (
@@ -185,25 +186,24 @@ class _Making:
         left = self._movable & (standing.on >= 0)
         if refusal.check == "limit-node":
             left &= standing.on == standing.on[pod]
-        elif refusal.check in self._groups:
-            same = self._groups[refusal.check]
+        elif (same := self._group(refusal.check)) is not None:
             left &= same == same[pod]
         elif refusal.check not in ("limit-total", "rate"):
             return np.array([pod], np.int64)
         return np.flatnonzero(left)
 
-    @cached_property
-    def _groups(self) -> dict[str, Ints]:
-        """[pod]: a number that pods share which these checks cannot tell apart."""
+    def _group(self, check: str) -> Ints | None:
+        """[pod]: a number that pods share which this check cannot tell apart; None where it tells all apart."""
         facts = self._gate.facts
-        workloads = self._numbered(lambda pod: (facts.key(pod), pod.ready))
-        return {
-            "limit-namespace": self._numbered(lambda pod: pod.namespace),
-            "limit-workload": workloads,
-            "workload-window": workloads,
-            "min-ready": workloads,
-            "pdb": self._numbered(lambda pod: (pod.namespace, *(budget.name for budget in facts.budgets(pod)))),
+        keys: dict[str, Callable[[Pod], Hashable]] = {
+            "limit-namespace": lambda pod: pod.namespace,
+            "pdb": lambda pod: (pod.namespace, *(budget.name for budget in facts.budgets(pod))),
+            **dict.fromkeys(_OF_WORKLOADS, lambda pod: (facts.key(pod), pod.ready)),
         }
+        name = "workload" if check in _OF_WORKLOADS else check
+        if check in keys and name not in self._groups:
+            self._groups[name] = self._numbered(keys[check])
+        return self._groups.get(name)
 
     def _numbered(self, key: Callable[[Pod], Hashable]) -> Ints:
         numbers: dict[Hashable, int] = {}

@@ -123,8 +123,10 @@ class _Pool:
 
     def drop(self, pods: Ints) -> None:
         places = self._place[self._standing.on[pods]]
+        gone = np.zeros(len(self._standing.on), bool)
+        gone[pods] = True
         for place in np.unique(places[places >= 0]).tolist():
-            kept = self._pods[place][~np.isin(self._pods[place], pods)]
+            kept = self._pods[place][~gone[self._pods[place]]]
             if len(kept) != len(self._pods[place]):
                 self._keep(place, kept)
                 self._fresh[place] = False
