@@ -44,14 +44,18 @@ class Waiting:
         self._pods = pods
 
     def count(self, namespace: str, selector: Selector) -> int:
-        return sum(1 for pod in self._by_namespace.get(namespace, ()) if selector.matches(pod.labels))
+        named = next((each for each in selector.requirements if each.operator == "In" and len(each.values) == 1), None)
+        key = (namespace, "", "") if named is None else (namespace, named.key, named.values[0])
+        return sum(1 for pod in self._by_label.get(key, ()) if selector.matches(pod.labels))
 
     @cached_property
-    def _by_namespace(self) -> Mapping[str, list[Pod]]:
-        found: dict[str, list[Pod]] = {}
+    def _by_label(self) -> Mapping[tuple[str, str, str], list[Pod]]:
+        """By namespace and each of their labels, and by the namespace alone."""
+        found: dict[tuple[str, str, str], list[Pod]] = {}
         for pod in self._pods():
             if pod.phase == "Pending" and not pod.deleting:
-                found.setdefault(pod.namespace, []).append(pod)
+                for key, value in (("", ""), *pod.labels.items()):
+                    found.setdefault((pod.namespace, key, value), []).append(pod)
         return found
 
 

@@ -163,7 +163,7 @@ class Daemon:
         kinds = {*(kinds_of(policies) if policies else ()), *(evicting.KINDS if evicts else ())}
         keep = annotation_filter(settings.publishing.prefix)
         self.workloads = WorkloadCache(api, machine, metrics, kinds, keep_annotation=keep)
-        self.powering = power_parts.powering(self, policies, machine) if settings.power.mode is not Mode.OFF else None
+        self.powering = power_parts.powering(self, policies, machine) if policies else None
         self.evicting = eviction_parts.evicting(self)
         self.craning: Craning | None = None
         if craning.active(settings):

@@ -48,9 +48,10 @@ class Findings:
 
 
 def findings(settings: Settings) -> Findings:
-    """The policies of the configuration file, checked as the daemon needs them; read only while power is off, too."""
+    """The policies of the configuration file, checked as the daemon needs them, also while power is off."""
     if not settings.power.policies:
-        return Findings()
+        idle = "BALLAST_POWER__MODE is on, but there is no policy under power in the configuration file. Add one."
+        return Findings(warnings=(idle,) if settings.power.mode is Mode.ON else ())
     try:
         found = read(settings.power.policies)
     except SettingsError as error:

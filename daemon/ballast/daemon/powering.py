@@ -116,8 +116,6 @@ class Powering:
 
     def cycle(self) -> str:
         """One tick of every policy; the failure of one is its own."""
-        if not self.courses:
-            return "power: there is no policy; power.policies of the configuration file holds them"
         paused, hold = self._paused(), self._hold()
         wall = self._clock.wall()
         now = Now(
