@@ -12,7 +12,7 @@ from tests.cluster.harness.control_plane import ControlPlane
 from tests.cluster.harness.rebalancing import Size, compare
 from tests.cluster.harness.tools import Tools
 
-FULL = Size(nodes=50, apps=300, replicas=5, moves=75, window=60, interval=5)
+FULL = Size(nodes=50, apps=300, replicas=5, moves=15, window=60, interval=5)
 SMALL = Size(nodes=10, apps=60, replicas=4, moves=6, window=6, interval=1, cpu=False)
 QUICK = {"size": SMALL}
 
