@@ -6,8 +6,10 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import jsonschema
 import pytest
 
+from ballast.serving.openapi import DOCUMENT
 from tests.cluster.harness.api import Api
 from tests.cluster.harness.objects import pod
 from tests.cluster.harness.release import Release, create, forbidden, hooks, writes
@@ -183,6 +185,9 @@ def test_eviction_has_the_rights_to_move_pods(release: Release, shop: str) -> No
 
     with release.daemon(leader):
         eventually("a pod is evicted", evicted, within=90)
+        [one, *_] = eventually("the API tells of it", lambda: release.answer("/api/v1/evictions")["recent"])
+        assert (one["from"], one["kind"], one["why"] != "") == ("busy", "relieve", True)
+        jsonschema.validate(one, {"$ref": "#/components/schemas/Eviction", "components": DOCUMENT["components"]})
         time.sleep(3)
     calls = release.cluster.audit.calls(user=me, since=begun)
     assert not forbidden(calls)

@@ -104,6 +104,12 @@ class Release:
         finally:
             process.stop()
 
+    def answer(self, path: str) -> Any:
+        """What the running daemon says."""
+        with requests.Session() as session:
+            session.trust_env = False
+            return session.get(f"http://127.0.0.1:{self.port}{path}", timeout=5).json()
+
     def see_the_state_change(self) -> None:
         state = self.path("configmaps/ballast-state")
         first = eventually("a condition is saved", lambda: self.cluster.api.get(state)["metadata"]["resourceVersion"])

@@ -42,6 +42,7 @@ function drawBanners(lost) {
   if (status && status.snapshot && !status.current) shown.push(banner("bad", "Stale.", `No cycle brought data since ${clock(status.snapshot.time)}. The loads below are history, and /watcher answers 500.`));
   for (const condition of status ? status.conditions : []) {
     if ((condition.status === "True") === GOOD.has(condition.type)) continue;
+    if (condition.type === "Active" && !status.leader) continue; // a follower never acts
     shown.push(banner("warn", `${GOOD.has(condition.type) ? "Not " : ""}${condition.type}:`, [condition.message || condition.reason || "", condition.lastTransitionTime ? `(since ${condition.lastTransitionTime})` : ""].join(" ")));
   }
   const box = $("banners");
