@@ -73,7 +73,7 @@ def document(
     breaker: str | None,
 ) -> dict[str, Any]:
     """`/api/v1/evictions`, the newest first."""
-    steps = [(plan, step, {}) for plan in plans for step in plan.steps]
+    steps: list[tuple[Running, Step, Mapping[str, Any]]] = [(plan, step, {}) for plan in plans for step in plan.steps]
     rows = [_row(*each) for each in (*ended, *steps)]
     return {
         "recent": sorted(rows, key=lambda row: float(row["time"]), reverse=True),
