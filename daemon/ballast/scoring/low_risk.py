@@ -134,6 +134,7 @@ def below(x: Floats, alpha: Floats, beta: Floats) -> Floats:
 
 def parse(given: Mapping[str, object]) -> LowRisk:
     """As upstream, a window of 0 or less means 5, and a weight outside 0..1 means 0.5."""
+    import scipy.special  # noqa: F401 - takes long, and better now than when a pod waits
     keys = Keys(NAME, given)
     window = int(keys.number("smoothing_window_size", WINDOW))
     weights = keys.mapping("risk_limit_weights") or {}

@@ -240,3 +240,13 @@ def test_a_policy_with_a_count_of_0_is_refused_by_its_file(tmp_path: Path) -> No
     path.write_text("a: [")
     with pytest.raises(UsageError, match=r"policy\.yaml is neither YAML nor JSON"):
         Strategies(load({"BALLAST_PUBLISHING__CRANE_POLICY_FILE": str(path)}))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_zero_allocatable_and_unknown_nodes_are_answered(name: str) -> None:
+    desk = Desk(annotated(snapshot([0.6, 0.1, 0.4], cpu=0.0), [0.6, 0.1, 0.4]), THERE)
+    assert all(score is None or 0 <= score <= 100 for score in desk.extending.node_scores(name).values())
+    for names in (N3, ["n0", "stranger"], ["stranger"]):
+        found = desk.extending.prioritize(incoming("x"), names, name)
+        assert [each["Host"] for each in json.loads(found.body)] == names
+        assert all(0 <= each["Score"] <= 10 for each in json.loads(found.body))
