@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import logging
 import os
 import random
 import socket
@@ -17,6 +18,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
+import structlog
 
 from ballast.clock import SystemClock
 from ballast.cluster.client import connect
@@ -177,6 +179,7 @@ class _Renewing(Elector):
 
 def _serve(parent: Connection, environment: dict[str, str]) -> None:
     _pin(0)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     clock, metrics, taken = SystemClock(), Metrics(), _snapshot()
     board = Board(snapshot=taken, rendered=render(taken, {}))
     extending = Extending(Extender(), clock, metrics, board, lambda: 0.0)

@@ -77,7 +77,7 @@ class LiveResidual:
             column = column[index]
         room = column != NOWHERE
         losses = np.where(room, column / STEPS, np.nan)
-        exact = exact_scores(losses, room)
+        exact = exact_scores(column, room)
         return Scores(half_away(exact).astype(np.int64), exact, losses, np.zeros(len(exact), bool), {})
 
     def explained(self, pod: Pod | None) -> Scores:

@@ -15,14 +15,14 @@ import numpy as np
 
 from ballast.model.pod import Pod
 from ballast.model.quantity import quantity
-from ballast.model.sample import Bools, Floats
+from ballast.model.sample import Bools, Floats, Ints
 from ballast.scoring.allocation import check_resource
 from ballast.scoring.demand import NOTHING, Units, demand, units
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.in_flight import mode
 from ballast.scoring.keys import Keys, to_number
 from ballast.scoring.profiles import Profile, observed
-from ballast.scoring.residual import STEPS, Criterion, fits, steps
+from ballast.scoring.residual import NOWHERE, STEPS, Criterion, fits, steps
 from ballast.scoring.rounding import half_away
 from ballast.scoring.scores import Scores
 
@@ -52,7 +52,7 @@ class DominantResidual:
         room = fits(free, request) & self._others_fit(fleet, asked, names)
         criterion = self.criterion(profiles, names)
         losses, dominant, loss = criterion.losses(whole, free, request, criterion.fitness(np.maximum(free, 0.0)))
-        exact = exact_scores(losses, room)
+        exact = exact_scores(steps(np.where(room, losses, 0.0)), room)
         return Scores(
             scores=half_away(exact).astype(np.int64),
             exact=exact,
@@ -87,13 +87,15 @@ class DominantResidual:
         return fits(free, np.array([asked[name] for name in others], float))
 
 
-def exact_scores(losses: Floats, room: Bools) -> Floats:
-    """100 at the least L among the nodes with room, 0 without room."""
+def exact_scores(values: Ints, room: Bools) -> Floats:
+    """100 at the least L (in steps) among the nodes with room, 0 without room."""
     if not room.any():
-        return np.zeros(len(losses))
-    values = steps(np.where(room, losses, 0.0))
-    least, most = values[room].min(), values[room].max()
-    return np.where(room, 100 - SPAN * ((values - least) / max(STEPS, float(most - least))), 0.0)
+        return np.zeros(len(values))
+    everywhere = bool(room.all())
+    least = (values if everywhere else np.where(room, values, NOWHERE)).min()
+    most = (values if everywhere else np.where(room, values, -NOWHERE)).max()
+    exact = 100 - SPAN * ((values - least) / max(STEPS, float(most - least)))
+    return exact if everywhere else np.where(room, exact, 0.0)
 
 
 def matrices(fleet: Fleet, names: Sequence[str]) -> tuple[Floats, Floats]:

@@ -128,7 +128,8 @@ class Hosts:
             return np.fromiter((self._rows.get(name, -1) for name in names), np.int64, len(names))
         words = self._read(names)
         rows = self._table.take(self._places(words)).astype(np.int64)
-        for at in np.flatnonzero((self._words.take(rows, axis=0) != words).any(axis=1)).tolist():
+        different = np.flatnonzero(self._words.take(rows, axis=0) != words) // words.shape[1]
+        for at in set(different.tolist()):
             rows[at] = self._rows.get(names.text(at), -1)
         return rows
 

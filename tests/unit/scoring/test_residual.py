@@ -120,7 +120,7 @@ losses = st.lists(st.floats(0, 3, allow_nan=False), min_size=2, max_size=40)
 @given(values=losses)
 def test_scores_fall_with_l_and_differ_where_l_differs_by_3_percent_of_the_spread(values: list[float]) -> None:
     array = np.array(values)
-    scores = half_away(exact_scores(array, np.ones(len(array), bool)))
+    scores = half_away(exact_scores(steps(array), np.ones(len(array), bool)))
     assert ((scores >= 1) & (scores <= 100)).all()
     spread = max(values) - min(values)
     for one, left in zip(values, scores.tolist(), strict=True):
