@@ -10,7 +10,7 @@ from ballast.cluster.events import Events
 from ballast.cluster.state import NAME
 from ballast.cluster.write import Target
 from ballast.daemon import power_words
-from ballast.daemon.budget import View, Why
+from ballast.daemon.power_view import View, Why
 from ballast.power.outcome import Reason
 
 _LIMITS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from ballast.daemon.budget import View, Why
+from ballast.daemon.power_view import View, Why
 from ballast.daemon.reports import duration
 from ballast.power.outcome import Reason
 from ballast.power.policy import WhenSilent

@@ -17,9 +17,10 @@ from prometheus_client import CollectorRegistry
 from ballast.clock import Clock
 from ballast.cluster.conditions import Conditions
 from ballast.daemon import power_words
-from ballast.daemon.budget import Action, Budget, Now, View, Why
+from ballast.daemon.budget import Budget
 from ballast.daemon.power_metrics import PowerMetrics
 from ballast.daemon.power_news import News, tell_conditions
+from ballast.daemon.power_view import Action, Now, View, Why
 from ballast.power.values import exact
 from ballast.telemetry.budget_feed import Watts
 

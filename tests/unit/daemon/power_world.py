@@ -10,8 +10,9 @@ from typing import Any
 
 from ballast.actuation.standing import Actuator, Standing
 from ballast.cluster.write import Outcome, Result, Target, Write
-from ballast.daemon.budget import Budget, Now, View
+from ballast.daemon.budget import Budget
 from ballast.daemon.power_store import PowerStore
+from ballast.daemon.power_view import Now, View
 from ballast.errors import ClusterError
 from ballast.power.policy import Policy
 from ballast.power.values import INT32

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.actuation.standing import Actuator
-from ballast.daemon.budget import Why
+from ballast.daemon.power_view import Why
 from ballast.daemon.power_words import sentence
 from ballast.power.outcome import Reason
 from tests.unit.daemon.power_world import TICK, Life
