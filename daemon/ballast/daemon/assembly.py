@@ -24,7 +24,6 @@ from ballast.cluster.switches import Switches
 from ballast.cluster.workload_cache import WorkloadCache
 from ballast.cluster.writer import Writer
 from ballast.daemon import craning, evicting, eviction_parts, health, power_parts, reports, strategies
-from ballast.daemon.craning import Craning
 from ballast.daemon.extending import Extending
 from ballast.daemon.jobs import Jobs
 from ballast.daemon.pods_asking import PodsAsking
@@ -165,18 +164,7 @@ class Daemon:
         self.workloads = WorkloadCache(api, machine, metrics, kinds, keep_annotation=keep)
         self.powering = power_parts.powering(self, policies, machine) if policies else None
         self.evicting = eviction_parts.evicting(self)
-        self.craning: Craning | None = None
-        if craning.active(settings):
-            self.craning = Craning(
-                settings,
-                self.strategies.policy,
-                writer=self.writer,
-                clock=clock,
-                conditions=self.conditions,
-                source=self.telemetry.source,
-                pods=self.cache.pods,
-                node=self.cache.node,
-            )
+        self.craning = craning.craning(self)
         apart = settings.http.of_extender()
         scheduling = None if apart else self.extending
         self.servers = [Server(create_app(self.board, metrics, scheduling), settings.http)]

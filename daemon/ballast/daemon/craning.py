@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import structlog
@@ -24,6 +25,9 @@ from ballast.settings import Mode, Settings
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.source import Source
 from ballast.windows.highest import BUCKET
+
+if TYPE_CHECKING:
+    from ballast.daemon.assembly import Daemon
 
 SHARE = 0.5
 """Of the writes that the budget allows in a round; labels need some too."""
@@ -111,6 +115,18 @@ class Craning:
             log.warning("the past could not be read", attempt=self._past_attempts, error="; ".join(sorted(problems)))
 
 
-def active(settings: Settings) -> bool:
-    """Whether the job is to run."""
-    return settings.publishing.crane and settings.publishing.mode is not Mode.OFF
+def craning(daemon: Daemon) -> Craning | None:
+    """The job of a daemon that has everything else, None where it is not to run."""
+    publishing = daemon.settings.publishing
+    if not publishing.crane or publishing.mode is Mode.OFF:
+        return None
+    return Craning(
+        daemon.settings,
+        daemon.strategies.policy,
+        writer=daemon.writer,
+        clock=daemon.clock,
+        conditions=daemon.conditions,
+        source=daemon.telemetry.source,
+        pods=daemon.cache.pods,
+        node=daemon.cache.node,
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -229,18 +230,17 @@ class Extending:
 
     def node_scores(self, name: str) -> dict[str, int | None]:
         """What every node is worth by itself, by what is measured and where pods are: 0..100, None where unknown."""
-        with self._lock:
-            state = self._state
-            if state is None:
-                return {}
-            names, known = state.model.names, state.known
-            if name in NEED_PODS and self._pods_age() > PODS_STALE:
-                return dict.fromkeys(names)
-            made = self._strategy(name, state, "off")
+        state = self._state
+        if state is None:
+            return {}
+        if name in NEED_PODS and self._pods_age() > PODS_STALE:
+            return dict.fromkeys(state.model.names)
+        made = self._strategy(name, state, "off")
+        with self._lock if name in NEED_PODS else nullcontext():
             scores = made.score(state.model.fleet, STANDARD if name in NEED_A_POD else None)
-        unknown = scores.unknown | ~known
+        unknown = scores.unknown | ~state.known
         pairs = zip(scores.scores.tolist(), unknown.tolist(), strict=True)
-        return dict(zip(names, (None if hidden else score for score, hidden in pairs), strict=True))
+        return dict(zip(state.model.names, (None if hidden else score for score, hidden in pairs), strict=True))
 
     def scores_of(self, namespace: str, name: str) -> dict[str, Any] | None:
         """What the strategy of the settings says of every node for a pod, and each one that it blends.

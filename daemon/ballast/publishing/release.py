@@ -17,9 +17,7 @@ from ballast.publishing.publisher import PART, with_taint
 REASON = "released"
 
 
-def release(
-    api: KubeApi, writer: Writer, nodes: Iterable[Node], keys: Keys, *, crane: bool = False
-) -> list[Outcome]:
+def release(api: KubeApi, writer: Writer, nodes: Iterable[Node], keys: Keys, *, crane: bool = False) -> list[Outcome]:
     """Removes the labels, the annotations and the taint from every node that carries one of them.
 
     With `crane` also the annotations of crane-scheduler, whoever wrote them. Ends where the writer refuses; that
