@@ -24,6 +24,7 @@ from ballast.clock import SystemClock
 from ballast.cluster.client import connect
 from ballast.cluster.decoding import Reader, pod_reader
 from ballast.cluster.lease import Elector
+from ballast.cluster.listing import PAGE
 from ballast.daemon.errand import Errand, Wanted
 from ballast.daemon.extending import Extending
 from ballast.daemon.worker import Worker
@@ -45,7 +46,7 @@ NODES, PODS, KINDS = 5_000, 30_000, 12
 REQUESTS = 1_000
 ROUNDS = 5
 ORDERS = 25
-PAGE, PAUSE = 250, 0.005
+PAUSE = 0.005
 AT = "5,000 names in another order each time, 30,000 pods, blend, one core, keep-alive, best of 5 interleaved"
 QUICK = {"rounds": 2}
 RETRY = 2.0

@@ -48,7 +48,7 @@ from ballast.serving.extender import Priorities, Rejections
 from ballast.serving.node_names import Hosts, Named
 from ballast.settings.extender import Extender
 
-BATCH = 100
+BATCH = 25
 PAUSE = 0.0005
 """Pods of a list that are taken in at once, and the seconds in which waiting requests have their turn."""
 
