@@ -31,9 +31,10 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True)
 class Outlook:
-    """Where the pod could go. None where nobody has looked."""
+    """Where the pod could go. `fits` is None where nobody has looked; `crowded`: room there is, load is the reason."""
 
     fits: bool | None = None
+    crowded: bool = False
     only_unknown: bool = False
     used: bool = True
     spared: str | None = None

@@ -30,11 +30,12 @@ def standing_of(arranged: Layout, facts: Facts, rules: Rules, ceiling: float) ->
 def outlook(standing: Standing, pod: int, facts: Facts, rules: Rules) -> Outlook:
     """`pod` is its row in the layout, and on a node."""
     layout = standing.layout
+    if not np.isfinite(layout.used[pod]).all():
+        return Outlook(used=False)
     fits = bool(standing.open_to(pod).any())
     unknown = targets(layout.nodes, facts, rules) & ~np.isfinite(layout.load).all(axis=1)
     hidden = not fits and bool((standing.feasible(pod) & unknown).any())
-    used = bool(np.isfinite(layout.used[pod]).all())
-    return Outlook(fits=None if hidden else fits, only_unknown=hidden, used=used)
+    return Outlook(fits=None if hidden else fits, only_unknown=hidden, crowded=not fits and standing.crowded(pod))
 
 
 def misplaced(standing: Standing, pod: int) -> Iterator[str]:

@@ -26,7 +26,6 @@ Kind: TypeAlias = Literal["relieve", "rebalance", "redistribute"]
 
 _OF_WORKLOADS = ("limit-workload", "workload-window", "min-ready")
 _FITS = Outlook(fits=True)
-_STUCK = Outlook(fits=False)
 _ONLY_UNKNOWN = Outlook(only_unknown=True)
 _UNMEASURED = Outlook(used=False)
 _COSTLY = Outlook(spared="moving it costs more room for other pods than the waiting ones are worth")
@@ -109,14 +108,15 @@ class _Making:
         self._considered = np.flatnonzero(self._consider())
         self._numbers = np.full(len(layout.pods), PASSED)
         self._numbers[self._considered] = gate.screen(layout.pods[pod] for pod in self._considered.tolist())
-        unmeasured = self._considered[~np.isfinite(layout.used[self._considered]).all(axis=1)]
-        self._lower(unmeasured, "stale")
+        self._measured = np.isfinite(layout.used).all(axis=1)
+        self._lower(self._considered[~self._measured[self._considered]], "stale")
         self._movable = np.zeros(len(layout.pods), bool)
         self._movable[self._considered] = self._numbers[self._considered] == PASSED
 
     def plan(self, told: int) -> Plan:
         standing = self._standing()
         stuck, hidden = self._without_room(standing)
+        self._crowded = {pod for pod in stuck[:told].tolist() if standing.crowded(pod)}
         loads = [standing.load.copy()]
         made: list[Step] = []
         moves: list[Move] = []
@@ -142,7 +142,8 @@ class _Making:
         on = self._layout.on
         bound = on >= 0
         if self._kind == "relieve":
-            nodes = hot(self._layout.load, self._counted, self._thresholds).any(axis=1)
+            everywhere = np.ones(len(self._layout.nodes), bool)
+            nodes = hot(self._layout.load, everywhere, self._thresholds).any(axis=1)
             return np.asarray(bound & np.append(nodes, False)[on])
         if self._kind == "redistribute" and not any(pod.waiting for pod in self._layout.pods):
             return np.zeros(len(on), bool)
@@ -216,8 +217,12 @@ class _Making:
         self._numbers[pods] = np.minimum(self._numbers[pods], NUMBER[check])
 
     def _without_room(self, standing: Standing) -> tuple[Ints, Ints]:
-        """Pods that no other node can take as things stand, and those that only nodes of unknown load could."""
+        """Pods that no other node can take as things stand, and those that only nodes of unknown load could.
+
+        Where a pod of unknown use could go, nobody can tell.
+        """
         asked = self._considered[self._numbers[self._considered] > NUMBER["node-fit"]]
+        asked = asked[self._measured[asked]]
         stuck = asked[~ways_out(standing, asked)]
         unknown = np.flatnonzero(self._targets & ~np.isfinite(self._layout.load).all(axis=1))
         hidden = [pod for pod in stuck.tolist() if len(unknown) and standing.feasible(pod)[unknown].any()]
@@ -234,10 +239,9 @@ class _Making:
         pod, check = self._layout.pods[row], NAMES[number]
         outlooks = [LOOKED_NOWHERE]
         if check == "node-fit":
-            outlooks = [_STUCK]
+            outlooks = [Outlook(fits=False, crowded=row in self._crowded)]
         elif check == "stale":
-            measured = np.isfinite(self._layout.used[row]).all()
-            outlooks = [LOOKED_NOWHERE, _ONLY_UNKNOWN if measured else _UNMEASURED]
+            outlooks = [LOOKED_NOWHERE, _ONLY_UNKNOWN if self._measured[row] else _UNMEASURED]
         elif check == "relieved":
             outlooks = [_COSTLY]
         found = [self._gate.explain(pod, outlook)[number] for outlook in outlooks]

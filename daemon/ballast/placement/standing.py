@@ -71,6 +71,13 @@ class Standing:
         near = self.neighbours.allowed(pod)
         return np.asarray(mask if near is None else mask & near[rows])
 
+    def crowded(self, pod: int) -> bool:
+        """Whether other nodes of its pool could take it, but for their load."""
+        home = int(self.on[pod])
+        others = self.targets & (self.layout.pool == self.layout.pool[home])
+        others[home] = False
+        return bool((self.feasible(pod) & others).any())
+
     def fits(self, pod: int, row: int) -> bool:
         """Whether `open_to` holds for one node of its pool; cheaper."""
         if not self.targets[row] or row == self.on[pod]:

@@ -86,6 +86,18 @@ def test_all_that_keeps_a_pod_where_it_is_with_its_numbers(explained: Callable[.
     assert budgets["numbers"] == {"allowed": 0, "planned": 0}
 
 
+def test_a_pod_of_unknown_use_is_stale_however_much_room_there_is(explained: Callable[..., dict[str, Any]]) -> None:
+    answer = explained(
+        "shop/a", node("n1"), node("n2"), pod("a", "0", on="n1"), pod("b", "1", on="n2"), *workload("web", 2)
+    )
+    assert refused(answer) == {"stale": "nothing is known of what it uses"}
+
+
+def test_room_on_nodes_that_would_be_too_loaded_is_told_apart(explained: Callable[..., dict[str, Any]]) -> None:
+    answer = explained("shop/a", *PLAIN, options=("--set", "target_high=0.35"))
+    assert refused(answer) == {"node-fit": "all other nodes that have room for it would be too loaded"}
+
+
 @pytest.mark.parametrize(
     ("objects", "tool"),
     [

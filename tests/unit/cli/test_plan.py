@@ -181,6 +181,20 @@ def test_the_first_check_that_refuses_a_pod_is_counted(plan: Plan) -> None:
     }
 
 
+def test_pods_of_unknown_use_are_stale_however_much_room_there_is(plan: Plan) -> None:
+    cluster = listed(node("n1"), node("n2"), [pod(f"p{i}", "0", on="n1") for i in range(3)], workload("web", 3))
+    answer = plan("relieve", cluster, watcher({"n1": (95, 50), "n2": (10, 10)}))
+    assert (answer["steps"], answer["refused"]) == ([], {"stale": 3})
+
+
+@pytest.mark.parametrize("state", [{"ready": False}, {"spec": {"unschedulable": True}}])
+def test_a_hot_node_that_is_not_relieved_says_why(plan: Plan, state: dict[str, Any]) -> None:
+    others = [node(f"n{i}") for i in range(2, 13)]
+    cluster = listed(node("n1", **state), others, pod("a", "1", on="n1"), pod("b", "1", on="n1"), workload("web", 2))
+    answer = plan("relieve", cluster, watcher({f"n{i}": (95 if i == 1 else 10, 10) for i in range(1, 13)}))
+    assert (answer["steps"], answer["refused"]) == ([], {"cluster-health": 2})
+
+
 def test_an_opt_in_lifts_the_lighter_checks(plan: Plan) -> None:
     pods = [
         pod(f"p{i}", "1", on="n1", metadata={"ownerReferences": [], "annotations": {"ballast.dev/evict": "true"}})

@@ -7,7 +7,8 @@ from ballast.eviction.case import Case, Finding, allow, refuse
 
 def node_fit(case: Case) -> Finding:
     if case.outlook.fits is False:
-        return refuse("no other node can take it")
+        crowded = "all other nodes that have room for it would be too loaded"
+        return refuse(crowded if case.outlook.crowded else "no other node can take it")
     return allow("another node can take it" if case.outlook.fits else "where it could go has not been looked at")
 
 
