@@ -108,7 +108,7 @@ class _Making:
         self._considered = np.flatnonzero(self._consider())
         self._numbers = np.full(len(layout.pods), PASSED)
         self._numbers[self._considered] = gate.screen(layout.pods[pod] for pod in self._considered.tolist())
-        self._measured = np.isfinite(layout.used).all(axis=1)
+        self._measured: Bools = np.asarray(np.isfinite(layout.used).all(axis=1))
         self._lower(self._considered[~self._measured[self._considered]], "stale")
         self._movable = np.zeros(len(layout.pods), bool)
         self._movable[self._considered] = self._numbers[self._considered] == PASSED
