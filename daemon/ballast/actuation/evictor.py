@@ -36,6 +36,9 @@ from ballast.model.snapshot import Snapshot
 PATIENCE = 20.0
 """Seconds in which an eviction is sent or given up: later, what it was judged by is too old."""
 
+FORBIDDEN = 3
+"""Forbidden evictions after which a plan is given up for this cycle."""
+
 DRY_RUN = "dry-run"
 FOLLOWED = 500
 """Evictions that are followed at a time; what is written down of them has to fit into a ConfigMap."""
@@ -106,6 +109,7 @@ class Evictor:
         self._memory = Memory()
         self._plans: tuple[Running, ...] = ()
         self._batch: dict[str, Pod] = {}
+        self._forbidden = 0
         self._would: list[Step] = []
         self._pods: Sequence[Pod] = ()
         self._ended: deque[tuple[Running, Step, Mapping[str, Any]]] = deque(maxlen=REMEMBERED)
@@ -170,6 +174,7 @@ class Evictor:
         if problem is not None:
             return [Attempt(move.pod, Status.REFUSED, problem) for move in plan.steps[:1]]
         running = self._begin(plan, snapshot)
+        self._forbidden = 0
         attempts: list[Attempt] = []
         placed = iter(plan.placed)
         try:
@@ -321,13 +326,14 @@ class Evictor:
         attempt = Attempt(step.pod, Status.FAILED, outcome.reason)
         if said in (Answer.BUDGET, Answer.TWO_BUDGETS):
             attempt = Attempt(step.pod, Status.REFUSED, budgets(outcome, pod, judge.facts), "pdb")
-            if step.workload is not None:
-                with self._lock:
-                    self._memory.refused(step.workload, self._clock.wall())
-        elif said is Answer.HELD_BACK:
+        elif said in (Answer.FORBIDDEN, Answer.HELD_BACK):
             attempt = Attempt(step.pod, Status.REFUSED, outcome.reason)
-        goes_on = said in (Answer.BUDGET, Answer.TWO_BUDGETS, Answer.OTHER_POD)
-        return self._undone(running, step, attempt, goes_on=goes_on)
+        if said not in (Answer.OTHER_POD, Answer.HELD_BACK) and step.workload is not None:
+            with self._lock:
+                self._memory.refused(step.workload, self._clock.wall())
+        self._forbidden += said is Answer.FORBIDDEN
+        goes_on = said in (Answer.BUDGET, Answer.TWO_BUDGETS, Answer.OTHER_POD, Answer.FORBIDDEN)
+        return self._undone(running, step, attempt, goes_on=goes_on and self._forbidden < FORBIDDEN)
 
     def _undone(
         self, running: Running, step: Step, attempt: Attempt, *, goes_on: bool
@@ -356,7 +362,9 @@ class Evictor:
             self._landing.extend(step)
         for step in (*found.failed, *found.late):
             self._landing.release_all(step)
-            self._landing.unprobe(step)
+        for step in found.plan.steps:
+            if not step.open:
+                self._landing.unprobe(step)
         with self._lock:
             for step in found.returned:
                 if step.workload is not None:

@@ -20,6 +20,10 @@ SKEW = 5.0
 """Seconds by which the API server's clock may be behind."""
 
 
+ENDING = 3600.0
+"""Seconds an evicted pod may take to end; one that takes longer is stuck, and no room is held any more."""
+
+
 class Seen:
     """Of all pods those that the plans ask for."""
 
@@ -109,8 +113,8 @@ def _step(step: Step, seen: Seen, found: Followed, now: float, ready_within: flo
     elif not there and not step.gone_at:
         step = replace(step, gone_at=now)
     step = _replaced(step, seen, found, now)
-    if step.open and now - max(step.time, step.gone_at) > ready_within and not there:
-        step = replace(step, status=Status.STOPPED, why=_lateness(step, ready_within))
+    if step.open and now - max(step.time, step.gone_at) > (ENDING if there else ready_within):
+        step = replace(step, status=Status.STOPPED, why=_lateness(step, ready_within, there=there))
         found.late.append(step)
     return step
 
@@ -135,7 +139,9 @@ def _replaced(step: Step, seen: Seen, found: Followed, now: float) -> Step:
     return step
 
 
-def _lateness(step: Step, ready_within: float) -> str:
+def _lateness(step: Step, ready_within: float, *, there: bool) -> str:
+    if there:
+        return f"{step.pod} has not ended within {ENDING / 60:.0f} minutes"
     if not step.replacement:
         return f"no replacement of {step.pod} came within {ready_within:.0f} s"
     where = f" on {step.landed_on}" if step.landed_on else ""

@@ -22,6 +22,8 @@ class Answer(Enum):
     TWO_BUDGETS = auto()
     OTHER_POD = auto()
     """It is gone, or another one has its name."""
+    FORBIDDEN = auto()
+    """By rights, or by an admission policy."""
     HELD_BACK = auto()
     FAILED = auto()
 
@@ -35,6 +37,10 @@ def answer(outcome: Outcome) -> Answer:
         return Answer.OTHER_POD
     if outcome.causes:
         return Answer.BUDGET
+    if outcome.status == 403:
+        return Answer.FORBIDDEN
+    if outcome.status == 429:
+        return Answer.HELD_BACK
     # kube-apiserver pkg/registry/core/pod/storage/eviction.go
     if outcome.status == 500 and "more than one PodDisruptionBudget" in outcome.reason:
         return Answer.TWO_BUDGETS

@@ -151,6 +151,41 @@ def test_the_deadline_counts_from_the_end_of_the_evicted_pod(mill: Mill) -> None
     assert replica.recent()[0]["status"] == "ready"
 
 
+def test_a_pod_that_never_ends_holds_no_room_for_ever(mill: Mill) -> None:
+    replica = Replica(mill)
+    replica.carry_out(mill.pods["shop/web-1"])
+    assert replica.follow(3599) is None
+    assert replica.desk.held
+    told = replica.follow(2)
+    assert told is not None
+    assert told.startswith("rebalance stops: shop/web-1 has not ended within 60 minutes")
+    assert not replica.desk.held
+    assert replica.evictor.history().replacements == 0
+
+
+def test_who_may_not_be_evicted_rests_and_others_go_on_but_not_for_long(mill: Mill) -> None:
+    replica = Replica(mill, rules=FREE)
+    pods = [mill.add(node, f"app{number}") for number in range(6) for node in ("n1", "n0")][1::2]
+    mill.refuse = lambda pod: ClusterError("forbidden", status=403) if pod.name < "app4" else None
+    told = [(attempt.status, attempt.why) for attempt in replica.carry_out(*pods)]
+    assert told == [("refused", "forbidden")] * 3
+    assert {key[2] for key in replica.evictor.history().backing_off} == {"app0", "app1", "app2"}
+    mill.clock.advance(1)
+    told = [(attempt.status, attempt.check) for attempt in replica.carry_out(*pods)]
+    assert told == [("refused", "retry")] * 3 + [("refused", "")] + [("evicted", "")] * 2
+
+
+def test_a_probe_of_a_pod_that_nobody_replaces_does_not_end_all_probes(mill: Mill) -> None:
+    replica = Replica(mill, rules=FREE)
+    replica.desk.asked_at = {}
+    bare = mill.add("n0", owner=None, annotations={"ballast.dev/evict": "true"})
+    [attempt] = replica.carry_out(bare)
+    assert attempt.evicted
+    del mill.pods[f"shop/{bare.name}"]
+    replica.follow()
+    assert replica.landing.may_probe("default-scheduler")
+
+
 def test_a_replacement_that_came_back_makes_its_workload_a_loop(mill: Mill) -> None:
     replica = Replica(mill, rules=FREE)
     replica.carry_out(mill.pods["shop/web-1"])
