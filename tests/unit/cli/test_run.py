@@ -146,7 +146,7 @@ def test_sigterm_while_the_api_server_asks_for_two_minutes_of_patience(cluster: 
     [
         ("BALLAST_PROMETHEUS__ULR", "http://x", "did you mean BALLAST_PROMETHEUS__URL"),
         ("BALLAST_WINDOWS__MAX_AGE", "soon", "BALLAST_WINDOWS__MAX_AGE"),
-        ("BALLAST_EVICTION__MODE", "on", "BALLAST_EVICTION__MODE"),
+        ("BALLAST_EVICTION__MODE", "perhaps", "BALLAST_EVICTION__MODE"),
         ("BALLAST_CLUSTER__KUBECONFIG", "/nowhere/kubeconfig", "/nowhere/kubeconfig"),
         ("BALLAST_HTTP__PORT", "taken", "BALLAST_HTTP__PORT"),
     ],
