@@ -29,7 +29,7 @@ def start(*arguments: str) -> subprocess.Popen[str]:
 
 
 def test_a_headless_demo_prints_one_object_and_its_sentences_apart() -> None:
-    process = start("--headless", "--nodes", "30", "--seconds", "8", "--speed", "20", "-o", "json")
+    process = start("--headless", "--nodes", "30", "--seconds", "16", "--speed", "10", "-o", "json")
     printed, said = process.communicate(timeout=60)
     assert process.returncode == 0, said
     summary = json.loads(printed)
