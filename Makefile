@@ -17,7 +17,7 @@ test-cluster: $(DEV)  ## against the real control plane, Prometheus and node_exp
 	tests/cluster/run $(ARGS)
 
 test-deep: $(DEV)  ## the properties of the core, ten times as many examples
-	HYPOTHESIS_PROFILE=deep $(BIN)/pytest -n 2 --timeout 600 tests/unit/power $(ARGS)
+	HYPOTHESIS_PROFILE=deep $(BIN)/pytest -n 2 --timeout 600 tests/unit/power tests/unit/daemon/test_power_budget.py $(ARGS)
 
 check: $(DEV)  ## lint, types, layers, locks
 	$(BIN)/ruff check .
