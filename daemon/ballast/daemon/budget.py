@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Protocol
@@ -13,14 +13,18 @@ from ballast.cluster.write import Result
 from ballast.daemon.power_store import PowerStore, Record, Superseded
 from ballast.daemon.power_view import Action, Now, View, Why
 from ballast.errors import ClusterError
-from ballast.power.controller import abandon, commit, observe, rebaselined, resumed
+from ballast.power.controller import abandon, commit, observe, rebaselined, resumed, without
+from ballast.power.meaning import meaning
 from ballast.power.outcome import NOTHING, Outcome, Reason, Sample
-from ballast.power.policy import Policy
+from ballast.power.policy import Member, Policy
 from ballast.power.state import State
 from ballast.telemetry.budget_feed import Watts
 
 PLAN_LASTS = 600.0
 """Seconds after which an open plan is dropped: what it was made from is too old then."""
+
+AHEAD = 60.0
+"""Seconds by which the clock of the leader that made a plan may have been ahead of ours."""
 
 ATTEMPTS = 2
 """Ticks in which a plan is tried before what could not be done is planned anew."""
@@ -60,7 +64,7 @@ class Budget:
         shadow: bool,
         needs: Callable[[Mapping[str, int]], Mapping[str, int]] = lambda counts: NOTHING,
         loads: Callable[[], Mapping[str, float] | None] = lambda: None,
-        traces: Callable[[Mapping[str, Standing]], Sequence[str]] = lambda standings: (),
+        traces: Callable[[Mapping[str, Standing]], Iterable[str]] = lambda standings: (),
     ) -> None:
         self.policy = policy
         self._targets = targets
@@ -75,6 +79,8 @@ class Budget:
         self._limit: str | None = None
         self._bounds: Mapping[str, tuple[int, int]] = {}
         self._bounded = policy
+        self._meaning = meaning(policy)
+        self._watts = {name: place.member.watts for name, place in policy.places.items()}
 
     @property
     def changing(self) -> frozenset[str]:
@@ -103,16 +109,34 @@ class Budget:
             record = self._record = self._record or self._read()
         except ClusterError as error:
             return replace(self._resting(view), words=f"the state cannot be read: {error}", problem=str(error))
-        view = replace(view, state=record.state)
-        view = replace(view, policy=self._inside(standings, view))
+        record = self._valid(record, now)
+        view = replace(view, state=record.state, counts=self._shadowed(record, found))
+        view = replace(view, policy=self._inside(view))
         if not found:
             return replace(self._resting(view), reason=Why.NO_TARGETS, words="no target takes part")
-        return self._decide(replace(view, counts=self._shadowed(record, found)), record, found)
+        return self._decide(view, record, found)
+
+    def _valid(self, record: Record, now: Now) -> Record:
+        """What still holds of it: nothing once people have confirmed a new baseline, or the policy means other numbers;
+        of targets that have left the policy, nothing either."""
+        if now.confirmed is not None and record.based is not None and now.confirmed > record.based:
+            return Record(rebaselined(record.state))
+        if self._other_meaning(record):
+            return replace(record, state=rebaselined(record.state), based=None, planned=None, found=None)
+        state = record.state
+        left = {*state.last, *state.baseline, *(state.plan.replicas if state.plan else ())} - self._watts.keys()
+        if not left:
+            return record
+        gone = {name: (record.watts or {}).get(name, Fraction(1)) for name in left}
+        return replace(record, state=without(self.policy, state, gone))
+
+    def _other_meaning(self, record: Record) -> bool:
+        watts = self._watts
+        other = any(watts.get(name, each) != each for name, each in (record.watts or {}).items())
+        return record.meaning is not None and (record.meaning != self._meaning or other)
 
     def _decide(self, view: View, record: Record, found: Mapping[str, int]) -> View:
         now, policy, counts = view.now, view.policy, view.counts
-        if now.confirmed is not None and record.based is not None and now.confirmed > record.based:
-            record = Record(rebaselined(record.state))
         if record.state.plan is not None:
             dropped = self._outdated(record, counts, view)
             if dropped is None:
@@ -120,7 +144,8 @@ class Budget:
             record = replace(record, state=abandon(policy, record.state, _own(record.state, counts)), planned=None)
             view = replace(view, problem=dropped)
             self._attempts = 0
-        if record.state.anchor is None and (waiting := self._baseline(view, record)) is not None:
+        begun = record.state.reference if policy.paper else record.state.anchor
+        if begun is None and (waiting := self._baseline(view, record)) is not None:
             view = replace(view, state=record.state, reason=Why.BASELINE, words=waiting, rebaselining=waiting)
             return self._remember(view, replace(record, lost=record.lost or now.wall))
         before = record.state
@@ -129,8 +154,9 @@ class Budget:
         sample = Sample(now.at, view.watts.watts)
         outcome = observe(policy, before, sample, counts, self._needed(view, before))
         state = outcome.state
-        if before.anchor is None and state.anchor is not None:
-            record = replace(record, based=max(now.wall, now.confirmed or 0.0), lost=None)
+        if begun is None and state.reference is not None:
+            based = max(now.wall, now.confirmed or 0.0)
+            record = replace(record, based=based, lost=None, meaning=self._meaning)
         foreign = (
             0
             if before.anchor is None or not before.last
@@ -146,7 +172,7 @@ class Budget:
             cancelled=outcome.cancelled,
             foreign=foreign,
         )
-        record = replace(record, state=state)
+        record = replace(record, state=state, watts={name: self._watts[name] for name in state.last})
         if state.plan is None:
             return self._remember(view, record)
         return self._carry_out(view, replace(record, planned=now.wall), before)
@@ -170,7 +196,11 @@ class Budget:
         state, counts = record.state, view.counts
         plan = state.plan
         assert plan is not None
-        wanted = {name: count for name, count in plan.replicas.items() if name in counts}
+        wanted = {
+            name: count
+            for name, count in plan.replicas.items()
+            if name in counts and not (self._shadow and count == counts[name])
+        }
         standings = {name: view.standings[name] for name in wanted}
         outcomes = self._targets.apply(
             standings,
@@ -229,13 +259,15 @@ class Budget:
         last, base = record.state.last, record.found
         return {name: max(0, last.get(name, n) + n - base.get(name, n)) for name, n in found.items()}
 
-    def _inside(self, standings: Mapping[str, Standing], view: View) -> Policy:
+    def _inside(self, view: View) -> Policy:
         """The policy within what the objects themselves allow; who is in a rollout stays, but in an emergency."""
         emergency = self._emergency(view)
+        standings = view.standings
         bounds = {
-            name: (each.count or 0, each.count or 0) if each.rolling and not emergency else (each.minimum, each.maximum)
-            for name, each in standings.items()
-            if each.usable
+            name: (count, count)
+            if (each := standings[name]).rolling and not emergency
+            else (each.minimum, each.maximum)
+            for name, count in view.counts.items()
         }
         if bounds != self._bounds:
             self._bounds, self._bounded = bounds, self.policy.within(bounds)
@@ -248,6 +280,8 @@ class Budget:
         age = view.now.wall - (record.planned or 0.0)
         if age > PLAN_LASTS:
             return f"the open plan is {age / 60:.0f} min old and is dropped"
+        if age < -AHEAD:
+            return f"the open plan is from {-age / 60:.0f} min in the future, nobody knows how old it is; it is dropped"
         moved = [
             name
             for name, count in counts.items()
@@ -274,15 +308,21 @@ class Budget:
         if self.policy.nominal is not None or (confirmed is not None and confirmed > noticed - RECENT):
             return None
         bound = {
-            name: view.standings[name]
+            name: standing
             for name, count in view.counts.items()
-            if count in ((member := self.policy.places[name].member).min, member.max)
+            if _at_a_bound(count, standing := view.standings[name], self.policy.places[name].member)
         }
-        if not bound or not (ours := self._traces(bound)):
+        ours = next(iter(self._traces(bound)), None) if bound else None
+        if ours is None:
             return None
+        why = (
+            "the policy's feed, basePower, nominal or wattsPerReplica are not those of the baseline"
+            if self._other_meaning(record)
+            else "the state was lost"
+        )
         return (
-            f"the state was lost, and {ours[0]} is at a bound where Ballast may have put it: set nominal in the "
-            "policy, or confirm the present replicas with key power.rebaseline of ballast-switches"
+            f"{why}, and {ours} is at a bound where Ballast may have put it: set nominal in the policy, or confirm the "
+            "present replicas with key power.rebaseline of ballast-switches"
         )
 
     def _needed(self, view: View, state: State) -> Mapping[str, int]:
@@ -310,12 +350,15 @@ def _limit(outcome: Outcome, before: str | None) -> str | None:
 
 
 def _own(state: State, counts: Mapping[str, int]) -> dict[str, int]:
-    """Of an open plan, what is there by our own doing: the plan's count where it is there, else the one before."""
+    """With an open plan, what is there by our own doing: the plan's count where it is there, else the one before."""
     plan = state.plan
     assert plan is not None
-    before = {**plan.replicas, **state.last}
     return {
-        name: count if counts.get(name) == count else before[name]
-        for name, count in plan.replicas.items()
-        if name in counts
+        name: count if counts.get(name) == count else state.last.get(name, count)
+        for name, count in {**state.last, **plan.replicas}.items()
     }
+
+
+def _at_a_bound(count: int, standing: Standing, member: Member) -> bool:
+    highest = min(member.max, standing.maximum) if standing.capped else member.max
+    return count <= max(member.min, standing.minimum) or count >= highest

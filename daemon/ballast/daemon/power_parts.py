@@ -199,9 +199,9 @@ def _loads(snapshot: Snapshot | None) -> Mapping[str, float] | None:
     return found
 
 
-def _traces(api: KubeApi, annotation: str, standings: Mapping[str, Standing]) -> list[str]:
-    """Targets whose replicas or caps were last set by Ballast."""
-    return [name for name, standing in standings.items() if _is_ours(api, annotation, standing)]
+def _traces(api: KubeApi, annotation: str, standings: Mapping[str, Standing]) -> Iterator[str]:
+    """Targets whose replicas or caps were last set by Ballast; each is asked for when it is its turn."""
+    return (name for name, standing in standings.items() if _is_ours(api, annotation, standing))
 
 
 def _is_ours(api: KubeApi, annotation: str, standing: Standing) -> bool:

@@ -20,7 +20,8 @@ class Record:
     """A policy's memory. `based` is when its baseline began, `lost` when it was found missing, `planned` when the open
     plan was made (Unix seconds).
 
-    In dry-run the state is about replicas that would be; `found` are those that were really there.
+    In dry-run the state is about replicas that would be; `found` are those that were really there. `meaning` and
+    `watts` (of one replica, by namespace/name) say what the numbers of the state are about.
     """
 
     state: State = field(default_factory=State)
@@ -28,6 +29,8 @@ class Record:
     planned: float | None = None
     lost: float | None = None
     found: Mapping[str, int] | None = None
+    meaning: str | None = None
+    watts: Mapping[str, Fraction] | None = None
 
     def lasting(self) -> Record:
         """Two records with the same lasting part need not be written again; a new start forgets windows and modes."""
@@ -42,6 +45,8 @@ class _Kept:
     based: float | None = None
     lost: float | None = None
     found: Mapping[str, int] | None = None
+    meaning: str | None = None
+    watts: Mapping[str, Fraction] | None = None
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,7 @@ class PowerStore:
 
     def _encoded(self, record: Record) -> dict[str, str | None]:
         state = replace(record.state, plan=None)
-        wanted: dict[str, str | None] = {self._kept: _text(_Kept(state, record.based, record.lost, record.found))}
+        wanted: dict[str, str | None] = {self._kept: _text(_kept(record, state))}
         if not self._shadow:
             plan = record.state.plan
             opened = {**_plain(_Open(record.planned or 0.0)), **_plain(plan)} if plan is not None else None
@@ -115,16 +120,38 @@ def _decoded(kept: str, plan: str | None) -> Record:
         record = msgspec.json.decode(kept, type=_Kept, dec_hook=_fraction)
         if record.state.schema != 1:
             raise ValueError(f"schema {record.state.schema} is unknown, expected 1")
-        found = Record(record.state, record.based, None, record.lost, record.found)
+        found = Record(record.state, record.based, None, record.lost, record.found, record.meaning, record.watts)
+        _check(record.state)
         if plan is None:
             return found
         beside = msgspec.json.decode(plan, type=_Open)
         if beside.status == "done":
             return found
         opened = msgspec.json.decode(plan, type=Plan, dec_hook=_fraction)
-    except msgspec.DecodeError as error:
+        _check_counts(opened.replicas)
+    except (msgspec.DecodeError, ZeroDivisionError) as error:
         raise ValueError(str(error)) from None
     return replace(found, state=replace(found.state, plan=opened), planned=beside.created)
+
+
+def _kept(record: Record, state: State) -> _Kept:
+    return _Kept(state, record.based, record.lost, record.found, record.meaning, record.watts)
+
+
+def _check(state: State) -> None:
+    """Raises ValueError for numbers that no policy has led to."""
+    anchor, reference = state.anchor, state.reference
+    if anchor is not None and (anchor.watts <= 0 or anchor.load < 0):
+        raise ValueError(f"an anchor of {anchor.load} at {anchor.watts} W")
+    if reference is not None and (reference < 0 or (anchor is not None and not reference)):
+        raise ValueError(f"a reference of {reference} W")
+    _check_counts(state.last)
+    _check_counts(state.baseline)
+
+
+def _check_counts(counts: Mapping[str, int]) -> None:
+    if wrong := [name for name, count in counts.items() if count < 0]:
+        raise ValueError(f"fewer than no replicas of {wrong[0]}")
 
 
 def _text(value: object) -> str:

@@ -31,9 +31,20 @@ def price(anchor: Anchor, load: Fraction) -> Fraction | None:
     return anchor.watts * load / anchor.load if anchor.load else None
 
 
-def shifted(anchor: Anchor, load: Fraction, reference: Fraction) -> Anchor:
-    """The anchor after someone else changed the load by so much at `reference` watts."""
-    moved = max(Fraction(0), anchor.load + load * anchor.watts / reference)
+def shifted(anchor: Anchor, before: Fraction, change: Fraction, reference: Fraction, heaviest: Fraction) -> Anchor:
+    """The anchor after someone else changed the load of `before` by `change` at `reference` watts.
+
+    Where bounds keep the load further from what the watts carry than rounding would (of a replica of the `heaviest`),
+    the change counts in proportion: at the price of a replica there it would be many times itself at other watts. When
+    all load goes or comes the anchor stays: what it says of watts is still true.
+    """
+    after, carried = before + change, affordable(anchor, reference)
+    if anchor.load and (before <= 0 or after <= 0):
+        return anchor
+    if not anchor.load or (-HALF * heaviest <= carried - before <= heaviest and carried + change > 0):
+        moved = max(Fraction(0), anchor.load + change * anchor.watts / reference)
+    else:
+        moved = anchor.load * after / before
     return Anchor(anchor.watts, moved.limit_denominator(_PRECISION))
 
 

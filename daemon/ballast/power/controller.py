@@ -78,6 +78,20 @@ def rebaselined(state: State) -> State:
     return State(sequence=state.sequence)
 
 
+def without(policy: Policy, state: State, gone: Mapping[str, Fraction]) -> State:
+    """After targets have left the policy, given with the watts of one replica: they take their share along."""
+    if state.anchor is not None and state.reference is not None:
+        watts = {**{name: place.member.watts for name, place in policy.places.items()}, **gone}
+        leaving = {name: -state.last[name] for name in gone if name in state.last}
+        state = replace(state, anchor=_shifted(state, leaving, watts))
+
+    def rest(counts: Mapping[str, int]) -> dict[str, int]:
+        return {name: count for name, count in counts.items() if name not in gone}
+
+    plan = state.plan and replace(state.plan, replicas=rest(state.plan.replicas))
+    return replace(state, last=rest(state.last), baseline=rest(state.baseline), plan=plan)
+
+
 @dataclass(frozen=True, slots=True)
 class _Tick:
     policy: Policy
@@ -218,8 +232,11 @@ def _begin(policy: Policy, state: State, watts: Fraction, replicas: Mapping[str,
 
 def _silence(policy: Policy, state: State, at: Fraction, replicas: Mapping[str, int]) -> Outcome:
     """No usable sample: everything stays, until the fallback is due."""
-    due = state.seen is not None and at - state.seen >= policy.fallback.after
-    if not due or state.anchor is None:
+    if state.anchor is None:
+        return Outcome(state, Reason.INVALID)
+    if state.seen is None:
+        return Outcome(replace(state, seen=at), Reason.INVALID)
+    if at - state.seen < policy.fallback.after:
         return Outcome(state, Reason.INVALID)
     if policy.fallback.policy is WhenSilent.HOLD:
         return Outcome(state, Reason.FALLBACK)
@@ -227,7 +244,11 @@ def _silence(policy: Policy, state: State, at: Fraction, replicas: Mapping[str, 
     if policy.fallback.policy is WhenSilent.FLOOR:
         counts = {target.name: target.minimum for target in targets}
     else:
-        counts = {target.name: (policy.fallback.replicas or {}).get(target.name, target.current) for target in targets}
+        said = policy.fallback.replicas or {}
+        counts = {
+            target.name: min(max(said.get(target.name, target.current), target.minimum), target.maximum)
+            for target in targets
+        }
     counts = {**replicas, **counts}
     if counts == replicas:
         return Outcome(state, Reason.FALLBACK)
@@ -237,19 +258,33 @@ def _silence(policy: Policy, state: State, at: Fraction, replicas: Mapping[str, 
 
 
 def _rebased(policy: Policy, state: State, replicas: Mapping[str, int]) -> State:
-    """Someone else changed replicas: the anchor moves with them, so that they are neither undone nor amplified."""
+    """Someone else changed replicas: the anchor moves with them, so that they are neither undone nor amplified.
+
+    Who is away for a while has its baseline again afterwards.
+    """
+    last, places = state.last, policy.places
+    changes = {
+        name: replicas.get(name, 0) - last.get(name, 0)
+        for name in {**last, **replicas}
+        if replicas.get(name) != last.get(name)
+    }
+    stayed = {name: change for name, change in changes.items() if name in last and name in replicas}
+    baseline = {
+        name: max(0, state.baseline[name] + stayed.get(name, 0)) if name in state.baseline else replicas[name]
+        for name in {**state.baseline, **replicas}
+    }
+    watts = {name: places[name].member.watts for name in {**last, **replicas} if name in places}
+    anchor = _shifted(state, changes, watts)
+    return replace(state, anchor=anchor, baseline=baseline, last=dict(replicas))
+
+
+def _shifted(state: State, changes: Mapping[str, int], watts: Mapping[str, Fraction]) -> Anchor:
+    """The anchor after these changes; `watts` are those of one replica of everyone concerned."""
     assert state.anchor is not None
     assert state.reference is not None
-    changes = {
-        name: replicas.get(name, 0) - state.last.get(name, 0)
-        for name in {**state.last, **replicas}
-        if replicas.get(name) != state.last.get(name)
-    }
-    places = policy.places
-    load = sum((places[name].member.watts * change for name, change in changes.items() if name in places), ZERO)
-    baseline = {name: max(0, state.baseline.get(name, 0) + changes.get(name, 0)) for name in replicas}
-    anchor = shifted(state.anchor, load, state.reference)
-    return replace(state, anchor=anchor, baseline=baseline, last=dict(replicas))
+    before = sum((watts[name] * count for name, count in state.last.items() if name in watts), ZERO)
+    change = sum((watts[name] * count for name, count in changes.items() if name in watts), ZERO)
+    return shifted(state.anchor, before, change, state.reference, max(watts.values(), default=ZERO))
 
 
 def _enforced(tick: _Tick) -> Outcome:

@@ -83,7 +83,8 @@ class State:
     """Watts are those above the base power. `reference` and `anchor` are None before the first valid sample.
 
     `last` and `baseline` are replicas by namespace/name: those last seen or decided, and those to return to first.
-    `alarm` holds the samples of an emergency, `seen` is the time of the newest valid sample.
+    `baseline` also knows who is away. `alarm` holds the samples of an emergency, `seen` is the time of the newest valid
+    sample, or since when one is missed.
     """
 
     mode: Mode = Mode.STABLE

@@ -1,0 +1,256 @@
+"""A budget whose policy, targets or memory are not what they were."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ballast.daemon.budget import Why
+from ballast.power.outcome import Reason
+from tests.unit.daemon.power_world import Life
+from tests.unit.power.worlds import members, policy
+
+TWO = members((1, 40), (1, 40))
+
+
+def life(keys: dict[str, Any] | None = None, *, shadow: bool = False, **counts: int) -> Life:
+    return Life(policy(**(TWO | (keys or {}))), shadow=shadow, **({"t0": 10, "t1": 10} | counts))
+
+
+def edited(one: Life, **keys: Any) -> Life:
+    """A new process with another policy."""
+    one.policy = policy(**(TWO | keys))
+    one.begin()
+    return one
+
+
+def test_a_target_that_left_the_policy_takes_its_share_of_the_power_along() -> None:
+    one = life()
+    one.tick(1000)
+    edited(one, **members((1, 40)))
+    one.run([1000.0, *[500.0] * 8])
+    assert one.cluster.counts == {"ns/t0": 5, "ns/t1": 10}
+    one.run([1000.0] * 8)
+    assert one.cluster.counts == {"ns/t0": 10, "ns/t1": 10}
+
+
+def test_a_target_that_came_to_the_policy_brings_its_share() -> None:
+    one = life()
+    edited(one, **members((1, 40)))
+    one.tick(1000)
+    edited(one)
+    one.run([1000.0, *[500.0] * 8])
+    assert one.cluster.counts == {"ns/t0": 5, "ns/t1": 5}
+
+
+def test_a_target_of_other_watts_that_left_takes_them_along() -> None:
+    both = members((1, 40), (1, 40), wattsPerReplica=25)
+    both["independents"][1]["wattsPerReplica"] = 75
+    one = life(both)
+    one.tick(1000)
+    edited(one, **members((1, 40), wattsPerReplica=25))
+    one.run([1000.0, *[500.0] * 8])
+    assert one.cluster.counts == {"ns/t0": 5, "ns/t1": 10}
+
+
+@pytest.mark.parametrize("leaving", [{"problem": "there is none"}, {"problem": "contended"}, {"excluded": "annotated"}])
+def test_a_target_that_leaves_while_a_plan_is_open_does_not_leave_its_power_to_the_others(
+    leaving: dict[str, Any],
+) -> None:
+    one = life()
+    one.run([1000.0, *[700.0] * 4])
+    assert one.dies(700, 1, landed=False)
+    one.cluster.standing["ns/t1"] = leaving
+    one.at += 700
+    one.run([1000.0] * 20)
+    assert one.cluster.counts == {"ns/t0": 10, "ns/t1": 10}
+    one.run([700.0] * 10)
+    assert one.cluster.counts == {"ns/t0": 7, "ns/t1": 10}
+
+
+def test_a_target_that_left_the_policy_while_a_plan_was_open_takes_its_share_along() -> None:
+    one = life()
+    one.run([1000.0, *[700.0] * 4])
+    assert one.dies(700, 1, landed=False)
+    one.at += 700
+    edited(one, **members((1, 40)))
+    one.run([1000.0] * 20)
+    assert one.cluster.counts == {"ns/t0": 10, "ns/t1": 10}
+    one.run([700.0] * 10)
+    assert one.cluster.counts == {"ns/t0": 7, "ns/t1": 10}
+
+
+def test_who_is_away_for_a_moment_at_night_has_its_place_again_in_the_morning() -> None:
+    one = life()
+    one.run([1000.0, *[10.0] * 8])
+    one.cluster.standing["ns/t1"] = {"problem": "nobody knows for a moment"}
+    one.tick(10)
+    one.cluster.standing.clear()
+    one.run([10.0, *[1000.0] * 8])
+    assert one.cluster.counts == {"ns/t0": 10, "ns/t1": 10}
+
+
+def test_who_is_excluded_at_night_and_returns_by_day_does_not_multiply_the_budget() -> None:
+    one = life()
+    one.run([1000.0, *[10.0] * 8])
+    assert one.cluster.counts == {"ns/t0": 1, "ns/t1": 1}
+    one.cluster.standing["ns/t1"] = {"excluded": "annotated"}
+    one.run([10.0] * 2)
+    one.run([1000.0] * 8)
+    assert one.cluster.counts == {"ns/t0": 10, "ns/t1": 1}
+    one.cluster.standing.clear()
+    one.run([1000.0] * 8)
+    one.run([1100.0] * 8)
+    assert one.total <= 22
+
+
+def test_zero_by_hand_at_night_and_ten_by_day_do_not_multiply_the_budget() -> None:
+    one = life()
+    one.run([1000.0, *[10.0] * 8])
+    one.cluster.counts["ns/t1"] = 0
+    one.run([10.0] * 2)
+    one.run([1000.0] * 8)
+    one.cluster.counts["ns/t1"] = 10
+    one.run([1000.0] * 8)
+    one.run([1100.0] * 8)
+    assert one.total <= 23
+
+
+def test_a_fallback_is_due_also_when_ballast_restarted_while_the_feed_was_silent() -> None:
+    one = life({"fallback": {"after": "5m", "policy": "floor"}})
+    one.run([1000.0, *[None] * 5])
+    one.begin()
+    one.run([None] * 19)
+    assert one.cluster.writes == []
+    one.run([None] * 3)
+    assert one.cluster.counts == {"ns/t0": 1, "ns/t1": 1}
+    one.run([1000.0] * 8)
+    assert one.cluster.counts == {"ns/t0": 10, "ns/t1": 10}
+
+
+@pytest.mark.parametrize("standing", [{"maximum": 10}, {"rolling": True}])
+def test_a_fallback_beyond_what_a_target_allows_is_not_planned_again_and_again(standing: dict[str, Any]) -> None:
+    one = life({"fallback": {"after": "5m", "policy": "replicas", "replicas": {"ns/t1": 15}}})
+    one.cluster.standing["ns/t1"] = standing
+    one.run([1000.0, *[None] * 30])
+    written = one.keys.writes
+    one.run([None] * 30)
+    assert one.keys.writes == written
+    assert one.cluster.writes == []
+
+
+def test_the_published_model_goes_on_when_its_targets_are_at_their_bounds() -> None:
+    one = life({"compat": "paper"})
+    one.traces = ["ns/t0", "ns/t1"]
+    one.run([1000.0, *[10.0] * 8])
+    assert one.cluster.counts == {"ns/t0": 1, "ns/t1": 1}
+    one.run([5.0] * 8)
+    assert one.last.reason != Why.BASELINE
+    one.run([100.0] * 8)
+    assert one.total > 2
+
+
+def test_a_new_baseline_of_a_dry_run_is_what_is_really_there() -> None:
+    one = life(shadow=True)
+    one.run([1000.0, *[500.0] * 8])
+    assert dict(one.last.counts) == {"ns/t0": 5, "ns/t1": 5}
+    view = one.tick(500, confirmed=one.last.now.wall)
+    assert view.reason == Reason.BOOTSTRAPPED
+    assert dict(view.counts) == {"ns/t0": 10, "ns/t1": 10}
+    assert dict(one.tick(500).counts) == {"ns/t0": 10, "ns/t1": 10}
+
+
+def test_a_rollout_does_not_stop_a_dry_run() -> None:
+    one = life(shadow=True)
+    one.run([1000.0, *[500.0] * 8])
+    one.cluster.standing["ns/t1"] = {"rolling": True}
+    view = one.run([300.0] * 8)
+    assert view.problem is None
+    assert dict(view.counts) == {"ns/t0": 1, "ns/t1": 5}
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"feed": {"query": "other_watts", "semantics": "limit"}},
+        {"feed": {"query": "sun_watts", "semantics": "available", "unit": "kW"}},
+        {"basePower": 300},
+        members((1, 40), (1, 40), wattsPerReplica=50),
+    ],
+)
+def test_numbers_that_mean_something_else_now_are_a_new_beginning(keys: dict[str, Any]) -> None:
+    feed = {"feed": {"query": "sun_watts", "semantics": "available"}}
+    one = life(feed)
+    one.tick(1000)
+    edited(one, **{**feed, **keys})
+    view = one.tick(1000)
+    assert view.reason == Reason.BOOTSTRAPPED
+    one.run([1000.0] * 8)
+    assert one.cluster.writes == []
+    one.run([700.0] * 8)
+    assert one.total < 20
+
+
+def test_a_new_meaning_waits_for_a_word_where_ballast_put_a_target_at_its_bound() -> None:
+    one = life({"feed": {"query": "sun_watts", "semantics": "available"}})
+    one.traces = ["ns/t0", "ns/t1"]
+    one.run([1000.0, *[10.0] * 8])
+    edited(one, feed={"query": "other_watts", "semantics": "limit"})
+    view = one.tick(10)
+    assert view.reason == Why.BASELINE
+    assert "the policy's feed" in (view.rebaselining or "")
+    one.begin()
+    assert one.tick(10).reason == Why.BASELINE
+    assert one.tick(10, confirmed=one.last.now.wall).reason == Reason.BOOTSTRAPPED
+
+
+def test_a_nominal_that_is_set_later_counts_from_then_on() -> None:
+    one = life()
+    one.tick(1000)
+    edited(one, nominal={"watts": 2000, "replicas": 20})
+    one.run([1000.0] * 8)
+    assert one.total == 10
+
+
+def test_a_feed_that_is_only_read_with_more_patience_means_the_same() -> None:
+    feed = {"query": "sun_watts", "semantics": "available"}
+    one = life({"feed": feed})
+    one.tick(1000)
+    edited(one, feed={**feed, "maxAge": "20s", "expectSeries": 2})
+    assert one.tick(1000).reason == Reason.INSIDE
+
+
+def test_lost_state_waits_also_at_a_bound_of_the_object_itself() -> None:
+    one = life(t0=3)
+    one.traces = ["ns/t0"]
+    one.cluster.standing["ns/t0"] = {"minimum": 3}
+    assert one.tick(10).reason == Why.BASELINE
+
+
+@pytest.mark.parametrize(
+    ("key", "old", "new"),
+    [
+        ("power.state.power", '"1000"', '"1/0"'),
+        ("power.state.power", '"1000"', '"0"'),
+        ("power.state.power", '"1000"', '"-5"'),
+        ("power.state.power", '"ns/t0":10', '"ns/t0":-10'),
+    ],
+)
+def test_state_with_impossible_numbers_counts_as_lost(key: str, old: str, new: str) -> None:
+    one = life()
+    one.tick(1000)
+    assert old in one.keys.data[key]
+    one.keys.data[key] = one.keys.data[key].replace(old, new)
+    one.begin()
+    assert one.tick(1000).reason == Reason.BOOTSTRAPPED
+
+
+def test_a_plan_of_the_future_is_dropped() -> None:
+    one = life()
+    one.run([1000.0, *[700.0] * 4])
+    assert one.dies(700, 1, landed=False)
+    one.at -= 3600
+    view = one.tick(1000)
+    assert "future" in (view.problem or "")
+    assert one.total == 20
