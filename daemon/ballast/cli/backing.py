@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from ballast.cli.files import BadFile, ClusterFile
+from ballast.cli.files import BadFile, ClusterFile, name_of
 from ballast.cluster import workloads as wire
 from ballast.cluster.decoding import Shared
 from ballast.eviction.facts import LISTED
@@ -50,8 +50,7 @@ def backing(cluster: ClusterFile, source: str, keep: Callable[[str], bool]) -> B
             try:
                 yield build(msgspec.convert(each, form))
             except msgspec.ValidationError as error:
-                name = (each.get("metadata") or {}).get("name", "?")
-                raise BadFile(f"{source}: {kind} {name}: {error}.") from None
+                raise BadFile(f"{source}: {kind} {name_of(each)}: {error}.") from None
 
     def workloads(kind: str) -> Iterator[Workload]:
         return read(kind, wire.WireWorkload, lambda each: wire.to_workload(kind, each, shared, keep))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -127,8 +128,8 @@ def _warn(found: files.ClusterFile, behind: Backing) -> None:
         told = "; ".join(f"no {kind}: {ABSENT[kind]}" for kind in behind.absent)
         typer.echo(f"warning: the cluster file has {told}.", err=True)
     for each in found.objects.get("ConfigMap", ()):
-        data = each.get("data") or {}
-        if (each.get("metadata") or {}).get("name") == "ballast-switches":
+        data = each.get("data")
+        if files.name_of(each) == "ballast-switches" and isinstance(data, Mapping):
             on = [key for key in ("paused", "paused.eviction") if data.get(key, "false") != "false"]
             if on:
                 typer.echo(f"warning: evictions are paused by {on[0]} of ConfigMap ballast-switches.", err=True)

@@ -75,7 +75,8 @@ def cluster(document: object, source: str = "cluster") -> ClusterFile:
         raise BadFile(f"{source}: there are no nodes. Print it with `kubectl get nodes,pods -A -o json`.")
     shared = Shared()
     nodes = tuple(
-        _read(node_as_stored(each), wire.Node, source, lambda n: to_node(n, shared, _keep)) for each in objects["Node"]
+        _read(_stored(node_as_stored, each, wire.Node, source), wire.Node, source, lambda n: to_node(n, shared, _keep))
+        for each in objects["Node"]
     )
     pods = tuple(pod(each, source, shared) for each in objects.get("Pod", ()))
     _refuse_twins(source, "node", (each.name for each in nodes))
@@ -88,7 +89,14 @@ def pod(document: object, source: str = "pod", shared: Shared | None = None) -> 
     if not isinstance(document, Mapping) or document.get("kind", "Pod") != "Pod" or "spec" not in document:
         raise BadFile(f"{source}: give one object of kind Pod, as `kubectl get pod NAME -o json` prints it.")
     found = shared or Shared()
-    return _read(pod_as_stored(document), wire.Pod, source, lambda each: to_pod(each, found, _keep))
+    stored = _stored(pod_as_stored, document, wire.Pod, source)
+    return _read(stored, wire.Pod, source, lambda each: to_pod(each, found, _keep))
+
+
+def name_of(document: object) -> str:
+    """For messages: of an object that may be anything."""
+    metadata = document.get("metadata") if isinstance(document, Mapping) else None
+    return str(metadata.get("name", "?")) if isinstance(metadata, Mapping) else "?"
 
 
 def node_as_stored(node: Json) -> Json:
@@ -139,8 +147,7 @@ def _check_quantities(owner: Json, *quantities: Json | None) -> None:
             try:
                 quantity(amount)
             except (ValueError, TypeError) as error:
-                called = (owner.get("metadata") or {}).get("name", "?")
-                raise BadFile(f"{owner.get('kind', 'Pod')} {called}: {name}: {error}.") from None
+                raise BadFile(f"{owner.get('kind', 'Pod')} {name_of(owner)}: {name}: {error}.") from None
 
 
 def _items(document: object, source: str) -> Iterator[Json]:
@@ -162,8 +169,16 @@ def _read(document: object, kind: type[W], source: str, build: Callable[[W], T])
     try:
         return build(msgspec.convert(document, kind))
     except msgspec.ValidationError as error:
-        called = document.get("metadata", {}).get("name", "?") if isinstance(document, Mapping) else "?"
-        raise BadFile(f"{source}: {kind.__name__} {called}: {error}.") from None
+        raise BadFile(f"{source}: {kind.__name__} {name_of(document)}: {error}.") from None
+
+
+def _stored(store: Callable[[Json], Json], document: Json, kind: type[W], source: str) -> Json:
+    """What is no text, number or object where one should be is told as reading it would."""
+    try:
+        return store(document)
+    except (AttributeError, TypeError, ValueError):
+        _read(document, kind, source, lambda each: None)
+        raise BadFile(f"{source}: {kind.__name__} {name_of(document)} is not as kubectl prints it.") from None
 
 
 def _refuse_twins(source: str, kind: str, names: Iterable[str]) -> None:

@@ -123,6 +123,8 @@ def _load(values: Iterable[tuple[float, float] | None]) -> Load:
 
 def _metrics(source: str, node: str, entry: object) -> Iterable[Metric]:
     entries = entry.get("metrics") if isinstance(entry, Mapping) else None
+    if not isinstance(entries, list | None):
+        raise BadFile(f"{source}: the metrics of node {node} are no list.")
     for each in entries or ():
         if not isinstance(each, Mapping):
             raise BadFile(f"{source}: a metric of node {node} is no object.")

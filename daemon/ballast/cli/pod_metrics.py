@@ -22,9 +22,19 @@ def pod_usage(document: object, source: str = "pod metrics") -> dict[str, dict[s
         if not isinstance(metadata, Mapping) or "name" not in metadata:
             raise BadFile(f"{source}: an item has no name.")
         name = f"{metadata.get('namespace') or 'default'}/{metadata['name']}"
-        containers = [each.get("usage") or {} for each in item.get("containers") or ()]
+        containers = _containers(source, name, item.get("containers"))
         kinds = set.intersection(*map(set, containers)) if containers else set()
         found[name] = {kind: sum(_amount(source, name, each[kind]) for each in containers) for kind in sorted(kinds)}
+    return found
+
+
+def _containers(source: str, name: str, containers: object) -> list[Mapping[str, object]]:
+    """What each of them uses."""
+    listed = containers if isinstance(containers, list) else [containers] if containers else []
+    used = [(each.get("usage") or {}) if isinstance(each, Mapping) else None for each in listed]
+    found = [each for each in used if isinstance(each, Mapping)]
+    if len(found) < len(used):
+        raise BadFile(f"{source}: {name}: the containers are not as kubectl prints them.")
     return found
 
 

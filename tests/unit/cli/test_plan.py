@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from ballast.cli.main import main
 from tests.unit.cli.clusters import budget, listed, node, pod, pod_metrics, watcher, workload
@@ -398,6 +400,30 @@ def test_bad_files_are_named(
     found, out, err = ballast("plan", "rebalance", *given)
     assert (found, out) == (code, "")
     assert told in err
+
+
+JUNK = (None, "x", 1, True, [], [None], ["x"], {"a": None})
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_junk_anywhere_is_a_plan_or_a_clear_error(
+    data: st.DataObject, files: Callable[[str, Any], str], ballast: Callable[..., tuple[int, str, str]]
+) -> None:
+    used = pod_metrics({f"p{i}": ("1", "1Gi") for i in range(3)})
+    documents = [listed(node("n1"), node("n2"), pod("p1", "1", on="n1"), workload("web", 1), budget("b", "web", 1))]
+    documents = [json.loads(json.dumps(each)) for each in (*documents, LOADS, used)]
+    place: Any = data.draw(st.sampled_from(documents))
+    while True:
+        key = data.draw(st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place))))
+        if not (isinstance(place[key], dict | list) and place[key] and data.draw(st.integers(0, 4))):
+            break
+        place = place[key]
+    place[key] = data.draw(st.sampled_from(JUNK))
+    names = ("--cluster", "--metrics", "--pod-metrics")
+    options = [part for name, each in zip(names, documents, strict=True) for part in (name, files(name, each))]
+    code, out, err = ballast("plan", data.draw(st.sampled_from(["relieve", "redistribute"])), *options, "-o", "json")
+    assert (code, bool(out)) == (0, True) or (code == 1 and err and not out)
 
 
 @pytest.mark.parametrize(
