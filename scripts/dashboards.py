@@ -78,8 +78,7 @@ def _power_replicas() -> list[Panel]:
     def by_policy(name: str) -> str:
         return f"max by (policy) (ballast_power_{name}{{{POLICY}}})"
 
-    # scraped with honor_labels, so its namespace is that of the workload
-    workload = 'max by (policy, namespace, name) (ballast_power_target_replicas_by_workload{policy=~"$policy"})'
+    workload = f"max by (policy, workload_namespace, name) (ballast_power_target_replicas_by_workload{{{POLICY}}})"
     potential = f"max by (policy) (ballast_power_potential_current_replicas{{{POLICY}}})"
     return [
         lines(
@@ -112,7 +111,11 @@ def _power_replicas() -> list[Panel]:
         ),
         lines("Age of the open window", [("{{policy}}", by_policy("window_elapsed_seconds"))], unit="s"),
         lines("Replicas beyond the bounds of all targets", [("{{policy}}", by_policy("unmet_replicas"))], unit="none"),
-        lines("Ten targets with the most replicas", [("{{namespace}}/{{name}}", f"topk(10, {workload})")], unit="none"),
+        lines(
+            "Ten targets with the most replicas",
+            [("{{workload_namespace}}/{{name}}", f"topk(10, {workload})")],
+            unit="none",
+        ),
     ]
 
 

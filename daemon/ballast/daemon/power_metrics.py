@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from ballast.power.state import Mode
 
 POLICY = "policy"
-WORKLOAD = (POLICY, "namespace", "name")
+WORKLOAD = (POLICY, "workload_namespace", "name")
 
 
 class PowerMetrics:

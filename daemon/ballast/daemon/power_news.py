@@ -24,8 +24,12 @@ _PASSING = re.compile(r"\b(?:\d[\d.,]*|inf) (?:s|min|h)\b(?: ago)?")
 _BROKEN = (Why.NOT_STORED, Why.PLAN_FAILED)
 
 
-def tell_conditions(conditions: Conditions, views: Sequence[View], paused: str | None) -> None:
+def tell_conditions(
+    conditions: Conditions, views: Sequence[View], paused: str | None, unreadable: str | None = None
+) -> None:
     """FeedAvailable, Active, Limited, Fallback, Paused, Contended, Degraded and Rebaselined, over all policies.
+
+    `unreadable` says what is wrong with a switch.
 
     Messages hold still while nothing changes: they are saved when they do.
     """
@@ -53,7 +57,8 @@ def tell_conditions(conditions: Conditions, views: Sequence[View], paused: str |
     )
     conditions.say("Paused", paused is not None, "Switched" if paused else "Resumed", joined({"": paused or ""}))
     say("Contended", {view.policy.name: words for view in views if (words := _contended(view))}, "WrittenBack")
-    say("Degraded", {view.policy.name: words for view in views if (words := _broken(view))}, "CannotAct")
+    broken = {view.policy.name: words for view in views if (words := _broken(view))}
+    say("Degraded", broken | ({"": unreadable} if unreadable else {}), "CannotAct" if broken else "SwitchUnreadable")
     say("Rebaselined", {v.policy.name: v.rebaselining for v in views if v.rebaselining}, "WaitingForBaseline")
 
 

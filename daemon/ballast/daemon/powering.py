@@ -96,6 +96,7 @@ class Powering:
             metrics.begin(course.name for course in courses)
         self._wall, self._steady = clock.wall(), clock.monotonic()
         self._led: int | None = None
+        self._new = False
 
     @property
     def changing(self) -> frozenset[str]:
@@ -104,8 +105,7 @@ class Powering:
 
     def gained(self) -> None:
         """From now on this replica leads; it acts after two complete cycles."""
-        for course in self.courses:
-            course.budget.forget()
+        self._new = True
         self._led = 0
 
     def lost(self) -> None:
@@ -117,25 +117,30 @@ class Powering:
 
     def cycle(self) -> str:
         """One tick of every policy; the failure of one is its own."""
+        if self._new:
+            self._new = False
+            for course in self.courses:
+                course.budget.forget()
         paused, hold = self._paused(), self._hold()
         wall = self._clock.wall()
+        confirmed, unreadable = self._confirmed()
         now = Now(
             at=math.floor((self._wall + self._clock.monotonic() - self._steady) / self._interval) * self._every,
             wall=wall,
             hold=hold or paused,
-            confirmed=self._confirmed(),
+            confirmed=confirmed,
         )
         asked = math.floor(wall / self._interval) * self._interval - self._offset
         views: list[View] = []
         with ThreadPoolExecutor(max_workers=min(8, len(self.courses))) as pool:
             read: dict[Future[Watts], Course] = {
-                pool.submit(_read, course, asked, course.own()): course for course in self.courses
+                pool.submit(_read, course, asked, _own(course)): course for course in self.courses
             }
             views.extend(self._tick(read[each], now, each.result()) for each in as_completed(read))
         if self._led is not None:
             self._led += 1
         views.sort(key=lambda view: view.policy.name)
-        tell_conditions(self._conditions, views, paused)
+        tell_conditions(self._conditions, views, paused, unreadable)
         self._news.about(views, paused if hold is None else None, quiet=self._shadow or hold is not None)
         for metrics in self._all_metrics():
             metrics.leader.set(hold is None)
@@ -168,18 +173,16 @@ class Powering:
             return f"a new leader acts after {CYCLES_BEFORE_ACTING} complete cycles, {led} ended"
         return None
 
-    def _confirmed(self) -> float | None:
+    def _confirmed(self) -> tuple[float | None, str | None]:
+        """The time that a new baseline was confirmed for, and what is wrong with the switch that says so."""
         text = self._switch(REBASELINE)
         if text is None:
-            return None
+            return None, None
         try:
             moment = datetime.fromisoformat(text.strip())
-        except ValueError:
-            self._conditions.say(
-                "Degraded", True, "SwitchUnreadable", f"key {REBASELINE} of ballast-switches is {text!r}, not RFC 3339"
-            )
-            return None
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp(), None
+        except (ValueError, OverflowError):
+            return None, f"key {REBASELINE} of ballast-switches is {text!r}, not RFC 3339"
 
     def _all_metrics(self) -> Iterable[PowerMetrics]:
         return (self._facts, self._would) if self._would else (self._facts,)
@@ -223,6 +226,14 @@ def _read(course: Course, at: float, own: Fraction | None) -> Watts:
     except Exception as error:
         log.exception("a power feed failed unexpectedly", policy=course.name)
         return Watts(None, None, f"{type(error).__name__}: {error}", "unreadable")
+
+
+def _own(course: Course) -> Fraction | None:
+    try:
+        return course.own()
+    except Exception:
+        log.exception("what the targets use cannot be told, unexpectedly", policy=course.name)
+        return None
 
 
 def _float(value: Fraction | None) -> float | None:

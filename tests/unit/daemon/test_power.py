@@ -152,7 +152,7 @@ def test_metrics_tell_of_it(plant: Plant) -> None:
         'current_replicas{policy="sun"}': 10,
         'unmet_replicas{policy="sun"}': 0,
         'actions_total{direction="down",policy="sun",result="done"}': 1,
-        'target_replicas_by_workload{name="one",namespace="plant",policy="sun"}': 5,
+        'target_replicas_by_workload{name="one",policy="sun",workload_namespace="plant"}': 5,
         "leader": 1,
     }
     assert {name: metric(daemon, f"ballast_power_{name}") for name in found} == found
@@ -332,6 +332,17 @@ def test_lost_state_waits_for_a_word_where_ballast_put_a_target_at_its_bound(pla
     until(lambda: second.switches.values.get("power.rebaseline"), "the switch")
     assert "the baseline is taken" in plant.tick(second)
     assert condition(second, "Rebaselined") is None
+
+
+def test_a_confirmation_that_cannot_be_read_is_told_in_words_that_hold_still(plant: Plant) -> None:
+    daemon = plant.daemon()
+    plant.rig.put_config_map("ballast-switches", {"power.rebaseline": "yesterday"})
+    until(lambda: daemon.switches.values.get("power.rebaseline"), "the switch")
+    plant.tick(daemon)
+    assert condition(daemon, "Degraded") == "key power.rebaseline of ballast-switches is 'yesterday', not RFC 3339"
+    conditions = daemon.conditions.list()
+    plant.ticks(daemon, 3)
+    assert daemon.conditions.list() == conditions
 
 
 def power_state(plant: Plant) -> dict[str, str]:

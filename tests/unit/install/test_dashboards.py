@@ -104,6 +104,14 @@ def test_everything_that_is_counted_is_shown(dashboard: str, prefix: str) -> Non
     assert {name for name in missing if "_potential_" not in name} == set()
 
 
+def test_no_label_of_power_is_one_that_a_scrape_gives() -> None:
+    registry = CollectorRegistry()
+    metrics = PowerMetrics(registry)
+    metrics.put_workloads("sun", {"plant/one": 5})
+    found = {label for family in registry.collect() for sample in family.samples for label in sample.labels}
+    assert found & {"namespace", "pod", "service", "job", "instance", "container", "endpoint"} == set()
+
+
 @pytest.mark.parametrize("dashboard", DASHBOARDS)
 def test_panels_do_not_overlap(dashboard: str) -> None:
     taken: set[tuple[int, int]] = set()
