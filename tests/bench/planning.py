@@ -15,7 +15,8 @@ from ballast.daemon.errand import Errand, Wanted, receive, send
 from ballast.daemon.planning import answer
 from ballast.eviction.facts import Facts
 from ballast.eviction.gate import PASSED, Gate
-from ballast.eviction.rules import UNLIMITED, Limit, Rules
+from ballast.eviction.history import History
+from ballast.eviction.rules import DAY, UNLIMITED, Limit, Rules
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod
 from ballast.model.shape import Container, shape_of
@@ -189,7 +190,8 @@ def _gate() -> list[Row]:
         budgets=[Budget("ns", "b", None, 100)],
     )
     read = time.process_time() - started
-    gate = Gate(facts, Rules(limit_total=UNLIMITED, limit_node=UNLIMITED, limit_namespace=UNLIMITED, rates=()))
+    rules = Rules(limit_total=UNLIMITED, limit_node=UNLIMITED, limit_namespace=UNLIMITED, rates=((Limit(4000), DAY),))
+    gate = Gate(facts, rules, _busy_day(world))
     started = time.process_time()
     passed = int(np.count_nonzero(gate.screen(world.pods) == PASSED))
     screened = time.process_time() - started
@@ -201,19 +203,29 @@ def _gate() -> list[Row]:
     return [
         {
             "what": "gate, every pod once",
-            "at": f"150,000 pods, {passed:,} pass",
+            "at": f"150,000 pods, {passed:,} pass, 1,499 evictions before",
             "reach": "≤ 0.5 s",
             "measured": f"{screened:.2f} s CPU (workloads counted before: {read:.2f} s)",
             "verdict": at_most(screened, 0.5),
         },
         {
             "what": "gate, one chosen victim through all checks",
-            "at": "150,000 pods",
+            "at": "150,000 pods, 1,499 evictions before",
             "reach": "≤ 50 µs",
             "measured": f"{each:.0f} µs CPU",
             "verdict": at_most(each, 50),
         },
     ]
+
+
+def _busy_day(world: Layout) -> History:
+    """One percent of the pods, less one, were evicted, from all over."""
+    times = tuple(NOW - DAY + 50.0 * number for number in range(1499))
+    return History(
+        evictions=times,
+        node_evictions={world.nodes[3 * number].name: at for number, at in enumerate(times)},
+        workload_evictions={("ns", "ReplicaSet", f"d{number}"): times[number::200] for number in range(200)},
+    )
 
 
 def _whole() -> list[Row]:

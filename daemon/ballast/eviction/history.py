@@ -10,7 +10,7 @@ from ballast.eviction.facts import WorkloadKey
 
 @dataclass(frozen=True)
 class History:
-    """Times are Unix seconds. `acting` says that a step is about to be taken, not only planned.
+    """Times are Unix seconds, of several ascending. `acting` says that a step is about to be taken, not only planned.
 
     `confirmed` counts the windows in a row that showed a node too loaded, None where nobody counts. `awaited` are
     workloads whose replacement is not Ready yet, `planned` those with an open power plan, `looping` those moved twice

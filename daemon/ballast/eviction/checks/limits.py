@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
+
 from ballast.eviction.case import Case, Finding, allow, refuse
 
 
@@ -29,8 +32,7 @@ def workload_window(case: Case) -> Finding:
     key, most = case.workload, _most(case)
     if key is None or most is None:
         return allow("its workload has no limit")
-    since = case.facts.now - case.rules.workload_window
-    recent = sum(at > since for at in case.history.workload_evictions.get(key, ()))
+    recent = _since(case.history.workload_evictions.get(key, ()), case.facts.now - case.rules.workload_window)
     if recent and recent + case.tally.workloads[key] >= most:
         return refuse("its workload was moved lately", recent=recent, at_most=most)
     return allow("its workload was not moved lately", recent=recent)
@@ -39,7 +41,7 @@ def workload_window(case: Case) -> Finding:
 def rate(case: Case) -> Finding:
     for limit, seconds in case.rules.rates:
         most = limit.of(case.facts.pods)
-        recent = sum(at > case.facts.now - seconds for at in case.history.evictions)
+        recent = _since(case.history.evictions, case.facts.now - seconds)
         if most is not None and recent + case.tally.total >= most:
             return refuse("too many evictions lately", recent=recent, planned=case.tally.total, at_most=most)
     return allow("few evictions lately")
@@ -50,6 +52,10 @@ def cooldown(case: Case) -> Finding:
     if last is not None and case.facts.now - last < case.rules.cooldown:
         return refuse("its node was just relieved", ago=case.facts.now - last, at_least=case.rules.cooldown)
     return allow("its node has rested")
+
+
+def _since(times: Sequence[float], since: float) -> int:
+    return len(times) - bisect_right(times, since)
 
 
 def _most(case: Case) -> int | None:
