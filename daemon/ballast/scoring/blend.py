@@ -17,7 +17,7 @@ from ballast.model.pod import Pod
 from ballast.model.sample import Floats, Ints
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.in_flight import mode
-from ballast.scoring.keys import Keys
+from ballast.scoring.keys import LARGEST_WEIGHT, Keys
 from ballast.scoring.rounding import half_away
 from ballast.scoring.scores import Scores
 
@@ -70,7 +70,7 @@ def parse(given: Mapping[str, object], make: Callable[[str, Mapping[str, object]
     for name, value in weights.items():
         if name == NAME:
             raise keys.error("weights", dict(weights), "a blend cannot contain itself")
-        keys.as_number(f"the weight of {name}", value, 0.0)
+        keys.as_number(f"the weight of {name}", value, 0.0, LARGEST_WEIGHT)
     chosen = {name: keys.as_number(name, value) for name, value in weights.items()}
     if not sum(chosen.values()):
         raise keys.error("weights", dict(weights), "they sum to 0; give at least one strategy a weight above 0")

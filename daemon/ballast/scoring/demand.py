@@ -14,6 +14,9 @@ from ballast.scoring.rounding import half_away
 DEFAULT_REQUESTS = {"cpu": 0.1, "memory": 200.0 * 2**20}
 CPU_AND_MEMORY = ("cpu", "memory")
 
+LARGEST = 2**53
+"""What larger amounts count as: the API server lets anybody ask for 2^63 - 1, and sums have to stay whole numbers."""
+
 REMEMBERED = 1000
 
 Units = Mapping[str, int]
@@ -74,8 +77,12 @@ def demand(shape: Shape) -> Demand:
 
 
 def units(resource: str, amount: float) -> int:
-    """Milli-cores for cpu, else bytes or pieces; parts count as a whole, as Quantity.MilliValue and Value round up."""
-    return math.ceil(round(amount * 1000, 6)) if resource == "cpu" else math.ceil(amount)
+    """Milli-cores for cpu, else bytes or pieces; parts count as a whole, as Quantity.MilliValue and Value round up.
+
+    From 0 to `LARGEST`.
+    """
+    exact = round(amount * 1000, 6) if resource == "cpu" else amount
+    return math.ceil(min(max(exact, 0.0), LARGEST))
 
 
 def predicted(shape: Shape, resource: str, default: int, multiplier: float) -> int:
@@ -88,7 +95,7 @@ def predicted(shape: Shape, resource: str, default: int, multiplier: float) -> i
         if resource in container.limits:
             return units(resource, container.limits[resource])
         if resource in container.requests:
-            return int(half_away(units(resource, container.requests[resource]) * multiplier))
+            return int(min(half_away(units(resource, container.requests[resource]) * multiplier), LARGEST))
         return default
 
     return sum(map(use, shape.containers)) + units(resource, shape.overhead.get(resource, 0.0))

@@ -20,7 +20,7 @@ from ballast.scoring.allocation import check_resource
 from ballast.scoring.demand import NOTHING, Units, demand, units
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.in_flight import mode
-from ballast.scoring.keys import Keys, to_number
+from ballast.scoring.keys import LARGEST_WEIGHT, Keys, to_number
 from ballast.scoring.profiles import Profile, observed
 from ballast.scoring.residual import NOWHERE, STEPS, Criterion, fits, steps
 from ballast.scoring.rounding import half_away
@@ -137,13 +137,13 @@ def _parse_profiles(keys: Keys) -> tuple[Profile, ...]:
             raise keys.error("profiles", value, allowed)
         weight = to_number(each.get("weight", 1.0))
         try:
-            requests = {str(name): units(name, quantity(amount)) for name, amount in each["requests"].items()}
+            amounts = {str(name): quantity(amount) for name, amount in each["requests"].items()}
         except (ValueError, TypeError) as error:
             raise keys.error("profiles", value, f"{error}") from None
-        if weight is None or weight <= 0 or any(amount < 0 for amount in requests.values()):
+        if weight is None or not 0 < weight <= LARGEST_WEIGHT or any(amount < 0 for amount in amounts.values()):
             raise keys.error("profiles", value, allowed)
-        requests.pop("pods", None)
-        profiles.append(Profile(requests, weight))
+        amounts.pop("pods", None)
+        profiles.append(Profile({name: units(name, amount) for name, amount in amounts.items()}, weight))
     return tuple(profiles)
 
 

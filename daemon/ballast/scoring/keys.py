@@ -9,6 +9,9 @@ from collections.abc import Iterable, Mapping
 
 from ballast.errors import UsageError
 
+LARGEST_WEIGHT = 1e9
+"""So that sums of weights stay finite."""
+
 
 class Keys:
     """Takes keys out of `given`; raises UsageError with the strategy, the key, the value and what is allowed."""
@@ -78,4 +81,6 @@ def described(low: float, high: float) -> str:
         return "number"
     if high == math.inf:
         return f"number of at least {low:g}"
+    if low == -math.inf:
+        return f"number of at most {high:g}"
     return f"number from {low:g} to {high:g}"

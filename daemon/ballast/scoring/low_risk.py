@@ -26,6 +26,7 @@ from ballast.scoring.scores import Scores
 
 NAME = "low-risk"
 WINDOW = 5
+LONGEST = 1e9
 WEIGHT = 0.5
 
 # beta.go, MaxVarianceAllowance: a deviation stays below the largest one a beta distribution can have.
@@ -135,8 +136,9 @@ def below(x: Floats, alpha: Floats, beta: Floats) -> Floats:
 def parse(given: Mapping[str, object]) -> LowRisk:
     """As upstream, a window of 0 or less means 5, and a weight outside 0..1 means 0.5."""
     import scipy.special  # noqa: F401 - takes long, and better now than when a pod waits
+
     keys = Keys(NAME, given)
-    window = int(keys.number("smoothing_window_size", WINDOW))
+    window = int(keys.number("smoothing_window_size", WINDOW, high=LONGEST))
     weights = keys.mapping("risk_limit_weights") or {}
     for name in weights:
         if name not in CPU_AND_MEMORY:

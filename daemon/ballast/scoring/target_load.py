@@ -83,9 +83,9 @@ def _default_cpu(keys: Keys) -> int:
         return in_flight.DEFAULT_CPU
     cpu = value.get("cpu", 0) if isinstance(value, Mapping) else value
     try:
-        found = units("cpu", quantity(cpu)) if isinstance(cpu, str | int | float) else -1
+        amount = quantity(cpu) if isinstance(cpu, str | int | float) else -1.0
     except ValueError:
-        found = -1
-    if found < 0:
+        amount = -1.0
+    if amount < 0:
         raise keys.error("default_requests", value, 'give cpu as a quantity, such as {"cpu": "1000m"}')
-    return found
+    return units("cpu", amount)

@@ -13,6 +13,7 @@ from ballast.cluster import wire
 from ballast.daemon.extending import PODS_STALE, Extending
 from ballast.errors import UsageError
 from ballast.metrics import Metrics
+from ballast.model.shape import Container, shape_of
 from ballast.model.snapshot import Snapshot
 from ballast.scoring.fleet import fleet_of
 from ballast.scoring.strategy import NAMES, strategy
@@ -251,3 +252,29 @@ def test_names_in_any_order_and_number_get_the_same_decision() -> None:
         rng.shuffle(names)
         assert desk.chosen("a", list(names)) == expected
     assert desk.chosen("a", [expected, *(name for name in names[:20] if name != expected)]) == expected
+
+
+HUGE = ("9223372036854775807", "1e400", "8Ei", "-5")
+
+
+@pytest.mark.parametrize("amount", HUGE)
+@pytest.mark.parametrize("name", sorted(set(NAMES) - {"dynamic", "peaks"}))
+def test_a_pod_that_asks_for_more_than_there_ever_is_is_answered(name: str, amount: str) -> None:
+    desk = Desk(snapshot([0.6, 0.1, 0.4]))
+    for number in range(3):
+        points, _ = desk.ask(f"p{number}", N3, name, cpu=amount, memory=amount)
+        assert all(0 <= each <= 10 for each in points.values())
+
+
+def test_a_bound_pod_of_any_size_counts_and_is_gone_again() -> None:
+    """Anybody who may create a pod with a nodeName can ask for 2^63 - 1 bytes on a node."""
+    desk = Desk(snapshot([0.2, 0.2, 0.2]))
+    size = shape_of([Container({"cpu": 2.0**63, "memory": 2.0**63})])
+    huge = [pod(f"huge{number}", "n0", size, bound=TIME + 5) for number in range(5)]
+    for each in huge:
+        desk.extending.put(each)
+    desk.look(snapshot([0.2, 0.2, 0.2], names=["n0", "n1", "other"]))
+    assert {desk.chosen(f"p{number}", ["n0", "n1"], "least-allocated") for number in range(9)} == {"n1"}
+    for each in huge:
+        desk.extending.remove(each)
+    assert {desk.chosen(f"p{number}", ["n0"], "load-variation") for number in range(3)} == {"n0"}
