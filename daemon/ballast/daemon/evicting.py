@@ -60,7 +60,7 @@ SILENT = 120.0
 
 
 class Evicting:
-    """`look` at every snapshot, `cycle` in the job's thread alone."""
+    """`look` at every snapshot, also where another replica leads; `cycle` in the job's thread alone."""
 
     def __init__(
         self,
@@ -99,6 +99,7 @@ class Evicting:
 
     def look(self, snapshot: Snapshot) -> None:
         self._hot.look(snapshot)
+        self._replicas.look(self._workloads.workloads(), self._clock.wall())
 
     def gained(self) -> None:
         """This replica leads from now on. What the leader before had begun is read at once, beside everything else:
@@ -121,7 +122,6 @@ class Evicting:
             told.append(self._evictor.resume())
             self._resumed = True
         told.append(self._evictor.follow_up(self._cache.pods(), snapshot))
-        self._replicas.look(self._workloads.workloads(), self._clock.wall())
         self._protector.refresh()
         self._protected = {
             (each.namespace, each.kind, each.name): f"it is left alone: {why}"

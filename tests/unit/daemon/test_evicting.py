@@ -228,6 +228,16 @@ def test_a_workload_that_was_just_scaled_is_left_alone(calm: Rig) -> None:
     assert (verdict.allowed, verdict.reason) == (False, "its workload was just scaled")
 
 
+def test_who_was_scaled_is_seen_before_this_replica_leads(calm: Rig) -> None:
+    daemon = evicting(calm, "dry-run")
+    [workload, *_] = [each for each in daemon.workloads.workloads() if each.kind == "Deployment"]
+    key = (workload.namespace, workload.kind, workload.name)
+    daemon.evicting._replicas._replicas[key] = 99
+    calm.advance()
+    calm.watch(daemon)
+    assert key in [(each.namespace, each.kind, each.name) for each in daemon.evicting._replicas.beside([])]
+
+
 def test_ballast_tells_that_it_plans(calm: Rig) -> None:
     daemon = evicting(calm, "dry-run")
     evict(daemon)
