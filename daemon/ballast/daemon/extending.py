@@ -21,7 +21,7 @@ from ballast.model.sample import Bools, Floats
 from ballast.model.shape import Container, shape_of
 from ballast.model.snapshot import Snapshot
 from ballast.placement.bookings import OUTCOMES, Bookings, learn, owner_of
-from ballast.placement.choice import NEUTRAL, Keys, choose, keys, worth
+from ballast.placement.choice import Keys, choose, keys, worth
 from ballast.placement.fleet_model import FleetModel
 from ballast.placement.live_residual import LiveResidual
 from ballast.scoring import (
@@ -44,8 +44,8 @@ from ballast.scoring.dominant_residual import DominantResidual
 from ballast.scoring.scores import Scores
 from ballast.scoring.strategy import strategy
 from ballast.serving.board import Board
-from ballast.serving.extender import Priorities, Rejections
-from ballast.serving.node_names import Hosts, Named
+from ballast.serving.extender import Priorities, Rejections, equal
+from ballast.serving.node_names import Hosts
 from ballast.settings.extender import Extender
 
 BATCH = 25
@@ -132,7 +132,7 @@ class Extending:
             state = self._state
             if state is None:
                 self._strategy(name)
-                return _equal(Hosts(()).named(names), "no-snapshot")
+                return equal(Hosts(()).named(names), "no-snapshot")
             if name not in state.strategies:
                 state.strategies[name] = self._strategy(name, state)
             return self._decide(state, name, pod, names)
@@ -282,11 +282,11 @@ class Extending:
         blind = name not in REQUESTS_ALONE and not state.known[rows].any()
         neutral = self._unusable(name) or ("unknown-nodes" if blind or not len(rows) else None)
         if neutral is not None:
-            return _equal(named, neutral)
+            return equal(named, neutral)
         arriving = self._arriving(pod)
         scores = state.strategies[name].score(model.fleet if named.everybody else model.fleet.at(rows), arriving)
         if scores.unknown.all():
-            return _equal(named, "unknown-nodes")
+            return equal(named, "unknown-nodes")
         exact = scores.exact[rows] if named.everybody else scores.exact
         chosen = choose(exact, state.keys[rows], uid)
         node = model.names[rows[chosen]]
@@ -354,10 +354,6 @@ class Extending:
         with self._lock:
             if self._state is state:
                 state.residual.install(prepared)
-
-
-def _equal(named: Named, neutral: str) -> Priorities:
-    return Priorities(named.priorities(np.full(len(named.names), NEUTRAL)), neutral)
 
 
 def _loads(model: FleetModel) -> Floats:

@@ -20,7 +20,7 @@ def quantity(text: str | int | float) -> float:
     Raises ValueError where the API server would refuse the text. Source: apimachinery pkg/api/resource/quantity.go.
     """
     if not isinstance(text, str):
-        return float(text)
+        return float(str(text))
     match = _QUANTITY.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not a Kubernetes quantity such as 100m, 1.5 or 2Gi")

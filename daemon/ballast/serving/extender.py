@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
+import numpy as np
+import structlog
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -16,8 +18,10 @@ from ballast.clock import Clock
 from ballast.cluster import wire
 from ballast.errors import UsageError
 from ballast.metrics import Metrics
+from ballast.placement.choice import NEUTRAL
 from ballast.serving.document import JSON
-from ballast.serving.extender_wire import filter_args, prioritize_args
+from ballast.serving.extender_wire import TooManyNames, filter_args, prioritize_args
+from ballast.serving.node_names import Hosts, Named
 
 MAX_BODY = 64 * 1024 * 1024
 """Bytes; 5,000 whole nodes, as a scheduler without nodeCacheCapable sends them, are about 45 MB."""
@@ -26,6 +30,11 @@ INLINE = 1024 * 1024
 """Bytes of a body up to which it is answered on the event loop; larger ones would hold other answers up."""
 
 NEUTRAL_HEADER = "x-ballast-neutral"
+
+FAILED = "failed"
+"""Why an answer is neutral when deciding raised what nobody expected."""
+
+log = structlog.get_logger("ballast.extender")
 
 
 @dataclass(frozen=True)
@@ -44,6 +53,11 @@ class Rejections:
     neutral: str | None = None
 
 
+def equal(named: Named, neutral: str) -> Priorities:
+    """All nodes alike."""
+    return Priorities(named.priorities(np.full(len(named.names), NEUTRAL)), neutral)
+
+
 class Scheduling(Protocol):
     """Who decides. Both are called from any thread."""
 
@@ -54,7 +68,9 @@ class Scheduling(Protocol):
 
 
 class Extender:
-    """The handlers. 415 for anything but JSON, 400 for what cannot be read, 413 above `MAX_BODY`; never 5xx."""
+    """The handlers. 415 for anything but JSON, 400 for what cannot be read, 413 above `MAX_BODY`
+    and `MOST_NAMES`; never 5xx: what fails unexpectedly is logged and answered with equal points.
+    """
 
     def __init__(self, scheduling: Scheduling, clock: Clock, metrics: Metrics) -> None:
         self._scheduling = scheduling
@@ -79,13 +95,24 @@ class Extender:
 
     def _prioritized(self, body: bytes, profile: str | None) -> tuple[bytes, str | None]:
         args = prioritize_args.decode(body)
-        found = self._scheduling.prioritize(args.pod, args.names(), profile)
+        names = args.names()
+        try:
+            found = self._scheduling.prioritize(args.pod, names, profile)
+        except UsageError:
+            raise
+        except Exception:
+            log.exception("a pod could not be decided", pod=f"{args.pod.metadata.namespace}/{args.pod.metadata.name}")
+            found = equal(Hosts(()).named(names), FAILED)
         return found.body, found.neutral
 
     def _filtered(self, body: bytes) -> tuple[bytes, str | None]:
         args = filter_args.decode(body)
         names = args.names()
-        found = self._scheduling.filter(args.pod, names)
+        try:
+            found = self._scheduling.filter(args.pod, names)
+        except Exception:
+            log.exception("nodes could not be filtered", pod=f"{args.pod.metadata.namespace}/{args.pod.metadata.name}")
+            found = Rejections(neutral=FAILED)
         return args.answer(names, found.nodes), found.neutral
 
     async def _respond(
@@ -101,7 +128,9 @@ class Extender:
                 answered, neutral = answer(body)
             else:
                 answered, neutral = await run_in_threadpool(answer, body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except TooManyNames as error:
+            return self._refused(verb, 413, str(error))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return self._refused(verb, 400, f"The body is no ExtenderArgs: {error}.")
         except UsageError as error:
             return self._refused(verb, 400, str(error))

@@ -11,9 +11,17 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from ballast.cluster import wire
+from ballast.errors import BallastError
 from ballast.serving.node_names import Names, compact
 
-_NULL = msgspec.Raw(b"null")
+MOST_NAMES = 250_000
+"""Names in a request; more are no cluster, and take more memory than there is."""
+
+_NULL = b"null"
+
+
+class TooManyNames(BallastError):
+    """More than `MOST_NAMES`."""
 
 
 class _Meta(msgspec.Struct, gc=False):
@@ -37,11 +45,11 @@ class PrioritizeArgs(msgspec.Struct, gc=False, rename="pascal"):
 
     pod: wire.Pod
     nodes: _Nodes | None = None
-    node_names: msgspec.Raw = _NULL
+    node_names: msgspec.Raw = msgspec.Raw(_NULL)
 
     def names(self) -> Names | list[str]:
-        """Raises msgspec.DecodeError where they are no names."""
-        raw = bytes(self.node_names)
+        """Raises msgspec.DecodeError where they are no names, TooManyNames."""
+        raw = _counted(self.node_names)
         found = compact(raw)
         if found is None:
             found = _names.decode(raw)
@@ -56,12 +64,12 @@ class FilterArgs(msgspec.Struct, gc=False, rename="pascal"):
 
     pod: wire.Pod
     nodes: _RawNodes | None = None
-    node_names: list[str] | None = None
+    node_names: msgspec.Raw = msgspec.Raw(_NULL)
 
     def names(self) -> list[str]:
-        if self.node_names is not None:
-            return self.node_names
-        return [_node.decode(raw).metadata.name for raw in self._raw()]
+        """Raises msgspec.DecodeError where they are no names, TooManyNames."""
+        found = _names.decode(_counted(self.node_names))
+        return [_node.decode(raw).metadata.name for raw in self._raw()] if found is None else found
 
     def answer(self, names: Sequence[str], rejected: Mapping[str, str]) -> bytes:
         """The answer to `names`, without those in `rejected`: {name: why}.
@@ -69,7 +77,7 @@ class FilterArgs(msgspec.Struct, gc=False, rename="pascal"):
         Rejections are unresolvable: a scheduler would otherwise evict pods to make room where none is missing.
         """
         passing: dict[str, object] = {}
-        if self.node_names is not None or self.nodes is None:
+        if bytes(self.node_names) != _NULL or self.nodes is None:
             passing["NodeNames"] = [name for name in names if name not in rejected] if rejected else names
         else:
             kept = [raw for name, raw in zip(names, self._raw(), strict=True) if name not in rejected]
@@ -80,6 +88,13 @@ class FilterArgs(msgspec.Struct, gc=False, rename="pascal"):
 
     def _raw(self) -> list[msgspec.Raw]:
         return (self.nodes.items if self.nodes else None) or []
+
+
+def _counted(raw: msgspec.Raw) -> bytes:
+    names = bytes(raw)
+    if len(names) > 2 * MOST_NAMES and names.count(b'"') > 2 * MOST_NAMES:
+        raise TooManyNames(f"There are more than {MOST_NAMES:,} names in NodeNames.")
+    return names
 
 
 prioritize_args = msgspec.json.Decoder(PrioritizeArgs)

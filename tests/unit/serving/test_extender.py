@@ -18,7 +18,7 @@ from ballast.errors import UsageError
 from ballast.metrics import Metrics
 from ballast.serving.app import create_app
 from ballast.serving.extender import MAX_BODY, NEUTRAL_HEADER, Priorities, Rejections
-from ballast.serving.extender_wire import prioritize_args
+from ballast.serving.extender_wire import MOST_NAMES, prioritize_args
 from ballast.serving.node_names import Hosts, compact
 from ballast.serving.server import Server
 from tests.unit.serving.client import Answer, ask
@@ -154,6 +154,49 @@ def test_a_body_above_the_limit_is_413_before_it_is_sent() -> None:
             port, "/scheduler/filter", "POST", None, content_type="application/json", content_length=str(MAX_BODY + 1)
         )
     assert too_large.status == 413
+
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
+
+
+@pytest.mark.parametrize("verb", ["prioritize", "filter"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"Pod":{"metadata":{"name":"p","x":%b},"spec":{}},"NodeNames":["a"]}' % DEEP,
+        b'{"Pod":{"metadata":{"name":"p"},"spec":{}},"Nodes":{"items":[{"metadata":{"name":"a"},"x":%b}]}}' % DEEP,
+        b'{"Pod":{"metadata":{"name":"p"},"spec":{}},"NodeNames":%b}' % DEEP,
+    ],
+    ids=["pod", "nodes", "names"],
+)
+def test_what_is_nested_beyond_measure_is_400(verb: str, body: bytes) -> None:
+    with serving(Fake()) as port:
+        assert post(port, f"/scheduler/{verb}", body).status == 400
+
+
+@pytest.mark.parametrize("verb", ["prioritize", "filter"])
+def test_more_names_than_any_cluster_has_nodes_are_413(verb: str) -> None:
+    with serving(Fake()) as port:
+        answer = post(port, f"/scheduler/{verb}", {"Pod": POD, "NodeNames": ["a"] * (MOST_NAMES + 1)})
+    assert (answer.status, answer.json) == (413, {"error": "There are more than 250,000 names in NodeNames."})
+
+
+@pytest.mark.parametrize("args", FORMS, ids=["names", "nodes"])
+def test_a_defect_in_deciding_is_a_neutral_answer(args: Any) -> None:
+    class Broken(Fake):
+        def prioritize(self, pod: wire.Pod, names: Sequence[str], profile: str | None) -> Priorities:
+            raise ZeroDivisionError
+
+        def filter(self, pod: wire.Pod, names: Sequence[str]) -> Rejections:
+            raise ZeroDivisionError
+
+    with serving(Broken()) as port:
+        equal = post(port, "/scheduler/prioritize", args)
+        unfiltered = post(port, "/scheduler/filter", args)
+    assert (equal.status, equal.headers[NEUTRAL_HEADER]) == (200, "failed")
+    assert equal.json == [{"Host": name, "Score": 5} for name in NAMES]
+    assert (unfiltered.status, unfiltered.headers[NEUTRAL_HEADER]) == (200, "failed")
+    assert unfiltered.json["FailedAndUnresolvableNodes"] == {}
 
 
 def test_only_post_is_answered() -> None:
