@@ -20,7 +20,17 @@ def test_agrees_with_the_kubernetes_package(number: Decimal, suffix: str) -> Non
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("100m", 0.1), ("0.1", 0.1), (".5", 0.5), ("1e3", 1000.0), ("1E-2", 0.01), ("1E", 1e18), ("+2", 2.0), (3, 3.0), (10**400, float("inf"))],
+    [
+        ("100m", 0.1),
+        ("0.1", 0.1),
+        (".5", 0.5),
+        ("1e3", 1000.0),
+        ("1E-2", 0.01),
+        ("1E", 1e18),
+        ("+2", 2.0),
+        (3, 3.0),
+        (10**400, float("inf")),
+    ],
 )
 def test_forms(text: str | int, value: float) -> None:
     assert quantity(text) == value
