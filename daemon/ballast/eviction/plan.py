@@ -33,7 +33,10 @@ _COSTLY = Outlook(spared="moving it costs more room for other pods than the wait
 
 @dataclass(frozen=True)
 class Aims:
-    """Loads are fractions; `deviation` replaces `high` and `low`; `max_moves` and `kappa` None: no limit."""
+    """Loads are fractions; `deviation` replaces `high` and `low`; `max_moves` and `kappa` None: no limit.
+
+    `relieve` loads targets to `high` at most, whatever `target_high` says.
+    """
 
     high: float = 0.8
     low: float = 0.6
@@ -150,8 +153,10 @@ class _Making:
         return np.asarray(bound)
 
     def _standing(self) -> Standing:
-        namespaces = self._gate.facts.namespace_labels()
-        return Standing(self._layout, targets=self._targets, ceiling=self._aims.target_high, namespaces=namespaces)
+        namespaces, ceiling = self._gate.facts.namespace_labels(), self._aims.target_high
+        if self._kind == "relieve" and self._aims.deviation is None:
+            ceiling = min(ceiling, self._aims.high)
+        return Standing(self._layout, targets=self._targets, ceiling=ceiling, namespaces=namespaces)
 
     def _steps(self, standing: Standing) -> Iterator[Step]:
         aims, admit = self._aims, self._admission(standing)

@@ -93,6 +93,14 @@ def test_measured_use_comes_before_requests(plan: Plan, files: Callable[[str, An
     assert [(step["pod"], step["gain"]) for step in answer["steps"]] == [("shop/p0", pytest.approx(0.2))]
 
 
+def test_relieve_makes_no_other_node_hot(plan: Plan) -> None:
+    cluster = shop(6, 6)
+    loads = watcher({"n1": (60, 60), "n2": (25, 25), "n3": (45, 45)})
+    answer = plan("relieve", cluster, loads, "--set", "high=0.3", "--set", "low=0.2")
+    assert answer["steps"] == []
+    assert len(plan("relieve", cluster, loads, "--set", "high=0.35", "--set", "low=0.2")["steps"]) == 1
+
+
 def test_relieve_stops_at_the_lower_threshold(plan: Plan) -> None:
     loads = watcher({"n1": 85, "n2": 10, "n3": 10})
     answer = plan("relieve", shop(), loads)

@@ -35,7 +35,7 @@ def file(tmp_path: Path) -> str:
         ({"WINDOWS__MIN_SAMPLES": "11"}, "The window 5m of BALLAST_WINDOWS__LENGTHS can never be known"),
         ({"PUBLISHING__LOW": "0.8"}, "LOW < HIGH <= OVERLOADED"),
         ({"PUBLISHING__OVERLOADED": "0.7"}, "LOW < HIGH <= OVERLOADED"),
-        ({"EVICTION__LOW": "0.9"}, "LOW < HIGH and TARGET_HIGH <= HIGH"),
+        ({"EVICTION__LOW": "0.9"}, "HIGH = 0.8: expected LOW < HIGH"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(names: dict[str, str], said: str, file: str) -> None:
