@@ -12,6 +12,7 @@ import typer
 from msgspec import Struct
 
 from ballast.cli import files
+from ballast.cluster import configmaps, switches
 from ballast.cluster.client import KubeApi, connect
 from ballast.cluster.identity import own_namespace
 from ballast.errors import BallastError, ClusterError, NotFound
@@ -61,6 +62,7 @@ def read(settings: Settings, given: Given) -> Documents:
     api = connect(settings.cluster, Metrics())
     try:
         items = [item for kind, path in LISTS.items() for item in _listed(api, kind, path)]
+        items += _switches(api, own_namespace(settings.lease.namespace))
         watcher, usage = f"{api.server}{_watcher(settings)}", f"{api.server}{POD_METRICS}"
         if given.metrics is not None:
             watcher, loads = f"--metrics {given.metrics}", files.read_document(given.metrics, "--metrics")
@@ -109,6 +111,16 @@ def _listed(api: KubeApi, kind: str, path: str) -> Iterator[dict[str, Any]]:
         position = (page.get("metadata") or {}).get("continue", "")
         if not position:
             return
+
+
+def _switches(api: KubeApi, namespace: str) -> Iterator[dict[str, Any]]:
+    """The pause does not stop a plan, but it is told."""
+    try:
+        found = configmaps.read(api, namespace, switches.NAME)
+    except ClusterError as error:
+        typer.echo(f"warning: whether evictions are paused is unknown: {error}", err=True)
+    else:
+        yield {"kind": "ConfigMap", "metadata": {"name": switches.NAME}, "data": found.data}
 
 
 def _pod_metrics(api: KubeApi) -> object:

@@ -12,7 +12,10 @@ import pytest
 from pytest_httpserver import HTTPServer
 
 from ballast.cli.main import main
+from ballast.cluster.client import connect
 from ballast.eviction.gate import NAMES
+from ballast.metrics import Metrics
+from ballast.settings import load as load_settings
 from ballast.simulator import Cluster, World
 from tests.fakes import FakeClock
 from tests.unit.cli.clusters import budget, listed, node, pod, watcher, workload
@@ -192,6 +195,23 @@ def test_a_plan_of_a_cluster_itself(ballast: Run, kubeconfig: str, load: str) ->
     code, out, err = ballast("plan", "relieve", "--kubeconfig", kubeconfig, "--metrics", load, "-o", "json")
     assert code == 0, err
     assert {step["from"] for step in json.loads(out)["steps"]} == {"node-000"}
+
+
+def test_a_pause_of_a_cluster_itself_is_told(
+    ballast: Run, cluster: Cluster, kubeconfig: str, load: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    switches = "/api/v1/namespaces/ballast/configmaps"
+    api = connect(load_settings({"BALLAST_CLUSTER__KUBECONFIG": kubeconfig}).cluster, Metrics())
+    named = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ballast-switches"}}
+    monkeypatch.setenv("POD_NAMESPACE", "ballast")
+    given = ("plan", "relieve", "--kubeconfig", kubeconfig, "--metrics", load)
+    assert "paused" not in ballast(*given)[2]
+    api.request("POST", switches, body={**named, "data": {"paused.eviction": "true"}})
+    try:
+        assert "warning: evictions are paused by paused.eviction of ConfigMap ballast-switches." in ballast(*given)[2]
+    finally:
+        api.request("DELETE", f"{switches}/ballast-switches")
+        api.close()
 
 
 def test_a_pod_of_a_cluster_itself(
