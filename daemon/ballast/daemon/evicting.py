@@ -177,16 +177,14 @@ class Evicting:
             "rebalance": None,
         }
         unsteered = None
+        if names and not steered:
+            who = " and ".join(sorted(names))
+            unsteered = f"where {who} puts replacements is not steered: it has not asked the extender lately"
         wanted, told = [], []
         for kind in URGENCY:
             if kind not in self._settings.eviction.planners:
                 continue
-            reason = reasons[kind] or self._evictor.stopped(kind)
-            if reason is None and kind != "relieve" and not steered:
-                reason = unsteered = (
-                    f"where {' and '.join(sorted(names))} puts replacements is not steered: it has not asked the "
-                    "extender lately"
-                )
+            reason = reasons[kind] or self._evictor.stopped(kind) or (unsteered if kind != "relieve" else None)
             if reason is not None:
                 told.append(f"{kind}: {reason}")
                 continue

@@ -144,6 +144,15 @@ def test_without_a_known_landing_one_eviction_shows_whether_it_is_steered(calm: 
     assert condition(daemon, "LandingNotSteered") is None
 
 
+def test_relieve_alone_says_too_that_the_landing_is_not_steered(calm: Rig) -> None:
+    daemon = evicting(calm, steered=False, EVICTION__PLANNERS="relieve")
+    daemon.evicting._resumed = True
+    daemon.evicting._landing._failed[STOCK] = calm.clock.wall()
+    assert "reservation" in evict(daemon)
+    assert "has not asked the extender lately" in (condition(daemon, "LandingNotSteered") or "")
+    assert evictions(calm) == 0
+
+
 def test_a_pause_stops_plans_and_says_so(calm: Rig) -> None:
     calm.put_config_map("ballast-switches", {"paused.eviction": "true"})
     daemon = calm.daemon(EVICTION__MODE="on", **HOT)
