@@ -177,7 +177,7 @@ def fleets(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any], dict[str, A
     return allocatable, capacity, entries, placed, pod(*draw(containers))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(
     given=fleets(),
     margin=st.sampled_from([1.0, 0.5, 2.0]),

@@ -46,7 +46,7 @@ def situations(draw: st.DrawFn) -> tuple[list[Any], list[Any], Any, Any]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(situation=situations(), in_flight=st.sampled_from(["off", "upstream", "full"]))
 def test_scores_are_in_range_and_never_nan(name: str, situation: Any, in_flight: str) -> None:
     nodes, placed, watcher, arriving = situation
@@ -59,7 +59,7 @@ def test_scores_are_in_range_and_never_nan(name: str, situation: Any, in_flight:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(situation=situations(), dice=st.randoms())
 def test_scores_do_not_depend_on_the_order_of_nodes_and_pods(name: str, situation: Any, dice: Any) -> None:
     nodes, placed, watcher, arriving = situation
@@ -72,7 +72,7 @@ def test_scores_do_not_depend_on_the_order_of_nodes_and_pods(name: str, situatio
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(situation=situations())
 def test_nodes_are_scored_without_a_pod_too(name: str, situation: Any) -> None:
     nodes, placed, watcher, _ = situation
@@ -81,7 +81,6 @@ def test_nodes_are_scored_without_a_pod_too(name: str, situation: Any) -> None:
 
 
 @pytest.mark.parametrize(("name", "direction"), [("load-variation", -1), ("low-risk", -1)])
-@settings(deadline=None)
 @given(low=st.floats(0, 100), more=st.floats(0, 50), std=st.floats(0, 50))
 def test_more_load_never_scores_better(name: str, direction: int, low: float, more: float, std: float) -> None:
     amounts_ = {"cpu": "8", "memory": "16Gi"}
@@ -94,7 +93,6 @@ def test_more_load_never_scores_better(name: str, direction: int, low: float, mo
     assert (busy - calm) * direction >= 0
 
 
-@settings(deadline=None)
 @given(before=st.integers(0, 7000), more=st.integers(0, 2000), asked=st.integers(0, 1000))
 def test_what_is_requested_moves_least_and_most_allocated_in_opposite_ways(before: int, more: int, asked: int) -> None:
     nodes = [node("a", {"cpu": "10"}), node("b", {"cpu": "10"})]
@@ -105,7 +103,6 @@ def test_what_is_requested_moves_least_and_most_allocated_in_opposite_ways(befor
     assert most[0] <= most[1]
 
 
-@settings(deadline=None)
 @given(low=st.floats(0, 100), more=st.floats(0, 50))
 def test_target_load_rises_up_to_the_target_and_falls_above(low: float, more: float) -> None:
     nodes = [node("a", {"cpu": "8"}), node("b", {"cpu": "8"})]

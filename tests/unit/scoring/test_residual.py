@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.errors import UsageError
@@ -116,7 +116,6 @@ def test_a_profile_that_asks_for_nothing_loses_nothing() -> None:
 losses = st.lists(st.floats(0, 3, allow_nan=False), min_size=2, max_size=40)
 
 
-@settings(deadline=None)
 @given(values=losses)
 def test_scores_fall_with_l_and_differ_where_l_differs_by_3_percent_of_the_spread(values: list[float]) -> None:
     array = np.array(values)

@@ -222,7 +222,6 @@ def test_neither_form_is_an_empty_answer() -> None:
 NAME = st.text(max_size=8) | st.sampled_from(["a" * 7, "a" * 8, "a" * 15, "a" * 16, "a" * 40, "a" * 41, "b" + "a" * 15])
 
 
-@hypothesis.settings(deadline=None)
 @hypothesis.given(
     st.lists(NAME, max_size=12, unique=True),
     st.lists(st.tuples(NAME, st.integers(0, 9)), max_size=20),
@@ -244,7 +243,6 @@ def test_the_answer_is_what_json_would_be(known: list[str], asked: list[tuple[st
         assert named.everybody == (sorted(name for name in names if name in known) == sorted(known))
 
 
-@hypothesis.settings(deadline=None)
 @hypothesis.given(st.lists(NAME, max_size=6), st.sampled_from([(",", ":"), (", ", ": "), (" ,\n", ":")]))
 def test_names_are_the_strings_of_the_list_however_it_is_written(names: list[str], written: tuple[str, str]) -> None:
     raw = json.dumps(names, separators=written).encode()
