@@ -139,6 +139,8 @@ def masked(values: Floats, there: Bools) -> Floats:
 
 
 def parse(given: Mapping[str, object]) -> Peaks:
+    import scipy.special  # noqa: F401 - takes long, and better now than when a pod waits
+
     keys = Keys(NAME, given)
     value = keys.take("node_power_model")
     allowed = 'give {"node": {"k0": …, "k1": …, "k2": …}, …} with numbers'

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 
 from tests.cluster.harness.api import Json
@@ -18,7 +19,7 @@ from tests.cluster.harness.objects import PODS, node, pod
 from tests.cluster.harness.waiting import eventually
 
 _DATA = Path(__file__).parents[2] / "data"
-WORLDS: dict[str, Json] = json.loads((_DATA / "worlds.json").read_text())
+WORLDS: dict[str, Json] = json.loads((files("ballast.experiments") / "data/worlds.json").read_text())
 ORDINARY = tuple(name for name in WORLDS if "/" in name)
 CALIBRATED = tuple(name for name in WORLDS if name not in ORDINARY)
 SIZES = ("smallest", "small", "medium", "large")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from ballast.scoring.strategy import strategy
 from tests.unit.scoring.worlds import a_fleet, by_node, node, pod, scored
 
 DATA = Path(__file__).parents[2] / "data"
-WORLDS = json.loads((DATA / "worlds.json").read_text())
+WORLDS = json.loads((files("ballast.experiments") / "data/worlds.json").read_text())
 PODS = json.loads((DATA / "pods_seed0.json").read_text())
 MIB, GIB = 2**20, 2**30
 
