@@ -285,8 +285,9 @@ class Evictor:
             self._landing.probe(step.scheduler, step.uid)
         if self._acts:
             return self._evict(running, step, pod, waiting, judge)
+        imagined = Eviction(step.time, step.uid, step.source, step.workload, at_once(judge, pod), imagined=True)
         with self._lock:
-            self._memory.add(Eviction(step.time, step.uid, step.source, step.workload, at_once(judge, pod)))
+            self._memory.add(imagined)
             self._batch[step.uid] = pod
             self._would.append(step)
         return running, self._told(running, Attempt(move.pod, DRY_RUN)), True

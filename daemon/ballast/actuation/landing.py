@@ -10,13 +10,13 @@ from ballast.clock import Clock
 from ballast.eviction.rules import DAY
 from ballast.model.pod import Pod
 from ballast.model.shape import Shape
-from ballast.placement.reservations import Purpose, Reservation
+from ballast.placement.reservations import LONGEST, Purpose, Reservation
 
 STEERED_FOR = 600.0
 """Seconds for which one question of a scheduler shows that the extender decides where its pods go."""
 
 RESERVED_FOR = 120.0
-"""Seconds for which room is held; anew as long as the evicted pod has not ended."""
+"""Seconds for which room is held at least; anew as long as the evicted pod has not ended."""
 
 
 class Extender(Protocol):
@@ -38,9 +38,11 @@ class Extender(Protocol):
 class Landing:
     """Holds room for replacements and waiting pods in the extender, and knows which schedulers ask it."""
 
-    def __init__(self, extender: Extender, clock: Clock) -> None:
+    def __init__(self, extender: Extender, clock: Clock, *, interval: float = 0.0) -> None:
+        """`interval` is the seconds between two looks at what became of evictions: room is held over two of them."""
         self.extender = extender
         self._clock = clock
+        self._reserved_for = min(max(RESERVED_FOR, 2 * interval), LONGEST / 2)
         self._probes: dict[str, str] = {}
         self._failed: dict[str, float] = {}
 
@@ -87,12 +89,12 @@ class Landing:
         for old in self.extender.standing():
             self.extender.release(old.name)
         for each in reservations:
-            if each.until > self._clock.wall():
+            if self._clock.wall() < each.until <= self._clock.wall() + LONGEST:
                 self.extender.hold(each)
 
     def wanted(self, step: Step, pod: Pod, starting: Iterable[Pod]) -> list[Reservation]:
         """Room for the replacement on the target, and for those that wait on the source."""
-        until = self._clock.wall() + RESERVED_FOR
+        until = self._clock.wall() + self._reserved_for
         found = [
             Reservation(
                 waiting(each.uid),
@@ -136,7 +138,7 @@ class Landing:
 
     def extend(self, step: Step) -> None:
         """The evicted pod still ends: nobody can have come in its place."""
-        until = self._clock.wall() + RESERVED_FOR
+        until = self._clock.wall() + self._reserved_for
         for name in (replacement(step.uid), *map(waiting, step.starts)):
             self.extender.extend(name, until)
 

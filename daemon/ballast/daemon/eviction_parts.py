@@ -31,7 +31,7 @@ def evicting(daemon: Daemon) -> Evicting:
         own=os.environ.get("POD_NAME"),
         urls=[url for url in (settings.prometheus.url, *power_parts.urls(power_parts.policies(settings))) if url],
     )
-    landing = Landing(daemon.extending.steering, daemon.clock)
+    landing = Landing(daemon.extending.steering, daemon.clock, interval=settings.eviction.interval)
     evictor = Evictor(
         writer=daemon.writer,
         state=daemon.state,

@@ -24,13 +24,17 @@ LOOP = DAY
 
 
 class Eviction(msgspec.Struct, frozen=True, array_like=True):
-    """`at` is Unix seconds; `at_once` how many pods of its workload may be moved within the window of workloads."""
+    """`at` is Unix seconds; `at_once` how many pods of its workload may be moved within the window of workloads.
+
+    What was only `imagined`, in a dry run, counts and is not written down.
+    """
 
     at: float
     uid: str
     node: str
     workload: WorkloadKey | None
     at_once: int = 1
+    imagined: bool = False
 
 
 class Rest(msgspec.Struct, frozen=True, array_like=True):
@@ -149,6 +153,7 @@ class Memory:
                 each.at_once,
             )
             for each in self._evictions.values()
+            if not each.imagined
         ]
         saved = _Saved(
             nodes=tuple(nodes),

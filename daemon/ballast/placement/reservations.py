@@ -12,6 +12,10 @@ from ballast.placement.fleet_model import FleetModel, Held
 from ballast.scoring.demand import demand
 
 
+LONGEST = 3600.0
+"""Seconds for which room may be held; a deadline further ahead was set before the clock was put back."""
+
+
 class Purpose(StrEnum):
     REPLACEMENT = "replacement"
     WAITING = "waiting"
@@ -77,7 +81,7 @@ class Reservations:
             self._bookings.release(name)
 
     def expire(self, now: float) -> None:
-        for name in [name for name, each in self._standing.items() if each.until <= now]:
+        for name in [name for name, each in self._standing.items() if not now < each.until <= now + LONGEST]:
             self.release(name)
 
     def meant_for(self, uid: str, owner: str, among: Iterable[str]) -> Reservation | None:

@@ -9,12 +9,14 @@ import msgspec
 import pytest
 
 from ballast.actuation.evictor import Evictor
+from ballast.actuation.landing import Landing
+from ballast.actuation.records import Step
 from ballast.errors import ClusterError, TooManyRequests, Unreachable
 from ballast.eviction.memory import STOP_FOR
 from ballast.eviction.rules import UNLIMITED, Limit, Rules
 from ballast.model.selector import Requirement, Selector
 from ballast.model.workload import Budget
-from tests.unit.actuation.mill import NODES, NOW, ONE, WINDOW, Mill, Replica
+from tests.unit.actuation.mill import NODES, NOW, ONE, WINDOW, Desk, Mill, Replica
 
 KEY = ("shop", "Deployment", "web")
 FREE = Rules(
@@ -454,6 +456,16 @@ def test_a_step_without_a_target_reserves_nothing(mill: Mill) -> None:
     assert attempt.evicted
     assert not replica.desk.held
     assert replica.evictor.pending() == {"n0": {"cpu": -0.1, "memory": -0.1}}
+
+
+def test_room_is_held_over_two_looks_at_what_became_of_it(mill: Mill) -> None:
+    held = [
+        Landing(Desk(mill.clock), mill.clock, interval=interval).wanted(
+            Step("shop/a", "u", "n0", NOW, target="n5", owner="o"), mill.pods["shop/web-1"], ()
+        )[0]
+        for interval in (1.0, 60.0, 600.0, 86_400.0)
+    ]
+    assert [each.until - NOW for each in held] == [120, 120, 1200, 1800]
 
 
 def test_the_document_shows_what_is_held(mill: Mill) -> None:

@@ -100,3 +100,11 @@ def test_it_stays_small_enough_for_a_config_map() -> None:
 def test_what_no_memory_has_written_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         Memory.decode(text)
+
+
+def test_what_was_only_imagined_counts_and_is_not_written() -> None:
+    memory = Memory()
+    memory.add(Eviction(NOW, "u-1", "n1", None))
+    memory.add(Eviction(NOW, "u-2", "n2", None, imagined=True))
+    assert memory.history(NOW).evictions == (NOW, NOW)
+    assert Memory.decode(memory.encode()).history(NOW).node_evictions == {"n1": NOW}

@@ -51,6 +51,13 @@ def test_what_is_held_counts_as_taken_until_it_is_released() -> None:
     assert taken(booked) == [0, 0, 0]
 
 
+def test_it_ends_when_the_clock_is_put_back() -> None:
+    booked, held = room()
+    held.hold(replacement())
+    held.expire(TIME - 86_400)
+    assert (len(held), taken(booked)) == (0, [0, 0, 0])
+
+
 def test_it_ends_at_its_deadline() -> None:
     booked, held = room()
     held.hold(replacement())
