@@ -169,6 +169,15 @@ def test_tls_of_the_daemon_is_spoken_by_probes_and_scrapes(helm: Helm) -> None:
     assert {box[f"{probe}Probe"]["httpGet"]["scheme"] for probe in ("startup", "liveness", "readiness")} == {"HTTPS"}
 
 
+def test_where_client_certificates_are_demanded_the_kubelet_tries_the_port(helm: Helm) -> None:
+    key = {"name": "tls", "key": "x"}
+    files = ("tls_cert_file", "tls_key_file", "client_ca_file")
+    box = daemon(helm.template({"existingSecrets": {"http": dict.fromkeys(files, key)}}))
+    for probe in ("startup", "liveness", "readiness"):
+        assert box[f"{probe}Probe"]["tcpSocket"] == {"port": "http"}
+        assert "httpGet" not in box[f"{probe}Probe"]
+
+
 REFUSED: Mapping[str, tuple[Values, str]] = {
     "a setting that does not exist": ({"settings": {"prometheus": {"ulr": "x"}}}, "ulr"),
     "a part that does not exist": ({"settings": {"prometheuss": {}}}, "prometheuss"),
