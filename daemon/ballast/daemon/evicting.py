@@ -18,6 +18,7 @@ from ballast.actuation.protected import Protected
 from ballast.clock import Clock
 from ballast.cluster.cache import Cache
 from ballast.cluster.conditions import Conditions
+from ballast.cluster.events import Events
 from ballast.cluster.workload_cache import WorkloadCache
 from ballast.daemon.errand import Answer, Errand, Wanted
 from ballast.daemon.eviction_rules import aims_of, limit, rules_of
@@ -26,6 +27,7 @@ from ballast.daemon.hot_nodes import HotNodes, loads, watched_of
 from ballast.daemon.pods_asking import PodsAsking
 from ballast.daemon.replicas_lately import ReplicasLately
 from ballast.daemon.reports import duration, tell
+from ballast.daemon.strange_wishes import StrangeWishes
 from ballast.daemon.worker import Worker
 from ballast.errors import ClusterError, WorkerError
 from ballast.eviction.checks.acting import cluster_trouble
@@ -74,6 +76,7 @@ class Evicting:
         workloads: WorkloadCache,
         asking: PodsAsking,
         evictor: Evictor,
+        events: Events,
         landing: Landing,
         worker: Worker,
         leading: Callable[[], bool],
@@ -93,6 +96,10 @@ class Evicting:
         self._acts = settings.eviction.mode is Mode.ON
         self._hot = HotNodes(self._aims, settings.telemetry.interval)
         self._replicas = ReplicasLately()
+        self._strange = StrangeWishes(
+            settings.publishing.prefix,
+            lambda target, why: events.tell(target, "ExcludeFromEviction", why, part=PART, warning=True),
+        )
         self._plans: deque[dict[str, Any]] = deque(maxlen=PLANS_KEPT)
         self._number = 0
         self._resumed = False
@@ -128,6 +135,8 @@ class Evicting:
             for each in self._workloads.workloads()
             if (why := self._protector.reason(each)) is not None
         }
+        if self._acts:
+            self._strange.look(self._workloads.workloads(), self._workloads.namespaces(), self._cache.pods())
         halted = self._halted(snapshot)
         tell(self._conditions, "EvictionsHalted", "NotSafeNow", halted)
         told += [f"planned nothing: {halted}"] if halted else self._planned(snapshot)

@@ -57,6 +57,7 @@ def evicting(daemon: Daemon) -> Evicting:
         workloads=daemon.workloads,
         asking=PodsAsking(daemon.telemetry.source, daemon.api.get, settings),
         evictor=evictor,
+        events=daemon.events,
         landing=landing,
         worker=Worker(),
         leading=daemon.elector.is_leader,

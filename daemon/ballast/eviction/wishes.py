@@ -5,6 +5,7 @@ Nearest first: the pod, its ReplicaSet, its Deployment, its namespace.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 from ballast.eviction.facts import Facts
@@ -12,6 +13,7 @@ from ballast.model.exclusion import exclusion
 from ballast.model.pod import Pod
 
 _NEVER = "2147483647"
+_NEITHER = '"{}", which is neither "true" nor "false"'
 
 
 def opted_in(facts: Facts, pod: Pod, prefix: str) -> bool:
@@ -27,6 +29,15 @@ def objection(facts: Facts, pod: Pod, prefix: str) -> str | None:
     return _excluded(facts, pod, prefix) or _not_to_evict(facts, pod, prefix) or _foreign(pod.annotations)
 
 
+def strange(annotations: Mapping[str, str], prefix: str) -> str | None:
+    """What is said by a value that means nothing, so that it excludes; or None."""
+    found = exclusion([("it", annotations)], prefix, math.inf) if annotations else None
+    if found is not None and found.unreadable:
+        return found.reason.removeprefix("it ")
+    value = annotations.get(f"{prefix}/evict", "true")
+    return None if value in ("true", "false") else f"has {prefix}/evict: {_NEITHER.format(value)}"
+
+
 def _excluded(facts: Facts, pod: Pod, prefix: str) -> str | None:
     found = exclusion(_objects(facts, pod), prefix, facts.now)
     return found.reason if found else None
@@ -36,8 +47,8 @@ def _not_to_evict(facts: Facts, pod: Pod, prefix: str) -> str | None:
     for what, said in _objects(facts, pod):
         value = said.get(f"{prefix}/evict")
         if value is not None:
-            told = "" if value == "false" else ', which is neither "true" nor "false"'
-            return None if value == "true" else f'{what} has {prefix}/evict: "{value}"{told}'
+            told = f'"{value}"' if value == "false" else _NEITHER.format(value)
+            return None if value == "true" else f"{what} has {prefix}/evict: {told}"
     return None
 
 
