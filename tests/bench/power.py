@@ -5,17 +5,36 @@ from __future__ import annotations
 import random
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
+from types import SimpleNamespace
 
+import msgspec
+from prometheus_client import CollectorRegistry
+
+from ballast.actuation.actuators import Actuators
+from ballast.actuation.looking import kinds_of
+from ballast.cluster.conditions import Conditions
+from ballast.cluster.decoding import annotation_filter
+from ballast.cluster.emergency import EmergencyWriter
+from ballast.cluster.events import Events
+from ballast.cluster.workload_cache import WorkloadCache, reader
+from ballast.cluster.writer import Writer
+from ballast.daemon.budget import Budget
+from ballast.daemon.power_news import News
+from ballast.daemon.power_store import PowerStore
+from ballast.daemon.powering import Course, Powering
+from ballast.metrics import Metrics
 from ballast.power.allocation import Target, allocate
 from ballast.power.controller import commit, observe
-from ballast.power.outcome import Sample
+from ballast.power.outcome import Reason, Sample
 from ballast.power.policy import Policy
 from ballast.power.reading import read
 from ballast.power.state import State
+from ballast.telemetry.budget_feed import Watts
 from tests.bench import emergency
 from tests.bench.rows import Row, at_most
+from tests.fakes import FakeClock
 
 TARGETS = 500
 REPLICAS = 10_000
@@ -26,7 +45,7 @@ QUICK = {"emergency_targets": 50}
 def measure(emergency_targets: int = TARGETS) -> list[Row]:
     """CPU milliseconds of ticks that wait and that act, and of allocations that redistribute; how long an emergency
     takes."""
-    return [*_ticks(), *_allocations(), *emergency.measure(emergency_targets)]
+    return [*_ticks(), _job(), *_allocations(), *emergency.measure(emergency_targets)]
 
 
 def _ticks() -> list[Row]:
@@ -48,6 +67,95 @@ def _ticks() -> list[Row]:
     )
     assert commit(acted).reference == 7_000
     return found
+
+
+def _job() -> Row:
+    """From what the watches hold to metrics, conditions and the document of the API; the feed answers at once."""
+    policy, clock, metrics = _policy(), FakeClock(), Metrics()
+    api = SimpleNamespace()
+    keep = annotation_filter("ballast.dev")
+    cache = WorkloadCache(api, clock, metrics, kinds_of([policy]), keep_annotation=keep)  # type: ignore[arg-type]
+    for kind, objects in _objects(policy).items():
+        cache._held[kind].replace([reader(kind, keep).read(msgspec.json.encode(each)) for each in objects])
+    writer = Writer(
+        api,  # type: ignore[arg-type]
+        clock,
+        metrics,
+        qps=20,
+        burst=40,
+        modes={"power": "on"},
+        paused=lambda part: None,
+        leading=lambda: True,
+    )
+    actuators = Actuators(api, cache, tuple, writer, EmergencyWriter(writer), clock)  # type: ignore[arg-type]
+    store = PowerStore(Kept(), policy.name, shadow=False)  # type: ignore[arg-type]
+    job = Powering(
+        [Course(Budget(policy, actuators, store, shadow=False), Steady())],
+        mode="on",
+        clock=clock,
+        registry=CollectorRegistry(),
+        conditions=Conditions(clock, metrics),
+        news=News(Events(api, clock, metrics, instance="bench"), "ballast"),  # type: ignore[arg-type]
+        interval=15.0,
+        offset=0.0,
+        paused=lambda: None,
+        standing_by=lambda: None,
+        switch=lambda key: None,
+        show=lambda document: None,
+    )
+
+    def tick() -> None:
+        clock.advance(15)
+        for watch in cache._watches.values():
+            watch._synced.set()
+            watch._beat()
+        job.cycle()
+
+    job.gained()
+    for _ in range(4):
+        tick()
+    spent = _cpu(tick)
+    assert job.courses[0].view is not None
+    assert job.courses[0].view.reason == Reason.INSIDE
+    return _row("whole cycle of the job, nothing has changed", f"{TARGETS} Deployments", spent, 5)
+
+
+def _objects(policy: Policy) -> dict[str, list[dict[str, object]]]:
+    return {"namespaces": [{"metadata": {"name": "ns"}}], "deployments": [_deployment(name) for name in policy.places]}
+
+
+def _deployment(ref: str) -> dict[str, object]:
+    labels, replicas = {"app": ref[3:]}, 40
+    meta = {"name": ref[3:], "namespace": "ns", "uid": ref, "resourceVersion": "1", "generation": 1}
+    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}}}
+    status = {"observedGeneration": 1, "replicas": replicas, "readyReplicas": replicas, "updatedReplicas": replicas}
+    return {"metadata": meta, "spec": spec, "status": status}
+
+
+class Steady:
+    """A feed that never moves."""
+
+    semantics = "available"
+
+    def read(self, at: float, own: Fraction | None = None) -> Watts:
+        return Watts(Fraction(10_000), at)
+
+    def close(self) -> None:
+        pass
+
+
+class Kept:
+    """`ballast-state` in memory."""
+
+    def __init__(self) -> None:
+        self.data: dict[str, str] = {}
+
+    def read(self) -> dict[str, str]:
+        return dict(self.data)
+
+    def update(self, change: Callable[[dict[str, str]], Mapping[str, str]], *, reason: str) -> SimpleNamespace:
+        self.data = dict(change(dict(self.data)))
+        return SimpleNamespace(done=True)
 
 
 def _allocations() -> list[Row]:

@@ -32,7 +32,7 @@ MANY = 25
 
 
 class Actuators:
-    """`pods` are those of the whole cluster. `prefix` is that of Ballast's annotations."""
+    """`pods` are those of the whole cluster, or raises ClusterError. `prefix` is that of Ballast's annotations."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Actuators:
         self._writer = writer
         self._emergency = emergency
         self._prefix = prefix
-        self._memory = Memory()
+        self._memory = Memory(clock)
         self._contention = Contention(clock)
         self._looking = Looking(
             api,
@@ -189,9 +189,14 @@ class Actuators:
         workload = standing.workload
         if workload is None or workload.kind not in deletion_cost.KINDS or workload.selector is None:
             return
-        pods = [
-            pod for pod in self._pods() if pod.namespace == workload.namespace and workload.selector.matches(pod.labels)
-        ]
+        try:
+            pods = [
+                pod
+                for pod in self._pods()
+                if pod.namespace == workload.namespace and workload.selector.matches(pod.labels)
+            ]
+        except ClusterError:
+            return
         for change in deletion_cost.costs(pods, loads, (standing.count or 0) - count, self._prefix):
             reason = "pods on hot nodes go first" if change.cost is not None else "it stayed"
             if not writer.submit(deletion_cost.write(change, self._prefix, reason)).done:
@@ -207,7 +212,7 @@ class Actuators:
 
     def _scaled_by_another(self, standing: Standing) -> bool:
         workload = standing.workload
-        return workload is not None and self._looking.autoscalers().scaling(workload)
+        return workload is not None and bool(self._looking.autoscalers().of(workload))
 
     def _tell_unreadable(self, workload: Workload, reason: str) -> None:
         target = Target(workload.kind, workload.name, workload.namespace, workload.uid, workload.api_version)

@@ -43,6 +43,11 @@ class Contention:
             record.manager = who() or record.manager
         return undone
 
+    def calm(self, name: str) -> bool:
+        """Whether time alone changes nothing: nobody has written back anything yet."""
+        record = self._records.get(name)
+        return record is None or not record.undone
+
     def contended(self, name: str) -> str | None:
         """Why the target is left alone, or None."""
         record = self._records.get(name)

@@ -30,10 +30,10 @@ class Autoscalers:
         self._hpas = _by_target(hpas)
         self._scaled_objects = _by_target(scaled_objects)
 
-    def scaling(self, workload: Workload) -> bool:
-        """Whether any of them scales it."""
+    def of(self, workload: Workload) -> tuple[Autoscaler, ...]:
+        """Those that scale it."""
         group = workload.api_version.rpartition("/")[0]
-        return bool(_of(self._scaled_objects, workload, group) or _of(self._hpas, workload, group))
+        return (*_of(self._scaled_objects, workload, group), *_of(self._hpas, workload, group))
 
     def detect(self, workload: Workload, wish: Actuation) -> Detected:
         """The replicas of what an autoscaler scales are never written; only its cap is."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
+from operator import is_
+from typing import NamedTuple
 
 from ballast.actuation import scale
 from ballast.actuation.cap import is_ours, least, original
@@ -25,7 +27,7 @@ from ballast.model.exclusion import exclusion, part_exclusion
 from ballast.model.pod import Pod
 from ballast.model.selector import Selector
 from ballast.model.workload import Autoscaler, Workload
-from ballast.power.policy import Member, Policy
+from ballast.power.policy import Actuation, Member, Policy
 
 OLDEST = 100.0
 """Seconds after which a watch that said nothing is not believed; a quiet healthy one stays below 90."""
@@ -37,6 +39,14 @@ def kinds_of(policies: Iterable[Policy]) -> frozenset[str]:
     return frozenset({AUTOSCALERS, SCALED_OBJECTS, NAMESPACES, *members})
 
 
+class _Known(NamedTuple):
+    """A standing, and all that it was made of."""
+
+    wish: Actuation
+    made_of: tuple[object, ...]
+    standing: Standing
+
+
 class Waiting:
     """The pods that are Pending, sought among all pods only when somebody asks."""
 
@@ -44,6 +54,7 @@ class Waiting:
         self._pods = pods
 
     def count(self, namespace: str, selector: Selector) -> int:
+        """Raises ClusterError while pods are not known."""
         named = next((each for each in selector.requirements if each.operator == "In" and len(each.values) == 1), None)
         key = (namespace, "", "") if named is None else (namespace, named.key, named.values[0])
         return sum(1 for pod in self._by_label.get(key, ()) if selector.matches(pod.labels))
@@ -86,13 +97,17 @@ class Looking:
         self._told = told
         self._said: set[tuple[str, str]] = set()
         self._read: dict[str, Scale] = {}
+        self._known: dict[str, _Known] = {}
+        self._index: tuple[tuple[Autoscaler, ...], tuple[Autoscaler, ...], Autoscalers] | None = None
 
     def autoscalers(self) -> Autoscalers:
         """As they are now, Ballast's own newest writes included."""
-        return Autoscalers(
-            map(self._memory.autoscaler, self._cache.autoscalers()),
-            map(self._memory.autoscaler, self._cache.scaled_objects()),
-        )
+        hpas = tuple(map(self._memory.autoscaler, self._cache.autoscalers()))
+        scaled_objects = tuple(map(self._memory.autoscaler, self._cache.scaled_objects()))
+        kept = self._index
+        if kept is None or not (_same(kept[0], hpas) and _same(kept[1], scaled_objects)):
+            kept = self._index = hpas, scaled_objects, Autoscalers(hpas, scaled_objects)
+        return kept[2]
 
     def look(self, policy: Policy) -> Mapping[str, Standing]:
         """Every target by namespace/name."""
@@ -102,24 +117,61 @@ class Looking:
         blind = {kind: self._blind(kind) for kind in kinds_of([policy])}
         blind_to_all = next((blind[kind] for kind in (AUTOSCALERS, SCALED_OBJECTS, NAMESPACES) if blind[kind]), None)
         return {
-            name: self._standing(
-                policy, place.member, index, waiting, blind[plural_of(place.member.kind)] or blind_to_all
-            )
+            name: self._standing(policy, name, place.member, index, waiting, blind, blind_to_all)
             for name, place in policy.places.items()
         }
 
     def _standing(
-        self, policy: Policy, member: Member, index: Autoscalers, waiting: Waiting, blind: str | None
+        self,
+        policy: Policy,
+        ref: str,
+        member: Member,
+        index: Autoscalers,
+        waiting: Waiting,
+        blind: Mapping[str, str | None],
+        blind_to_all: str | None,
     ) -> Standing:
         plural = plural_of(member.kind)
-        seen = Standing(name=member.name, kind=member.kind, actuator=Actuator.OBSERVE, count=None, watts=member.watts)
-        if blind is not None:
-            return replace(seen, problem=blind)
-        namespace, _, name = member.name.partition("/")
+        if (problem := blind[plural] or blind_to_all) is not None:
+            return _unseen(member, problem=problem)
+        namespace, _, name = ref.partition("/")
         workload = self._cache.workload(plural, namespace, name)
         if workload is None:
-            return replace(seen, problem=f"there is no {member.ref}. Create it, or correct ref.")
-        seen = replace(seen, kind=workload.kind, workload=workload, excluded=self._excluded(workload))
+            return _unseen(member, problem=f"there is no {member.ref}. Create it, or correct ref.", replicas=0)
+        made_of = (
+            member,
+            workload,
+            self._cache.namespace(namespace),
+            self._memory.scale(ref, workload.version),
+            self._protected and self._protected.revision,
+            *index.of(workload),
+        )
+        known = self._known.get(ref)
+        if known is not None and policy.actuation is known.wish and _same(known.made_of, made_of):
+            return known.standing
+        standing = self._anew(policy, member, plural, workload, index, waiting)
+        if self._lasts(standing):
+            self._known[ref] = _Known(policy.actuation, made_of, standing)
+        else:
+            self._known.pop(ref, None)
+        return standing
+
+    def _lasts(self, standing: Standing) -> bool:
+        """Whether it stays as it is as long as the objects that it was made of do."""
+        return not (standing.problem or standing.excluded or standing.pending) and self._contention.calm(standing.name)
+
+    def _anew(
+        self, policy: Policy, member: Member, plural: str, workload: Workload, index: Autoscalers, waiting: Waiting
+    ) -> Standing:
+        seen = Standing(
+            name=member.name,
+            kind=workload.kind,
+            actuator=Actuator.OBSERVE,
+            count=None,
+            watts=member.watts,
+            workload=workload,
+            excluded=self._excluded(workload),
+        )
         if plural == "daemonsets":
             return replace(seen, problem="a DaemonSet has no replicas that could be set. Remove it from the policy.")
         path = scale.path_of(workload, plural)
@@ -152,7 +204,10 @@ class Looking:
         problem = self._contention.contended(seen.name)
         selector = workload.selector or now.selector
         complete = workload.replicas is not None and workload.ready >= now.replicas
-        pending = 0 if complete or selector is None else waiting.count(workload.namespace, selector)
+        try:
+            pending = 0 if complete or selector is None else waiting.count(workload.namespace, selector)
+        except ClusterError:
+            pending = max(1, now.replicas - workload.ready)
         if pending:
             return replace(seen, pending=pending, maximum=now.replicas, problem=problem)
         return seen if problem is None else replace(seen, problem=problem)
@@ -217,3 +272,20 @@ class Looking:
             self._said.add((name, found.reason))
             self._told(workload, found.reason)
         return found.reason
+
+
+def _same(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
+    """Whether these are the very same objects."""
+    return len(some) == len(others) and all(map(is_, some, others))
+
+
+def _unseen(member: Member, *, problem: str, replicas: int | None = None) -> Standing:
+    return Standing(
+        name=member.name,
+        kind=member.kind,
+        actuator=Actuator.OBSERVE,
+        count=None,
+        watts=member.watts,
+        replicas=replicas,
+        problem=problem,
+    )

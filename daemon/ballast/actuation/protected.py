@@ -41,20 +41,27 @@ class Protected:
         self._services = tuple(dict.fromkeys(found for url in urls if (found := service_of(url, namespace))))
         self._selectors: dict[tuple[str, str], Mapping[str, str] | None] = {}
         self._look_at = clock.monotonic()
+        self._looked_for_own = own is None
+        self.revision = 0
 
     def refresh(self) -> None:
-        """Asks what pods the services stand for, at most every LOOK_AGAIN seconds."""
-        if self._own_labels is None and self._own is not None:
-            own = (pod for pod in self._pods() if pod.name == self._own and pod.namespace == self._namespace)
+        """Asks what pods the services stand for, at most every LOOK_AGAIN seconds; `revision` rises with an answer."""
+        if not self._looked_for_own and (pods := tuple(self._pods())):
+            own = (pod for pod in pods if pod.name == self._own and pod.namespace == self._namespace)
             self._own_labels = next((pod.labels for pod in own), None)
+            self._looked_for_own = True
+            self.revision += 1
         if self._clock.monotonic() >= self._look_at:
             self._look_at = self._clock.monotonic() + LOOK_AGAIN
+            self.revision += 1
             for namespace, name in self._services:
                 self._selectors[namespace, name] = self._selector(namespace, name)
 
     def reason(self, workload: Workload) -> str | None:
         """Why this workload is not touched, or None."""
         labels, home = workload.pod_labels, workload.namespace
+        if home == self._namespace and not self._looked_for_own:
+            return "nobody knows yet whether it is Ballast itself: pods have not been listed"
         own = self._own_labels if home == self._namespace else None
         if own and workload.selector is not None and workload.selector.matches(own):
             return "it is Ballast itself"

@@ -131,9 +131,10 @@ class Budget:
         return replace(record, state=without(self.policy, state, gone))
 
     def _other_meaning(self, record: Record) -> bool:
-        watts = self._watts
-        other = any(watts.get(name, each) != each for name, each in (record.watts or {}).items())
-        return record.meaning is not None and (record.meaning != self._meaning or other)
+        if record.meaning is None:
+            return False
+        pairs = ((each, self._watts.get(name, each)) for name, each in (record.watts or {}).items())
+        return record.meaning != self._meaning or any(old is not new and old != new for old, new in pairs)
 
     def _decide(self, view: View, record: Record, found: Mapping[str, int]) -> View:
         now, policy, counts = view.now, view.policy, view.counts

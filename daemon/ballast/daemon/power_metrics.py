@@ -42,7 +42,7 @@ class PowerMetrics:
         self.patch_errors = counter("patch_errors", "Writes to targets that failed.", "code")
         self.foreign = counter("foreign_changes", "Replicas or caps changed by someone else.")
         self.leader = Gauge(f"{prefix}_leader", "1 while this replica acts on power.", registry=registry)
-        self._workloads: dict[str, set[tuple[str, str]]] = {}
+        self._workloads: dict[str, dict[str, int]] = {}
 
     def put(self, gauge: Gauge, policy: str, value: float | None) -> None:
         """What is unknown has no series."""
@@ -56,12 +56,13 @@ class PowerMetrics:
             self.state.labels(policy, each.value).set(each is state)
 
     def put_workloads(self, policy: str, counts: Mapping[str, int]) -> None:
-        now = {_parts(name) for name in counts}
-        for gone in self._workloads.get(policy, set()) - now:
-            self.workload.remove(policy, *gone)
+        before = self._workloads.get(policy, {})
+        for name in before.keys() - counts.keys():
+            self.workload.remove(policy, *_parts(name))
         for name, count in counts.items():
-            self.workload.labels(policy, *_parts(name)).set(count)
-        self._workloads[policy] = now
+            if before.get(name) != count:
+                self.workload.labels(policy, *_parts(name)).set(count)
+        self._workloads[policy] = dict(counts)
 
     def begin(self, policies: Iterable[str]) -> None:
         """Counters show 0 from the start, so that their rise can be seen."""

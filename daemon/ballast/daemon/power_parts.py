@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ballast.actuation.actuators import Actuators
 from ballast.actuation.cap import ORIGINAL
+from ballast.actuation.looking import OLDEST
 from ballast.actuation.managers import is_ours
 from ballast.actuation.protected import Protected
 from ballast.actuation.standing import Actuator, Standing
@@ -22,7 +23,8 @@ from ballast.daemon.budget import Budget
 from ballast.daemon.power_news import News
 from ballast.daemon.power_store import PowerStore
 from ballast.daemon.powering import Course, Powering
-from ballast.errors import SettingsError
+from ballast.errors import ClusterError, SettingsError
+from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
 from ballast.power.policy import Policy
 from ballast.power.reading import read
@@ -108,7 +110,7 @@ def powering(daemon: Daemon, policies: Sequence[Policy], machine: Clock) -> Powe
     actuators = Actuators(
         api,
         daemon.workloads,
-        daemon.cache.pods,
+        partial(_pods, daemon),
         daemon.writer,
         EmergencyWriter(daemon.writer),
         machine,
@@ -129,6 +131,14 @@ def powering(daemon: Daemon, policies: Sequence[Policy], machine: Clock) -> Powe
         switch=lambda key: daemon.switches.values.get(key),
         show=partial(setattr, daemon.board, "power"),
     )
+
+
+def _pods(daemon: Daemon) -> tuple[Pod, ...]:
+    """Raises ClusterError while nobody knows them."""
+    cache = daemon.cache
+    if not cache.listed("pods") or cache.age("pods") > OLDEST:
+        raise ClusterError(cache.problem("pods") or "the pods have not been listed yet")
+    return cache.pods()
 
 
 def _course(daemon: Daemon, policy: Policy, actuators: Actuators) -> Course:
@@ -178,11 +188,17 @@ def _own(policy: Policy, actuators: Actuators) -> Fraction | None:
     total = Fraction(0)
     standings = actuators.look(policy)
     for name, place in policy.places.items():
-        workload = standings[name].workload
-        if workload is None or place.member.watts_per_replica is None:
+        running = _running(standings[name])
+        if running is None or place.member.watts_per_replica is None:
             return None
-        total += workload.present * place.member.watts_per_replica
+        total += running * place.member.watts_per_replica
     return total
+
+
+def _running(standing: Standing) -> int | None:
+    """As its controller counts them; of kinds that do not tell, those that are asked for."""
+    workload = standing.workload
+    return standing.replicas if workload is None or workload.replicas is None else workload.present
 
 
 def _loads(snapshot: Snapshot | None) -> Mapping[str, float] | None:

@@ -112,5 +112,6 @@ class View:
         if anchor is None or self.watts.watts is None or not total:
             return None
         base = ZERO if self.policy.paper else self.policy.base_power
-        each = load_of(targets_of(self.policy, self.counts, {})) / total
+        differ = any(place.member.watts_per_replica for place in self.policy.places.values())
+        each = load_of(targets_of(self.policy, self.counts, {})) / total if differ else Fraction(1)
         return affordable(anchor, max(ZERO, self.watts.watts - base)) / each if each else None

@@ -63,6 +63,7 @@ class SeenCache:
 
     def look(self) -> None:
         self.objects = msgspec.json.decode(msgspec.json.encode(self._api.objects))
+        self._decoded: dict[str, Any] = {}
 
     def listed(self, kind: str) -> bool:
         return kind not in self.unlisted
@@ -75,7 +76,11 @@ class SeenCache:
 
     def _all(self, plural: str, form: Any, build: Any) -> tuple[Any, ...]:
         inside = f"/{plural}/"
-        return tuple(build(msgspec.convert(item, form)) for path, item in self.objects.items() if inside in path)
+        if plural not in self._decoded:
+            found = (build(msgspec.convert(item, form)) for path, item in self.objects.items() if inside in path)
+            self._decoded[plural] = tuple(found)
+        decoded: tuple[Any, ...] = self._decoded[plural]
+        return decoded
 
     def workload(self, kind: str, namespace: str, name: str) -> Workload | None:
         plural = plural_of(kind)
@@ -104,8 +109,11 @@ class SeenCache:
         )
 
     def namespace(self, name: str) -> Namespace | None:
-        found = self.objects.get(f"/api/v1/namespaces/{name}")
-        return None if found is None else Namespace(name, {}, found["metadata"].get("annotations") or {})
+        path = f"/api/v1/namespaces/{name}"
+        found = self.objects.get(path)
+        if found is not None and path not in self._decoded:
+            self._decoded[path] = Namespace(name, {}, found["metadata"].get("annotations") or {})
+        return self._decoded.get(path)
 
 
 def meta(name: str, **more: Any) -> dict[str, Any]:
@@ -147,6 +155,7 @@ class Rig:
         self.clock = FakeClock()
         self.metrics = Metrics()
         self.pods: tuple[Pod, ...] = ()
+        self.pods_problem: str | None = None
         self.pause: str | None = None
         self.reported: list[Outcome] = []
         self.writer = Writer(
@@ -171,12 +180,17 @@ class Rig:
         self.actuators = Actuators(
             self.api,  # type: ignore[arg-type]
             self.cache,  # type: ignore[arg-type]
-            lambda: self.pods,
+            self._known_pods,
             self.writer,
             EmergencyWriter(self.writer),
             self.clock,
             protected=protected if guarded else None,
         )
+
+    def _known_pods(self) -> tuple[Pod, ...]:
+        if self.pods_problem:
+            raise ClusterError(self.pods_problem)
+        return self.pods
 
     def report(self, outcome: Outcome) -> None:
         self.reported.append(outcome)

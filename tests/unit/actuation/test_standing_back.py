@@ -159,3 +159,46 @@ def test_nothing_is_done_on_what_the_watches_do_not_show() -> None:
 def test_daemon_sets_have_no_replicas() -> None:
     found = Rig({f"{APPS}/daemonsets/agent": workload("agent", 0)})
     assert "a DaemonSet has no replicas" in (found.standing(policy("agent", kind="daemonsets.apps/")).problem or "")
+
+
+def test_what_has_not_changed_is_not_looked_at_again_and_what_has_is() -> None:
+    found = Rig({API: workload("api", 5), HPA: autoscaler("api", 9, target="other")})
+    wanted = policy("api")
+    first = found.standing(wanted)
+    assert found.standing(wanted, fresh=False) is first
+    found.api.objects[SHOP]["metadata"]["annotations"] = {"ballast.dev/exclude-until": at(60)}
+    assert found.standing(wanted).excluded
+    found.clock.advance(61)
+    assert found.standing(wanted).usable
+    found.edit(HPA, scaleTargetRef={"apiVersion": "apps/v1", "kind": "Deployment", "name": "api"})
+    assert (first.actuator, found.standing(wanted).actuator) == ("scale", "hpa-cap")
+
+
+def test_while_pods_are_not_known_nothing_rises_that_is_not_complete() -> None:
+    found = Rig({API: workload("api", 5)})
+    found.pods_problem = "the pods have not been listed yet"
+    standing = found.standing(policy("api"))
+    assert (standing.maximum, standing.pending) == (5, 5)
+    assert found.apply(policy("api"), {"api": 6})[0].result is Result.REFUSED
+
+
+def test_until_pods_are_listed_anything_beside_ballast_may_be_ballast() -> None:
+    found = Rig({API: workload("api", 5)}, guarded=True)
+    assert "whether it is Ballast itself" in (found.standing(policy("api")).excluded or "")
+    found.pods = (Pod(namespace="shop", name="ballast-0", uid="1", labels={"app": "ballast"}),)
+    assert found.standing(policy("api")).usable
+
+
+def test_what_is_not_there_runs_no_replicas_and_what_is_not_seen_nobody_knows_how_many() -> None:
+    found = Rig({})
+    assert found.standing(policy("api")).replicas == 0
+    found.cache.unlisted.add("deployments")
+    assert found.standing(policy("api")).replicas is None
+
+
+def test_our_own_write_is_forgotten_when_the_watch_never_shows_it() -> None:
+    found = Rig({API: workload("api", 5)})
+    assert found.apply(policy("api"), {"api": 3})[0].done
+    assert found.standing(policy("api"), fresh=False).count == 3
+    found.clock.advance(101)
+    assert found.standing(policy("api"), fresh=False).count == 5
