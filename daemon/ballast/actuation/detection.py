@@ -32,6 +32,9 @@ class Autoscalers:
 
     def of(self, workload: Workload) -> tuple[Autoscaler, ...]:
         """Those that scale it."""
+        key = workload.namespace, workload.kind, workload.name
+        if key not in self._hpas and key not in self._scaled_objects:
+            return ()
         group = workload.api_version.rpartition("/")[0]
         return (*_of(self._scaled_objects, workload, group), *_of(self._hpas, workload, group))
 

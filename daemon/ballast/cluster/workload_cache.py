@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -152,6 +153,7 @@ class WorkloadCache:
         return held.all() if held else ()
 
 
+@cache
 def plural_of(kind: str) -> str:
     """`deployments` for `deployments.apps`; other kinds as they are."""
     plural, _, group = kind.partition(".")

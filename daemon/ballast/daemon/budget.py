@@ -131,10 +131,10 @@ class Budget:
         return replace(record, state=without(self.policy, state, gone))
 
     def _other_meaning(self, record: Record) -> bool:
-        if record.meaning is None:
+        if record.meaning is None or (record.meaning == self._meaning and record.watts is self._watts):
             return False
         pairs = ((each, self._watts.get(name, each)) for name, each in (record.watts or {}).items())
-        return record.meaning != self._meaning or any(old is not new and old != new for old, new in pairs)
+        return record.meaning != self._meaning or any(old != new for old, new in pairs)
 
     def _decide(self, view: View, record: Record, found: Mapping[str, int]) -> View:
         now, policy, counts = view.now, view.policy, view.counts
@@ -173,7 +173,7 @@ class Budget:
             cancelled=outcome.cancelled,
             foreign=foreign,
         )
-        record = replace(record, state=state, watts={name: self._watts[name] for name in state.last})
+        record = replace(record, state=state, watts=self._watts)
         if state.plan is None:
             return self._remember(view, record)
         return self._carry_out(view, replace(record, planned=now.wall), before)
