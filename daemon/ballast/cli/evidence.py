@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import typer
 
+from ballast.actuation.protected import METRICS_SERVER
 from ballast.cli import files, live
 from ballast.cli.backing import ABSENT, Backing, backing
 from ballast.cli.metrics_file import loads, metrics
 from ballast.cli.pod_metrics import pod_usage
 from ballast.cluster.decoding import annotation_filter
 from ballast.errors import UsageError
-from ballast.eviction.facts import Facts
+from ballast.eviction.facts import Facts, WorkloadKey
 from ballast.model.selector import parse
+from ballast.model.workload import Workload
 from ballast.placement.layout import Layout, layout
 from ballast.settings import Settings
 
@@ -88,8 +90,18 @@ def gather(origin: Origin, settings: Settings) -> Evidence:
         budgets=behind.budgets,
         autoscalers=behind.autoscalers,
         namespaces=behind.namespaces,
+        protected=dict(_protected(behind.workloads)),
     )
     return Evidence(arranged, facts)
+
+
+def _protected(workloads: Iterable[Workload]) -> Iterator[tuple[WorkloadKey, str]]:
+    """What the daemon leaves alone, as far as labels tell; what it reads from only the daemon knows."""
+    for each in workloads:
+        if any(each.pod_labels.get(key) == value for key, value in METRICS_SERVER):
+            yield (each.namespace, each.kind, each.name), "it is left alone: it is metrics-server"
+        elif each.pod_labels.get("app.kubernetes.io/name") == "ballast":
+            yield (each.namespace, each.kind, each.name), "it is left alone: it is Ballast itself"
 
 
 def variables(origin: Origin) -> dict[str, str]:

@@ -139,8 +139,10 @@ class Evicting:
             self._strange.look(self._workloads.workloads(), self._workloads.namespaces(), self._cache.pods())
         halted = self._halted(snapshot)
         tell(self._conditions, "EvictionsHalted", "NotSafeNow", halted)
-        told += [f"planned nothing: {halted}"] if halted else self._planned(snapshot)
-        self._board.evictions = self._evictor.document(self._limits(), halted)
+        try:
+            told += [f"planned nothing: {halted}"] if halted else self._planned(snapshot)
+        finally:
+            self._board.evictions = self._evictor.document(self._limits(), halted)
         sentence = "; ".join(part for part in told if part)
         return f"{sentence}; next in {duration(self._settings.eviction.interval)}"
 
@@ -268,7 +270,7 @@ class Evicting:
         for attempt in attempts:
             if attempt.status == "refused" and attempt.check:
                 self._metrics.eviction_verdicts.labels(attempt.check, "refused").inc()
-            elif attempt.status != "refused":
+            elif attempt.permitted or attempt.status == "recorded":
                 for check in NAMES:
                     self._metrics.eviction_verdicts.labels(check, "allowed").inc()
         sentence = plan_sentence(plan, attempts, acts=self._acts)

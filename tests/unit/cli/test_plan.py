@@ -234,6 +234,15 @@ def test_replicas_that_may_be_unavailable_hold_across_the_plan(plan: Plan) -> No
     assert len(plan("rebalance", shop(6, 1), LOADS, "--set", "max_unavailable=2")["steps"]) == 2
 
 
+@pytest.mark.parametrize("labels", [{"k8s-app": "metrics-server"}, {"app.kubernetes.io/name": "ballast"}])
+def test_ballast_and_what_it_needs_stay(plan: Plan, labels: dict[str, str]) -> None:
+    cluster = shop(6, 1)
+    for item in cluster["items"]:
+        if item["kind"] == "Deployment":
+            item["spec"]["template"] = {"metadata": {"labels": labels}}
+    assert plan("rebalance", cluster, LOADS)["refused"] == {"critical": 7}
+
+
 def test_limits_hold_when_they_are_set(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     for limit in ("limit_total", "limit_namespace", "max_moves"):
         assert len(plan("rebalance", shop(), LOADS, "--set", f"{limit}=2")["steps"]) == 2
