@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from ballast.simulator import Cluster
 
 HOST, PORT = "127.0.0.1", 2020
+HURRIED = """\
+With --speed this cluster's clock leaves that of the machine behind. A daemon beside it takes the samples of the power
+feed for wrong, and the ages of pods; `ballast demo --speed` alone has both on one clock.
+"""
 
 
 class Output(StrEnum):
@@ -100,6 +104,8 @@ def _cluster_only(
                     typer.echo(json.dumps(_description(cluster, target, environment)))
                 else:
                     typer.echo(_words(cluster, target, environment))
+                    if speed != 1:
+                        typer.echo(HURRIED)
                 stop.wait(seconds)
         except OSError as error:
             raise BallastError(

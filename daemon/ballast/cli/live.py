@@ -77,6 +77,16 @@ def read(settings: Settings, given: Given) -> Documents:
     return Documents({"items": items}, loads, used, api.server, watcher, usage)
 
 
+def _reason(error: Exception) -> str:
+    if isinstance(error, requests.Timeout):
+        return f"no answer within {TIMEOUT} s"
+    if isinstance(error, requests.HTTPError) and error.response is not None:
+        return f"HTTP {error.response.status_code}"
+    if isinstance(error, requests.ConnectionError):
+        return "no connection"
+    return f"{error}".rstrip(".")
+
+
 def daemons_plan(url: str, kind: str) -> dict[str, Any]:
     """The latest plan of a kind that a running daemon made. Raises BallastError when there is none."""
     address = f"{url.rstrip('/')}/api/v1/plans"
@@ -85,7 +95,10 @@ def daemons_plan(url: str, kind: str) -> dict[str, Any]:
         answer.raise_for_status()
         plans = answer.json()
     except (requests.RequestException, ValueError) as error:
-        raise BallastError(f"{address} does not answer as a daemon of Ballast: {error}") from error
+        raise BallastError(
+            f"--url {url} does not answer as a daemon of Ballast: {_reason(error)}. Give the address of its page; "
+            "`kubectl -n NAMESPACE port-forward service/ballast 2020` makes that http://localhost:2020."
+        ) from error
     found: list[dict[str, Any]] = [plan for plan in plans if isinstance(plan, dict) and plan.get("kind") == kind]
     if not found:
         raise BallastError(

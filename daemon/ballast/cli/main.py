@@ -14,14 +14,19 @@ from ballast.errors import BallastError, SettingsError, UsageError
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
-@app.callback()
-def _top(
-    version: Annotated[bool, typer.Option("--version", help="Prints the version and ends.", is_eager=True)] = False,
-) -> None:
-    """Knows how loaded every Kubernetes node really is, and tells the scheduler."""
-    if version:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         typer.echo(f"ballast {__version__}")
         raise typer.Exit
+
+
+@app.callback()
+def _top(
+    version: Annotated[
+        bool, typer.Option("--version", help="Prints the version and ends.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Knows how loaded every Kubernetes node really is, and tells the scheduler."""
 
 
 app.command()(run.run)

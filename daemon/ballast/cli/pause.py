@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ballast.cluster.identity import own_namespace
+from ballast.cluster.identity import known_namespace
 from ballast.cluster.switches import NAME
 from ballast.settings import load
 
@@ -28,13 +28,20 @@ def pause(part: PartArgument = None) -> None:
 
 
 def resume(part: PartArgument = None) -> None:
-    """Prints the kubectl line that lets it write again."""
+    """Prints the kubectl line that lets it write again. What was paused by its own name is resumed by its own name."""
     typer.echo(_line(part, "false"))
 
 
 def _line(part: Switched | None, value: str) -> str:
     """Works whether or not the ConfigMap is there yet; its other keys stay."""
-    kubectl = f"kubectl -n {own_namespace(load().lease.namespace)}"
+    namespace = known_namespace(load().lease.namespace)
+    if namespace is None:
+        typer.echo(
+            "warning: the namespace that Ballast runs in is not known here, and one in another namespace than default "
+            "will not see this. Set BALLAST_LEASE__NAMESPACE to it, or write it after -n, both times.",
+            err=True,
+        )
+    kubectl = f"kubectl -n {namespace or 'default'}"
     key = f"paused.{part.value}" if part else "paused"
     data = json.dumps({"data": {key: value}}, separators=(",", ":"))
     whole = json.dumps(

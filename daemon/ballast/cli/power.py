@@ -64,6 +64,8 @@ def replay(
 ) -> None:
     """Runs the daemon's controller over a recorded feed and shows what it would have done."""
     log.configure("warning")
+    if plot is not None and plot.suffix not in ("", ".svg"):
+        raise UsageError(f"--plot {plot}: what is drawn is SVG; name a file that ends in .svg.")
     chosen = choose(policies(policy), name)
     if compat is not None:
         chosen = chosen.model_copy(update={"compat": compat.value})

@@ -62,6 +62,8 @@ def score(
         typer.echo(json.dumps(result, indent=2, allow_nan=False))
     else:
         _print(result)
+        if measured is None and result["unknown"]:
+            typer.echo(f"{name} looks at load, and without --metrics FILE no load is known.", err=True)
 
 
 def _batch(path: Path) -> None:

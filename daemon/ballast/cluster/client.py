@@ -75,7 +75,7 @@ def load_configuration(kubeconfig: Path | str | None) -> Any:
             config.load_kube_config(str(home), client_configuration=configuration)
     except (config.ConfigException, yaml.YAMLError, OSError, ValueError, KeyError, TypeError) as error:
         raise SettingsError(
-            f"No way to a Kubernetes API server: {origin}{f'={given}' if given else ''}: {error}. "
+            f"No way to a Kubernetes API server: {origin}{f'={given}' if given else ''}: {str(error).rstrip('.')}. "
             "Set BALLAST_CLUSTER__KUBECONFIG to a kubeconfig file, or run in a pod with a service account."
         ) from error
     return configuration

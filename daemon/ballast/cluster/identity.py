@@ -12,12 +12,17 @@ _SERVICE_ACCOUNT_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount
 
 def own_namespace(lease_namespace: str | None) -> str:
     """POD_NAMESPACE, else BALLAST_LEASE__NAMESPACE, else the service account's, else `default`."""
+    return known_namespace(lease_namespace) or "default"
+
+
+def known_namespace(lease_namespace: str | None) -> str | None:
+    """Likewise; None where nobody says one."""
     if found := os.environ.get("POD_NAMESPACE") or lease_namespace:
         return found
     try:
-        return _SERVICE_ACCOUNT_NAMESPACE.read_text().strip() or "default"
+        return _SERVICE_ACCOUNT_NAMESPACE.read_text().strip() or None
     except OSError:
-        return "default"
+        return None
 
 
 def own_identity() -> str:

@@ -163,7 +163,7 @@ def _changed(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error}") from error
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
 
 
 def trace(path: Path) -> Iterator[PowerSample]:
@@ -177,15 +177,17 @@ def trace(path: Path) -> Iterator[PowerSample]:
             rows = csv.DictReader(file, skipinitialspace=True)
             columns = [name.strip() for name in rows.fieldnames or ()]
             if not {"time", "watts"} <= set(columns):
-                raise UsageError(f"{path}: expected the columns time,watts, found {','.join(columns) or 'none'}")
+                raise UsageError(f"{path}: expected the columns time,watts, found {','.join(columns) or 'none'}.")
             rows.fieldnames = columns
             newest = -math.inf
             for row in rows:
                 sample = _row(row["time"] or "", row["watts"] or "", newest)
                 newest = max(newest, sample.time) if math.isfinite(sample.time) else newest
                 yield sample
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from error
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UsageError(f"{path} cannot be read: {error}.") from error
 
 
 def _row(time_text: str, watts: str, newest: float) -> PowerSample:

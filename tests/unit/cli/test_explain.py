@@ -266,3 +266,6 @@ def test_what_is_no_daemon_is_told(ballast: Run, httpserver: HTTPServer) -> None
     code, _, err = ballast("plan", "relieve", "--url", httpserver.url_for("/"))
     assert code == 1
     assert "does not answer as a daemon of Ballast" in err
+    code, _, err = ballast("plan", "relieve", "--url", "http://127.0.0.1:1")
+    assert code == 1
+    assert "daemon of Ballast: no connection. Give the address of its page" in err

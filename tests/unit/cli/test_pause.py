@@ -71,5 +71,15 @@ def test_the_namespace_is_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert json.dumps({"data": {"paused.power": "false"}}, separators=(",", ":")) in line("resume", "power")
 
 
+def test_a_namespace_that_nobody_told_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("POD_NAMESPACE", "BALLAST_LEASE__NAMESPACE"):
+        monkeypatch.delenv(name, raising=False)
+    result = CliRunner().invoke(app, ["pause"])
+    assert result.stdout.startswith("kubectl -n default patch ")
+    assert "BALLAST_LEASE__NAMESPACE" in result.stderr
+    monkeypatch.setenv("BALLAST_LEASE__NAMESPACE", "default")
+    assert CliRunner().invoke(app, ["pause"]).stderr == ""
+
+
 def test_a_part_that_is_none_is_wrong_use() -> None:
     assert CliRunner().invoke(app, ["pause", "everything"]).exit_code == 2

@@ -210,6 +210,12 @@ def test_wrong_use_is_told(ballast: Run, policy: Path, arguments: list[str]) -> 
     assert err
 
 
+def test_a_plot_is_svg_and_a_missing_feed_is_told_in_words(ballast: Run, policy: Path, tmp_path: Path) -> None:
+    common = ("power", "replay", "--policy", str(policy), "--feed", str(tmp_path / "none.csv"))
+    assert ballast(*common)[2] == f"{tmp_path / 'none.csv'} cannot be read: No such file or directory.\n"
+    assert "ends in .svg" in ballast(*common, "--plot", str(tmp_path / "watts.png"))[2]
+
+
 def test_risky_tolerances_are_warned_of(ballast: Run, tmp_path: Path) -> None:
     path = written(tmp_path / "policy.yaml", "power: {increase: {tolerance: 0.2}, independents: [{ref: a/b, max: 3}]}")
     code, _, err = ballast("power", "allocate", "--policy", str(path), "--delta", "1")

@@ -21,7 +21,7 @@ def _between(value: object, allowed: str, highest: float) -> float:
         raise ValueError(f"expected {allowed}") from None
     if 0 <= number <= highest:
         return number
-    hint = f"; did you mean {number / 100:g}, or {number:g}%?" if 1 < number <= 100 and not percent else ""
+    hint = f" (did you mean {number / 100:g}, or {number:g}%?)" if 1 < number <= 100 and not percent else ""
     raise ValueError(f"expected {allowed}{hint}")
 
 

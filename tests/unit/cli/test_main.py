@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from ballast import __version__
+from ballast.cli.main import main
+
+
+def test_the_version_stands_alone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["ballast", "--version"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code in (0, None)
+    assert capsys.readouterr().out == f"ballast {__version__}\n"
