@@ -100,12 +100,14 @@ class Actuators:
             return self._emergency.each(tasks)
         return [task(self._writer) for task in tasks]
 
-    def restore(self, keep: Collection[str] = (), *, reason: str) -> list[Outcome]:
-        """Gives back the caps of all targets but those in `keep` (namespace/name)."""
+    def restore(self, names: Collection[str] | None = None, *, reason: str) -> list[Outcome]:
+        """Gives back the caps of these targets (namespace/name), or of all. Raises ClusterError where none are seen."""
+        if (problem := self._looking.blind_to_autoscalers()) is not None:
+            raise ClusterError(problem)
         left = [
             autoscaler
             for autoscaler in map(self._memory.autoscaler, (*self._cache.autoscalers(), *self._cache.scaled_objects()))
-            if f"{autoscaler.namespace}/{autoscaler.name}" not in keep
+            if names is None or f"{autoscaler.namespace}/{autoscaler.name}" in names
         ]
         outcomes = release.give_back(self._api, self._writer, left, self._prefix, reason=reason)
         for outcome in outcomes:

@@ -109,6 +109,10 @@ class Looking:
             kept = self._index = hpas, scaled_objects, Autoscalers(hpas, scaled_objects)
         return kept[2]
 
+    def blind_to_autoscalers(self) -> str | None:
+        """Why they are not known well enough, or None."""
+        return self._blind(AUTOSCALERS) or self._blind(SCALED_OBJECTS)
+
     def look(self, policy: Policy) -> Mapping[str, Standing]:
         """Every target by namespace/name."""
         if self._protected is not None:

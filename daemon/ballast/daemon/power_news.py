@@ -25,11 +25,11 @@ _BROKEN = (Why.NOT_STORED, Why.PLAN_FAILED)
 
 
 def tell_conditions(
-    conditions: Conditions, views: Sequence[View], paused: str | None, unreadable: str | None = None
+    conditions: Conditions, views: Sequence[View], paused: str | None, troubles: Mapping[str, str]
 ) -> None:
     """FeedAvailable, Active, Limited, Fallback, Paused, Contended, Degraded and Rebaselined, over all policies.
 
-    `unreadable` says what is wrong with a switch.
+    `troubles` are those of no policy, by the reason that the condition Degraded has then.
 
     Messages hold still while nothing changes: they are saved when they do.
     """
@@ -58,7 +58,8 @@ def tell_conditions(
     conditions.say("Paused", paused is not None, "Switched" if paused else "Resumed", joined({"": paused or ""}))
     say("Contended", {view.policy.name: words for view in views if (words := _contended(view))}, "WrittenBack")
     broken = {view.policy.name: words for view in views if (words := _broken(view))}
-    say("Degraded", broken | ({"": unreadable} if unreadable else {}), "CannotAct" if broken else "SwitchUnreadable")
+    found = broken | ({"": "; ".join(troubles.values())} if troubles else {})
+    say("Degraded", found, "CannotAct" if broken else next(iter(troubles), ""))
     say("Rebaselined", {v.policy.name: v.rebaselining for v in views if v.rebaselining}, "WaitingForBaseline")
 
 

@@ -20,6 +20,7 @@ from ballast.cluster.client import KubeApi
 from ballast.cluster.emergency import EmergencyWriter
 from ballast.daemon import health
 from ballast.daemon.budget import Budget
+from ballast.daemon.power_leavers import Leavers
 from ballast.daemon.power_news import News
 from ballast.daemon.power_store import PowerStore
 from ballast.daemon.powering import Course, Powering
@@ -130,6 +131,9 @@ def powering(daemon: Daemon, policies: Sequence[Policy], machine: Clock) -> Powe
         standing_by=lambda: None if daemon.elector.is_leader() else health.leadership(daemon),
         switch=lambda key: daemon.switches.values.get(key),
         show=partial(setattr, daemon.board, "power"),
+        leavers=Leavers(daemon.state, policies, partial(actuators.restore, reason="it is in no power policy any more"))
+        if settings.power.mode is Mode.ON
+        else None,
     )
 
 

@@ -14,11 +14,11 @@ from ballast.power.state import Mode
 NAMED = 3
 
 
-def sentence(views: Sequence[View], paused: str | None = None) -> str:
+def sentence(views: Sequence[View], besides: str | None = None) -> str:
     """ "power: 812 W of 900 W reference, inside the dead band (855 to 945 W); 12 replicas in 3 targets"."""
     several = len(views) > 1
     told = [f"{view.policy.name}: {_told(view)}" if several else _told(view) for view in views]
-    return f"power: {'; '.join(told)}" + (f"; {paused}" if paused else "")
+    return f"power: {'; '.join(told)}" + (f"; {besides}" if besides else "")
 
 
 def waiting_for(view: View) -> str:

@@ -18,6 +18,7 @@ from ballast.clock import Clock
 from ballast.cluster.conditions import Conditions
 from ballast.daemon import power_words
 from ballast.daemon.budget import Budget
+from ballast.daemon.power_leavers import Leavers
 from ballast.daemon.power_metrics import PowerMetrics
 from ballast.daemon.power_news import News, tell_conditions
 from ballast.daemon.power_view import Action, Now, View, Why
@@ -76,6 +77,7 @@ class Powering:
         standing_by: Callable[[], str | None],
         switch: Callable[[str], str | None],
         show: Callable[[Mapping[str, Any]], None],
+        leavers: Leavers | None = None,
     ) -> None:
         self.courses = courses
         self._mode = mode
@@ -90,6 +92,7 @@ class Powering:
         self._standing_by = standing_by
         self._switch = switch
         self._show = show
+        self._leavers = leavers
         self._facts = PowerMetrics(registry)
         self._would = PowerMetrics(registry, potential=True) if self._shadow else None
         for metrics in self._all_metrics():
@@ -121,9 +124,12 @@ class Powering:
             self._new = False
             for course in self.courses:
                 course.budget.forget()
+            if self._leavers is not None:
+                self._leavers.forget()
         paused, hold = self._paused(), self._hold()
         wall = self._clock.wall()
         confirmed, unreadable = self._confirmed()
+        leaving = self._leavers.cycle() if self._leavers is not None and (hold or paused) is None else None
         now = Now(
             at=math.floor((self._wall + self._clock.monotonic() - self._steady) / self._interval) * self._every,
             wall=wall,
@@ -140,12 +146,13 @@ class Powering:
         if self._led is not None:
             self._led += 1
         views.sort(key=lambda view: view.policy.name)
-        tell_conditions(self._conditions, views, paused, unreadable)
+        troubles = {"SwitchUnreadable": unreadable, "CapsNotGivenBack": leaving}
+        tell_conditions(self._conditions, views, paused, {reason: text for reason, text in troubles.items() if text})
         self._news.about(views, paused if hold is None else None, quiet=self._shadow or hold is not None)
         for metrics in self._all_metrics():
             metrics.leader.set(hold is None)
         self._show(self._document(paused))
-        return power_words.sentence(views)
+        return power_words.sentence(views, leaving)
 
     def _tick(self, course: Course, now: Now, watts: Watts) -> View:
         try:

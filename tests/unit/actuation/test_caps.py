@@ -8,6 +8,7 @@ import pytest
 
 from ballast.actuation.standing import Actuator
 from ballast.cluster.write import Result
+from ballast.errors import ClusterError
 from tests.unit.actuation.power_rig import (
     APPS,
     HPAS,
@@ -218,18 +219,21 @@ def test_what_belongs_to_a_controller_is_scaled_by_it() -> None:
     assert found.standing(policy("api", actuation="direct")).actuator is Actuator.SCALE
 
 
-def test_caps_are_given_back_but_those_that_are_kept() -> None:
+def test_caps_of_some_targets_are_given_back() -> None:
     found = under_hpa()
     for name in ("web", "db"):
         found.api._store(f"{APPS}/deployments/{name}", workload(name, 10))
         found.api._store(f"{HPAS}/{name}", autoscaler(name, 30))
     wanted = policy("api", "web", "db")
     found.apply(wanted, {"api": 4, "web": 5, "db": 6})
-    assert len(found.actuators.restore({"shop/web"}, reason="no policy names it")) == 2
+    assert len(found.actuators.restore({"shop/api", "shop/db"}, reason="no policy names them")) == 2
     assert [found.spec(f"{HPAS}/{name}")["maxReplicas"] for name in ("api", "web", "db")] == [20, 5, 30]
     assert found.standing(policy("api"), fresh=False).capped is False
     found.cache.look()
-    assert found.actuators.restore({"shop/web"}, reason="no policy names it") == []
+    assert found.actuators.restore({"shop/api", "shop/db"}, reason="no policy names them") == []
+    found.cache.unlisted.add("horizontalpodautoscalers")
+    with pytest.raises(ClusterError, match="have not been listed"):
+        found.actuators.restore({"shop/web"}, reason="no policy names it")
 
 
 def test_only_a_cap_that_is_still_ours_is_given_back() -> None:

@@ -19,7 +19,7 @@ from ballast.settings import load
 from ballast.simulator.kinds import BY_NAME
 from tests.unit.daemon.rig import OWN, Rig, condition, get, metric, rig, until
 
-DEPLOYMENT, STATEFUL_SET = BY_NAME["Deployment"], BY_NAME["StatefulSet"]
+DEPLOYMENT, AUTOSCALER = BY_NAME["Deployment"], BY_NAME["HorizontalPodAutoscaler"]
 FULL = 1000.0
 SIDE = {"window": "60s", "tolerance": 0.04}
 FEED = {"query": "simulated_power_watts", "semantics": "available"}
@@ -67,6 +67,17 @@ class Plant:
         self.rig.cluster.resources.update(
             DEPLOYMENT, namespace, own, lambda one: {**one, "spec": {**one["spec"], "replicas": replicas}}
         )
+
+    def autoscale(self, name: str, *, most: int) -> None:
+        namespace, _, own = name.partition("/")
+        target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": own}
+        spec = {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": most}
+        self.rig.cluster.resources.create(AUTOSCALER, namespace, {"metadata": {"name": own}, "spec": spec})
+
+    def cap(self, name: str) -> int:
+        namespace, _, own = name.partition("/")
+        found: int = self.rig.cluster.resources.get(AUTOSCALER, namespace, own).read()["spec"]["maxReplicas"]
+        return found
 
     def annotate(self, name: str, **annotations: str | None) -> None:
         namespace, _, own = name.partition("/")
@@ -332,6 +343,23 @@ def test_lost_state_waits_for_a_word_where_ballast_put_a_target_at_its_bound(pla
     until(lambda: second.switches.values.get("power.rebaseline"), "the switch")
     assert "the baseline is taken" in plant.tick(second)
     assert condition(second, "Rebaselined") is None
+
+
+def test_a_target_that_left_the_policy_gets_its_cap_back_and_the_others_keep_their_measure(plant: Plant) -> None:
+    plant.autoscale("plant/one", most=20)
+    first = plant.daemon()
+    plant.power(500)
+    plant.ticks(first, 3)
+    assert (plant.cap("plant/one"), plant.counts("plant/two")) == (5, {"plant/two": 5})
+    first.stop()
+    plant.rig.daemons.remove(first)
+    keys = policy()
+    second = plant.daemon({**keys, "independents": keys["independents"][1:]})
+    assert plant.cap("plant/one") == 20
+    assert "power.left" not in power_state(plant)
+    plant.power(1000)
+    plant.ticks(second, 4)
+    assert plant.counts("plant/two") == {"plant/two": 10}
 
 
 def test_a_confirmation_that_cannot_be_read_is_told_in_words_that_hold_still(plant: Plant) -> None:
