@@ -9,8 +9,9 @@ const digits = value => value === null || value === undefined ? "unknown" : numb
 
 function times(plot, splits) {
   let day = null;
+  const second = splits.length > 1 && splits[1] - splits[0] < 60 ? "2-digit" : undefined;
   return splits.map(split => {
-    const date = new Date(split * 1000), today = date.toDateString(), text = date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false });
+    const date = new Date(split * 1000), today = date.toDateString(), text = date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second, hour12: false });
     const first = day !== null && day !== today;
     day = today;
     return first ? `${text}\n${date.toLocaleDateString([], { day: "numeric", month: "short" })}` : text;

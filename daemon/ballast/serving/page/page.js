@@ -1,7 +1,7 @@
 // The whole: what is known, what each part is doing, which view is open. Each view keeps itself current.
 import { $, ago, banner, clock, count, duration, element, now, nothing, read, state, tag } from "./common.js";
 import { readLevels, refreshNodes } from "./nodes.js";
-import { refreshPower } from "./power.js";
+import { idle, refreshPower } from "./power.js";
 import { refreshPlans } from "./plans.js";
 import { refreshEvictions } from "./evictions.js";
 import "./pods.js";
@@ -57,13 +57,19 @@ const MEANINGS = {
     eviction: "plans are made, no pod is evicted",
   },
 };
+function meaning(part, mode) {
+  if (state.status.frozen && mode === "on" && part !== "power") return "frozen: nothing is changed";
+  if (part === "power" && MEANINGS[mode] && idle()) return "no policy is set, so nothing is computed";
+  return (MEANINGS[mode] || {})[part] || "does nothing";
+}
+
 const VIEW_OF = { publishing: "nodes", power: "power", eviction: "evictions" };
 function drawParts() {
   const { status } = state;
   $("parts").replaceChildren(...Object.entries(status.modes).map(([part, mode]) => element("li", {},
     element("a", { class: "name", href: `#${VIEW_OF[part]}` }, part[0].toUpperCase() + part.slice(1)),
     tag(mode || "off", mode || "not configured"),
-    element("span", { class: "meaning" }, status.frozen && mode === "on" && part !== "power" ? "frozen: nothing is changed" : (MEANINGS[mode] || {})[part] || "does nothing"))));
+    element("span", { class: "meaning" }, meaning(part, mode)))));
 }
 
 function drawJobs() {
@@ -103,10 +109,11 @@ async function refresh() {
   try {
     state.status = (await read("/api/v1/status")).body;
     state.fetched = performance.now();
-    for (const draw of [drawFacts, drawParts, drawJobs, drawHeadline]) draw();
+    for (const draw of [drawFacts, drawJobs, drawHeadline]) draw();
     for (const view of [refreshNodes, refreshCycles, refreshPower, refreshPlans, refreshEvictions]) {
       await view().catch(error => { if (error.lost) throw error; console.error(error); });
     }
+    drawParts();
   } catch (error) {
     lost = Boolean(error.lost);
     if (!lost) console.error(error);

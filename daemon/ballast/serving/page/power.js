@@ -87,8 +87,7 @@ function charts(policy) {
   return [
     element("div", { class: "bar" }, element("h4", {}, "Over time"), element("div", { class: "choices", role: "group", "aria-label": "How far back" }, ...buttons)),
     ...(rows.length < 2 ? [element("p", {}, nothing("Not enough readings for a chart yet."))] : [box,
-      element("p", { class: "legend" }, element("span", { class: "key fill" }), "available ", element("span", { class: "key reference" }), "reference ", element("span", { class: "key band" }), "dead band ",
-        element("span", { class: "key window" }), "being confirmed ", element("span", { class: "key gap" }), "no usable sample. ", described(rows), " Drag to zoom, double-click to see all."),
+      element("p", { class: "legend" }, element("span", { class: "key window" }), "being confirmed ", element("span", { class: "key gap" }), "no usable sample. ", described(rows), " Drag to zoom, double-click to see all."),
       element("details", {}, element("summary", {}, "The changes as a table"), readings)]),
   ];
 }
@@ -101,7 +100,8 @@ function changes(rows) {
 function actions(policy) {
   const rows = (policy.actions || []).slice(0, 30).map(action => {
     const moved = Object.entries(action.changes || {}), total = moved.reduce((sum, [, n]) => sum + n, 0);
-    const names = moved.map(([name, n]) => `${name} ${signed(n)}${known((action.replicas || {})[name]) ? ` → ${action.replicas[name]}` : ""}`);
+    const after = action.replicas || {};
+    const names = moved.map(([name, n]) => known(after[name]) ? `${name} ${after[name] - n} → ${after[name]}` : `${name} ${signed(n)}`);
     return [when(action.time), REASONS[action.reason] || action.reason || "", signed(total), names.length > 8 ? `${names.slice(0, 8).join(", ")} and ${names.length - 8} more` : names.join(", ") || nothing("none"), action.result || ""];
   });
   return [element("h4", {}, policy.shadow ? "What it would have changed" : "What it changed"),
@@ -165,6 +165,9 @@ function redraw() {
   const box = $("power-chart");
   if (box) draw(box, box.rows);
 }
+
+/** Whether it is known that there is nothing to follow. */
+export const idle = () => power !== null && !policies().length;
 
 export async function refreshPower() {
   const { body, changed } = await read("/api/v1/power");
