@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Generic, TypeVar
@@ -34,6 +35,9 @@ POD_NATURE = (
     "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes",
 )
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+SLICE = 25
+"""Objects of a page that are read in one piece, in half a millisecond."""
+
 _STRINGS = 50_000
 _OTHERS = 10_000
 # What the admission of these classes writes into the priority (pkg/apis/scheduling/types.go).
@@ -115,9 +119,16 @@ class Reader(Generic[T]):
         self._page = msgspec.json.Decoder(wire.Page)
 
     def page(self, body: bytes) -> tuple[list[T], wire.ListMeta]:
-        """The objects of one page. Raises msgspec.DecodeError when the body is no list."""
+        """The objects of one page. Raises msgspec.DecodeError when the body is no list.
+
+        Other threads have their turn between slices of it; Python alone would leave it to them every 5 ms.
+        """
         page = self._page.decode(body)
-        return [item for raw in page.items or () if (item := self.read(raw)) is not None], page.metadata
+        raws, found = page.items or (), []
+        for start in range(0, len(raws), SLICE):
+            time.sleep(0)
+            found += [item for raw in raws[start : start + SLICE] if (item := self.read(raw)) is not None]
+        return found, page.metadata
 
     def read(self, raw: msgspec.Raw | bytes) -> T | None:
         try:

@@ -3,6 +3,8 @@ from __future__ import annotations
 import gc
 import json
 import sys
+import threading
+import time
 from typing import Any
 
 import pytest
@@ -212,3 +214,29 @@ def test_more_annotation_keys_can_be_kept() -> None:
         "cpu_usage_avg_5m",
         "example.org/x",
     ]
+
+
+def test_others_have_their_turn_while_a_page_is_read() -> None:
+    """With a switch interval of seconds they have none but those they are given."""
+    reader, body = pod_reader(lambda key: False), json.dumps({"items": [{"metadata": {"name": "p"}}] * 250}).encode()
+    turns, began, over = [0], threading.Event(), threading.Event()
+
+    def other() -> None:
+        began.set()
+        while not over.is_set():
+            turns[0] += 1
+            time.sleep(0)
+
+    thread, before = threading.Thread(target=other), sys.getswitchinterval()
+    thread.start()
+    began.wait(10)
+    sys.setswitchinterval(5.0)
+    try:
+        start = turns[0]
+        pods, _ = reader.page(body)
+        given = turns[0] - start
+    finally:
+        sys.setswitchinterval(before)
+        over.set()
+        thread.join()
+    assert (len(pods), given > 1) == (250, True)
