@@ -85,6 +85,7 @@ class Rig:
         daemon = Daemon(load(self.environment(**overrides)), clock=self.clock)
         self.daemons.append(daemon)
         daemon.start()
+        daemon.jobs._scheduler.pause()
         if leads:
             until(daemon.elector.is_leader, "leading")
         return daemon
