@@ -18,6 +18,9 @@ from ballast.scoring.demand import Demand, demand, units
 
 T = TypeVar("T")
 
+REMEMBERED = 10_000
+"""Shapes whose amounts are kept at hand."""
+
 
 @dataclass(frozen=True)
 class Load:
@@ -144,6 +147,8 @@ class Placed:
     def _amounts(self, shape: Shape) -> tuple[tuple[tuple[str, str], int], ...]:
         found = self._demands.get(id(shape))
         if found is None:
+            if len(self._demands) >= REMEMBERED:
+                self._demands.clear()
             found = self._demands[id(shape)] = (shape, _flat(demand(shape)))
         return found[1]
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ballast.daemon.strategies import Strategies
 from ballast.power.reading import read
 from ballast.settings import Mode, Settings, load
 from ballast.settings.names import CONFIG_FILE, VARIABLES
@@ -98,6 +99,18 @@ def test_settings_arrive_as_they_were_written(helm: Helm, tmp_path: Path) -> Non
     assert settings.publishing.max_unknown == 0.05
     assert settings.prometheus.ca_file is not None
     assert settings.prometheus.ca_file.match("etc/ballast/secrets/prometheus/ca_file")
+
+
+def test_crane_s_policy_may_stand_in_the_values(helm: Helm, tmp_path: Path) -> None:
+    policy = {
+        "spec": {
+            "syncPolicy": [{"name": "cpu_usage_avg_5m", "period": "1m"}],
+            "priority": [{"name": "cpu_usage_avg_5m", "weight": 1}],
+        }
+    }
+    values = {"settings": {"publishing": {"crane": True}, "scoring": {"keys": {"dynamic": {"policy": policy}}}}}
+    found = Strategies(loaded(daemon(helm.template(values)), tmp_path)).policy
+    assert found.keys == ("cpu_usage_avg_5m", "node_hot_value")
 
 
 @pytest.mark.parametrize(("written", "meant"), [("on", "on"), ("off", "off"), ('"on"', "on"), ("dry-run", "dry-run")])

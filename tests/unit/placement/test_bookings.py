@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from ballast.model.pod import Pod
 from ballast.placement.bookings import Bookings, learn
 from ballast.placement.fleet_model import FleetModel, Held
+from ballast.scoring.fleet import REMEMBERED
 from ballast.scoring.profiles import Arrivals
 from tests.unit.placement.snapshots import EMPTY, LARGE, SMALL, TIME, pod, shape, snapshot
 
@@ -235,3 +236,13 @@ def test_whatever_happens_the_sums_are_those_of_what_is_held(steps: list[tuple])
     for resource, amounts in fresh.in_flight.items():
         assert np.array_equal(booked.model.in_flight[resource], amounts)
     assert len(booked.ledger) <= len(held)
+
+
+def test_shapes_that_are_gone_are_forgotten() -> None:
+    model = FleetModel(snapshot([0.1]))
+    for number in range(REMEMBERED + 10):
+        held = Held("n0", shape(0.001 * number), TIME)
+        model.place(held)
+        model.place(held, -1)
+    assert len(model.placed._demands) <= REMEMBERED
+    assert not model.placed.reserved("cpu").any()
