@@ -15,6 +15,7 @@ from ballast.cli.eviction_settings import offline_rules, settings_of
 from ballast.cli.evidence import Evidence, Origin, gather, variables
 from ballast.cli.files import BadFile
 from ballast.cli.plan import Cluster, Form, Kubeconfig, Live, Metrics, Output, PodMetrics, Set
+from ballast.daemon.reports import duration
 from ballast.errors import UsageError
 from ballast.eviction.case import LOOKED_NOWHERE, Verdict
 from ballast.eviction.gate import Gate
@@ -106,7 +107,10 @@ def _print(told: dict[str, Any]) -> None:
 
 
 def _numbers(numbers: dict[str, float]) -> str:
-    told = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in numbers.items())
+    seconds = "age" in numbers
+    told = ", ".join(
+        f"{name.replace('_', ' ')} {duration(value) if seconds else f'{value:g}'}" for name, value in numbers.items()
+    )
     return f" ({told})" if told else ""
 
 

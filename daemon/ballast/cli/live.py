@@ -67,7 +67,7 @@ def read(settings: Settings, given: Given) -> Documents:
         if given.metrics is not None:
             watcher, loads = f"--metrics {given.metrics}", files.read_document(given.metrics, "--metrics")
         else:
-            loads = _decoded(api.get(_watcher(settings)), watcher)
+            loads = _decoded(_asked(api, _watcher(settings)), watcher)
         if given.pod_metrics is not None:
             usage, used = f"--pod-metrics {given.pod_metrics}", files.read_document(given.pod_metrics, "--pod-metrics")
         else:
@@ -75,6 +75,17 @@ def read(settings: Settings, given: Given) -> Documents:
     finally:
         api.close()
     return Documents({"items": items}, loads, used, api.server, watcher, usage)
+
+
+def _asked(api: KubeApi, path: str) -> bytes:
+    """Raises ClusterError, with what else there is."""
+    try:
+        return api.get(path)
+    except ClusterError as error:
+        raise ClusterError(
+            f"{error}. The load is read from the daemon through its Service; BALLAST_LEASE__NAMESPACE and "
+            "BALLAST_HTTP__PORT say where that is, or --metrics FILE gives what its /watcher answers."
+        ) from error
 
 
 def _reason(error: Exception) -> str:

@@ -131,6 +131,7 @@ class Daemon:
             clock=clock,
             conditions=lambda: [reports.condition(item) for item in self.conditions.list()],
             leader=self.elector.is_leader,
+            paused=lambda part: health.paused(self, part),
             ready=lambda: health.ready(self),
             alive=lambda: health.alive(self),
             config=config or [],

@@ -63,7 +63,6 @@ def ready(daemon: Daemon) -> list[Check]:
     cache = daemon.cache
     snapshot = daemon.board.snapshot
     age = "" if snapshot is None else f"windows end {daemon.clock.wall() - snapshot.time:.0f} s ago"
-    paused = daemon.switches.paused("publishing") if daemon.acting else None
     return [
         Check("nodes", cache.listed("nodes"), cache.problem("nodes") or _heard(cache, "nodes")),
         Check(
@@ -71,10 +70,15 @@ def ready(daemon: Daemon) -> list[Check]:
         ),
         Check("first-cycle", bool(daemon.board.cycles), "" if daemon.board.cycles else "no cycle has ended yet"),
         Check("data", True, age or "nothing measured yet"),
-        Check("publishing", True, paused or daemon.settings.publishing.mode.value),
+        Check("publishing", True, paused(daemon, "publishing") or daemon.settings.publishing.mode.value),
         Check("eviction", True, _mode(daemon, "eviction", daemon.settings.eviction.mode)),
         Check("lease", True, leadership(daemon)),
     ]
+
+
+def paused(daemon: Daemon, part: str) -> str | None:
+    """Why a part is; None where it is not, or where no part ever writes, so that nobody looks at the switches."""
+    return daemon.switches.paused(part) if daemon.acting else None
 
 
 def _mode(daemon: Daemon, part: str, mode: Mode) -> str:

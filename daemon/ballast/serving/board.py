@@ -40,6 +40,7 @@ class Board:
     `lastTransitionTime`. `pod_scores` gives the document of `/api/v1/pods/{namespace}/{name}/scores`, None without such
     a pod; it takes time, and may be called from any thread. `config` is a list of `{"name", "value", "origin"}`,
     already masked.
+    `paused` says why a part is, None where it is not.
     `power`, `plans` and `evictions` are the documents of `/api/v1/power`, `/plans` and `/evictions`, ready for JSON.
     While `frozen` (much of the cluster is silent), `/watcher` answers 500 with an empty body. Should cycles
     stop, data is no longer served as current `max_age` seconds after it had arrived.
@@ -52,6 +53,7 @@ class Board:
     cycles: Sequence[CycleRecord] = ()
     conditions: Callable[[], list[dict[str, Any]]] = list
     leader: Callable[[], bool] = lambda: False
+    paused: Callable[[str], str | None] = lambda part: None
     ready: Callable[[], list[Check]] = list
     alive: Callable[[], list[Check]] = list
     config: list[dict[str, Any]] = field(default_factory=list)

@@ -122,6 +122,7 @@ SCHEMAS: dict[str, Schema] = {
         frozen=BOOLEAN,
         current=_described(BOOLEAN, "false where cycles stopped, or none has ended: the data is history"),
         modes=_described(_map(MAYBE_STRING), "of each part: off, dry-run or on"),
+        paused=_described(_map(MAYBE_STRING), "of each part: why nothing is written now"),
         interval={},
         snapshot=_nullable(_ref("Snapshot")),
         jobs=_array(_ref("Cycle")),

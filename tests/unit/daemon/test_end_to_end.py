@@ -299,6 +299,7 @@ def test_the_pause_switch_stops_every_write(calm: Rig, data: dict[str, str], sai
     assert sentence.startswith("published 0 of 10 nodes, 0 unknown; stopped: paused")
     assert said in sentence
     assert said in verbose(daemon)
+    assert said in (daemon.board.paused("publishing") or "")
     assert "nodes" not in calm.patches()
     calm.put_config_map("ballast-switches", {"paused": "false", "paused.power": "true"})
     until(lambda: not daemon.switches.paused("publishing"))

@@ -58,6 +58,7 @@ const MEANINGS = {
   },
 };
 function meaning(part, mode) {
+  if (MEANINGS[mode] && state.status.paused[part]) return `${state.status.paused[part]}: nothing is changed`;
   if (state.status.frozen && mode === "on" && part !== "power") return "frozen: nothing is changed";
   if (part === "power" && MEANINGS[mode] && idle()) return "no policy is set, so nothing is computed";
   return (MEANINGS[mode] || {})[part] || "does nothing";
