@@ -145,7 +145,8 @@ def _check_quantities(owner: Json, *quantities: Json | None) -> None:
     for each in quantities:
         for name, amount in (each or {}).items():
             try:
-                quantity(amount)
+                if quantity(amount) < 0:
+                    raise ValueError(f"{amount!r} is below 0, which the API server refuses")
             except (ValueError, TypeError) as error:
                 raise BadFile(f"{owner.get('kind', 'Pod')} {name_of(owner)}: {name}: {error}.") from None
 

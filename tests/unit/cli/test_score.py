@@ -101,12 +101,16 @@ def test_a_batch_answers_every_line_with_a_result_or_an_error(
         "[]",
         json.dumps(case | {"set": [1]}),
         json.dumps(case | {"pod": None}),
+        '{"cluster": ' + "[" * 100_000 + "]" * 100_000 + "}",
     ]
     path = tmp_path / "cases.jsonl"
     path.write_text("\n".join(lines) + "\n\n")
     assert ballast("--batch", path) == 0
     answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [list(answer) == ["error"] for answer in answers] == [False, True, True, True, True, False, True, True, True]
+    assert [list(answer) == ["error"] for answer in answers] == [
+        *(False, True, True, True, True),
+        *(False, True, True, True, True),
+    ]
     assert answers[0]["scores"] == {"a": 45, "b": 0}
     assert "There is no strategy 'magic'" in answers[1]["error"]
     assert "there are no nodes" in answers[3]["error"]
@@ -150,6 +154,7 @@ def test_a_cluster_and_a_pod_are_needed(ballast: Run, capsys: pytest.CaptureFixt
         ([node("a", AMOUNTS), POD, POD], "the pod default/arriving is there twice"),
         ([node("a", {"cpu": "lots"})], "Node a: cpu: 'lots' is not a Kubernetes quantity"),
         ([node("a", AMOUNTS), pod({"cpu": "1", "memory": "x"})], "Pod arriving: memory: 'x' is not"),
+        ([node("a", AMOUNTS), pod({"cpu": "-1"})], "Pod arriving: cpu: '-1' is below 0"),
         ([{"kind": "Node"}], "metadata"),
         (["text"], "an item is no object"),
     ],
