@@ -20,7 +20,7 @@ from ballast.cluster.lease import read_lease
 from ballast.cluster.workload_cache import AUTOSCALERS, SCALED_OBJECTS, path_of, reader
 from ballast.cluster.write import Outcome, Result
 from ballast.cluster.writer import Writer
-from ballast.errors import BallastError, NotFound, UsageError
+from ballast.errors import BallastError, ClusterError, NotFound, UsageError
 from ballast.metrics import Metrics
 from ballast.model.workload import Autoscaler
 from ballast.publishing import release as publishing
@@ -29,7 +29,7 @@ from ballast.publishing.keys import Keys
 from ballast.settings import Duration, Settings, load
 
 T = TypeVar("T")
-LOOK_AGAIN = 5.0
+LOOK_AGAIN, RENEWED = 5.0, 60.0
 
 
 class Part(StrEnum):
@@ -90,12 +90,29 @@ def release(
     if stale is not None and stale.why:
         said.append(f"Stopped: {stale.why}")
     typer.echo(" ".join(said) or "Released nothing: there are no caps of Ballast.")
+    if stale is None and (holder := _writing(api, clock, settings)):
+        typer.echo(
+            f"warning: {holder} leads and writes all this again, unless it is paused or in dry-run. Stop it "
+            "(or see `ballast pause`), then run this again.",
+            err=True,
+        )
     failed = [outcome for outcome in outcomes if outcome.result not in _WELL]
     if failed:
         raise BallastError(f"{len(failed):,} writes failed; the first: {failed[0].reason}. Run it again.")
 
 
 _WELL = (Result.DONE, Result.GONE, Result.REFUSED)
+
+
+def _writing(api: KubeApi, clock: Clock, settings: Settings) -> str | None:
+    """Who has renewed the Lease just now, as far as one may look."""
+    try:
+        lease = read_lease(api, settings.lease.namespace or own_namespace(None), settings.lease.name)
+    except ClusterError:
+        return None
+    if lease is None or lease.renew_time is None or not lease.holder_identity:
+        return None
+    return lease.holder_identity if clock.wall() - lease.renew_time.timestamp() < RENEWED else None
 
 
 def _objects(outcomes: Iterable[Outcome]) -> int:

@@ -106,6 +106,15 @@ def test_everything_of_ours_goes_and_nothing_else(cluster: Cluster) -> None:
     assert cluster.requests["patch", "nodes"] == 3
 
 
+def test_a_daemon_that_still_writes_is_warned_of(cluster: Cluster) -> None:
+    renewed(cluster, 5, holder="ballast-0")
+    result = CliRunner().invoke(app, ["release"])
+    assert result.exit_code == 0
+    assert "warning: ballast-0 leads and writes all this again" in result.stderr
+    renewed(cluster, 600, holder="ballast-0")
+    assert "warning" not in CliRunner().invoke(app, ["release"]).stderr
+
+
 def test_while_the_lease_is_fresh_if_stale_does_nothing(cluster: Cluster) -> None:
     renewed(cluster, 600.0)
     assert run("--if-stale", "15m") == "Released nothing: Lease ballast/ballast was renewed 600 s ago.\n"
