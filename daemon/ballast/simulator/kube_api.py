@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -72,6 +73,8 @@ class KubeApi:
             response: ASGIApp = await self._answer(http, request)
         except ApiError as error:
             response = refusal(error)
+        except ClientDisconnect:
+            return
         await response(scope, receive, send)
 
     def guarded(self, http: HttpRequest, request: Request, answer: Callable[[], Response], missing: str) -> Response:

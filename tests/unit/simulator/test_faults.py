@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 import requests
 
@@ -33,6 +35,29 @@ def test_a_missing_right_names_verb_resource_and_user(client: Client, cluster: C
     cluster.faults.kube_forbidden("*", "pods/eviction")
     answer = client.post("/api/v1/namespaces/default/pods/x/eviction", {})
     assert 'cannot create resource "pods/eviction" in API group "" in the namespace "default"' in answer.json["message"]
+
+
+def test_a_client_that_dies_within_its_request_is_nobody_s_error(cluster: Cluster) -> None:
+    async def gone() -> dict[str, str]:
+        return {"type": "http.disconnect"}
+
+    async def nobody(message: object) -> None:
+        raise AssertionError(message)
+
+    credentials = (b"authorization", f"Bearer {cluster.token}".encode())
+    asyncio.run(
+        cluster._kube(
+            {
+                "type": "http",
+                "method": "PATCH",
+                "path": f"{NODES}/node-000",
+                "query_string": b"",
+                "headers": [credentials, (b"content-type", b"application/merge-patch+json")],
+            },
+            gone,
+            nobody,
+        )
+    )
 
 
 def test_credentials_count(client: Client, cluster: Cluster) -> None:
