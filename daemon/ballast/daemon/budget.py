@@ -124,7 +124,8 @@ class Budget:
         if self._other_meaning(record):
             return replace(record, state=rebaselined(record.state), based=None, planned=None, found=None)
         state = record.state
-        left = {*state.last, *state.baseline, *(state.plan.replicas if state.plan else ())} - self._watts.keys()
+        named = {*state.last, *state.baseline, *state.away, *(state.plan.replicas if state.plan else ())}
+        left = named - self._watts.keys()
         if not left:
             return record
         gone = {name: (record.watts or {}).get(name, Fraction(1)) for name in left}

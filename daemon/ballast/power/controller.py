@@ -6,7 +6,7 @@ the whole window confirms a change, and the target is absolute. `paper.py` is th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -15,7 +15,7 @@ from ballast.power.allocation import Allocation, Target, allocate
 from ballast.power.anchor import affordable, load_of, price, shifted, wanted_change
 from ballast.power.outcome import NOTHING, Outcome, Reason, Sample, after_plan, targets_of
 from ballast.power.policy import Basis, Foreign, Policy, Side, Stability, WhenSilent
-from ballast.power.state import Anchor, Mode, Plan, Ramp, State, Window
+from ballast.power.state import Anchor, Away, Mode, Plan, Ramp, State, Window
 
 ZERO = Fraction(0)
 
@@ -84,12 +84,13 @@ def without(policy: Policy, state: State, gone: Mapping[str, Fraction]) -> State
         watts = {**{name: place.member.watts for name, place in policy.places.items()}, **gone}
         leaving = {name: -state.last[name] for name in gone if name in state.last}
         state = replace(state, anchor=_shifted(state, leaving, watts))
+    away = {name: each for name, each in state.away.items() if name not in gone}
 
     def rest(counts: Mapping[str, int]) -> dict[str, int]:
         return {name: count for name, count in counts.items() if name not in gone}
 
     plan = state.plan and replace(state.plan, replicas=rest(state.plan.replicas))
-    return replace(state, last=rest(state.last), baseline=rest(state.baseline), plan=plan)
+    return replace(state, last=rest(state.last), baseline=rest(state.baseline), away=away, plan=plan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,31 +261,56 @@ def _silence(policy: Policy, state: State, at: Fraction, replicas: Mapping[str, 
 def _rebased(policy: Policy, state: State, replicas: Mapping[str, int]) -> State:
     """Someone else changed replicas: the anchor moves with them, so that they are neither undone nor amplified.
 
-    Who is away for a while has its baseline again afterwards.
+    Who does not take part for a while has its share of the load and its baseline again afterwards.
     """
     last, places = state.last, policy.places
-    changes = {
-        name: replicas.get(name, 0) - last.get(name, 0)
-        for name in {**last, **replicas}
-        if replicas.get(name) != last.get(name)
-    }
-    stayed = {name: change for name, change in changes.items() if name in last and name in replicas}
+    watts = {name: places[name].member.watts for name in {**last, **replicas} if name in places}
+    state = _came(state, {name: count for name, count in replicas.items() if name not in last}, watts)
+    state = _left(state, [name for name in last if name in watts and name not in replicas], watts)
+    changes = {name: replicas[name] - count for name, count in last.items() if name in replicas}
     baseline = {
-        name: max(0, state.baseline[name] + stayed.get(name, 0)) if name in state.baseline else replicas[name]
+        name: max(0, state.baseline[name] + changes.get(name, 0)) if name in state.baseline else replicas[name]
         for name in {**state.baseline, **replicas}
     }
-    watts = {name: places[name].member.watts for name in {**last, **replicas} if name in places}
     anchor = _shifted(state, changes, watts)
     return replace(state, anchor=anchor, baseline=baseline, last=dict(replicas))
+
+
+def _left(state: State, names: Iterable[str], watts: Mapping[str, Fraction]) -> State:
+    """Their share of the load goes with them, and is remembered."""
+    for name in names:
+        assert state.anchor is not None
+        count, anchor = state.last[name], _shifted(state, {name: -state.last[name]}, watts)
+        away = {**state.away, name: Away(state.anchor.load - anchor.load, count)}
+        last = {other: each for other, each in state.last.items() if other != name}
+        state = replace(state, anchor=anchor, last=last, away=away)
+    return state
+
+
+def _came(state: State, counts: Mapping[str, int], watts: Mapping[str, Fraction]) -> State:
+    """They bring the share they had; replicas that are new count as they would at the anchor's watts, or at more."""
+    if not counts:
+        return state
+    assert state.anchor is not None
+    assert state.reference is not None
+    anchor, price_now = state.anchor, min(Fraction(1), state.anchor.watts / state.reference)
+    load = anchor.load
+    for name, count in counts.items():
+        before = state.away.get(name, Away(ZERO, 0))
+        load += before.load + (count - before.count) * watts[name] * price_now
+    away = {name: each for name, each in state.away.items() if name not in counts}
+    return replace(state, anchor=Anchor(anchor.watts, max(ZERO, load)), last={**state.last, **counts}, away=away)
 
 
 def _shifted(state: State, changes: Mapping[str, int], watts: Mapping[str, Fraction]) -> Anchor:
     """The anchor after these changes; `watts` are those of one replica of everyone concerned."""
     assert state.anchor is not None
     assert state.reference is not None
+    change = sum((watts[name] * count for name, count in changes.items()), ZERO)
+    if not change:
+        return state.anchor
     before = sum((watts[name] * count for name, count in state.last.items() if name in watts), ZERO)
-    change = sum((watts[name] * count for name, count in changes.items() if name in watts), ZERO)
-    return shifted(state.anchor, before, change, state.reference, max(watts.values(), default=ZERO))
+    return shifted(state.anchor, before, change, state.reference, max(watts.values()))
 
 
 def _enforced(tick: _Tick) -> Outcome:

@@ -34,6 +34,14 @@ class Anchor:
 
 
 @dataclass(frozen=True, slots=True)
+class Away:
+    """What a target had when it ceased to take part: its share of the anchor's load, and its replicas."""
+
+    load: Fraction
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """The samples since `since` (seconds): the first, the lowest and the highest watts, and how many there are."""
 
@@ -83,8 +91,8 @@ class State:
     """Watts are those above the base power. `reference` and `anchor` are None before the first valid sample.
 
     `last` and `baseline` are replicas by namespace/name: those last seen or decided, and those to return to first.
-    `baseline` also knows who is away. `alarm` holds the samples of an emergency, `seen` is the time of the newest valid
-    sample, or since when one is missed.
+    `baseline` also knows those in `away`, who do not take part now. `alarm` holds the samples of an emergency, `seen` is
+    the time of the newest valid sample, or since when one is missed.
     """
 
     mode: Mode = Mode.STABLE
@@ -92,6 +100,7 @@ class State:
     anchor: Anchor | None = None
     last: Mapping[str, int] = field(default_factory=dict)
     baseline: Mapping[str, int] = field(default_factory=dict)
+    away: Mapping[str, Away] = field(default_factory=dict)
     window: Window | None = None
     alarm: Window | None = None
     ramp: Ramp | None = None

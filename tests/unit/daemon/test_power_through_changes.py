@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ballast.daemon.budget import Why
 from ballast.power.outcome import Reason
 from tests.unit.daemon.power_world import Life
-from tests.unit.power.worlds import members, policy
+from tests.unit.power.worlds import examples, members, policy
 
+span = st.integers(1, 7)
 TWO = members((1, 40), (1, 40))
 
 
@@ -115,6 +118,36 @@ def test_zero_by_hand_at_night_and_ten_by_day_do_not_multiply_the_budget() -> No
     one.run([1000.0] * 8)
     one.run([1100.0] * 8)
     assert one.total <= 23
+
+
+steps = st.lists(
+    st.tuples(st.sampled_from([10, 60, 300, 1000, 4000, 9000]), st.sampled_from(["", "ns/t0", "ns/t1", "ns/t2"]), span)
+)
+
+
+@examples
+@given(steps)
+def test_whoever_was_away_and_whenever_the_measure_is_the_same_afterwards(steps: list[tuple[int, str, int]]) -> None:
+    one = Life(policy(**members((1, 60), (1, 60), (1, 60))), t0=10, t1=10, t2=10)
+    one.tick(1000)
+    for watts, who, ticks in steps:
+        if who and one.cluster.standing.pop(who, None) is None:
+            one.cluster.standing[who] = {"excluded": "annotated"}
+        one.run([float(watts)] * ticks)
+    one.cluster.standing.clear()
+    anchor = one.tick(1000).state.anchor
+    assert anchor is not None
+    assert anchor.load / anchor.watts == pytest.approx(30 / 1000)
+
+
+def test_who_comes_new_at_night_counts_as_by_day() -> None:
+    one = life()
+    edited(one, **members((1, 40)))
+    one.run([1000.0, *[10.0] * 8])
+    edited(one)
+    one.run([10.0, *[1000.0] * 8])
+    assert one.cluster.counts["ns/t0"] <= 20
+    assert one.total <= 21
 
 
 def test_a_fallback_is_due_also_when_ballast_restarted_while_the_feed_was_silent() -> None:
