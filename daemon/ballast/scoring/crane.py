@@ -18,7 +18,7 @@ import numpy as np
 from ballast.errors import UsageError
 from ballast.model.pod import Pod
 from ballast.model.sample import Ints
-from ballast.scoring.keys import to_number
+from ballast.scoring.keys import LARGEST_WEIGHT, to_number
 
 HOT_VALUE = "node_hot_value"
 EXTRA_SECONDS = 300.0
@@ -46,9 +46,9 @@ DEFAULT_POLICY = {"spec": _default_policy()}
 
 _SHANGHAI = timezone(timedelta(hours=8), DEFAULT_TIMEZONE)
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION = re.compile(r"(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|ms|s|m|h))+")
-_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h)")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_DURATION = re.compile(r"(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|ms|s|m|h))+", re.ASCII)
+_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h)", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -171,8 +171,8 @@ def _named(spec: Mapping[str, object], part: str) -> dict[str, Mapping[str, obje
 
 def _number(part: str, entry: Mapping[str, object], key: str) -> float:
     value = to_number(entry.get(key, 0))
-    if value is None or value < 0:
-        raise UsageError(f"policy.spec.{part}: {key} cannot be {entry.get(key)!r}; give a number of at least 0.")
+    if value is None or not 0 <= value <= LARGEST_WEIGHT:
+        raise UsageError(f"policy.spec.{part}: {key} cannot be {entry.get(key)!r}; give a number from 0 to 1e9.")
     return value
 
 

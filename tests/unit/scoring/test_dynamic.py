@@ -97,6 +97,7 @@ def test_the_spec_alone_is_a_policy_too() -> None:
         ({"priority": [{"name": "cpu_usage_avg_5m", "weight": 0}]}, "weights sum to 0"),
         ({"priority": []}, "weights sum to 0"),
         ({"priority": [{"name": "cpu_usage_avg_5m", "weight": -1}]}, "weight cannot be -1"),
+        ({"priority": [{"name": "cpu_usage_avg_5m", "weight": 1e308}]}, "weight cannot be 1e[+]308"),
         ({"priority": [{"name": "other", "weight": 1}]}, "other has no entry in syncPolicy"),
         ({"predicate": [{"name": "other", "maxLimitPecent": 1}]}, "other has no entry in syncPolicy"),
         ({"syncPolicy": [{"name": "a", "period": "3m"}, {"name": "a", "period": "3m"}]}, "a is given twice"),
