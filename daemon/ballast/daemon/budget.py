@@ -151,6 +151,8 @@ class Budget:
             view = replace(view, state=record.state, reason=Why.BASELINE, words=waiting, rebaselining=waiting)
             return self._remember(view, replace(record, lost=record.lost or now.wall))
         before = record.state
+        if view.watts.watts is None and before.seen is None:
+            before = replace(before, seen=self._spoken)
         if self._shadow:
             record = replace(record, found=found)
         sample = Sample(now.at, view.watts.watts)
@@ -159,11 +161,7 @@ class Budget:
         if begun is None and state.reference is not None:
             based = max(now.wall, now.confirmed or 0.0)
             record = replace(record, based=based, lost=None, meaning=self._meaning)
-        foreign = (
-            0
-            if before.anchor is None or not before.last
-            else sum(counts.get(name) != before.last.get(name) for name in {**counts, **before.last})
-        )
+        foreign = sum(counts.get(name, count) != count for name, count in before.last.items() if before.anchor)
         self._limit = _limit(outcome, self._limit)
         view = replace(
             view,

@@ -91,8 +91,8 @@ class State:
     """Watts are those above the base power. `reference` and `anchor` are None before the first valid sample.
 
     `last` and `baseline` are replicas by namespace/name: those last seen or decided, and those to return to first.
-    `baseline` also knows those in `away`, who do not take part now. `alarm` holds the samples of an emergency, `seen` is
-    the time of the newest valid sample, or since when one is missed.
+    `baseline` also knows those in `away`, who do not take part now. `alarm` holds the samples of an emergency, `seen`
+    is the time of the newest valid sample, or since when one is missed.
     """
 
     mode: Mode = Mode.STABLE

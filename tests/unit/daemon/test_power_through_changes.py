@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ballast.actuation.standing import Actuator, Standing
 from ballast.daemon.budget import Why
+from ballast.daemon.power_parts import _own
+from ballast.model.workload import Workload
 from ballast.power.outcome import Reason
 from tests.unit.daemon.power_world import Life
 from tests.unit.power.worlds import examples, members, policy
 
+SEEN: Any = {"actuator": Actuator.SCALE, "count": 1}
 span = st.integers(1, 7)
 TWO = members((1, 40), (1, 40))
 
@@ -162,6 +168,35 @@ def test_a_fallback_is_due_also_when_ballast_restarted_while_the_feed_was_silent
     assert one.cluster.counts == {"ns/t0": 10, "ns/t1": 10}
 
 
+def test_what_was_silent_while_nobody_was_to_act_is_silent_all_the_same() -> None:
+    one = life({"fallback": {"after": "5m", "policy": "floor"}})
+    one.tick(1000)
+    for _ in range(25):
+        one.tick(None, hold="paused by key paused.power")
+    one.run([None] * 2)
+    assert one.cluster.counts == {"ns/t0": 1, "ns/t1": 1}
+
+
+def test_to_be_excluded_is_no_change_by_someone_else() -> None:
+    one = life()
+    one.tick(1000)
+    one.cluster.standing["ns/t1"] = {"excluded": "annotated"}
+    assert one.tick(1000).foreign == 0
+    one.cluster.standing.clear()
+    assert one.tick(1000).foreign == 0
+
+
+def test_what_a_dry_run_would_have_done_is_no_baseline() -> None:
+    one = life(shadow=True)
+    one.run([1000.0, *[500.0] * 8])
+    assert sum(one.last.counts.values()) == 10
+    one.shadow = one.cluster.dry = False
+    one.begin()
+    view = one.tick(500)
+    assert view.reason == Reason.BOOTSTRAPPED
+    assert dict(view.state.baseline) == {"ns/t0": 10, "ns/t1": 10}
+
+
 @pytest.mark.parametrize("standing", [{"maximum": 10}, {"rolling": True}])
 def test_a_fallback_beyond_what_a_target_allows_is_not_planned_again_and_again(standing: dict[str, Any]) -> None:
     one = life({"fallback": {"after": "5m", "policy": "replicas", "replicas": {"ns/t1": 15}}})
@@ -287,3 +322,17 @@ def test_a_plan_of_the_future_is_dropped() -> None:
     view = one.tick(1000)
     assert "future" in (view.problem or "")
     assert one.total == 20
+
+
+def test_what_the_targets_use_is_known_also_when_one_is_not_there_and_unknown_when_one_is_not_seen() -> None:
+    one = policy(**members((1, 9), (1, 9), (1, 9), wattsPerReplica=50))
+    counted = Workload("Deployment", "ns", "t0", replicas=4, present=3)
+    silent = Workload("Widget", "ns", "t1", replicas=None)
+
+    def used(gone: int | None) -> Fraction | None:
+        made = ({"workload": counted, "replicas": 4}, {"workload": silent, "replicas": 2}, {"replicas": gone})
+        found = {f"ns/t{i}": Standing(name=f"ns/t{i}", kind="", **each, **SEEN) for i, each in enumerate(made)}
+        return _own(one, SimpleNamespace(look=lambda policy: found))  # type: ignore[arg-type]
+
+    assert used(0) == (3 + 2) * 50
+    assert used(None) is None
