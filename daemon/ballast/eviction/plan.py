@@ -20,7 +20,7 @@ from ballast.placement.relieving import Thresholds, hot, relieve
 from ballast.placement.spread_of_load import deviations
 from ballast.placement.standing import Standing
 from ballast.placement.step import Step
-from ballast.placement.ways_out import ways_out
+from ballast.placement.ways_out import room_on, ways_out
 
 Kind: TypeAlias = Literal["relieve", "rebalance", "redistribute"]
 
@@ -229,9 +229,9 @@ class _Making:
         asked = self._considered[self._numbers[self._considered] > NUMBER["node-fit"]]
         asked = asked[self._measured[asked]]
         stuck = asked[~ways_out(standing, asked)]
-        unknown = np.flatnonzero(self._targets & ~np.isfinite(self._layout.load).all(axis=1))
-        hidden = [pod for pod in stuck.tolist() if len(unknown) and standing.feasible(pod)[unknown].any()]
-        return np.setdiff1d(stuck, hidden), np.array(hidden, np.int64)
+        unknown: Bools = np.asarray(self._targets & ~np.isfinite(self._layout.load).all(axis=1))
+        hidden = room_on(standing, stuck, unknown) if unknown.any() else np.zeros(len(stuck), bool)
+        return stuck[~hidden], stuck[hidden]
 
     def _refusals(self, most: int) -> Iterator[Refusal]:
         for number in np.unique(self._numbers[self._considered]).tolist() if most else ():

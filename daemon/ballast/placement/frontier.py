@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 
-from ballast.model.sample import Bools, Ints
+from ballast.model.sample import Bools, Floats, Ints
+
+Amounts: TypeAlias = Ints | Floats
 
 
-def largest(vectors: Ints, layers: int = 1) -> Ints:
+def largest(vectors: Amounts, layers: int = 1) -> Ints:
     """Rows that no other row is at least as large as, in everything; further `layers` after these are taken away."""
     left = np.arange(len(vectors))
     found: list[Ints] = []
@@ -23,12 +27,12 @@ def largest(vectors: Ints, layers: int = 1) -> Ints:
     return np.concatenate(found)
 
 
-def smallest(vectors: Ints) -> Ints:
+def smallest(vectors: Amounts) -> Ints:
     """Rows that no other row is at most as large as."""
     return largest(-vectors)
 
 
-def fit_elsewhere(requests: Ints, homes: Ints, free: Ints, rows: Ints) -> Bools:
+def fit_elsewhere(requests: Amounts, homes: Ints, free: Amounts, rows: Ints) -> Bools:
     """[request]: whether one of `rows` other than its home has room; `free` is [node, kind], all requests are positive.
 
     Two layers, so that every home can be left out. Each row is compared only with the requests that are small enough in

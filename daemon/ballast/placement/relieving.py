@@ -89,11 +89,12 @@ def _best(
     priorities = np.array([layout.pods[pod].priority for pod in pods.tolist()], np.int64)
     useful = np.round(np.minimum(relief, excess) / ROUNDING)
     order = np.lexsort((pods, relief, priorities, -useful))
-    for place in order[chosen[order]].tolist():
+    rows = np.flatnonzero(standing.targets & (standing.load <= standing.ceiling).all(axis=1))
+    for place in order[chosen[order]].tolist() if len(rows) else ():
         pod = int(pods[place])
-        open_to = standing.open_to(pod)
+        open_to = standing.open_among(pod, rows)
         if open_to.any():
-            load = np.where(open_to, (standing.load + standing.increments(pod)).max(axis=1), np.inf)
+            load = np.where(open_to, (standing.load[rows] + standing.increments(pod)[rows]).max(axis=1), np.inf)
             numbers = {"load": float(standing.load[source, resource]), "resource": float(resource)}
-            return Step(pod, source, int(np.argmin(load)), float(relief[place]), numbers)
+            return Step(pod, source, int(rows[np.argmin(load)]), float(relief[place]), numbers)
     return None

@@ -2,61 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import numpy as np
 
-from ballast.model.sample import Bools, Ints
+from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.frontier import fit_elsewhere
 from ballast.placement.standing import Standing
-
-_ROOMY = 24
 
 
 def ways_out(standing: Standing, pods: Ints) -> Bools:
     """[pod]: whether `open_to` has a node for it.
 
-    Most pods fit on one of the roomiest nodes, or do not fit anywhere by requests alone; the others are looked at one
-    by one.
+    Room below the ceiling is looked for like any other kind of room.
     """
     layout = standing.layout
-    found = np.zeros(len(pods), bool)
-    by_template: dict[int, list[int]] = {}
-    for place, pod in enumerate(pods.tolist()):
-        by_template.setdefault(id(layout.pods[pod].template), []).append(place)
-    free = np.maximum(standing.free, 0)
-    for places in by_template.values():
-        mine = np.array(places)
-        allowed = standing.sites.allowed(layout.pods[int(pods[mine[0]])].template)
-        for number in np.unique(layout.pool):
-            rows = np.flatnonzero(standing.targets & allowed & (layout.pool == number))
-            inside = mine[layout.pool[standing.on[pods[mine]]] == number]
-            if len(rows) and len(inside):
-                found[inside] = _inside(standing, pods[inside], free, rows)
-    return found
+    below = (standing.ceiling - standing.load) * np.where(layout.whole > 0, layout.whole, np.nan)
+    room = np.concatenate([np.maximum(standing.free, 0), below], axis=1)
+    wanted = np.concatenate([layout.asked[pods], layout.used[pods]], axis=1)
+    return _search(standing, pods, standing.targets & (below >= 0).all(axis=1), wanted, room, standing.open_among)
 
 
-def _inside(standing: Standing, pods: Ints, free: Ints, rows: Ints) -> Bools:
+def room_on(standing: Standing, pods: Ints, nodes: Bools) -> Bools:
+    """[pod]: whether another one of `nodes`, of its pool, has room for it, whatever the load."""
+    room = np.maximum(standing.free, 0).astype(float)
+    wanted = standing.layout.asked[pods].astype(float)
+    return _search(standing, pods, nodes, wanted, room, lambda pod, rows: standing.feasible(pod)[rows])
+
+
+def _search(
+    standing: Standing, pods: Ints, nodes: Bools, wanted: Floats, room: Floats, look: Callable[[int, Ints], Bools]
+) -> Bools:
+    """`look` says of one pod on which rows it could be; it is asked only where other pods may forbid them."""
     layout, homes = standing.layout, standing.on[pods]
     found = np.zeros(len(pods), bool)
-    left = np.flatnonzero(fit_elsewhere(layout.asked[pods], homes, free, rows))
-    easy = left[[not standing.neighbours.matters(pod) for pod in pods[left].tolist()]] if len(left) else left
-    for row in _roomiest(standing, rows).tolist():
-        waiting = easy[~found[easy]]
-        if not len(waiting):
-            break
-        chosen = pods[waiting]
-        asked = layout.asked[chosen]
-        fits = ((free[row] >= asked) | (asked == 0)).all(axis=1) & (homes[waiting] != row)
-        fits &= (standing.load[row] + layout.used[chosen] / layout.whole[row] <= standing.ceiling).all(axis=1)
-        found[waiting] = fits
-    for place in left[~found[left]].tolist():
-        found[place] = standing.open_to(int(pods[place])).any()
+    for allowed, places in _alike(standing, pods):
+        for number in np.unique(layout.pool[homes[places]]).tolist():
+            rows = np.flatnonzero(nodes & allowed & (layout.pool == number))
+            mine = places[layout.pool[homes[places]] == number]
+            if len(rows):
+                found[mine] = fit_elsewhere(wanted[mine], homes[mine], room, rows)
+            for place in mine[found[mine]].tolist():
+                pod = int(pods[place])
+                if standing.neighbours.matters(pod):
+                    found[place] = look(pod, rows[rows != homes[place]]).any()
     return found
 
 
-def _roomiest(standing: Standing, rows: Ints) -> Ints:
-    """The least loaded, the ones with most room of each kind, and those that are good at all of it."""
-    load = standing.load[rows].max(axis=1)
-    share = standing.free[rows] / np.maximum(standing.layout.total[rows], 1)
-    marks = [load, *(-share).T, np.maximum(load, 1 - share.min(axis=1))]
-    best = [rows[np.argsort(mark, kind="stable")[:_ROOMY]] for mark in marks]
-    return np.array(list(dict.fromkeys(np.concatenate(best[::-1]).tolist())), np.int64)
+def _alike(standing: Standing, pods: Ints) -> Iterator[tuple[Bools, Ints]]:
+    """Places of pods that the same nodes are allowed to, by what nodes are."""
+    masks: dict[bytes, tuple[Bools, list[int]]] = {}
+    by_template: dict[int, list[int]] = {}
+    for place, pod in enumerate(pods.tolist()):
+        template = standing.layout.pods[pod].template
+        places = by_template.get(id(template))
+        if places is None:
+            mask = standing.sites.allowed(template)
+            places = by_template[id(template)] = masks.setdefault(mask.tobytes(), (mask, []))[1]
+        places.append(place)
+    for mask, places in masks.values():
+        yield mask, np.array(places, np.int64)
