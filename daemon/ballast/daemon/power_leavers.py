@@ -14,6 +14,8 @@ from ballast.power.policy import Policy
 KEY = "power.left"
 _KINDS = ("power.state.", "power.plan.", "power.shadow.")
 _OVER = (Result.DONE, Result.GONE)
+PAUSE = 20
+"""Cycles from a write that failed to the next attempt: it may be the rights that are gone with the last target."""
 
 
 class Leavers:
@@ -31,13 +33,21 @@ class Leavers:
         self._targets = frozenset(name for policy in policies for name in policy.places)
         self._restore = restore
         self._left: frozenset[str] | None = None
+        self._problem: str | None = None
+        self._waits = 0
 
     def forget(self) -> None:
         """After a change of leader: what is stored counts."""
-        self._left = None
+        self._left, self._problem, self._waits = None, None, 0
 
     def cycle(self) -> str | None:
-        """Before the policies are followed; what is wrong, if something is. Tried again each time until it is done."""
+        """Before the policies are followed; what is wrong, if something is. Tried again until it is done."""
+        self._waits -= 1
+        if self._waits < 0:
+            self._problem = self._attempt()
+        return self._problem
+
+    def _attempt(self) -> str | None:
         try:
             if self._left is None:
                 self._left = self._noted()
@@ -45,7 +55,11 @@ class Leavers:
                 return None
             failed = [each for each in self._restore(self._left) if each.result not in _OVER]
             if failed:
-                return f"the cap of {failed[0].write.target} is not given back: {failed[0].reason}"
+                self._waits = PAUSE
+                return (
+                    f"the cap of {failed[0].write.target}, which is in no policy any more, is not given back: "
+                    f"{failed[0].reason} Allow it, or run ballast release."
+                )
             self._note(frozenset())
             self._left = frozenset()
         except ClusterError as error:

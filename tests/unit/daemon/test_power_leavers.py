@@ -8,7 +8,7 @@ from collections.abc import Collection
 import pytest
 
 from ballast.cluster.write import Outcome, Result
-from ballast.daemon.power_leavers import Leavers
+from ballast.daemon.power_leavers import PAUSE, Leavers
 from ballast.errors import ClusterError
 from ballast.power.policy import Policy
 from tests.unit.daemon.power_world import WRITE, Fuse, Keys
@@ -71,12 +71,18 @@ def test_who_moved_to_another_policy_keeps_its_cap() -> None:
 def test_what_fails_is_tried_again_also_by_the_next_leader() -> None:
     plant = Plant(power_state_power=TWO)
     plant.result = Result.FAILED
-    assert "is not given back: no rights" in (plant.leavers(ONE).cycle() or "")
+    leavers = plant.leavers(ONE)
+    assert "is not given back: no rights" in (leavers.cycle() or "")
+    assert "is not given back: no rights" in (leavers.cycle() or "")
+    assert len(plant.asked) == 1, "not at once"
+    for _ in range(PAUSE):
+        leavers.cycle()
+    assert len(plant.asked) == 2
     plant.keys.data["power.state.power"] = json.dumps({"state": {"last": {"ns/t0": 5}}})
     plant.result = Result.DONE
     next_leader = plant.leavers(ONE)
     assert next_leader.cycle() is None
-    assert plant.asked == [{"ns/t1"}, {"ns/t1"}]
+    assert plant.asked == [{"ns/t1"}] * 3
     assert "power.left" not in plant.keys.data
 
 
