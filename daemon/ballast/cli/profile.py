@@ -101,6 +101,7 @@ def _address(url: str | None) -> str | None:
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and parts.hostname and not (parts.query or parts.fragment)
+        usable = usable and not any(map(str.isspace, url))
         _ = parts.port
     except ValueError:
         usable = False
