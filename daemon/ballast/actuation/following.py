@@ -168,10 +168,11 @@ def _judge(found: Followed, snapshot: Snapshot, now: float, window: float, ready
     if found.share is None:
         found.told.append(f"{plan.kind} of {len(happened)} pods: its effect cannot be told from chance")
         return
-    told = f"{plan.kind} of {len(happened)} pods: {found.share:.0%} of the predicted change of loads was seen"
-    found.told.append(told)
+    pods = "1 pod" if len(happened) == 1 else f"{len(happened)} pods"
+    seen = f"loads changed by {found.share:.0%} of what was predicted"
+    found.told.append(f"{plan.kind} of {pods}: {seen}")
     if found.share < effect.LEAST:
-        found.stop = f"{plan.kind} stops: {found.share:.0%} of the change of loads that it predicted was seen"
+        found.stop = f"{plan.kind} is stopped for a while: {seen}"
 
 
 def _judge_starts(found: Followed, happened: Sequence[Step], now: float, ready_within: float) -> None:

@@ -303,7 +303,13 @@ class Daemon:
         result = self.publisher.round(snapshot, scores, freeze, self.cache.node)
         reports.tell(self.conditions, "PublishingFailing", "WriteFailed", result.problem)
         return reports.publishing_sentence(
-            result, snapshot, freeze, self.settings.publishing, self.settings.telemetry, self.clock.monotonic()
+            result,
+            snapshot,
+            freeze,
+            self.settings.publishing,
+            self.settings.telemetry,
+            self.clock.monotonic(),
+            paused=self.switches.paused(PART),
         )
 
     def _crane(self) -> str:

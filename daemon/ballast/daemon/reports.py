@@ -70,7 +70,14 @@ def telemetry_sentence(snapshot: Snapshot, telemetry: TelemetryCycle) -> str:
 
 
 def publishing_sentence(
-    result: Round, snapshot: Snapshot, freeze: Freeze, publishing: Publishing, telemetry: Telemetry, now: float
+    result: Round,
+    snapshot: Snapshot,
+    freeze: Freeze,
+    publishing: Publishing,
+    telemetry: Telemetry,
+    now: float,
+    *,
+    paused: str | None = None,
 ) -> str:
     """ "published 3 of 5,000 nodes, 12 unknown; next in 60 s"."""
     verb = "published" if publishing.mode is Mode.ON else "would publish"
@@ -85,6 +92,8 @@ def publishing_sentence(
     if freeze.frozen:
         verb = "withdrew" if publishing.mode is Mode.ON else "would withdraw"
         text = f"{verb} what was published from {result.written:,} of {nodes:,} nodes, {unknown:,} unknown"
+    if paused is not None and result.stopped is None:
+        text += f"; {paused}"
     return f"{text}{_left(result)}; next in {duration(publishing.every(telemetry))}"
 
 

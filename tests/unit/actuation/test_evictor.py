@@ -90,7 +90,7 @@ def test_a_replacement_is_followed_until_the_effect_is_measured(mill: Mill) -> N
     assert replica.evictor.history().awaited == frozenset()
     assert replica.evictor.pending()["n5"]["cpu"] == pytest.approx(0.1 * (1 - 60 / WINDOW))
     replica.loads |= {"n0": 0.41, "n5": 0.58}
-    assert replica.follow(WINDOW) == "rebalance of 1 pods: 85% of the predicted change of loads was seen"
+    assert replica.follow(WINDOW) == "rebalance of 1 pod: loads changed by 85% of what was predicted"
     [row] = replica.recent()
     assert row["predicted"]["load"] == {"n0": {"cpu": -0.1, "memory": -0.1}, "n5": {"cpu": 0.1, "memory": 0.1}}
     assert row["measured"]["load"]["n0"] == {"cpu": pytest.approx(-0.09), "memory": pytest.approx(-0.09)}
@@ -106,7 +106,7 @@ def test_what_changed_everywhere_is_no_effect(mill: Mill) -> None:
     mill.replace_evicted("n5")
     replica.follow()
     replica.loads = dict.fromkeys(NODES, 0.7) | {"n0": 0.6, "n5": 0.8}
-    assert replica.follow(WINDOW) == "rebalance of 1 pods: 100% of the predicted change of loads was seen"
+    assert replica.follow(WINDOW) == "rebalance of 1 pod: loads changed by 100% of what was predicted"
 
 
 def test_a_plan_without_effect_stops_its_planner_for_a_while(mill: Mill) -> None:
@@ -116,7 +116,7 @@ def test_a_plan_without_effect_stops_its_planner_for_a_while(mill: Mill) -> None
     replica.follow()
     replica.follow(WINDOW)
     why = replica.evictor.stopped("rebalance")
-    assert why == "rebalance stops: 0% of the change of loads that it predicted was seen"
+    assert why == "rebalance is stopped for a while: loads changed by 0% of what was predicted"
     assert replica.evictor.stopped("relieve") is None
     replica.follow(1200)
     [attempt] = replica.carry_out(mill.pods["shop/web-2"])
