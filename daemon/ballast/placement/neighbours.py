@@ -5,7 +5,8 @@ Source: kubernetes pkg/scheduler/framework/plugins nodeports, interpodaffinity, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -41,6 +42,7 @@ class Neighbours:
         self._kinds, self._kind = _kinds(pods)
         self._matching: dict[Crowd, list[bool]] = {}
         self._crowds: dict[Crowd, Ints] = {}
+        self._counting: dict[int, list[Ints]] = {}
         self._repelled: dict[int, list[PodTerm]] = {}
         self._carried: dict[PodTerm, Ints] = {}
         self._ports: dict[tuple[str, int], dict[tuple[int, str], int]] = {}
@@ -84,22 +86,25 @@ class Neighbours:
         key = (kind, id(template))
         found = self._relations.get(key)
         if found is None:
-            found = self._relations[key] = np.fromiter(self._watchful(kind, template), np.int64)
+            watchful = [rows for rows in self._groups if self._watchful(int(rows[0]), kind, template)]
+            found = self._relations[key] = np.sort(np.concatenate([_NOBODY, *watchful]))
         return found
 
-    def _watchful(self, kind: int, template: Template) -> Iterator[int]:
+    @cached_property
+    def _groups(self) -> list[Ints]:
+        """Pods by kind and template."""
+        groups: dict[tuple[int, int], list[int]] = {}
+        for row, (kind, pod) in enumerate(zip(self._kind.tolist(), self._pods, strict=True)):
+            groups.setdefault((kind, id(pod.template)), []).append(row)
+        return [np.array(rows, np.int64) for rows in groups.values()]
+
+    def _watchful(self, row: int, kind: int, template: Template) -> bool:
+        """Whether pods like the one at `row` look at one of this kind and template, or are looked at by it."""
+        if any(self._members(_crowd(term))[int(self._kind[row])] for term in template.anti_affinity):
+            return True
+        other = self._pods[row]
         ports = {(port.protocol, port.port) for port in template.host_ports}
-        against = [self._members(_crowd(term)) for term in template.anti_affinity]
-        answers: dict[tuple[int, int], bool] = {}
-        for row, other in enumerate(self._pods):
-            if not (against or other.template.looks_at_pods):
-                continue
-            number = int(self._kind[row])
-            key = (number, id(other.template))
-            if key not in answers:
-                answers[key] = any(each[number] for each in against) or self._watches(other, kind, ports)
-            if answers[key]:
-                yield row
+        return other.template.looks_at_pods and self._watches(other, kind, ports)
 
     def _watches(self, other: Pod, kind: int, ports: set[tuple[str, int]]) -> bool:
         template = other.template
@@ -173,6 +178,17 @@ class Neighbours:
             members = np.array(self._members(crowd), bool)
             rows = self._on[self._present & members[self._kind]]
             found = self._crowds[crowd] = np.bincount(rows, minlength=len(self._nodes)).astype(np.int64)
+            for kind, counting in self._counting.items():
+                if members[kind]:
+                    counting.append(found)
+        return found
+
+    def _counts_of(self, kind: int) -> list[Ints]:
+        """Of the crowds it belongs to."""
+        found = self._counting.get(kind)
+        if found is None:
+            found = [numbers for crowd, numbers in self._crowds.items() if self._members(crowd)[kind]]
+            self._counting[kind] = found
         return found
 
     def _members(self, crowd: Crowd) -> list[bool]:
@@ -203,9 +219,8 @@ class Neighbours:
         return found
 
     def _shift(self, pod: int, row: int, count: int) -> None:
-        for crowd, numbers in self._crowds.items():
-            if self._belongs(pod, crowd):
-                numbers[row] += count
+        for numbers in self._counts_of(int(self._kind[pod])):
+            numbers[row] += count
         if self._pods[pod].template.looks_at_pods:
             self._carry(self._pods[pod], row, count)
 
