@@ -172,7 +172,7 @@ class Budget:
             cancelled=outcome.cancelled,
             foreign=foreign,
         )
-        record = replace(record, state=state, watts=self._watts)
+        record = replace(record, state=state, watts=None if state.reference is None else self._watts)
         if state.plan is None:
             return self._remember(view, record)
         return self._carry_out(view, replace(record, planned=now.wall), before)

@@ -186,6 +186,12 @@ def test_to_be_excluded_is_no_change_by_someone_else() -> None:
     assert one.tick(1000).foreign == 0
 
 
+def test_before_there_is_anything_to_remember_nothing_is_written() -> None:
+    one = life()
+    one.run([None, None, 0.5])
+    assert one.keys.data == {}
+
+
 def test_what_a_dry_run_would_have_done_is_no_baseline() -> None:
     one = life(shadow=True)
     one.run([1000.0, *[500.0] * 8])
