@@ -160,7 +160,7 @@ class Budget:
         state = outcome.state
         if begun is None and state.reference is not None:
             based = max(now.wall, now.confirmed or 0.0)
-            record = replace(record, based=based, lost=None, meaning=self._meaning)
+            record = replace(record, based=based, lost=None)
         foreign = sum(counts.get(name, count) != count for name, count in before.last.items() if before.anchor)
         self._limit = _limit(outcome, self._limit)
         view = replace(
@@ -172,7 +172,9 @@ class Budget:
             cancelled=outcome.cancelled,
             foreign=foreign,
         )
-        record = replace(record, state=state, watts=None if state.reference is None else self._watts)
+        record = replace(record, state=state)
+        if state.reference is not None:
+            record = replace(record, meaning=self._meaning, watts=self._watts)
         if state.plan is None:
             return self._remember(view, record)
         return self._carry_out(view, replace(record, planned=now.wall), before)
