@@ -84,7 +84,7 @@ class Metrics:
         )
         self.evictions = Counter(
             "ballast_evictions",
-            "Steps of plans by planner and outcome: evicted, refused, budget, failed or unknown.",
+            "Steps of plans by planner and outcome: evicted, refused, budget, failed, unknown or dry-run.",
             ["planner", "result"],
             registry=registry,
         )

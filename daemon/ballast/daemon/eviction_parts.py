@@ -28,7 +28,7 @@ def evicting(daemon: Daemon) -> Evicting:
         SystemClock(),
         daemon.cache.pods,
         namespace=daemon.namespace,
-        own=os.environ.get("POD_NAME"),
+        own=os.environ.get("POD_NAME") or os.environ.get("HOSTNAME"),
         urls=[url for url in (settings.prometheus.url, *power_parts.urls(power_parts.policies(settings))) if url],
     )
     landing = Landing(daemon.extending.steering, daemon.clock, interval=settings.eviction.interval)

@@ -11,7 +11,6 @@ from ballast.placement.bookings import Bookings
 from ballast.placement.fleet_model import FleetModel, Held
 from ballast.scoring.demand import demand
 
-
 LONGEST = 3600.0
 """Seconds for which room may be held; a deadline further ahead was set before the clock was put back."""
 

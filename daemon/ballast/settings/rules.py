@@ -146,6 +146,6 @@ def _thresholds(settings: Settings) -> Iterator[str]:
         )
     if not settings.eviction.low < settings.eviction.high:
         yield (
-            f"BALLAST_EVICTION__LOW = {settings.eviction.low:g}, HIGH = {settings.eviction.high:g}: expected LOW < HIGH. "
-            "Correct them."
+            f"BALLAST_EVICTION__LOW = {settings.eviction.low:g}, HIGH = {settings.eviction.high:g}: "
+            "expected LOW < HIGH. Correct them."
         )
