@@ -152,10 +152,11 @@ class _Tick:
         return window.low if sign > 0 else window.high
 
     def _ramp(self) -> Outcome:
-        """The next step of a change that was cut, unless the feed now says the contrary."""
+        """The next step of a change that was cut, unless the feed says the contrary or came to the reference."""
         ramp, sign = self.state.ramp, self.state.mode.sign
         assert ramp is not None
-        if self._direction(self._at_least_floor(ramp.level)) == -sign:
+        beyond = (self._at_least_floor(self.watts) - self.reference) * sign > 0
+        if not beyond or self._direction(self._at_least_floor(ramp.level)) == -sign:
             calm = replace(self, state=self.state.settled())
             return replace(calm._follow(), cancelled=True)
         step = self._side(sign).max_step

@@ -7,7 +7,7 @@ from math import floor
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from ballast.power.anchor import rounded
@@ -95,8 +95,13 @@ def test_the_reference_moves_with_an_action_alone(variant: str, feed: list[float
             assert after.delta != 0
 
 
+FALLS_BACK_ON_THE_WAY_UP = [1208, 1118, 1006.5, 895, 783.5, 672, 560.5, 449, 337.5, 226, 114.5]
+FALLS_BACK_ON_THE_WAY_UP += [913.75, 833.125, 860, 860, 860, 860, 806.25]
+
+
 @examples
 @given(st.sampled_from(["plain", "endpoint", "rates", "emergency"]), feeds())
+@example("rates", FALLS_BACK_ON_THE_WAY_UP)
 def test_an_action_has_the_sign_of_the_change_of_power(variant: str, feed: list[float | None]) -> None:
     run = follow(policy(**STEPS[variant]), feed)
     for before, after in zip(run.ticks, run.ticks[1:], strict=False):
