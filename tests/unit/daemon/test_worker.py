@@ -106,6 +106,7 @@ def test_the_process_is_nice_and_has_no_environment_to_speak_of(
     names = {line.partition("=")[0] for line in (process / "environ").read_text().split("\0") if line}
     assert not [name for name in names if "TOKEN" in name or name.startswith(("BALLAST", "KUBE"))]
     assert os.getpriority(os.PRIO_PROCESS, worker.pid or 0) >= 10
+    assert os.sched_getscheduler(worker.pid or 0) == os.SCHED_IDLE
     data = next(line for line in (process / "limits").read_text().splitlines() if line.startswith("Max data size"))
     assert data.split()[3].isdigit()
 
