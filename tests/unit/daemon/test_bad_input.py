@@ -130,7 +130,7 @@ def test_an_answer_of_100_mb_and_a_refusal_from_the_start(calm: Rig, rude: str, 
     (first,) = [cycle for cycle in daemon.board.cycles if cycle.job == "telemetry"]
     assert first.ok
     assert said in first.sentence
-    assert get(daemon, "/readyz").status_code == 200
+    until(lambda: get(daemon, "/readyz").status_code == 200)
     assert get(daemon, "/watcher").status_code == 500
     assert said in verbose(daemon)
 
@@ -268,7 +268,7 @@ def test_an_api_server_in_trouble_costs_writes_and_nothing_else(calm: Rig, fault
     assert "1 failed: " in published
     assert calm.own(dark).keys() == {SCORE, LOAD, WINDOW}
     assert len(watcher(daemon)) == 9
-    assert get(daemon, "/readyz").status_code == 200
+    until(lambda: get(daemon, "/readyz").status_code == 200)
     calm.faults.kube_500(seconds=0.0)
     calm.faults.kube_reset(seconds=0.0)
     calm.faults.kube_401(seconds=0.0)
@@ -291,7 +291,7 @@ def test_without_an_api_server_from_the_start_it_waits_and_says_so(calm: Rig) ->
     until(lambda: daemon.cache.synced)
     until(daemon.elector.is_leader)
     assert healthy(calm, daemon)
-    assert get(daemon, "/readyz").status_code == 200
+    until(lambda: get(daemon, "/readyz").status_code == 200)
 
 
 def test_watches_that_end_with_410_lose_nothing(calm: Rig) -> None:

@@ -46,7 +46,7 @@ def test_nobody_is_asked_while_no_scheduler_asks(calm: Rig) -> None:
 def test_the_use_of_siblings_is_known_once_pods_are_in_flight(calm: Rig) -> None:
     daemon = calm.daemon(TELEMETRY__SOURCE="metrics-server")
     owner = _of_many(until(daemon.cache.pods))
-    ask(daemon, calm.names, "?profile=least-allocated")
+    until(lambda: ask(daemon, calm.names, "?profile=least-allocated") and daemon.extending.in_use(), "it decides")
     assert daemon.siblings.measure() == "measured no siblings: no pod in flight has any"
     reference = {"apiVersion": "apps/v1", "kind": owner.kind, "name": owner.name, "uid": owner.uid, "controller": True}
     body = {
