@@ -78,8 +78,11 @@ CAPS = {
     for namespace in ("shop", "batch")
     for kind in ("autoscaling/horizontalpodautoscalers", "keda.sh/scaledobjects")
 }
-RELEASES = everywhere(("get", "list", "patch"), "nodes")
-RESTORES = everywhere(("get", "list", "patch"), "autoscaling/horizontalpodautoscalers", "keda.sh/scaledobjects")
+SEES_WHO_LEADS = {(NAMESPACE, "coordination.k8s.io/leases", "ballast", "get")}
+RELEASES = SEES_WHO_LEADS | everywhere(("get", "list", "patch"), "nodes")
+RESTORES = SEES_WHO_LEADS | everywhere(
+    ("get", "list", "patch"), "autoscaling/horizontalpodautoscalers", "keda.sh/scaledobjects"
+)
 
 
 def granted(manifests: list[Manifest], account: str) -> set[Grant]:
@@ -164,9 +167,7 @@ def test_only_nominating_asks_for_the_status_of_pods(helm: Helm) -> None:
 def test_publishing_adds_node_patches_and_events(helm: Helm) -> None:
     manifests = helm.template({"settings": {**modes("on", "off", "off")["settings"]}})
     assert granted(manifests, "ballast") == READS | OWN | LEASE | PUBLISHES
-    assert granted(manifests, "ballast-watchdog") == RELEASES | {
-        (NAMESPACE, "coordination.k8s.io/leases", "ballast", "get")
-    }
+    assert granted(manifests, "ballast-watchdog") == RELEASES
     assert granted(manifests, "ballast-cleanup") == RELEASES
     assert accounts(manifests) == {"ballast", "ballast-watchdog", "ballast-cleanup"}
 

@@ -270,7 +270,8 @@ def test_each_part_is_cleaned_up_by_itself(helm: Helm) -> None:
 def test_labels_can_be_taken_away_when_publishing_is_switched_off(helm: Helm) -> None:
     manifests = helm.template({**modes("dry-run"), "cleanup": "always"})
     hooks = [each for each in manifests if each["metadata"]["name"].startswith("ballast-cleanup")]
-    assert {each["kind"] for each in hooks} == {"Job", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"}
+    rights = {"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
+    assert {each["kind"] for each in hooks} == {"Job", "ServiceAccount", *rights}
     assert {each["metadata"]["annotations"]["helm.sh/hook"] for each in hooks} == {"post-upgrade"}
 
 
