@@ -218,6 +218,8 @@ def create(api: Api, manifest: dict[str, Any], namespace: str) -> None:
         "ServiceAccount": f"/api/v1/{scope}serviceaccounts",
         "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
         "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+        "Role": f"/apis/rbac.authorization.k8s.io/v1/{scope}roles",
+        "RoleBinding": f"/apis/rbac.authorization.k8s.io/v1/{scope}rolebindings",
         "Job": f"/apis/batch/v1/{scope}jobs",
     }[manifest["kind"]]
     api.post(collection, manifest)
