@@ -115,7 +115,7 @@ def test_switching_publishing_off_takes_the_labels_away(release: Release) -> Non
     still_on = release.upgrade("--set", "settings.publishing.mode=on", "--dry-run=server")
     assert "post-upgrade" not in still_on
     switched = release.upgrade("--set", "settings.publishing.mode=dry-run", "--dry-run=server")
-    assert switched.count("helm.sh/hook: post-upgrade") == 6, "a Job, its ServiceAccount, its two roles and their bindings"
+    assert switched.count("helm.sh/hook: post-upgrade") == 6, "Job, ServiceAccount, two roles, two bindings"
     assert "is ON" not in switched
 
 
