@@ -284,7 +284,8 @@ class Extending:
         if neutral is not None:
             return equal(named, neutral)
         arriving = self._arriving(pod)
-        scores = state.strategies[name].score(model.fleet if named.everybody else model.fleet.at(rows), arriving)
+        fleet, made = model.fleet if named.everybody else model.fleet.at(rows), state.strategies[name]
+        scores = made.finer(fleet, arriving) if isinstance(made, Blend) else made.score(fleet, arriving)
         if scores.unknown.all():
             return equal(named, "unknown-nodes")
         exact = scores.exact[rows] if named.everybody else scores.exact

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar, cast, overload
+from typing import Any, TypeVar, cast, overload
 
-import numpy as np
+from numpy.typing import NDArray
 
 from ballast.model.node import Node
 from ballast.model.sample import Floats, Ints
@@ -55,16 +55,16 @@ class Candidates(Fleet):
 
     def at(self, index: Ints) -> Candidates:
         """The nodes at these rows alone, as they are now."""
-        cpu = _taken(self.cpu, index)
+        cpu = _Part(self.cpu, index)
         return Candidates(
             nodes=_Some(self.nodes, index),
             pods=(),
             time=self.time,
             window_end=self.window_end,
             cpu=cpu,
-            memory=_taken(self.memory, index),
-            packing_cpu=cpu if self.packing_cpu is self.cpu else _taken(self.packing_cpu, index),
-            power_cpu=cpu if self.power_cpu is self.cpu else _taken(self.power_cpu, index),
+            memory=_Part(self.memory, index),
+            packing_cpu=cpu if self.packing_cpu is self.cpu else _Part(self.packing_cpu, index),
+            power_cpu=cpu if self.power_cpu is self.cpu else _Part(self.power_cpu, index),
             cpu_base=self.cpu_base.take(index),
             there=_Taken(self.there, index),
             whole=self,
@@ -130,5 +130,13 @@ class _Taken(Placed):
         return self._whole.limited(resource).take(self._index)
 
 
-def _taken(load: Load, index: Ints) -> Load:
-    return Load(np.take(load.mean, index), np.take(load.std, index), np.take(load.known, index))
+class _Part(Load):
+    """The load of some of the nodes, looked up when somebody asks for it."""
+
+    def __init__(self, whole: Load, index: Ints) -> None:
+        vars(self).update(_whole=whole, _index=index)
+
+    def __getattr__(self, name: str) -> NDArray[Any]:
+        found: NDArray[Any] = getattr(vars(self)["_whole"], name).take(vars(self)["_index"])
+        vars(self)[name] = found
+        return found

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ballast.model.pod import Pod
-from ballast.model.sample import Floats
+from ballast.model.sample import Floats, Ints
 from ballast.model.shape import Shape
 from ballast.placement.fleet_model import FleetModel
 from ballast.scoring.demand import NOTHING, demand
@@ -16,7 +16,6 @@ from ballast.scoring.dominant_residual import DominantResidual, exact_scores, ma
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.profiles import Profile
 from ballast.scoring.residual import NOWHERE, STEPS, Residuals
-from ballast.scoring.rounding import half_away
 from ballast.scoring.scores import Scores
 
 
@@ -61,7 +60,7 @@ class LiveResidual:
         self._requests = {}
         self._upto = len(self._model.changes)
         _, free = matrices(self._model.fleet, prepared.names)
-        self._follow(prepared, np.flatnonzero((free != prepared.free).any(axis=1)).tolist())
+        self._follow(prepared, np.flatnonzero((free != prepared.free).any(axis=1)))
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
         prepared = self._prepared
@@ -69,7 +68,7 @@ class LiveResidual:
             return self._plain.score(fleet, pod)
         changes = self._model.changes
         if self._upto < len(changes):
-            self._follow(prepared, sorted(set(changes[self._upto :])))
+            self._follow(prepared, np.array(list(set(changes[self._upto :]))))
             self._upto = len(changes)
         column = prepared.residuals.steps(self._request(pod, prepared.names))
         index = getattr(fleet, "index", None)
@@ -78,19 +77,17 @@ class LiveResidual:
         room = column != NOWHERE
         losses = np.where(room, column / STEPS, np.nan)
         exact = exact_scores(column, room)
-        return Scores(half_away(exact).astype(np.int64), exact, losses, np.zeros(len(exact), bool), {})
+        return Scores(exact, losses, np.zeros(len(exact), bool), {})
 
     def explained(self, pod: Pod | None) -> Scores:
         """The scores of all nodes with their terms, computed anew."""
         profiles = self._prepared.profiles if self._prepared else ()
         return replace(self._plain, profiles=self._plain.profiles or profiles).score(self._model.fleet, pod)
 
-    def _follow(self, prepared: Prepared, rows: list[int]) -> None:
+    def _follow(self, prepared: Prepared, rows: Ints) -> None:
         placed, whole = self._model.placed, self._model.fleet.allocatable
-        for row in rows:
-            free = np.array([whole(name)[row] - placed.reserved(name)[row] for name in prepared.names], float)
-            prepared.residuals.place(row, prepared.free[row] - free)
-            prepared.free[row] = free
+        free = np.array([whole(name)[rows] - placed.reserved(name)[rows] for name in prepared.names], float).T
+        prepared.residuals.settle(rows, free)
 
     def _request(self, pod: Pod | None, names: tuple[str, ...]) -> Floats:
         shape = pod.shape if pod else None

@@ -77,7 +77,6 @@ def fit_scores(
     raw = total / np.maximum(divisor, 1)
     exact = half_away(raw) if ratio else np.trunc(raw)
     return Scores(
-        scores=exact.astype(np.int64),
         exact=exact,
         raw=raw if np.min(divisor) > 0 else np.where(np.greater(divisor, 0), raw, np.nan),
         unknown=np.zeros(nodes, bool),

@@ -43,7 +43,6 @@ class Balanced:
             scores = np.full(nodes, NO_CHANGE)
         exact = scores.astype(float)
         return Scores(
-            scores=scores,
             exact=exact,
             raw=exact,
             unknown=np.zeros(nodes, bool),

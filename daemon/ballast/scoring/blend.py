@@ -7,18 +7,17 @@ they then score 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from ballast.model.pod import Pod
-from ballast.model.sample import Floats, Ints
+from ballast.model.sample import Bools, Floats, Ints
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.in_flight import mode
 from ballast.scoring.keys import LARGEST_WEIGHT, Keys
-from ballast.scoring.rounding import half_away
 from ballast.scoring.scores import Scores
 
 NAME = "blend"
@@ -38,29 +37,35 @@ class Blend:
     parts: tuple[tuple[str, Strategy, float], ...]
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
-        count = len(fleet.nodes)
-        total, exact, divisor = np.zeros(count), np.zeros(count), 0.0
-        unknown = np.zeros(count, bool)
-        terms: dict[str, Floats] = {}
-        for name, strategy, weight in self.parts:
-            found = strategy.score(fleet, pod)
-            some = bool(found.unknown.any())
-            terms[name] = np.where(found.unknown, np.nan, found.scores) if some else found.scores.astype(float)
-            if some and found.unknown.all():
+        found = self._found(fleet, pod)
+        terms = {
+            name: np.where(each.unknown, np.nan, each.scores)
+            for (name, _, _), each in zip(self.parts, found, strict=True)
+        }
+        return self._mean([(each.scores, each.unknown) for each in found], len(fleet.nodes), terms)
+
+    def finer(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
+        """The mean of what the strategies have not rounded yet, for whoever needs the order of nodes alone."""
+        return self._mean([(each.exact, each.unknown) for each in self._found(fleet, pod)], len(fleet.nodes), {})
+
+    def _found(self, fleet: Fleet, pod: Pod | None) -> list[Scores]:
+        return [strategy.score(fleet, pod) for _, strategy, _ in self.parts]
+
+    def _mean(self, found: Sequence[tuple[Floats | Ints, Bools]], nodes: int, terms: Mapping[str, Floats]) -> Scores:
+        """Of the scores of each strategy and where they are unknown."""
+        total, divisor, unknown = np.zeros(nodes), 0.0, np.zeros(nodes, bool)
+        for (scores, hidden), (_, _, weight) in zip(found, self.parts, strict=True):
+            some = bool(hidden.any())
+            if some and hidden.all():
                 continue
-            total += weight * (_filled(found.scores, found.unknown) if some else found.scores)
-            exact += weight * (_filled(found.exact, found.unknown) if some else found.exact)
+            total += weight * (np.where(hidden, scores[~hidden].min(), scores) if some else scores)
             divisor += weight
-            unknown |= found.unknown
+            if some:
+                unknown |= hidden
         if not divisor:
-            nothing = np.zeros(count)
-            return Scores(nothing.astype(np.int64), nothing, nothing + np.nan, np.ones(count, bool), terms)
-        raw = total / divisor
-        return Scores(half_away(raw).astype(np.int64), exact / divisor, raw, unknown, terms)
-
-
-def _filled(scores: Floats | Ints, unknown: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Floats:
-    return np.where(unknown, scores[~unknown].min(), scores)
+            return Scores(total, total + np.nan, np.ones(nodes, bool), terms)
+        mean = total / divisor
+        return Scores(mean, mean, unknown, terms)
 
 
 def parse(given: Mapping[str, object], make: Callable[[str, Mapping[str, object]], Strategy]) -> Blend:

@@ -23,7 +23,6 @@ from ballast.scoring.in_flight import mode
 from ballast.scoring.keys import LARGEST_WEIGHT, Keys, to_number
 from ballast.scoring.profiles import Profile, observed
 from ballast.scoring.residual import NOWHERE, STEPS, Criterion, fits, steps
-from ballast.scoring.rounding import half_away
 from ballast.scoring.scores import Scores
 
 NAME = "dominant-residual"
@@ -54,7 +53,6 @@ class DominantResidual:
         losses, dominant, loss = criterion.losses(whole, free, request, criterion.fitness(np.maximum(free, 0.0)))
         exact = exact_scores(steps(np.where(room, losses, 0.0)), room)
         return Scores(
-            scores=half_away(exact).astype(np.int64),
             exact=exact,
             raw=np.where(room, losses, np.nan),
             unknown=np.zeros(len(exact), bool),

@@ -46,7 +46,6 @@ class Dynamic:
         known = ~np.all([np.isnan(each) for each in usage.values()], axis=0)
         exact = np.where(known, np.clip(raw, 0.0, 100.0), 0.0)
         return Scores(
-            scores=exact.astype(np.int64),
             exact=exact,
             raw=np.where(known, raw, np.nan),
             unknown=~known,

@@ -111,7 +111,6 @@ class LoadVariation:
         raw = np.fmin(terms["cpu"], terms["memory"])
         exact = np.where(fleet.known, raw, 0.0)
         return Scores(
-            scores=half_away(exact).astype(np.int64),
             exact=exact,
             raw=raw,
             unknown=~fleet.known,

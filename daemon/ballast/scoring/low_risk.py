@@ -21,7 +21,6 @@ from ballast.scoring.demand import CPU_AND_MEMORY, NOTHING, demand
 from ballast.scoring.fleet import Fleet, Load
 from ballast.scoring.keys import Keys, to_number
 from ballast.scoring.load_variation import mu_sigma
-from ballast.scoring.rounding import half_away
 from ballast.scoring.scores import Scores
 
 NAME = "low-risk"
@@ -53,7 +52,7 @@ class LowRisk:
         if unknown.any():
             raw = np.where(unknown, np.nan, raw)
             risks = {name: np.where(unknown, np.nan, risk) for name, risk in risks.items()}
-        return Scores(half_away(exact).astype(np.int64), exact, raw, unknown, risks)
+        return Scores(exact, raw, unknown, risks)
 
     def _risk(self, fleet: Fleet, name: str, requested: int, limited: int) -> Floats:
         capacity, placed = fleet.allocatable(name), fleet.placed

@@ -53,7 +53,6 @@ class Peaks:
         compared = np.ones(len(raw), bool) if self.upstream else known
         scores = normalised(raw, compared)
         return Scores(
-            scores=scores.astype(np.int64),
             exact=scores,
             raw=masked(raw, compared),
             unknown=~known,

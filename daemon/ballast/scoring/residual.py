@@ -23,6 +23,9 @@ STEPS = 1e9
 LARGEST = 9e18
 NOWHERE = np.iinfo(np.int64).max
 
+TOGETHER = 64
+"""Rows that are renewed at once, so that the arrays stay small."""
+
 
 @dataclass(frozen=True)
 class Criterion:
@@ -87,6 +90,7 @@ class Residuals:
     def __init__(self, criterion: Criterion, whole: Floats, free: Floats, limit: int = 64) -> None:
         self._criterion = criterion
         self._whole = np.array(whole, float)
+        self._divisor = np.where(self._whole > 0, self._whole, np.inf)
         self._free = np.array(free, float)
         self._fitness = criterion.fitness(np.maximum(self._free, 0.0))
         self._table = np.empty((limit, len(self._whole)), np.int64)
@@ -110,25 +114,27 @@ class Residuals:
 
     def place(self, row: int, request: Floats) -> None:
         """Takes the amounts from a node; `release` gives them back."""
-        self._free[row] -= request
-        self._renew(row)
+        self.settle(np.array([row]), self._free[[row]] - request)
 
     def release(self, row: int, request: Floats) -> None:
-        self._free[row] += request
-        self._renew(row)
+        self.place(row, -request)
 
-    def _renew(self, row: int) -> None:
-        count, free, whole = len(self._slots), self._free[row], self._whole[row]
+    def settle(self, rows: Ints, free: Floats) -> None:
+        """What is free at these rows, [row, resource], from now on."""
+        self._free[rows] = free
+        for start in range(0, len(rows), TOGETHER):
+            self._renew(rows[start : start + TOGETHER])
+
+    def _renew(self, rows: Ints) -> None:
+        count, free = len(self._slots), self._free[rows, None]
         requests = self._requests[:count]
-        left = np.empty((count + 1, len(free)))
-        left[0] = free
-        np.subtract(free, requests, out=left[1:])
-        fitness = self._criterion.fitness(np.maximum(left, 0.0))
-        self._fitness[row] = fitness[0]
-        exists = whole > 0
-        after = left[1:]
-        shares = np.where(exists, (whole - after) / np.where(exists, whole, 1.0), 0.0)
+        left = np.empty((len(rows), count + 1, free.shape[-1]))
+        left[:, :1] = free
+        after = np.subtract(free, requests, out=left[:, 1:])
+        fitness = self._criterion.fitness(np.maximum(left, 0.0).reshape(-1, left.shape[-1])).reshape(len(rows), -1)
+        self._fitness[rows] = fitness[:, 0]
+        shares = (self._whole[rows, None] - after) / self._divisor[rows, None]
         lambda_ = self._criterion.lambda_
-        losses = lambda_ * shares.max(axis=1, initial=0.0) + (1 - lambda_) * (fitness[0] - fitness[1:])
-        room = ((after >= 0) | (requests <= 0)).all(axis=1)
-        self._table[:count, row] = np.where(room, steps(losses), NOWHERE)
+        losses = lambda_ * shares.max(axis=2, initial=0.0) + (1 - lambda_) * (fitness[:, :1] - fitness[:, 1:])
+        room = ((after >= 0) | (requests <= 0)).all(axis=2)
+        self._table[:count, rows] = np.where(room, steps(losses), NOWHERE).T

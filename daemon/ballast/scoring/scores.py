@@ -5,24 +5,32 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
 
 from ballast.model.sample import Bools, Floats, Ints
+from ballast.scoring.rounding import half_away
 
 
 @dataclass(frozen=True)
 class Scores:
     """Arrays over the nodes of the fleet.
 
-    `scores` are whole numbers, 0..100, higher is better; unknown nodes hold the strategy's documented answer.
-    `exact` orders nodes more finely, on the same scale and never NaN; `raw` is the strategy's own figure, NaN where
-    undefined. `terms` are the figures a score was made of, by name, NaN where undefined.
+    `exact` is 0..100, higher is better, and never NaN; unknown nodes hold the strategy's documented answer. `raw` is
+    the strategy's own figure, NaN where undefined. `terms` are the figures a score was made of, by name, NaN where
+    undefined.
     """
 
-    scores: Ints
     exact: Floats
     raw: Floats
     unknown: Bools
     terms: Mapping[str, Floats]
+
+    @cached_property
+    def scores(self) -> Ints:
+        """`exact` as whole numbers."""
+        return half_away(self.exact).astype(np.int64)
 
     def document(self, strategy: str, names: Sequence[str]) -> dict[str, object]:
         """For JSON, by node; null where undefined."""

@@ -19,7 +19,6 @@ from ballast.scoring import in_flight
 from ballast.scoring.demand import predicted, units
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.keys import Keys
-from ballast.scoring.rounding import half_away
 from ballast.scoring.scores import Scores
 
 NAME = "target-load"
@@ -42,7 +41,6 @@ class TargetLoad:
         percent = np.where(whole > 0, percent, 0.0)
         exact = np.where(load.known, target_load(percent, self.target), 0.0)
         return Scores(
-            scores=half_away(exact).astype(np.int64),
             exact=exact,
             raw=np.where(load.known, exact, np.nan),
             unknown=~load.known,

@@ -94,14 +94,13 @@ class Extender:
         return await self._respond("filter", request, self._filtered)
 
     def _prioritized(self, body: bytes, profile: str | None) -> tuple[bytes, str | None]:
-        args = prioritize_args.decode(body)
-        names = args.names()
+        pod, names = prioritize_args(body)
         try:
-            found = self._scheduling.prioritize(args.pod, names, profile)
+            found = self._scheduling.prioritize(pod, names, profile)
         except UsageError:
             raise
         except Exception:
-            log.exception("a pod could not be decided", pod=f"{args.pod.metadata.namespace}/{args.pod.metadata.name}")
+            log.exception("a pod could not be decided", pod=f"{pod.metadata.namespace}/{pod.metadata.name}")
             found = equal(Hosts(()).named(names), FAILED)
         return found.body, found.neutral
 

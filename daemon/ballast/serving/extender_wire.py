@@ -7,6 +7,7 @@ are Go's names; the pod and the nodes inside are ordinary objects.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -18,6 +19,7 @@ MOST_NAMES = 250_000
 """Names in a request; more are no cluster, and take more memory than there is."""
 
 _NULL = b"null"
+_NAMES_FOLLOW = b'"NodeNames":['
 
 
 class TooManyNames(BallastError):
@@ -47,12 +49,9 @@ class PrioritizeArgs(msgspec.Struct, gc=False, rename="pascal"):
     nodes: _Nodes | None = None
     node_names: msgspec.Raw = msgspec.Raw(_NULL)
 
-    def names(self) -> Names | list[str]:
+    def names(self) -> list[str]:
         """Raises msgspec.DecodeError where they are no names, TooManyNames."""
-        raw = _counted(self.node_names)
-        found = compact(raw)
-        if found is None:
-            found = _names.decode(raw)
+        found: list[str] | None = _names.decode(_counted(self.node_names))
         if found is not None:
             return found
         items = self.nodes.items if self.nodes else None
@@ -90,14 +89,31 @@ class FilterArgs(msgspec.Struct, gc=False, rename="pascal"):
         return (self.nodes.items if self.nodes else None) or []
 
 
-def _counted(raw: msgspec.Raw) -> bytes:
+def prioritize_args(body: bytes) -> tuple[wire.Pod, Names | list[str]]:
+    """The pod and the names of a `PrioritizeArgs`.
+
+    Go writes the names last; they are then read without what is before them, and the other way round. Raises
+    msgspec.DecodeError, TooManyNames.
+    """
+    start = body.find(_NAMES_FOLLOW)
+    if start > 0 and body.endswith(b"]}"):
+        names = compact(_counted(body[start + len(_NAMES_FOLLOW) - 1 : -1]))
+        with suppress(msgspec.DecodeError):
+            pod = _prioritize_args.decode(body[:start] + b'"Nodes":null}').pod
+            if names is not None:
+                return pod, names
+    args = _prioritize_args.decode(body)
+    return args.pod, args.names()
+
+
+def _counted(raw: msgspec.Raw | bytes) -> bytes:
     names = bytes(raw)
     if len(names) > 2 * MOST_NAMES and names.count(b'"') > 2 * MOST_NAMES:
         raise TooManyNames(f"There are more than {MOST_NAMES:,} names in NodeNames.")
     return names
 
 
-prioritize_args = msgspec.json.Decoder(PrioritizeArgs)
+_prioritize_args = msgspec.json.Decoder(PrioritizeArgs)
 filter_args = msgspec.json.Decoder(FilterArgs)
 _node = msgspec.json.Decoder(_Node)
 _names = msgspec.json.Decoder(list[str] | None)

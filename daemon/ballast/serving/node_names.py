@@ -52,12 +52,15 @@ class Names(Sequence[str]):
 
 
 def compact(raw: bytes) -> Names | None:
-    """The names in valid JSON; None for anything but a list of strings without escapes and spaces between them."""
-    quotes = np.flatnonzero(np.frombuffer(raw, np.uint8) == _QUOTE)
+    """The names in a JSON list of them; None for anything but strings without escapes and spaces between them."""
+    text = np.frombuffer(raw, np.uint8)
+    quotes = np.flatnonzero(text == _QUOTE)
     starts, ends = quotes[::2] + 1, quotes[1::2]
-    if not len(quotes) or raw[:1] != b"[" or b"\\" in raw:
+    if not len(quotes) or len(quotes) % 2 or raw[:1] != b"[" or raw[-1:] != b"]" or b"\\" in raw:
         return None
     if starts[0] != len('["') or ends[-1] != len(raw) - len('"]') or (starts[1:] - ends[:-1] != len('","')).any():
+        return None
+    if text.min() < _SPACE or (text[ends[:-1] + 1] != _COMMA).any():
         return None
     return Names(raw, starts, ends)
 
@@ -166,7 +169,7 @@ def _matrix(lines: Sequence[bytes], width: int, fill: bytes) -> Bytes:
 
 
 _strings = msgspec.json.Decoder(list[str])
-_QUOTE = ord('"')
+_SPACE, _QUOTE, _COMMA = b' ",'
 _TEN = 10
 _ENTRY = b',{"Score": 0,"Host":%b}'
 _ONES = _ENTRY.index(b"0")

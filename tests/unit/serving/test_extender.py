@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import hypothesis
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import strategies as st
@@ -249,7 +250,42 @@ def test_names_are_the_strings_of_the_list_however_it_is_written(names: list[str
     found = compact(raw)
     body = b'{"Pod":%b,"NodeNames":%b}' % (json.dumps(POD).encode(), raw)
     assert found is None or list(found) == names
-    assert list(prioritize_args.decode(body).names()) == names
+    assert list(prioritize_args(body)[1]) == names
+
+
+@hypothesis.given(
+    st.lists(st.sampled_from(["a", "b", "NodeNames", "é"]), max_size=3),
+    st.lists(
+        st.tuples(
+            st.integers(0, 100),
+            st.integers(0, 3),
+            st.sampled_from(
+                ['"', "x", ",", "]", "[", "{", "}", ":", "\n", "\\", "", '"NodeNames":["a"]', '"NodeNames":[']
+            ),
+        ),
+        max_size=3,
+    ),
+)
+@hypothesis.example(["a"], [(72, 1, "x")])
+def test_a_body_is_read_as_json_or_refused(names: list[str], changes: list[tuple[int, int, str]]) -> None:
+    body = json.dumps({"Pod": {"metadata": {"uid": "u"}}, "Nodes": None, "NodeNames": names}, separators=(",", ":"))
+    for start, length, text in changes:
+        body = body[:start] + text + body[start + length :]
+    try:
+        pod, found = prioritize_args(body.encode())
+        read = list(found)
+    except msgspec.DecodeError:
+        return
+    expected = json.loads(body)
+    assert read == (expected.get("NodeNames") or [])
+    assert pod.metadata.uid == expected["Pod"].get("metadata", {}).get("uid", "")
+
+
+@pytest.mark.parametrize("between", ["x", " ", ":", "]", "\n"])
+def test_names_are_divided_by_commas(between: str) -> None:
+    body = b'{"Pod":%b,"Nodes":null,"NodeNames":["a"%b"b"]}' % (json.dumps(POD).encode(), between.encode())
+    with serving(Fake("unknown-nodes")) as port:
+        assert post(port, "/scheduler/prioritize", body).status == 400
 
 
 @pytest.mark.parametrize("raw", ["1", "{}", "[1]", '["a",1]', '{"a":"b"}', '[["a","b"]]', '["a",["b"]]', "[]", "null"])
