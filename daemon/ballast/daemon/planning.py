@@ -1,6 +1,6 @@
 """The worker process: makes plans from what it is given, and knows nothing else.
 
-Run as a module. It reads errands from standard input and writes answers to standard output, each with its length.
+It reads errands from standard input and writes answers to standard output, each with its length.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import resource
 import signal
 import sys
 import traceback
-from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -24,7 +23,6 @@ from ballast.eviction.plan import Plan, make_plan
 from ballast.placement.layout import Layout, layout
 from ballast.telemetry.pods import PodUsage, decode
 
-NICE = 10
 TOLD = 5
 """Refused pods that are named with their reason, for each check."""
 
@@ -65,7 +63,6 @@ def main() -> None:
     """Until standard input ends. After what it could not do it ends too: a new process is the cleaner one."""
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    _stand_back()
     gc.disable()
     while True:
         try:
@@ -92,14 +89,6 @@ def main() -> None:
         gc.collect()
 
 
-def _stand_back() -> None:
-    """Nice everywhere; on Linux it also makes way at once for whatever else of Ballast wants the processor."""
-    os.nice(NICE)
-    if hasattr(os, "SCHED_IDLE"):
-        with suppress(OSError):
-            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-
-
 def _plan(wanted: Wanted, arranged: Layout, gate: Gate) -> Plan:
     most = wanted.most.of(int(np.count_nonzero(arranged.present)))
     aims = wanted.aims if most is None else replace(wanted.aims, max_moves=most)
@@ -118,7 +107,3 @@ def _told(plans: list[Plan], usage: PodUsage | None) -> Answer:
         warnings=usage.warnings,
         megabytes=megabytes,
     )
-
-
-if __name__ == "__main__":
-    main()

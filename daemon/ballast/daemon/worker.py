@@ -23,7 +23,7 @@ MEMORY_PER_NODE = 16 * 1024
 PAUSE = 0.0005
 """Seconds in which waiting requests have their turn, between two pieces that are handed over."""
 
-COMMAND = (sys.executable, "-m", "ballast.daemon.planning")
+COMMAND = (sys.executable, "-m", "ballast.daemon.background")
 _never = threading.Event()
 _KEPT = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TMPDIR")
 _GOOD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
@@ -73,6 +73,9 @@ class Worker:
             self._end(process)
 
     def _started(self) -> subprocess.Popen[bytes]:
+        """In a group of its own, out of reach of a terminal's signals, but not in a session of its own: Linux may
+        schedule sessions as peers, whatever their priority.
+        """
         process = self._process
         if process is not None and process.poll() is not None:
             self._end(process)
@@ -87,7 +90,7 @@ class Worker:
                         stdout=subprocess.PIPE,
                         env=_environment(),
                         cwd="/",
-                        start_new_session=True,
+                        process_group=0,
                     )
                 except OSError as error:
                     raise WorkerError(f"no process for planning can be started: {error}") from error

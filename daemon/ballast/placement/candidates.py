@@ -40,7 +40,7 @@ class Candidates(Fleet):
     def per_node(self, key: Hashable, compute: Callable[[Fleet], Floats]) -> Floats:
         if self.whole is None or self.index is None:
             return super().per_node(key, compute)
-        return self.whole.per_node(key, compute).take(self.index)
+        return self.whole.per_node(key, compute).take(self.index, axis=-1)
 
     def once(self, key: Hashable, compute: Callable[[], T]) -> T:
         if self.whole is None or self.index is None or key not in self.whole.kept:

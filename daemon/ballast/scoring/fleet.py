@@ -58,7 +58,7 @@ class Fleet:
         return self._memo.once(key, compute)
 
     def per_node(self, key: Hashable, compute: Callable[[Fleet], Floats]) -> Floats:
-        """[node]: what depends on nothing but the node itself is computed once, also for every part of a fleet."""
+        """[…, node]: what depends on nothing but the node itself is computed once, also for every part of a fleet."""
         return self.once(key, lambda: compute(self))
 
     def bindings(self, seconds: float) -> Ints | None:

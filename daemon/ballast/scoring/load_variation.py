@@ -119,7 +119,8 @@ class LoadVariation:
 
     def _resource(self, fleet: Fleet, name: str, asked: int) -> Floats:
         known = getattr(fleet, name).known
-        whole, used, deviation = (self._standing(fleet, name, part) for part in range(3))
+        key = (NAME, name, self.margin, self.sensitivity)
+        whole, used, deviation = fleet.per_node(key, lambda every: self._standing(every, name))
         extra = float(asked) if self.in_flight != "full" else since_window(fleet, self.in_flight, name) + asked
         mu = used + extra * _unit(name)
         mu /= whole
@@ -131,21 +132,14 @@ class LoadVariation:
             score = np.where(np.isfinite(whole), score, 0.0)
         return score if known.all() else np.where(known, score, np.nan)
 
-    def _standing(self, fleet: Fleet, name: str, part: int) -> Floats:
+    def _standing(self, fleet: Fleet, name: str) -> Floats:
         """What does not depend on the pod: the amount, infinite where there is none, the mean, the deviation's risk."""
-
-        def compute(every: Fleet) -> Floats:
-            return every.once((NAME, name, self.margin, self.sensitivity), lambda: self._prepare(every, name))[part]
-
-        return fleet.per_node((NAME, name, self.margin, self.sensitivity, part), compute)
-
-    def _prepare(self, fleet: Fleet, name: str) -> tuple[Floats, Floats, Floats]:
         load: Load = getattr(fleet, name)
         capacity = fleet.allocatable(name) * _unit(name)
         used = np.clip(load.mean * capacity / 100, 0.0, capacity)
         deviation = np.clip(load.std * capacity / 100, 0.0, capacity)
         whole = np.where(capacity > 0, capacity, np.inf)
-        return whole, used, risk(deviation / whole, self.margin, self.sensitivity)
+        return np.array([whole, used, risk(deviation / whole, self.margin, self.sensitivity)])
 
 
 def _unit(name: str) -> float:

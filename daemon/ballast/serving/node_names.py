@@ -42,9 +42,10 @@ class Names(Sequence[str]):
     def __getitem__(self, at: int | slice) -> str | list[str]:
         return self._strings[at]
 
-    def text(self, at: int) -> str:
-        """One of them, without reading the others. Raises UnicodeDecodeError."""
-        return self.raw[self.starts[at] : self.ends[at]].decode()
+    def some(self, at: Ints) -> list[str]:
+        """Those at these places, without reading the others. Raises UnicodeDecodeError."""
+        places = zip(self.starts[at].tolist(), self.ends[at].tolist(), strict=True)
+        return [self.raw[start:end].decode() for start, end in places]
 
     @cached_property
     def _strings(self) -> list[str]:
@@ -110,7 +111,8 @@ class Hosts:
         ended = [name.encode() + b'"' for name in self.names]
         self._width = -(-max(map(len, ended), default=1) // WORD) * WORD
         self._words = _matrix(ended, self._width, b"\0").view(np.uint64)
-        self._factors = np.random.default_rng(0).integers(0, 2**63, self._width // WORD).astype(np.uint64) * 2 + 1
+        self._telling = _telling(self._words)
+        self._factors = np.random.default_rng(0).integers(0, 2**63, len(self._telling)).astype(np.uint64) * 2 + 1
         bits = (SPARE * max(len(ended), 1)).bit_length()
         self._shift = np.uint64(64 - bits)
         self._table = np.zeros(2**bits, np.int32)
@@ -131,9 +133,8 @@ class Hosts:
             return np.fromiter((self._rows.get(name, -1) for name in names), np.int64, len(names))
         words = self._read(names)
         rows = self._table.take(self._places(words)).astype(np.int64)
-        different = np.flatnonzero(self._words.take(rows, axis=0) != words) // words.shape[1]
-        for at in set(different.tolist()):
-            rows[at] = self._rows.get(names.text(at), -1)
+        different = np.unique(np.flatnonzero(self._words.take(rows, axis=0) != words) // words.shape[1])
+        rows[different] = [self._rows.get(name, -1) for name in names.some(different)]
         return rows
 
     def _read(self, names: Names) -> Words:
@@ -148,12 +149,26 @@ class Hosts:
 
     def _places(self, words: Words) -> Words:
         """[name]: its place in the table, which another name may have too."""
-        return np.asarray((words @ self._factors) >> self._shift)
+        mixed: Words = words[:, self._telling[0]] * self._factors[0]
+        for column, factor in zip(self._telling[1:], self._factors[1:], strict=True):
+            mixed += words[:, column] * factor
+        mixed >>= self._shift
+        return mixed
 
 
 class _Entry(msgspec.Struct, gc=False, rename="pascal"):
     host: str
     score: int
+
+
+def _telling(words: Words) -> list[int]:
+    """The columns by which all lines can be told apart, or nearly so: those that tell most apart, first."""
+    kinds = [len(np.unique(column)) for column in words.T]
+    order = sorted(range(len(kinds)), key=lambda column: -kinds[column])
+    for count in range(1, len(order)):
+        if len(np.unique(words[:, order[:count]], axis=0)) == len(words):
+            return order[:count]
+    return order
 
 
 def _same(some: Sequence[str], others: Sequence[str]) -> bool:
