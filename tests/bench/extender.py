@@ -186,7 +186,7 @@ def _serve(parent: Connection, environment: dict[str, str]) -> None:
     clock, metrics, taken = SystemClock(), Metrics(), _snapshot()
     board = Board(snapshot=taken, rendered=render(taken, {}))
     extending = Extending(Extender(), clock, metrics, board, lambda: 0.0)
-    reader = pod_reader(lambda key: False)
+    reader = pod_reader(lambda key: False, extending.give_way)
     pages = list(_pages())
     pods = _listed(reader, pages, 0.0)
     extending.replace(pods)

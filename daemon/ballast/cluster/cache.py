@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
-from ballast.cluster.decoding import annotation_filter, node_reader, pod_reader
+from ballast.cluster.decoding import annotation_filter, give_way, node_reader, pod_reader
 from ballast.cluster.watching import Sink, Watch
 from ballast.metrics import Metrics
 from ballast.model.node import Node
@@ -27,8 +27,11 @@ class Cache:
         node_selector: str | None = None,
         keep_annotation: Callable[[str], bool] | None = None,
         pod_sink: Sink[Pod] | None = None,
+        between: Callable[[], object] = give_way,
     ) -> None:
-        """`pod_sink` hears of the pods too, in the thread of their watch, once the cache has them."""
+        """`pod_sink` hears of the pods too, in the thread of their watch, once the cache has them. `between` is called
+        between the pieces in which pods are read.
+        """
         keep = keep_annotation or annotation_filter("ballast.dev")
         self._clock = clock
         self._nodes = _Nodes()
@@ -39,7 +42,7 @@ class Cache:
             "nodes": Watch(api, clock, metrics, self._nodes, node_reader(keep), "/api/v1/nodes", query=selector)
         }
         if pods:
-            self._watches["pods"] = Watch(api, clock, metrics, pod_sinks, pod_reader(keep), "/api/v1/pods")
+            self._watches["pods"] = Watch(api, clock, metrics, pod_sinks, pod_reader(keep, between), "/api/v1/pods")
 
     def start(self) -> None:
         for watch in self._watches.values():

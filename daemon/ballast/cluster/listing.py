@@ -14,8 +14,8 @@ from ballast.errors import ClusterError, Gone
 
 T = TypeVar("T")
 
-PAGE = 250
-PAUSE = 0.005
+PAGE = 125
+PAUSE = 0.0025
 _STARTS = 3
 
 

@@ -156,6 +156,7 @@ class Daemon:
             node_selector=settings.cluster.node_selector,
             keep_annotation=annotation_filter(settings.publishing.prefix, foreign=self.strategies.policy.keys),
             pod_sink=self.extending,
+            between=self.extending.give_way,
         )
         policies = power_parts.policies(settings)
         self.feeds = power_parts.client(settings, policies)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ballast.clock import Clock
 from ballast.cluster import wire
-from ballast.cluster.decoding import Shared, to_pod
+from ballast.cluster.decoding import Shared, give_way, to_pod
 from ballast.daemon.steering import Steering
 from ballast.daemon.strategies import Strategies
 from ballast.metrics import Metrics
@@ -166,7 +166,8 @@ class Extending:
         residual = LiveResidual(model, plain)
         with self._lock:
             profiles = bookings.arrivals.profiles()
-        prepared = residual.prepare(profiles, residual.copied(profiles)) if profiles else None
+            asked = state.residual.asked() if state else []
+        prepared = residual.prepare(profiles, residual.copied(profiles), asked) if profiles else None
         hosts, node_keys = (
             (state.hosts, state.keys) if state and model.follows else (Hosts(model.names), keys(model.names))
         )
@@ -205,6 +206,15 @@ class Extending:
             with self._lock:
                 self._bookings.remove(uid)
         self._renew()
+
+    def give_way(self) -> None:
+        """Between the pieces of long work: where schedulers ask, a decision ends and the next request comes in."""
+        if not self.in_use():
+            give_way()
+            return
+        with self._lock:
+            pass
+        self._clock.wait(self._never, PAUSE)
 
     def put(self, item: Pod) -> None:
         with self._lock:
@@ -350,8 +360,8 @@ class Extending:
             profiles = arrivals.profiles()
             if state is None or not profiles:
                 return
-            copied = state.residual.copied(profiles)
-        prepared = state.residual.prepare(profiles, copied)
+            copied, asked = state.residual.copied(profiles), state.residual.asked()
+        prepared = state.residual.prepare(profiles, copied, asked)
         with self._lock:
             if self._state is state:
                 state.residual.install(prepared)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +17,9 @@ from ballast.scoring.fleet import Fleet
 from ballast.scoring.profiles import Profile
 from ballast.scoring.residual import NOWHERE, STEPS, Residuals
 from ballast.scoring.scores import Scores
+
+LATEST = 32
+"""Kinds of pods for which an answer is prepared before one arrives."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +50,24 @@ class LiveResidual:
         chosen = self._plain.resources or tuple(sorted(names))
         return (chosen, *matrices(self._model.fleet, chosen))
 
-    def prepare(self, profiles: Sequence[Profile], copied: tuple[tuple[str, ...], Floats, Floats]) -> Prepared:
-        """May run beside everything else. Profiles that were given beat those that were learned."""
+    def asked(self) -> list[Shape]:
+        """The pods it was asked for since it was renewed, the latest of them."""
+        return [shape for shape, _ in list(self._requests.values())[-LATEST:]]
+
+    def prepare(
+        self,
+        profiles: Sequence[Profile],
+        copied: tuple[tuple[str, ...], Floats, Floats],
+        shapes: Iterable[Shape] = (),
+    ) -> Prepared:
+        """May run beside everything else. Profiles that were given beat those that were learned; what is prepared for
+        pods of these `shapes` is at hand when the next one arrives.
+        """
         profiles = self._plain.profiles or profiles
         names, whole, free = copied
         residuals = Residuals(self._plain.criterion(profiles, names), whole, free)
+        for shape in shapes:
+            residuals.steps(_vector(shape, names))
         return Prepared(names, free, residuals, tuple(profiles))
 
     def install(self, prepared: Prepared) -> None:
@@ -93,9 +109,12 @@ class LiveResidual:
         shape = pod.shape if pod else None
         found = self._requests.get(id(shape))
         if found is None:
-            asked = (demand(shape) if shape else NOTHING).reserved
-            vector = np.array([asked.get(name, 0) for name in names], float)
             if len(self._requests) > 10_000:
                 self._requests.clear()
-            found = self._requests[id(shape)] = (shape or Shape(), vector)
+            found = self._requests[id(shape)] = (shape or Shape(), _vector(shape, names))
         return found[1]
+
+
+def _vector(shape: Shape | None, names: Sequence[str]) -> Floats:
+    asked = (demand(shape) if shape else NOTHING).reserved
+    return np.array([asked.get(name, 0) for name in names], float)

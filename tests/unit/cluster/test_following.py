@@ -12,6 +12,7 @@ import pytest
 
 from ballast.clock import SystemClock
 from ballast.cluster.cache import Cache
+from ballast.cluster.listing import PAGE
 from ballast.metrics import Metrics
 from tests.unit.cluster.server import Answer, Request, Server, api_for, serving, status
 
@@ -90,10 +91,10 @@ def names(cache: Cache) -> list[str]:
 
 
 def test_pages_are_joined_and_nodes_come_by_name(follow: Any) -> None:
-    world = World(*(node(f"n{number:03}", 5) for number in reversed(range(600))))
+    world = World(*(node(f"n{number:03}", 5) for number in reversed(range(2 * PAGE + 100))))
     cache, _, metrics = follow(world)
     assert cache.wait_synced(5)
-    assert names(cache) == [f"n{number:03}" for number in range(600)]
+    assert names(cache) == [f"n{number:03}" for number in range(2 * PAGE + 100)]
     assert world.lists.qsize() == 3
     assert cache.nodes() is cache.nodes()
     assert metrics.registry.get_sample_value("ballast_reads_total", {"verb": "list", "result": "ok"}) == 3
@@ -147,7 +148,7 @@ def test_a_server_restored_from_a_backup_is_listed_again(follow: Any) -> None:
 
 
 def test_an_expired_list_starts_over(follow: Any) -> None:
-    world = World(*(node(f"n{number:03}", 5) for number in range(300)))
+    world = World(*(node(f"n{number:03}", 5) for number in range(PAGE + 50)))
     expired: list[Request] = []
 
     def refuse(request: Request) -> Answer | None:
@@ -159,7 +160,7 @@ def test_an_expired_list_starts_over(follow: Any) -> None:
     world.refuse = refuse
     cache, _, _ = follow(world)
     assert cache.wait_synced(5)
-    assert len(cache.nodes()) == 300
+    assert len(cache.nodes()) == PAGE + 50
     assert world.lists.qsize() == 4
 
 

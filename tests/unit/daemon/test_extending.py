@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
 from typing import Any
 
@@ -16,6 +17,7 @@ from ballast.metrics import Metrics
 from ballast.model.shape import Container, shape_of
 from ballast.model.snapshot import Snapshot
 from ballast.scoring.fleet import fleet_of
+from ballast.scoring.residual import Criterion
 from ballast.scoring.strategy import NAMES, strategy
 from ballast.serving.board import Board
 from ballast.serving.rendering import render
@@ -201,6 +203,39 @@ def test_the_mix_of_arriving_pods_is_learned() -> None:
     state = desk.extending._state
     assert state is not None
     assert state.residual._prepared is not None
+
+
+def test_what_was_asked_for_lately_is_at_hand_after_each_renewal(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk(snapshot([0.1, 0.1, 0.1]))
+    desk.extending.put(pod("before", asks=LARGE))
+    computed: list[int] = []
+    whole = Criterion.losses
+    monkeypatch.setattr(Criterion, "losses", lambda *args: (computed.append(1), whole(*args))[1])
+    desk.chosen("a", N3, cpu="2")
+    assert computed
+    desk.look(snapshot([0.1, 0.1, 0.1], time=TIME + 5))
+    computed.clear()
+    desk.chosen("b", N3, cpu="2")
+    assert not computed
+    desk.chosen("c", N3, cpu="3")
+    assert computed
+
+
+def test_long_work_waits_for_a_decision_where_schedulers_ask() -> None:
+    desk = Desk(snapshot([0.1, 0.1, 0.1]))
+    with desk.extending._lock:
+        desk.extending.give_way()  # nobody asks: nothing to wait for
+    desk.chosen("a", N3)
+    ended = threading.Event()
+
+    def work() -> None:
+        desk.extending.give_way()
+        ended.set()
+
+    with desk.extending._lock:
+        threading.Thread(target=work, daemon=True).start()
+        assert not ended.wait(0.05)
+    assert ended.wait(10)
 
 
 def test_decisions_survive_the_next_snapshot_and_other_nodes() -> None:
