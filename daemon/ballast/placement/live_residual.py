@@ -15,7 +15,7 @@ from ballast.scoring.demand import NOTHING, demand
 from ballast.scoring.dominant_residual import DominantResidual, exact_scores, matrices
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.profiles import Profile
-from ballast.scoring.residual import NOWHERE, STEPS, Residuals
+from ballast.scoring.residual import NOWHERE, Residuals
 from ballast.scoring.scores import Scores
 
 LATEST = 32
@@ -79,6 +79,7 @@ class LiveResidual:
         self._follow(prepared, np.flatnonzero((free != prepared.free).any(axis=1)))
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
+        """Without the figures it consists of, for which there is `explained`; `raw` is the score."""
         prepared = self._prepared
         if prepared is None or not prepared.names:
             return self._plain.score(fleet, pod)
@@ -91,9 +92,8 @@ class LiveResidual:
         if index is not None:
             column = column[index]
         room = column != NOWHERE
-        losses = np.where(room, column / STEPS, np.nan)
         exact = exact_scores(column, room)
-        return Scores(exact, losses, np.zeros(len(exact), bool), {})
+        return Scores(exact, exact, np.zeros(len(exact), bool), {})
 
     def explained(self, pod: Pod | None) -> Scores:
         """The scores of all nodes with their terms, computed anew."""

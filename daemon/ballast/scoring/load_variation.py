@@ -109,16 +109,10 @@ class LoadVariation:
         asked = (demand(pod.shape) if pod else NOTHING).requested
         terms = {name: self._resource(fleet, name, asked[name]) for name in RESOURCES}
         raw = np.fmin(terms["cpu"], terms["memory"])
-        exact = np.where(fleet.known, raw, 0.0)
-        return Scores(
-            exact=exact,
-            raw=raw,
-            unknown=~fleet.known,
-            terms=terms,
-        )
+        unknown = np.isnan(raw)
+        return Scores(exact=np.where(unknown, 0.0, raw), raw=raw, unknown=unknown, terms=terms)
 
     def _resource(self, fleet: Fleet, name: str, asked: int) -> Floats:
-        known = getattr(fleet, name).known
         key = (NAME, name, self.margin, self.sensitivity)
         whole, used, deviation = fleet.per_node(key, lambda every: self._standing(every, name))
         extra = float(asked) if self.in_flight != "full" else since_window(fleet, self.in_flight, name) + asked
@@ -127,19 +121,21 @@ class LoadVariation:
         np.minimum(mu, 1.0, out=mu)
         mu += deviation
         mu /= 2
-        score = (1 - mu) * 100
-        if not np.isfinite(whole).all():
-            score = np.where(np.isfinite(whole), score, 0.0)
-        return score if known.all() else np.where(known, score, np.nan)
+        return np.asarray((1 - mu) * 100)
 
     def _standing(self, fleet: Fleet, name: str) -> Floats:
-        """What does not depend on the pod: the amount, infinite where there is none, the mean, the deviation's risk."""
+        """What does not depend on the pod: the amount, the mean in use and the deviation's risk.
+
+        The mean is NaN where it is unknown; a node without the resource counts as a full one.
+        """
         load: Load = getattr(fleet, name)
         capacity = fleet.allocatable(name) * _unit(name)
         used = np.clip(load.mean * capacity / 100, 0.0, capacity)
         deviation = np.clip(load.std * capacity / 100, 0.0, capacity)
-        whole = np.where(capacity > 0, capacity, np.inf)
-        return np.array([whole, used, risk(deviation / whole, self.margin, self.sensitivity)])
+        exists = capacity > 0
+        whole = np.where(exists, capacity, 1.0)
+        danger = np.where(exists, risk(deviation / whole, self.margin, self.sensitivity), 1.0)
+        return np.array([whole, np.where(load.known, np.where(exists, used, 1.0), np.nan), danger])
 
 
 def _unit(name: str) -> float:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
@@ -84,7 +85,8 @@ def steps(losses: Floats) -> Ints:
 class Residuals:
     """L of every node for the requests that arrive, renewed for one node at a time when something changes there.
 
-    `whole` and `free` are [node, resource] amounts. At most `limit` different requests are remembered.
+    `whole` and `free` are [node, resource] amounts. At most `limit` different requests are remembered, and the first
+    of them asks for nothing.
     """
 
     def __init__(self, criterion: Criterion, whole: Floats, free: Floats, limit: int = 64) -> None:
@@ -94,8 +96,10 @@ class Residuals:
         self._free = np.array(free, float)
         self._fitness = criterion.fitness(np.maximum(self._free, 0.0))
         self._table = np.empty((limit, len(self._whole)), np.int64)
-        self._requests = np.empty((limit, self._whole.shape[1]))
+        self._requests = np.zeros((limit, self._whole.shape[1]))
+        self._least = np.full(self._requests.shape, -np.inf)
         self._slots: dict[bytes, int] = {}
+        self.steps(self._requests[0])
 
     def steps(self, request: Floats) -> Ints:
         """[node]: L in steps of 1e-9, NOWHERE where the request does not fit. Read it only until the next change."""
@@ -104,9 +108,11 @@ class Residuals:
         if slot is None:
             slot = len(self._slots)
             if slot == len(self._table):
-                slot = self._slots.pop(next(iter(self._slots)))
+                oldest = next(islice(self._slots, 1, None))
+                slot = self._slots.pop(oldest)
             self._slots[key] = slot
             self._requests[slot] = request
+            self._least[slot] = np.where(request > 0, 0.0, -np.inf)
             losses, _, _ = self._criterion.losses(self._whole, self._free, request, self._fitness)
             self._table[slot] = np.where(fits(self._free, request), steps(losses), NOWHERE)
         found: Ints = self._table[slot]
@@ -126,15 +132,15 @@ class Residuals:
             self._renew(rows[start : start + TOGETHER])
 
     def _renew(self, rows: Ints) -> None:
-        count, free = len(self._slots), self._free[rows, None]
-        requests = self._requests[:count]
-        left = np.empty((len(rows), count + 1, free.shape[-1]))
-        left[:, :1] = free
-        after = np.subtract(free, requests, out=left[:, 1:])
-        fitness = self._criterion.fitness(np.maximum(left, 0.0).reshape(-1, left.shape[-1])).reshape(len(rows), -1)
+        count = len(self._slots)
+        left = self._free[rows, None] - self._requests[:count]
+        fitness = self._criterion.fitness(
+            np.maximum(left, 0.0).reshape(len(rows) * count, -1 if left.size else 0)
+        ).reshape(-1, count)
+        before = fitness[:, :1]
         self._fitness[rows] = fitness[:, 0]
-        shares = (self._whole[rows, None] - after) / self._divisor[rows, None]
+        shares = (self._whole[rows, None] - left) / self._divisor[rows, None]
         lambda_ = self._criterion.lambda_
-        losses = lambda_ * shares.max(axis=2, initial=0.0) + (1 - lambda_) * (fitness[:, :1] - fitness[:, 1:])
-        room = ((after >= 0) | (requests <= 0)).all(axis=2)
+        losses = lambda_ * shares.max(axis=2, initial=0.0) + (1 - lambda_) * (before - fitness)
+        room = (left >= self._least[:count]).all(axis=2)
         self._table[:count, rows] = np.where(room, steps(losses), NOWHERE).T
