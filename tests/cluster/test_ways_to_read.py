@@ -1,8 +1,4 @@
-"""The ways to read scores that need no extender's profile of their own, each against real binaries.
-
-Trimaran's scheduler is not built here: what it is shown to get is the wire format of /watcher, fetched over HTTP from
-a daemon behind a real Prometheus and decoded as its client does (gojay's floats, load-watcher's field names).
-"""
+"""The ways to read scores that need no extender's profile of their own, each against real binaries."""
 
 from __future__ import annotations
 
@@ -25,14 +21,16 @@ import yaml
 
 from ballast.publishing.bin_packing_profile import bin_packing_profile
 from ballast.publishing.extender_profile import extender_profile
+from ballast.publishing.trimaran_profile import trimaran_profile
 from ballast.scoring.strategy import NAMES
+from tests.cluster.harness.api import Json
 from tests.cluster.harness.chart import Installed, install, uninstall
 from tests.cluster.harness.control_plane import ControlPlane
 from tests.cluster.harness.daemon import FAST, Daemon
 from tests.cluster.harness.machines import Machines
 from tests.cluster.harness.objects import PODS, add_nodes, node, placements, pod
 from tests.cluster.harness.prometheus import prometheus
-from tests.cluster.harness.scheduler import STOCK, scheduler
+from tests.cluster.harness.scheduler import STOCK, plugin_scores, scheduler
 from tests.cluster.harness.waiting import eventually
 from tests.unit.serving.gojay import parse_float
 
@@ -197,6 +195,41 @@ def _decisions(daemon: Daemon) -> int:
         for name, labels, value in daemon.samples()
         if name == "ballast_extender_decisions_total" and labels["outcome"] == "confirmed"
     )
+
+
+@pytest.mark.timeout(180)
+def test_trimaran_s_own_scheduler_reads_the_watcher_and_scores_as_ballast_does(
+    cluster: ControlPlane, installed: Installed, tmp_path: Path
+) -> None:
+    add_nodes(cluster.api, [node(name) for name in LOADS])
+    profile = "ballast-trimaran"
+    with ballast(cluster, installed, tmp_path) as daemon:
+        configuration = trimaran_profile(daemon.url, profile)
+        watched = daemon.get("/watcher").text
+        binary = cluster.tools.trimaran / "trimaran"
+        with scheduler(cluster, configuration, verbosity=10, binary=binary) as process:
+            asking = cluster.api.post(PODS, pod("p", cpu="1", memory="2Gi", scheduler=profile))
+            placed = placements(cluster.api, ["p"])
+            found = plugin_scores(process, "p")
+    assert placed == {"p": "n0"}, "the least loaded of equal nodes"
+    expected = _scored(cluster, asking, watched, tmp_path)
+    theirs = {node: score for (plugin, node), score in found.items() if plugin == "LoadVariationRiskBalancing"}
+    assert set(theirs) == set(expected) == set(LOADS)
+    for name, score in expected.items():
+        assert theirs[name] == pytest.approx(score, abs=1), "the load moved on by less than a percent"
+    assert theirs["n0"] > theirs["n1"] > theirs["n2"]
+
+
+def _scored(cluster: ControlPlane, asking: Json, watched: str, folder: Path) -> dict[str, int]:
+    """By `ballast score`, from files."""
+    nodes = [{"apiVersion": "v1", "kind": "Node", **each} for each in cluster.api.items("/api/v1/nodes")]
+    files = {"cluster": json.dumps({"kind": "List", "items": nodes}), "metrics": watched, "pod": json.dumps(asking)}
+    for name, text in files.items():
+        (folder / f"{name}.json").write_text(text)
+    options = [part for name in files for part in (f"--{name}", str(folder / f"{name}.json"))]
+    command = [sys.executable, "-m", "ballast", "score", *options, "--strategy", "load-variation", "-o", "json"]
+    scores: dict[str, int] = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["scores"]
+    return scores
 
 
 @pytest.mark.timeout(120)

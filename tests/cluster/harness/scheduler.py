@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import requests
 import yaml
@@ -22,8 +23,13 @@ STOCK = yaml.safe_dump(
 
 
 @contextmanager
-def scheduler(plane: ControlPlane, configuration: str, *, verbosity: int = 2) -> Iterator[Process]:
-    """Runs it until the block ends, with what a user would give it; only the way to the API server is added."""
+def scheduler(
+    plane: ControlPlane, configuration: str, *, verbosity: int = 2, binary: Path | None = None
+) -> Iterator[Process]:
+    """Runs it until the block ends, with what a user would give it; only the way to the API server is added.
+
+    `binary` is another build of it.
+    """
     document = yaml.safe_load(configuration)
     document["clientConnection"] = {
         "kubeconfig": str(plane.kubeconfig("system:kube-scheduler")),
@@ -37,7 +43,7 @@ def scheduler(plane: ControlPlane, configuration: str, *, verbosity: int = 2) ->
     config = folder / "config.yaml"
     config.write_text(yaml.safe_dump(document))
     command = [
-        plane.tools.kubernetes / "kube-scheduler",
+        binary or plane.tools.kubernetes / "kube-scheduler",
         f"--config={config}",
         f"--secure-port={port}",
         "--bind-address=127.0.0.1",

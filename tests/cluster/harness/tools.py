@@ -12,6 +12,7 @@ class Tools:
     kubernetes: Path
     etcd_kwok: Path
     prometheus: Path
+    trimaran: Path
 
     @classmethod
     def find(cls) -> Tools:
