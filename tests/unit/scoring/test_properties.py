@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ballast.scoring.strategy import NAMES
+from ballast.scoring.blend import Blend
+from ballast.scoring.strategy import NAMES, strategy
 from tests.unit.scoring.test_dynamic import POLICY, stamp
-from tests.unit.scoring.worlds import a_fleet, by_node, load, node, pod, scored
+from tests.unit.scoring.worlds import a_fleet, a_pod, by_node, load, node, pod, scored
 
 FOO = "example.com/foo"
 LETTERS = "abcdefgh"
@@ -69,6 +70,16 @@ def test_scores_do_not_depend_on_the_order_of_nodes_and_pods(name: str, situatio
     assert by_node(there, scored(there, arriving, name, **keys)) == by_node(
         shuffled, scored(shuffled, arriving, name, **keys)
     )
+
+
+@given(situation=situations())
+def test_a_blend_orders_finely_what_it_scores_roughly(situation: Any) -> None:
+    nodes, placed, watcher, arriving = situation
+    fleet, blend = a_fleet(nodes, placed, watcher), strategy("blend", {})
+    assert isinstance(blend, Blend)
+    rough, fine = (score(fleet, a_pod(arriving)) for score in (blend.score, blend.finer))
+    assert (abs(rough.exact - fine.exact) <= 0.5).all(), "each part is rounded by a half at most"
+    assert fine.unknown.tolist() == rough.unknown.tolist()
 
 
 @pytest.mark.parametrize("name", NAMES)
