@@ -23,6 +23,9 @@ from ballast.telemetry.budget_feed import Watts
 PLAN_LASTS = 600.0
 """Seconds after which an open plan is dropped: what it was made from is too old then."""
 
+ROUND = 100
+"""Targets that a plan changes in one tick, so that an emergency never waits long for a plan without haste."""
+
 AHEAD = 60.0
 """Seconds by which the clock of the leader that made a plan may have been ahead of ours."""
 
@@ -203,6 +206,8 @@ class Budget:
             for name, count in plan.replicas.items()
             if name in counts and not (self._shadow and count == counts[name])
         }
+        later = frozenset() if plan.reason == Reason.EMERGENCY or self._shadow else _later(wanted, counts)
+        wanted = {name: count for name, count in wanted.items() if name not in later}
         standings = {name: view.standings[name] for name in wanted}
         outcomes = self._targets.apply(
             standings,
@@ -222,6 +227,10 @@ class Budget:
             self._attempts += 1
             self._record = record
             return replace(view, state=state, reason=Why.PLAN_FAILED, problem=result, words=f"{result}; tried again")
+        if later:
+            self._record = record
+            words = f"{len(later)} more targets follow in the next ticks"
+            return replace(view, state=state, counts={**counts, **wanted}, words=words)
         committed = commit(state)
         record = replace(record, state=committed, planned=None)
         return self._remember(replace(view, state=committed, counts={**counts, **wanted}), record)
@@ -349,6 +358,12 @@ def _limit(outcome: Outcome, before: str | None) -> str | None:
     if outcome.reason in (Reason.INSIDE, Reason.CANCELLED) and before in ("RateLimited", "RoundsToZero"):
         return None
     return before
+
+
+def _later(wanted: Mapping[str, int], counts: Mapping[str, int]) -> frozenset[str]:
+    """What is left for the next ticks of what is to change; reductions go first."""
+    changed = sorted((count > counts[name], name) for name, count in wanted.items() if count != counts[name])
+    return frozenset(name for _, name in changed[ROUND:])
 
 
 def _own(state: State, counts: Mapping[str, int]) -> dict[str, int]:

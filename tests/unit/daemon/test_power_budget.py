@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.actuation.standing import Actuator
+from ballast.daemon import budget
 from ballast.daemon.power_view import Why
 from ballast.daemon.power_words import sentence
 from ballast.power.outcome import Reason
@@ -146,6 +148,34 @@ def test_an_emergency_does_not_wait_for_a_plan_that_fails() -> None:
     one.run([300.0] * 2)
     assert one.cluster.emergencies == 1
     assert one.total == 6
+
+
+def test_a_long_plan_goes_on_tick_by_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "ROUND", 1)
+    one = life()
+    view = one.run(DOWN[:-1])
+    assert (view.reason, one.cluster.counts) == (Reason.SCALED_DOWN, {"ns/t0": 7, "ns/t1": 10})
+    assert view.action is not None
+    assert (view.action.changes, view.problem) == ({"ns/t0": -3}, None)
+    assert "1 more targets follow" in sentence([view])
+    found = plan(one)
+    assert found is not None
+    assert found["status"] == "open"
+    assert one.tick(700).reason == Why.RESUMED
+    one.run([700.0] * 10)
+    assert one.cluster.writes == [("ns/t0", 7), ("ns/t1", 7)]
+    assert plan(one) is None
+
+
+def test_an_emergency_does_not_wait_for_a_long_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "ROUND", 1)
+    one = life({"emergencyDrop": {"relative": 0.5}})
+    one.run(DOWN[:-1])
+    assert one.cluster.counts == {"ns/t0": 7, "ns/t1": 10}
+    assert "gives way to an emergency" in (one.tick(300).problem or "")
+    one.tick(300)
+    assert (one.cluster.emergencies, one.total) == (1, 6)
+    assert plan(one) is None
 
 
 def test_what_is_held_changes_nothing_and_its_window_begins_anew() -> None:
@@ -299,11 +329,17 @@ def test_someone_elses_change_is_counted_once_and_kept() -> None:
 kills = st.lists(st.tuples(st.integers(0, 4), st.booleans()), max_size=6)
 
 
+@pytest.mark.parametrize("at_once", [1, 100])
 @examples
 @given(feeds(40), kills, st.floats(100, 2000).map(round), st.booleans())
 def test_killed_before_between_or_after_any_write_it_arrives_and_rebases_on_nothing_of_its_own(
-    feed: list[float | None], killed: list[tuple[int, bool]], last: int, slow: bool
+    at_once: int, feed: list[float | None], killed: list[tuple[int, bool]], last: int, slow: bool
 ) -> None:
+    with patch.object(budget, "ROUND", at_once):
+        _arrives(feed, killed, last, slow)
+
+
+def _arrives(feed: list[float | None], killed: list[tuple[int, bool]], last: int, slow: bool) -> None:
     one = life({"nominal": {"watts": 1000, "replicas": 20}})
     pending = list(killed)
     for watts in feed:
