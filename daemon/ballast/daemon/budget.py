@@ -78,6 +78,7 @@ class Budget:
         self._traces = traces
         self._record: Record | None = None
         self._attempts = 0
+        self._tried: set[str] = set()
         self._spoken: Fraction | None = None
         self._limit: str | None = None
         self._bounds: Mapping[str, tuple[int, int]] = {}
@@ -94,6 +95,7 @@ class Budget:
     def forget(self) -> None:
         """After a change of leader: what is stored counts."""
         self._record, self._attempts = None, 0
+        self._tried.clear()
 
     def cycle(self, now: Now, watts: Watts) -> View:
         """One tick. Raises nothing for what the cluster answers."""
@@ -195,6 +197,7 @@ class Budget:
                 return replace(view, state=kept, reason=Why.NOT_STORED, words=words, problem=problem)
         self._record = record
         self._attempts = 0
+        self._tried.clear()
         return self._apply(view, record, plan.reason)
 
     def _apply(self, view: View, record: Record, reason: str) -> View:
@@ -206,7 +209,7 @@ class Budget:
             for name, count in plan.replicas.items()
             if name in counts and not (self._shadow and count == counts[name])
         }
-        later = frozenset() if plan.reason == Reason.EMERGENCY or self._shadow else _later(wanted, counts)
+        later = frozenset() if plan.reason == Reason.EMERGENCY or self._shadow else self._later(wanted, counts)
         wanted = {name: count for name, count in wanted.items() if name not in later}
         standings = {name: view.standings[name] for name in wanted}
         outcomes = self._targets.apply(
@@ -224,7 +227,7 @@ class Budget:
         )
         view = replace(view, action=action, reason=reason)
         if failed:
-            self._attempts += 1
+            self._attempts += not later - self._tried
             self._record = record
             return replace(view, state=state, reason=Why.PLAN_FAILED, problem=result, words=f"{result}; tried again")
         if later:
@@ -234,6 +237,13 @@ class Budget:
         committed = commit(state)
         record = replace(record, state=committed, planned=None)
         return self._remember(replace(view, state=committed, counts={**counts, **wanted}), record)
+
+    def _later(self, wanted: Mapping[str, int], counts: Mapping[str, int]) -> frozenset[str]:
+        """What is to change, but only in the next ticks: reductions go first, and last what was tried before."""
+        due = [(name in self._tried, count > counts[name], name) for name, count in wanted.items()]
+        changed = [name for _, _, name in sorted(due) if wanted[name] != counts[name]]
+        self._tried.update(changed[:ROUND])
+        return frozenset(changed[ROUND:])
 
     def _remember(self, view: View, record: Record) -> View:
         self._record = record
@@ -358,12 +368,6 @@ def _limit(outcome: Outcome, before: str | None) -> str | None:
     if outcome.reason in (Reason.INSIDE, Reason.CANCELLED) and before in ("RateLimited", "RoundsToZero"):
         return None
     return before
-
-
-def _later(wanted: Mapping[str, int], counts: Mapping[str, int]) -> frozenset[str]:
-    """What is left for the next ticks of what is to change; reductions go first."""
-    changed = sorted((count > counts[name], name) for name, count in wanted.items() if count != counts[name])
-    return frozenset(name for _, name in changed[ROUND:])
 
 
 def _own(state: State, counts: Mapping[str, int]) -> dict[str, int]:

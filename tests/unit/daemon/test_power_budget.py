@@ -167,6 +167,28 @@ def test_a_long_plan_goes_on_tick_by_tick(monkeypatch: pytest.MonkeyPatch) -> No
     assert plan(one) is None
 
 
+def test_one_target_that_cannot_be_written_does_not_hold_up_a_long_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "ROUND", 1)
+    one = life()
+    one.cluster.refusing.add("ns/t0")
+    assert one.run(DOWN[:-1]).reason == Why.PLAN_FAILED
+    one.tick(700)
+    assert one.cluster.counts == {"ns/t0": 10, "ns/t1": 7}
+    assert plan(one) is not None
+    one.cluster.refusing.clear()
+    one.tick(700)
+    assert one.cluster.counts == {"ns/t0": 7, "ns/t1": 7}
+    assert plan(one) is None
+
+
+def test_what_can_never_be_written_ends_a_long_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "ROUND", 1)
+    one = life()
+    one.cluster.refusing |= {"ns/t0", "ns/t1"}
+    problems = [one.run(DOWN[:-1]).problem, *(one.tick(700).problem for _ in range(4))]
+    assert any("could not be carried out" in (problem or "") for problem in problems)
+
+
 def test_an_emergency_does_not_wait_for_a_long_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "ROUND", 1)
     one = life({"emergencyDrop": {"relative": 0.5}})
