@@ -10,13 +10,16 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
 from tests.bench.processes import Simulated, apart, simulated
 from tests.bench.rows import Row, all_equal, at_most, times
 from tests.fakes import FakeClock
+
+if TYPE_CHECKING:
+    from ballast.daemon.assembly import Daemon
 
 QUICK = {"cycles": 40}
 SIZES = (10, 1_000, 5_000)
@@ -229,7 +232,7 @@ def _growth(cluster: Simulated, cycles: int) -> dict[str, float]:
     return {"settled": settled, "after": resident, "peak": peak, "publishing": statistics.median(published)}
 
 
-def _daemon(cluster: Simulated, lengths: str, **environment: str) -> tuple[Any, FakeClock]:
+def _daemon(cluster: Simulated, lengths: str, **environment: str) -> tuple[Daemon, FakeClock]:
     """A daemon that serves and knows the nodes; its first cycle reads the past. Cycles come when they are called."""
     from ballast import log
     from ballast.daemon.assembly import Daemon
@@ -246,13 +249,13 @@ def _daemon(cluster: Simulated, lengths: str, **environment: str) -> tuple[Any, 
     }
     daemon = Daemon(load({**os.environ, **cluster.environment, **fixed, **environment}), clock=clock)
     gc.freeze()  # as `ballast run` does, before the start and after it
-    daemon.port = daemon.server.start()
+    daemon.port = daemon.servers[0].start()
     daemon.cache.start()
     assert daemon.cache.wait_synced(60), daemon.cache.problem("nodes")
     return daemon, clock
 
 
-def _telemetry(daemon: Any) -> None:
+def _telemetry(daemon: Daemon) -> None:
     record = daemon.jobs.run("telemetry")
     assert record.ok, record.sentence
     assert daemon.board.snapshot.unknown == 0, record.sentence
@@ -326,6 +329,7 @@ class Parts:
 def _take_apart(parts: Parts, sizes: list[int]) -> None:
     from ballast.daemon import assembly as daemon
     from ballast.daemon import telemetry_cycle
+    from ballast.daemon.extending import Extending
     from ballast.telemetry import answers, assembly
     from ballast.telemetry.node_names import NodeNames
     from ballast.telemetry.prometheus_client import PrometheusClient
@@ -348,7 +352,7 @@ def _take_apart(parts: Parts, sizes: list[int]) -> None:
     for name in ("write", "advance"):
         parts.time("ring", Ring, name)
     parts.time("statistics", telemetry_cycle, "summarise_all")
-    parts.time("score", daemon, "_scores")
+    parts.time("score", Extending, "node_scores")
     parts.time("render", daemon, "render")
 
 
