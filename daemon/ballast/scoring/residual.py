@@ -85,8 +85,8 @@ def steps(losses: Floats) -> Ints:
 class Residuals:
     """L of every node for the requests that arrive, renewed for one node at a time when something changes there.
 
-    `whole` and `free` are [node, resource] amounts. At most `limit` different requests are remembered, and the first
-    of them asks for nothing.
+    `whole` and `free` are [node, resource] amounts. At most `limit` different requests, 2 or more, are remembered,
+    and the first of them asks for nothing.
     """
 
     def __init__(self, criterion: Criterion, whole: Floats, free: Floats, limit: int = 64) -> None:
@@ -134,13 +134,11 @@ class Residuals:
     def _renew(self, rows: Ints) -> None:
         count = len(self._slots)
         left = self._free[rows, None] - self._requests[:count]
-        fitness = self._criterion.fitness(
-            np.maximum(left, 0.0).reshape(len(rows) * count, -1 if left.size else 0)
-        ).reshape(-1, count)
-        before = fitness[:, :1]
+        room = np.maximum(left, 0.0).reshape(len(rows) * count, left.shape[2])
+        fitness = self._criterion.fitness(room).reshape(len(rows), count)
         self._fitness[rows] = fitness[:, 0]
         shares = (self._whole[rows, None] - left) / self._divisor[rows, None]
         lambda_ = self._criterion.lambda_
-        losses = lambda_ * shares.max(axis=2, initial=0.0) + (1 - lambda_) * (before - fitness)
-        room = (left >= self._least[:count]).all(axis=2)
-        self._table[:count, rows] = np.where(room, steps(losses), NOWHERE).T
+        losses = lambda_ * shares.max(axis=2, initial=0.0) + (1 - lambda_) * (fitness[:, :1] - fitness)
+        fitting = (left >= self._least[:count]).all(axis=2)
+        self._table[:count, rows] = np.where(fitting, steps(losses), NOWHERE).T
