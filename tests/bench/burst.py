@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from ballast.publishing.extender_profile import extender_profile
-from ballast.publishing.profile import labels_profile
+from ballast.publishing.labels_profile import labels_profile
 from tests.bench.rows import Row, at_most
 from tests.cluster.harness.burst import CORES, burst, judge, knowing, refreshed
 from tests.cluster.harness.control_plane import ControlPlane

@@ -10,8 +10,8 @@ from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 
-from ballast.actuation.actuators import Actuators
-from ballast.actuation.looking import kinds_of
+from ballast.actuation.scaling.actuators import Actuators
+from ballast.actuation.scaling.targets import kinds_of
 from ballast.clock import SystemClock
 from ballast.cluster.client import connect
 from ballast.cluster.decoding import annotation_filter
@@ -19,8 +19,8 @@ from ballast.cluster.emergency import EmergencyWriter
 from ballast.cluster.state import State
 from ballast.cluster.workload_cache import WorkloadCache
 from ballast.cluster.writer import Writer
-from ballast.daemon.budget import Budget, Now
-from ballast.daemon.power_store import PowerStore
+from ballast.jobs.power.budget import Budget, Now
+from ballast.jobs.power.store import PowerStore
 from ballast.metrics import Metrics
 from ballast.power.policy import Policy
 from ballast.telemetry.budget_feed import Watts

@@ -25,9 +25,9 @@ from ballast.cluster.client import connect
 from ballast.cluster.decoding import Reader, pod_reader
 from ballast.cluster.lease import Elector
 from ballast.cluster.listing import PAGE
-from ballast.daemon.errand import Errand, Wanted
-from ballast.daemon.extending import Extending
-from ballast.daemon.worker import Worker
+from ballast.extender.decisions import Extending
+from ballast.jobs.eviction.planning_process import Worker
+from ballast.jobs.eviction.planning_request import Errand, Wanted
 from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.pod import Pod

@@ -19,7 +19,7 @@ from tests.bench.rows import Row, all_equal, at_most, times
 from tests.fakes import FakeClock
 
 if TYPE_CHECKING:
-    from ballast.daemon.assembly import Daemon
+    from ballast.runtime.daemon import Daemon
 
 QUICK = {"cycles": 40}
 SIZES = (10, 1_000, 5_000)
@@ -235,7 +235,7 @@ def _growth(cluster: Simulated, cycles: int) -> dict[str, float]:
 def _daemon(cluster: Simulated, lengths: str, **environment: str) -> tuple[Daemon, FakeClock]:
     """A daemon that serves and knows the nodes; its first cycle reads the past. Cycles come when they are called."""
     from ballast import log
-    from ballast.daemon.assembly import Daemon
+    from ballast.runtime.daemon import Daemon
     from ballast.settings import load
 
     log.configure("error")
@@ -327,10 +327,10 @@ class Parts:
 
 
 def _take_apart(parts: Parts, sizes: list[int]) -> None:
-    from ballast.daemon import assembly as daemon
-    from ballast.daemon import telemetry_cycle
-    from ballast.daemon.extending import Extending
-    from ballast.telemetry import answers, assembly
+    from ballast.extender.decisions import Extending
+    from ballast.jobs import telemetry
+    from ballast.runtime import daemon as daemon
+    from ballast.telemetry import readings, responses
     from ballast.telemetry.node_names import NodeNames
     from ballast.telemetry.prometheus_client import PrometheusClient
     from ballast.windows.ring import Ring
@@ -344,14 +344,14 @@ def _take_apart(parts: Parts, sizes: list[int]) -> None:
 
     PrometheusClient.ask = counted  # type: ignore[method-assign]
     parts.time("receive", PrometheusClient, "ask")
-    parts.time("decode", answers, "instant")
+    parts.time("decode", responses, "instant")
     for name in ("rows", "following"):
         parts.time("node names", NodeNames, name)
     for name in ("sample_times", "looks_like_percent", "accept"):
-        parts.time("intake", assembly, name)
+        parts.time("intake", readings, name)
     for name in ("write", "advance"):
         parts.time("ring", Ring, name)
-    parts.time("statistics", telemetry_cycle, "summarise_all")
+    parts.time("statistics", telemetry, "summarise_all")
     parts.time("score", Extending, "node_scores")
     parts.time("render", daemon, "render")
 

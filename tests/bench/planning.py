@@ -12,21 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from ballast.daemon.errand import Errand, Wanted, receive, send
-from ballast.daemon.planning import answer
 from ballast.eviction.facts import Facts
 from ballast.eviction.gate import PASSED, Gate
 from ballast.eviction.history import History
 from ballast.eviction.rules import DAY, UNLIMITED, Limit, Rules
+from ballast.jobs.eviction.planner_main import answer
+from ballast.jobs.eviction.planning_request import Errand, Wanted, receive, send
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod
 from ballast.model.shape import Container, shape_of
 from ballast.model.workload import Budget, Workload
-from ballast.placement.layout import Layout, layout
-from ballast.placement.rebalancing import rebalance
-from ballast.placement.redistribution import redistribute
-from ballast.placement.spread_of_load import deviations
-from ballast.placement.standing import Standing
+from ballast.placement.planners.layout import Layout, layout
+from ballast.placement.planners.load_spread import deviations
+from ballast.placement.planners.rebalance import rebalance
+from ballast.placement.planners.redistribute import redistribute
+from ballast.placement.planners.simulated_placement import Standing
 from tests.bench.rows import Row, at_most
 
 RESOURCES = ("cpu", "memory")

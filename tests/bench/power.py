@@ -12,25 +12,25 @@ from types import SimpleNamespace
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from ballast.actuation.actuators import Actuators
-from ballast.actuation.looking import kinds_of
+from ballast.actuation.scaling.actuators import Actuators
+from ballast.actuation.scaling.targets import kinds_of
 from ballast.cluster.conditions import Conditions
 from ballast.cluster.decoding import annotation_filter
 from ballast.cluster.emergency import EmergencyWriter
 from ballast.cluster.events import Events
 from ballast.cluster.workload_cache import WorkloadCache, reader
 from ballast.cluster.writer import Writer
-from ballast.daemon.budget import Budget
-from ballast.daemon.power_news import News
-from ballast.daemon.power_store import PowerStore
-from ballast.daemon.powering import Course, Powering
+from ballast.jobs.power.budget import Budget
+from ballast.jobs.power.conditions import News
+from ballast.jobs.power.job import Course, Powering
+from ballast.jobs.power.store import PowerStore
 from ballast.metrics import Metrics
 from ballast.power.allocation import Target, allocate
 from ballast.power.controller import commit, observe
-from ballast.power.outcome import Reason, Sample
+from ballast.power.controller_result import Reason, Sample
+from ballast.power.controller_state import State
 from ballast.power.policy import Policy
-from ballast.power.reading import read
-from ballast.power.state import State
+from ballast.power.policy_reader import read
 from ballast.telemetry.budget_feed import Watts
 from tests.bench import emergency
 from tests.bench.rows import Row, at_most

@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from ballast.publishing.extender_profile import extender_profile
-from ballast.publishing.profile import labels_profile
+from ballast.publishing.labels_profile import labels_profile
 from tests.bench.rows import Row
 from tests.cluster.harness.api import Json
 from tests.cluster.harness.control_plane import ControlPlane

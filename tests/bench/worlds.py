@@ -48,7 +48,7 @@ SEEDS = (1, 2, 3, 4, 5)
 QUICK = {"worlds": ("R1", "base/homog"), "seeds": (1,)}
 LOAD = 0.3
 ROOT = Path(__file__).parents[2]
-DECIDING = ("scoring", "placement", "daemon/extending.py", "publishing/extender_profile.py")
+DECIDING = ("scoring", "placement", "extender/decisions.py", "publishing/extender_profile.py")
 
 STOCKED, DISK, OURS = "default", "default with disk", "extender"
 WAYS = (STOCKED, DISK, OURS)

@@ -9,8 +9,8 @@ import numpy as np
 from ballast.model.node import Node
 from ballast.model.snapshot import Snapshot
 from ballast.publishing.freeze import Freeze
-from ballast.publishing.keys import Keys
-from ballast.publishing.planning import Carried, Change, Planner, Rules
+from ballast.publishing.label_plan import Carried, Change, Planner, Rules
+from ballast.publishing.node_keys import Keys
 from ballast.scoring.load_variation import scores
 from ballast.windows.ring import Ring
 from ballast.windows.statistics import Rules as WindowRules

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ballast.publishing.extender_profile import extender_profile
-from ballast.publishing.profile import labels_profile
+from ballast.publishing.labels_profile import labels_profile
 from tests.cluster.harness.burst import CORES, REFRESH, SLOWLY, burst, judge, knowing, refreshed
 from tests.cluster.harness.chart import Installed
 from tests.cluster.harness.control_plane import ControlPlane

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import pytest
 import yaml
 
-from ballast.publishing.profile import labels_profile
+from ballast.publishing.labels_profile import labels_profile
 from tests.cluster.harness.control_plane import ControlPlane
 from tests.cluster.harness.objects import PODS, add_nodes, node, placements, pod, set_labels, sweep
 from tests.cluster.harness.scheduler import STOCK, plugin_scores, scheduler

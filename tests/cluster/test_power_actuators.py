@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ballast.actuation.standing import Actuator
+from ballast.actuation.scaling.target_status import Actuator
 from ballast.clock import SystemClock
 from ballast.cluster.cache import Cache
 from ballast.cluster.write import Result

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from ballast.clock import SystemClock
-from ballast.daemon.telemetry_cycle import TelemetryCycle
+from ballast.jobs.telemetry import TelemetryCycle
 from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.snapshot import Snapshot

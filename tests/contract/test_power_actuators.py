@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ballast.actuation.actuators import Actuators
-from ballast.actuation.looking import kinds_of
-from ballast.actuation.standing import Actuator, Standing
+from ballast.actuation.scaling.actuators import Actuators
+from ballast.actuation.scaling.target_status import Actuator, Standing
+from ballast.actuation.scaling.targets import kinds_of
 from ballast.clock import SystemClock
 from ballast.cluster.decoding import annotation_filter
 from ballast.cluster.emergency import EmergencyWriter
@@ -97,6 +97,9 @@ class Bench:
     def spec(self, path: str) -> Any:
         return self.client.get(path)["spec"]
 
+    def version(self, path: str) -> str:
+        return str(self.client.get(path)["metadata"]["resourceVersion"])
+
     def notes(self, path: str) -> Any:
         return self.client.get(path)["metadata"].get("annotations", {})
 
@@ -115,12 +118,12 @@ def only(standings: Mapping[str, Standing]) -> Standing:
     return found
 
 
-def settled(actuators: Actuators, policy: Policy, version: str) -> Mapping[str, Standing]:
-    """Once the watch shows this version."""
+def settled(actuators: Actuators, policy: Policy, current: Callable[[], str]) -> Mapping[str, Standing]:
+    """Once the watch shows the current version; controllers may write the status meanwhile."""
 
     def seen() -> Mapping[str, Standing] | None:
         found = actuators.look(policy)
-        return found if only(found).version == version else None
+        return found if only(found).version == current() else None
 
     return eventually("the watch shows it", seen)
 
@@ -169,7 +172,7 @@ def cap_goes_there_and_back(bench: Bench, path: str, field: str, actuator: Actua
     assert bench.notes(path)[ORIGINAL] == "20"
     standing = only(actuators.look(policy))
     assert (standing.count, standing.capped, standing.maximum) == (4, True, 20)
-    settled(actuators, policy, bench.client.get(path)["metadata"]["resourceVersion"])
+    settled(actuators, policy, lambda: bench.version(path))
     stale = actuators.look(policy)
     bench.client.patch(path, {"spec": {field: 6}})
     (outcome,) = actuators.apply(stale, bench.counts(web=3), reason="test")

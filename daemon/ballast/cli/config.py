@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from ballast.cli.checked import checked
+from ballast.cli.checked_settings import checked
 from ballast.errors import SettingsError
 from ballast.settings import examine, explain
 

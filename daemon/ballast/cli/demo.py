@@ -69,7 +69,7 @@ def demo(
         host, port = _address(listen or f"{HOST}:0")
         _cluster_only(nodes, seconds, speed, host, port, seed, scene, kubeconfig, output, stop)
         return
-    from ballast.daemon.demo import Options, run
+    from ballast.runtime.demo import Options, run
 
     log.configure("error")
     host, port = _address(listen or f"{HOST}:{PORT}")

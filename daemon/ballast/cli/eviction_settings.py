@@ -10,9 +10,9 @@ from typing import Any
 
 import typer
 
-from ballast.daemon.eviction_rules import rules_of
 from ballast.errors import SettingsError, UsageError
 from ballast.eviction.rules import UNLIMITED, Rules
+from ballast.jobs.eviction.rules import rules_of
 from ballast.settings import Settings, examine
 from ballast.settings.names import VARIABLES, variable
 

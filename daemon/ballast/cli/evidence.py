@@ -19,7 +19,7 @@ from ballast.errors import UsageError
 from ballast.eviction.facts import Facts, WorkloadKey
 from ballast.model.selector import parse
 from ballast.model.workload import Workload
-from ballast.placement.layout import Layout, layout
+from ballast.placement.planners.layout import Layout, layout
 from ballast.settings import Settings
 
 RESOURCES = ("cpu", "memory")

@@ -15,11 +15,11 @@ from ballast.cli.eviction_settings import offline_rules, settings_of
 from ballast.cli.evidence import Evidence, Origin, gather, variables
 from ballast.cli.files import BadFile
 from ballast.cli.plan import Cluster, Form, Kubeconfig, Live, Metrics, Output, PodMetrics, Set
-from ballast.daemon.reports import duration
 from ballast.errors import UsageError
-from ballast.eviction.case import LOOKED_NOWHERE, Verdict
+from ballast.eviction.check_input import LOOKED_NOWHERE, Verdict
+from ballast.eviction.feasibility import misplaced, outlook, standing_of
 from ballast.eviction.gate import Gate
-from ballast.eviction.outlook import misplaced, outlook, standing_of
+from ballast.jobs.sentences import duration
 from ballast.model.pod import Pod
 
 

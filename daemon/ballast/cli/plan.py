@@ -20,13 +20,13 @@ from ballast import log
 from ballast.cli.eviction_settings import offline_rules, settings_of
 from ballast.cli.evidence import Origin, gather, variables
 from ballast.cli.live import daemons_plan
-from ballast.daemon.eviction_rules import aims_of, limit
 from ballast.errors import UsageError
 from ballast.eviction.document import as_json
 from ballast.eviction.gate import Gate
 from ballast.eviction.plan import Aims, Kind, make_plan
 from ballast.eviction.rules import UNLIMITED, Limit
-from ballast.placement.layout import Layout
+from ballast.jobs.eviction.rules import aims_of, limit
+from ballast.placement.planners.layout import Layout
 from ballast.settings import Settings
 
 

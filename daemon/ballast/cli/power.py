@@ -13,18 +13,18 @@ from rich.console import Console
 from rich.table import Table
 
 from ballast import log
+from ballast.cli.power_chart import drawing
 from ballast.cli.power_policies import check, choose, policies, starting
 from ballast.cli.power_range import recorded
 from ballast.errors import UsageError
 from ballast.power.allocation import Allocation
 from ballast.power.allocation import allocate as split
 from ballast.power.anchor import affordable, load_of, wanted_change
-from ballast.power.drawing import drawing
-from ballast.power.outcome import Sample, targets_of
+from ballast.power.controller_result import Sample, targets_of
+from ballast.power.controller_state import Anchor
 from ballast.power.policy import Policy
 from ballast.power.replay import Replay, usual_gap
 from ballast.power.replay import replay as follow
-from ballast.power.state import Anchor
 from ballast.telemetry.power_feed import trace
 
 app = typer.Typer(no_args_is_help=True, help="Replicas inside the power that is available, offline.")

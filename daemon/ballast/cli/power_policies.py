@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ballast.errors import SettingsError, UsageError
 from ballast.power.policy import Policy
-from ballast.power.reading import read
-from ballast.power.rules import remarks, unusable_at
+from ballast.power.policy_reader import read
+from ballast.power.policy_rules import remarks, unusable_at
 from ballast.settings.file import read_file
 from ballast.settings.names import CONFIG_FILE
 

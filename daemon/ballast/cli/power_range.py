@@ -10,12 +10,12 @@ import numpy as np
 
 from ballast.errors import UsageError
 from ballast.model.sample import Floats
-from ballast.power.feed import remaining
-from ballast.power.outcome import Sample
+from ballast.power.controller_result import Sample
+from ballast.power.feed_spec import remaining
 from ballast.power.policy import Policy
 from ballast.power.values import exact, seconds
 from ballast.settings import load
-from ballast.telemetry import answers
+from ballast.telemetry import responses
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
 
 PIECE = 10_000
@@ -39,9 +39,9 @@ def recorded(policy: Policy, span: str, step: str) -> Iterator[Sample]:
             grid = Grid(start + first * every, every, min(PIECE, count - first))
             body = client.ask(query, grid)
             if grid.count == 1:
-                table = answers.instant(body, (), client.url)
+                table = responses.instant(body, (), client.url)
             else:
-                table = answers.grid(body, (), client.url, grid.start, grid.step, grid.count)
+                table = responses.grid(body, (), client.url, grid.start, grid.step, grid.count)
             whole = table.present.sum(axis=0) == expected
             parts.append(np.where(whole, np.where(table.present, table.values, 0.0).sum(axis=0), np.nan))
         return np.concatenate(parts)

@@ -17,7 +17,7 @@ from ballast.errors import UsageError
 from ballast.publishing.bin_packing_profile import bin_packing_profile
 from ballast.publishing.crane_profile import crane_profile
 from ballast.publishing.extender_profile import extender_profile
-from ballast.publishing.profile import labels_profile
+from ballast.publishing.labels_profile import labels_profile
 from ballast.publishing.trimaran_profile import trimaran_profile
 from ballast.settings import load
 from ballast.settings.values.dns import subdomain

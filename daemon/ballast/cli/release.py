@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from ballast import log
-from ballast.actuation import release as power
+from ballast.actuation.scaling import release as power
 from ballast.clock import Clock, SystemClock
 from ballast.cluster import listing
 from ballast.cluster.client import KubeApi, connect
@@ -24,8 +24,8 @@ from ballast.errors import BallastError, ClusterError, NotFound, UsageError
 from ballast.metrics import Metrics
 from ballast.model.workload import Autoscaler
 from ballast.publishing import release as publishing
-from ballast.publishing.crane import is_written
-from ballast.publishing.keys import Keys
+from ballast.publishing.crane_plan import is_written
+from ballast.publishing.node_keys import Keys
 from ballast.settings import Duration, Settings, load
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from types import FrameType
 import structlog
 
 from ballast import log
-from ballast.cli.checked import checked
+from ballast.cli.checked_settings import checked
 from ballast.settings import explain
 
 logger = structlog.get_logger("ballast")
@@ -22,7 +22,7 @@ def run() -> None:
     log.configure(settings.log.level, settings.log.format)
     for warning in warnings:
         logger.warning(warning)
-    from ballast.daemon.assembly import Daemon
+    from ballast.runtime.daemon import Daemon
 
     daemon = Daemon(settings, config=explain())
     stop = threading.Event()

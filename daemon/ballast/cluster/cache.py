@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
 from ballast.cluster.decoding import annotation_filter, give_way, node_reader, pod_reader
-from ballast.cluster.watching import Sink, Watch
+from ballast.cluster.watch import Sink, Watch
 from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.pod import Pod

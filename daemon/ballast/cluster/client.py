@@ -14,7 +14,7 @@ import urllib3
 from urllib3.exceptions import HTTPError, InsecureRequestWarning
 
 from ballast.clock import SystemClock
-from ballast.cluster.refusals import refusal, verb_of
+from ballast.cluster.error_messages import refusal, verb_of
 from ballast.errors import ClusterError, SettingsError, Unauthorized, Unreachable
 from ballast.metrics import Metrics
 

@@ -11,7 +11,7 @@ from ballast.cluster import wire
 from ballast.cluster.client import KubeApi
 from ballast.cluster.configmaps import collection
 from ballast.cluster.decoding import Reader
-from ballast.cluster.watching import Watch
+from ballast.cluster.watch import Watch
 from ballast.metrics import Metrics
 
 NAME = "ballast-switches"

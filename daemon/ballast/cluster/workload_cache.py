@@ -14,7 +14,7 @@ from ballast.cluster import wire
 from ballast.cluster import workloads as forms
 from ballast.cluster.client import KubeApi
 from ballast.cluster.decoding import Reader, Shared
-from ballast.cluster.watching import Watch
+from ballast.cluster.watch import Watch
 from ballast.errors import ClusterError
 from ballast.metrics import Metrics
 from ballast.model.workload import Autoscaler, Budget, Namespace, Workload

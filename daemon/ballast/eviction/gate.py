@@ -8,13 +8,13 @@ from enum import Enum, auto
 
 import numpy as np
 
-from ballast.eviction.case import LOOKED_NOWHERE, Case, Check, Outlook, Verdict
+from ballast.eviction.annotations import opted_in
+from ballast.eviction.check_input import LOOKED_NOWHERE, Case, Check, Outlook, Verdict
 from ballast.eviction.checks import acting, availability, limits, load, nature, storage
 from ballast.eviction.facts import Facts
 from ballast.eviction.history import NOTHING_YET, History
 from ballast.eviction.rules import Rules
 from ballast.eviction.tally import Tally
-from ballast.eviction.wishes import opted_in
 from ballast.model.pod import FINISHED, Pod
 from ballast.model.sample import Ints
 

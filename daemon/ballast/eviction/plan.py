@@ -8,19 +8,19 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from ballast.eviction.case import LOOKED_NOWHERE, Outlook, Verdict
+from ballast.eviction.check_input import LOOKED_NOWHERE, Outlook, Verdict
+from ballast.eviction.feasibility import targets
 from ballast.eviction.gate import NAMES, NUMBER, PASSED, Gate, refusals
-from ballast.eviction.outlook import targets
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
-from ballast.placement.layout import Layout
-from ballast.placement.rebalancing import rebalance
-from ballast.placement.redistribution import redistribute
-from ballast.placement.relieving import Thresholds, hot, relieve
-from ballast.placement.spread_of_load import deviations
-from ballast.placement.standing import Standing
-from ballast.placement.step import Step
-from ballast.placement.ways_out import room_on, ways_out
+from ballast.placement.planners.can_move import room_on, ways_out
+from ballast.placement.planners.layout import Layout
+from ballast.placement.planners.load_spread import deviations
+from ballast.placement.planners.rebalance import rebalance
+from ballast.placement.planners.redistribute import redistribute
+from ballast.placement.planners.relieve import Thresholds, hot, relieve
+from ballast.placement.planners.simulated_placement import Standing
+from ballast.placement.planners.step import Step
 
 Kind: TypeAlias = Literal["relieve", "rebalance", "redistribute"]
 

@@ -12,9 +12,9 @@ from ballast.experiments.worlds import World
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.sample import Ints
-from ballast.placement.layout import layout
-from ballast.placement.redistribution import redistribute
-from ballast.placement.standing import Standing
+from ballast.placement.planners.layout import layout
+from ballast.placement.planners.redistribute import redistribute
+from ballast.placement.planners.simulated_placement import Standing
 
 Change = list[tuple[int, int, int]]
 """What one step moves: (pod, from, to), in this order; a pod that starts comes from -1."""

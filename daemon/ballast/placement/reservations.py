@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ballast.model.shape import Shape
-from ballast.placement.bookings import Bookings
+from ballast.placement.assumed_pods import Bookings
 from ballast.placement.fleet_model import FleetModel, Held
 from ballast.scoring.demand import demand
 

@@ -7,8 +7,8 @@ from fractions import Fraction
 from math import ceil, floor, lcm
 
 from ballast.power.allocation import Target
+from ballast.power.controller_state import Anchor
 from ballast.power.policy import Rounding
-from ballast.power.state import Anchor
 
 HALF = Fraction(1, 2)
 _PRECISION = 10**30

@@ -13,9 +13,9 @@ from fractions import Fraction
 from ballast.power import paper
 from ballast.power.allocation import Allocation, Target, allocate
 from ballast.power.anchor import affordable, load_of, price, shifted, wanted_change
-from ballast.power.outcome import NOTHING, Outcome, Reason, Sample, after_plan, targets_of
+from ballast.power.controller_result import NOTHING, Outcome, Reason, Sample, after_plan, targets_of
+from ballast.power.controller_state import Anchor, Away, Mode, Plan, Ramp, State, Window
 from ballast.power.policy import Basis, Foreign, Policy, Side, Stability, WhenSilent
-from ballast.power.state import Anchor, Away, Mode, Plan, Ramp, State, Window
 
 ZERO = Fraction(0)
 

@@ -12,9 +12,9 @@ from fractions import Fraction
 
 from ballast.power.allocation import ONE, allocate
 from ballast.power.anchor import rounded
-from ballast.power.outcome import Outcome, Reason, targets_of
+from ballast.power.controller_result import Outcome, Reason, targets_of
+from ballast.power.controller_state import Mode, Plan, State, Window
 from ballast.power.policy import Policy
-from ballast.power.state import Mode, Plan, State, Window
 
 _FROM_NOTHING = Fraction(999)
 

@@ -12,8 +12,8 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from ballast.power.feed import DEFAULT_FLOOR, Feed
-from ballast.power.part import Part
+from ballast.power.policy_section import Part
+from ballast.power.feed_spec import DEFAULT_FLOOR, Feed
 from ballast.power.values import (
     INT32,
     Count,

@@ -10,9 +10,9 @@ from statistics import median
 from typing import Any
 
 from ballast.power.controller import commit, observe
-from ballast.power.outcome import Sample
+from ballast.power.controller_result import Sample
+from ballast.power.controller_state import Mode, State
 from ballast.power.policy import Policy
-from ballast.power.state import Mode, State
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from ballast.cluster.writer import Writer
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
-from ballast.publishing.crane import Change, Planner
+from ballast.publishing.crane_plan import Change, Planner
 from ballast.publishing.publisher import PART
-from ballast.publishing.sending import Round, send
+from ballast.publishing.round import Round, send
 from ballast.scoring.crane import Policy, bindings_of, hot_values
 
 

@@ -17,9 +17,9 @@ from ballast.cluster.writer import Writer
 from ballast.model.node import Node
 from ballast.model.snapshot import Snapshot
 from ballast.publishing.freeze import Freeze
-from ballast.publishing.keys import TAINT_EFFECT, Keys
-from ballast.publishing.planning import Carried, Change, Planner
-from ballast.publishing.sending import Round, send
+from ballast.publishing.label_plan import Carried, Change, Planner
+from ballast.publishing.node_keys import TAINT_EFFECT, Keys
+from ballast.publishing.round import Round, send
 
 PART = "publishing"
 

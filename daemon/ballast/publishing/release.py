@@ -9,9 +9,9 @@ from ballast.cluster.node_writes import node_metadata, replace_taints
 from ballast.cluster.write import Outcome, Result
 from ballast.cluster.writer import Writer
 from ballast.model.node import Node
-from ballast.publishing.crane import is_written
-from ballast.publishing.keys import Keys
-from ballast.publishing.planning import Carried
+from ballast.publishing.crane_plan import is_written
+from ballast.publishing.label_plan import Carried
+from ballast.publishing.node_keys import Keys
 from ballast.publishing.publisher import PART, with_taint
 
 REASON = "released"

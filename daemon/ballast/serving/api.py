@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Route
 
 from ballast import __version__
 from ballast.model.snapshot import Snapshot
-from ballast.serving import acts
+from ballast.serving import activity
 from ballast.serving.board import Board, CycleRecord
 from ballast.serving.document import JSON, Latest
 from ballast.serving.openapi import DOCUMENT
@@ -101,17 +101,17 @@ class Api:
     async def power(self, request: Request) -> Response:
         """Every power policy: what it sees, waits for, changed, and its targets."""
         facts = self._board.power, self._mode("power"), self._board.conditions()
-        return await self._power.of(facts, partial(acts.power, *facts)).response(request)
+        return await self._power.of(facts, partial(activity.power, *facts)).response(request)
 
     async def plans(self, request: Request) -> Response:
         """Recent plans, newest first."""
         facts = self._board.plans
-        return await self._plans.of(facts, partial(acts.plans, facts)).response(request)
+        return await self._plans.of(facts, partial(activity.plans, facts)).response(request)
 
     async def evictions(self, request: Request) -> Response:
         """Recent evictions and what became of them; the room that is held for pods."""
         facts = self._board.evictions, self._mode("eviction")
-        return await self._evictions.of(facts, partial(acts.evictions, *facts)).response(request)
+        return await self._evictions.of(facts, partial(activity.evictions, *facts)).response(request)
 
     async def openapi(self, request: Request) -> Response:
         return _json(DOCUMENT)

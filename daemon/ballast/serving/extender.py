@@ -21,7 +21,7 @@ from ballast.metrics import Metrics
 from ballast.placement.choice import NEUTRAL
 from ballast.serving.document import JSON
 from ballast.serving.extender_wire import TooManyNames, filter_args, prioritize_args
-from ballast.serving.node_names import Hosts, Named
+from ballast.serving.host_index import Hosts, Named
 
 MAX_BODY = 64 * 1024 * 1024
 """Bytes; 5,000 whole nodes, as a scheduler without nodeCacheCapable sends them, are about 45 MB."""

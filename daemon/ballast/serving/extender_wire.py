@@ -13,7 +13,7 @@ import msgspec
 
 from ballast.cluster import wire
 from ballast.errors import BallastError
-from ballast.serving.node_names import Names, compact
+from ballast.serving.host_index import Names, compact
 
 MOST_NAMES = 250_000
 """Names in a request; more are no cluster, and take more memory than there is."""

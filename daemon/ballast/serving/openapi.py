@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ballast import __version__
-from ballast.serving.acts import HISTORY, HISTORY_COLUMNS
+from ballast.serving.activity import HISTORY, HISTORY_COLUMNS
 
 Schema = dict[str, Any]
 

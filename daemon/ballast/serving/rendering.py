@@ -8,7 +8,7 @@ from functools import cache, partial
 import msgspec
 
 from ballast.model.snapshot import Snapshot
-from ballast.serving import nodes, wire
+from ballast.serving import nodes, watcher_format
 from ballast.serving.document import Document
 from ballast.serving.families import node_families
 
@@ -28,7 +28,9 @@ class Rendered:
         # Nothing below refers to this object: in a circle, old snapshots would stay until the collector runs.
         self._wire = cache(partial(_wire, snapshot, source, fetched))
         windows = snapshot.windows
-        self.known = {name: bool(wire.known_nodes(snapshot, window).any()) for name, window in windows.items()}
+        self.known = {
+            name: bool(watcher_format.known_nodes(snapshot, window).any()) for name, window in windows.items()
+        }
         self.watcher = {
             (name, everything): Document(partial(_whole, self._wire, name, everything))
             for name in windows
@@ -39,7 +41,7 @@ class Rendered:
         }
         self.families = Document(partial(node_families, snapshot, verdicts.scores))
 
-    def wire(self, window: str, everything: bool) -> wire.Wire:
+    def wire(self, window: str, everything: bool) -> watcher_format.Wire:
         """The pieces of one `/watcher` document."""
         return self._wire(window, everything)
 
@@ -84,9 +86,11 @@ def render(
     return rendered
 
 
-def _wire(snapshot: Snapshot, source: str, fetched: float, window: str, everything: bool) -> wire.Wire:
-    return wire.document(snapshot, snapshot.windows[window], source=source, fetched=fetched, everything=everything)
+def _wire(snapshot: Snapshot, source: str, fetched: float, window: str, everything: bool) -> watcher_format.Wire:
+    return watcher_format.document(
+        snapshot, snapshot.windows[window], source=source, fetched=fetched, everything=everything
+    )
 
 
-def _whole(wires: Callable[[str, bool], wire.Wire], window: str, everything: bool) -> bytes:
+def _whole(wires: Callable[[str, bool], watcher_format.Wire], window: str, everything: bool) -> bytes:
     return wires(window, everything).whole()

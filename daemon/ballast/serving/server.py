@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 
 from ballast.errors import SettingsError
 from ballast.serving import protocol
-from ballast.serving.memory import keep_freed_memory
+from ballast.serving.malloc import keep_freed_memory
 from ballast.settings.http import Http
 
 BACKLOG = 1024

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ballast.settings.cluster import Cluster
+from ballast.settings.consistency import check_run, needed_to_run
 from ballast.settings.eviction import Eviction
 from ballast.settings.extender import Extender
 from ballast.settings.http import Http
@@ -15,7 +16,6 @@ from ballast.settings.part import Mode
 from ballast.settings.power import Power
 from ballast.settings.prometheus import Prometheus
 from ballast.settings.publishing import Publishing
-from ballast.settings.rules import check_run, needed_to_run
 from ballast.settings.telemetry import ResourceSetting, Telemetry
 from ballast.settings.values.count import Count, Rate
 from ballast.settings.values.duration import Duration

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ballast.simulator.kinds import BY_NAME, DEPLOYMENT, REPLICA_SET, STATEFUL_SET, Kind
-from ballast.simulator.resources import Document, Resources
-from ballast.simulator.store import Store
+from ballast.simulator.kube.kinds import BY_NAME, DEPLOYMENT, REPLICA_SET, STATEFUL_SET, Kind
+from ballast.simulator.kube.resources import Document, Resources
+from ballast.simulator.kube.store import Store
 
 AUTOSCALER = BY_NAME["HorizontalPodAutoscaler"]
 SCALED = {kind.name: kind for kind in (DEPLOYMENT, REPLICA_SET, STATEFUL_SET)}

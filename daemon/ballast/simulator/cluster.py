@@ -23,14 +23,14 @@ from ballast.simulator import power_feed, scenes
 from ballast.simulator.controllers import Controllers
 from ballast.simulator.exposition import Exposition
 from ballast.simulator.faults import Faults
-from ballast.simulator.kube_api import KubeApi
-from ballast.simulator.metrics_api import MetricsApi
+from ballast.simulator.kube.metrics_api import MetricsApi
+from ballast.simulator.kube.requests import parse
+from ballast.simulator.kube.resources import Resources
+from ballast.simulator.kube.server import KubeApi
+from ballast.simulator.kube.store import Store
 from ballast.simulator.observations import Observations
 from ballast.simulator.population import populate
 from ballast.simulator.prometheus_api import PrometheusApi
-from ballast.simulator.requests import parse
-from ballast.simulator.resources import Resources
-from ballast.simulator.store import Store
 from ballast.simulator.world import OWN_NAMESPACE, World
 
 START_TIMEOUT = 30.0

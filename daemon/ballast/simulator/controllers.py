@@ -12,13 +12,13 @@ from collections.abc import Iterable
 
 from ballast.simulator import autoscaling, disruption, replicas
 from ballast.simulator.autoscaling import AUTOSCALER
-from ballast.simulator.kinds import BUDGET, DEPLOYMENT, NODE, POD, REPLICA_SET, STATEFUL_SET, Kind
+from ballast.simulator.kube.api_errors import ApiError
+from ballast.simulator.kube.kinds import BUDGET, DEPLOYMENT, NODE, POD, REPLICA_SET, STATEFUL_SET, Kind
+from ballast.simulator.kube.resources import Document, Resources
+from ballast.simulator.kube.store import Change
+from ballast.simulator.kube.subresources import bind
 from ballast.simulator.objects import running_status
-from ballast.simulator.resources import Document, Resources
 from ballast.simulator.scheduler import NAME, Scheduler
-from ballast.simulator.statuses import ApiError
-from ballast.simulator.store import Change
-from ballast.simulator.subresources import bind
 from ballast.simulator.world import World
 
 TERMINATION = 1.0

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from ballast.simulator.kinds import BUDGET, POD, REPLICA_SET, STATEFUL_SET
-from ballast.simulator.resources import Document, Resources
-from ballast.simulator.selectors import matches
-from ballast.simulator.store import Store
-from ballast.simulator.subresources import is_ready
+from ballast.simulator.kube.kinds import BUDGET, POD, REPLICA_SET, STATEFUL_SET
+from ballast.simulator.kube.resources import Document, Resources
+from ballast.simulator.kube.selectors import matches
+from ballast.simulator.kube.store import Store
+from ballast.simulator.kube.subresources import is_ready
 
 Key = tuple[str, str]
 

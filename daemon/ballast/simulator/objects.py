@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ballast.model.quantity import quantity
-from ballast.simulator.defaults import pod_spec, workload_spec
-from ballast.simulator.managed_fields import entry, fields_v1
+from ballast.simulator.kube.defaults import pod_spec, workload_spec
+from ballast.simulator.kube.managed_fields import entry, fields_v1
 
 Document = dict[str, Any]
 

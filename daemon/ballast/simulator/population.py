@@ -13,10 +13,10 @@ import numpy as np
 
 from ballast.model.quantity import quantity
 from ballast.simulator import objects
-from ballast.simulator.kinds import BY_NAME, POD, Kind
+from ballast.simulator.kube.kinds import BY_NAME, POD, Kind
+from ballast.simulator.kube.resources import stamp
+from ballast.simulator.kube.store import Store, Stored, selectable_fields, stored
 from ballast.simulator.objects import Workload
-from ballast.simulator.resources import stamp
-from ballast.simulator.store import Store, Stored, selectable_fields, stored
 from ballast.simulator.world import AGE, NAMESPACES, OWN_NAMESPACE, ZONES, Member, World
 
 Document = dict[str, Any]

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from ballast.model.sample import Floats
 from ballast.simulator.faults import Faults
-from ballast.simulator.resources import stamp
+from ballast.simulator.kube.resources import stamp
 from ballast.simulator.usage import DAY
 from ballast.simulator.world import World
 

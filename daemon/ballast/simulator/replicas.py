@@ -7,11 +7,11 @@ import json
 from collections.abc import Mapping, Sequence
 
 from ballast.simulator import objects
-from ballast.simulator.kinds import DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, Kind
-from ballast.simulator.resources import Document, Resources
-from ballast.simulator.selectors import matches
-from ballast.simulator.store import Store, Stored
-from ballast.simulator.subresources import is_ready
+from ballast.simulator.kube.kinds import DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, Kind
+from ballast.simulator.kube.resources import Document, Resources
+from ballast.simulator.kube.selectors import matches
+from ballast.simulator.kube.store import Store, Stored
+from ballast.simulator.kube.subresources import is_ready
 
 HASH = "pod-template-hash"
 Key = tuple[str, str]

@@ -6,9 +6,9 @@ import asyncio
 
 from ballast.simulator import objects
 from ballast.simulator.faults import Faults
-from ballast.simulator.kinds import DEPLOYMENT
+from ballast.simulator.kube.kinds import DEPLOYMENT
+from ballast.simulator.kube.resources import Resources
 from ballast.simulator.objects import Workload
-from ballast.simulator.resources import Resources
 from ballast.simulator.world import World
 
 DARK_AFTER = 60.0

@@ -8,9 +8,9 @@ import numpy as np
 
 from ballast.model.quantity import quantity
 from ballast.model.sample import Bools, Floats
-from ballast.simulator.kinds import NODE, Kind
+from ballast.simulator.kube.kinds import NODE, Kind
+from ballast.simulator.kube.store import Change, Store
 from ballast.simulator.objects import pod_requests
-from ballast.simulator.store import Change, Store
 from ballast.simulator.world import World
 
 NAME = "default-scheduler"

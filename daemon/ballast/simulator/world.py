@@ -14,9 +14,9 @@ import numpy as np
 from ballast.clock import Clock, SystemClock
 from ballast.model.sample import Floats
 from ballast.simulator import objects
-from ballast.simulator.kinds import POD, Kind
+from ballast.simulator.kube.kinds import POD, Kind
+from ballast.simulator.kube.store import Change, Stored
 from ballast.simulator.objects import NodeShape, Workload, pod_requests
-from ballast.simulator.store import Change, Stored
 from ballast.simulator.usage import Profile, Usage
 
 SCENES = ("breathing", "calm", "burst", "power")

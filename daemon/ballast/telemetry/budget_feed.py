@@ -12,12 +12,12 @@ from pathlib import Path
 from ballast.clock import Clock
 from ballast.errors import SettingsError, UsageError
 from ballast.metrics import Metrics
-from ballast.power.feed import Feed, Of, Semantics, remaining
+from ballast.power.feed_spec import Feed, Of, Semantics, remaining
 from ballast.power.policy import Policy
 from ballast.power.values import exact
+from ballast.telemetry.http import Wire
 from ballast.telemetry.power_feed import CsvFeed, HttpFeed, PowerFeed, PowerSample, PrometheusFeed, own_timestamp
 from ballast.telemetry.prometheus_client import PrometheusClient
-from ballast.telemetry.wire import Wire
 
 AHEAD = 60.0
 """Seconds by which another machine's clock may be ahead of ours."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ballast.model.sample import Floats, Ints
-from ballast.telemetry.answers import Table
 from ballast.telemetry.node_names import NodeNames
+from ballast.telemetry.responses import Table
 
 
 def sample_times(table: Table, rows: Ints, newest: Table, names: NodeNames) -> Floats:

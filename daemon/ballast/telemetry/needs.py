@@ -10,7 +10,7 @@ from ballast.errors import TelemetryError
 from ballast.metrics import Metrics
 from ballast.power.policy import Policy
 from ballast.power.values import exact
-from ballast.telemetry import answers
+from ballast.telemetry import responses
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
 
 
@@ -36,7 +36,7 @@ class Needs:
     def _value(self, answer: Callable[[], bytes]) -> Fraction | None:
         """None where the answer is not one finite number."""
         try:
-            table = answers.instant(answer(), (), self._client.url)
+            table = responses.instant(answer(), (), self._client.url)
         except TelemetryError:
             self._metrics.queries.labels("power_needs", "error").inc()
             return None

@@ -18,10 +18,10 @@ from ballast.errors import ClusterError, TelemetryError
 from ballast.model.quantity import quantity
 from ballast.model.sample import Samples
 from ballast.settings import Settings
-from ballast.telemetry import answers as decoding
-from ballast.telemetry.answers import Table
+from ballast.telemetry import responses as decoding
 from ballast.telemetry.freshness import newest_by_label
 from ballast.telemetry.intake import accept, allowed_skew, default_max_age
+from ballast.telemetry.responses import Table
 
 POD_LABEL = "ballast_pod"
 NEWEST = "newest"

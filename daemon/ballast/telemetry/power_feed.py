@@ -16,9 +16,9 @@ import msgspec
 
 from ballast.clock import Clock
 from ballast.errors import SettingsError, TelemetryError, UsageError
-from ballast.telemetry import answers
+from ballast.telemetry import responses
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
-from ballast.telemetry.questions import is_plain_selector
+from ballast.telemetry.queries import is_plain_selector
 
 _AGGREGATED = re.compile(
     r"\s*(?:sum|avg|min|max)\s*(?:by\s*\([^()]*\)|without\s*\([^()]*\))?\s*\((?P<selector>[^()]*)\)\s*"
@@ -92,9 +92,9 @@ class PrometheusFeed:
             return PowerSample(None, at, broken, "unreadable")
         return _sample(float(watts.values.sum()), time)
 
-    def _table(self, answer: Future[bytes]) -> answers.Table:
+    def _table(self, answer: Future[bytes]) -> responses.Table:
         try:
-            table = answers.instant(answer.result(), (), self._client.url)
+            table = responses.instant(answer.result(), (), self._client.url)
         except TelemetryError:
             self._count("error")
             raise

@@ -9,16 +9,16 @@ from ballast.errors import SourceUnavailable, TelemetryError
 from ballast.metrics import Metrics
 from ballast.model.sample import Reading
 from ballast.settings import Settings
-from ballast.telemetry import answers as decoding
 from ballast.telemetry import presets
-from ballast.telemetry.answers import Table
-from ballast.telemetry.assembly import Answers, Assembly
+from ballast.telemetry import responses as decoding
+from ballast.telemetry.error_messages import TooLarge
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.pods import NEWEST, PodAnswers, ages, named_by_pod
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
-from ballast.telemetry.questions import FRESHNESS, Questions, joined, questions
-from ballast.telemetry.refusals import TooLarge
-from ballast.telemetry.remarks import Remarks
+from ballast.telemetry.queries import FRESHNESS, Questions, joined, questions
+from ballast.telemetry.readings import Answers, Assembly
+from ballast.telemetry.responses import Table
+from ballast.telemetry.warnings import Remarks
 
 MAX_POINTS = 11_000
 _POINTS_PER_ANSWER = 50_000

@@ -14,8 +14,8 @@ from prometheus_api_client import PrometheusConnect
 from ballast.errors import SettingsError, SourceUnavailable
 from ballast.settings import Settings
 from ballast.telemetry.credentials import prometheus_credentials
-from ballast.telemetry.refusals import masked
-from ballast.telemetry.wire import Wire
+from ballast.telemetry.error_messages import masked
+from ballast.telemetry.http import Wire
 
 PART = "BALLAST_PROMETHEUS__"
 _PARALLEL = 6

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ballast.actuation.evictor import Attempt, Evictor
-from ballast.actuation.landing import Landing
+from ballast.actuation.eviction.evictor import Attempt, Evictor
+from ballast.actuation.eviction.replacement_reservations import Landing
 from ballast.clock import SystemClock
 from ballast.cluster.cache import Cache
 from ballast.cluster.client import KubeApi, connect

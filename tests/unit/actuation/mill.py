@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ballast.actuation.evictor import Attempt, Evictor
-from ballast.actuation.landing import Landing
+from ballast.actuation.eviction.evictor import Attempt, Evictor
+from ballast.actuation.eviction.replacement_reservations import Landing
 from ballast.cluster.state import State
 from ballast.cluster.writer import Writer
 from ballast.errors import ClusterError, NotFound

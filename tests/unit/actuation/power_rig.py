@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from ballast.actuation.actuators import Actuators
 from ballast.actuation.protected import Protected
-from ballast.actuation.standing import Standing
+from ballast.actuation.scaling.actuators import Actuators
+from ballast.actuation.scaling.target_status import Standing
 from ballast.cluster import workloads as forms
 from ballast.cluster.decoding import Shared
 from ballast.cluster.emergency import EmergencyWriter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ballast.actuation.deletion_cost import Cost, costs
+from ballast.actuation.scaling.deletion_cost import Cost, costs
 from ballast.model.pod import Pod
 
 COST, MARK = "controller.kubernetes.io/pod-deletion-cost", "ballast.dev/deletion-cost"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.actuation import effect
-from ballast.actuation.api_errors import ENOUGH, OVER, ApiErrors
-from ballast.actuation.records import Loads, Running, Status, Step
+from ballast.actuation.eviction import effect
+from ballast.actuation.eviction.records import Loads, Running, Status, Step
+from ballast.actuation.scaling.api_errors import ENOUGH, OVER, ApiErrors
 from ballast.eviction.plan import Move
 from ballast.metrics import Metrics
 from tests.fakes import FakeClock

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from ballast.actuation.evictor import Evictor
-from ballast.actuation.landing import Landing
-from ballast.actuation.records import Step
+from ballast.actuation.eviction.evictor import Evictor
+from ballast.actuation.eviction.records import Step
+from ballast.actuation.eviction.replacement_reservations import Landing
 from ballast.errors import ClusterError, TooManyRequests, Unreachable
-from ballast.eviction.memory import STOP_FOR
+from ballast.eviction.recent_evictions import STOP_FOR
 from ballast.eviction.rules import UNLIMITED, Limit, Rules
 from ballast.model.selector import Requirement, Selector
 from ballast.model.workload import Budget
@@ -530,7 +530,7 @@ def test_a_sibling_that_came_shortly_before_is_no_replacement(mill: Mill) -> Non
 
 
 def test_only_so_many_are_followed_at_a_time(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ballast.actuation.evictor.FOLLOWED", 2)
+    monkeypatch.setattr("ballast.actuation.eviction.evictor.FOLLOWED", 2)
     replica = Replica(mill, rules=FREE)
     attempts = replica.carry_out(*mill.pods.values())
     assert [attempt.why for attempt in attempts] == ["", "", "2 evictions are still being followed"]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ballast.actuation.contention import titled
-from ballast.actuation.managers import manager_of
+from ballast.actuation.scaling.contention import titled
+from ballast.actuation.scaling.managed_fields import manager_of
 from tests.unit.cluster.fake_api import FakeApi
 
 

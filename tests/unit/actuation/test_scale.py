@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ballast.actuation.standing import Actuator
+from ballast.actuation.scaling.target_status import Actuator
 from ballast.cluster.write import Result
 from ballast.model.pod import Pod
 from tests.unit.actuation.power_rig import APPS, ROLLOUTS, Rig, autoscaler, meta, policy, refuse, workload

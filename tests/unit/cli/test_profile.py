@@ -9,7 +9,7 @@ import yaml
 from ballast.cli.main import main
 from ballast.cli.profile import PROFILES, Output, profile
 from ballast.errors import UsageError
-from ballast.publishing.profile import labels_profile
+from ballast.publishing.labels_profile import labels_profile
 
 
 def terms(document: dict) -> list[dict]:  # type: ignore[type-arg]

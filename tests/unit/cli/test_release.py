@@ -16,7 +16,7 @@ from ballast.cluster.write import Outcome, Write
 from ballast.cluster.writer import Writer
 from ballast.errors import BallastError, ClusterError, SettingsError, UsageError
 from ballast.simulator import Cluster, World
-from ballast.simulator.kinds import BY_NAME
+from ballast.simulator.kube.kinds import BY_NAME
 from tests.unit.daemon.rig import LEASE, NODE, OWN
 
 FOREIGN_LABELS = {"team": "blue", "other.dev/score": "3"}

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from ballast.actuation.standing import Actuator, Standing
+from ballast.actuation.scaling.target_status import Actuator, Standing
 from ballast.cluster.write import Outcome, Result, Target, Write
-from ballast.daemon.budget import Budget
-from ballast.daemon.power_store import PowerStore
-from ballast.daemon.power_view import Now, View
 from ballast.errors import ClusterError
+from ballast.jobs.power.budget import Budget
+from ballast.jobs.power.store import PowerStore
+from ballast.jobs.power.view import Now, View
 from ballast.power.policy import Policy
 from ballast.power.values import INT32
 from ballast.telemetry.budget_feed import Watts

@@ -13,11 +13,11 @@ from typing import Any
 
 import requests
 
-from ballast.daemon.assembly import Daemon
 from ballast.model.snapshot import Snapshot
+from ballast.runtime.daemon import Daemon
 from ballast.settings import load
 from ballast.simulator import Cluster, World
-from ballast.simulator.kinds import BY_NAME
+from ballast.simulator.kube.kinds import BY_NAME
 from tests.fakes import FakeClock
 
 NODE, POD, CONFIG_MAP, LEASE = (BY_NAME[name] for name in ("Node", "Pod", "ConfigMap", "Lease"))

@@ -9,8 +9,7 @@ from threading import Thread
 
 import pytest
 
-from ballast.daemon import assembly
-from ballast.daemon.assembly import Daemon
+from ballast.runtime.daemon import Daemon
 from tests.unit.daemon.rig import (
     LOAD,
     SCORE,
@@ -30,7 +29,7 @@ from tests.unit.daemon.rig import (
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A start that cannot list the nodes goes on after half a second."""
-    monkeypatch.setattr(assembly, "SYNC_ATTEMPTS", 1)
+    monkeypatch.setattr("ballast.runtime.daemon.SYNC_ATTEMPTS", 1)
 
 
 def healthy(calm: Rig, daemon: Daemon) -> bool:

@@ -14,9 +14,9 @@ import pytest
 import requests
 
 from ballast.clock import ScaledClock
-from ballast.daemon.assembly import Daemon
-from ballast.daemon.demo import Options, run
 from ballast.errors import UsageError
+from ballast.runtime.daemon import Daemon
+from ballast.runtime.demo import Options, run
 from ballast.settings import load
 from ballast.simulator import Cluster, World
 from tests.unit.daemon.rig import PATIENCE

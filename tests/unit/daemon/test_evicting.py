@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ballast.daemon.assembly import Daemon
 from ballast.eviction.gate import NAMES
+from ballast.runtime.daemon import Daemon
 from tests.unit.daemon.rig import NODE, POD, Rig, condition, get, metric, rig, until, verbose
 
 HOT = {

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from ballast.daemon.hot_nodes import HotNodes, loads
-from ballast.daemon.pods_asking import FEW, PodsAsking
-from ballast.daemon.replicas_lately import ReplicasLately
 from ballast.eviction.plan import Aims
+from ballast.jobs.eviction.hot_nodes import HotNodes, loads
+from ballast.jobs.eviction.recent_scaling import ReplicasLately
 from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.snapshot import Snapshot, Window
 from ballast.model.workload import Autoscaler, Workload
 from ballast.settings import Settings
 from ballast.telemetry.metrics_server import MetricsServerSource
+from ballast.telemetry.pod_usage_cache import FEW, PodsAsking
 from ballast.telemetry.pods import PodAnswers, decode
 from ballast.telemetry.prometheus import PrometheusSource
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from ballast.cluster import wire
-from ballast.daemon.extending import PODS_STALE, Extending
 from ballast.errors import UsageError
+from ballast.extender.decisions import PODS_STALE, Extending
 from ballast.metrics import Metrics
 from ballast.model.shape import Container, shape_of
 from ballast.model.snapshot import Snapshot

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 import pytest
 
 from ballast.clock import SystemClock
-from ballast.daemon.jobs import GridTrigger, Jobs
 from ballast.errors import TelemetryError
 from ballast.metrics import Metrics
+from ballast.runtime.scheduler import GridTrigger, Jobs
 from ballast.serving.board import CycleRecord
 from tests.fakes import FakeClock
 

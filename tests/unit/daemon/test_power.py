@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from ballast.daemon import demo
-from ballast.daemon.assembly import Daemon
-from ballast.daemon.power_parts import findings
 from ballast.errors import SettingsError
+from ballast.jobs.power.build import findings
+from ballast.runtime import demo
+from ballast.runtime.daemon import Daemon
 from ballast.settings import load
-from ballast.simulator.kinds import BY_NAME
+from ballast.simulator.kube.kinds import BY_NAME
 from tests.unit.daemon.rig import OWN, Rig, condition, get, metric, rig, until
 
 DEPLOYMENT, AUTOSCALER = BY_NAME["Deployment"], BY_NAME["HorizontalPodAutoscaler"]

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.actuation.standing import Actuator
-from ballast.daemon import budget
-from ballast.daemon.power_view import Why
-from ballast.daemon.power_words import sentence
-from ballast.power.outcome import Reason
+from ballast.actuation.scaling.target_status import Actuator
+from ballast.jobs.power import budget
+from ballast.jobs.power.sentences import sentence
+from ballast.jobs.power.view import Why
+from ballast.power.controller_result import Reason
 from tests.unit.daemon.power_world import TICK, Life
 from tests.unit.power.worlds import examples, feeds, members, policy
 

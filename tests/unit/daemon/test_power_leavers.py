@@ -8,8 +8,8 @@ from collections.abc import Collection
 import pytest
 
 from ballast.cluster.write import Outcome, Result
-from ballast.daemon.power_leavers import PAUSE, Leavers
 from ballast.errors import ClusterError
+from ballast.jobs.power.departed import PAUSE, Leavers
 from ballast.power.policy import Policy
 from tests.unit.daemon.power_world import WRITE, Fuse, Keys
 from tests.unit.power.worlds import members, policy

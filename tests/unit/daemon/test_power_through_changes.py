@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.actuation.standing import Actuator, Standing
-from ballast.daemon.budget import Why
-from ballast.daemon.power_parts import _own
+from ballast.actuation.scaling.target_status import Actuator, Standing
+from ballast.jobs.power.budget import Why
+from ballast.jobs.power.build import _own
 from ballast.model.workload import Workload
-from ballast.power.outcome import Reason
+from ballast.power.controller_result import Reason
 from tests.unit.daemon.power_world import Life
 from tests.unit.power.worlds import examples, members, policy
 

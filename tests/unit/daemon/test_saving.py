@@ -6,7 +6,7 @@ from typing import Any, cast
 from structlog.testing import capture_logs
 
 from ballast.cluster.conditions import SavedConditions
-from ballast.daemon.saving import Saving
+from ballast.runtime.condition_saver import Saving
 
 
 def test_a_defect_is_told_and_the_next_save_is_tried() -> None:

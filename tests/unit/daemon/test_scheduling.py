@@ -6,7 +6,7 @@ from typing import Any
 
 import requests
 
-from ballast.daemon.assembly import Daemon
+from ballast.runtime.daemon import Daemon
 from tests.cluster.harness.process import free_port
 from tests.unit.daemon.rig import POD, Rig, condition, get, metric, until
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ballast.daemon.siblings import EACH, means, members
+from ballast.extender.sibling_usage import EACH, means, members
 from ballast.model.pod import Owner, Pod
 from tests.unit.daemon.rig import POD, Rig, until
 from tests.unit.daemon.test_scheduling import ask

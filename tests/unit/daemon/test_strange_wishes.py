@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ballast.cluster.write import Target
-from ballast.daemon.strange_wishes import StrangeWishes
+from ballast.jobs.eviction.invalid_annotations import StrangeWishes
 from ballast.model.pod import Pod
 from ballast.model.workload import Namespace, Workload
 

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from ballast.daemon.extending import PODS_STALE, Extending
-from ballast.daemon.strategies import Strategies, problems
 from ballast.errors import UsageError
+from ballast.extender.decisions import PODS_STALE, Extending
+from ballast.extender.strategies import Strategies, problems
 from ballast.metrics import Metrics
 from ballast.model.pod import Owner, Pod
 from ballast.model.shape import Container, shape_of

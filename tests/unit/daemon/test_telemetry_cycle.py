@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from ballast.daemon.telemetry_cycle import TelemetryCycle, source_title
+from ballast.jobs.telemetry import TelemetryCycle, source_title
 from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.sample import Reading, Samples

@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ballast.daemon import worker as module
-from ballast.daemon.errand import Errand, Wanted, receive, send
-from ballast.daemon.planning import answer
-from ballast.daemon.worker import Worker
 from ballast.errors import WorkerError
 from ballast.eviction.history import History
 from ballast.eviction.rules import Rules
+from ballast.jobs.eviction import planning_process as module
+from ballast.jobs.eviction.planner_main import answer
+from ballast.jobs.eviction.planning_process import Worker
+from ballast.jobs.eviction.planning_request import Errand, Wanted, receive, send
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod
 from ballast.model.shape import Container, shape_of

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ballast.eviction.case import Outlook
+from ballast.eviction.check_input import Outlook
 from ballast.eviction.gate import NAMES, ROWS
 from ballast.eviction.history import History
 from ballast.eviction.rules import UNLIMITED, Limit, Rules

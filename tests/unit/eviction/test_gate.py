@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.eviction.case import Outlook
+from ballast.eviction.check_input import Outlook
 from ballast.eviction.gate import NAMES, PASSED, Gate, refusals
 from ballast.eviction.history import History
 from ballast.eviction.rules import Limit, Rules

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.eviction.memory import MOST, STOP_FOR, Eviction, Memory
+from ballast.eviction.recent_evictions import MOST, STOP_FOR, Eviction, Memory
 from ballast.eviction.rules import DAY, HOUR
 
 NOW = 1_700_000_000.0

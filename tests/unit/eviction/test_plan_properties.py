@@ -22,7 +22,7 @@ from ballast.model.pod import Owner, Pod
 from ballast.model.selector import Requirement, Selector
 from ballast.model.shape import Container, Shape, shape_of
 from ballast.model.workload import Budget, Workload
-from ballast.placement.layout import layout
+from ballast.placement.planners.layout import layout
 
 NOW = 1_700_000_000.0
 RESOURCES = ("cpu", "memory")

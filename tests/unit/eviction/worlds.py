@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ballast.eviction.case import LOOKED_NOWHERE, Outlook, Verdict
+from ballast.eviction.check_input import LOOKED_NOWHERE, Outlook, Verdict
 from ballast.eviction.facts import Facts
 from ballast.eviction.gate import Gate
 from ballast.eviction.history import NOTHING_YET, History

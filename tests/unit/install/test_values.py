@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ballast.daemon.strategies import Strategies
-from ballast.power.reading import read
+from ballast.extender.strategies import Strategies
+from ballast.power.policy_reader import read
 from ballast.settings import Mode, Settings, load
 from ballast.settings.names import CONFIG_FILE, VARIABLES
 from tests.unit.install.chart import (

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ballast.model.pod import Pod
-from ballast.placement.bookings import Bookings, learn
+from ballast.placement.assumed_pods import Bookings, learn
 from ballast.placement.fleet_model import FleetModel, Held
 from ballast.scoring.fleet import REMEMBERED
 from ballast.scoring.profiles import Arrivals

@@ -13,8 +13,8 @@ from ballast.model.node import Taint
 from ballast.model.pod import Pod
 from ballast.model.selector import Requirement, Selector
 from ballast.model.template import HostPort, NodeTerm, PodTerm, Spread, Template, Toleration
-from ballast.placement.standing import Standing
-from ballast.placement.ways_out import ways_out
+from ballast.placement.planners.can_move import ways_out
+from ballast.placement.planners.simulated_placement import Standing
 from tests.unit.placement.worlds import a_layout, a_node, a_pod, standing_of
 
 ZONES = {"n0": "a", "n1": "a", "n2": "b", "n3": "b", "n4": ""}

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from ballast.placement.frontier import fit_elsewhere, largest, smallest
+from ballast.placement.planners.frontier import fit_elsewhere, largest, smallest
 
 vectors = st.integers(0, 12).flatmap(lambda rows: arrays(np.int64, (rows, 3), elements=st.integers(0, 6)))
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ballast.placement.ledger import MOST_UNSEEN, UNSEEN_FOR, Ledger
+from ballast.placement.assumptions import MOST_UNSEEN, UNSEEN_FOR, Ledger
 
 
 def test_a_decision_counts_until_its_time_is_over() -> None:

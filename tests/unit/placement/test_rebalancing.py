@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ballast.placement import shortlist
-from ballast.placement.layout import Layout
-from ballast.placement.rebalancing import rebalance
-from ballast.placement.spread_of_load import deviations
-from ballast.placement.standing import Standing
-from ballast.placement.step import Step
+from ballast.placement.planners import shortlist
+from ballast.placement.planners.layout import Layout
+from ballast.placement.planners.load_spread import deviations
+from ballast.placement.planners.rebalance import rebalance
+from ballast.placement.planners.simulated_placement import Standing
+from ballast.placement.planners.step import Step
 from tests.unit.placement.worlds import a_layout, a_node, a_pod, every_node, everybody, standing_of
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.template import Template
-from ballast.placement.redistribution import redistribute
+from ballast.placement.planners.redistribute import redistribute
 from tests.unit.placement.worlds import a_layout, a_node, a_pod, everybody, standing_of
 
 Vector = np.ndarray[Any, np.dtype[np.float64]]
@@ -101,7 +101,7 @@ def test_the_search_finds_what_trying_everything_finds(world: Any) -> None:
 @given(crowded(unrelated=True))
 def test_also_where_every_pod_asks_for_something_else(world: Any) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ballast.placement.redistribution._FEW", 1)
+        patch.setattr("ballast.placement.planners.redistribute._FEW", 1)
         assert first_step(*world) == naive(*world)
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ballast.placement.relieving import Thresholds, hot, relieve
-from ballast.placement.step import Step
+from ballast.placement.planners.relieve import Thresholds, hot, relieve
+from ballast.placement.planners.step import Step
 from tests.unit.placement.worlds import a_layout, a_node, a_pod, every_node, everybody, standing_of
 
 HIGH, LOW, CEILING = 0.8, 0.6, 0.7

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ballast.model.pod import Owner, Pod
 from ballast.model.shape import Shape
-from ballast.placement.bookings import Bookings
+from ballast.placement.assumed_pods import Bookings
 from ballast.placement.fleet_model import FleetModel
 from ballast.placement.reservations import Arriving, Purpose, Reservation, Reservations, fits
 from tests.unit.placement.snapshots import SMALL, TIME, pod, shape, snapshot

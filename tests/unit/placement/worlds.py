@@ -10,8 +10,8 @@ import numpy as np
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.shape import Container, shape_of
-from ballast.placement.layout import Layout, layout
-from ballast.placement.standing import Standing
+from ballast.placement.planners.layout import Layout, layout
+from ballast.placement.planners.simulated_placement import Standing
 
 RESOURCES = ("cpu", "memory")
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ballast.power.controller import commit, observe, rebaselined, resumed
-from ballast.power.outcome import Reason, Sample
-from ballast.power.state import Mode, State
+from ballast.power.controller_result import Reason, Sample
+from ballast.power.controller_state import Mode, State
 from tests.unit.power.worlds import follow, members, policy, rig, totals
 
 FALL = [1000.0] + [500.0] * 5

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from ballast.power.anchor import rounded
 from ballast.power.controller import commit, observe
-from ballast.power.outcome import Reason, Sample
+from ballast.power.controller_result import Reason, Sample
+from ballast.power.controller_state import Mode, State
 from ballast.power.policy import Policy, Rounding
-from ballast.power.state import Mode, State
 from tests.unit.power.worlds import (
     TICK,
     WINDOW,

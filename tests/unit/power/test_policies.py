@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from ballast.errors import SettingsError
-from ballast.power.feed import Feed, remaining
+from ballast.power.feed_spec import Feed, remaining
 from ballast.power.policy import Policy, Rounding
-from ballast.power.reading import read
-from ballast.power.rules import not_to_run, remarks, unusable_at
+from ballast.power.policy_reader import read
+from ballast.power.policy_rules import not_to_run, remarks, unusable_at
 from ballast.power.values import exact, seconds
 from tests.unit.power.worlds import policy
 

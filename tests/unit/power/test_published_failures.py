@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from ballast.power.controller_state import Mode
 from ballast.power.replay import Replay
-from ballast.power.state import Mode
 from tests.unit.power.worlds import follow, members, policy, totals
 
 HOLD = 12

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from ballast.power.allocation import Target
 from ballast.power.controller import abandon, commit, observe, resumed
-from ballast.power.outcome import Outcome, Sample
+from ballast.power.controller_result import Outcome, Sample
+from ballast.power.controller_state import State
 from ballast.power.policy import Policy
-from ballast.power.reading import read
+from ballast.power.policy_reader import read
 from ballast.power.replay import Replay, replay
-from ballast.power.state import State
 
 DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
 TICK = 15

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ballast.model.snapshot import Snapshot
-from ballast.publishing.crane import HOT_PERIOD, Carried, Planner, metrics_of
+from ballast.publishing.crane_plan import HOT_PERIOD, Carried, Planner, metrics_of
 from ballast.scoring import crane
 from ballast.scoring.dynamic import Dynamic
 from ballast.scoring.fleet import fleet_of

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ballast.publishing.annotations import window_annotation, window_end
 from ballast.publishing.freeze import Freeze
-from ballast.publishing.planning import Carried, Change, Planner, Rules
+from ballast.publishing.label_plan import Carried, Change, Planner, Rules
 
 from .worlds import KEYS, snapshot_of
 

@@ -14,7 +14,7 @@ from ballast.errors import ClusterError, Forbidden, TooManyRequests
 from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.publishing.freeze import Freeze
-from ballast.publishing.planning import Planner, Rules
+from ballast.publishing.label_plan import Planner, Rules
 from ballast.publishing.publisher import PART, Publisher, Round, with_taint
 from tests.fakes import FakeClock
 from tests.unit.cluster.fake_api import FakeApi

@@ -8,8 +8,8 @@ import numpy as np
 
 from ballast.model.node import Node
 from ballast.model.snapshot import Snapshot, Window
-from ballast.publishing.keys import Keys
-from ballast.publishing.planning import Carried
+from ballast.publishing.label_plan import Carried
+from ballast.publishing.node_keys import Keys
 
 KEYS = Keys.of("ballast.dev")
 

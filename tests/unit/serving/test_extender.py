@@ -20,7 +20,7 @@ from ballast.metrics import Metrics
 from ballast.serving.app import create_app
 from ballast.serving.extender import MAX_BODY, NEUTRAL_HEADER, Priorities, Rejections
 from ballast.serving.extender_wire import MOST_NAMES, prioritize_args
-from ballast.serving.node_names import Hosts, compact
+from ballast.serving.host_index import Hosts, compact
 from ballast.serving.server import Server
 from tests.unit.serving.client import Answer, ask
 from tests.unit.serving.world import LOOPBACK, board_of

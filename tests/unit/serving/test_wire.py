@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.serving import wire
+from ballast.serving import watcher_format
 from tests.unit.serving.gojay import parse_float
 from tests.unit.serving.world import LENGTHS, TIME, snapshot
 
@@ -31,7 +31,7 @@ def parse(body: bytes) -> dict[str, Any]:
 
 def written(**options: Any) -> bytes:
     taken = options.pop("taken")
-    return wire.document(taken, taken.primary, source="Prometheus", fetched=TIME + 1.7, **options).whole()
+    return watcher_format.document(taken, taken.primary, source="Prometheus", fetched=TIME + 1.7, **options).whole()
 
 
 def test_the_document_is_byte_for_byte_what_trimaran_reads() -> None:
@@ -102,14 +102,14 @@ def test_no_nodes_and_no_cpu_or_memory_are_no_nodes() -> None:
 def test_times_are_integers_and_the_timestamp_is_never_before_the_end() -> None:
     taken = snapshot([[0.1], [0.1]], time=TIME + 0.9)
     for name, seconds in LENGTHS.items():
-        body = parse(wire.document(taken, taken.windows[name], source="x", fetched=TIME - 50).whole())
+        body = parse(watcher_format.document(taken, taken.windows[name], source="x", fetched=TIME - 50).whole())
         assert body["window"] == {"duration": name, "start": int(TIME - seconds), "end": int(TIME)}
         assert body["timestamp"] == int(TIME)
 
 
 @given(st.lists(st.floats(0, 1e11), min_size=1, max_size=8))
 def test_decimals_arrive_bit_exact_in_trimaran(values: list[float]) -> None:
-    for value, text in zip(values, wire.decimals(np.array(values)), strict=True):
+    for value, text in zip(values, watcher_format.decimals(np.array(values)), strict=True):
         assert re.fullmatch(r"\d+(\.\d+)?", text), text
         assert len(text.replace(".", "").strip("0")) <= 15
         assert parse_float(text) == float(text)
@@ -138,7 +138,7 @@ def test_names_are_json_whatever_they_hold() -> None:
 
 def test_one_host_is_the_same_fragment_in_the_same_frame() -> None:
     taken = snapshot([[0.1, 0.2], [0.3, 0.4]])
-    made = wire.document(taken, taken.primary, source="Prometheus", fetched=TIME)
+    made = watcher_format.document(taken, taken.primary, source="Prometheus", fetched=TIME)
     host, whole = parse(made.host("node-1") or b""), parse(made.whole())
     assert host["data"]["NodeMetricsMap"] == {"node-1": whole["data"]["NodeMetricsMap"]["node-1"]}
     assert host["window"] == whole["window"]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.simulator import patching
-from ballast.simulator.statuses import ApiError
+from ballast.simulator.kube import patching
+from ballast.simulator.kube.api_errors import ApiError
 
 LEAVES = st.none() | st.booleans() | st.integers(-9, 9) | st.text("ab", max_size=2)
 DOCUMENTS = st.recursive(

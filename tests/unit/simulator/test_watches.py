@@ -6,7 +6,7 @@ import threading
 import requests
 
 from ballast.simulator import Cluster, World
-from ballast.simulator.kinds import CONFIG_MAP, NODE
+from ballast.simulator.kube.kinds import CONFIG_MAP, NODE
 from tests.fakes import FakeClock
 from tests.unit.simulator.client import MERGE, Client
 

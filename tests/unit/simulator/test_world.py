@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ballast.simulator import SCENES, Cluster, World
-from ballast.simulator.kinds import KINDS, NODE, POD
+from ballast.simulator.kube.kinds import KINDS, NODE, POD
+from ballast.simulator.kube.store import Store
 from ballast.simulator.population import populate
-from ballast.simulator.store import Store
 from tests.fakes import FakeClock
 from tests.unit.simulator.client import Client
 

@@ -14,7 +14,7 @@ from pytest_httpserver import HTTPServer
 from ballast.errors import SettingsError, SourceUnavailable
 from ballast.metrics import Metrics
 from ballast.power.policy import Policy
-from ballast.power.reading import read
+from ballast.power.policy_reader import read
 from ballast.telemetry.budget_feed import BudgetFeed, Watts, max_age, problems
 from ballast.telemetry.needs import Needs
 from ballast.telemetry.prometheus_client import Grid

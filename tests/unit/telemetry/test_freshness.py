@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.telemetry.answers import Table
 from ballast.telemetry.freshness import sample_times
+from ballast.telemetry.responses import Table
 from tests.unit.telemetry.fake_prometheus import named
 
 NAMES = named(3)

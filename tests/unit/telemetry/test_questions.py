@@ -3,7 +3,7 @@ from __future__ import annotations
 import promql_parser
 import pytest
 
-from ballast.telemetry.questions import is_plain_selector, joined, questions
+from ballast.telemetry.queries import is_plain_selector, joined, questions
 from tests.unit.telemetry.fake_prometheus import settings
 
 

@@ -21,12 +21,12 @@ from ballast.errors import SourceUnavailable, TelemetryError
 from ballast.metrics import Metrics
 from ballast.model.sample import Reading
 from ballast.settings import Prometheus, Settings
-from ballast.telemetry import wire as wire_module
+from ballast.telemetry import http as wire_module
+from ballast.telemetry.error_messages import TooLarge
+from ballast.telemetry.http import Wire
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.prometheus import PrometheusSource
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
-from ballast.telemetry.refusals import TooLarge
-from ballast.telemetry.wire import Wire
 
 NOW = Grid(1_700_000_000.0, 1.0, 1)
 OK = b'{"status":"success","data":{"resultType":"vector","result":[]}}'

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.windows.highest import BUCKET, Highest
+from ballast.windows.peak import BUCKET, Highest
 
 DAY = 86_400.0
 

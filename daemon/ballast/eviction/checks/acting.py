@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ballast.eviction.case import Case, Finding, allow, refuse
+from ballast.eviction.annotations import objection, opted_in
+from ballast.eviction.check_input import Case, Finding, allow, refuse
 from ballast.eviction.facts import Facts, leaving, young
 from ballast.eviction.history import History
 from ballast.eviction.rules import Rules
-from ballast.eviction.wishes import objection, opted_in
 
 
 def opt_out(case: Case) -> Finding:

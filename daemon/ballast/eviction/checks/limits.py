@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from ballast.eviction.case import Case, Finding, allow, refuse
+from ballast.eviction.check_input import Case, Finding, allow, refuse
 
 
 def limit_node(case: Case) -> Finding:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ballast.eviction.case import Case, Finding, allow, refuse
+from ballast.eviction.check_input import Case, Finding, allow, refuse
 
 
 def node_fit(case: Case) -> Finding:

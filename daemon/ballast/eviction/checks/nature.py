@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ballast.eviction.case import Case, Finding, allow, refuse
+from ballast.eviction.check_input import Case, Finding, allow, refuse
 
 CRITICAL = 2_000_000_000
 _MIRROR = "kubernetes.io/config.mirror"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ballast.eviction.case import Case, Finding, allow, refuse
+from ballast.eviction.check_input import Case, Finding, allow, refuse
 
 # Volumes that may be lost, by name, as cluster-autoscaler reads them.
 _MAY_BE_LOST = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"

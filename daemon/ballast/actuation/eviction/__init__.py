@@ -1,0 +1,1 @@
+"""Carries out eviction plans and follows their effect."""

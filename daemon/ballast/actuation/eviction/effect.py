@@ -1,0 +1,125 @@
+"""What plans said they would do to the loads, and what the loads say they did."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from ballast.actuation.eviction.records import Loads, Running, Step
+from ballast.eviction.plan import Move
+from ballast.model.node import Node
+from ballast.model.snapshot import Snapshot
+from ballast.placement.planners.load_spread import deviations
+
+LEAST = 0.25
+"""Share of the predicted change of loads below which a plan did not do what it said."""
+
+FAINT = 0.01
+"""Predicted changes of load that are smaller than this altogether cannot be told from chance."""
+
+
+def predicted(move: Move, nodes: Mapping[str, Node]) -> dict[str, dict[str, float]]:
+    """{node: {resource: change of load}} of one move."""
+    found: dict[str, dict[str, float]] = {}
+    for name, sign in ((move.source, -1.0), (move.target, 1.0)):
+        node = nodes.get(name) if name else None
+        if node is not None:
+            found[node.name] = {
+                resource: round(sign * used / node.allocatable[resource], 6)
+                for resource, used in move.used.items()
+                if node.allocatable.get(resource) and math.isfinite(used)
+            }
+    return found
+
+
+def together(steps: Iterable[Step]) -> dict[str, dict[str, float]]:
+    """The predicted changes of several steps, by node."""
+    found: dict[str, dict[str, float]] = {}
+    for step in steps:
+        for node, changes in step.load.items():
+            sums = found.setdefault(node, {})
+            for resource, change in changes.items():
+                sums[resource] = sums.get(resource, 0.0) + change
+    return found
+
+
+def loads_of(snapshot: Snapshot, nodes: Iterable[str]) -> dict[str, dict[str, float]]:
+    """{node: {resource: load}}, without what is unknown."""
+    mean = snapshot.primary.mean
+    found: dict[str, dict[str, float]] = {}
+    for name in nodes:
+        row = snapshot.rows.get(name)
+        if row is not None:
+            values = zip(snapshot.resources, mean[:, row].tolist(), strict=True)
+            found[name] = {resource: round(value, 6) for resource, value in values if math.isfinite(value)}
+    return found
+
+
+def mean_besides(snapshot: Snapshot, touched: Iterable[str]) -> dict[str, float]:
+    """{resource: mean load} of the nodes that nothing was moved from or to."""
+    rows = [row for name, row in snapshot.rows.items() if name not in set(touched)]
+    found: dict[str, float] = {}
+    for resource, values in zip(snapshot.resources, snapshot.primary.mean[:, rows], strict=True):
+        known = values[np.isfinite(values)]
+        if known.size:
+            found[resource] = round(float(known.mean()), 6)
+    return found
+
+
+def spread(snapshot: Snapshot) -> dict[str, float]:
+    """{resource: deviation of load} over schedulable nodes, as plans count it."""
+    counted = np.array([node.schedulable for node in snapshot.nodes], bool)
+    names = sorted(set(snapshot.pools))
+    pool = np.array([names.index(each) for each in snapshot.pools] or [0] * len(snapshot.nodes), np.int64)
+    found = deviations(snapshot.primary.mean.T, counted, pool).tolist()
+    return {name: round(value, 6) for name, value in zip(snapshot.resources, found, strict=True) if value == value}
+
+
+def measured(plan: Running, snapshot: Snapshot) -> dict[str, dict[str, float]]:
+    """{node: {resource: change of load}} since the plan was made, less what changed everywhere else meanwhile."""
+    now, besides = loads_of(snapshot, plan.loads), mean_besides(snapshot, plan.loads)
+    drift = {name: value - plan.mean[name] for name, value in besides.items() if name in plan.mean}
+    return {
+        node: {
+            resource: round(now[node][resource] - load - drift.get(resource, 0.0), 6)
+            for resource, load in loads.items()
+            if resource in now.get(node, {})
+        }
+        for node, loads in plan.loads.items()
+    }
+
+
+def share(expected: Loads, seen: Loads) -> float | None:
+    """How much of the expected change was seen: 1 all of it, 0 nothing, below 0 the contrary; None if nobody can tell.
+
+    The projection of what was seen on what was expected.
+    """
+    dot = norm = 0.0
+    for node, changes in expected.items():
+        for resource, change in changes.items():
+            found = seen.get(node, {}).get(resource)
+            if found is not None:
+                dot += change * found
+                norm += change * change
+    return None if norm < FAINT**2 else dot / norm
+
+
+def pending(plans: Sequence[Running], now: float, window: float) -> dict[str, dict[str, float]]:
+    """{node: {resource: load}} that was moved but that a mean over `window` seconds does not show yet.
+
+    A replacement that landed so many seconds ago is in that share of the window.
+    """
+    found: dict[str, dict[str, float]] = {}
+    for plan in plans:
+        for step in plan.steps:
+            if not step.happened:
+                continue
+            shown = min(1.0, max(0.0, now - step.landed_at) / window) if step.landed_at else 0.0
+            for node, changes in step.load.items():
+                arrived = node == step.source or not step.landed_on or node == step.landed_on
+                for resource, change in changes.items() if arrived else ():
+                    sums = found.setdefault(node, {})
+                    sums[resource] = sums.get(resource, 0.0) + change * (1.0 - shown)
+    return found

@@ -1,0 +1,105 @@
+"""Plans under way, past evictions and reservations in ConfigMap `ballast-state`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from ballast.actuation.eviction.records import Running
+from ballast.cluster.state import NAME, State
+from ballast.cluster.write import Outcome
+from ballast.errors import ClusterError
+from ballast.eviction.recent_evictions import Memory
+from ballast.model.shape import Amounts, Container, shape_of
+from ballast.placement.reservations import Purpose, Reservation
+
+PLANS, HISTORY, RESERVATIONS = "eviction.plan", "eviction.history", "reservations"
+
+
+class _Held(msgspec.Struct, frozen=True, omit_defaults=True, rename={"purpose": "kind", "pod": "for"}):
+    """Requests and limits are cores, bytes and pieces; `until` is Unix seconds."""
+
+    name: str
+    node: str
+    purpose: Purpose
+    pod: str
+    holder: str
+    until: float
+    requests: Amounts = {}
+    limits: Amounts = {}
+    priority: int = 0
+
+
+_plans = msgspec.json.Decoder(tuple[Running, ...])
+_reservations = msgspec.json.Decoder(tuple[_Held, ...])
+
+
+@dataclass(frozen=True)
+class Found:
+    plans: tuple[Running, ...]
+    memory: Memory
+    reservations: tuple[Reservation, ...]
+
+
+class Journal:
+    """All of it is written at once, so that no two keys contradict each other."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def read(self) -> Found:
+        """Raises ClusterError when it cannot be read, also when it is not what Ballast writes."""
+        keys = self._state.read()
+        key = PLANS
+        try:
+            plans = _plans.decode(keys.get(PLANS, "[]"))
+            key = HISTORY
+            memory = Memory.decode(keys[HISTORY]) if HISTORY in keys else Memory()
+            key = RESERVATIONS
+            held = _reservations.decode(keys.get(RESERVATIONS, "[]"))
+        except ValueError as error:
+            raise ClusterError(
+                f"Key {key} of ConfigMap {NAME} cannot be read: {error}. Delete the key to forget what it said; "
+                "until then nothing is evicted."
+            ) from error
+        return Found(plans, memory, tuple(map(_reservation, held)))
+
+    def write(
+        self, plans: Sequence[Running], memory: Memory, reservations: Iterable[Reservation], *, reason: str
+    ) -> Outcome:
+        """Raises ClusterError when the ConfigMap cannot be read. A key with nothing to say is left out."""
+        wanted = {
+            PLANS: msgspec.json.encode(plans).decode() if plans else "",
+            HISTORY: memory.encode(),
+            RESERVATIONS: _encoded(reservations),
+        }
+
+        def change(keys: dict[str, str]) -> Mapping[str, str]:
+            return {key: value for key, value in {**keys, **wanted}.items() if value or key not in wanted}
+
+        return self._state.update(change, reason=reason)
+
+
+def _encoded(reservations: Iterable[Reservation]) -> str:
+    held = [
+        _Held(
+            each.name,
+            each.node,
+            each.purpose,
+            each.pod,
+            each.holder,
+            each.until,
+            each.shape.requests,
+            each.shape.limits,
+            each.priority,
+        )
+        for each in sorted(reservations, key=lambda each: each.name)
+    ]
+    return msgspec.json.encode(held).decode() if held else ""
+
+
+def _reservation(held: _Held) -> Reservation:
+    shape = shape_of([Container(held.requests, held.limits)])
+    return Reservation(held.name, held.node, held.purpose, held.pod, held.holder, shape, held.until, held.priority)

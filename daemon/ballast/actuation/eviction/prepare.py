@@ -1,0 +1,79 @@
+"""What is known of a step right before it is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ballast.actuation.eviction import effect
+from ballast.actuation.eviction.follow_up import SKEW
+from ballast.actuation.eviction.records import Step
+from ballast.actuation.eviction.requests import Answer, answer
+from ballast.cluster.write import Outcome
+from ballast.eviction.check_input import LOOKED_NOWHERE, Outlook
+from ballast.eviction.facts import Facts, leaving
+from ballast.eviction.gate import Gate
+from ballast.eviction.plan import Move
+from ballast.model.pod import Pod
+from ballast.model.shape import Shape
+
+
+def prepared(move: Move, pod: Pod, facts: Facts, pods: Iterable[Pod], now: float, *, probe: bool) -> Step:
+    """The step as it is written down; `pods` are those of a moment ago."""
+    owner = pod.owner.uid if pod.owner else ""
+    siblings = (each for each in pods if owner and each.owner is not None and each.owner.uid == owner)
+    return Step(
+        pod=move.pod,
+        uid=pod.uid,
+        source=move.source,
+        target=move.target,
+        time=now,
+        workload=facts.key(pod),
+        owner=owner,
+        scheduler=pod.scheduler_name,
+        gain=move.gain,
+        reason=move.reason,
+        load=effect.predicted(move, facts.nodes),
+        starts=move.starts,
+        besides=tuple(each.uid for each in siblings if each.created >= now - SKEW),
+        probe=probe,
+    )
+
+
+def other(pod: Pod, move: Move) -> str | None:
+    """Why this pod is not the one that was planned for."""
+    if move.uid and pod.uid != move.uid:
+        return f"another pod is called {move.pod} now"
+    if pod.node != move.source:
+        return f"{move.pod} is not on {move.source} any more"
+    return None
+
+
+def outlook(move: Move, pod: Pod, facts: Facts, fits: Callable[[str, Shape], bool | None]) -> Outlook:
+    """Whether the target still is one."""
+    if move.target is None:
+        return LOOKED_NOWHERE
+    node = facts.nodes.get(move.target)
+    usable = node is not None and node.ready and not leaving(node)
+    if not usable or fits(move.target, pod.shape) is False:
+        return Outlook(fits=False)
+    return Outlook(fits=True, only_unknown=move.target in facts.unknown)
+
+
+def leaves(now: Pod | None, evicted: Pod) -> bool:
+    """Whether the watch has shown the eviction."""
+    return now is None or now.uid != evicted.uid or now.deleting
+
+
+def at_once(judge: Gate, pod: Pod) -> int:
+    """How many pods of its workload may be moved at once."""
+    replicas = judge.facts.replicas(pod) or 1
+    most = judge.rules.limit_workload.of(replicas)
+    return max(1, replicas if most is None else most)
+
+
+def budgets(outcome: Outcome, pod: Pod, facts: Facts) -> str:
+    """What the API server said of disruption budgets, with their names where it does not tell them."""
+    names = [budget.name for budget in facts.budgets(pod)]
+    if answer(outcome) is Answer.BUDGET or len(names) < 2:
+        return outcome.reason
+    return f"the disruption budgets {' and '.join(names)} both cover it: {outcome.reason}"

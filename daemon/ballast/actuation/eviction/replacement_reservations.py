@@ -1,0 +1,151 @@
+"""Where the pods that evictions set free will land: reservations, and whom the extender steers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from ballast.actuation.eviction.records import Step
+from ballast.clock import Clock
+from ballast.eviction.rules import DAY
+from ballast.model.pod import Pod
+from ballast.model.shape import Shape
+from ballast.placement.reservations import LONGEST, Purpose, Reservation
+
+STEERED_FOR = 600.0
+"""Seconds for which one question of a scheduler shows that the extender decides where its pods go."""
+
+RESERVED_FOR = 120.0
+"""Seconds for which room is held at least; anew as long as the evicted pod has not ended."""
+
+
+class Extender(Protocol):
+    """Holds the reservations, and answers schedulers by them."""
+
+    def asked(self, scheduler_name: str) -> float | None: ...
+
+    def hold(self, reservation: Reservation) -> None: ...
+
+    def extend(self, name: str, until: float) -> None: ...
+
+    def release(self, name: str) -> None: ...
+
+    def standing(self) -> tuple[Reservation, ...]: ...
+
+    def fits(self, node: str, shape: Shape) -> bool | None: ...
+
+
+class Landing:
+    """Holds room for replacements and waiting pods in the extender, and knows which schedulers ask it."""
+
+    def __init__(self, extender: Extender, clock: Clock, *, interval: float = 0.0) -> None:
+        """`interval` is the seconds between two looks at what became of evictions: room is held over two of them."""
+        self.extender = extender
+        self._clock = clock
+        self._reserved_for = min(max(RESERVED_FOR, 2 * interval), LONGEST / 2)
+        self._probes: dict[str, str] = {}
+        self._failed: dict[str, float] = {}
+
+    def steered(self, scheduler_name: str) -> bool:
+        """Whether the extender was asked for this scheduler in the last 10 minutes, so that it decides the landing."""
+        ago = self.extender.asked(scheduler_name)
+        return ago is not None and ago <= STEERED_FOR
+
+    def may_probe(self, scheduler_name: str) -> bool:
+        """Whether one eviction may show if its replacement is asked for: none is under way, none failed in a day."""
+        failed = self._failed.get(scheduler_name)
+        tired = failed is not None and self._clock.wall() - failed < DAY
+        return not self.steered(scheduler_name) and scheduler_name not in self._probes and not tired
+
+    def names(self, scheduler_names: Iterable[str]) -> frozenset[str]:
+        """Those that are steered or may be probed: what `Rules.steered` is to be."""
+        return frozenset(name for name in scheduler_names if self.steered(name) or self.may_probe(name))
+
+    def probe(self, scheduler_name: str, uid: str) -> None:
+        self._probes[scheduler_name] = uid
+
+    def probed(self, step: Step) -> bool:
+        """The replacement of a probe was bound. Returns whether the extender was asked where."""
+        self.unprobe(step)
+        steered = self.steered(step.scheduler)
+        if not steered:
+            self._failed[step.scheduler] = self._clock.wall()
+        return steered
+
+    def unprobe(self, step: Step) -> None:
+        """A step that did not happen, or whose replacement did not come, shows nothing."""
+        if self._probes.get(step.scheduler) == step.uid:
+            del self._probes[step.scheduler]
+
+    @property
+    def failed(self) -> dict[str, float]:
+        """{scheduler: when its pods turned out to land unseen}."""
+        return dict(self._failed)
+
+    def take_over(self, steps: Iterable[Step], failed: dict[str, float], reservations: Iterable[Reservation]) -> None:
+        """What the leader before knew; all that was known here is forgotten."""
+        self._probes = {step.scheduler: step.uid for step in steps if step.probe and step.open}
+        self._failed = dict(failed)
+        for old in self.extender.standing():
+            self.extender.release(old.name)
+        for each in reservations:
+            if self._clock.wall() < each.until <= self._clock.wall() + LONGEST:
+                self.extender.hold(each)
+
+    def wanted(self, step: Step, pod: Pod, starting: Iterable[Pod]) -> list[Reservation]:
+        """Room for the replacement on the target, and for those that wait on the source."""
+        until = self._clock.wall() + self._reserved_for
+        found = [
+            Reservation(
+                waiting(each.uid),
+                step.source,
+                Purpose.WAITING,
+                f"{each.namespace}/{each.name}",
+                each.uid,
+                each.shape,
+                until,
+                each.priority,
+            )
+            for each in starting
+        ]
+        if step.target is not None and step.owner:
+            found.append(
+                Reservation(
+                    replacement(step.uid),
+                    step.target,
+                    Purpose.REPLACEMENT,
+                    step.pod,
+                    step.owner,
+                    pod.shape,
+                    until,
+                    pod.priority,
+                )
+            )
+        return found
+
+    def hold(self, reservations: Iterable[Reservation]) -> None:
+        for each in reservations:
+            self.extender.hold(each)
+
+    def release(self, step: Step) -> None:
+        """Of a step that did not happen, or has landed."""
+        self.extender.release(replacement(step.uid))
+
+    def release_all(self, step: Step) -> None:
+        self.release(step)
+        for uid in step.starts:
+            self.extender.release(waiting(uid))
+
+    def extend(self, step: Step) -> None:
+        """The evicted pod still ends: nobody can have come in its place."""
+        until = self._clock.wall() + self._reserved_for
+        for name in (replacement(step.uid), *map(waiting, step.starts)):
+            self.extender.extend(name, until)
+
+
+def replacement(uid: str) -> str:
+    return f"replacement-of-{uid}"
+
+
+def waiting(uid: str) -> str:
+    return f"waiting-{uid}"

@@ -1,0 +1,1 @@
+"""Changes replicas and caps of the targets of power policies."""

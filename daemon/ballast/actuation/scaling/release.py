@@ -1,0 +1,69 @@
+"""Gives back the caps that Ballast set: the originals come from the annotation beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from ballast.actuation.scaling import retry_on_conflict
+from ballast.actuation.scaling.cap import ORIGINAL, SET, Form, is_ours, original
+from ballast.actuation.scaling.hpa_cap import HPA
+from ballast.actuation.scaling.scaledobject_cap import SCALED_OBJECT
+from ballast.cluster.client import KubeApi
+from ballast.cluster.write import Outcome, Result, Write
+from ballast.cluster.writer import Writer
+from ballast.errors import ClusterError
+from ballast.model.workload import Autoscaler
+
+
+def give_back(
+    api: KubeApi, writer: Writer, autoscalers: Iterable[Autoscaler], prefix: str, *, reason: str
+) -> list[Outcome]:
+    """Restores every cap that is still Ballast's; where someone else has set another since, only the annotations go.
+
+    Ends where the writer refuses; that outcome is the last.
+    """
+    outcomes: list[Outcome] = []
+    for autoscaler in autoscalers:
+        if outcomes and outcomes[-1].result is Result.REFUSED:
+            break
+        if carries(autoscaler, prefix):
+            outcomes.append(_one(api, writer, autoscaler, prefix, reason))
+    return outcomes
+
+
+def carries(autoscaler: Autoscaler, prefix: str) -> bool:
+    """Whether Ballast has written on it. What KEDA copied to the autoscaler it owns does not count."""
+    copied = autoscaler.owner is not None and autoscaler.owner.kind == "ScaledObject"
+    return not copied and any(f"{prefix}/{key}" in autoscaler.annotations for key in (ORIGINAL, SET))
+
+
+def form_of(autoscaler: Autoscaler) -> Form:
+    return form_named(autoscaler.own_kind)
+
+
+def form_named(kind: str) -> Form:
+    return SCALED_OBJECT if kind == "ScaledObject" else HPA
+
+
+def read(api: KubeApi, form: Form, path: str) -> Autoscaler:
+    """Raises ClusterError."""
+    body = api.get(path)
+    try:
+        return form.decode(body)
+    except msgspec.DecodeError as error:
+        raise ClusterError(f"GET {path}: not an autoscaler ({error})") from error
+
+
+def _one(api: KubeApi, writer: Writer, autoscaler: Autoscaler, prefix: str, reason: str) -> Outcome:
+    form = form_of(autoscaler)
+
+    def decide(seen: Autoscaler) -> Write | Outcome:
+        try:
+            before, ours = original(seen, prefix), is_ours(seen, prefix)
+        except ValueError as error:
+            return Outcome(form.forget(seen, prefix, reason), Result.FAILED, f"{error}. Set the cap by hand.")
+        return form.forget(seen, prefix, reason, cap=before if ours else None)
+
+    return retry_on_conflict.submit(writer, autoscaler, decide, lambda: read(api, form, form.path(autoscaler)))

@@ -1,0 +1,83 @@
+"""The subresource `scale`, which everything that can be scaled has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from ballast.actuation.scaling.cap import PART
+from ballast.cluster import wire
+from ballast.cluster.client import KubeApi
+from ballast.cluster.write import MERGE_PATCH, Target, Write, object_path
+from ballast.errors import ClusterError
+from ballast.model.selector import Selector, parse
+from ballast.model.workload import Workload
+
+
+class _Spec(wire.Wire):
+    replicas: int = 0
+
+
+class _Status(wire.Wire):
+    replicas: int = 0
+    selector: str = ""
+
+
+class _Scale(wire.Wire):
+    metadata: wire.Meta
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+_decoder = msgspec.json.Decoder(_Scale)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """`replicas` are those asked for; `selector` is that of the pods, None where there is none."""
+
+    replicas: int
+    version: str
+    selector: Selector | None = None
+
+
+def path_of(workload: Workload, kind: str) -> str:
+    """`kind` is the plural, with or without its group."""
+    plural = kind.partition(".")[0]
+    collection = f"/apis/{workload.api_version}/namespaces/{workload.namespace}/{plural}"
+    return f"{object_path(collection, workload.name)}/scale"
+
+
+def decode(body: bytes) -> Scale:
+    """Raises ClusterError for what is no Scale."""
+    try:
+        found = _decoder.decode(body)
+        selector = parse(found.status.selector) if found.status.selector else None
+    except (msgspec.DecodeError, ValueError) as error:
+        raise ClusterError(f"not a Scale ({error}): {body[:80]!r}") from error
+    return Scale(found.spec.replicas, found.metadata.resource_version, selector)
+
+
+def read(api: KubeApi, path: str) -> Scale:
+    """Raises ClusterError."""
+    return decode(api.get(path))
+
+
+def write(
+    workload: Workload, path: str, replicas: int, version: str, reason: str, *, aggregated: bool = False
+) -> Write:
+    """Sets the replicas, if nobody has changed the object since `version`."""
+    return Write(
+        kind="scale",
+        part=PART,
+        method="PATCH",
+        path=path,
+        target=Target(workload.kind, workload.name, workload.namespace, workload.uid, workload.api_version),
+        reason=reason,
+        body={"metadata": {"resourceVersion": version}, "spec": {"replicas": replicas}},
+        content_type=MERGE_PATCH,
+        event="ScaleForPower",
+        done_event="ScaledForPower",
+        aggregated=aggregated,
+    )

@@ -1,0 +1,295 @@
+"""How the targets of a budget stand, from what the watches show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import cached_property
+from operator import is_
+from typing import NamedTuple
+
+from ballast.actuation.protected import Protected
+from ballast.actuation.scaling import scale
+from ballast.actuation.scaling.cap import is_ours, least, original
+from ballast.actuation.scaling.contention import Contention
+from ballast.actuation.scaling.detection import Autoscalers
+from ballast.actuation.scaling.managed_fields import manager_of
+from ballast.actuation.scaling.own_writes import Memory
+from ballast.actuation.scaling.release import form_of
+from ballast.actuation.scaling.scale import Scale
+from ballast.actuation.scaling.scaledobject_cap import paused
+from ballast.actuation.scaling.target_status import Actuator, Standing
+from ballast.clock import Clock
+from ballast.cluster.client import KubeApi
+from ballast.cluster.workload_cache import AUTOSCALERS, NAMESPACES, SCALED_OBJECTS, WorkloadCache, plural_of
+from ballast.errors import ClusterError
+from ballast.model.exclusion import exclusion, part_exclusion
+from ballast.model.pod import Pod
+from ballast.model.selector import Selector
+from ballast.model.workload import Autoscaler, Workload
+from ballast.power.policy import Actuation, Member, Policy
+
+OLDEST = 100.0
+"""Seconds after which a watch that said nothing is not believed; a quiet healthy one stays below 90."""
+
+
+def kinds_of(policies: Iterable[Policy]) -> frozenset[str]:
+    """What a WorkloadCache has to watch for these policies."""
+    members = {plural_of(place.member.kind) for policy in policies for place in policy.places.values()}
+    return frozenset({AUTOSCALERS, SCALED_OBJECTS, NAMESPACES, *members})
+
+
+class _Known(NamedTuple):
+    """A standing, and all that it was made of."""
+
+    wish: Actuation
+    made_of: tuple[object, ...]
+    standing: Standing
+
+
+class Waiting:
+    """The pods that are Pending, sought among all pods only when somebody asks."""
+
+    def __init__(self, pods: Callable[[], Iterable[Pod]]) -> None:
+        self._pods = pods
+
+    def count(self, namespace: str, selector: Selector) -> int:
+        """Raises ClusterError while pods are not known."""
+        named = next((each for each in selector.requirements if each.operator == "In" and len(each.values) == 1), None)
+        key = (namespace, "", "") if named is None else (namespace, named.key, named.values[0])
+        return sum(1 for pod in self._by_label.get(key, ()) if selector.matches(pod.labels))
+
+    @cached_property
+    def _by_label(self) -> Mapping[tuple[str, str, str], list[Pod]]:
+        """By namespace and each of their labels, and by the namespace alone."""
+        found: dict[tuple[str, str, str], list[Pod]] = {}
+        for pod in self._pods():
+            if pod.phase == "Pending" and not pod.deleting:
+                for key, value in (("", ""), *pod.labels.items()):
+                    found.setdefault((pod.namespace, key, value), []).append(pod)
+        return found
+
+
+class Looking:
+    """`told` hears of an annotation that cannot be read, once."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        cache: WorkloadCache,
+        pods: Callable[[], tuple[Pod, ...]],
+        clock: Clock,
+        memory: Memory,
+        contention: Contention,
+        *,
+        prefix: str,
+        protected: Protected | None,
+        told: Callable[[Workload, str], None],
+    ) -> None:
+        self._api = api
+        self._cache = cache
+        self._pods = pods
+        self._clock = clock
+        self._memory = memory
+        self._contention = contention
+        self._prefix = prefix
+        self._protected = protected
+        self._told = told
+        self._said: set[tuple[str, str]] = set()
+        self._read: dict[str, Scale] = {}
+        self._known: dict[str, _Known] = {}
+        self._index: tuple[tuple[Autoscaler, ...], tuple[Autoscaler, ...], Autoscalers] | None = None
+
+    def autoscalers(self) -> Autoscalers:
+        """As they are now, Ballast's own newest writes included."""
+        hpas = tuple(map(self._memory.autoscaler, self._cache.autoscalers()))
+        scaled_objects = tuple(map(self._memory.autoscaler, self._cache.scaled_objects()))
+        kept = self._index
+        if kept is None or not (_same(kept[0], hpas) and _same(kept[1], scaled_objects)):
+            kept = self._index = hpas, scaled_objects, Autoscalers(hpas, scaled_objects)
+        return kept[2]
+
+    def blind_to_autoscalers(self) -> str | None:
+        """Why they are not known well enough, or None."""
+        return self._blind(AUTOSCALERS) or self._blind(SCALED_OBJECTS)
+
+    def look(self, policy: Policy) -> Mapping[str, Standing]:
+        """Every target by namespace/name."""
+        if self._protected is not None:
+            self._protected.refresh()
+        index, waiting = self.autoscalers(), Waiting(self._pods)
+        blind = {kind: self._blind(kind) for kind in kinds_of([policy])}
+        blind_to_all = next((blind[kind] for kind in (AUTOSCALERS, SCALED_OBJECTS, NAMESPACES) if blind[kind]), None)
+        return {
+            name: self._standing(policy, name, place.member, index, waiting, blind, blind_to_all)
+            for name, place in policy.places.items()
+        }
+
+    def _standing(
+        self,
+        policy: Policy,
+        ref: str,
+        member: Member,
+        index: Autoscalers,
+        waiting: Waiting,
+        blind: Mapping[str, str | None],
+        blind_to_all: str | None,
+    ) -> Standing:
+        plural = plural_of(member.kind)
+        if (problem := blind[plural] or blind_to_all) is not None:
+            return _unseen(member, problem=problem)
+        namespace, _, name = ref.partition("/")
+        workload = self._cache.workload(plural, namespace, name)
+        if workload is None:
+            return _unseen(member, problem=f"there is no {member.ref}. Create it, or correct ref.", replicas=0)
+        made_of = (
+            member,
+            workload,
+            self._cache.namespace(namespace),
+            self._memory.scale(ref, workload.version),
+            self._protected and self._protected.revision,
+            *index.of(workload),
+        )
+        known = self._known.get(ref)
+        if known is not None and policy.actuation is known.wish and _same(known.made_of, made_of):
+            return known.standing
+        standing = self._anew(policy, member, plural, workload, index, waiting)
+        if self._lasts(standing):
+            self._known[ref] = _Known(policy.actuation, made_of, standing)
+        else:
+            self._known.pop(ref, None)
+        return standing
+
+    def _lasts(self, standing: Standing) -> bool:
+        """Whether it stays as it is as long as the objects that it was made of do."""
+        return not (standing.problem or standing.excluded or standing.pending) and self._contention.calm(standing.name)
+
+    def _anew(
+        self, policy: Policy, member: Member, plural: str, workload: Workload, index: Autoscalers, waiting: Waiting
+    ) -> Standing:
+        seen = Standing(
+            name=member.name,
+            kind=workload.kind,
+            actuator=Actuator.OBSERVE,
+            count=None,
+            watts=member.watts,
+            workload=workload,
+            excluded=self._excluded(workload),
+        )
+        if plural == "daemonsets":
+            return replace(seen, problem="a DaemonSet has no replicas that could be set. Remove it from the policy.")
+        path = scale.path_of(workload, plural)
+        try:
+            now = self._scale(member.name, workload, path)
+        except ClusterError as error:
+            return replace(seen, problem=str(error))
+        found = index.detect(workload, policy.actuation)
+        seen = replace(
+            seen,
+            actuator=found.actuator,
+            count=now.replicas,
+            replicas=now.replicas,
+            rolling=workload.rolling and workload.observed == workload.generation,
+            problem=found.problem,
+            version=now.version,
+            scale_path=path,
+            autoscaler=found.autoscaler,
+        )
+        if found.autoscaler is not None:
+            return self._under(found.autoscaler, seen)
+        if found.actuator is Actuator.SCALE:
+            return self._alone(now, workload, seen, waiting)
+        return seen
+
+    def _alone(self, now: Scale, workload: Workload, seen: Standing, waiting: Waiting) -> Standing:
+        """A workload that nothing else scales."""
+        path = seen.scale_path.removesuffix("/scale")
+        self._contention.saw(seen.name, now.replicas, lambda: manager_of(self._api, path, "replicas"))
+        problem = self._contention.contended(seen.name)
+        selector = workload.selector or now.selector
+        complete = workload.replicas is not None and workload.ready >= now.replicas
+        try:
+            pending = 0 if complete or selector is None else waiting.count(workload.namespace, selector)
+        except ClusterError:
+            pending = max(1, now.replicas - workload.ready)
+        if pending:
+            return replace(seen, pending=pending, maximum=now.replicas, problem=problem)
+        return seen if problem is None else replace(seen, problem=problem)
+
+    def _under(self, autoscaler: Autoscaler, seen: Standing) -> Standing:
+        """A workload whose autoscaler can be capped."""
+        try:
+            ours, before = is_ours(autoscaler, self._prefix), original(autoscaler, self._prefix)
+        except ValueError as error:
+            return replace(seen, count=None, problem=f"{autoscaler.own_kind} {autoscaler.own_name}: {error}.")
+        form = form_of(autoscaler)
+        who = lambda: manager_of(self._api, form.path(autoscaler), form.field)  # noqa: E731
+        self._contention.saw(seen.name, autoscaler.maximum, who)
+        lowest, now = least(autoscaler), seen.replicas or 0
+        problem = paused(autoscaler) if seen.actuator is Actuator.SCALED_OBJECT_CAP else None
+        excluded = seen.excluded
+        if not now and autoscaler.minimum:
+            excluded = excluded or f"it was set to 0 replicas, which stops {autoscaler.own_kind} {autoscaler.own_name}"
+        return replace(
+            seen,
+            count=autoscaler.maximum if ours else now,
+            minimum=lowest,
+            maximum=(before or autoscaler.maximum) if ours else max(now, lowest),
+            capped=ours,
+            original=before if ours else autoscaler.maximum,
+            excluded=excluded,
+            problem=problem or self._contention.contended(seen.name),
+            version=autoscaler.version,
+        )
+
+    def _scale(self, name: str, workload: Workload, path: str) -> Scale:
+        """What is asked for now: by the watch, by our own newer write, or by what only `scale` tells."""
+        if (written := self._memory.scale(name, workload.version)) is not None:
+            return written
+        if workload.replicas is not None:
+            return Scale(workload.replicas, workload.version)
+        known = self._read.get(name)
+        if known is None or known.version != workload.version:
+            known = self._read[name] = scale.read(self._api, path)
+        return known
+
+    def _blind(self, kind: str) -> str | None:
+        if kind not in self._cache.kinds:
+            return f"{kind} are not watched"
+        if not self._cache.listed(kind):
+            return f"{kind} have not been listed yet: {self._cache.problem(kind) or 'still waiting'}"
+        age = self._cache.age(kind)
+        if age > OLDEST:
+            return f"{kind} were last seen {age:.0f} s ago: {self._cache.problem(kind) or 'no answer'}"
+        return None
+
+    def _excluded(self, workload: Workload) -> str | None:
+        namespace = self._cache.namespace(workload.namespace)
+        objects = [(f"{workload.kind} {workload.name}", workload.annotations)]
+        if namespace is not None:
+            objects.append((f"namespace {namespace.name}", namespace.annotations))
+        found = exclusion(objects, self._prefix, self._clock.wall()) or part_exclusion(objects, self._prefix, "power")
+        if found is None:
+            return self._protected.reason(workload) if self._protected is not None else None
+        name = f"{workload.namespace}/{workload.name}"
+        if found.unreadable and (name, found.reason) not in self._said:
+            self._said.add((name, found.reason))
+            self._told(workload, found.reason)
+        return found.reason
+
+
+def _same(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
+    """Whether these are the very same objects."""
+    return len(some) == len(others) and all(map(is_, some, others))
+
+
+def _unseen(member: Member, *, problem: str, replicas: int | None = None) -> Standing:
+    return Standing(
+        name=member.name,
+        kind=member.kind,
+        actuator=Actuator.OBSERVE,
+        count=None,
+        watts=member.watts,
+        replicas=replicas,
+        problem=problem,
+    )

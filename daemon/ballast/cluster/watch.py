@@ -1,0 +1,223 @@
+"""Follows one collection: lists it, then watches it, for ever, in a thread of its own."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Mapping
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+import structlog
+
+from ballast.clock import Clock
+from ballast.cluster import wire
+from ballast.cluster.client import KubeApi, Lines
+from ballast.cluster.decoding import Reader
+from ballast.cluster.error_messages import refusal
+from ballast.cluster.listing import list_all
+from ballast.cluster.threads import going
+from ballast.errors import ClusterError, Gone, NotFound, TooManyRequests
+from ballast.metrics import Metrics
+
+T = TypeVar("T")
+_log = structlog.get_logger("cluster")
+# The server knows only versions before ours, for example after it was restored from a backup.
+_TOO_LARGE = "ResourceVersionTooLarge"
+_FIRST_WAIT = 0.5
+_LONGEST_WAIT = 30.0
+_event = msgspec.json.Decoder(wire.WatchEvent)
+_status = msgspec.json.Decoder(wire.Status)
+_meta = msgspec.json.Decoder(wire.HasMeta)
+
+
+class Sink(Protocol[T]):
+    """Where a watch puts what it sees."""
+
+    def replace(self, items: list[T]) -> None: ...
+
+    def put(self, item: T) -> None: ...
+
+    def remove(self, item: T) -> None: ...
+
+
+class Watch(Generic[T]):
+    """Keeps `sink` equal to a collection. `lifetime` bounds each watch in seconds, `idle` a silence within it.
+
+    `path` may be a function that asks the server for it, called before each list. An `optional` collection that the
+    server does not serve is an empty one.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        clock: Clock,
+        metrics: Metrics,
+        sink: Sink[T],
+        reader: Reader[T],
+        path: str | Callable[[], str],
+        *,
+        query: Mapping[str, str | int] | None = None,
+        optional: bool = False,
+        lifetime: tuple[int, int] = (240, 300),
+        idle: float = 90.0,
+    ) -> None:
+        self.kind = reader.kind
+        self._api = api
+        self._clock = clock
+        self._metrics = metrics
+        self._sink = sink
+        self._reader = reader
+        self._find = path if callable(path) else lambda: path
+        self._path = "" if callable(path) else path
+        self._query = dict(query or {})
+        self._optional = optional
+        self._lifetime = lifetime
+        self._idle = idle
+        self._random = random.Random()  # noqa: S311
+        self._stop = threading.Event()
+        self._synced = threading.Event()
+        self._lines: Lines | None = None
+        self._thread: threading.Thread | None = None
+        self._version = ""
+        self._alive_at: float | None = None
+        self._problem: str | None = None
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name=f"watch-{self.kind}", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the watch at once, also in the middle of a silence."""
+        self._stop.set()
+        if lines := self._lines:
+            lines.close()
+        if self._thread:
+            self._thread.join(1.0)
+
+    @property
+    def alive(self) -> bool:
+        return going(self._thread, self._stop)
+
+    @property
+    def synced(self) -> bool:
+        """Whether the sink has held the whole collection at least once."""
+        return self._synced.is_set()
+
+    def wait_synced(self, timeout: float | None) -> bool:
+        return self._clock.wait(self._synced, timeout)
+
+    @property
+    def age(self) -> float:
+        """Seconds since the server last said anything; infinite before the first list."""
+        return float("inf") if self._alive_at is None else self._clock.monotonic() - self._alive_at
+
+    @property
+    def problem(self) -> str | None:
+        """Why the collection cannot be followed now, while it goes on trying."""
+        return self._problem
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._stop.is_set():
+            began = self._clock.monotonic()
+            try:
+                if not self._version:
+                    self._list()
+                if self._version and not self._stop.is_set():
+                    self._watch()
+                reason, wait = "ended" if self._version else "absent", 0.0
+            except Gone as error:
+                self._version = ""
+                reason, wait, problem = "gone", 0.0, str(error)
+            except ClusterError as error:
+                if _TOO_LARGE in error.causes or isinstance(error, NotFound):
+                    self._version = ""
+                reason, problem = type(error).__name__.lower(), str(error)
+                wait = error.retry_after or 0.0 if isinstance(error, TooManyRequests) else 0.0
+            except Exception as error:
+                _log.exception("a watch failed unexpectedly", kind=self.kind)
+                self._version = ""
+                reason, wait, problem = "defect", 0.0, f"{type(error).__name__}: {error}"
+            if self._stop.is_set():
+                return
+            self._metrics.watch_restarts.labels(self.kind, reason).inc()
+            healthy = reason in ("ended", "absent") or self._clock.monotonic() - began > _LONGEST_WAIT
+            quick = self._clock.monotonic() - began < 1.0
+            failures = 0 if healthy and not quick else failures + 1
+            if reason not in ("ended", "absent", "gone"):
+                if self._problem != problem:
+                    _log.warning("cannot follow a collection; trying again", kind=self.kind, problem=problem)
+                self._problem = problem
+            if failures:
+                longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** (failures - 1))
+                self._clock.wait(self._stop, max(wait, longest * self._random.uniform(0.5, 1.0)))
+
+    def _list(self) -> None:
+        try:
+            self._path = self._find()
+            listed = list_all(self._api, self._path, self._reader, self._query, self._stop)
+        except NotFound:
+            if not self._optional:
+                raise
+            listed, self._problem = ([], ""), None
+        if listed is None:
+            return
+        items, self._version = listed
+        self._sink.replace(items)
+        self._beat()
+        self._synced.set()
+
+    def _watch(self) -> None:
+        query = {
+            **self._query,
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._version,
+            "timeoutSeconds": self._random.randint(*self._lifetime),
+        }
+        with self._api.stream(self._path, query, idle=self._idle) as lines:
+            self._lines = lines
+            try:
+                if self._stop.is_set():
+                    return
+                self._beat()
+                self._problem = None
+                for line in lines:
+                    self._take(line)
+                if not self._stop.is_set():
+                    self._beat()
+            finally:
+                self._lines = None
+
+    def _take(self, line: bytes) -> None:
+        """Applies one event. Raises Gone or another ClusterError for an ERROR event."""
+        if not line.strip():
+            return
+        self._beat()
+        try:
+            event = _event.decode(line)
+            if event.type == "ERROR":
+                status = _status.decode(event.object).code
+                raise refusal("GET", self._path, {"watch": "true"}, status, {}, bytes(event.object))
+            version = _meta.decode(event.object).metadata.resource_version
+        except msgspec.DecodeError as error:
+            raise ClusterError(f"watch of {self._path}: not a watch event ({error}): {line[:80]!r}") from error
+        if not newer(version, self._version):
+            return
+        if event.type != "BOOKMARK" and (item := self._reader.read(event.object)) is not None:
+            if event.type == "DELETED":
+                self._sink.remove(item)
+            else:
+                self._sink.put(item)
+        self._version = version
+
+    def _beat(self) -> None:
+        self._alive_at = self._clock.monotonic()
+
+
+def newer(version: str, than: str) -> bool:
+    """Whether a resource version comes after another; versions that are no numbers count as newer unless equal."""
+    if version.isdecimal() and than.isdecimal():
+        return int(version) > int(than)
+    return version != than

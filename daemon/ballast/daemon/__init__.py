@@ -1,1 +1,0 @@
-"""Assembly: builds the parts, owns threads, signals and the order of shutdown."""

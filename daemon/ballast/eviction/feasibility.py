@@ -1,0 +1,68 @@
+"""Where one pod could go, and what is wrong where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ballast.eviction.check_input import Outlook
+from ballast.eviction.facts import Facts, leaving, young
+from ballast.eviction.rules import Rules
+from ballast.model.node import Node
+from ballast.model.sample import Bools
+from ballast.placement.planners.layout import Layout
+from ballast.placement.planners.simulated_placement import Standing
+
+
+def targets(nodes: tuple[Node, ...], facts: Facts, rules: Rules) -> Bools:
+    """[node]: those that a moved pod may go to."""
+    usable = [node.ready and not leaving(node) and not young(node, facts.now, rules.min_node_age) for node in nodes]
+    return np.array(usable, bool)
+
+
+def standing_of(arranged: Layout, facts: Facts, rules: Rules, ceiling: float) -> Standing:
+    """`ceiling` is the load a target may reach."""
+    open_nodes = targets(arranged.nodes, facts, rules)
+    return Standing(arranged, targets=open_nodes, ceiling=ceiling, namespaces=facts.namespace_labels())
+
+
+def outlook(standing: Standing, pod: int, facts: Facts, rules: Rules) -> Outlook:
+    """`pod` is its row in the layout, and on a node."""
+    layout = standing.layout
+    if not np.isfinite(layout.used[pod]).all():
+        return Outlook(used=False)
+    fits = bool(standing.open_to(pod).any())
+    unknown = targets(layout.nodes, facts, rules) & ~np.isfinite(layout.load).all(axis=1)
+    hidden = not fits and bool((standing.feasible(pod) & unknown).any())
+    return Outlook(fits=None if hidden else fits, only_unknown=hidden, crowded=not fits and standing.crowded(pod))
+
+
+def misplaced(standing: Standing, pod: int) -> Iterator[str]:
+    """One sentence for each reason why it would not be put again where it is, with who sees to that."""
+    layout = standing.layout
+    row, found = int(layout.on[pod]), layout.pods[pod]
+    node, template = layout.nodes[row], found.template
+    if not node.ready:
+        yield (
+            f"{node.name} is not Ready: the node lifecycle controller evicts its pods once their tolerations of that "
+            "end, after 5 minutes unless they say otherwise"
+        )
+    if found.phase == "Failed":
+        yield "it has failed: descheduler removes such pods (RemoveFailedPods)"
+    if not standing.sites.chosen(template)[row]:
+        yield (
+            f"{node.name} is none of the nodes it asks for: descheduler removes such pods "
+            "(RemovePodsViolatingNodeAffinity)"
+        )
+    if not standing.sites.tolerated(template.tolerations)[row]:
+        yield (
+            f"it does not tolerate the taints of {node.name}: descheduler removes such pods "
+            "(RemovePodsViolatingNodeTaints), and of NoExecute the node lifecycle controller"
+        )
+    near = standing.neighbours.allowed(pod)
+    if near is not None and not near[row]:
+        yield (
+            f"pods that run on {node.name} or elsewhere do not go with it there any more: descheduler removes such "
+            "pods (RemovePodsViolatingInterPodAntiAffinity, RemovePodsViolatingTopologySpreadConstraint)"
+        )

@@ -1,0 +1,1 @@
+"""Answers schedulers: decisions, reservations, and the usage of sibling pods."""

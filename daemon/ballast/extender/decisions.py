@@ -1,0 +1,374 @@
+"""What the extender decides with: the load of the last snapshot, the pods of the watch, its own decisions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ballast.clock import Clock
+from ballast.cluster import wire
+from ballast.cluster.decoding import Shared, give_way, to_pod
+from ballast.extender.reservations import Steering
+from ballast.extender.strategies import Strategies
+from ballast.metrics import Metrics
+from ballast.model.pod import Pod
+from ballast.model.sample import Bools, Floats
+from ballast.model.shape import Container, shape_of
+from ballast.model.snapshot import Snapshot
+from ballast.placement.assumed_pods import OUTCOMES, Bookings, learn, owner_of
+from ballast.placement.choice import Keys, choose, keys, worth
+from ballast.placement.fleet_model import FleetModel
+from ballast.placement.live_residual import LiveResidual
+from ballast.scoring import (
+    balanced,
+    blend,
+    crane,
+    dominant_residual,
+    dynamic,
+    least_allocated,
+    load_variation,
+    low_risk,
+    most_allocated,
+    peaks,
+    requested_to_capacity,
+    target_load,
+)
+from ballast.scoring.blend import Blend, Strategy
+from ballast.scoring.demand import DEFAULT_REQUESTS
+from ballast.scoring.dominant_residual import DominantResidual
+from ballast.scoring.scores import Scores
+from ballast.scoring.strategy import strategy
+from ballast.serving.board import Board
+from ballast.serving.extender import Priorities, Rejections, equal
+from ballast.serving.host_index import Hosts
+from ballast.settings.extender import Extender
+
+BATCH = 25
+PAUSE = 0.0005
+"""Pods of a list that are taken in at once, and the seconds in which waiting requests have their turn."""
+
+PODS_STALE = 120.0
+"""Seconds without a word from the watch of pods; a quiet healthy one stays below 90."""
+
+OFTEN = 100
+"""Arrivals after which the mix of arriving pods is looked at again; sooner while there were few."""
+
+REQUESTS_ALONE = frozenset(
+    {least_allocated.NAME, most_allocated.NAME, requested_to_capacity.NAME, balanced.NAME, dominant_residual.NAME}
+)
+"""Strategies that do not look at the load, so that silent telemetry does not keep them from deciding."""
+
+
+TAKE_TIME = frozenset({load_variation.NAME, peaks.NAME, dynamic.NAME})
+"""Strategies that keep something of the nodes, whatever pods there are."""
+
+NEED_PODS = REQUESTS_ALONE | {low_risk.NAME, blend.NAME}
+"""Strategies that say nothing as long as nobody knows the pods."""
+
+NEED_A_POD = frozenset({low_risk.NAME, peaks.NAME, dominant_residual.NAME, blend.NAME})
+"""Strategies that find all nodes alike, or nearly, without a pod to place: STANDARD stands for it."""
+
+STANDARD = Pod("", "standard", shape=shape_of([Container(DEFAULT_REQUESTS)]))
+"""What kube-scheduler takes a container for that asks for nothing: 100m and 200Mi."""
+
+
+@dataclass
+class _State:
+    """Everything that is made anew for each snapshot, or for other nodes."""
+
+    model: FleetModel
+    hosts: Hosts
+    keys: Keys
+    known: Bools
+    load: Floats
+    residual: LiveResidual
+    strategies: dict[str, Strategy] = field(default_factory=dict)
+
+
+class Extending:
+    """Answers schedulers, and follows the pods as a sink of their watch. Everything may be called from any thread."""
+
+    def __init__(
+        self,
+        settings: Extender,
+        clock: Clock,
+        metrics: Metrics,
+        board: Board,
+        pods_age: Callable[[], float],
+        strategies: Strategies | None = None,
+        pods: Callable[[], Iterable[Pod]] = tuple,
+    ) -> None:
+        """`pods_age`: seconds since the watch of pods last said anything; `pods` are those it has shown.
+
+        Raises UsageError for a strategy that cannot be used.
+        """
+        self._strategies = strategies or Strategies()
+        self._pods = pods
+        self.siblings: Mapping[str, Mapping[str, float]] = {}
+        self._settings = settings
+        self._clock = clock
+        self._board = board
+        self._pods_age = pods_age
+        self._lock = threading.Lock()
+        self._never = threading.Event()
+        outcomes = {outcome: metrics.extender_decisions.labels(outcome) for outcome in OUTCOMES}
+        self._rejections = metrics.extender_rejections.labels("load")
+        self._bookings = Bookings(settings.assume_for, lambda outcome: outcomes[outcome].inc())
+        metrics.extender_assumed.set_function(lambda: len(self._bookings.ledger))
+        self.steering = Steering(self._bookings, self._lock, clock, metrics)
+        self._state: _State | None = None
+        self._shared = Shared()
+        self._renew_at = 1
+        self._strategy(settings.strategy)
+
+    def prioritize(self, pod: wire.Pod, names: Sequence[str], profile: str | None) -> Priorities:
+        name = profile or self._settings.strategy
+        with self._lock:
+            state = self._state
+            if state is None:
+                self._strategy(name)
+                return equal(Hosts(()).named(names), "no-snapshot")
+            if name not in state.strategies:
+                state.strategies[name] = self._strategy(name, state)
+            return self._decide(state, name, pod, names)
+
+    def filter(self, pod: wire.Pod, names: Sequence[str]) -> Rejections:
+        threshold, state = self._settings.filter_threshold, self._state
+        if not names or (threshold is None and self.steering.idle):
+            return Rejections()
+        if any(owner.kind == "DaemonSet" and owner.controller for owner in pod.metadata.owner_references or ()):
+            return Rejections()
+        reserved = {} if self.steering.idle else self.steering.rejected(pod, names, self._arriving)
+        if threshold is None:
+            return Rejections(reserved)
+        neutral = self._load_unusable()
+        if state is None or neutral is not None:
+            return Rejections(reserved, neutral or "no-snapshot")
+        others = [name for name in names if name not in reserved] if reserved else names
+        return Rejections({**reserved, **self._overloaded(state, threshold, others)})
+
+    def look(self, snapshot: Snapshot) -> None:
+        """A cycle of telemetry ended. Takes time, but keeps requests waiting for little of it."""
+        state, bookings = self._state, self._bookings
+        bindings = crane.bindings_of(self._pods(), snapshot.rows, self._strategies.policy, snapshot.time)
+        model = FleetModel(snapshot, state.model if state else None, bindings=bindings, siblings=self.siblings)
+        if not model.follows:
+            with self._lock:
+                held = bookings.begin()
+            model.fill(held)
+        plain = self._strategies.make(dominant_residual.NAME)
+        assert isinstance(plain, DominantResidual)
+        residual = LiveResidual(model, plain)
+        with self._lock:
+            profiles = bookings.arrivals.profiles()
+            asked = state.residual.asked() if state else []
+        prepared = residual.prepare(profiles, residual.copied(profiles), asked) if profiles else None
+        hosts, node_keys = (
+            (state.hosts, state.keys) if state and model.follows else (Hosts(model.names), keys(model.names))
+        )
+        made = _State(model, hosts, node_keys, snapshot.known, _loads(model), residual)
+        for name in {load_variation.NAME, self._settings.strategy, *(state.strategies if state else ())} & TAKE_TIME:
+            made.strategies[name] = self._strategy(name, made)
+            made.strategies[name].score(model.fleet)  # what it keeps of a fleet is made while no scheduler waits
+        with self._lock:
+            bookings.expire(self._clock.monotonic())
+            self.steering.expire()
+            bookings.adopt(model)
+            if prepared is not None:
+                residual.install(prepared)
+            self._state = made
+
+    def replace(self, items: list[Pod]) -> None:
+        """The watch has listed all pods. Requests have their turn between batches of them."""
+        with self._lock:
+            first = self._bookings.nothing_shown
+            if first:
+                learn(self._bookings.arrivals, items)
+        listed: set[str] = set()
+        for start in range(0, len(items), BATCH):
+            batch = items[start : start + BATCH]
+            listed.update([pod.uid for pod in batch])
+            with self._lock:
+                now = self._clock.monotonic()
+                for pod in batch:
+                    if not first:
+                        self.steering.shown(pod)
+                    self._bookings.put(pod, now, learn=not first)
+            self._clock.wait(self._never, PAUSE)
+        with self._lock:
+            gone = self._bookings.shown_besides(listed)
+        for uid in gone:
+            with self._lock:
+                self._bookings.remove(uid)
+        self._renew()
+
+    def give_way(self) -> None:
+        """Between the pieces of long work: where schedulers ask, a decision ends and the next request comes in."""
+        if not self.in_use():
+            give_way()
+            return
+        with self._lock:
+            pass
+        self._clock.wait(self._never, PAUSE)
+
+    def put(self, item: Pod) -> None:
+        with self._lock:
+            self.steering.shown(item)
+            self._bookings.put(item, self._clock.monotonic())
+            due = self._bookings.arrivals.count >= self._renew_at
+        if due:
+            self._renew()
+
+    def remove(self, item: Pod) -> None:
+        with self._lock:
+            self.steering.gone(item.uid)
+            self._bookings.remove(item.uid)
+
+    def in_use(self) -> bool:
+        """Whether schedulers ask."""
+        return self.steering.in_use()
+
+    def owners_in_flight(self) -> set[str]:
+        """The UIDs of who owns pods that wait, or that do not show in the windows yet."""
+        with self._lock:
+            return self._bookings.owners_in_flight()
+
+    def node_scores(self, name: str) -> dict[str, int | None]:
+        """What every node is worth by itself, by what is measured and where pods are: 0..100, None where unknown."""
+        state = self._state
+        if state is None:
+            return {}
+        if name in NEED_PODS and self._pods_age() > PODS_STALE:
+            return dict.fromkeys(state.model.names)
+        made = self._strategy(name, state, "off")
+        with self._lock if name in NEED_PODS else nullcontext():
+            scores = made.score(state.model.fleet, STANDARD if name in NEED_A_POD else None)
+        unknown = scores.unknown | ~state.known
+        pairs = zip(scores.scores.tolist(), unknown.tolist(), strict=True)
+        return dict(zip(state.model.names, (None if hidden else score for score, hidden in pairs), strict=True))
+
+    def scores_of(self, namespace: str, name: str) -> dict[str, Any] | None:
+        """What the strategy of the settings says of every node for a pod, and each one that it blends.
+
+        None where no such pod is known.
+        """
+        pod = next((each for each in self._pods() if each.name == name and each.namespace == namespace), None)
+        if pod is None:
+            return None
+        asked = self._settings.strategy
+        found: dict[str, Scores] = {}
+        with self._lock:
+            state, decision = self._state, self._bookings.ledger.get(pod.uid)
+            neutral = "no-snapshot" if state is None else self._unusable(asked)
+            if state is not None:
+                made = self._strategy(asked, state)
+                parts = {part: each for part, each, _ in made.parts} if isinstance(made, Blend) else {}
+                for each, one in {asked: made, **parts}.items():
+                    found[each] = (
+                        one.explained(pod) if isinstance(one, LiveResidual) else one.score(state.model.fleet, pod)
+                    )
+        return {
+            "pod": f"{namespace}/{name}",
+            "node": pod.node or None,
+            "decided": decision.node if decision else None,
+            "time": state.model.window_end if state else None,
+            "neutral": neutral,
+            "strategies": [scores.document(each, state.model.names) for each, scores in found.items() if state],
+        }
+
+    def _decide(self, state: _State, name: str, pod: wire.Pod, names: Sequence[str]) -> Priorities:
+        bookings, uid = self._bookings, pod.metadata.uid
+        bookings.expire(self._clock.monotonic())
+        bookings.forget_decision(uid)
+        named = state.hosts.named(names)
+        if (steered := self.steering.steer(pod, named)) is not None:
+            return steered
+        rows, model = named.rows, state.model
+        blind = name not in REQUESTS_ALONE and not state.known[rows].any()
+        neutral = self._unusable(name) or ("unknown-nodes" if blind or not len(rows) else None)
+        if neutral is not None:
+            return equal(named, neutral)
+        arriving = self._arriving(pod)
+        fleet, made = model.fleet if named.everybody else model.fleet.at(rows), state.strategies[name]
+        scores = made.finer(fleet, arriving) if isinstance(made, Blend) else made.score(fleet, arriving)
+        if scores.unknown.all():
+            return equal(named, "unknown-nodes")
+        exact = scores.exact[rows] if named.everybody else scores.exact
+        chosen = choose(exact, state.keys[rows], uid)
+        node = model.names[rows[chosen]]
+        owner = owner_of(arriving)
+        bookings.assume(uid, node, arriving.shape, wall=self._clock.wall(), now=self._clock.monotonic(), owner=owner)
+        self.steering.was_asked(pod.spec.scheduler_name)
+        if len(rows) == len(names):
+            return Priorities(named.priorities(worth(exact), chosen))
+        points = np.full(len(names), worth(exact).min())
+        points[named.known] = worth(exact)
+        return Priorities(named.priorities(points, int(np.flatnonzero(named.known)[chosen])))
+
+    def _arriving(self, pod: wire.Pod) -> Pod:
+        """As the watch shows it, else as the scheduler sends it."""
+        return self._bookings.waiting(pod.metadata.uid) or to_pod(pod, self._shared, lambda key: False)
+
+    def _overloaded(self, state: _State, threshold: float, names: Sequence[str]) -> dict[str, str]:
+        """{node: why}; none when all of them are, for the pod has to go somewhere."""
+        rows = state.hosts.locate(names)
+        loads = np.full(len(rows), np.nan)
+        loads[rows >= 0] = state.load[rows[rows >= 0]]
+        over = loads > threshold
+        if over.all():
+            return {}
+        self._rejections.inc(int(over.sum()))
+        return {
+            names[position]: f"the load of {loads[position]:.2f} is above {threshold:.2f}"
+            for position in np.flatnonzero(over).tolist()
+        }
+
+    def _unusable(self, name: str) -> str | None:
+        """Why a strategy cannot decide now."""
+        if self._pods_age() > PODS_STALE:
+            return "no-pods"
+        return None if name in REQUESTS_ALONE else self._load_unusable()
+
+    def _load_unusable(self) -> str | None:
+        if self._board.frozen:
+            return "frozen"
+        return "old-snapshot" if self._board.current() is None else None
+
+    def _strategy(self, name: str, state: _State | None = None, in_flight: str = "full") -> Strategy:
+        """Raises UsageError for a name that is no strategy, or one that needs keys it has not been given."""
+
+        def make(name: str, keys: Mapping[str, object]) -> Strategy:
+            if name == dominant_residual.NAME and state is not None:
+                return state.residual
+            made = strategy(name, keys)
+            if state is not None and name == target_load.NAME and in_flight != "off":
+                state.model.fleet.keep((name, made), state.model.in_flight["cpu"])
+            return made
+
+        return self._strategies.make(name, in_flight, make)
+
+    def _renew(self) -> None:
+        """What is expected to arrive is what arrived lately."""
+        with self._lock:
+            state, arrivals = self._state, self._bookings.arrivals
+            self._renew_at = arrivals.count + min(max(arrivals.count, 1), OFTEN)
+            profiles = arrivals.profiles()
+            if state is None or not profiles:
+                return
+            copied, asked = state.residual.copied(profiles), state.residual.asked()
+        prepared = state.residual.prepare(profiles, copied, asked)
+        with self._lock:
+            if self._state is state:
+                state.residual.install(prepared)
+
+
+def _loads(model: FleetModel) -> Floats:
+    """[node]: the larger of cpu's and memory's mean, as a fraction; NaN where neither is known."""
+    fleet = model.fleet
+    cpu, memory = (np.where(load.known, load.mean / 100, np.nan) for load in (fleet.cpu, fleet.memory))
+    return np.asarray(np.fmax(cpu, memory))

@@ -1,0 +1,134 @@
+"""Sends pods where room is held for them, keeps others out of it, and knows which schedulers ask."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ballast.clock import Clock
+from ballast.cluster import wire
+from ballast.metrics import Metrics
+from ballast.model.pod import Pod
+from ballast.model.shape import Shape
+from ballast.placement.assumed_pods import Bookings
+from ballast.placement.choice import NEUTRAL
+from ballast.placement.reservations import Arriving, Reservation, Reservations, fits
+from ballast.serving.extender import Priorities
+from ballast.serving.host_index import Named
+
+LATELY = 600.0
+MOST_NAMES = 1000
+"""Scheduler names that are remembered."""
+
+UNSIZED = Shape()
+"""What a pod is booked with whose room is held for it anyhow."""
+
+
+class Steering:
+    """The reservations of an extender, which shares its `lock`."""
+
+    def __init__(self, bookings: Bookings, lock: threading.Lock, clock: Clock, metrics: Metrics) -> None:
+        self._bookings = bookings
+        self._lock = lock
+        self._clock = clock
+        self._reservations = Reservations(bookings)
+        self._asked: dict[str, float] = {}
+        self._rejections = metrics.extender_rejections.labels("reservation")
+        metrics.extender_reserved.set_function(lambda: len(self._reservations))
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is reserved."""
+        return not len(self._reservations)
+
+    def asked(self, scheduler_name: str) -> float | None:
+        """Seconds since a pod of this scheduler was last decided here; None if none ever was."""
+        at = self._asked.get(scheduler_name)
+        return None if at is None else self._clock.monotonic() - at
+
+    def in_use(self) -> bool:
+        """Whether any scheduler got a decision within `LATELY`."""
+        now = self._clock.monotonic()
+        return any(now - at <= LATELY for at in list(self._asked.values()))
+
+    def hold(self, reservation: Reservation) -> None:
+        with self._lock:
+            self._reservations.hold(reservation)
+
+    def extend(self, name: str, until: float) -> None:
+        with self._lock:
+            self._reservations.extend(name, until)
+
+    def release(self, name: str) -> None:
+        with self._lock:
+            self._reservations.release(name)
+
+    def standing(self) -> tuple[Reservation, ...]:
+        with self._lock:
+            self.expire()
+            return self._reservations.standing()
+
+    def fits(self, node: str, shape: Shape) -> bool | None:
+        """Whether a pod of this shape finds room beside all that is there, decided or reserved; None if unknown."""
+        with self._lock:
+            model = self._bookings.model
+            return None if model is None or node not in model.rows else fits(shape, model, node)
+
+    def rejected(self, pod: wire.Pod, names: Sequence[str], as_model: Callable[[wire.Pod], Pod]) -> dict[str, str]:
+        """{node: why} where this pod would take what is held for others."""
+        with self._lock:
+            model, uid = self._bookings.model, pod.metadata.uid
+            self.expire()
+            if model is None or self.idle:
+                return {}
+            self._bookings.forget_decision(uid)
+            arriving = Arriving(uid, controller(pod), as_model(pod).shape, pod.spec.priority or 0)
+            found = self._reservations.in_the_way(arriving, model)
+        named = found.keys() & set(names) if found else set()
+        self._rejections.inc(len(named))
+        return {node: f"its room is held for {found[node].pod}" for node in sorted(named)}
+
+    def steer(self, pod: wire.Pod, named: Named) -> Priorities | None:
+        """With the lock held: to the node where room is held for it, if there is one."""
+        if self.idle:
+            return None
+        uid = pod.metadata.uid
+        self.expire()
+        found = self._reservations.meant_for(uid, controller(pod), named.names)
+        if found is None:
+            return None
+        self._bookings.assume(uid, found.node, UNSIZED, wall=self._clock.wall(), now=self._clock.monotonic())
+        self._reservations.give(found.name, uid)
+        self.was_asked(pod.spec.scheduler_name)
+        points = np.full(len(named.names), NEUTRAL)
+        return Priorities(named.priorities(points, named.names.index(found.node)))
+
+    def was_asked(self, scheduler_name: str) -> None:
+        """A pod of this scheduler was decided."""
+        if len(self._asked) >= MOST_NAMES and scheduler_name not in self._asked:
+            self._asked.clear()
+        self._asked[scheduler_name] = self._clock.monotonic()
+
+    def shown(self, pod: Pod) -> None:
+        """With the lock held, before the pod is booked: what was held for one that is bound or gone is free."""
+        if self.idle:
+            return
+        if pod.finished or pod.deleting:
+            self._reservations.gone(pod.uid)
+        elif pod.node and not self._bookings.shown_bound(pod.uid):
+            self._reservations.bound(pod.uid, pod.owner.uid if pod.owner else "", pod.node)
+
+    def gone(self, uid: str) -> None:
+        """With the lock held: a pod is no more."""
+        self._reservations.gone(uid)
+
+    def expire(self) -> None:
+        """With the lock held."""
+        self._reservations.expire(self._clock.wall())
+
+
+def controller(pod: wire.Pod) -> str:
+    """The UID of what would create it again, empty without one."""
+    return next((owner.uid for owner in pod.metadata.owner_references or () if owner.controller), "")

@@ -1,0 +1,88 @@
+"""What pods in flight are expected to use: what others of the same owner use, as measured."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterable, Mapping
+
+import structlog
+
+from ballast.clock import Clock
+from ballast.extender.decisions import Extending
+from ballast.model.pod import Pod
+from ballast.telemetry.pod_usage_cache import PodsAsking
+from ballast.telemetry.pods import decode
+
+RESOURCES = ("cpu", "memory")
+EACH = 10
+"""Siblings of one owner that are asked about."""
+
+PERIOD = 60.0
+"""Seconds between two questions, at least."""
+
+
+log = structlog.get_logger("ballast.siblings")
+
+
+class Siblings:
+    """Asks only while schedulers do, and only about siblings of pods that just came or wait; in a thread of its own."""
+
+    def __init__(
+        self, extending: Extending, asking: PodsAsking, pods: Callable[[], Iterable[Pod]], clock: Clock
+    ) -> None:
+        self._extending = extending
+        self._asking = asking
+        self._pods = pods
+        self._clock = clock
+        self._began = -math.inf
+        self._thread: threading.Thread | None = None
+
+    def renew(self) -> None:
+        """Begins a round where one is due; what comes of it counts from the next snapshot on."""
+        now = self._clock.monotonic()
+        busy = self._thread is not None and self._thread.is_alive()
+        if not busy and now - self._began >= PERIOD and self._extending.in_use():
+            self._began = now
+            self._thread = threading.Thread(target=lambda: log.debug(self.measure()), name="siblings", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Once the source is closed."""
+        if self._thread is not None:
+            self._thread.join(PERIOD)
+
+    def measure(self) -> str:
+        """One round, in a sentence."""
+        named = members(self._pods(), self._extending.owners_in_flight())
+        if not named:
+            return "measured no siblings: no pod in flight has any"
+        usage = decode(
+            self._asking.ask(self._clock.wall(), RESOURCES, [pod for each in named.values() for pod in each])
+        )
+        self._extending.siblings = found = means(named, usage.by_pod())
+        problems = "; ".join(sorted(set(usage.problems.values())))
+        text = f"know what siblings use for {len(found):,} of {len(named):,} owners with pods in flight"
+        return f"{text}; {problems}" if problems else text
+
+
+def members(pods: Iterable[Pod], owners: Iterable[str]) -> dict[str, list[str]]:
+    """{owner's UID: its running pods, at most `EACH`}, named namespace/name; the newest, as they are most alike."""
+    wanted = set(owners)
+    found: dict[str, list[Pod]] = {}
+    for pod in pods:
+        if pod.owner is not None and pod.owner.uid in wanted and pod.node and pod.phase == "Running":
+            found.setdefault(pod.owner.uid, []).append(pod)
+    newest = {owner: sorted(each, key=lambda pod: (-pod.created, pod.name))[:EACH] for owner, each in found.items()}
+    return {owner: [f"{pod.namespace}/{pod.name}" for pod in each] for owner, each in newest.items()}
+
+
+def means(named: Mapping[str, Iterable[str]], usage: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    """{owner's UID: mean use by resource} of what is measured; what is not has no entry."""
+    found: dict[str, dict[str, float]] = {}
+    for owner, pods in named.items():
+        for resource in RESOURCES:
+            values = [usage[pod][resource] for pod in pods if resource in usage.get(pod, ())]
+            if values:
+                found.setdefault(owner, {})[resource] = sum(values) / len(values)
+    return found

@@ -1,0 +1,43 @@
+"""Plans and evictions in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from ballast.actuation.eviction.evictor import Attempt
+from ballast.eviction.plan import Plan
+
+
+def plan_sentence(plan: Plan, attempts: Sequence[Attempt], *, acts: bool, held: str | None = None) -> str:
+    """ "relieve: evicted 1 of 2 pods; 1 refused by cooldown"; `held` is why none of it was begun."""
+    if not plan.steps:
+        return f"{plan.kind}: nothing to move{_refused(plan.refused)}"
+    if held is not None:
+        return f"{plan.kind}: {_pods(len(plan.steps))} to move, {held}"
+    done = sum(attempt.permitted for attempt in attempts)
+    verb = "evicted" if acts else "would evict"
+    first = next((attempt.pod for attempt in attempts if attempt.permitted), None)
+    named = f", {first}" if first and done == 1 else f", {first} first" if first else ""
+    told = f"{plan.kind}: {verb} {done} of {_pods(len(plan.steps))}{named}"
+    refused = Counter(attempt.check or attempt.why for attempt in attempts if attempt.status == "refused")
+    if refused:
+        told += f"; refused at the last moment by {_counts(refused)}"
+    failed = [attempt for attempt in attempts if attempt.status in ("failed", "recorded")]
+    if failed:
+        told += f"; {len(failed)} failed: {failed[0].why}"
+    return told
+
+
+def _refused(refused: Mapping[str, int]) -> str:
+    return f"; {sum(refused.values()):,} pods refused, by {_counts(refused)}" if refused else ""
+
+
+def _counts(counts: Mapping[str, int], most: int = 3) -> str:
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    told = ", ".join(f"{name} {count:,}" for name, count in ordered[:most])
+    return told + (f" and {len(ordered) - most} more checks" if len(ordered) > most else "")
+
+
+def _pods(count: int) -> str:
+    return f"{count:,} pod" if count == 1 else f"{count:,} pods"

@@ -1,0 +1,1 @@
+"""The job `power`: one tick of every power policy."""

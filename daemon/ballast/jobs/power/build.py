@@ -1,0 +1,230 @@
+"""What the job `power` is made of, from the settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ballast.actuation.protected import Protected
+from ballast.actuation.scaling.actuators import Actuators
+from ballast.actuation.scaling.cap import ORIGINAL
+from ballast.actuation.scaling.managed_fields import is_ours
+from ballast.actuation.scaling.target_status import Actuator, Standing
+from ballast.actuation.scaling.targets import OLDEST
+from ballast.clock import Clock
+from ballast.cluster.client import KubeApi
+from ballast.cluster.emergency import EmergencyWriter
+from ballast.errors import ClusterError, SettingsError
+from ballast.jobs.power.budget import Budget
+from ballast.jobs.power.conditions import News
+from ballast.jobs.power.departed import Leavers
+from ballast.jobs.power.job import Course, Powering
+from ballast.jobs.power.store import PowerStore
+from ballast.model.pod import Pod
+from ballast.model.snapshot import Snapshot
+from ballast.power.policy import Policy
+from ballast.power.policy_reader import read
+from ballast.power.policy_rules import not_to_run, remarks, unusable_at
+from ballast.power.values import exact
+from ballast.runtime import health
+from ballast.settings import Mode, Settings
+from ballast.telemetry import budget_feed
+from ballast.telemetry.budget_feed import BudgetFeed
+from ballast.telemetry.needs import Needs
+from ballast.telemetry.prometheus_client import PrometheusClient
+
+if TYPE_CHECKING:
+    from ballast.runtime.daemon import Daemon
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What keeps the policies from being followed, and what to warn of."""
+
+    policies: tuple[Policy, ...] = ()
+    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def findings(settings: Settings) -> Findings:
+    """The policies of the configuration file, checked as the daemon needs them, also while power is off."""
+    if not settings.power.policies:
+        idle = "BALLAST_POWER__MODE is on, but there is no policy under power in the configuration file. Add one."
+        return Findings(warnings=(idle,) if settings.power.mode is Mode.ON else ())
+    try:
+        found = read(settings.power.policies)
+    except SettingsError as error:
+        return Findings(problems=error.problems)
+    interval = exact(float(settings.telemetry.interval))
+    problems: list[str] = []
+    warnings: list[str] = []
+    for policy in found:
+        label = f"power policy {policy.name}" if len(found) > 1 else "power"
+        told = (
+            *not_to_run(policy),
+            *unusable_at(policy, interval, "BALLAST_TELEMETRY__INTERVAL"),
+            *budget_feed.problems(policy),
+            *_without_prometheus(policy, settings),
+        )
+        problems.extend(f"{label}: {text}" for text in told)
+        warnings.extend(f"{label}: {text}" for text in remarks(policy, interval))
+    return Findings(found, tuple(problems), tuple(warnings))
+
+
+def policies(settings: Settings) -> tuple[Policy, ...]:
+    """Those that are followed: none while power is off. Raises SettingsError."""
+    if settings.power.mode is Mode.OFF:
+        return ()
+    found = findings(settings)
+    if found.problems:
+        raise SettingsError(*found.problems)
+    return found.policies
+
+
+def urls(found: Sequence[Policy]) -> tuple[str, ...]:
+    """What the feeds are read from, beside Prometheus."""
+    return tuple(policy.feed.url for policy in found if policy.feed is not None and policy.feed.url)
+
+
+def client(settings: Settings, found: Sequence[Policy]) -> PrometheusClient | None:
+    """None where nobody asks Prometheus."""
+    return PrometheusClient(settings) if any(map(_asks, found)) else None
+
+
+def powering(daemon: Daemon, policies: Sequence[Policy], machine: Clock) -> Powering:
+    """The job; `machine` is the clock of watches and writes. Raises SettingsError and UsageError for a feed that cannot
+    be read."""
+    settings, api = daemon.settings, daemon.api
+    read_from = [each for each in (settings.prometheus.url, *urls(policies)) if each]
+    protected = Protected(
+        api,
+        machine,
+        daemon.cache.pods,
+        namespace=daemon.namespace,
+        own=os.environ.get("POD_NAME"),
+        urls=read_from,
+    )
+    actuators = Actuators(
+        api,
+        daemon.workloads,
+        partial(_pods, daemon),
+        daemon.writer,
+        EmergencyWriter(daemon.writer),
+        machine,
+        prefix=settings.publishing.prefix,
+        protected=protected,
+    )
+    return Powering(
+        [_course(daemon, policy, actuators) for policy in policies],
+        mode=settings.power.mode.value,
+        clock=daemon.clock,
+        registry=daemon.metrics.registry,
+        conditions=daemon.conditions,
+        news=News(daemon.events, daemon.namespace),
+        interval=settings.telemetry.interval,
+        offset=settings.telemetry.offset,
+        paused=lambda: daemon.switches.paused("power"),
+        standing_by=lambda: None if daemon.elector.is_leader() else health.leadership(daemon),
+        switch=lambda key: daemon.switches.values.get(key),
+        show=partial(setattr, daemon.board, "power"),
+        leavers=Leavers(daemon.state, policies, partial(actuators.restore, reason="it is in no power policy any more"))
+        if settings.power.mode is Mode.ON
+        else None,
+    )
+
+
+def _pods(daemon: Daemon) -> tuple[Pod, ...]:
+    """Raises ClusterError while nobody knows them."""
+    cache = daemon.cache
+    if not cache.listed("pods") or cache.age("pods") > OLDEST:
+        raise ClusterError(cache.problem("pods") or "the pods have not been listed yet")
+    return cache.pods()
+
+
+def _course(daemon: Daemon, policy: Policy, actuators: Actuators) -> Course:
+    settings, clock = daemon.settings, daemon.clock
+    shadow, client = settings.power.mode is not Mode.ON, daemon.feeds
+    needs: Callable[[Mapping[str, int]], Mapping[str, int]] = lambda counts: {}  # noqa: E731
+    if client is not None and _needs(policy):
+        asked = Needs(policy, client, daemon.metrics)
+        needs = lambda counts: asked.read(_slot(clock, settings), counts)  # noqa: E731
+    feed = BudgetFeed(policy, client, clock, daemon.metrics, interval=settings.telemetry.interval)
+    budget = Budget(
+        policy,
+        actuators,
+        PowerStore(daemon.state, policy.name, shadow=shadow),
+        shadow=shadow,
+        needs=needs,
+        loads=lambda: _loads(daemon.board.snapshot),
+        traces=partial(_traces, daemon.api, f"{settings.publishing.prefix}/{ORIGINAL}"),
+    )
+    own = partial(_own, policy, actuators) if feed.needs_own else lambda: None
+    return Course(budget, feed, own)
+
+
+def _without_prometheus(policy: Policy, settings: Settings) -> Iterator[str]:
+    if _asks(policy) and settings.prometheus.url is None:
+        yield (
+            "the policy asks Prometheus, and BALLAST_PROMETHEUS__URL is not set: expected its address, such as "
+            "http://prometheus-k8s.monitoring:9090. Set it."
+        )
+
+
+def _asks(policy: Policy) -> bool:
+    return budget_feed.asks_prometheus(policy) or _needs(policy)
+
+
+def _needs(policy: Policy) -> bool:
+    return any(place.member.needs for place in policy.places.values())
+
+
+def _slot(clock: Clock, settings: Settings) -> float:
+    interval = float(settings.telemetry.interval)
+    return clock.wall() // interval * interval - settings.telemetry.offset
+
+
+def _own(policy: Policy, actuators: Actuators) -> Fraction | None:
+    """Watts of the replicas that run now, as their controllers count them; None where one cannot be seen."""
+    total = Fraction(0)
+    standings = actuators.look(policy)
+    for name, place in policy.places.items():
+        running = _running(standings[name])
+        if running is None or place.member.watts_per_replica is None:
+            return None
+        total += running * place.member.watts_per_replica
+    return total
+
+
+def _running(standing: Standing) -> int | None:
+    """As its controller counts them; of kinds that do not tell, those that are asked for."""
+    workload = standing.workload
+    return standing.replicas if workload is None or workload.replicas is None else workload.present
+
+
+def _loads(snapshot: Snapshot | None) -> Mapping[str, float] | None:
+    """The larger of cpu's and memory's mean by node, where one of them is known."""
+    if snapshot is None:
+        return None
+    rows = [row for row, name in enumerate(snapshot.resources) if name in ("cpu", "memory")]
+    means = snapshot.primary.mean[rows]
+    found = {}
+    for column, node in enumerate(snapshot.nodes):
+        known = [value for value in means[:, column].tolist() if value == value]
+        if known:
+            found[node.name] = max(known)
+    return found
+
+
+def _traces(api: KubeApi, annotation: str, standings: Mapping[str, Standing]) -> Iterator[str]:
+    """Targets whose replicas or caps were last set by Ballast; each is asked for when it is its turn."""
+    return (name for name, standing in standings.items() if _is_ours(api, annotation, standing))
+
+
+def _is_ours(api: KubeApi, annotation: str, standing: Standing) -> bool:
+    if standing.actuator is Actuator.SCALE:
+        return is_ours(api, standing.scale_path.removesuffix("/scale"), "replicas")
+    return standing.autoscaler is not None and annotation in standing.autoscaler.annotations

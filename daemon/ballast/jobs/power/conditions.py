@@ -1,0 +1,150 @@
+"""Power budgets for people and alerts: conditions that hold, and an Event for each thing that begins or ends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from ballast.cluster.conditions import Conditions
+from ballast.cluster.events import Events
+from ballast.cluster.state import NAME
+from ballast.cluster.write import Target
+from ballast.jobs.power import sentences
+from ballast.jobs.power.view import View, Why
+from ballast.power.controller_result import Reason
+
+_LIMITS = {
+    "AtMin": "the targets are at their minimum, the watts carry fewer",
+    "AtMax": "the targets are at their maximum, the watts carry more",
+    "RateLimited": "maxStep cuts the change into steps",
+    "RoundsToZero": "the change of the watts is less than a replica",
+}
+_AGES = {"stale": "the newest sample is older than maxAge", "future": "the samples' time is in the future"}
+_PASSING = re.compile(r"\b(?:\d[\d.,]*|inf) (?:s|min|h)\b(?: ago)?")
+_BROKEN = (Why.NOT_STORED, Why.PLAN_FAILED)
+
+
+def tell_conditions(
+    conditions: Conditions, views: Sequence[View], paused: str | None, troubles: Mapping[str, str]
+) -> None:
+    """FeedAvailable, Active, Limited, Fallback, Paused, Contended, Degraded and Rebaselined, over all policies.
+
+    `troubles` are those of no policy, by the reason that the condition Degraded has then.
+
+    Messages hold still while nothing changes: they are saved when they do.
+    """
+
+    def joined(found: Mapping[str, str]) -> str:
+        texts = (f"{name}: {words}" if len(views) > 1 and name else words for name, words in found.items())
+        return _PASSING.sub("some time", "; ".join(texts))
+
+    def say(kind: str, found: Mapping[str, str], reason: str) -> None:
+        conditions.say(kind, bool(found), reason if found else "Resolved", joined(found))
+
+    silent = [view for view in views if view.watts.watts is None]
+    dead = {view.policy.name: _AGES.get(view.watts.reason, view.watts.problem or "no value") for view in silent}
+    reasons = sorted(view.watts.reason or "unreadable" for view in silent)
+    conditions.say("FeedAvailable", not dead, _camel(reasons[0]) if dead else "Fresh", joined(dead))
+    held = dict.fromkeys(view.words for view in views if view.reason == Why.HELD and view.words)
+    conditions.say("Active", not held, "Held" if held else "Following", joined({"": "; ".join(held)}) if held else "")
+    limits = {view.policy.name: view.limit for view in views if view.limit}
+    say("Limited", {name: _LIMITS[limit] for name, limit in limits.items()}, next(iter(limits.values()), ""))
+    fallen = [view for view in silent if view.silent_for >= float(view.policy.fallback.after)]
+    say(
+        "Fallback",
+        {v.policy.name: f"the feed is silent: {v.policy.fallback.policy.value}" for v in fallen},
+        "FeedSilent",
+    )
+    conditions.say("Paused", paused is not None, "Switched" if paused else "Resumed", joined({"": paused or ""}))
+    say("Contended", {view.policy.name: words for view in views if (words := _contended(view))}, "WrittenBack")
+    broken = {view.policy.name: words for view in views if (words := _broken(view))}
+    found = broken | ({"": "; ".join(troubles.values())} if troubles else {})
+    say("Degraded", found, "CannotAct" if broken else next(iter(troubles), ""))
+    say("Rebaselined", {v.policy.name: v.rebaselining for v in views if v.rebaselining}, "WaitingForBaseline")
+
+
+class News:
+    """Events on `ballast-state` of the own namespace, one for each transition of a policy."""
+
+    def __init__(self, events: Events, namespace: str) -> None:
+        self._events = events
+        self._target = Target("ConfigMap", NAME, namespace)
+        self._last: dict[str, frozenset[str]] = {}
+        self._detected: dict[str, str] = {}
+        self._paused: str | None = None
+
+    def about(self, views: Sequence[View], paused: str | None, *, quiet: bool) -> None:
+        """`quiet`: remembers, but tells nobody."""
+        if bool(paused) != bool(self._paused):
+            self._tell(quiet, "Paused" if paused else "Resumed", paused or "power acts again", warning=False)
+        self._paused = paused
+        for view in views:
+            name = view.policy.name
+            before, now = self._last.get(name, frozenset()), _standing(view)
+            self._last[name] = now
+            words = f"power policy {name}: {sentences.sentence([view]).removeprefix('power: ')}"
+            for reason in sorted(now - before):
+                if reason in _BEGINS:
+                    self._tell(quiet, reason, words, warning=reason in _WARNINGS)
+            if "FeedInvalid" in before - now:
+                self._tell(quiet, "FeedRecovered", words, warning=False)
+            for reason in _moments(view):
+                if reason != self._detected.get(name):
+                    self._tell(quiet, reason, words, warning=False)
+                if reason.endswith("Detected"):
+                    self._detected[name] = reason
+            if view.action is not None or view.reason in (Reason.INSIDE, Reason.CANCELLED):
+                self._detected.pop(name, None)
+
+    def _tell(self, quiet: bool, reason: str, words: str, *, warning: bool) -> None:
+        if not quiet:
+            self._events.tell(self._target, reason, words, part="power", warning=warning)
+
+
+_BEGINS = ("FeedInvalid", "FallbackActivated", "PowerLimited", "Contended", "AutoscalerDetected")
+_WARNINGS = ("FeedInvalid", "FallbackActivated", "PowerLimited", "Contended")
+
+
+def _standing(view: View) -> frozenset[str]:
+    """What holds now, by the name of the Event that tells of its beginning."""
+    silent = view.watts.watts is None
+    holds: Mapping[str, Callable[[], bool]] = {
+        "FeedInvalid": lambda: silent,
+        "FallbackActivated": lambda: silent and view.silent_for >= float(view.policy.fallback.after),
+        "PowerLimited": lambda: view.limit in ("AtMin", "AtMax"),
+        "Contended": lambda: _contended(view) is not None,
+        "AutoscalerDetected": lambda: any(each.autoscaler is not None for each in view.standings.values()),
+    }
+    return frozenset(reason for reason, test in holds.items() if test())
+
+
+def _moments(view: View) -> list[str]:
+    told = []
+    if view.cancelled:
+        told.append("PendingCancelled")
+    if view.reason == Reason.INCREASE_DETECTED:
+        told.append("PowerIncreaseDetected")
+    if view.reason == Reason.DECREASE_DETECTED:
+        told.append("PowerDecreaseDetected")
+    return told
+
+
+def _contended(view: View) -> str | None:
+    found = [f"{name}: {each.problem}" for name, each in view.standings.items() if "contended" in (each.problem or "")]
+    return "; ".join(found) or None
+
+
+def _broken(view: View) -> str | None:
+    problems = [view.problem] if view.problem else []
+    problems += [
+        f"{name}: {each.problem}"
+        for name, each in sorted(view.standings.items())
+        if each.problem and "contended" not in each.problem
+    ]
+    if view.reason in _BROKEN and view.words not in problems:
+        problems.append(view.words)
+    return "; ".join(problems) or None
+
+
+def _camel(text: str) -> str:
+    return "".join(word.capitalize() for word in text.split("_"))

@@ -1,0 +1,308 @@
+"""The job `power`: every budget's tick, side by side, and what people see of it."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Any, Protocol
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from ballast.clock import Clock
+from ballast.cluster.conditions import Conditions
+from ballast.jobs.power import sentences
+from ballast.jobs.power.budget import Budget
+from ballast.jobs.power.conditions import News, tell_conditions
+from ballast.jobs.power.departed import Leavers
+from ballast.jobs.power.metrics import PowerMetrics
+from ballast.jobs.power.view import Action, Now, View, Why
+from ballast.power.values import exact
+from ballast.telemetry.budget_feed import Watts
+
+HISTORY = 2_880
+ACTIONS = 100
+CYCLES_BEFORE_ACTING = 2
+REBASELINE = "power.rebaseline"
+log = structlog.get_logger("ballast.power")
+
+
+class Feed(Protocol):
+    """Gives watts, and says what they mean."""
+
+    @property
+    def semantics(self) -> str: ...
+    def read(self, at: float, own: Fraction | None = None) -> Watts: ...
+    def close(self) -> None: ...
+
+
+@dataclass
+class Course:
+    """One policy on its way: its feed, its budget, and what it has come to so far."""
+
+    budget: Budget
+    feed: Feed
+    own: Callable[[], Fraction | None] = lambda: None
+    history: deque[list[Any]] = field(default_factory=lambda: deque(maxlen=HISTORY))
+    actions: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=ACTIONS))
+    seen: float | None = None
+    view: View | None = None
+
+    @property
+    def name(self) -> str:
+        return self.budget.policy.name
+
+
+class Powering:
+    """`hold` says why this replica must not act now (it does not lead, or is paused); `switch` gives the value of a key
+    of `ballast-switches`."""
+
+    def __init__(
+        self,
+        courses: Sequence[Course],
+        *,
+        mode: str,
+        clock: Clock,
+        registry: CollectorRegistry,
+        conditions: Conditions,
+        news: News,
+        interval: float,
+        offset: float,
+        paused: Callable[[], str | None],
+        standing_by: Callable[[], str | None],
+        switch: Callable[[str], str | None],
+        show: Callable[[Mapping[str, Any]], None],
+        leavers: Leavers | None = None,
+    ) -> None:
+        self.courses = courses
+        self._mode = mode
+        self._shadow = mode != "on"
+        self._clock = clock
+        self._conditions = conditions
+        self._news = news
+        self._interval = interval
+        self._every = exact(float(interval))
+        self._offset = offset
+        self._paused = paused
+        self._standing_by = standing_by
+        self._switch = switch
+        self._show = show
+        self._leavers = leavers
+        self._facts = PowerMetrics(registry)
+        self._would = PowerMetrics(registry, potential=True) if self._shadow else None
+        for metrics in self._all_metrics():
+            metrics.begin(course.name for course in courses)
+        self._wall, self._steady = clock.wall(), clock.monotonic()
+        self._led: int | None = None
+        self._new = False
+
+    @property
+    def changing(self) -> frozenset[str]:
+        """Namespace/name of what open plans change now."""
+        return frozenset().union(*(course.budget.changing for course in self.courses))
+
+    def gained(self) -> None:
+        """From now on this replica leads; it acts after two complete cycles."""
+        self._new = True
+        self._led = 0
+
+    def lost(self) -> None:
+        self._led = None
+
+    def close(self) -> None:
+        for course in self.courses:
+            course.feed.close()
+
+    def cycle(self) -> str:
+        """One tick of every policy; the failure of one is its own."""
+        if self._new:
+            self._new = False
+            for course in self.courses:
+                course.budget.forget()
+            if self._leavers is not None:
+                self._leavers.forget()
+        paused, hold = self._paused(), self._hold()
+        wall = self._clock.wall()
+        confirmed, unreadable = self._confirmed()
+        leaving = self._leavers.cycle() if self._leavers is not None and (hold or paused) is None else None
+        now = Now(
+            at=math.floor((self._wall + self._clock.monotonic() - self._steady) / self._interval) * self._every,
+            wall=wall,
+            hold=hold or paused,
+            confirmed=confirmed,
+        )
+        asked = math.floor(wall / self._interval) * self._interval - self._offset
+        views: list[View] = []
+        with ThreadPoolExecutor(max_workers=min(8, len(self.courses))) as pool:
+            read: dict[Future[Watts], Course] = {
+                pool.submit(_read, course, asked, _own(course)): course for course in self.courses
+            }
+            views.extend(self._tick(read[each], now, each.result()) for each in as_completed(read))
+        if self._led is not None:
+            self._led += 1
+        views.sort(key=lambda view: view.policy.name)
+        troubles = {"SwitchUnreadable": unreadable, "CapsNotGivenBack": leaving}
+        tell_conditions(self._conditions, views, paused, {reason: text for reason, text in troubles.items() if text})
+        self._news.about(views, paused if hold is None else None, quiet=self._shadow or hold is not None)
+        for metrics in self._all_metrics():
+            metrics.leader.set(hold is None)
+        self._show(self._document(paused))
+        return sentences.sentence(views, leaving)
+
+    def _tick(self, course: Course, now: Now, watts: Watts) -> View:
+        try:
+            view = course.budget.cycle(now, watts)
+        except Exception as error:
+            log.exception("a power policy failed unexpectedly", policy=course.name)
+            course.budget.forget()
+            text = f"failed unexpectedly: {type(error).__name__}: {error}"
+            view = View(course.budget.policy, now, watts, words=text, problem=text)
+        course.view = view
+        if watts.watts is not None:
+            course.seen = watts.time
+        self._count(course, view)
+        course.history.append(_point(view))
+        if view.action is not None:
+            course.actions.append(_action(view.action))
+        return view
+
+    def _hold(self) -> str | None:
+        by = self._standing_by()
+        if by is not None:
+            return by
+        led = self._led or 0
+        if led < CYCLES_BEFORE_ACTING:
+            return f"a new leader acts after {CYCLES_BEFORE_ACTING} complete cycles, {led} ended"
+        return None
+
+    def _confirmed(self) -> tuple[float | None, str | None]:
+        """The time that a new baseline was confirmed for, and what is wrong with the switch that says so."""
+        text = self._switch(REBASELINE)
+        if text is None:
+            return None, None
+        try:
+            moment = datetime.fromisoformat(text.strip())
+            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp(), None
+        except (ValueError, OverflowError):
+            return None, f"key {REBASELINE} of ballast-switches is {text!r}, not RFC 3339"
+
+    def _all_metrics(self) -> Iterable[PowerMetrics]:
+        return (self._facts, self._would) if self._would else (self._facts,)
+
+    def _count(self, course: Course, view: View) -> None:
+        name, found = course.name, {n: each.count for n, each in view.standings.items() if each.count is not None}
+        for metrics in self._all_metrics():
+            watts, reference = view.watts.watts, view.reference
+            metrics.put(metrics.available, name, _float(watts))
+            metrics.put(metrics.reference, name, _float(reference))
+            change = watts / reference - 1 if watts is not None and reference else None
+            metrics.put(metrics.change, name, _float(change))
+            metrics.put_state(name, view.state.mode)
+            metrics.put(metrics.window, name, float(view.window_age or 0))
+            metrics.put(metrics.target, name, _float(view.ideal))
+            counts = found if self._shadow and metrics is self._facts else view.counts
+            metrics.put(metrics.current, name, sum(counts.values()) if counts else None)
+            metrics.put_workloads(name, counts)
+            metrics.put(metrics.unmet, name, abs(view.unmet))
+            metrics.put(metrics.age, name, None if course.seen is None else max(0.0, view.now.wall - course.seen))
+            if view.watts.watts is None:
+                metrics.invalid.labels(name, view.watts.reason or "unreadable").inc()
+            if view.cancelled:
+                metrics.cancellations.labels(name, str(view.reason)).inc()
+            metrics.foreign.labels(name).inc(view.foreign)
+            if view.action is not None:
+                direction = "up" if sum(view.action.changes.values()) > 0 else "down"
+                result = "failed" if view.action.codes else view.action.result
+                metrics.actions.labels(name, direction, result).inc()
+                for code in view.action.codes:
+                    metrics.patch_errors.labels(name, str(code)).inc()
+
+    def _document(self, paused: str | None) -> dict[str, Any]:
+        policies = [_policy(course, shadow=self._shadow) for course in self.courses if course.view is not None]
+        return {"mode": self._mode, "paused": paused, "policies": policies}
+
+
+def _read(course: Course, at: float, own: Fraction | None) -> Watts:
+    try:
+        return course.feed.read(at, own)
+    except Exception as error:
+        log.exception("a power feed failed unexpectedly", policy=course.name)
+        return Watts(None, None, f"{type(error).__name__}: {error}", "unreadable")
+
+
+def _own(course: Course) -> Fraction | None:
+    try:
+        return course.own()
+    except Exception:
+        log.exception("what the targets use cannot be told, unexpectedly", policy=course.name)
+        return None
+
+
+def _float(value: Fraction | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def _point(view: View) -> list[Any]:
+    low, high = view.band or (None, None)
+    total = sum(view.counts.values()) if view.counts else None
+    levels = [_float(each) for each in (view.watts.watts, view.reference, low, high)]
+    return [round(view.now.wall, 1), *levels, total, view.state.mode.value]
+
+
+def _action(action: Action) -> dict[str, Any]:
+    return {
+        "time": action.time,
+        "reason": action.reason,
+        "changes": action.changes,
+        "replicas": dict(action.after),
+        "result": action.result,
+    }
+
+
+def _policy(course: Course, *, shadow: bool) -> dict[str, Any]:
+    view = course.view
+    assert view is not None
+    window = view.state.window
+    opened = view.window_age is not None and window is not None
+    return {
+        "name": course.name,
+        "feed": {
+            "semantics": course.feed.semantics,
+            "watts": _float(view.watts.watts),
+            "time": course.seen,
+            "problem": view.watts.problem,
+        },
+        "state": None if view.reason == Why.HELD and view.reference is None else view.state.mode.value,
+        "reference": _float(view.reference),
+        "deadband": None if view.band is None else [float(each) for each in view.band],
+        "window": {"since": view.now.wall - float(view.window_age or 0), "length": float(view.window_length)}
+        if opened
+        else None,
+        "waiting_for": sentences.waiting_for(view),
+        "unmet": abs(view.unmet),
+        "shadow": shadow,
+        "targets": [_target(view, name, shadow=shadow) for name in sorted(view.policy.places)],
+        "history": list(course.history),
+        "actions": list(course.actions),
+    }
+
+
+def _target(view: View, name: str, *, shadow: bool) -> dict[str, Any]:
+    member, standing = view.policy.places[name].member, view.standings.get(name)
+    return {
+        "ref": name,
+        "kind": member.kind if standing is None else standing.kind,
+        "actuator": None if standing is None else str(standing.actuator),
+        "replicas": None if standing is None else standing.count if shadow else view.counts.get(name, standing.count),
+        "potential": view.counts.get(name) if shadow else None,
+        "min": member.min,
+        "max": member.max,
+        "original": None if standing is None else standing.original,
+        "excluded": None if standing is None else standing.excluded,
+        "problem": None if standing is None else standing.problem,
+    }

@@ -1,0 +1,77 @@
+"""What power budgets look like to Prometheus: families of one prefix, a series per policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from ballast.power.controller_state import Mode
+
+POLICY = "policy"
+WORKLOAD = (POLICY, "workload_namespace", "name")
+
+
+class PowerMetrics:
+    """In dry-run there are two of them: what is, and with `potential` in the names what would be."""
+
+    def __init__(self, registry: CollectorRegistry, *, potential: bool = False) -> None:
+        prefix = "ballast_power_potential" if potential else "ballast_power"
+
+        def gauge(name: str, words: str, *labels: str) -> Gauge:
+            return Gauge(f"{prefix}_{name}", words, [POLICY, *labels], registry=registry)
+
+        def counter(name: str, words: str, *labels: str) -> Counter:
+            return Counter(f"{prefix}_{name}", words, [POLICY, *labels], registry=registry)
+
+        self.available = gauge("available_watts", "Watts the feed gives now; absent while it gives none.")
+        self.reference = gauge("reference_watts", "Watts last acted on.")
+        self.change = gauge("relative_change", "Of the feed to the reference, as a fraction.")
+        self.state = gauge("state", "1 for the state the policy is in.", "state")
+        self.window = gauge("window_elapsed_seconds", "Age of the open window; 0 without one.")
+        self.target = gauge("target_replicas", "What the watts carry, without bounds and rounding.")
+        self.current = gauge("current_replicas", "Replicas, or caps, of the targets together.")
+        self.unmet = gauge("unmet_replicas", "Wanted, but beyond the bounds of all targets.")
+        self.age = gauge("feed_age_seconds", "Age of the feed's newest usable sample.")
+        self.workload = Gauge(
+            f"{prefix}_target_replicas_by_workload", "Replicas, or cap, of one target.", WORKLOAD, registry=registry
+        )
+        self.actions = counter("actions", "Plans by direction and result.", "direction", "result")
+        self.cancellations = counter("cancellations", "Windows left without an action.", "reason")
+        self.invalid = counter("feed_invalid", "Samples that could not be used.", "reason")
+        self.patch_errors = counter("patch_errors", "Writes to targets that failed.", "code")
+        self.foreign = counter("foreign_changes", "Replicas or caps changed by someone else.")
+        self.leader = Gauge(f"{prefix}_leader", "1 while this replica acts on power.", registry=registry)
+        self._workloads: dict[str, dict[str, int]] = {}
+
+    def put(self, gauge: Gauge, policy: str, value: float | None) -> None:
+        """What is unknown has no series."""
+        if value is None:
+            gauge.remove_by_labels({POLICY: policy})
+        else:
+            gauge.labels(policy).set(value)
+
+    def put_state(self, policy: str, state: Mode | None) -> None:
+        for each in Mode:
+            self.state.labels(policy, each.value).set(each is state)
+
+    def put_workloads(self, policy: str, counts: Mapping[str, int]) -> None:
+        before = self._workloads.get(policy, {})
+        for name in before.keys() - counts.keys():
+            self.workload.remove(policy, *_parts(name))
+        for name, count in counts.items():
+            if before.get(name) != count:
+                self.workload.labels(policy, *_parts(name)).set(count)
+        self._workloads[policy] = dict(counts)
+
+    def begin(self, policies: Iterable[str]) -> None:
+        """Counters show 0 from the start, so that their rise can be seen."""
+        for policy in policies:
+            self.foreign.labels(policy)
+            for direction in ("up", "down"):
+                self.actions.labels(policy, direction, "done")
+
+
+def _parts(name: str) -> tuple[str, str]:
+    namespace, _, own = name.partition("/")
+    return namespace, own

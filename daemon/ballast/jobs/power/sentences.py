@@ -1,0 +1,117 @@
+"""What a power cycle saw and did, in words: the sentence of the cycle, and what a policy waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from ballast.jobs.power.view import View, Why
+from ballast.jobs.sentences import duration
+from ballast.power.controller_result import Reason
+from ballast.power.controller_state import Mode
+from ballast.power.policy import WhenSilent
+
+NAMED = 3
+
+
+def sentence(views: Sequence[View], besides: str | None = None) -> str:
+    """ "power: 812 W of 900 W reference, inside the dead band (855 to 945 W); 12 replicas in 3 targets"."""
+    several = len(views) > 1
+    told = [f"{view.policy.name}: {_told(view)}" if several else _told(view) for view in views]
+    return f"power: {'; '.join(told)}" + (f"; {besides}" if besides else "")
+
+
+def waiting_for(view: View) -> str:
+    """One sentence: why nothing happens now, or what did."""
+    return view.words or _reasons(view)
+
+
+def watts(value: Fraction | float | None) -> str:
+    if value is None:
+        return "no"
+    number = float(value)
+    return f"{number:,.0f} W" if abs(number) >= 10 else f"{number:.3g} W"
+
+
+def _told(view: View) -> str:
+    parts = [_level(view), waiting_for(view)]
+    if view.action is not None:
+        parts.append(_action(view))
+    elif view.counts:
+        would = "shadow " if view.standings and any(_differs(view, name) for name in view.counts) else ""
+        parts.append(f"{sum(view.counts.values()):,} {would}replicas in {len(view.counts):,} targets")
+    if view.unmet:
+        parts.append(f"{abs(view.unmet):,} replicas {'more' if view.unmet > 0 else 'fewer'} are beyond all bounds")
+    if view.problem and view.problem not in parts[1]:
+        parts.append(view.problem)
+    left_out = [f"{name} ({each.excluded or each.problem})" for name, each in view.standings.items() if not each.usable]
+    left_out = [text for text in left_out if not text.endswith("(None)")]
+    if left_out:
+        more = f" and {len(left_out) - NAMED} more" if len(left_out) > NAMED else ""
+        parts.append(f"left alone: {', '.join(left_out[:NAMED])}{more}")
+    return ", ".join(parts[:2]) + "".join(f"; {part}" for part in parts[2:])
+
+
+def _level(view: View) -> str:
+    if view.watts.watts is None:
+        return f"no usable sample ({view.watts.problem})"
+    if view.reference is None:
+        return f"{watts(view.watts.watts)}, no reference yet"
+    return f"{watts(view.watts.watts)} of {watts(view.reference)} reference"
+
+
+def _reasons(view: View) -> str:
+    reason = view.reason
+    if view.watts.watts is None and reason in (Reason.INVALID, Reason.FALLBACK):
+        return _silent(view)
+    if view.state.mode is not Mode.STABLE and reason not in (Reason.RATE_LIMITED, Reason.UNSTABLE):
+        return _window(view)
+    told: dict[str, str] = {
+        Reason.BOOTSTRAPPED: "the baseline is taken",
+        Reason.BELOW_FLOOR: f"waiting for at least {watts(view.policy.floor)} to begin from",
+        Reason.INSIDE: f"inside the dead band{_band(view)}",
+        Reason.CANCELLED: f"back inside the dead band{_band(view)}",
+        Reason.UNSTABLE: "the window confirmed nothing",
+        Reason.RATE_LIMITED: "the next step of the change follows",
+        Reason.ROUNDS_TO_ZERO: "the change rounds to no replica",
+        Reason.AT_LIMIT: "all targets are at their bounds",
+        Reason.FOREIGN_CHANGE: "someone else's change is undone",
+        Reason.INVALID: "the sample is not newer than the last one",
+        Why.RESUMED: "the open plan of before is finished",
+    }
+    return told.get(reason, f"the change is done{_band(view)}")
+
+
+def _silent(view: View) -> str:
+    fallback, silent = view.policy.fallback, view.silent_for
+    if silent < float(fallback.after) or fallback.policy is WhenSilent.HOLD:
+        return f"everything stays, for {duration(silent)} so far"
+    return f"the fallback {fallback.policy.value} holds after {duration(silent)}"
+
+
+def _window(view: View) -> str:
+    up = view.state.mode is Mode.PENDING_INCREASE
+    side = "above" if up else "below"
+    age = view.window_age
+    if age is None:
+        return f"{side} the dead band{_band(view)}"
+    length = duration(float(view.window_length))
+    return f"{side} the dead band{_band(view)} for {duration(float(age))} of {length}"
+
+
+def _band(view: View) -> str:
+    band = view.band
+    return "" if band is None else f" ({watts(band[0])} to {watts(band[1])})"
+
+
+def _action(view: View) -> str:
+    action = view.action
+    assert action is not None
+    verb = "would scale" if action.result == "dry-run" else "scaled"
+    changes = [f"{name} {action.before.get(name)} → {action.after[name]}" for name in action.changes]
+    more = f" and {len(changes) - NAMED} more" if len(changes) > NAMED else ""
+    return f"{verb} {', '.join(changes[:NAMED])}{more} ({action.reason})" if changes else f"{verb} nothing"
+
+
+def _differs(view: View, name: str) -> bool:
+    return view.standings[name].count != view.counts[name] and view.action is None

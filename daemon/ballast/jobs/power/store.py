@@ -1,0 +1,169 @@
+"""What power budgets remember in `ballast-state`: their state, and the plan that is open, written ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+
+from ballast.cluster.state import State as Keys
+from ballast.cluster.write import Result
+from ballast.errors import ClusterError
+from ballast.power.controller_state import Mode, Plan, State
+
+
+@dataclass(frozen=True)
+class Record:
+    """A policy's memory. `based` is when its baseline began, `lost` when it was found missing, `planned` when the open
+    plan was made (Unix seconds).
+
+    In dry-run the state is about replicas that would be; `found` are those that were really there. `meaning` and
+    `watts` (of one replica, by namespace/name) say what the numbers of the state are about.
+    """
+
+    state: State = field(default_factory=State)
+    based: float | None = None
+    planned: float | None = None
+    lost: float | None = None
+    found: Mapping[str, int] | None = None
+    meaning: str | None = None
+    watts: Mapping[str, Fraction] | None = None
+
+    def lasting(self) -> Record:
+        """Two records with the same lasting part need not be written again; a new start forgets windows and modes."""
+        return replace(self, state=replace(self.state.lasting(), mode=Mode.STABLE))
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """The record's form under `power.state.<policy>`, or `power.shadow.<policy>` in dry-run."""
+
+    state: State
+    based: float | None = None
+    lost: float | None = None
+    found: Mapping[str, int] | None = None
+    meaning: str | None = None
+    watts: Mapping[str, Fraction] | None = None
+
+
+@dataclass(frozen=True)
+class _Open:
+    """What is beside the plan's own fields under `power.plan.<policy>`."""
+
+    created: float
+    status: str = "open"
+
+
+class PowerStore:
+    """One policy's keys. Writes only against what it has read or written itself, so no other leader is overwritten."""
+
+    def __init__(self, keys: Keys, policy: str, *, shadow: bool) -> None:
+        self._keys = keys
+        self._policy = policy
+        self._kept = f"power.shadow.{policy}" if shadow else f"power.state.{policy}"
+        self._plan = f"power.plan.{policy}"
+        self._shadow = shadow
+        self._known: dict[str, str | None] | None = None
+        self._written: Record | None = None
+
+    def read(self) -> Record | None:
+        """None where nothing is remembered. Raises ClusterError; ValueError where it cannot be understood."""
+        found = self._keys.read()
+        self._known = {key: found.get(key) for key in self._names}
+        kept, plan = found.get(self._kept), None if self._shadow else found.get(self._plan)
+        record = _decoded(kept, plan) if kept is not None else None
+        self._written = record
+        return record
+
+    def save(self, record: Record, *, reason: str) -> str | None:
+        """Writes what changed; why it is not written, or None. Raises ClusterError when it cannot be read."""
+        if record.lasting() == (self._written or Record(found=record.found)).lasting():
+            return None
+        wanted = self._encoded(record)
+
+        def change(keys: dict[str, str]) -> Mapping[str, str]:
+            if self._known is not None and any(keys.get(key) != self._known[key] for key in self._names):
+                raise Superseded(f"someone else wrote the power state of {self._policy}; it is read again")
+            rest = {key: value for key, value in keys.items() if key not in self._names}
+            return {**rest, **{key: value for key, value in wanted.items() if value is not None}}
+
+        outcome = self._keys.update(change, reason=reason)
+        if not outcome.done:
+            self._known = self._known if outcome.result in (Result.REFUSED, Result.CONFLICT) else None
+            return outcome.reason
+        self._known, self._written = wanted, record
+        return None
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return (self._kept,) if self._shadow else (self._kept, self._plan)
+
+    def _encoded(self, record: Record) -> dict[str, str | None]:
+        state = replace(record.state, plan=None)
+        wanted: dict[str, str | None] = {self._kept: _text(_kept(record, state))}
+        if not self._shadow:
+            plan = record.state.plan
+            opened = {**_plain(_Open(record.planned or 0.0)), **_plain(plan)} if plan is not None else None
+            wanted[self._plan] = _text(opened) if opened is not None else None
+        return wanted
+
+
+class Superseded(ClusterError):
+    """The keys are not what this replica knows: another one has led meanwhile."""
+
+
+def _decoded(kept: str, plan: str | None) -> Record:
+    try:
+        record = msgspec.json.decode(kept, type=_Kept, dec_hook=_fraction)
+        if record.state.schema != 1:
+            raise ValueError(f"schema {record.state.schema} is unknown, expected 1")
+        found = Record(record.state, record.based, None, record.lost, record.found, record.meaning, record.watts)
+        _check(record.state)
+        if plan is None:
+            return found
+        beside = msgspec.json.decode(plan, type=_Open)
+        if beside.status == "done":
+            return found
+        opened = msgspec.json.decode(plan, type=Plan, dec_hook=_fraction)
+        _check_counts(opened.replicas)
+    except (msgspec.DecodeError, ZeroDivisionError) as error:
+        raise ValueError(str(error)) from None
+    return replace(found, state=replace(found.state, plan=opened), planned=beside.created)
+
+
+def _kept(record: Record, state: State) -> _Kept:
+    return _Kept(state, record.based, record.lost, record.found, record.meaning, record.watts)
+
+
+def _check(state: State) -> None:
+    """Raises ValueError for numbers that no policy has led to."""
+    anchor, reference = state.anchor, state.reference
+    if anchor is not None and (anchor.watts <= 0 or anchor.load < 0):
+        raise ValueError(f"an anchor of {anchor.load} at {anchor.watts} W")
+    if reference is not None and (reference < 0 or (anchor is not None and not reference)):
+        raise ValueError(f"a reference of {reference} W")
+    _check_counts(state.last)
+    _check_counts(state.baseline)
+
+
+def _check_counts(counts: Mapping[str, int]) -> None:
+    if wrong := [name for name, count in counts.items() if count < 0]:
+        raise ValueError(f"fewer than no replicas of {wrong[0]}")
+
+
+def _text(value: object) -> str:
+    return msgspec.json.encode(value, enc_hook=str, order="deterministic").decode()
+
+
+def _plain(value: object) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.json.decode(_text(value))
+    return plain
+
+
+def _fraction(kind: type[Any], value: Any) -> Any:
+    if kind is not Fraction:
+        raise ValueError(f"{kind} is not expected")
+    return Fraction(value)

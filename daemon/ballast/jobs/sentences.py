@@ -1,0 +1,123 @@
+"""Cycles in words: their sentences, and the conditions they leave behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ballast.cluster.conditions import Condition, Conditions
+from ballast.jobs.telemetry import TelemetryCycle
+from ballast.model.snapshot import Snapshot
+from ballast.publishing.freeze import Freeze
+from ballast.publishing.round import Round
+from ballast.settings import Mode, Publishing, Telemetry
+
+NAMED = 5
+
+
+def condition(item: Condition) -> dict[str, Any]:
+    """A condition as JSON shows it."""
+    shown: dict[str, Any] = msgspec.to_builtins(item)
+    return shown
+
+
+def tell(conditions: Conditions, kind: str, reason: str, message: str | None) -> None:
+    """The condition holds while there is something to say."""
+    if message:
+        conditions.set(kind, reason, message)
+    else:
+        conditions.clear(kind)
+
+
+def tell_about(snapshot: Snapshot, telemetry: TelemetryCycle, freeze: Freeze, conditions: Conditions) -> None:
+    """What this cycle found out of order. Messages hold still while nothing changes: they are saved when they do."""
+    reading = telemetry.last
+    problems = sorted(set(reading.problems.values())) if reading else []
+    tell(conditions, "TelemetryDegraded", "QueryFailed", "; ".join(problems))
+    tell(conditions, "PartialAnswers", "Warnings", "; ".join(sorted(set(reading.warnings))) if reading else None)
+    strangers = ", ".join(reading.strangers[:NAMED]) if reading else ""
+    tell(conditions, "UnmatchedSeries", "NoSuchNode", f"series that match no node: {strangers}" if strangers else None)
+    lent = sorted(name for name, source in snapshot.sources.items() if source != telemetry.primary)
+    tell(conditions, "FallbackInUse", "PrimarySilent", f"{', '.join(lent)} from the fallback source" if lent else None)
+    names = [node.name for node, known in zip(snapshot.nodes, snapshot.known, strict=True) if not known]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    tell(conditions, "NodesUnknown", "NoWindow", f"unknown: {', '.join(names[:NAMED])}{more}" if names else None)
+    frozen = (
+        f"more than {freeze.max_unknown:.0%} of the nodes are unknown; nothing is published until at most "
+        f"{freeze.max_unknown / 2:.0%} are, in two successive cycles"
+    )
+    tell(conditions, "PublishingFrozen", "TooManyUnknown", frozen if freeze.frozen else None)
+
+
+def telemetry_sentence(snapshot: Snapshot, telemetry: TelemetryCycle) -> str:
+    """ "read 198 of 200 nodes from prometheus, 2 unknown (1 young)"."""
+    known = len(snapshot.nodes) - snapshot.unknown
+    young = int(np.count_nonzero(snapshot.young))
+    sources = " and ".join(sorted(set(snapshot.sources.values())))
+    text = f"know {known:,} of {len(snapshot.nodes):,} nodes from {sources}, {snapshot.unknown:,} unknown"
+    if young:
+        text += f" ({young:,} young)"
+    reading = telemetry.last
+    if reading and reading.rejected:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(reading.rejected.items()) if count)
+        text += f"; rejected {reasons}" if reasons else ""
+    if reading and reading.problems:
+        text += f"; {'; '.join(sorted(set(reading.problems.values())))}"
+    return text
+
+
+def publishing_sentence(
+    result: Round,
+    snapshot: Snapshot,
+    freeze: Freeze,
+    publishing: Publishing,
+    telemetry: Telemetry,
+    now: float,
+    *,
+    paused: str | None = None,
+) -> str:
+    """ "published 3 of 5,000 nodes, 12 unknown; next in 60 s"."""
+    verb = "published" if publishing.mode is Mode.ON else "would publish"
+    nodes, unknown = len(snapshot.nodes), snapshot.unknown
+    if freeze.frozen and not freeze.forgotten(now):
+        left = freeze.forget_after - (now - (freeze.since or now))
+        return (
+            f"publishing is frozen: {unknown:,} of {nodes:,} nodes are unknown, more than {freeze.max_unknown:.0%}; "
+            f"what was published is withdrawn in {duration(left)} if that stays"
+        )
+    text = f"{verb} {result.written:,} of {nodes:,} nodes, {unknown:,} unknown"
+    if freeze.frozen:
+        verb = "withdrew" if publishing.mode is Mode.ON else "would withdraw"
+        text = f"{verb} what was published from {result.written:,} of {nodes:,} nodes, {unknown:,} unknown"
+    if paused is not None and result.stopped is None:
+        text += f"; {paused}"
+    return f"{text}{_left(result)}; next in {duration(publishing.every(telemetry))}"
+
+
+def crane_sentence(
+    result: Round, snapshot: Snapshot, foreign: Sequence[str], publishing: Publishing, telemetry: Telemetry
+) -> str:
+    """ "wrote crane's annotations of 12 of 5,000 nodes, 3 unknown; next in 30 s"."""
+    verb = "wrote" if publishing.mode is Mode.ON else "would write"
+    nodes, unknown = len(snapshot.nodes), snapshot.unknown
+    text = f"{verb} crane's annotations of {result.written:,} of {nodes:,} nodes, {unknown:,} unknown{_left(result)}"
+    if foreign:
+        text += f"; not of metrics that are not known here: {', '.join(foreign)}"
+    return f"{text}; next in {duration(publishing.every(telemetry))}"
+
+
+def _left(result: Round) -> str:
+    text = f", {result.waiting:,} left for the next round" if result.waiting else ""
+    if result.failed:
+        text += f", {result.failed:,} failed: {result.problem}"
+    return f"{text}; stopped: {result.stopped}" if result.stopped else text
+
+
+def duration(seconds: float) -> str:
+    """ "45 s", "12 min", "2 h"."""
+    if seconds < 120:
+        return f"{seconds:.0f} s" if seconds >= 1 or not seconds else f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"

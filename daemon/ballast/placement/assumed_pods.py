@@ -1,0 +1,165 @@
+"""Where every pod is, by the watch and by decisions that the watch has not shown yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ballast.model.pod import Pod
+from ballast.model.shape import Shape
+from ballast.placement.assumptions import Decision, Ledger
+from ballast.placement.fleet_model import FleetModel, Held
+from ballast.scoring.demand import demand
+from ballast.scoring.profiles import Arrivals
+
+OUTCOMES = ("assumed", "confirmed", "undone", "expired", "retried", "refused")
+
+
+class Bookings:
+    """A decision is booked at once; the pod's binding confirms it, or undoes it when it went elsewhere or is gone.
+
+    `told` hears the outcome of each decision, one of OUTCOMES. Not for several threads at once; all times are passed
+    in, `now` is monotonic.
+    """
+
+    def __init__(self, assume_for: float, told: Callable[[str], None] = lambda outcome: None) -> None:
+        self.ledger = Ledger(assume_for)
+        self.arrivals = Arrivals()
+        self.model: FleetModel | None = None
+        self._told = told
+        self._waiting: dict[str, Pod] = {}
+        self._held: dict[str, Held] = {}
+        self._reserved: set[str] = set()
+        self._flying: dict[str, Held] = {}
+        self._journal: list[tuple[Held, int]] | None = None
+
+    def waiting(self, uid: str) -> Pod | None:
+        """The pod as the watch shows it, while it is not bound."""
+        return self._waiting.get(uid)
+
+    def owners_in_flight(self) -> set[str]:
+        """The UIDs of who owns pods that wait or were bound after the window ended."""
+        waiting = (owner_of(pod) for pod in self._waiting.values())
+        return {*waiting, *(held.owner for held in self._flying.values())} - {""}
+
+    @property
+    def nothing_shown(self) -> bool:
+        """Whether the watch has shown no pod yet."""
+        return not self._waiting and len(self._held) == len(self.ledger) + len(self._reserved)
+
+    def shown_besides(self, uids: set[str]) -> list[str]:
+        """Pods the watch has shown that are not among these."""
+        bound = [uid for uid in self._held.keys() - uids - self._reserved if uid not in self.ledger]
+        return [*bound, *(self._waiting.keys() - uids)]
+
+    def shown_bound(self, uid: str) -> bool:
+        """Whether the watch has shown the pod on a node."""
+        return uid in self._held and uid not in self.ledger
+
+    def reserve(self, name: str, held: Held) -> None:
+        """Room that counts as taken under a name, until it is released."""
+        self._reserved.add(name)
+        self._hold(name, held)
+
+    def release(self, name: str) -> None:
+        self._reserved.discard(name)
+        self._hold(name, None)
+
+    def begin(self) -> list[Held]:
+        """All that is held, from which a new model is made; what changes meanwhile reaches it by `adopt`."""
+        self._journal = []
+        return list(self._held.values())
+
+    def adopt(self, model: FleetModel) -> None:
+        """From now on with this model, which shares the sums of the one before or was filled with what `begin` gave."""
+        if not model.follows:
+            for held, sign in self._journal or ():
+                model.place(held, sign)
+        self._journal = None
+        self._flying = {uid: held for uid, held in self._flying.items() if model.fly(held)}
+        self.model = model
+
+    def put(self, pod: Pod, now: float, *, learn: bool = True) -> None:
+        """The watch shows a pod; what it asks for is learned when it is new."""
+        uid = pod.uid
+        if pod.finished:
+            self.remove(uid)
+            return
+        if learn and uid not in self._waiting and not self.shown_bound(uid):
+            self.arrivals.learn(demand(pod.shape).reserved)
+        if not pod.node:
+            self._waiting[uid] = pod
+            self.ledger.saw(uid, now)
+            if pod.deleting:
+                self._settle(uid, "undone")
+            return
+        self._waiting.pop(uid, None)
+        decision = self.ledger.drop(uid)
+        if decision is not None:
+            self._told("confirmed" if decision.node == pod.node else "undone")
+        before = self._held.get(uid)
+        if before is None or before.node != pod.node or before.shape is not pod.shape:
+            self._hold(uid, Held(pod.node, pod.shape, pod.scheduled_at or pod.created, owner_of(pod)))
+
+    def remove(self, uid: str) -> None:
+        """The pod is gone, or finished."""
+        self._waiting.pop(uid, None)
+        self._settle(uid, "undone")
+        self._hold(uid, None)
+
+    def forget_decision(self, uid: str) -> None:
+        """Before a pod is decided again, so that it does not stand in its own way."""
+        self._settle(uid, "retried")
+
+    def assume(self, uid: str, node: str, shape: Shape, *, wall: float, now: float, owner: str = "") -> bool:
+        """Books a decision for a pod that is not bound. Returns whether it counts."""
+        if not uid or self.shown_bound(uid):
+            return False
+        self._hold(uid, None)
+        if not self.ledger.assume(uid, node, now, seen=uid in self._waiting):
+            self._told("refused")
+            return False
+        self._told("assumed")
+        self._hold(uid, Held(node, shape, wall, owner))
+        return True
+
+    def expire(self, now: float) -> None:
+        for decision in self.ledger.expire(now):
+            self._undo(decision, "expired")
+
+    def _settle(self, uid: str, outcome: str) -> None:
+        decision = self.ledger.drop(uid)
+        if decision is not None:
+            self._undo(decision, outcome)
+
+    def _undo(self, decision: Decision, outcome: str) -> None:
+        self._told(outcome)
+        self._hold(decision.uid, None)
+
+    def _hold(self, uid: str, held: Held | None) -> None:
+        before = self._held.pop(uid, None)
+        if before is not None:
+            self._count(before, -1)
+            if self._flying.pop(uid, None) is not None and self.model is not None:
+                self.model.fly(before, -1)
+        if held is not None:
+            self._held[uid] = held
+            self._count(held, 1)
+            if self.model is None or self.model.fly(held):
+                self._flying[uid] = held
+
+    def _count(self, held: Held, sign: int) -> None:
+        if self._journal is not None:
+            self._journal.append((held, sign))
+        if self.model is not None:
+            self.model.place(held, sign)
+
+
+def owner_of(pod: Pod) -> str:
+    """Its UID, empty without one."""
+    return pod.owner.uid if pod.owner else ""
+
+
+def learn(arrivals: Arrivals, pods: Iterable[Pod], most: int = 500) -> None:
+    """Learns from the newest of the pods that are there, oldest first."""
+    for pod in sorted((pod for pod in pods if not pod.finished), key=lambda pod: (pod.created, pod.uid))[-most:]:
+        arrivals.learn(demand(pod.shape).reserved)

@@ -1,0 +1,1 @@
+"""Planners of moves, and the placement they simulate."""

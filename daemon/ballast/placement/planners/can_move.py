@@ -1,0 +1,64 @@
+"""Which of many pods could go to another node as things stand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from ballast.model.sample import Bools, Floats, Ints
+from ballast.placement.planners.frontier import fit_elsewhere
+from ballast.placement.planners.simulated_placement import Standing
+
+
+def ways_out(standing: Standing, pods: Ints) -> Bools:
+    """[pod]: whether `open_to` has a node for it.
+
+    Room below the ceiling is looked for like any other kind of room.
+    """
+    layout = standing.layout
+    below = (standing.ceiling - standing.load) * np.where(layout.whole > 0, layout.whole, np.nan)
+    room = np.concatenate([np.maximum(standing.free, 0), below], axis=1)
+    wanted = np.concatenate([layout.asked[pods], layout.used[pods]], axis=1)
+    return _search(standing, pods, standing.targets & (below >= 0).all(axis=1), wanted, room, standing.open_among)
+
+
+def room_on(standing: Standing, pods: Ints, nodes: Bools) -> Bools:
+    """[pod]: whether another one of `nodes`, of its pool, has room for it, whatever the load."""
+    room = np.maximum(standing.free, 0).astype(float)
+    wanted = standing.layout.asked[pods].astype(float)
+    return _search(standing, pods, nodes, wanted, room, lambda pod, rows: standing.feasible(pod)[rows])
+
+
+def _search(
+    standing: Standing, pods: Ints, nodes: Bools, wanted: Floats, room: Floats, look: Callable[[int, Ints], Bools]
+) -> Bools:
+    """`look` says of one pod on which rows it could be; it is asked only where other pods may forbid them."""
+    layout, homes = standing.layout, standing.on[pods]
+    found = np.zeros(len(pods), bool)
+    for allowed, places in _alike(standing, pods):
+        for number in np.unique(layout.pool[homes[places]]).tolist():
+            rows = np.flatnonzero(nodes & allowed & (layout.pool == number))
+            mine = places[layout.pool[homes[places]] == number]
+            if len(rows):
+                found[mine] = fit_elsewhere(wanted[mine], homes[mine], room, rows)
+            for place in mine[found[mine]].tolist():
+                pod = int(pods[place])
+                if standing.neighbours.matters(pod):
+                    found[place] = look(pod, rows[rows != homes[place]]).any()
+    return found
+
+
+def _alike(standing: Standing, pods: Ints) -> Iterator[tuple[Bools, Ints]]:
+    """Places of pods that the same nodes are allowed to, by what nodes are."""
+    masks: dict[bytes, tuple[Bools, list[int]]] = {}
+    by_template: dict[int, list[int]] = {}
+    for place, pod in enumerate(pods.tolist()):
+        template = standing.layout.pods[pod].template
+        places = by_template.get(id(template))
+        if places is None:
+            mask = standing.sites.allowed(template)
+            places = by_template[id(template)] = masks.setdefault(mask.tobytes(), (mask, []))[1]
+        places.append(place)
+    for mask, places in masks.values():
+        yield mask, np.array(places, np.int64)

@@ -1,0 +1,108 @@
+"""The layout as it changes while a plan grows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ballast.model.sample import Bools, Floats, Ints
+from ballast.placement.planners.layout import Layout
+from ballast.placement.planners.node_constraints import Sites
+from ballast.placement.planners.pod_constraints import Neighbours
+
+# Loads that differ by less are the same.
+ROUNDING = 1e-9
+
+
+class Standing:
+    """Loads, room and places after the steps so far, and where a pod could go.
+
+    `targets` [node] are nodes that moved pods may go to at all; `ceiling` is the load they may be predicted to reach.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        *,
+        targets: Bools,
+        ceiling: float,
+        namespaces: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
+        self.layout = layout
+        self.targets = targets & np.isfinite(layout.load).all(axis=1)
+        self.ceiling = ceiling + ROUNDING
+        self.load: Floats = layout.load.copy()
+        self.free: Ints = layout.free.copy()
+        self.on: Ints = layout.on.copy()
+        self.sites = Sites(layout.nodes)
+        self.neighbours = Neighbours(layout.nodes, layout.pods, self.on, layout.present, self.sites, namespaces)
+        self._whole = np.where(layout.whole > 0, layout.whole, np.nan)
+
+    def increments(self, pod: int) -> Floats:
+        """[node, resource]: what the pod adds to the load of each node."""
+        return np.asarray(self.layout.used[pod] / self._whole)
+
+    def increment(self, pod: int, row: int) -> Floats:
+        return np.asarray(self.layout.used[pod] / self._whole[row])
+
+    def feasible(self, pod: int) -> Bools:
+        """[node]: constraints and requests allow it there, its own node included."""
+        asked = self.layout.asked[pod]
+        mask = ((self.free >= asked) | (asked == 0)).all(axis=1) & self.sites.allowed(self.layout.pods[pod].template)
+        near = self.neighbours.allowed(pod)
+        return np.asarray(mask if near is None else mask & near)
+
+    def open_to(self, pod: int, home: int | None = None) -> Bools:
+        """[node]: other nodes of its pool than `home`, where it is, that can take it and stay under the ceiling."""
+        return self.open_among(pod, np.arange(len(self.layout.nodes)), home)
+
+    def open_among(self, pod: int, rows: Ints, home: int | None = None) -> Bools:
+        """[row]: `open_to` for some nodes alone."""
+        home = int(self.on[pod]) if home is None else home
+        asked = self.layout.asked[pod]
+        mask = self.targets[rows] & self.sites.allowed(self.layout.pods[pod].template)[rows]
+        mask &= (self.layout.pool[rows] == self.layout.pool[home]) & (rows != home)
+        for kind in np.flatnonzero(asked).tolist():
+            mask &= self.free[rows, kind] >= asked[kind]
+        for resource in range(len(self.layout.resources)):
+            added = self.layout.used[pod, resource] / self._whole[rows, resource]
+            mask &= self.load[rows, resource] + added <= self.ceiling
+        near = self.neighbours.allowed(pod)
+        return np.asarray(mask if near is None else mask & near[rows])
+
+    def crowded(self, pod: int) -> bool:
+        """Whether other nodes of its pool could take it, but for their load."""
+        home = int(self.on[pod])
+        others = self.targets & (self.layout.pool == self.layout.pool[home])
+        others[home] = False
+        return bool((self.feasible(pod) & others).any())
+
+    def fits(self, pod: int, row: int) -> bool:
+        """Whether `open_to` holds for one node of its pool; cheaper."""
+        if not self.targets[row] or row == self.on[pod]:
+            return False
+        if not (self.load[row] + self.increment(pod, row) <= self.ceiling).all():
+            return False
+        return self.runs_on(pod, row)
+
+    def runs_on(self, pod: int, row: int) -> bool:
+        """Whether `feasible` holds for one node; cheaper."""
+        asked = self.layout.asked[pod]
+        if not ((self.free[row] >= asked) | (asked == 0)).all():
+            return False
+        if not self.sites.allowed(self.layout.pods[pod].template)[row]:
+            return False
+        near = self.neighbours.allowed(pod)
+        return bool(near is None or near[row])
+
+    def move(self, pod: int, target: int) -> None:
+        """From where it is to `target`; -1 takes it away, from -1 it starts."""
+        home, asked = int(self.on[pod]), self.layout.asked[pod]
+        if home >= 0:
+            self.free[home] += asked
+            self.load[home] -= np.nan_to_num(self.increment(pod, home))
+        if target >= 0:
+            self.free[target] -= asked
+            self.load[target] += np.nan_to_num(self.increment(pod, target))
+        self.neighbours.move(pod, target)

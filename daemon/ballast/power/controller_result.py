@@ -1,0 +1,111 @@
+"""What goes into a tick and what comes out of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Self
+
+from ballast.power.allocation import Allocation, Target
+from ballast.power.controller_state import State
+from ballast.power.policy import Policy
+from ballast.power.values import exact
+
+NOTHING: Mapping[str, int] = MappingProxyType({})
+
+
+class Reason(StrEnum):
+    """Why a tick did what it did."""
+
+    BOOTSTRAPPED = "Bootstrapped"
+    BELOW_FLOOR = "BelowFloor"
+    INVALID = "InvalidSample"
+    INSIDE = "InsideDeadBand"
+    INCREASE_DETECTED = "IncreaseDetected"
+    DECREASE_DETECTED = "DecreaseDetected"
+    WAITING = "WaitingForWindow"
+    CANCELLED = "BackInsideDeadBand"
+    UNSTABLE = "Unstable"
+    SCALED_UP = "ScaledUp"
+    SCALED_DOWN = "ScaledDown"
+    EMERGENCY = "EmergencyDrop"
+    RATE_LIMITED = "RateLimited"
+    ROUNDS_TO_ZERO = "RoundsToZero"
+    AT_LIMIT = "AtLimit"
+    FALLBACK = "Fallback"
+    FOREIGN_CHANGE = "ForeignChange"
+    PLAN_OPEN = "PlanOpen"
+
+    @classmethod
+    def detected(cls, sign: int) -> Reason:
+        return cls.INCREASE_DETECTED if sign > 0 else cls.DECREASE_DETECTED
+
+    @classmethod
+    def scaled(cls, sign: int) -> Reason:
+        return cls.SCALED_UP if sign > 0 else cls.SCALED_DOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """`watts` of the feed at the tick `at` (seconds); None where there is nothing usable."""
+
+    at: Fraction | None
+    watts: Fraction | None
+
+    @classmethod
+    def of(cls, at: float, watts: float | None) -> Self:
+        """Floats mean the decimals they print as; what is no power is nothing usable."""
+        usable = watts is not None and math.isfinite(watts) and watts >= 0
+        return cls(exact(at) if math.isfinite(at) else None, exact(watts) if usable else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The state after a tick and why. `unmet` replicas are wanted but beyond the bounds.
+
+    `cancelled`: a window was left without an action. With an open plan in the state, `allocation` says how it came.
+    """
+
+    state: State
+    reason: Reason
+    cancelled: bool = False
+    unmet: int = 0
+    allocation: Allocation | None = None
+
+
+def after_plan(state: State) -> State:
+    """The state once its open plan was applied."""
+    plan = state.plan
+    if plan is None:
+        return state
+    state = replace(state, plan=None, last=plan.replicas, sequence=plan.id)
+    if not plan.closes_window:
+        return state
+    alarm = state.alarm if plan.ramp else None
+    return replace(state, mode=plan.mode, reference=plan.reference, ramp=plan.ramp, window=None, alarm=alarm)
+
+
+def targets_of(
+    policy: Policy, replicas: Mapping[str, int], baseline: Mapping[str, int], needed: Mapping[str, int] = NOTHING
+) -> list[Target]:
+    """The members that take part, with the replicas they have now, return to first, and need for their load."""
+    places = policy.places
+    return [
+        Target(
+            name=name,
+            current=count,
+            minimum=(member := places[name].member).min,
+            maximum=member.max,
+            group=places[name].group,
+            weight=member.weight,
+            watts=member.watts,
+            baseline=baseline.get(name),
+            needed=needed.get(name, 0),
+        )
+        for name, count in replicas.items()
+        if name in places
+    ]

@@ -1,0 +1,124 @@
+"""What a feed's numbers mean, and the watts that follow from them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from fractions import Fraction
+from typing import Self
+
+from pydantic import field_validator, model_validator
+
+from ballast.power.policy_section import Part
+from ballast.power.values import Count, NotNegative, Period, Positive
+
+DEFAULT_FLOOR = Fraction(1)
+
+
+class Semantics(StrEnum):
+    """`AVAILABLE` watts are the budget; of a `LIMIT`, those of others are taken away; `CARBON` goes through a map."""
+
+    AVAILABLE = "available"
+    LIMIT = "limit"
+    LIMIT_MINUS_CONSUMPTION = "limit-minus-consumption"
+    CARBON = "carbon-intensity"
+
+
+class Unit(StrEnum):
+    MICROWATT = "uW"
+    MILLIWATT = "mW"
+    WATT = "W"
+    KILOWATT = "kW"
+    MEGAWATT = "MW"
+
+    @property
+    def watts(self) -> Fraction:
+        exponents = {Unit.MICROWATT: -6, Unit.MILLIWATT: -3, Unit.WATT: 0, Unit.KILOWATT: 3, Unit.MEGAWATT: 6}
+        return Fraction(10) ** exponents[self]
+
+
+class Of(StrEnum):
+    """Whose consumption a query gives: that of all, or of all but the policy's own targets."""
+
+    TOTAL = "total"
+    OTHERS = "others"
+
+
+class Limit(Part):
+    query: str | None = None
+    freshness: str | None = None
+    watts: Positive | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.query is None) == (self.watts is None):
+            raise ValueError("expected either query or watts")
+        return self
+
+
+class Consumption(Part):
+    query: str
+    freshness: str | None = None
+    of: Of = Of.TOTAL
+
+
+class Own(Part):
+    query: str
+    freshness: str | None = None
+
+
+class Feed(Part):
+    """Where the watts come from: a Prometheus `query`, a `url` with JSON, a `csv` file, or a `limit` that is shared."""
+
+    query: str | None = None
+    freshness: str | None = None
+    """Gives the Unix time of the query's samples, where `timestamp(query)` cannot."""
+    url: str | None = None
+    json_path: str = "$"
+    time_path: str | None = None
+    """Where the time of the watts stands in the JSON; without it they are as old as the answer."""
+    csv: str | None = None
+    limit: Limit | None = None
+    consumption: Consumption | None = None
+    own: Own | None = None
+    semantics: Semantics | None = None
+    map: tuple[tuple[NotNegative, NotNegative], ...] | None = None
+    """Steps (intensity, watts) of a carbon intensity: up to this intensity, these watts; beyond the last, 0 W."""
+    unit: Unit = Unit.WATT
+    expect_series: Count = 1
+    max_age: Period | None = None
+    floor_watts: Positive = DEFAULT_FLOOR
+
+    @field_validator("semantics", mode="before")
+    @classmethod
+    def _no_consumption(cls, value: object) -> object:
+        if value == "consumption":
+            raise ValueError(
+                "consumption rises with the replicas it would decide about, so it can be no budget; expected one of "
+                f"{', '.join(Semantics)} (limit-minus-consumption takes what others use from a limit)"
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if sum(each is not None for each in (self.query, self.url, self.csv, self.limit)) != 1:
+            raise ValueError("expected one of query, url, csv and limit")
+        if (self.semantics is Semantics.LIMIT_MINUS_CONSUMPTION) != (self.limit is not None):
+            raise ValueError("expected limit and consumption with semantics: limit-minus-consumption, and only with it")
+        if (self.limit is None) != (self.consumption is None) or (self.own is not None and self.limit is None):
+            raise ValueError("expected limit, consumption and perhaps own together")
+        if (self.semantics is Semantics.CARBON) != (self.map is not None):
+            raise ValueError("expected a map of [intensity, watts] with semantics: carbon-intensity, and only with it")
+        if self.map is not None and (not self.map or list(self.map) != sorted(set(self.map))):
+            raise ValueError("expected a map whose intensities rise")
+        return self
+
+    def watts(self, value: Fraction) -> Fraction:
+        """The budget that a number of the feed stands for."""
+        if self.map is None:
+            return value * self.unit.watts
+        return next((watts for intensity, watts in self.map if value <= intensity), Fraction(0))
+
+
+def remaining(limit: Fraction, consumption: Fraction, own: Fraction) -> Fraction:
+    """Watts for our own targets: the limit without what others use; `own` is the part of `consumption` that is ours."""
+    return max(Fraction(0), limit - max(Fraction(0), consumption - own))

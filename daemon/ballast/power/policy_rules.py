@@ -1,0 +1,167 @@
+"""Rules between the keys of a policy: what contradicts itself, and what is legal but risky."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from fractions import Fraction
+
+from ballast.power.feed_spec import Of, Semantics
+from ballast.power.policy import Member, Policy, Side, Stability, WhenSilent
+
+
+def contradictions(policy: Policy) -> Iterator[str]:
+    """One sentence for each thing that makes the policy unusable, wherever it is used."""
+    yield from _members(policy)
+    yield from _feed(policy)
+    yield from _fallback(policy)
+    if policy.nominal and policy.nominal.watts <= policy.base_power:
+        yield (
+            f"nominal.watts is {number(policy.nominal.watts)}, basePower {number(policy.base_power)}: expected more "
+            "nominal watts than are used without any replica. Correct them."
+        )
+    drop = policy.emergency_drop
+    if drop and drop.relative <= policy.deadband:
+        yield (
+            f"emergencyDrop.relative is {number(drop.relative)}, deadband {number(policy.deadband)}: expected an "
+            "emergency to be a larger fall than the dead band. Correct them."
+        )
+
+
+def unusable_at(policy: Policy, interval: Fraction, called: str) -> Iterator[str]:
+    """One sentence for each window that a tick of `interval` seconds, which is `called` so, cannot look into."""
+    for name, side in _sides(policy):
+        if 0 < side.window < interval:
+            yield (
+                f"{name}.window is {number(side.window)}s, shorter than one tick: {called} is {number(interval)}s. "
+                "Lengthen the window to at least two ticks, or set it to 0."
+            )
+
+
+def not_to_run(policy: Policy) -> Iterator[str]:
+    """One sentence for each thing that only offline commands can do without."""
+    if policy.feed is None:
+        yield "feed is missing: expected where the available watts come from, such as feed: {query: ...}. Give it."
+    elif policy.feed.query is not None and policy.feed.semantics is None:
+        yield (
+            f"feed.semantics is missing: expected one of {', '.join(Semantics)}. Say what feed.query means; "
+            "most exporters give consumption, which can be no budget."
+        )
+    if policy.stability is Stability.ENDPOINT:
+        for text in _inversions(policy):
+            yield f"{text} Lower it, or use stability: window."
+
+
+def remarks(policy: Policy, interval: Fraction | None = None) -> Iterator[str]:
+    """One sentence for each thing that is legal but will not do what it seems to."""
+    for text in _inversions(policy):
+        if policy.paper or policy.stability is Stability.ENDPOINT:
+            yield f"{text} Then a confirmed increase may take replicas away, and the other way round."
+        else:
+            yield f"{text} The sign is checked before anything is done, so only time is lost."
+    for name, side in _sides(policy):
+        if interval is not None and interval <= side.window < 2 * interval:
+            yield (
+                f"{name}.window is {number(side.window)}s, less than two ticks of {number(interval)}s: it sees only "
+                "its two ends. Lengthen it."
+            )
+    watts = [place.member.watts_per_replica for place in policy.places.values()]
+    if None in watts and any(watts):
+        yield "wattsPerReplica is given for some members only; the others count as 1 W a replica. Give it for all."
+    for place in policy.places.values():
+        member = place.member
+        if member.replicas is not None and not member.min <= member.replicas <= member.max and member.replicas:
+            yield (
+                f"{member.name}: replicas is {member.replicas}, outside min {member.min} and max {member.max}; the "
+                "first action brings it back."
+            )
+
+
+def number(value: Fraction) -> str:
+    """As short as it can be written."""
+    return f"{float(value):.10g}"
+
+
+def _sides(policy: Policy) -> tuple[tuple[str, Side], tuple[str, Side]]:
+    return ("increase", policy.increase), ("decrease", policy.decrease)
+
+
+def _inversions(policy: Policy) -> Iterator[str]:
+    """A window may end on the other side of the reference when it may move by more than the dead band."""
+    delta = policy.deadband
+    for (name, side), limit, rule in zip(
+        _sides(policy), (delta / (1 + delta), delta / (1 - delta)), ("/(1 + ", "/(1 - "), strict=True
+    ):
+        if side.tolerance >= limit:
+            yield (
+                f"{name}.tolerance is {number(side.tolerance)}: expected less than deadband{rule}deadband) = "
+                f"{number(limit)[:8]}, so that a stable window cannot end on the other side of the reference."
+            )
+
+
+def _members(policy: Policy) -> Iterator[str]:
+    groups = Counter(group.name for group in policy.groups)
+    for name, times in groups.items():
+        if times > 1:
+            yield f"groups: {name} is there {times} times: expected a name of its own for each. Rename one."
+    homes: dict[str, list[str]] = {}
+    for home, member in _everyone(policy):
+        homes.setdefault(member.name, []).append(home)
+        if member.min > member.max:
+            yield f"{member.name}: min is {member.min}, max {member.max}: expected min <= max. Correct them."
+    if not homes:
+        yield "there is nothing to scale: expected groups or independents. Give at least one member."
+    for name, places in homes.items():
+        if len(places) > 1:
+            yield (
+                f"{name} is there {len(places)} times ({', '.join(places)}): expected each target once, groups do not "
+                "overlap. Remove it from all but one."
+            )
+    for group in policy.groups:
+        if not any(member.weight for member in group.members):
+            yield f"groups: all weights of {group.name} are 0: expected at least one above 0. Correct them."
+
+
+def _everyone(policy: Policy) -> Iterator[tuple[str, Member]]:
+    for group in policy.groups:
+        yield from ((f"group {group.name}", member) for member in group.members)
+    yield from (("independents", member) for member in policy.independents)
+
+
+def _feed(policy: Policy) -> Iterator[str]:
+    feed = policy.feed
+    if feed is None:
+        return
+    shortest = min((side.window for _, side in _sides(policy) if side.window), default=None)
+    if feed.max_age is not None and shortest is not None and feed.max_age > shortest:
+        yield (
+            f"feed.maxAge is {number(feed.max_age)}s: expected at most the shorter window, {number(shortest)}s, or one "
+            "old sample would fill it. Correct one of them."
+        )
+    consumption = feed.consumption
+    if consumption is not None and consumption.of is Of.TOTAL and feed.own is None:
+        watts = [place.member.watts_per_replica for place in policy.places.values()]
+        if None in watts:
+            yield (
+                "feed.consumption includes that of the targets themselves: without adding it back replicas would swing "
+                "for ever. Give feed.own, or wattsPerReplica for every member; or, where the query already leaves the "
+                "targets out, consumption: {query: ..., of: others}."
+            )
+
+
+def _fallback(policy: Policy) -> Iterator[str]:
+    fallback = policy.fallback
+    if (fallback.policy is WhenSilent.REPLICAS) != (fallback.replicas is not None):
+        yield (
+            f"fallback.policy is {fallback.policy}: expected a map of fallback.replicas with policy: replicas, and "
+            "only with it. Correct one of them."
+        )
+    for name, count in (fallback.replicas or {}).items():
+        place = policy.places.get(name)
+        if place is None:
+            yield f"fallback.replicas: {name} is no target of this policy. Correct or remove it."
+        elif not place.member.min <= count <= place.member.max:
+            yield (
+                f"fallback.replicas: {name} is {count}: expected a number between its min {place.member.min} and its "
+                f"max {place.member.max}. Correct it."
+            )

@@ -1,0 +1,217 @@
+"""What each node should carry, and the fewest patches that bring it there."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ballast.model.node import Node
+from ballast.model.sample import Floats
+from ballast.model.snapshot import Snapshot
+from ballast.publishing.annotations import window_annotation, window_end
+from ballast.publishing.freeze import Freeze
+from ballast.publishing.node_keys import TAINT_EFFECT, Keys
+from ballast.windows.band import Band
+from ballast.windows.debounce import Classifier, Switch
+
+UNKNOWN = "unknown"
+GAP_INTERVALS = 2.5
+"""Cycles further apart than so many intervals are not successive."""
+
+
+@dataclass(frozen=True)
+class Carried:
+    """Ballast's keys as a node carries them now; `window_end` is None where there is no readable annotation."""
+
+    score: str | None
+    load: str | None
+    window: str | None
+    tainted: bool
+
+    @classmethod
+    def of(cls, node: Node, keys: Keys) -> Carried:
+        return cls(
+            node.labels.get(keys.score),
+            node.labels.get(keys.load),
+            node.annotations.get(keys.window),
+            any(taint.key == keys.taint and taint.effect == TAINT_EFFECT for taint in node.taints),
+        )
+
+
+@dataclass(frozen=True)
+class Change:
+    """One node's patch: None removes a key. `taint` is the wanted state, None where it is right already."""
+
+    node: str
+    labels: Mapping[str, str | None]
+    annotations: Mapping[str, str | None]
+    taint: bool | None
+    reason: str
+
+    @property
+    def empty(self) -> bool:
+        return not self.labels and not self.annotations and self.taint is None
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Loads are fractions, times seconds, `jitter` the fraction of `refresh` by which refreshes are spread.
+
+    `interval` is the time between two snapshots that are planned for.
+    """
+
+    low: float
+    high: float
+    overloaded: float
+    hysteresis: float
+    refresh: float
+    jitter: float
+    forget_after: float
+    interval: float
+    taint: bool
+
+
+class _Track:
+    """What successive cycles told about one node; begins with what it carries, so a restart changes nothing."""
+
+    __slots__ = ("band", "classifier", "overload", "unscored_since", "young_since")
+
+    def __init__(self, carried: Carried, rules: Rules) -> None:
+        gap = GAP_INTERVALS * rules.interval
+        self.band = Band(gap=gap, label=_number(carried.score))
+        self.classifier = Classifier(rules.low, rules.high, rules.hysteresis, gap=gap, current=carried.load)
+        self.overload = Switch(
+            rules.overloaded, rules.overloaded - rules.hysteresis, gap=gap, state=carried.tainted or None
+        )
+        self.young_since: float | None = None
+        self.unscored_since: float | None = None
+
+
+class Planner:
+    """Decides per node; remembers what only successive cycles can tell (bands, debounce, how long a node is young).
+
+    A score or class label that has to change is one patch, and the annotation rides along. Otherwise the annotation is
+    renewed when it is `refresh` seconds old, earlier by up to `jitter` of that, spread over the nodes by their names.
+    A silent node loses its score, window and taint; a young one keeps what it carries for `forget_after` seconds. So
+    does one keep its score whose load is known, but of which the strategy knows nothing.
+    """
+
+    def __init__(self, keys: Keys, rules: Rules) -> None:
+        self._keys = keys
+        self._rules = rules
+        self._tracks: dict[str, _Track] = {}
+
+    def plan(
+        self,
+        snapshot: Snapshot,
+        scores: Mapping[str, int | None],
+        carried: Mapping[str, Carried],
+        freeze: Freeze,
+        now: float,
+    ) -> list[Change]:
+        """The changes of this cycle at monotonic time `now`: withdrawals first, then labels, then refreshes."""
+        self._tracks = {
+            node.name: self._tracks.get(node.name) or _Track(carried[node.name], self._rules) for node in snapshot.nodes
+        }
+        if freeze.forgotten(now):
+            return [
+                change
+                for node in snapshot.nodes
+                if (change := self._withdraw(node.name, carried[node.name], "forgotten"))
+            ]
+        if freeze.frozen:
+            return []
+        peaks = _peaks(snapshot)
+        withdrawals: list[Change] = []
+        labels: list[Change] = []
+        refreshes: list[Change] = []
+        for row, node in enumerate(snapshot.nodes):
+            name, track = node.name, self._tracks[node.name]
+            if snapshot.known[row]:
+                track.young_since = None
+                change = self._publish(snapshot, row, scores.get(name), float(peaks[row]), carried[name], track, now)
+                if change is not None:
+                    (labels if change.labels or change.taint is not None else refreshes).append(change)
+            else:
+                change = self._outdated(name, bool(snapshot.young[row]), carried[name], track, now)
+                if change is not None:
+                    withdrawals.append(change)
+        return withdrawals + labels + refreshes
+
+    def _publish(
+        self,
+        snapshot: Snapshot,
+        row: int,
+        score: int | None,
+        peak: float,
+        carried: Carried,
+        track: _Track,
+        now: float,
+    ) -> Change | None:
+        label = track.band.observe(snapshot.time, score)
+        track.unscored_since = (
+            None if score is not None else now if track.unscored_since is None else track.unscored_since
+        )
+        load = track.classifier.observe(snapshot.time, peak)
+        overloaded = bool(track.overload.observe(snapshot.time, peak)) and self._rules.taint
+        labels: dict[str, str | None] = {}
+        if track.unscored_since is not None and now - track.unscored_since >= self._rules.forget_after:
+            track.band.label = None
+            if carried.score is not None:
+                labels[self._keys.score] = None
+        elif label is not None and carried.score != str(label):
+            labels[self._keys.score] = str(label)
+        if load is not None and carried.load != load:
+            labels[self._keys.load] = load
+        taint = overloaded if overloaded != carried.tainted else None
+        name = snapshot.nodes[row].name
+        if labels or self._refresh_due(name, carried, snapshot.time):
+            annotations: dict[str, str | None] = {self._keys.window: window_annotation(snapshot, row)}
+        else:
+            annotations = {}
+        change = Change(name, labels, annotations, taint, "changed" if labels or taint is not None else "refresh")
+        return None if change.empty else change
+
+    def _outdated(self, name: str, young: bool, carried: Carried, track: _Track, now: float) -> Change | None:
+        if young:
+            track.young_since = now if track.young_since is None else track.young_since
+            if now - track.young_since < self._rules.forget_after:
+                return None
+        return self._withdraw(name, carried, "unknown")
+
+    def _withdraw(self, name: str, carried: Carried, reason: str) -> Change | None:
+        self._tracks.pop(name, None)
+        labels: dict[str, str | None] = {}
+        if carried.score is not None:
+            labels[self._keys.score] = None
+        if carried.load != UNKNOWN:
+            labels[self._keys.load] = UNKNOWN
+        annotations: dict[str, str | None] = {} if carried.window is None else {self._keys.window: None}
+        change = Change(name, labels, annotations, False if carried.tainted else None, reason)
+        return None if change.empty else change
+
+    def _refresh_due(self, name: str, carried: Carried, end: float) -> bool:
+        written = window_end(carried.window) if carried.window is not None else None
+        lifetime = self._rules.refresh * (1 - self._rules.jitter * spread(name))
+        return written is None or not 0 <= end - written < lifetime
+
+
+def _peaks(snapshot: Snapshot) -> Floats:
+    """Per node the larger of its known cpu and memory means, NaN where neither is known."""
+    rows = [index for index, name in enumerate(snapshot.resources) if name in ("cpu", "memory")]
+    if not rows:
+        return np.full(len(snapshot.nodes), np.nan)
+    peaks: Floats = np.fmax.reduce(snapshot.primary.mean[rows], axis=0)
+    return peaks
+
+
+def _number(label: str | None) -> int | None:
+    return int(label) if label is not None and label.isdecimal() and 0 <= int(label) <= 10 else None
+
+
+def spread(name: str) -> float:
+    """A number in [0, 1) that belongs to a node name for ever."""
+    return zlib.crc32(name.encode()) / 2**32

@@ -1,0 +1,1 @@
+"""Builds the parts from the settings; owns threads, signals and the order of shutdown."""

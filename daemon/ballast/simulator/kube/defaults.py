@@ -1,0 +1,117 @@
+"""What the API server fills in: the defaults clients rely on, and empty fields that it leaves out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ballast.simulator.kube.api_errors import invalid, invalid_value
+from ballast.simulator.kube.kinds import Kind
+
+Document = dict[str, Any]
+
+_FIRST_STATUS: dict[str, Document] = {
+    "Deployment": {},
+    "ReplicaSet": {"replicas": 0},
+    "StatefulSet": {"replicas": 0, "availableReplicas": 0},
+    "DaemonSet": {"currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0},
+    "PodDisruptionBudget": {"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0},
+    "HorizontalPodAutoscaler": {"currentMetrics": None, "desiredReplicas": 0},
+}
+_STAYS_FOR = [
+    {"key": f"node.kubernetes.io/{why}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+    for why in ("not-ready", "unreachable")
+]
+
+
+def check_types(document: Document) -> None:
+    """Raises ApiError (422) for labels or annotations that are no map of strings."""
+    for name in ("labels", "annotations"):
+        values = (document.get("metadata") or {}).get(name)
+        if values is None:
+            continue
+        if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
+            shown = json.dumps(document, separators=(",", ":"))
+            why = f"json: cannot unmarshal into Go struct field ObjectMeta.metadata.{name} of type string"
+            raise invalid("", "", "", [invalid_value("patch", shown, why)])
+
+
+def on_create(kind: Kind, document: Document) -> Document:
+    """The first state of a posted object: status as its controller has not been there yet."""
+    check_types(document)
+    if kind.name == "Pod":
+        spec = {
+            "priority": 0,
+            "preemptionPolicy": "PreemptLowerPriority",
+            "tolerations": _STAYS_FOR,
+            **(document.get("spec") or {}),
+        }
+        document = {**document, "spec": spec, "status": {"phase": "Pending", "qosClass": _quality(spec)}}
+    elif kind.name == "Namespace":
+        document = {"spec": {"finalizers": ["kubernetes"]}, **document, "status": {"phase": "Active"}}
+        labels = document["metadata"].get("labels") or {}
+        document["metadata"]["labels"] = {"kubernetes.io/metadata.name": document["metadata"]["name"], **labels}
+    elif kind.name in _FIRST_STATUS:
+        document = {**document, "status": dict(_FIRST_STATUS[kind.name])}
+    return on_write(kind, document)
+
+
+def on_write(kind: Kind, document: Document) -> Document:
+    metadata = document["metadata"]
+    for key in ("labels", "annotations", "finalizers", "ownerReferences"):
+        if key in metadata and not metadata[key]:
+            del metadata[key]
+    spec = document.get("spec")
+    if not isinstance(spec, dict):
+        return document
+    if kind.name == "Node":
+        return {**document, "spec": {key: value for key, value in spec.items() if value or key != "taints"}}
+    if kind.name == "Pod":
+        return {**document, "spec": {"enableServiceLinks": True, **pod_spec(spec)}}
+    if kind.name in ("Deployment", "ReplicaSet", "StatefulSet"):
+        return {**document, "spec": workload_spec(kind.name, spec)}
+    return document
+
+
+def workload_spec(kind: str, spec: Document) -> Document:
+    filled = {"replicas": 1, **spec}
+    if kind == "Deployment":
+        strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
+        filled = {"progressDeadlineSeconds": 600, "revisionHistoryLimit": 10, "strategy": strategy, **filled}
+    template = {"metadata": {}, **(filled.get("template") or {})}
+    return {**filled, "template": {**template, "spec": pod_spec(template.get("spec") or {})}}
+
+
+def pod_spec(spec: Document) -> Document:
+    """The defaults of a pod's spec, and of a template's."""
+    filled = {
+        "restartPolicy": "Always",
+        "dnsPolicy": "ClusterFirst",
+        "schedulerName": "default-scheduler",
+        "terminationGracePeriodSeconds": 30,
+        "securityContext": {},
+        **spec,
+    }
+    return {**filled, "containers": [_container(container) for container in spec.get("containers") or ()]}
+
+
+def _container(container: Document) -> Document:
+    resources = container.get("resources") or {}
+    requests = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    tag = container.get("image", "").rpartition("/")[2].partition(":")[2]
+    filled = {
+        "imagePullPolicy": "Always" if tag in ("", "latest") else "IfNotPresent",
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+        **container,
+    }
+    return {**filled, "resources": {**resources, **({"requests": requests} if requests else {})}}
+
+
+def _quality(spec: Document) -> str:
+    resources = [container.get("resources") or {} for container in spec.get("containers") or ()]
+    if not any(found.get("requests") or found.get("limits") for found in resources):
+        return "BestEffort"
+    limits = [found.get("limits") or {} for found in resources]
+    same = all((found.get("requests") or limit) == limit for found, limit in zip(resources, limits, strict=True))
+    return "Guaranteed" if same and all({"cpu", "memory"} <= limit.keys() for limit in limits) else "Burstable"

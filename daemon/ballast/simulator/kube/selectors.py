@@ -1,0 +1,99 @@
+"""Label and field selectors, parsed once and asked per object."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ballast.simulator.kube.api_errors import bad_request
+from ballast.simulator.kube.store import Stored
+
+Selector = Callable[[Stored], bool]
+
+_SET = re.compile(r"^([^\s!=,]+)\s+(in|notin)\s*\(([^)]*)\)$")
+_COMPARE = re.compile(r"^([^\s!=]+)\s*(==|=|!=)\s*([^\s]*)$")
+_ORDER = re.compile(r"^([^\s!=<>]+)\s*([<>])\s*(-?\d+)$")
+
+
+def parse(labels: str, fields: str) -> Selector | None:
+    """A selector over both, or None when everything is asked for. Raises ApiError (400)."""
+    tests = [*map(_label_test, _split(labels)), *map(_field_test, _split(fields))]
+    if not tests:
+        return None
+    return lambda stored: all(test(stored) for test in tests)
+
+
+def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
+    """A LabelSelector object (matchLabels, matchExpressions); an empty one selects everything, None nothing."""
+    if selector is None:
+        return False
+    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+        return False
+    return all(_expression(expression, labels) for expression in selector.get("matchExpressions") or ())
+
+
+def _expression(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    value = labels.get(expression["key"])
+    values: list[str] = expression.get("values") or []
+    operator: str = expression["operator"]
+    if operator == "In":
+        return value in values
+    if operator == "NotIn":
+        return value not in values
+    return (value is not None) == (operator == "Exists")
+
+
+def _split(text: str) -> list[str]:
+    parts = re.split(r",(?![^(]*\))", text) if text else []
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _label_test(requirement: str) -> Selector:
+    if found := _SET.match(requirement):
+        key, operator, listed = found.groups()
+        values = {value.strip() for value in listed.split(",")}
+        if operator == "in":
+            return lambda stored: stored.labels.get(key) in values
+        return lambda stored: stored.labels.get(key) not in values
+    if found := _COMPARE.match(requirement):
+        key, operator, value = found.groups()
+        if operator == "!=":
+            return lambda stored: stored.labels.get(key) != value
+        return lambda stored: stored.labels.get(key) == value
+    if found := _ORDER.match(requirement):
+        key, operator, bound = found.groups()
+        sign = 1 if operator == ">" else -1
+        return lambda stored: (
+            _integer(stored.labels.get(key)) is not None and (sign * (int(stored.labels[key]) - int(bound)) > 0)
+        )
+    if re.fullmatch(r"!?[A-Za-z0-9][-A-Za-z0-9_./]*", requirement):
+        if requirement.startswith("!"):
+            return lambda stored: requirement[1:] not in stored.labels
+        return lambda stored: requirement in stored.labels
+    stranger = requirement.split()[-1]
+    raise bad_request(f"unable to parse requirement: found '{stranger}', expected: in, notin, =, ==, !=, gt, lt")
+
+
+def _integer(text: str | None) -> int | None:
+    return int(text) if text is not None and re.fullmatch(r"-?\d+", text) else None
+
+
+def _field_test(requirement: str) -> Selector:
+    found = _COMPARE.match(requirement)
+    if found is None:
+        raise bad_request(f"invalid selector: '{requirement}'; can't understand '{requirement}'")
+    key, operator, value = found.groups()
+
+    def read(stored: Stored) -> str:
+        if key == "metadata.name":
+            return stored.name
+        if key == "metadata.namespace":
+            return stored.namespace
+        if key not in stored.fields:
+            raise bad_request(f'"{key}" is not a known field selector: only "metadata.name", "metadata.namespace"')
+        return stored.fields[key]
+
+    if operator == "!=":
+        return lambda stored: read(stored) != value
+    return lambda stored: read(stored) == value

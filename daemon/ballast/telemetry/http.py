@@ -1,0 +1,178 @@
+"""One HTTP connection to a telemetry server: credentials, deadline, retries and a limit for the body."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import requests
+import tenacity
+import urllib3
+from requests.auth import AuthBase
+from requests.utils import DEFAULT_CA_BUNDLE_PATH
+
+from ballast.clock import Clock, SystemClock
+from ballast.errors import SourceUnavailable, TelemetryError
+from ballast.telemetry.credentials import Credentials, basic
+from ballast.telemetry.error_messages import NoConnection, masked, refused, too_large, too_slow, unreachable
+
+MAX_BODY = 64 * 2**20
+_CHUNK = 64 * 2**10
+_ATTEMPTS = 3
+_RETRIED_STATUS = frozenset((429, 502, 503, 504))
+
+
+class Wire:
+    """A `requests` session for one thread; stands in for the session that prometheus-api-client would make.
+
+    `part` is the prefix of the settings that its errors name. Redirects are not followed. `verify` and `cert` go with
+    each request, so REQUESTS_CA_BUNDLE never has a say; proxies from the environment do. `clock` is the machine's: a
+    server does not answer faster because the samples' time is sped up.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        part: str,
+        timeout: float,
+        credentials: Credentials | None = None,
+        headers: Mapping[str, str] | None = None,
+        verify: str | bool = True,
+        cert: tuple[str, str] | None = None,
+        closing: threading.Event | None = None,
+        max_body: int = MAX_BODY,
+        clock: Clock | None = None,
+    ) -> None:
+        self.url = masked(url).rstrip("/")
+        self.verify = DEFAULT_CA_BUNDLE_PATH if verify is True else verify
+        self.cert = cert
+        self._part = part
+        self._clock = clock or SystemClock()
+        self._timeout = timeout
+        self._headers = dict(headers or {})
+        self._auth = _Authorization(credentials or _from_url(url))
+        self._closing = closing or threading.Event()
+        self._max_body = max_body
+        self._post_refused = False
+        self._session = requests.Session()
+        if verify is False:
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+        self._retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(_Passing),
+            stop=tenacity.stop_after_attempt(_ATTEMPTS),
+            wait=tenacity.wait_exponential_jitter(multiplier=0.1, max=1.0, jitter=0.1),
+            sleep=self._pause,
+            reraise=True,
+        )
+
+    def request(
+        self, method: str, url: str, params: Mapping[str, Any] | None = None, timeout: float | None = None, **_: Any
+    ) -> Answer:
+        """The body of a 200; POST carries `params` as a form. Raises SourceUnavailable, TooLarge or TelemetryError."""
+        deadline = self._clock.monotonic() + (timeout or self._timeout)
+        try:
+            return self._retrying(self._once, method, url, params, deadline)
+        except _Passing as passing:
+            raise passing.error from None
+
+    def get(self, url: str) -> bytes:
+        return self.request("GET", url).content
+
+    def mount(self, prefix: str, adapter: requests.adapters.HTTPAdapter) -> None:
+        self._session.mount(prefix, adapter)
+
+    def close(self) -> None:
+        self._session.close()
+
+    def _pause(self, seconds: float) -> None:
+        self._clock.wait(self._closing, seconds)
+
+    def _once(self, method: str, url: str, params: Mapping[str, Any] | None, deadline: float) -> Answer:
+        if self._closing.is_set():
+            raise SourceUnavailable("stopped")
+        left = deadline - self._clock.monotonic()
+        if left <= 0:
+            raise too_slow(self.url, self._part, self._timeout)
+        form = method == "POST" and not self._post_refused
+        try:
+            with self._session.request(
+                "POST" if form else "GET",
+                url,
+                params=None if form else params,
+                data=params if form else None,
+                headers=self._headers,
+                auth=self._auth,
+                verify=self.verify,
+                cert=self.cert,
+                timeout=left,
+                stream=True,
+                allow_redirects=False,
+            ) as response:
+                body = self._body(response, deadline)
+        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, UnicodeError) as error:
+            problem: TelemetryError = unreachable(
+                self.url, self._part, self._timeout, error, client_certificate=self.cert is not None
+            )
+            raise (_Passing(problem) if isinstance(problem, NoConnection) else problem) from error
+        if response.status_code in (405, 501) and form:
+            self._post_refused = True
+            return self._once(method, url, params, deadline)
+        if response.status_code != 200:
+            problem = refused(self.url, self._part, response, body)
+            raise _Passing(problem) if response.status_code in _RETRIED_STATUS else problem
+        return Answer(body)
+
+    def _body(self, response: requests.Response, deadline: float) -> bytes:
+        chunks, size = [], 0
+        while chunk := response.raw.read1(_CHUNK, decode_content=True):
+            size += len(chunk)
+            if size > self._max_body:
+                raise too_large(self.url, self._part, self._max_body)
+            if self._clock.monotonic() > deadline:
+                raise too_slow(self.url, self._part, self._timeout)
+            chunks.append(chunk)
+        return b"".join(chunks)
+
+
+class Answer:
+    """A body that came with status 200; prometheus-api-client takes it for a response."""
+
+    status_code = 200
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+
+    def json(self) -> dict[str, dict[str, bytes]]:
+        """The body as it came, where the client looks for the result: it would drop warnings and decode slowly."""
+        return {"data": {"result": self.content}}
+
+
+class _Authorization(AuthBase):
+    """Set on every request, so that no ~/.netrc answers in its place."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        header = self._credentials()
+        if header is not None:
+            request.headers["Authorization"] = header
+        return request
+
+
+class _Passing(Exception):
+    """Holds an error that may be gone in a moment."""
+
+    def __init__(self, error: TelemetryError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def _from_url(url: str) -> Credentials:
+    user_info, at, _ = urlsplit(url).netloc.rpartition("@")
+    user, _, password = user_info.partition(":")
+    header = basic(unquote(user), unquote(password)) if at else None
+    return lambda: header
