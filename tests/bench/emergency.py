@@ -16,13 +16,13 @@ from ballast.clock import SystemClock
 from ballast.cluster.client import connect
 from ballast.cluster.decoding import annotation_filter
 from ballast.cluster.emergency import EmergencyWriter
-from ballast.cluster.state import State
+from ballast.cluster.state import StateStore
 from ballast.cluster.workload_cache import WorkloadCache
 from ballast.cluster.writer import Writer
-from ballast.jobs.power.budget import Budget, Now
+from ballast.jobs.power.budget import Now, PolicyController
 from ballast.jobs.power.store import PowerStore
 from ballast.metrics import Metrics
-from ballast.power.policy import Policy
+from ballast.power.policy import PowerPolicy
 from ballast.telemetry.budget_feed import Watts
 from tests.bench.rows import Row, at_most
 from tests.cluster.harness.control_plane import ControlPlane
@@ -60,7 +60,9 @@ def _measured(plane: ControlPlane, targets: int) -> tuple[int, float]:
         plane.api.post(DEPLOYMENTS, _deployment(name))
     eventually("the pods are there", lambda: _present(plane) == targets * REPLICAS, within=300, every=1.0)
     members = [{"ref": f"default/{name}", "min": 0, "max": REPLICAS} for name in names]
-    policy = Policy.model_validate({"independents": members, "emergencyDrop": {"relative": 0.4, "samples": SAMPLES}})
+    policy = PowerPolicy.model_validate(
+        {"independents": members, "emergencyDrop": {"relative": 0.4, "samples": SAMPLES}}
+    )
     with _budget(plane, policy) as budget:
         start, monotonic = Fraction(1_000_000), time.monotonic
         for tick, watts in enumerate((1000, 1000, *[10] * 5)):
@@ -74,7 +76,7 @@ def _measured(plane: ControlPlane, targets: int) -> tuple[int, float]:
 
 
 @contextmanager
-def _budget(plane: ControlPlane, policy: Policy) -> Iterator[Budget]:
+def _budget(plane: ControlPlane, policy: PowerPolicy) -> Iterator[PolicyController]:
     """A policy's whole way from a sample to the writes, with the state written ahead."""
     clock, metrics = SystemClock(), Metrics()
     api = connect(SimpleNamespace(kubeconfig=plane.admin_kubeconfig), metrics)
@@ -94,8 +96,8 @@ def _budget(plane: ControlPlane, policy: Policy) -> Iterator[Budget]:
     try:
         assert cache.wait_synced(60), cache.problem("deployments")
         actuators = Actuators(api, cache, tuple, writer, EmergencyWriter(writer), clock)
-        store = PowerStore(State(api, writer, "default"), policy.name, shadow=False)
-        yield Budget(policy, actuators, store, shadow=False)
+        store = PowerStore(StateStore(api, writer, "default"), policy.name, shadow=False)
+        yield PolicyController(policy, actuators, store, shadow=False)
     finally:
         cache.stop()
         api.close()

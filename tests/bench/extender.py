@@ -25,9 +25,9 @@ from ballast.cluster.client import connect
 from ballast.cluster.decoding import Reader, pod_reader
 from ballast.cluster.lease import Elector
 from ballast.cluster.listing import PAGE
-from ballast.extender.decisions import Extending
-from ballast.jobs.eviction.planning_process import Worker
-from ballast.jobs.eviction.planning_request import Errand, Wanted
+from ballast.extender.decisions import ExtenderService
+from ballast.jobs.eviction.planning_process import PlanningProcess
+from ballast.jobs.eviction.planning_request import PlanRequest, RequestedPlan
 from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.pod import Pod
@@ -37,7 +37,7 @@ from ballast.serving.board import Board
 from ballast.serving.rendering import render
 from ballast.serving.server import Server
 from ballast.settings import load
-from ballast.settings.extender import Extender
+from ballast.settings.extender import ExtenderSettings
 from ballast.settings.http import Http
 from tests.bench.processes import simulated
 from tests.bench.rows import Row, all_equal, at_most
@@ -185,7 +185,7 @@ def _serve(parent: Connection, environment: dict[str, str]) -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     clock, metrics, taken = SystemClock(), Metrics(), _snapshot()
     board = Board(snapshot=taken, rendered=render(taken, {}))
-    extending = Extending(Extender(), clock, metrics, board, lambda: 0.0)
+    extending = ExtenderService(ExtenderSettings(), clock, metrics, board, lambda: 0.0)
     reader = pod_reader(lambda key: False, extending.give_way)
     pages = list(_pages())
     pods = _listed(reader, pages, 0.0)
@@ -194,7 +194,7 @@ def _serve(parent: Connection, environment: dict[str, str]) -> None:
     api = connect(load(environment).cluster, metrics)
     elector = _Renewing(api, clock, metrics, namespace="default", name="bench", identity="bench", retry=RETRY)
     elector.start()
-    worker, errand = Worker(), _errand(taken, pods)
+    worker, errand = PlanningProcess(), _errand(taken, pods)
     works: dict[str, Callable[[], object]] = {
         "list": lambda: extending.replace(_listed(reader, pages, PAUSE)),
         "plan": lambda: worker.ask(errand),
@@ -229,13 +229,13 @@ def _again(work: Callable[[], object], rest: threading.Event, done: list[int]) -
         done += [1] * (not rest.is_set())
 
 
-def _errand(taken: Snapshot, pods: Sequence[Pod]) -> Errand:
+def _errand(taken: Snapshot, pods: Sequence[Pod]) -> PlanRequest:
     """All three plans, which take seconds and find little to do."""
-    return Errand(
+    return PlanRequest(
         now=taken.time,
         resources=taken.resources,
         load=taken.primary.mean.T,
-        wanted=tuple(Wanted(kind) for kind in ("relieve", "redistribute", "rebalance")),
+        wanted=tuple(RequestedPlan(kind) for kind in ("relieve", "redistribute", "rebalance")),
         nodes=taken.nodes,
         pods=pods,
     )

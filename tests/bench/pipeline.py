@@ -327,7 +327,7 @@ class Parts:
 
 
 def _take_apart(parts: Parts, sizes: list[int]) -> None:
-    from ballast.extender.decisions import Extending
+    from ballast.extender.decisions import ExtenderService
     from ballast.jobs import telemetry
     from ballast.runtime import daemon as daemon
     from ballast.telemetry import readings, responses
@@ -352,7 +352,7 @@ def _take_apart(parts: Parts, sizes: list[int]) -> None:
     for name in ("write", "advance"):
         parts.time("ring", Ring, name)
     parts.time("statistics", telemetry, "summarise_all")
-    parts.time("score", Extending, "node_scores")
+    parts.time("score", ExtenderService, "node_scores")
     parts.time("render", daemon, "render")
 
 

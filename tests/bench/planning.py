@@ -15,18 +15,18 @@ import numpy as np
 from ballast.eviction.facts import Facts
 from ballast.eviction.gate import PASSED, Gate
 from ballast.eviction.history import History
-from ballast.eviction.rules import DAY, UNLIMITED, Limit, Rules
+from ballast.eviction.rules import DAY, UNLIMITED, EvictionLimit, GateRules
 from ballast.jobs.eviction.planner_main import answer
-from ballast.jobs.eviction.planning_request import Errand, Wanted, receive, send
+from ballast.jobs.eviction.planning_request import PlanRequest, RequestedPlan, receive, send
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod
 from ballast.model.shape import Container, shape_of
-from ballast.model.workload import Budget, Workload
+from ballast.model.workload import DisruptionBudget, Workload
 from ballast.placement.planners.layout import Layout, layout
 from ballast.placement.planners.load_spread import deviations
 from ballast.placement.planners.rebalance import rebalance
 from ballast.placement.planners.redistribute import redistribute
-from ballast.placement.planners.simulated_placement import Standing
+from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from tests.bench.rows import Row, at_most
 
 RESOURCES = ("cpu", "memory")
@@ -188,10 +188,12 @@ def _gate() -> list[Row]:
         nodes=world.nodes,
         pods=world.pods,
         workloads=[Workload("ReplicaSet", "ns", f"d{i}", replicas=750) for i in range(200)],
-        budgets=[Budget("ns", "b", None, 100)],
+        budgets=[DisruptionBudget("ns", "b", None, 100)],
     )
     read = time.process_time() - started
-    rules = Rules(limit_total=UNLIMITED, limit_node=UNLIMITED, limit_namespace=UNLIMITED, rates=((Limit(4000), DAY),))
+    rules = GateRules(
+        limit_total=UNLIMITED, limit_node=UNLIMITED, limit_namespace=UNLIMITED, rates=((EvictionLimit(4000), DAY),)
+    )
     gate = Gate(facts, rules, _busy_day(world))
     started = time.process_time()
     passed = int(np.count_nonzero(gate.screen(world.pods) == PASSED))
@@ -233,8 +235,8 @@ def _whole() -> list[Row]:
     """What a cycle costs: the handing over to the worker, and everything the worker does, but the starting of it."""
     world = _uneven(5000, 30, 200, 0, (1,))
     workloads = [Workload("ReplicaSet", "ns", f"d{i}", replicas=750) for i in range(200)]
-    wanted = (Wanted("rebalance", Rules(), most=Limit(percent=Fraction(1))),)
-    errand = Errand(
+    wanted = (RequestedPlan("rebalance", GateRules(), most=EvictionLimit(percent=Fraction(1))),)
+    errand = PlanRequest(
         now=NOW,
         resources=RESOURCES,
         load=world.load,
@@ -363,8 +365,8 @@ def _node(number: int, cpu: float, memory: float, disk: float = 0.0) -> Node:
     return Node(f"n{number:05}", allocatable=amounts)
 
 
-def _standing(world: Layout) -> Standing:
-    return Standing(world, targets=np.ones(len(world.nodes), bool), ceiling=9.0)
+def _standing(world: Layout) -> SimulatedPlacement:
+    return SimulatedPlacement(world, targets=np.ones(len(world.nodes), bool), ceiling=9.0)
 
 
 def _sigma(load: Any, world: Layout) -> float:

@@ -20,16 +20,16 @@ from ballast.cluster.emergency import EmergencyWriter
 from ballast.cluster.events import Events
 from ballast.cluster.workload_cache import WorkloadCache, reader
 from ballast.cluster.writer import Writer
-from ballast.jobs.power.budget import Budget
-from ballast.jobs.power.conditions import News
-from ballast.jobs.power.job import Course, Powering
+from ballast.jobs.power.budget import PolicyController
+from ballast.jobs.power.conditions import PowerEvents
+from ballast.jobs.power.job import PolicyRun, PowerJob
 from ballast.jobs.power.store import PowerStore
 from ballast.metrics import Metrics
 from ballast.power.allocation import Target, allocate
 from ballast.power.controller import commit, observe
 from ballast.power.controller_result import Reason, Sample
-from ballast.power.controller_state import State
-from ballast.power.policy import Policy
+from ballast.power.controller_state import ControllerState
+from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
 from ballast.telemetry.budget_feed import Watts
 from tests.bench import emergency
@@ -51,7 +51,7 @@ def measure(emergency_targets: int = TARGETS) -> list[Row]:
 def _ticks() -> list[Row]:
     policy = _policy()
     counts = {name: place.member.start for name, place in policy.places.items()}
-    steady = observe(policy, State(), Sample.of(0, 10_000.0), counts).state
+    steady = observe(policy, ControllerState(), Sample.of(0, 10_000.0), counts).state
     waiting = observe(policy, steady, Sample.of(15, 7_000.0), counts).state
     found = []
     for what, state, sample in (
@@ -63,7 +63,12 @@ def _ticks() -> list[Row]:
         found.append(_row(what, f"{TARGETS} targets", spent, 5))
     acted = observe(policy, waiting, Sample.of(300, 7_000.0), counts).state
     found.append(
-        _row("state written ahead and read back", f"{TARGETS} targets", _cpu(lambda: State.load(acted.dump())), 5)
+        _row(
+            "state written ahead and read back",
+            f"{TARGETS} targets",
+            _cpu(lambda: ControllerState.load(acted.dump())),
+            5,
+        )
     )
     assert commit(acted).reference == 7_000
     return found
@@ -89,13 +94,13 @@ def _job() -> Row:
     )
     actuators = Actuators(api, cache, tuple, writer, EmergencyWriter(writer), clock)  # type: ignore[arg-type]
     store = PowerStore(Kept(), policy.name, shadow=False)  # type: ignore[arg-type]
-    job = Powering(
-        [Course(Budget(policy, actuators, store, shadow=False), Steady())],
+    job = PowerJob(
+        [PolicyRun(PolicyController(policy, actuators, store, shadow=False), Steady())],
         mode="on",
         clock=clock,
         registry=CollectorRegistry(),
         conditions=Conditions(clock, metrics),
-        news=News(Events(api, clock, metrics, instance="bench"), "ballast"),  # type: ignore[arg-type]
+        news=PowerEvents(Events(api, clock, metrics, instance="bench"), "ballast"),  # type: ignore[arg-type]
         interval=15.0,
         offset=0.0,
         paused=lambda: None,
@@ -120,7 +125,7 @@ def _job() -> Row:
     return _row("whole cycle of the job, nothing has changed", f"{TARGETS} Deployments", spent, 5)
 
 
-def _objects(policy: Policy) -> dict[str, list[dict[str, object]]]:
+def _objects(policy: PowerPolicy) -> dict[str, list[dict[str, object]]]:
     return {"namespaces": [{"metadata": {"name": "ns"}}], "deployments": [_deployment(name) for name in policy.places]}
 
 
@@ -178,7 +183,7 @@ def _allocations() -> list[Row]:
     return [_row("allocation on the way down", where, down, 50), _row("allocation on the way up", where, up, 50)]
 
 
-def _policy() -> Policy:
+def _policy() -> PowerPolicy:
     members = [{"ref": f"ns/t{index:03}", "max": 40, "weight": 1 + index % 7} for index in range(TARGETS)]
     groups = [{"name": f"g{index}", "members": members[index::50][5:]} for index in range(50)]
     alone = [member for index in range(50) for member in members[index::50][:5]]

@@ -62,10 +62,10 @@ def _answer(parent: Connection, work: Callable[..., Any], arguments: tuple[Any, 
 
 
 def _serve(parent: Connection, nodes: int, folder: str) -> None:
-    from ballast.simulator import Cluster, World
+    from ballast.simulator import EmbeddedCluster, World
 
     world = World(nodes, pods=2 * nodes, scene="calm", realistic=True)
-    with Cluster(world) as cluster:
+    with EmbeddedCluster(world) as cluster:
         parent.send(cluster.environment(cluster.kubeconfig(Path(folder) / "kubeconfig")))
         while parent.recv() != "stop":
             parent.send(cluster.requests["query", "prometheus"])

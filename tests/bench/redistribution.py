@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ballast.experiments.redistribution import GATED, PUBLISHED, Case, compare, summary
+from ballast.experiments.redistribution import GATED, PUBLISHED, RedistributionCase, compare, summary
 from ballast.experiments.worlds import worlds
 from tests.bench.rows import Row
 
@@ -27,7 +27,7 @@ def measure(seeds: Sequence[int] = SEEDS, names: Sequence[str] = ()) -> list[Row
     ]
 
 
-def _rows(cases: Sequence[Case], at: str, names: Sequence[str]) -> list[Row]:
+def _rows(cases: Sequence[RedistributionCase], at: str, names: Sequence[str]) -> list[Row]:
     reach = f"never below by more than {100 * LOSS:g} %"
     below = [case for case in cases if case.change(GATED) < -LOSS]
     by_world = {name: float(np.mean([case.change(GATED) for case in cases if case.world == name])) for name in names}
@@ -56,7 +56,7 @@ def _rows(cases: Sequence[Case], at: str, names: Sequence[str]) -> list[Row]:
     ]
 
 
-def _told(cases: Sequence[Case], way: str) -> str:
+def _told(cases: Sequence[RedistributionCase], way: str) -> str:
     numbers = summary(cases, way)
     return (
         f"{100 * numbers['change']:+.2f} % (lists {100 * numbers['worst']:+.2f} to {100 * numbers['best']:+.2f} %), "
@@ -64,5 +64,5 @@ def _told(cases: Sequence[Case], way: str) -> str:
     )
 
 
-def _case(case: Case) -> str:
+def _case(case: RedistributionCase) -> str:
     return f"{case.world} seed {case.seed} {100 * case.change(GATED):+.2f} %"

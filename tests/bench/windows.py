@@ -10,7 +10,7 @@ import numpy as np
 
 from ballast.model.sample import Floats, Ints
 from ballast.windows.ring import Ring
-from ballast.windows.statistics import Rules, summarise_all
+from ballast.windows.statistics import WindowRules, summarise_all
 from tests.bench.rows import Row, at_most
 
 NODES = 5_000
@@ -23,7 +23,7 @@ ROUNDS = 15
 def measure() -> list[Row]:
     """CPU milliseconds of one recompute of all windows and of one cycle's writes."""
     names = [f"node-{i:05d}" for i in range(NODES)]
-    rules = Rules(min_coverage=0.5, min_samples=5, max_age=90, resolution=STEP)
+    rules = WindowRules(min_coverage=0.5, min_samples=5, max_age=90, resolution=STEP)
     size = f"{NODES:,} nodes, {len(RESOURCES)} resources, 15m at 15 s"
     rows: list[Row] = []
     for state, missing in (("complete", 0.0), ("one sample in fifty missing", 0.02)):

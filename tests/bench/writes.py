@@ -9,16 +9,16 @@ import numpy as np
 from ballast.model.node import Node
 from ballast.model.snapshot import Snapshot
 from ballast.publishing.freeze import Freeze
-from ballast.publishing.label_plan import Carried, Change, Planner, Rules
-from ballast.publishing.node_keys import Keys
+from ballast.publishing.label_plan import LabelPlanner, LabelRules, NodeChange, PublishedKeys
+from ballast.publishing.node_keys import NodeKeys
 from ballast.scoring.load_variation import scores
 from ballast.windows.ring import Ring
-from ballast.windows.statistics import Rules as WindowRules
+from ballast.windows.statistics import WindowRules as WindowRules
 from ballast.windows.statistics import summarise_all
 from tests.bench.rows import Row, at_most, times
 
-KEYS = Keys.of("ballast.dev")
-RULES = Rules(
+KEYS = NodeKeys.of("ballast.dev")
+RULES = LabelRules(
     low=0.3,
     high=0.8,
     overloaded=0.9,
@@ -46,12 +46,12 @@ class Cluster:
         self.names = [node.name for node in self.nodes]
         self.ring = Ring(("cpu", "memory"), STEP, WINDOW)
         self.columns = self.ring.columns(self.names)
-        self.planner = Planner(KEYS, RULES)
-        self.carried = {name: Carried(None, None, None, tainted=False) for name in self.names}
+        self.planner = LabelPlanner(KEYS, RULES)
+        self.carried = {name: PublishedKeys(None, None, None, tainted=False) for name in self.names}
         self.freeze = Freeze(0.2, 3600.0)
         self.start = 1_700_000_010.0
 
-    def cycle(self, index: int, cpu: Any, memory: Any) -> tuple[list[Change], Any]:
+    def cycle(self, index: int, cpu: Any, memory: Any) -> tuple[list[NodeChange], Any]:
         at = self.start + index * STEP
         times = np.full(len(self.nodes), at)
         for resource, values in (("cpu", cpu), ("memory", memory)):
@@ -74,7 +74,7 @@ class Cluster:
         changes = self.planner.plan(snapshot, points, self.carried, self.freeze, index * STEP)
         for change in changes:
             old = self.carried[change.node]
-            self.carried[change.node] = Carried(
+            self.carried[change.node] = PublishedKeys(
                 change.labels.get(KEYS.score, old.score),
                 change.labels.get(KEYS.load, old.load),
                 change.annotations.get(KEYS.window, old.window),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ballast.simulator.cluster import Cluster
+from ballast.simulator.cluster import EmbeddedCluster
 from ballast.simulator.world import World
 from tests.contract.objects import client, kube_api
 
@@ -15,12 +15,12 @@ __all__ = ["client", "kube_api"]
 
 
 @pytest.fixture(scope="session")
-def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with Cluster(World(nodes=2, scene="calm"), bookmark_seconds=1.0) as cluster:
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(World(nodes=2, scene="calm"), bookmark_seconds=1.0) as cluster:
         yield cluster
 
 
 @pytest.fixture
-def kubeconfig(simulated: Cluster, tmp_path: Path) -> Path:
+def kubeconfig(simulated: EmbeddedCluster, tmp_path: Path) -> Path:
     """An administrator's way to an API server."""
     return simulated.kubeconfig(tmp_path / "kubeconfig")

@@ -14,7 +14,7 @@ from ballast.cluster.events import Events
 from ballast.cluster.lease import Elector, read_lease
 from ballast.cluster.node_writes import node_metadata, replace_taints
 from ballast.cluster.role import LABEL, RoleLabel
-from ballast.cluster.state import State
+from ballast.cluster.state import StateStore
 from ballast.cluster.switches import NAME, Switches
 from ballast.cluster.write import Result
 from ballast.cluster.writer import Writer
@@ -126,7 +126,7 @@ def test_events_are_accepted(client: Client) -> None:
 
 
 def test_state_survives_and_two_writers_lose_nothing(client: Client) -> None:
-    states = [State(client.api, writer_for(client), client.namespace) for _ in range(2)]
+    states = [StateStore(client.api, writer_for(client), client.namespace) for _ in range(2)]
 
     def work(number: int) -> None:
         for turn in range(5):

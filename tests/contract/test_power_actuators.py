@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from ballast.actuation.scaling.actuators import Actuators
-from ballast.actuation.scaling.target_status import Actuator, Standing
+from ballast.actuation.scaling.target_status import Actuator, TargetStatus
 from ballast.actuation.scaling.targets import kinds_of
 from ballast.clock import SystemClock
 from ballast.cluster.decoding import annotation_filter
 from ballast.cluster.emergency import EmergencyWriter
 from ballast.cluster.workload_cache import WorkloadCache
-from ballast.cluster.write import Outcome, Result
+from ballast.cluster.write import Result, WriteOutcome
 from ballast.cluster.writer import Writer
 from ballast.metrics import Metrics
 from ballast.model.pod import Pod
-from ballast.power.policy import Policy
+from ballast.power.policy import PowerPolicy
 from tests.contract import keda
 from tests.contract.objects import Client, eventually
 
@@ -77,14 +77,14 @@ class Bench:
         self.client.create(self.collection("scaledobjects"), document)
         return f"{self.collection('scaledobjects')}/{name}"
 
-    def policy(self, *refs: str, **more: Any) -> Policy:
+    def policy(self, *refs: str, **more: Any) -> PowerPolicy:
         members = []
         for ref in refs:
             kind, _, name = ref.rpartition("/")
             members.append({"ref": f"{kind}/{self.client.namespace}/{name}".lstrip("/"), "min": 0, "max": 50})
-        return Policy.model_validate({"independents": members, **more})
+        return PowerPolicy.model_validate({"independents": members, **more})
 
-    def actuators(self, policy: Policy, pods: Callable[[], tuple[Pod, ...]] = tuple) -> Actuators:
+    def actuators(self, policy: PowerPolicy, pods: Callable[[], tuple[Pod, ...]] = tuple) -> Actuators:
         keep = annotation_filter("ballast.dev")
         self.cache = WorkloadCache(self.client.api, CLOCK, Metrics(), kinds_of([policy]), keep_annotation=keep)
         self.cache.start()
@@ -113,15 +113,15 @@ def bench(client: Client) -> Iterator[Bench]:
         bench.cache.stop()
 
 
-def only(standings: Mapping[str, Standing]) -> Standing:
+def only(standings: Mapping[str, TargetStatus]) -> TargetStatus:
     (found,) = standings.values()
     return found
 
 
-def settled(actuators: Actuators, policy: Policy, current: Callable[[], str]) -> Mapping[str, Standing]:
+def settled(actuators: Actuators, policy: PowerPolicy, current: Callable[[], str]) -> Mapping[str, TargetStatus]:
     """Once the watch shows the current version; controllers may write the status meanwhile."""
 
-    def seen() -> Mapping[str, Standing] | None:
+    def seen() -> Mapping[str, TargetStatus] | None:
         found = actuators.look(policy)
         return found if only(found).version == current() else None
 
@@ -178,12 +178,12 @@ def cap_goes_there_and_back(bench: Bench, path: str, field: str, actuator: Actua
     (outcome,) = actuators.apply(stale, bench.counts(web=3), reason="test")
     assert outcome.result is Result.CONFLICT
     bench.client.patch(path, {"spec": {field: 4}})
-    given: list[Outcome] = eventually("the cap is seen", lambda: restored(actuators, bench, path, field))
+    given: list[WriteOutcome] = eventually("the cap is seen", lambda: restored(actuators, bench, path, field))
     assert all(outcome.done for outcome in given)
     assert ORIGINAL not in bench.notes(path)
 
 
-def restored(actuators: Actuators, bench: Bench, path: str, field: str) -> list[Outcome]:
+def restored(actuators: Actuators, bench: Bench, path: str, field: str) -> list[WriteOutcome]:
     ours = actuators.restore(reason="released")
     return ours if bench.spec(path)[field] == 20 else []
 

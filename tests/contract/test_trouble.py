@@ -21,7 +21,7 @@ from ballast.cluster.write import Result
 from ballast.cluster.writer import Writer
 from ballast.errors import Forbidden, TooManyRequests, Unauthorized, Unreachable
 from ballast.metrics import Metrics
-from ballast.simulator.cluster import Cluster
+from ballast.simulator.cluster import EmbeddedCluster
 from ballast.simulator.world import World
 from tests.contract.objects import eventually
 
@@ -29,8 +29,8 @@ CLOCK = SystemClock()
 
 
 @pytest.fixture
-def simulated() -> Iterator[Cluster]:
-    with Cluster(World(nodes=3, scene="calm"), bookmark_seconds=0.2) as cluster:
+def simulated() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(World(nodes=3, scene="calm"), bookmark_seconds=0.2) as cluster:
         yield cluster
 
 
@@ -40,7 +40,7 @@ def metrics() -> Metrics:
 
 
 @pytest.fixture
-def api(simulated: Cluster, metrics: Metrics, tmp_path: Path) -> KubeApi:
+def api(simulated: EmbeddedCluster, metrics: Metrics, tmp_path: Path) -> KubeApi:
     return connect(SimpleNamespace(kubeconfig=simulated.kubeconfig(tmp_path / "kubeconfig")), metrics)
 
 
@@ -69,7 +69,7 @@ def label(api: KubeApi, cache: Cache, value: str) -> None:
     ],
 )
 def test_each_kind_of_trouble_has_its_exception(
-    simulated: Cluster, api: KubeApi, fault: dict[str, Any], error: type[Exception]
+    simulated: EmbeddedCluster, api: KubeApi, fault: dict[str, Any], error: type[Exception]
 ) -> None:
     simulated.faults.apply(**fault)
     with pytest.raises(error) as caught:
@@ -78,7 +78,9 @@ def test_each_kind_of_trouble_has_its_exception(
         assert caught.value.retry_after == 3
 
 
-def test_a_watch_that_is_gone_lists_again(simulated: Cluster, api: KubeApi, cache: Cache, metrics: Metrics) -> None:
+def test_a_watch_that_is_gone_lists_again(
+    simulated: EmbeddedCluster, api: KubeApi, cache: Cache, metrics: Metrics
+) -> None:
     cache.start()
     assert cache.wait_synced(20)
     simulated.faults.kube_watch_gone()
@@ -90,7 +92,7 @@ def test_a_watch_that_is_gone_lists_again(simulated: Cluster, api: KubeApi, cach
 
 @pytest.mark.parametrize("fault", ["kube_reset", "kube_500", "kube_401", "kube_429"])
 def test_the_cache_gets_over_it_and_keeps_what_it_had(
-    simulated: Cluster, api: KubeApi, cache: Cache, fault: str
+    simulated: EmbeddedCluster, api: KubeApi, cache: Cache, fault: str
 ) -> None:
     cache.start()
     assert cache.wait_synced(20)
@@ -104,7 +106,9 @@ def test_the_cache_gets_over_it_and_keeps_what_it_had(
     assert cache.problem("nodes") is None
 
 
-def test_a_missing_right_at_the_start_is_told_and_granting_it_is_enough(simulated: Cluster, cache: Cache) -> None:
+def test_a_missing_right_at_the_start_is_told_and_granting_it_is_enough(
+    simulated: EmbeddedCluster, cache: Cache
+) -> None:
     simulated.faults.kube_forbidden("list", "nodes")
     cache.start()
     eventually("the rule is named", lambda: "verb `list` on `nodes`" in str(cache.problem("nodes")))
@@ -113,7 +117,7 @@ def test_a_missing_right_at_the_start_is_told_and_granting_it_is_enough(simulate
     assert cache.wait_synced(20)
 
 
-def test_a_silent_server_makes_the_data_old(simulated: Cluster, cache: Cache) -> None:
+def test_a_silent_server_makes_the_data_old(simulated: EmbeddedCluster, cache: Cache) -> None:
     cache.start()
     assert cache.wait_synced(20)
     simulated.faults.kube_watch_silence()
@@ -121,7 +125,7 @@ def test_a_silent_server_makes_the_data_old(simulated: Cluster, cache: Cache) ->
     assert cache.synced
 
 
-def test_switches_that_may_not_be_read_pause(simulated: Cluster, api: KubeApi, metrics: Metrics) -> None:
+def test_switches_that_may_not_be_read_pause(simulated: EmbeddedCluster, api: KubeApi, metrics: Metrics) -> None:
     simulated.faults.kube_forbidden("list", "configmaps")
     switches = Switches(api, CLOCK, metrics, "ballast")
     switches.start()
@@ -134,7 +138,7 @@ def test_switches_that_may_not_be_read_pause(simulated: Cluster, api: KubeApi, m
 
 
 def test_a_leader_without_an_answer_steps_down_and_comes_back(
-    simulated: Cluster, api: KubeApi, metrics: Metrics
+    simulated: EmbeddedCluster, api: KubeApi, metrics: Metrics
 ) -> None:
     lost = threading.Event()
     elector = Elector(
@@ -162,7 +166,7 @@ def test_a_leader_without_an_answer_steps_down_and_comes_back(
 
 
 def test_a_busy_server_makes_writers_wait_and_the_write_still_happens(
-    simulated: Cluster, api: KubeApi, metrics: Metrics
+    simulated: EmbeddedCluster, api: KubeApi, metrics: Metrics
 ) -> None:
     writer = Writer(
         api,

@@ -12,7 +12,7 @@ from ballast.cli.files import BadFile, ClusterFile, name_of
 from ballast.cluster import workloads as wire
 from ballast.cluster.decoding import Shared
 from ballast.eviction.facts import LISTED
-from ballast.model.workload import Autoscaler, Budget, Namespace, Workload
+from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Workload
 
 T = TypeVar("T")
 W = TypeVar("W")
@@ -35,7 +35,7 @@ class Backing:
     """`absent` are the kinds that the file has none of."""
 
     workloads: tuple[Workload, ...]
-    budgets: tuple[Budget, ...]
+    budgets: tuple[DisruptionBudget, ...]
     autoscalers: tuple[Autoscaler, ...]
     namespaces: tuple[Namespace, ...]
     absent: tuple[str, ...]

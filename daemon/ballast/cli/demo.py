@@ -20,7 +20,7 @@ from ballast.clock import ScaledClock
 from ballast.errors import BallastError, UsageError
 
 if TYPE_CHECKING:
-    from ballast.simulator import Cluster
+    from ballast.simulator import EmbeddedCluster
 
 HOST, PORT = "127.0.0.1", 2020
 HURRIED = """\
@@ -91,13 +91,13 @@ def _cluster_only(
     output: Output,
     stop: threading.Event,
 ) -> None:
-    from ballast.simulator import Cluster, World
+    from ballast.simulator import EmbeddedCluster, World
 
     world = World(nodes, seed, ScaledClock(speed), scene=scene.value)
     with tempfile.TemporaryDirectory(prefix="ballast-demo-") as folder:
         target = (kubeconfig or Path(folder) / "kubeconfig").absolute()
         try:
-            with Cluster(world, host, port) as cluster:
+            with EmbeddedCluster(world, host, port) as cluster:
                 cluster.kubeconfig(target)
                 environment = cluster.environment(target)
                 if output is Output.JSON:
@@ -115,7 +115,7 @@ def _cluster_only(
     (_say if output is Output.JSON else typer.echo)("stopped")
 
 
-def _description(cluster: Cluster, kubeconfig: Path, environment: Mapping[str, str]) -> dict[str, Any]:
+def _description(cluster: EmbeddedCluster, kubeconfig: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     return {
         "kubernetes": cluster.url,
         "prometheus": cluster.prometheus_url,
@@ -126,7 +126,7 @@ def _description(cluster: Cluster, kubeconfig: Path, environment: Mapping[str, s
     }
 
 
-def _words(cluster: Cluster, kubeconfig: Path, environment: Mapping[str, str]) -> str:
+def _words(cluster: EmbeddedCluster, kubeconfig: Path, environment: Mapping[str, str]) -> str:
     world = cluster.world
     exports = "\n".join(f"export {name}={value}" for name, value in environment.items())
     return f"""\

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from ballast.errors import SettingsError, UsageError
-from ballast.eviction.rules import UNLIMITED, Rules
+from ballast.eviction.rules import UNLIMITED, GateRules
 from ballast.jobs.eviction.rules import rules_of
 from ballast.settings import Settings, examine
 from ballast.settings.names import VARIABLES, variable
@@ -46,7 +46,7 @@ def settings_of(pairs: Sequence[str], more: Mapping[str, str] | None = None) -> 
     return findings.settings, frozenset(field for part, field in findings.values if part == _PART)
 
 
-def offline_rules(settings: Settings, given: frozenset[str]) -> Rules:
+def offline_rules(settings: Settings, given: frozenset[str]) -> GateRules:
     """Limits hold when they are among the `given` fields, what only time can show is met."""
     limits = ("limit_total", "limit_node", "limit_namespace", "limit_workload")
     unset: dict[str, Any] = {name: UNLIMITED for name in limits if name not in given}

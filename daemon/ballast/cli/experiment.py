@@ -16,9 +16,9 @@ from rich.table import Table
 from ballast.errors import UsageError
 
 if TYPE_CHECKING:
-    from ballast.experiments.dominant_residual import Row, Sweep
+    from ballast.experiments.dominant_residual import Sweep, TableRow
     from ballast.experiments.redistribution import Comparison
-    from ballast.experiments.worlds import World
+    from ballast.experiments.worlds import LoadWorld
 
 ALL, CALIBRATED = "all", "calibrated"
 LIKE_THE_PAPER = "R3"
@@ -114,7 +114,7 @@ def redistribution(
         _print_comparison(found)
 
 
-def _chosen(path: Path | None, names: Sequence[str] | None, default: Sequence[str]) -> list[World]:
+def _chosen(path: Path | None, names: Sequence[str] | None, default: Sequence[str]) -> list[LoadWorld]:
     from ballast.experiments.worlds import CALIBRATED as CALIBRATED_WORLDS
     from ballast.experiments.worlds import worlds
 
@@ -205,7 +205,7 @@ def _print_paper(found: Sweep) -> None:
     _table(("PODS PLACED", "PAPER", "HERE"), rows, left=3)
 
 
-def _print_rules(rules: Mapping[str, Row], *, moves: bool) -> None:
+def _print_rules(rules: Mapping[str, TableRow], *, moves: bool) -> None:
     heads = ["RULE", "PODS", "GAIN", "FIRST WAITS", "VOLUME", "DEV", "SMALL", "MEDIUM", "LARGE"]
     rows = [
         [

@@ -17,7 +17,7 @@ from ballast.cli.files import BadFile
 from ballast.cli.plan import Cluster, Form, Kubeconfig, Live, Metrics, Output, PodMetrics, Set
 from ballast.errors import UsageError
 from ballast.eviction.check_input import LOOKED_NOWHERE, Verdict
-from ballast.eviction.feasibility import misplaced, outlook, standing_of
+from ballast.eviction.feasibility import feasibility, misplaced, standing_of
 from ballast.eviction.gate import Gate
 from ballast.jobs.sentences import duration
 from ballast.model.pod import Pod
@@ -61,7 +61,7 @@ def _told(evidence: Evidence, gate: Gate, name: str, ceiling: float) -> dict[str
     row, pod = rows[0], layout.pods[rows[0]]
     standing = standing_of(layout, evidence.facts, gate.rules, ceiling)
     placed = bool(layout.on[row] >= 0)
-    verdicts = gate.explain(pod, outlook(standing, row, evidence.facts, gate.rules) if placed else LOOKED_NOWHERE)
+    verdicts = gate.explain(pod, feasibility(standing, row, evidence.facts, gate.rules) if placed else LOOKED_NOWHERE)
     notes = list(misplaced(standing, row)) if placed else ["it is on no node, so there is nowhere to move it from"]
     refused = [verdict for verdict in verdicts if not verdict.allowed]
     return {

@@ -48,7 +48,7 @@ class Documents(Struct, frozen=True):
     pod_metrics_source: str
 
 
-class Given(Protocol):
+class ConnectionOptions(Protocol):
     """Files that are taken instead of asking for the same."""
 
     @property
@@ -57,7 +57,7 @@ class Given(Protocol):
     def pod_metrics(self) -> Path | None: ...
 
 
-def read(settings: Settings, given: Given) -> Documents:
+def read(settings: Settings, given: ConnectionOptions) -> Documents:
     """Raises ClusterError where nodes or pods may not be read, or the daemon does not answer."""
     api = connect(settings.cluster, Metrics())
     try:

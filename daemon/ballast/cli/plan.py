@@ -24,7 +24,7 @@ from ballast.errors import UsageError
 from ballast.eviction.document import as_json
 from ballast.eviction.gate import Gate
 from ballast.eviction.plan import Aims, Kind, make_plan
-from ballast.eviction.rules import UNLIMITED, Limit
+from ballast.eviction.rules import UNLIMITED, EvictionLimit
 from ballast.jobs.eviction.rules import aims_of, limit
 from ballast.placement.planners.layout import Layout
 from ballast.settings import Settings
@@ -176,9 +176,9 @@ def _aims(wanted: _Wanted, settings: Settings, given: frozenset[str], arranged: 
     pods = int(np.count_nonzero(arranged.present))
     most = limit(settings.eviction.max_moves) if "max_moves" in given else UNLIMITED
     if wanted.max_moves is not None:
-        most = Limit(wanted.max_moves)
+        most = EvictionLimit(wanted.max_moves)
     elif wanted.max_moves_percent is not None:
-        most = Limit(percent=Fraction(str(wanted.max_moves_percent)))
+        most = EvictionLimit(percent=Fraction(str(wanted.max_moves_percent)))
     aims = replace(aims_of(settings), max_moves=most.of(pods))
     return replace(aims, kappa=None) if ungated else aims
 

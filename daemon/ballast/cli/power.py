@@ -17,12 +17,12 @@ from ballast.cli.power_chart import drawing
 from ballast.cli.power_policies import check, choose, policies, starting
 from ballast.cli.power_range import recorded
 from ballast.errors import UsageError
-from ballast.power.allocation import Allocation
+from ballast.power.allocation import ReplicaAllocation
 from ballast.power.allocation import allocate as split
 from ballast.power.anchor import affordable, load_of, wanted_change
 from ballast.power.controller_result import Sample, targets_of
 from ballast.power.controller_state import Anchor
-from ballast.power.policy import Policy
+from ballast.power.policy import PowerPolicy
 from ballast.power.replay import Replay, usual_gap
 from ballast.power.replay import replay as follow
 from ballast.telemetry.power_feed import trace
@@ -122,7 +122,7 @@ def allocate(
             _print_allocation(found, after)
 
 
-def _samples(policy: Policy, feed: Path | None, span: str | None, step: str | None) -> list[Sample]:
+def _samples(policy: PowerPolicy, feed: Path | None, span: str | None, step: str | None) -> list[Sample]:
     if (feed is None) == (span is None) or (span is None) != (step is None):
         raise UsageError("Give the feed: --feed FILE.csv with the columns time,watts, or --range START,END --step D.")
     if feed is not None:
@@ -134,12 +134,14 @@ def _samples(policy: Policy, feed: Path | None, span: str | None, step: str | No
     return samples
 
 
-def _split(policy: Policy, counts: Mapping[str, int], baseline: Mapping[str, int], delta: int) -> Allocation:
+def _split(
+    policy: PowerPolicy, counts: Mapping[str, int], baseline: Mapping[str, int], delta: int
+) -> ReplicaAllocation:
     targets = targets_of(policy, counts, baseline)
     return split(targets, delta, restore_first=policy.restore_first and not policy.paper, inside_first=not policy.paper)
 
 
-def _change(policy: Policy, counts: Mapping[str, int], samples: Sequence[Sample]) -> int:
+def _change(policy: PowerPolicy, counts: Mapping[str, int], samples: Sequence[Sample]) -> int:
     """By how many replicas their number follows a feed from its first valid sample to its last."""
     powers = [max(sample.watts - policy.base_power, policy.floor) for sample in samples if sample.watts is not None]
     if not powers:
@@ -154,7 +156,7 @@ def _change(policy: Policy, counts: Mapping[str, int], samples: Sequence[Sample]
     return wanted_change(targets, load, policy.rounds, load_after) if targets else 0
 
 
-def _document(found: Allocation) -> dict[str, Any]:
+def _document(found: ReplicaAllocation) -> dict[str, Any]:
     return {
         "delta": found.delta,
         "effective": found.effective,
@@ -185,7 +187,7 @@ def _print_replay(result: Replay) -> None:
     )
 
 
-def _print_allocation(found: Allocation, after: Mapping[str, int]) -> None:
+def _print_allocation(found: ReplicaAllocation, after: Mapping[str, int]) -> None:
     rows = [(name, f"{change:+d}", str(after[name])) for name, change in found.changes.items()]
     _table(("TARGET", "CHANGE", "REPLICAS"), rows, left={0})
     unmet = f"; {abs(found.unmet)} cannot be met within the bounds" if found.unmet else ""

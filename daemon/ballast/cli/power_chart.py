@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from ballast.power.controller_state import Mode
-from ballast.power.policy import Policy
+from ballast.power.controller_state import ControllerMode
+from ballast.power.policy import PowerPolicy
 from ballast.power.replay import Replay, Tick
 
 _WIDTH, _PANEL, _LEFT, _RIGHT, _TOP, _GAP, _BOTTOM = 960.0, 220.0, 64.0, 20.0, 40.0, 36.0, 48.0
@@ -38,7 +38,7 @@ class _Panel:
         yield f'<text x="{_LEFT}" y="{self.top - 6:.1f}">{self.unit}</text>'
 
 
-def drawing(replay: Replay, policy: Policy) -> str:
+def drawing(replay: Replay, policy: PowerPolicy) -> str:
     """SVG."""
     ticks = [tick for tick in replay.ticks if tick.t is not None and tick.t >= 0]
     end = max((_t(tick) for tick in ticks), default=0.0) or 1.0
@@ -72,7 +72,7 @@ def drawing(replay: Replay, policy: Policy) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _title(replay: Replay, policy: Policy) -> str:
+def _title(replay: Replay, policy: PowerPolicy) -> str:
     after = " (as published)" if policy.paper else ""
     return f"{policy.name}{after}: {replay.actions} actions, {replay.cancels} cancels"
 
@@ -81,9 +81,9 @@ def _windows(ticks: Sequence[Tick], panel: _Panel) -> Iterator[str]:
     """A shade from where a window opens to the tick that closes it."""
     opened: float | None = None
     for tick in ticks:
-        if tick.state is not Mode.STABLE and opened is None:
+        if tick.state is not ControllerMode.STABLE and opened is None:
             opened = _t(tick)
-        elif tick.state is Mode.STABLE and opened is not None:
+        elif tick.state is ControllerMode.STABLE and opened is not None:
             yield _shade(panel, opened, _t(tick))
             opened = None
     if opened is not None:

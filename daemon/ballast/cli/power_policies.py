@@ -7,7 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from ballast.errors import SettingsError, UsageError
-from ballast.power.policy import Policy
+from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
 from ballast.power.policy_rules import remarks, unusable_at
 from ballast.settings.file import read_file
@@ -16,7 +16,7 @@ from ballast.settings.names import CONFIG_FILE
 _GAP = "the median gap between rows of the feed"
 
 
-def policies(path: Path) -> tuple[Policy, ...]:
+def policies(path: Path) -> tuple[PowerPolicy, ...]:
     """Those of a policy file. Raises UsageError and SettingsError."""
     if not path.is_file():
         raise UsageError(f"--policy {path}: there is no such file.")
@@ -33,7 +33,7 @@ def policies(path: Path) -> tuple[Policy, ...]:
     return read(raws)
 
 
-def choose(found: Sequence[Policy], name: str | None) -> Policy:
+def choose(found: Sequence[PowerPolicy], name: str | None) -> PowerPolicy:
     """The policy of that name, or the only one. Raises UsageError."""
     named = [policy for policy in found if name in (None, policy.name)]
     names = ", ".join(policy.name for policy in found)
@@ -44,7 +44,7 @@ def choose(found: Sequence[Policy], name: str | None) -> Policy:
     return named[0]
 
 
-def starting(policy: Policy, given: Sequence[str]) -> dict[str, int]:
+def starting(policy: PowerPolicy, given: Sequence[str]) -> dict[str, int]:
     """Replicas by namespace/name: those of `--replicas`, else those of the policy. Raises UsageError."""
     counts = {name: place.member.start for name, place in policy.places.items()}
     for text in given:
@@ -58,7 +58,7 @@ def starting(policy: Policy, given: Sequence[str]) -> dict[str, int]:
     return counts
 
 
-def check(policy: Policy, gap: Fraction | None = None) -> Iterator[str]:
+def check(policy: PowerPolicy, gap: Fraction | None = None) -> Iterator[str]:
     """Yields warnings. Raises SettingsError where the windows do not fit the gap between two rows (seconds)."""
     problems = [] if gap is None else [f"power: {text}" for text in unusable_at(policy, gap, _GAP)]
     if problems:

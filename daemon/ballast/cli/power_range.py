@@ -12,7 +12,7 @@ from ballast.errors import UsageError
 from ballast.model.sample import Floats
 from ballast.power.controller_result import Sample
 from ballast.power.feed_spec import remaining
-from ballast.power.policy import Policy
+from ballast.power.policy import PowerPolicy
 from ballast.power.values import exact, seconds
 from ballast.settings import load
 from ballast.telemetry import responses
@@ -22,7 +22,7 @@ PIECE = 10_000
 """Points in one query; Prometheus refuses more than 11,000."""
 
 
-def recorded(policy: Policy, span: str, step: str) -> Iterator[Sample]:
+def recorded(policy: PowerPolicy, span: str, step: str) -> Iterator[Sample]:
     """The policy's feed at every step of a span. Raises UsageError, SettingsError and TelemetryError."""
     start, every, count = _grid(span, step)
     feed = policy.feed

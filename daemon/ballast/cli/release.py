@@ -18,28 +18,28 @@ from ballast.cluster.decoding import Reader, annotation_filter, node_reader
 from ballast.cluster.identity import own_namespace
 from ballast.cluster.lease import read_lease
 from ballast.cluster.workload_cache import AUTOSCALERS, SCALED_OBJECTS, path_of, reader
-from ballast.cluster.write import Outcome, Result
+from ballast.cluster.write import Result, WriteOutcome
 from ballast.cluster.writer import Writer
 from ballast.errors import BallastError, ClusterError, NotFound, UsageError
 from ballast.metrics import Metrics
 from ballast.model.workload import Autoscaler
 from ballast.publishing import release as publishing
 from ballast.publishing.crane_plan import is_written
-from ballast.publishing.node_keys import Keys
+from ballast.publishing.node_keys import NodeKeys
 from ballast.settings import Duration, Settings, load
 
 T = TypeVar("T")
 LOOK_AGAIN, RENEWED = 5.0, 60.0
 
 
-class Part(StrEnum):
+class ReleasePart(StrEnum):
     PUBLISHING = "publishing"
     POWER = "power"
 
 
 def release(
     parts: Annotated[
-        list[Part] | None,
+        list[ReleasePart] | None,
         typer.Argument(help="publishing: what it wrote on nodes; power: caps on autoscalers. Without any: all."),
     ] = None,
     if_stale: Annotated[
@@ -67,20 +67,20 @@ def release(
         metrics,
         qps=settings.cluster.qps,
         burst=settings.cluster.burst,
-        modes=dict.fromkeys(Part, "on"),
+        modes=dict.fromkeys(ReleasePart, "on"),
         paused=lambda part: None,
         leading=stale or (lambda: True),
     )
-    wanted = parts or list(Part)
-    outcomes: list[Outcome] = []
+    wanted = parts or list(ReleasePart)
+    outcomes: list[WriteOutcome] = []
     said: list[str] = []
-    if Part.PUBLISHING in wanted:
+    if ReleasePart.PUBLISHING in wanted:
         prefix, crane = settings.publishing.prefix, settings.publishing.crane
         own = annotation_filter(prefix)
         nodes = _all(api, "/api/v1/nodes", node_reader(lambda key: own(key) or (crane and is_written(key))))
-        outcomes += publishing.release(api, writer, nodes, Keys.of(prefix), crane=crane)
+        outcomes += publishing.release(api, writer, nodes, NodeKeys.of(prefix), crane=crane)
         said.append(f"Released {_objects(outcomes):,} of {len(nodes):,} nodes.")
-    if Part.POWER in wanted and not (stale is not None and stale.why):
+    if ReleasePart.POWER in wanted and not (stale is not None and stale.why):
         prefix = settings.publishing.prefix
         caps = [each for each in _autoscalers(api, prefix) if power.carries(each, prefix)]
         given = power.give_back(api, writer, caps, prefix, reason=publishing.REASON)
@@ -115,7 +115,7 @@ def _writing(api: KubeApi, clock: Clock, settings: Settings) -> str | None:
     return lease.holder_identity if clock.wall() - lease.renew_time.timestamp() < RENEWED else None
 
 
-def _objects(outcomes: Iterable[Outcome]) -> int:
+def _objects(outcomes: Iterable[WriteOutcome]) -> int:
     """How many objects were tried."""
     return len({str(outcome.write.target) for outcome in outcomes if outcome.result is not Result.REFUSED})
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
 from ballast.cluster.decoding import annotation_filter, give_way, node_reader, pod_reader
-from ballast.cluster.watch import Sink, Watch
+from ballast.cluster.watch import Reflector, Sink
 from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.pod import Pod
@@ -38,11 +38,11 @@ class Cache:
         self._pods = _Pods()
         pod_sinks: Sink[Pod] = _Both(self._pods, pod_sink) if pod_sink else self._pods
         selector: dict[str, str | int] = {"labelSelector": node_selector} if node_selector else {}
-        self._watches: dict[str, Watch[Node] | Watch[Pod]] = {
-            "nodes": Watch(api, clock, metrics, self._nodes, node_reader(keep), "/api/v1/nodes", query=selector)
+        self._watches: dict[str, Reflector[Node] | Reflector[Pod]] = {
+            "nodes": Reflector(api, clock, metrics, self._nodes, node_reader(keep), "/api/v1/nodes", query=selector)
         }
         if pods:
-            self._watches["pods"] = Watch(api, clock, metrics, pod_sinks, pod_reader(keep, between), "/api/v1/pods")
+            self._watches["pods"] = Reflector(api, clock, metrics, pod_sinks, pod_reader(keep, between), "/api/v1/pods")
 
     def start(self) -> None:
         for watch in self._watches.values():

@@ -37,14 +37,14 @@ _RETRIES = urllib3.Retry(
 )
 
 
-class ClusterSettings(Protocol):
+class ConnectionSettings(Protocol):
     """The part of `settings.cluster` this room reads."""
 
     @property
     def kubeconfig(self) -> Path | str | None: ...
 
 
-def connect(settings: ClusterSettings, metrics: Metrics) -> KubeApi:
+def connect(settings: ConnectionSettings, metrics: Metrics) -> KubeApi:
     """The API server of BALLAST_CLUSTER__KUBECONFIG, else of KUBECONFIG, else of the pod, else of ~/.kube/config.
 
     Raises SettingsError when none of these can be used. Sends nothing.

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 import msgspec
 
 from ballast.clock import Clock
-from ballast.cluster.state import State
-from ballast.cluster.write import Outcome
+from ballast.cluster.state import StateStore
+from ballast.cluster.write import WriteOutcome
 from ballast.metrics import Metrics
 
 LONGEST = 1000
@@ -19,7 +19,7 @@ LONGEST = 1000
 REWORDED = 60.0
 
 
-class Condition(msgspec.Struct, frozen=True, rename="camel"):
+class StatusCondition(msgspec.Struct, frozen=True, rename="camel"):
     """`status` is "True" or "False"; `last_transition_time` (RFC 3339) is when that last changed."""
 
     type: str
@@ -36,7 +36,7 @@ class Conditions:
         self._clock = clock
         self._metrics = metrics
         self._lock = threading.Lock()
-        self._by_type: dict[str, Condition] = {}
+        self._by_type: dict[str, StatusCondition] = {}
 
     def set(self, condition: str, reason: str, message: str) -> None:
         """It holds now; `reason` is CamelCase, `message` a sentence."""
@@ -51,7 +51,7 @@ class Conditions:
         """Whether it holds now, also where it never did: for what people look up before they miss it."""
         self._put(condition, "True" if holds else "False", reason, message)
 
-    def list(self) -> tuple[Condition, ...]:
+    def list(self) -> tuple[StatusCondition, ...]:
         """All of them by type."""
         with self._lock:
             return tuple(self._by_type[name] for name in sorted(self._by_type))
@@ -62,7 +62,7 @@ class Conditions:
             moved = datetime.fromtimestamp(self._clock.wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             message = message if len(message) <= LONGEST else f"{message[: LONGEST - 1]}…"
             since = old.last_transition_time if old and old.status == status else moved
-            self._by_type[condition] = Condition(condition, status, reason, message, since)
+            self._by_type[condition] = StatusCondition(condition, status, reason, message, since)
             self._metrics.condition.labels(condition).set(status == "True")
 
 
@@ -72,14 +72,14 @@ class SavedConditions:
     A change of type, status or reason is saved at once, other words at most every REWORDED seconds.
     """
 
-    def __init__(self, conditions: Conditions, state: State, clock: Clock) -> None:
+    def __init__(self, conditions: Conditions, state: StateStore, clock: Clock) -> None:
         self._conditions = conditions
         self._state = state
         self._clock = clock
-        self._saved: tuple[Condition, ...] = ()
+        self._saved: tuple[StatusCondition, ...] = ()
         self._saved_at = -math.inf
 
-    def save(self) -> Outcome | None:
+    def save(self) -> WriteOutcome | None:
         """Writes them if that is due; None if not. Raises ClusterError when the state cannot be read."""
         found = self._conditions.list()
         now = self._clock.monotonic()
@@ -97,5 +97,5 @@ class SavedConditions:
         self._saved, self._saved_at = (), -math.inf
 
 
-def _essence(conditions: tuple[Condition, ...]) -> list[tuple[str, str, str]]:
+def _essence(conditions: tuple[StatusCondition, ...]) -> list[tuple[str, str, str]]:
     return [(item.type, item.status, item.reason) for item in conditions]

@@ -9,14 +9,14 @@ import msgspec
 
 from ballast.cluster import wire
 from ballast.cluster.client import KubeApi
-from ballast.cluster.write import Target, Write, object_path
+from ballast.cluster.write import Write, WriteTarget, object_path
 from ballast.errors import ClusterError, NotFound
 
 _decoder = msgspec.json.Decoder(wire.ConfigMap)
 
 
 @dataclass(frozen=True)
-class ConfigMap:
+class ConfigMapStore:
     """`version` is its resourceVersion, empty where it does not exist yet."""
 
     data: Mapping[str, str]
@@ -27,19 +27,19 @@ def collection(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/configmaps"
 
 
-def read(api: KubeApi, namespace: str, name: str) -> ConfigMap:
+def read(api: KubeApi, namespace: str, name: str) -> ConfigMapStore:
     """The ConfigMap, an empty one without a version where there is none. Raises ClusterError."""
     path = object_path(collection(namespace), name)
     try:
         found = _decoder.decode(api.get(path))
     except NotFound:
-        return ConfigMap({})
+        return ConfigMapStore({})
     except msgspec.DecodeError as error:
         raise ClusterError(f"GET {path}: not a ConfigMap ({error})") from error
-    return ConfigMap(found.data or {}, found.metadata.resource_version)
+    return ConfigMapStore(found.data or {}, found.metadata.resource_version)
 
 
-def writing(namespace: str, name: str, wanted: ConfigMap, *, kind: str, reason: str) -> Write:
+def writing(namespace: str, name: str, wanted: ConfigMapStore, *, kind: str, reason: str) -> Write:
     """Creates it, or replaces exactly the version that was read."""
     meta = {"name": name, "namespace": namespace, **({"resourceVersion": wanted.version} if wanted.version else {})}
     path = collection(namespace)
@@ -48,7 +48,7 @@ def writing(namespace: str, name: str, wanted: ConfigMap, *, kind: str, reason: 
         part=None,
         method="PUT" if wanted.version else "POST",
         path=object_path(path, name) if wanted.version else path,
-        target=Target("ConfigMap", name, namespace),
+        target=WriteTarget("ConfigMap", name, namespace),
         reason=reason,
-        body={"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": dict(wanted.data)},
+        body={"apiVersion": "v1", "kind": "ConfigMapStore", "metadata": meta, "data": dict(wanted.data)},
     )

@@ -15,7 +15,7 @@ from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
 from ballast.cluster.pace import Pace
 from ballast.cluster.threads import going
-from ballast.cluster.write import FIELD_MANAGER, Outcome, Result, Target, Write, record
+from ballast.cluster.write import FIELD_MANAGER, Result, Write, WriteOutcome, WriteTarget, record
 from ballast.errors import ClusterError
 from ballast.metrics import Metrics
 
@@ -25,7 +25,7 @@ _BURST = 25
 _WAITING = 100
 _PATIENCE = 1.0
 _log = structlog.get_logger("cluster")
-_Topic: TypeAlias = tuple[str, Target | None]
+_Topic: TypeAlias = tuple[str, WriteTarget | None]
 
 
 @dataclass
@@ -68,7 +68,7 @@ class Events:
     def alive(self) -> bool:
         return going(self._thread, self._stop)
 
-    def report(self, outcome: Outcome) -> None:
+    def report(self, outcome: WriteOutcome) -> None:
         write = outcome.write
         reason = write.event + "".join(word.capitalize() for word in outcome.result.split("-"))
         if outcome.done and write.done_event:
@@ -77,12 +77,12 @@ class Events:
         topic = (reason, None if write.aggregated else write.target)
         self._tell(topic, write.target, reason, message, write.part, warning=not outcome.done)
 
-    def tell(self, target: Target, reason: str, message: str, *, part: str, warning: bool = False) -> None:
+    def tell(self, target: WriteTarget, reason: str, message: str, *, part: str, warning: bool = False) -> None:
         """What happened to `target` without a write of ours; `reason` is CamelCase."""
         self._tell((reason, target), target, reason, message, part, warning=warning)
 
     def _tell(
-        self, topic: _Topic, target: Target, reason: str, message: str, part: str | None, *, warning: bool
+        self, topic: _Topic, target: WriteTarget, reason: str, message: str, part: str | None, *, warning: bool
     ) -> None:
         now = self._clock.monotonic()
         with self._lock:
@@ -99,7 +99,9 @@ class Events:
         except queue.Full:
             self._metrics.writes.labels("event", "dropped").inc()
 
-    def _event(self, target: Target, reason: str, message: str, part: str | None, more: int, *, warning: bool) -> Write:
+    def _event(
+        self, target: WriteTarget, reason: str, message: str, part: str | None, more: int, *, warning: bool
+    ) -> Write:
         namespace = target.namespace or "default"
         now = datetime.fromtimestamp(self._clock.wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         since = f" (and {more} more like it since the last Event)" if more else ""
@@ -140,12 +142,12 @@ class Events:
                 outcome = self._send(write)
             except Exception as error:
                 _log.exception("an Event could not be sent, unexpectedly")
-                outcome = Outcome(write, Result.FAILED, f"{type(error).__name__}: {error}")
+                outcome = WriteOutcome(write, Result.FAILED, f"{type(error).__name__}: {error}")
             record(self._metrics, outcome, routine=True)
 
-    def _send(self, write: Write) -> Outcome:
+    def _send(self, write: Write) -> WriteOutcome:
         try:
             self._api.request(write.method, write.path, query={"fieldManager": FIELD_MANAGER}, body=write.body)
         except ClusterError as error:
-            return Outcome(write, Result.FAILED, str(error))
-        return Outcome(write, Result.DONE)
+            return WriteOutcome(write, Result.FAILED, str(error))
+        return WriteOutcome(write, Result.DONE)

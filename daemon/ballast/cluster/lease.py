@@ -16,7 +16,7 @@ from ballast.clock import Clock
 from ballast.cluster import wire
 from ballast.cluster.client import KubeApi
 from ballast.cluster.threads import going
-from ballast.cluster.write import FIELD_MANAGER, Outcome, Result, Target, Write, object_path, record
+from ballast.cluster.write import FIELD_MANAGER, Result, Write, WriteOutcome, WriteTarget, object_path, record
 from ballast.errors import ClusterError, Conflict, NotFound
 from ballast.metrics import Metrics
 
@@ -253,7 +253,7 @@ class Elector:
             part=None,
             method="PUT" if lease else "POST",
             path=self._path if lease else _collection(self._namespace),
-            target=Target("Lease", self._name, self._namespace, api_version="coordination.k8s.io/v1"),
+            target=WriteTarget("Lease", self._name, self._namespace, api_version="coordination.k8s.io/v1"),
             reason=reason,
             body={**base, "spec": spec},
         )
@@ -267,9 +267,9 @@ class Elector:
             )
         except ClusterError as error:
             result = Result.CONFLICT if isinstance(error, Conflict) else Result.FAILED
-            record(self._metrics, Outcome(write, result, str(error)))
+            record(self._metrics, WriteOutcome(write, result, str(error)))
             raise
-        record(self._metrics, Outcome(write, Result.DONE, body=body), routine=routine)
+        record(self._metrics, WriteOutcome(write, Result.DONE, body=body), routine=routine)
         held: dict[str, Any] = msgspec.json.decode(body)
         return held
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from ballast.cluster.client import KubeApi
-from ballast.cluster.write import MERGE_PATCH, Outcome, Result, Target, Write, object_path
+from ballast.cluster.write import MERGE_PATCH, Result, Write, WriteOutcome, WriteTarget, object_path
 from ballast.cluster.writer import Writer
 from ballast.errors import ClusterError, Gone, NotFound
 
@@ -27,7 +27,7 @@ def node_metadata(
         part=part,
         method="PATCH",
         path=object_path("/api/v1/nodes", name),
-        target=Target("Node", name, uid=name),
+        target=WriteTarget("Node", name, uid=name),
         reason=reason,
         body={"metadata": {key: value for key, value in fields.items() if value}},
         content_type=MERGE_PATCH,
@@ -45,7 +45,7 @@ def replace_taints(
     part: str,
     reason: str,
     deadline: float | None = None,
-) -> Outcome:
+) -> WriteOutcome:
     """Changes a node's taints as a whole list, against the version just read; reads again when someone else was first.
 
     `change` gets the taints as they are now and returns those wanted; with nothing to change nothing is sent.
@@ -57,23 +57,23 @@ def replace_taints(
         part=part,
         method="PATCH",
         path=path,
-        target=Target("Node", name, uid=name),
+        target=WriteTarget("Node", name, uid=name),
         reason=reason,
         content_type=MERGE_PATCH,
         event="PublishTaint",
     )
-    outcome = Outcome(write, Result.DONE, "nothing to change")
+    outcome = WriteOutcome(write, Result.DONE, "nothing to change")
     for _ in range(_ATTEMPTS):
         try:
             node = msgspec.json.decode(api.get(path))
         except (NotFound, Gone) as error:
-            return Outcome(write, Result.GONE, str(error), error.status)
+            return WriteOutcome(write, Result.GONE, str(error), error.status)
         except ClusterError as error:
-            return Outcome(write, Result.FAILED, str(error), error.status)
+            return WriteOutcome(write, Result.FAILED, str(error), error.status)
         present: Taints = node.get("spec", {}).get("taints") or []
         wanted = change([dict(taint) for taint in present])
         if wanted == present:
-            return Outcome(write, Result.DONE, "nothing to change")
+            return WriteOutcome(write, Result.DONE, "nothing to change")
         body = {"metadata": {"resourceVersion": node["metadata"]["resourceVersion"]}, "spec": {"taints": wanted}}
         outcome = writer.submit(replace(write, body=body), deadline=deadline)
         if outcome.result is not Result.CONFLICT:

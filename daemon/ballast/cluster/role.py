@@ -8,7 +8,7 @@ import structlog
 
 from ballast.clock import Clock
 from ballast.cluster.threads import going
-from ballast.cluster.write import MERGE_PATCH, Result, Target, Write, object_path
+from ballast.cluster.write import MERGE_PATCH, Result, Write, WriteTarget, object_path
 from ballast.cluster.writer import Writer
 
 LABEL = "ballast.dev/role"
@@ -84,7 +84,7 @@ class RoleLabel:
                 part=None,
                 method="PATCH",
                 path=object_path(f"/api/v1/namespaces/{self._namespace}/pods", self._pod),
-                target=Target("Pod", self._pod, self._namespace),
+                target=WriteTarget("Pod", self._pod, self._namespace),
                 reason="this replica leads" if leads else "this replica does not lead",
                 body={"metadata": {"labels": {LABEL: "leader" if leads else None}}},
                 content_type=MERGE_PATCH,

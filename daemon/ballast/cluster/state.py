@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 from ballast.cluster import configmaps
 from ballast.cluster.client import KubeApi
-from ballast.cluster.configmaps import ConfigMap
-from ballast.cluster.write import Outcome, Result
+from ballast.cluster.configmaps import ConfigMapStore
+from ballast.cluster.write import Result, WriteOutcome
 from ballast.cluster.writer import Writer
 from ballast.errors import ClusterError
 
@@ -16,7 +16,7 @@ SCHEMA = "1"
 _ATTEMPTS = 5
 
 
-class State:
+class StateStore:
     """Every write is against the version that was read, so a leader of yesterday cannot overwrite its successor."""
 
     def __init__(self, api: KubeApi, writer: Writer, namespace: str) -> None:
@@ -28,28 +28,28 @@ class State:
         """Its keys, without `schema`; empty where there is none. Raises ClusterError."""
         return {key: value for key, value in self._read().data.items() if key != "schema"}
 
-    def update(self, change: Callable[[dict[str, str]], Mapping[str, str]], *, reason: str) -> Outcome:
+    def update(self, change: Callable[[dict[str, str]], Mapping[str, str]], *, reason: str) -> WriteOutcome:
         """Replaces the keys by what the pure function `change` makes of them; again if someone else was first.
 
         With nothing to change nothing is sent. Raises ClusterError when it cannot be read.
         """
-        outcome: Outcome | None = None
+        outcome: WriteOutcome | None = None
         for _ in range(_ATTEMPTS):
             found = self._read()
             keys = {key: value for key, value in found.data.items() if key != "schema"}
             wanted = {**change(dict(keys)), "schema": SCHEMA}
             write = configmaps.writing(
-                self._namespace, NAME, ConfigMap(wanted, found.version), kind="state", reason=reason
+                self._namespace, NAME, ConfigMapStore(wanted, found.version), kind="state", reason=reason
             )
             if wanted == found.data:
-                return Outcome(write, Result.DONE, "nothing to change")
+                return WriteOutcome(write, Result.DONE, "nothing to change")
             outcome = self._writer.submit(write)
             if outcome.result is not Result.CONFLICT:
                 break
         assert outcome is not None
         return outcome
 
-    def _read(self) -> ConfigMap:
+    def _read(self) -> ConfigMapStore:
         found = configmaps.read(self._api, self._namespace, NAME)
         schema = found.data.get("schema", SCHEMA)
         if schema != SCHEMA:

@@ -11,7 +11,7 @@ from ballast.cluster import wire
 from ballast.cluster.client import KubeApi
 from ballast.cluster.configmaps import collection
 from ballast.cluster.decoding import Reader
-from ballast.cluster.watch import Watch
+from ballast.cluster.watch import Reflector
 from ballast.metrics import Metrics
 
 NAME = "ballast-switches"
@@ -26,7 +26,7 @@ class Switches:
         self._where = f"ConfigMap {namespace}/{NAME}"
         self._object = _Single()
         # A quiet watch says nothing for a minute; short ones make its silence mean something within 30 s.
-        self._watch = Watch(
+        self._watch = Reflector(
             api,
             clock,
             metrics,

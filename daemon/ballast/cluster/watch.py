@@ -41,7 +41,7 @@ class Sink(Protocol[T]):
     def remove(self, item: T) -> None: ...
 
 
-class Watch(Generic[T]):
+class Reflector(Generic[T]):
     """Keeps `sink` equal to a collection. `lifetime` bounds each watch in seconds, `idle` a silence within it.
 
     `path` may be a function that asks the server for it, called before each list. An `optional` collection that the

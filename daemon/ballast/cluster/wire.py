@@ -10,18 +10,18 @@ import msgspec
 Quantities: TypeAlias = dict[str, str | int | float]
 
 
-class Wire(msgspec.Struct, gc=False, rename="camel"):
+class WireStruct(msgspec.Struct, gc=False, rename="camel"):
     """Base of the wire types: Go's camelCase names, garbage collection off because none of them holds a cycle."""
 
 
-class Owner(Wire):
+class Owner(WireStruct):
     kind: str = ""
     name: str = ""
     uid: str = ""
     controller: bool | None = None
 
 
-class Meta(Wire):
+class Meta(WireStruct):
     name: str = ""
     namespace: str = ""
     uid: str = ""
@@ -33,54 +33,54 @@ class Meta(Wire):
     deletion_timestamp: datetime | None = None
 
 
-class Condition(Wire):
+class Condition(WireStruct):
     type: str = ""
     status: str = ""
     reason: str = ""
     last_transition_time: datetime | None = None
 
 
-class Taint(Wire):
+class Taint(WireStruct):
     key: str = ""
     effect: str = ""
     value: str = ""
 
 
-class Address(Wire):
+class Address(WireStruct):
     type: str = ""
     address: str = ""
 
 
-class NodeSpec(Wire):
+class NodeSpec(WireStruct):
     taints: list[Taint] | None = None
     unschedulable: bool | None = None
 
 
-class NodeStatus(Wire):
+class NodeStatus(WireStruct):
     capacity: Quantities | None = None
     allocatable: Quantities | None = None
     addresses: list[Address] | None = None
     conditions: list[Condition] | None = None
 
 
-class Node(Wire):
+class Node(WireStruct):
     metadata: Meta
     spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
     status: NodeStatus = msgspec.field(default_factory=NodeStatus)
 
 
-class Resources(Wire):
+class Resources(WireStruct):
     requests: Quantities | None = None
     limits: Quantities | None = None
 
 
-class Port(Wire):
+class Port(WireStruct):
     host_port: int = 0
     protocol: str = "TCP"
     host_ip: str = msgspec.field(default="", name="hostIP")
 
 
-class Container(Wire):
+class Container(WireStruct):
     resources: Resources | None = None
     restart_policy: str | None = None
     ports: list[Port] | None = None
@@ -93,7 +93,7 @@ class Toleration(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     effect: str = ""
 
 
-class Volume(Wire):
+class Volume(WireStruct):
     name: str = ""
     empty_dir: dict[str, Any] | None = None
     host_path: dict[str, Any] | None = None
@@ -101,31 +101,31 @@ class Volume(Wire):
     ephemeral: dict[str, Any] | None = None
 
 
-class LabelRequirement(Wire):
+class LabelRequirement(WireStruct):
     key: str = ""
     operator: str = ""
     values: list[str] | None = None
 
 
-class LabelSelector(Wire):
+class LabelSelector(WireStruct):
     match_labels: dict[str, str] | None = None
     match_expressions: list[LabelRequirement] | None = None
 
 
-class NodeTerm(Wire):
+class NodeTerm(WireStruct):
     match_expressions: list[LabelRequirement] | None = None
     match_fields: list[LabelRequirement] | None = None
 
 
-class NodeTerms(Wire):
+class NodeTerms(WireStruct):
     node_selector_terms: list[NodeTerm] | None = None
 
 
-class NodeAffinity(Wire):
+class NodeAffinity(WireStruct):
     required: NodeTerms | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
 
 
-class PodTerm(Wire):
+class PodTerm(WireStruct):
     topology_key: str = ""
     label_selector: LabelSelector | None = None
     namespaces: list[str] | None = None
@@ -134,17 +134,17 @@ class PodTerm(Wire):
     mismatch_label_keys: list[str] | None = None
 
 
-class PodAffinity(Wire):
+class PodAffinity(WireStruct):
     required: list[PodTerm] | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
 
 
-class Affinity(Wire):
+class Affinity(WireStruct):
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
     pod_anti_affinity: PodAffinity | None = None
 
 
-class Spread(Wire):
+class Spread(WireStruct):
     max_skew: int = 1
     topology_key: str = ""
     when_unsatisfiable: str = "DoNotSchedule"
@@ -155,7 +155,7 @@ class Spread(Wire):
     node_taints_policy: str | None = None
 
 
-class PodSpec(Wire):
+class PodSpec(WireStruct):
     node_name: str = ""
     scheduler_name: str = "default-scheduler"
     priority: int | None = None
@@ -173,23 +173,23 @@ class PodSpec(Wire):
     scheduling_gates: list[dict[str, Any]] | None = None
 
 
-class PodStatus(Wire):
+class PodStatus(WireStruct):
     phase: str = "Pending"
     conditions: list[Condition] | None = None
 
 
-class Pod(Wire):
+class Pod(WireStruct):
     metadata: Meta
     spec: PodSpec = msgspec.field(default_factory=PodSpec)
     status: PodStatus = msgspec.field(default_factory=PodStatus)
 
 
-class ConfigMap(Wire):
+class ConfigMap(WireStruct):
     metadata: Meta
     data: dict[str, str] | None = None
 
 
-class LeaseSpec(Wire):
+class LeaseSpec(WireStruct):
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
     acquire_time: datetime | None = None
@@ -197,43 +197,43 @@ class LeaseSpec(Wire):
     lease_transitions: int | None = None
 
 
-class Lease(Wire):
+class Lease(WireStruct):
     metadata: Meta
     spec: LeaseSpec = msgspec.field(default_factory=LeaseSpec)
 
 
-class ListMeta(Wire):
+class ListMeta(WireStruct):
     resource_version: str = ""
     continue_: str = msgspec.field(default="", name="continue")
 
 
-class Page(Wire):
+class Page(WireStruct):
     """A page of a list whose items are parsed later, one by one."""
 
     metadata: ListMeta = msgspec.field(default_factory=ListMeta)
     items: list[msgspec.Raw] | None = None
 
 
-class WatchEvent(Wire):
+class WatchEvent(WireStruct):
     type: str
     object: msgspec.Raw
 
 
-class HasMeta(Wire):
+class HasMeta(WireStruct):
     metadata: Meta = msgspec.field(default_factory=Meta)
 
 
-class Cause(Wire):
+class Cause(WireStruct):
     reason: str = ""
     message: str = ""
 
 
-class StatusDetails(Wire):
+class StatusDetails(WireStruct):
     causes: list[Cause] | None = None
     retry_after_seconds: int | None = None
 
 
-class Status(Wire):
+class Status(WireStruct):
     """The API's answer when something was refused; also the object of an ERROR event."""
 
     message: str = ""

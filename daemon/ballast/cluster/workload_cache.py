@@ -14,12 +14,12 @@ from ballast.cluster import wire
 from ballast.cluster import workloads as forms
 from ballast.cluster.client import KubeApi
 from ballast.cluster.decoding import Reader, Shared
-from ballast.cluster.watch import Watch
+from ballast.cluster.watch import Reflector
 from ballast.errors import ClusterError
 from ballast.metrics import Metrics
-from ballast.model.workload import Autoscaler, Budget, Namespace, Workload
+from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Workload
 
-T = TypeVar("T", Workload, Budget, Autoscaler, Namespace)
+T = TypeVar("T", Workload, DisruptionBudget, Autoscaler, Namespace)
 W = TypeVar("W")
 
 WORKLOADS = {
@@ -60,14 +60,14 @@ class WorkloadCache:
     ) -> None:
         self._clock = clock
         self._held: dict[str, _Held[Any]] = {}
-        self._watches: dict[str, Watch[Any]] = {}
+        self._watches: dict[str, Reflector[Any]] = {}
         for kind in sorted({plural_of(each) for each in kinds}):
             if kind not in _PATHS and "." not in kind:
                 raise ValueError(f"{kind}: expected one of {', '.join(sorted(_PATHS))}, or <plural>.<group>")
             path = _PATHS.get(kind) or _looked_up(api, kind)
             held = self._held[kind] = _Held()
             optional = kind == SCALED_OBJECTS
-            self._watches[kind] = Watch(
+            self._watches[kind] = Reflector(
                 api, clock, metrics, held, reader(kind, keep_annotation), path, optional=optional
             )
 
@@ -131,7 +131,7 @@ class WorkloadCache:
             None,
         )
 
-    def budgets(self) -> tuple[Budget, ...]:
+    def budgets(self) -> tuple[DisruptionBudget, ...]:
         return self._all("poddisruptionbudgets")
 
     def autoscalers(self) -> tuple[Autoscaler, ...]:
@@ -181,11 +181,11 @@ def _looked_up(api: KubeApi, kind: str) -> Callable[[], str]:
     return ask
 
 
-class _Version(wire.Wire):
+class _Version(wire.WireStruct):
     group_version: str
 
 
-class _Group(wire.Wire):
+class _Group(wire.WireStruct):
     preferred_version: _Version
 
 
@@ -253,7 +253,7 @@ class _Held(Generic[T]):
             return self._all
 
 
-def _key(item: Workload | Budget | Autoscaler | Namespace) -> tuple[str, str]:
+def _key(item: Workload | DisruptionBudget | Autoscaler | Namespace) -> tuple[str, str]:
     if isinstance(item, Namespace):
         return "", item.name
     return item.namespace, item.own_name if isinstance(item, Autoscaler) else item.name

@@ -10,24 +10,24 @@ import msgspec
 from ballast.cluster import wire
 from ballast.cluster.decoding import Shared
 from ballast.cluster.templates import to_selector
-from ballast.model.workload import Autoscaler, Budget, Namespace, Workload
+from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Workload
 
 
 class WorkloadMeta(wire.Meta):
     generation: int = 0
 
 
-class WireTemplate(wire.Wire):
+class WireTemplate(wire.WireStruct):
     metadata: wire.Meta = msgspec.field(default_factory=wire.Meta)
 
 
-class WorkloadSpec(wire.Wire):
+class WorkloadSpec(wire.WireStruct):
     replicas: int | None = None
     template: WireTemplate | None = None
     selector: wire.LabelSelector | None = None
 
 
-class WorkloadStatus(wire.Wire):
+class WorkloadStatus(wire.WireStruct):
     observed_generation: int | None = None
     replicas: int = 0
     ready_replicas: int = 0
@@ -36,7 +36,7 @@ class WorkloadStatus(wire.Wire):
     update_revision: str = ""
 
 
-class WireWorkload(wire.Wire):
+class WireWorkload(wire.WireStruct):
     """A Deployment, ReplicaSet, StatefulSet or DaemonSet."""
 
     metadata: WorkloadMeta
@@ -44,7 +44,7 @@ class WireWorkload(wire.Wire):
     status: WorkloadStatus | None = None
 
 
-class WireOther(wire.Wire):
+class WireOther(wire.WireStruct):
     """An object of any other kind that has a /scale, of whose fields nothing is known."""
 
     metadata: WorkloadMeta
@@ -52,58 +52,58 @@ class WireOther(wire.Wire):
     api_version: str = ""
 
 
-class BudgetSpec(wire.Wire):
+class BudgetSpec(wire.WireStruct):
     selector: wire.LabelSelector | None = None
 
 
-class BudgetStatus(wire.Wire):
+class BudgetStatus(wire.WireStruct):
     observed_generation: int = 0
     disruptions_allowed: int = 0
 
 
-class WireBudget(wire.Wire):
+class WireBudget(wire.WireStruct):
     metadata: WorkloadMeta
     spec: BudgetSpec = msgspec.field(default_factory=BudgetSpec)
     status: BudgetStatus = msgspec.field(default_factory=BudgetStatus)
 
 
-class Target(wire.Wire):
+class ScaleTargetRef(wire.WireStruct):
     api_version: str = ""
     kind: str = ""
     name: str = ""
 
 
-class AutoscalerSpec(wire.Wire):
-    scale_target_ref: Target = msgspec.field(default_factory=Target)
+class AutoscalerSpec(wire.WireStruct):
+    scale_target_ref: ScaleTargetRef = msgspec.field(default_factory=ScaleTargetRef)
     min_replicas: int | None = None
     max_replicas: int = 0
 
 
-class AutoscalerStatus(wire.Wire):
+class AutoscalerStatus(wire.WireStruct):
     last_scale_time: datetime | None = None
     desired_replicas: int | None = None
 
 
-class WireAutoscaler(wire.Wire):
+class WireAutoscaler(wire.WireStruct):
     metadata: wire.Meta
     spec: AutoscalerSpec = msgspec.field(default_factory=AutoscalerSpec)
     status: AutoscalerStatus = msgspec.field(default_factory=AutoscalerStatus)
 
 
-class ScaledObjectSpec(wire.Wire):
-    scale_target_ref: Target = msgspec.field(default_factory=Target)
+class ScaledObjectSpec(wire.WireStruct):
+    scale_target_ref: ScaleTargetRef = msgspec.field(default_factory=ScaleTargetRef)
     min_replica_count: int | None = None
     max_replica_count: int | None = None
 
 
-class WireScaledObject(wire.Wire):
+class WireScaledObject(wire.WireStruct):
     """keda.sh/v1alpha1 (apis/keda/v1alpha1/scaledobject_types.go)."""
 
     metadata: wire.Meta
     spec: ScaledObjectSpec = msgspec.field(default_factory=ScaledObjectSpec)
 
 
-class WireNamespace(wire.Wire):
+class WireNamespace(wire.WireStruct):
     metadata: wire.Meta
 
 
@@ -146,8 +146,8 @@ def to_other(found: WireOther, shared: Shared, keep: Callable[[str], bool]) -> W
     )
 
 
-def to_budget(found: WireBudget, shared: Shared) -> Budget:
-    return Budget(
+def to_budget(found: WireBudget, shared: Shared) -> DisruptionBudget:
+    return DisruptionBudget(
         namespace=shared.string(found.metadata.namespace),
         name=found.metadata.name,
         selector=to_selector(found.spec.selector),

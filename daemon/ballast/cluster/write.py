@@ -30,7 +30,7 @@ class Result(StrEnum):
 
 
 @dataclass(frozen=True)
-class Target:
+class WriteTarget:
     """The object a write is about, as people and Events name it."""
 
     kind: str
@@ -58,7 +58,7 @@ class Write:
     part: str | None
     method: str
     path: str
-    target: Target
+    target: WriteTarget
     reason: str
     body: Any = None
     content_type: str | None = None
@@ -71,7 +71,7 @@ class Write:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class WriteOutcome:
     """`reason` is a sentence when nothing was done, `status` the HTTP status then; `body` the server's answer.
 
     `too_late` says that it was given up because of its deadline, and that others with this deadline will be too;
@@ -91,7 +91,7 @@ class Outcome:
         return self.result is Result.DONE
 
 
-def record(metrics: Metrics, outcome: Outcome, *, routine: bool = False) -> Outcome:
+def record(metrics: Metrics, outcome: WriteOutcome, *, routine: bool = False) -> WriteOutcome:
     """Counts an outcome and writes its audit line; a `routine` one that succeeded goes to the debug level."""
     write = outcome.write
     metrics.writes.labels(write.kind, outcome.result.value).inc()

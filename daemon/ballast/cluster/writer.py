@@ -13,7 +13,7 @@ from typing import Protocol, Self
 from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
 from ballast.cluster.pace import Pace
-from ballast.cluster.write import FIELD_MANAGER, Outcome, Result, Write, record
+from ballast.cluster.write import FIELD_MANAGER, Result, Write, WriteOutcome, record
 from ballast.errors import ClusterError, Conflict, Gone, NotFound, TooManyRequests
 from ballast.metrics import Metrics
 
@@ -27,7 +27,7 @@ STOPPING = "Ballast is stopping"
 class Reporter(Protocol):
     """Tells people about outcomes, as Events do."""
 
-    def report(self, outcome: Outcome) -> None: ...
+    def report(self, outcome: WriteOutcome) -> None: ...
 
 
 class Writer:
@@ -68,7 +68,7 @@ class Writer:
         """The deadline so many seconds from now, as `submit` takes it."""
         return self._clock.monotonic() + seconds
 
-    def submit(self, write: Write, *, deadline: float | None = None) -> Outcome:
+    def submit(self, write: Write, *, deadline: float | None = None) -> WriteOutcome:
         """Waits for its turn, its token and the API server's leave, sends, and records what became of it.
 
         Never raises for what the server answers. A 429 of API fairness holds all writes back and is tried again; one
@@ -77,7 +77,7 @@ class Writer:
         """
         return self.tell(self._attempt(write, math.inf if deadline is None else deadline))
 
-    def tell(self, outcome: Outcome) -> Outcome:
+    def tell(self, outcome: WriteOutcome) -> WriteOutcome:
         """Records an outcome and reports it as an Event if its part may; for what is decided before it is submitted."""
         write = outcome.write
         record(self._metrics, outcome)
@@ -115,56 +115,56 @@ class Writer:
         self._finished.set()
         self._stop.set()
 
-    def _attempt(self, write: Write, deadline: float) -> Outcome:
+    def _attempt(self, write: Write, deadline: float) -> WriteOutcome:
         stop = self._stop if write.part is None else self._finished
-        failed: Outcome | None = None
+        failed: WriteOutcome | None = None
         for _ in range(_ATTEMPTS):
             if (held_back := self._held_back(write)) is not None:
                 return held_back
             if not self._pace.wait(stop, deadline):
-                return Outcome(write, Result.REFUSED, STOPPING) if stop.is_set() else self._too_late(write, failed)
+                return WriteOutcome(write, Result.REFUSED, STOPPING) if stop.is_set() else self._too_late(write, failed)
             try:
                 with self._turn:
                     if self._clock.monotonic() > deadline:
                         return self._too_late(write, failed)
-                    return self._held_back(write) or Outcome(write, Result.DONE, body=self._send(write))
+                    return self._held_back(write) or WriteOutcome(write, Result.DONE, body=self._send(write))
             except TooManyRequests as error:
-                failed = Outcome(write, Result.FAILED, str(error), error.status, causes=error.causes)
+                failed = WriteOutcome(write, Result.FAILED, str(error), error.status, causes=error.causes)
                 if error.causes:
                     break
                 self._pace.hold(_DEFAULT_HOLD if error.retry_after is None else error.retry_after)
             except Conflict as error:
-                return Outcome(write, Result.CONFLICT, str(error), error.status)
+                return WriteOutcome(write, Result.CONFLICT, str(error), error.status)
             except (NotFound, Gone) as error:
-                return Outcome(write, Result.GONE, str(error), error.status)
+                return WriteOutcome(write, Result.GONE, str(error), error.status)
             except ClusterError as error:
-                return Outcome(write, Result.FAILED, str(error), error.status)
+                return WriteOutcome(write, Result.FAILED, str(error), error.status)
         assert failed is not None
         return failed
 
-    def _too_late(self, write: Write, failed: Outcome | None) -> Outcome:
+    def _too_late(self, write: Write, failed: WriteOutcome | None) -> WriteOutcome:
         hold = self._pace.held_until - self._clock.monotonic()
         if hold <= 0:
             reason = "other writes left no room for it in time (BALLAST_CLUSTER__QPS)"
-            return Outcome(write, Result.REFUSED, reason, too_late=True)
+            return WriteOutcome(write, Result.REFUSED, reason, too_late=True)
         until = datetime.fromtimestamp(self._clock.wall() + hold, UTC).strftime("%H:%M:%S UTC")
         reason = f"held back by the API server until {until}"
         if failed is not None:
             return replace(failed, reason=f"{failed.reason}; {reason}", too_late=True)
-        return Outcome(write, Result.REFUSED, reason, _TOO_MANY_REQUESTS, too_late=True)
+        return WriteOutcome(write, Result.REFUSED, reason, _TOO_MANY_REQUESTS, too_late=True)
 
-    def _held_back(self, write: Write) -> Outcome | None:
+    def _held_back(self, write: Write) -> WriteOutcome | None:
         mode = "on" if write.part is None else self._modes.get(write.part, "off")
         if mode == "off":
-            return Outcome(write, Result.REFUSED, f"{write.part} is off (BALLAST_{str(write.part).upper()}__MODE)")
+            return WriteOutcome(write, Result.REFUSED, f"{write.part} is off (BALLAST_{str(write.part).upper()}__MODE)")
         if write.leader_only and not self._leading():
-            return Outcome(write, Result.REFUSED, "this replica does not hold the Lease")
+            return WriteOutcome(write, Result.REFUSED, "this replica does not hold the Lease")
         if write.part is not None and (pause := self._paused(write.part)) is not None:
-            return Outcome(write, Result.REFUSED, pause)
+            return WriteOutcome(write, Result.REFUSED, pause)
         if write.part is not None and self._finished.is_set():
-            return Outcome(write, Result.REFUSED, STOPPING)
+            return WriteOutcome(write, Result.REFUSED, STOPPING)
         if mode == "dry-run":
-            return Outcome(write, Result.DRY_RUN, f"{write.part} is in dry-run")
+            return WriteOutcome(write, Result.DRY_RUN, f"{write.part} is in dry-run")
         return None
 
     def _send(self, write: Write) -> bytes:

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 from ballast.eviction.facts import Facts, WorkloadKey
 from ballast.eviction.history import NOTHING_YET, History
-from ballast.eviction.rules import Rules
+from ballast.eviction.rules import GateRules
 from ballast.eviction.tally import Tally
 from ballast.model.node import Node
 from ballast.model.pod import Pod
@@ -30,7 +30,7 @@ class Verdict(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Outlook:
+class Feasibility:
     """Where the pod could go. `fits` is None where nobody has looked; `crowded`: room there is, load is the reason."""
 
     fits: bool | None = None
@@ -40,19 +40,19 @@ class Outlook:
     spared: str | None = None
 
 
-LOOKED_NOWHERE = Outlook()
+LOOKED_NOWHERE = Feasibility()
 
 
 @dataclass(slots=True)
-class Case:
+class CheckInput:
     """`workload` is None for a pod that nobody owns."""
 
     pod: Pod
     facts: Facts
-    rules: Rules
+    rules: GateRules
     history: History = NOTHING_YET
     tally: Tally = field(default_factory=Tally)
-    outlook: Outlook = LOOKED_NOWHERE
+    outlook: Feasibility = LOOKED_NOWHERE
     workload: WorkloadKey | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -63,7 +63,7 @@ class Case:
         return self.facts.nodes.get(self.pod.node)
 
 
-Check: TypeAlias = Callable[[Case], Finding]
+Check: TypeAlias = Callable[[CheckInput], Finding]
 
 
 def allow(reason: str, **numbers: float) -> Finding:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod
-from ballast.model.workload import Autoscaler, Budget, Namespace, Workload
+from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Workload
 
 WorkloadKey: TypeAlias = tuple[str, str, str]
 """Namespace, kind, name of what scales a pod: the Deployment rather than its ReplicaSet."""
@@ -41,7 +41,7 @@ class Facts:
         pods: Sequence[Pod],
         unknown: Iterable[str] = (),
         workloads: Iterable[Workload] = (),
-        budgets: Iterable[Budget] = (),
+        budgets: Iterable[DisruptionBudget] = (),
         autoscalers: Iterable[Autoscaler] = (),
         namespaces: Iterable[Namespace] = (),
         protected: Mapping[WorkloadKey, str] | None = None,
@@ -56,11 +56,11 @@ class Facts:
         self.namespaces: Mapping[str, Namespace] = {each.name: each for each in namespaces}
         self._workloads = {(each.namespace, each.kind, each.name): each for each in workloads}
         self._scaled = {(each.namespace, each.kind, each.name): each.scaled_at for each in autoscalers}
-        self._budgets: dict[str, list[Budget]] = {}
+        self._budgets: dict[str, list[DisruptionBudget]] = {}
         for budget in sorted(budgets, key=lambda each: (each.namespace, each.name)):
             self._budgets.setdefault(budget.namespace, []).append(budget)
         self._keys: dict[tuple[str, int], tuple[Owner, WorkloadKey]] = {}
-        self._covering: dict[tuple[str, int], tuple[Mapping[str, str], tuple[Budget, ...]]] = {}
+        self._covering: dict[tuple[str, int], tuple[Mapping[str, str], tuple[DisruptionBudget, ...]]] = {}
         self._numbers: dict[WorkloadKey, Numbers] = {}
         for pod in pods:
             if pod.owner is not None and not pod.finished:
@@ -101,7 +101,7 @@ class Facts:
         times = [at for key in owners if (at := self._scaled.get(key)) is not None]
         return max(times, default=None)
 
-    def budgets(self, pod: Pod) -> tuple[Budget, ...]:
+    def budgets(self, pod: Pod) -> tuple[DisruptionBudget, ...]:
         """Those whose selector matches it."""
         listed = self._budgets.get(pod.namespace)
         if not listed:

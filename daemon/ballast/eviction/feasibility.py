@@ -6,39 +6,39 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ballast.eviction.check_input import Outlook
+from ballast.eviction.check_input import Feasibility
 from ballast.eviction.facts import Facts, leaving, young
-from ballast.eviction.rules import Rules
+from ballast.eviction.rules import GateRules
 from ballast.model.node import Node
 from ballast.model.sample import Bools
 from ballast.placement.planners.layout import Layout
-from ballast.placement.planners.simulated_placement import Standing
+from ballast.placement.planners.simulated_placement import SimulatedPlacement
 
 
-def targets(nodes: tuple[Node, ...], facts: Facts, rules: Rules) -> Bools:
+def targets(nodes: tuple[Node, ...], facts: Facts, rules: GateRules) -> Bools:
     """[node]: those that a moved pod may go to."""
     usable = [node.ready and not leaving(node) and not young(node, facts.now, rules.min_node_age) for node in nodes]
     return np.array(usable, bool)
 
 
-def standing_of(arranged: Layout, facts: Facts, rules: Rules, ceiling: float) -> Standing:
+def standing_of(arranged: Layout, facts: Facts, rules: GateRules, ceiling: float) -> SimulatedPlacement:
     """`ceiling` is the load a target may reach."""
     open_nodes = targets(arranged.nodes, facts, rules)
-    return Standing(arranged, targets=open_nodes, ceiling=ceiling, namespaces=facts.namespace_labels())
+    return SimulatedPlacement(arranged, targets=open_nodes, ceiling=ceiling, namespaces=facts.namespace_labels())
 
 
-def outlook(standing: Standing, pod: int, facts: Facts, rules: Rules) -> Outlook:
+def feasibility(standing: SimulatedPlacement, pod: int, facts: Facts, rules: GateRules) -> Feasibility:
     """`pod` is its row in the layout, and on a node."""
     layout = standing.layout
     if not np.isfinite(layout.used[pod]).all():
-        return Outlook(used=False)
+        return Feasibility(used=False)
     fits = bool(standing.open_to(pod).any())
     unknown = targets(layout.nodes, facts, rules) & ~np.isfinite(layout.load).all(axis=1)
     hidden = not fits and bool((standing.feasible(pod) & unknown).any())
-    return Outlook(fits=None if hidden else fits, only_unknown=hidden, crowded=not fits and standing.crowded(pod))
+    return Feasibility(fits=None if hidden else fits, only_unknown=hidden, crowded=not fits and standing.crowded(pod))
 
 
-def misplaced(standing: Standing, pod: int) -> Iterator[str]:
+def misplaced(standing: SimulatedPlacement, pod: int) -> Iterator[str]:
     """One sentence for each reason why it would not be put again where it is, with who sees to that."""
     layout = standing.layout
     row, found = int(layout.on[pod]), layout.pods[pod]

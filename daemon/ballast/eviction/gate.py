@@ -9,11 +9,11 @@ from enum import Enum, auto
 import numpy as np
 
 from ballast.eviction.annotations import opted_in
-from ballast.eviction.check_input import LOOKED_NOWHERE, Case, Check, Outlook, Verdict
+from ballast.eviction.check_input import LOOKED_NOWHERE, Check, CheckInput, Feasibility, Verdict
 from ballast.eviction.checks import acting, availability, limits, load, nature, storage
 from ballast.eviction.facts import Facts
 from ballast.eviction.history import NOTHING_YET, History
-from ballast.eviction.rules import Rules
+from ballast.eviction.rules import GateRules
 from ballast.eviction.tally import Tally
 from ballast.model.pod import FINISHED, Pod
 from ballast.model.sample import Ints
@@ -92,20 +92,20 @@ PASSED = len(ROWS)
 class Gate:
     """Judges pods at one moment. Steps that were admitted count against the limits and budgets of the next ones."""
 
-    def __init__(self, facts: Facts, rules: Rules, history: History = NOTHING_YET) -> None:
+    def __init__(self, facts: Facts, rules: GateRules, history: History = NOTHING_YET) -> None:
         self.facts, self.rules, self.history = facts, rules, history
         self.tally = Tally()
 
-    def explain(self, pod: Pod, outlook: Outlook = LOOKED_NOWHERE) -> list[Verdict]:
+    def explain(self, pod: Pod, outlook: Feasibility = LOOKED_NOWHERE) -> list[Verdict]:
         """What every check says, in order."""
         case, lifted = self._case(pod, outlook), self._lifted(pod)
         return [_verdict(row, case, lifted) for row in ROWS]
 
-    def judge(self, pod: Pod, outlook: Outlook = LOOKED_NOWHERE) -> Verdict | None:
+    def judge(self, pod: Pod, outlook: Feasibility = LOOKED_NOWHERE) -> Verdict | None:
         """The first refusal, or None."""
         return self._first(pod, outlook, ROWS)
 
-    def admit(self, pod: Pod, outlook: Outlook = LOOKED_NOWHERE) -> Verdict | None:
+    def admit(self, pod: Pod, outlook: Feasibility = LOOKED_NOWHERE) -> Verdict | None:
         """Like `judge`; a pod that is not refused counts as evicted from now on."""
         refusal = self.judge(pod, outlook)
         if refusal is None:
@@ -157,7 +157,7 @@ class Gate:
         refusal = self._first(pod, LOOKED_NOWHERE, (row for row in ROWS if row.scope is scope))
         return NUMBER[refusal.check] if refusal else PASSED
 
-    def _first(self, pod: Pod, outlook: Outlook, rows: Iterable[Row]) -> Verdict | None:
+    def _first(self, pod: Pod, outlook: Feasibility, rows: Iterable[Row]) -> Verdict | None:
         case = self._case(pod, outlook)
         for row in rows:
             finding = row.check(case)
@@ -165,14 +165,14 @@ class Gate:
                 return Verdict(row.name, *finding)
         return None
 
-    def _case(self, pod: Pod, outlook: Outlook) -> Case:
-        return Case(pod, self.facts, self.rules, self.history, self.tally, outlook)
+    def _case(self, pod: Pod, outlook: Feasibility) -> CheckInput:
+        return CheckInput(pod, self.facts, self.rules, self.history, self.tally, outlook)
 
     def _lifted(self, pod: Pod) -> bool:
         return opted_in(self.facts, pod, self.rules.prefix)
 
 
-def _verdict(row: Row, case: Case, lifted: bool) -> Verdict:
+def _verdict(row: Row, case: CheckInput, lifted: bool) -> Verdict:
     finding = row.check(case)
     if not finding.allowed and row.liftable and lifted:
         finding = finding._replace(allowed=True, reason=f"{finding.reason}; {case.rules.prefix}/evict lifts this")

@@ -8,27 +8,27 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from ballast.eviction.check_input import LOOKED_NOWHERE, Outlook, Verdict
+from ballast.eviction.check_input import LOOKED_NOWHERE, Feasibility, Verdict
 from ballast.eviction.feasibility import targets
 from ballast.eviction.gate import NAMES, NUMBER, PASSED, Gate, refusals
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
-from ballast.placement.planners.can_move import room_on, ways_out
+from ballast.placement.planners.can_move import can_move, fits_on
 from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.load_spread import deviations
 from ballast.placement.planners.rebalance import rebalance
 from ballast.placement.planners.redistribute import redistribute
 from ballast.placement.planners.relieve import Thresholds, hot, relieve
-from ballast.placement.planners.simulated_placement import Standing
+from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.placement.planners.step import Step
 
 Kind: TypeAlias = Literal["relieve", "rebalance", "redistribute"]
 
 _OF_WORKLOADS = ("limit-workload", "workload-window", "min-ready")
-_FITS = Outlook(fits=True)
-_ONLY_UNKNOWN = Outlook(only_unknown=True)
-_UNMEASURED = Outlook(used=False)
-_COSTLY = Outlook(spared="moving it costs more room for other pods than the waiting ones are worth")
+_FITS = Feasibility(fits=True)
+_ONLY_UNKNOWN = Feasibility(only_unknown=True)
+_UNMEASURED = Feasibility(used=False)
+_COSTLY = Feasibility(spared="moving it costs more room for other pods than the waiting ones are worth")
 
 
 @dataclass(frozen=True)
@@ -152,13 +152,13 @@ class _Making:
             return np.zeros(len(on), bool)
         return np.asarray(bound)
 
-    def _standing(self) -> Standing:
+    def _standing(self) -> SimulatedPlacement:
         namespaces, ceiling = self._gate.facts.namespace_labels(), self._aims.target_high
         if self._kind == "relieve" and self._aims.deviation is None:
             ceiling = min(ceiling, self._aims.high)
-        return Standing(self._layout, targets=self._targets, ceiling=ceiling, namespaces=namespaces)
+        return SimulatedPlacement(self._layout, targets=self._targets, ceiling=ceiling, namespaces=namespaces)
 
-    def _steps(self, standing: Standing) -> Iterator[Step]:
+    def _steps(self, standing: SimulatedPlacement) -> Iterator[Step]:
         aims, admit = self._aims, self._admission(standing)
         if self._kind == "rebalance":
             gain, limit = aims.min_gain, aims.max_moves
@@ -175,7 +175,7 @@ class _Making:
             )
         return redistribute(standing, self._movable, admit, kappa=aims.kappa, limit=aims.max_moves, costly=self._spare)
 
-    def _admission(self, standing: Standing) -> Callable[[int, int], Ints | None]:
+    def _admission(self, standing: SimulatedPlacement) -> Callable[[int, int], Ints | None]:
         def admit(pod: int, target: int) -> Ints | None:
             refusal = self._gate.admit(self._layout.pods[pod], _FITS)
             if refusal is None:
@@ -187,7 +187,7 @@ class _Making:
 
         return admit
 
-    def _alike(self, standing: Standing, pod: int, refusal: Verdict) -> Ints:
+    def _alike(self, standing: SimulatedPlacement, pod: int, refusal: Verdict) -> Ints:
         """Pods that the same refusal holds for."""
         left = self._movable & (standing.on >= 0)
         if refusal.check == "limit-node":
@@ -221,16 +221,16 @@ class _Making:
     def _lower(self, pods: Ints, check: str) -> None:
         self._numbers[pods] = np.minimum(self._numbers[pods], NUMBER[check])
 
-    def _without_room(self, standing: Standing) -> tuple[Ints, Ints]:
+    def _without_room(self, standing: SimulatedPlacement) -> tuple[Ints, Ints]:
         """Pods that no other node can take as things stand, and those that only nodes of unknown load could.
 
         Where a pod of unknown use could go, nobody can tell.
         """
         asked = self._considered[self._numbers[self._considered] > NUMBER["node-fit"]]
         asked = asked[self._measured[asked]]
-        stuck = asked[~ways_out(standing, asked)]
+        stuck = asked[~can_move(standing, asked)]
         unknown: Bools = np.asarray(self._targets & ~np.isfinite(self._layout.load).all(axis=1))
-        hidden = room_on(standing, stuck, unknown) if unknown.any() else np.zeros(len(stuck), bool)
+        hidden = fits_on(standing, stuck, unknown) if unknown.any() else np.zeros(len(stuck), bool)
         return stuck[~hidden], stuck[hidden]
 
     def _refusals(self, most: int) -> Iterator[Refusal]:
@@ -244,7 +244,7 @@ class _Making:
         pod, check = self._layout.pods[row], NAMES[number]
         outlooks = [LOOKED_NOWHERE]
         if check == "node-fit":
-            outlooks = [Outlook(fits=False, crowded=row in self._crowded)]
+            outlooks = [Feasibility(fits=False, crowded=row in self._crowded)]
         elif check == "stale":
             outlooks = [LOOKED_NOWHERE, _ONLY_UNKNOWN if self._measured[row] else _UNMEASURED]
         elif check == "relieved":

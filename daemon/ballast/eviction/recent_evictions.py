@@ -23,7 +23,7 @@ LOOP = DAY
 """Seconds over which a workload may not come back, and not be moved to its limit twice."""
 
 
-class Eviction(msgspec.Struct, frozen=True, array_like=True):
+class PastEviction(msgspec.Struct, frozen=True, array_like=True):
     """`at` is Unix seconds; `at_once` how many pods of its workload may be moved within the window of workloads.
 
     What was only `imagined`, in a dry run, counts and is not written down.
@@ -63,7 +63,7 @@ class _Saved(msgspec.Struct, frozen=True):
 _decoder = msgspec.json.Decoder(_Saved)
 
 
-class Memory:
+class RecentEvictions:
     """Times are Unix seconds. Not for several threads at once.
 
     `stopped` says until when the planners of a kind make no moves, `probed` when it was found that the extender is not
@@ -71,7 +71,7 @@ class Memory:
     """
 
     def __init__(self) -> None:
-        self._evictions: dict[str, Eviction] = {}
+        self._evictions: dict[str, PastEviction] = {}
         self._rests: dict[WorkloadKey, Rest] = {}
         self._returned: dict[WorkloadKey, float] = {}
         self.stopped: dict[str, Stop] = {}
@@ -81,7 +81,7 @@ class Memory:
         """Whether this pod was evicted, as far as anybody knows."""
         return uid in self._evictions
 
-    def add(self, eviction: Eviction) -> None:
+    def add(self, eviction: PastEviction) -> None:
         """Before the API server is asked: what may have happened counts."""
         self._evictions[eviction.uid] = eviction
 
@@ -123,7 +123,7 @@ class Memory:
             (each for each in self._evictions.values() if each.uid not in without), key=lambda each: each.at
         )
         nodes: dict[str, float] = {}
-        workloads: dict[WorkloadKey, list[Eviction]] = {}
+        workloads: dict[WorkloadKey, list[PastEviction]] = {}
         for each in counted:
             nodes[each.node] = each.at
             if each.workload is not None:
@@ -167,7 +167,7 @@ class Memory:
         return msgspec.json.encode(saved).decode()
 
     @classmethod
-    def decode(cls, text: str) -> Memory:
+    def decode(cls, text: str) -> RecentEvictions:
         """Raises ValueError for what no Memory has written."""
         saved = _decoder.decode(text)
         made = cls()
@@ -175,7 +175,7 @@ class Memory:
             if not (0 <= node < len(saved.nodes) and -1 <= workload < len(saved.workloads)):
                 raise ValueError(f"eviction of {uid} names a node or a workload that is not listed")
             key = saved.workloads[workload] if workload >= 0 else None
-            made.add(Eviction(at, uid, saved.nodes[node], key, at_once))
+            made.add(PastEviction(at, uid, saved.nodes[node], key, at_once))
         made._rests = {each.workload: each for each in saved.rests}
         made._returned = dict(saved.returned)
         made.stopped = dict(saved.stopped)

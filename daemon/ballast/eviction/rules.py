@@ -14,7 +14,7 @@ DAY = 86400.0
 
 
 @dataclass(frozen=True)
-class Limit:
+class EvictionLimit:
     """A number, or a share in percent: rounded down, but never below one. Without either there is no limit."""
 
     number: int = 0
@@ -27,17 +27,17 @@ class Limit:
         return self.number or None
 
 
-def percent(share: int) -> Limit:
-    return Limit(percent=Fraction(share))
+def percent(share: int) -> EvictionLimit:
+    return EvictionLimit(percent=Fraction(share))
 
 
-UNLIMITED = Limit()
+UNLIMITED = EvictionLimit()
 _TENTH = percent(10)
 _DAILY = percent(1)
 
 
 @dataclass(frozen=True)
-class Rules:
+class GateRules:
     """Seconds, counts, shares. `steered` are the scheduler names whose landing is known, None stands for all of them;
     without `needs_landing` others may leave overloaded nodes too.
 
@@ -46,17 +46,17 @@ class Rules:
     """
 
     prefix: str = "ballast.dev"
-    limit_total: Limit = Limit(5)
-    limit_node: Limit = Limit(1)
-    limit_namespace: Limit = Limit(2)
-    limit_workload: Limit = _TENTH
+    limit_total: EvictionLimit = EvictionLimit(5)
+    limit_node: EvictionLimit = EvictionLimit(1)
+    limit_namespace: EvictionLimit = EvictionLimit(2)
+    limit_workload: EvictionLimit = _TENTH
     workload_window: float = 30 * MINUTE
-    rates: tuple[tuple[Limit, float], ...] = ((Limit(20), HOUR), (_DAILY, DAY))
+    rates: tuple[tuple[EvictionLimit, float], ...] = ((EvictionLimit(20), HOUR), (_DAILY, DAY))
     cooldown: float = 10 * MINUTE
     min_pod_age: float = 10 * MINUTE
     min_node_age: float = 5 * MINUTE
     quiet_after_scale: float = 5 * MINUTE
-    max_unavailable: Limit = _TENTH
+    max_unavailable: EvictionLimit = _TENTH
     min_replicas: int = 2
     confirmations: int = 3
     max_not_ready: float = 0.1

@@ -15,9 +15,9 @@ import numpy as np
 
 from ballast.experiments.redistributing import Redistributing
 from ballast.experiments.rules import Choice, Residual, Stock
-from ballast.experiments.running import Run, outcomes
-from ballast.experiments.scheduling import Outcome, gain
-from ballast.experiments.worlds import PODS, RESOURCES, SIZES, World
+from ballast.experiments.running import ExperimentRun, outcomes
+from ballast.experiments.scheduling import ScheduleOutcome, gain
+from ballast.experiments.worlds import PODS, RESOURCES, SIZES, LoadWorld
 from ballast.model.sample import Floats
 
 LAMBDAS = (0.0, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
@@ -39,14 +39,14 @@ _OURS: Mapping[str, Choice] = {OURS: Residual(), LEARNED: Residual(learned=True)
 
 
 @dataclass(frozen=True)
-class Place:
+class LabNode:
     """One list of pods in one world. `stock` has the outcomes of every order of ties, `grid` is [lambda, C]."""
 
     world: str
     seed: int
-    stock: Mapping[str, Sequence[Outcome]]
-    grid: Sequence[Sequence[Outcome]]
-    ours: Mapping[str, Outcome]
+    stock: Mapping[str, Sequence[ScheduleOutcome]]
+    grid: Sequence[Sequence[ScheduleOutcome]]
+    ours: Mapping[str, ScheduleOutcome]
 
     @property
     def counts(self) -> Floats:
@@ -63,7 +63,7 @@ class Place:
 class Sweep:
     lambdas: tuple[float, ...]
     cs: tuple[float, ...]
-    places: tuple[Place, ...]
+    places: tuple[LabNode, ...]
 
     @property
     def counts(self) -> Floats:
@@ -84,9 +84,9 @@ class Sweep:
         names = dict.fromkeys(place.world for place in self.places)
         return {name: replace(self, places=tuple(p for p in self.places if p.world == name)) for name in names}
 
-    def rules(self) -> dict[str, Row]:
+    def rules(self) -> dict[str, TableRow]:
         """By the name of the rule, over all places."""
-        cells: dict[str, list[Sequence[Outcome]]] = {}
+        cells: dict[str, list[Sequence[ScheduleOutcome]]] = {}
         for place in self.places:
             for name, several in place.stock.items():
                 cells.setdefault(name, []).append(several)
@@ -131,7 +131,7 @@ class Sweep:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """Means over places, `gain` (a fraction) over kube-scheduler on the same pods; least and most pods in any run."""
 
     count: float
@@ -149,7 +149,7 @@ class Row:
 
 
 def sweep(
-    worlds: Sequence[World],
+    worlds: Sequence[LoadWorld],
     seeds: Sequence[int],
     redistributing: Redistributing | None = None,
     *,
@@ -168,13 +168,13 @@ def sweep(
     cells = [Residual(lambda_, c, root=False) for lambda_ in lambdas for c in cs]
     choices: list[Choice] = [*stocks, *cells, *_OURS.values()]
     where = [(world, seed) for world in worlds for seed in seeds]
-    runs = [Run(world, seed, choice, redistributing, pods) for world, seed in where for choice in choices]
+    runs = [ExperimentRun(world, seed, choice, redistributing, pods) for world, seed in where for choice in choices]
     found = iter(outcomes(runs, jobs, begin(len(runs))))
     return Sweep(
         lambdas,
         cs,
         tuple(
-            Place(
+            LabNode(
                 world.name,
                 seed,
                 {name: [next(found) for _ in range(ties)] for name in _STOCKS},
@@ -186,15 +186,15 @@ def sweep(
     )
 
 
-def _at(place: Place, counts: Floats) -> Outcome:
+def _at(place: LabNode, counts: Floats) -> ScheduleOutcome:
     row, column = divmod(int(counts.argmax()), len(place.grid[0]))
     return place.grid[row][column]
 
 
-def _row(cells: Sequence[Sequence[Outcome]], bases: Sequence[float]) -> Row:
+def _row(cells: Sequence[Sequence[ScheduleOutcome]], bases: Sequence[float]) -> TableRow:
     every = [outcome for several in cells for outcome in several]
     counts = [float(np.mean([each.count for each in several])) for several in cells]
-    return Row(
+    return TableRow(
         count=float(np.mean(counts)),
         least=min(each.count for each in every),
         most=max(each.count for each in every),

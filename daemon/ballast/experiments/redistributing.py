@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from ballast.experiments.worlds import World
+from ballast.experiments.worlds import LoadWorld
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.sample import Ints
 from ballast.placement.planners.layout import layout
 from ballast.placement.planners.redistribute import redistribute
-from ballast.placement.planners.simulated_placement import Standing
+from ballast.placement.planners.simulated_placement import SimulatedPlacement
 
 Change = list[tuple[int, int, int]]
 """What one step moves: (pod, from, to), in this order; a pod that starts comes from -1."""
@@ -26,7 +26,7 @@ class Redistributing:
 
     kappa: float | None = 0.5
 
-    def start(self, world: World, kinds: Ints) -> Rescue:
+    def start(self, world: LoadWorld, kinds: Ints) -> Rescue:
         shapes = world.shapes()
         pods = [Pod("a", f"p{number:06d}", shape=shapes[kind]) for number, kind in enumerate(kinds.tolist())]
         return Rescue(self.kappa, world.fleet(), pods, kinds)
@@ -51,7 +51,7 @@ class Rescue:
             return
         pods = self._current(on[:arrived].tolist())
         arranged = layout(self._nodes, pods, (), np.zeros((len(self._nodes), 0)))
-        standing = Standing(arranged, targets=np.ones(len(self._nodes), bool), ceiling=1.0)
+        standing = SimulatedPlacement(arranged, targets=np.ones(len(self._nodes), bool), ceiling=1.0)
         movable = np.ones(len(pods), bool)
         dear: list[Ints] = []
         made = False

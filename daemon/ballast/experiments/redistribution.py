@@ -10,9 +10,9 @@ import numpy as np
 
 from ballast.experiments.redistributing import Redistributing
 from ballast.experiments.rules import Choice, Residual, Stock
-from ballast.experiments.running import Run, outcomes
-from ballast.experiments.scheduling import Outcome, gain
-from ballast.experiments.worlds import PODS, World
+from ballast.experiments.running import ExperimentRun, outcomes
+from ballast.experiments.scheduling import ScheduleOutcome, gain
+from ballast.experiments.worlds import PODS, LoadWorld
 
 NONE, GATED, PUBLISHED = "none", "gated", "published"
 WAYS: Mapping[str, Redistributing | None] = {
@@ -24,13 +24,13 @@ SCHEDULERS: Mapping[str, Choice] = {"ballast": Residual(), "kube-scheduler": Sto
 
 
 @dataclass(frozen=True)
-class Case:
+class RedistributionCase:
     """One list of pods in one world before one scheduler; `ways` by the names of WAYS."""
 
     scheduler: str
     world: str
     seed: int
-    ways: Mapping[str, Outcome]
+    ways: Mapping[str, ScheduleOutcome]
 
     def change(self, way: str) -> float:
         """Of the number of placed pods, against no redistribution; a fraction."""
@@ -39,9 +39,9 @@ class Case:
 
 @dataclass(frozen=True)
 class Comparison:
-    cases: tuple[Case, ...]
+    cases: tuple[RedistributionCase, ...]
 
-    def of(self, scheduler: str) -> Sequence[Case]:
+    def of(self, scheduler: str) -> Sequence[RedistributionCase]:
         return [case for case in self.cases if case.scheduler == scheduler]
 
     def document(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class Comparison:
         }
 
 
-def summary(cases: Sequence[Case], way: str) -> dict[str, float]:
+def summary(cases: Sequence[RedistributionCase], way: str) -> dict[str, float]:
     """Means, and the worst and the best change of the number of placed pods."""
     changes = [case.change(way) for case in cases]
     return {
@@ -81,7 +81,7 @@ def summary(cases: Sequence[Case], way: str) -> dict[str, float]:
 
 
 def compare(
-    worlds: Sequence[World],
+    worlds: Sequence[LoadWorld],
     seeds: Sequence[int],
     schedulers: Mapping[str, Choice] = SCHEDULERS,
     *,
@@ -91,8 +91,13 @@ def compare(
 ) -> Comparison:
     """`begin` hears how many runs there are and answers what is to be called after each."""
     where = [(name, world, seed) for name in schedulers for world in worlds for seed in seeds]
-    runs = [Run(world, seed, schedulers[name], way, pods) for name, world, seed in where for way in WAYS.values()]
+    runs = [
+        ExperimentRun(world, seed, schedulers[name], way, pods) for name, world, seed in where for way in WAYS.values()
+    ]
     found = iter(outcomes(runs, jobs, begin(len(runs))))
     return Comparison(
-        tuple(Case(name, world.name, seed, {way: next(found) for way in WAYS}) for name, world, seed in where)
+        tuple(
+            RedistributionCase(name, world.name, seed, {way: next(found) for way in WAYS})
+            for name, world, seed in where
+        )
     )

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ballast.experiments.worlds import RESOURCES, SHARES, World
+from ballast.experiments.worlds import RESOURCES, SHARES, LoadWorld
 from ballast.model.pod import Pod
 from ballast.model.sample import Floats, Ints
 from ballast.scoring.allocation import Weights
@@ -47,7 +47,7 @@ class Stock:
     ties: int = 0
     until_1_35: bool = False
 
-    def start(self, world: World, pods: int) -> Rule:
+    def start(self, world: LoadWorld, pods: int) -> Rule:
         return _StockRule(self, world, pods)
 
 
@@ -63,7 +63,7 @@ class Residual:
     root: bool = True
     learned: bool = False
 
-    def start(self, world: World, pods: int) -> Rule:
+    def start(self, world: LoadWorld, pods: int) -> Rule:
         return _ResidualRule(self, world)
 
 
@@ -71,7 +71,7 @@ Choice = Stock | Residual
 
 
 class _StockRule:
-    def __init__(self, spec: Stock, world: World, pods: int) -> None:
+    def __init__(self, spec: Stock, world: LoadWorld, pods: int) -> None:
         weights: Weights = dict.fromkeys(spec.scored, 1)
         self._least, self._balanced = LeastAllocated(weights), Balanced(weights)
         self._spec = spec
@@ -107,7 +107,7 @@ class _StockRule:
 
 
 class _ResidualRule:
-    def __init__(self, spec: Residual, world: World) -> None:
+    def __init__(self, spec: Residual, world: LoadWorld) -> None:
         self._spec = spec
         self._requests: Floats = world.requests.astype(float)
         self._units = [dict(zip(RESOURCES, each, strict=True)) for each in world.requests.tolist()]
@@ -147,7 +147,7 @@ class _ResidualRule:
         return Residuals(criterion, self._nodes, self._free)
 
 
-def _fleet(world: World) -> Fleet:
+def _fleet(world: LoadWorld) -> Fleet:
     count = len(world.nodes)
     nothing = Load(np.zeros(count), np.zeros(count), np.zeros(count, bool))
     return Fleet(

@@ -8,12 +8,12 @@ import numpy as np
 
 from ballast.experiments.redistributing import Redistributing
 from ballast.experiments.rules import Choice
-from ballast.experiments.worlds import SIZES, World
+from ballast.experiments.worlds import SIZES, LoadWorld
 from ballast.model.sample import Floats, Ints
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ScheduleOutcome:
     """`first` is how many pods arrived before the first one that had to wait; `moves` are evictions.
 
     `volume` is the mean over resources of the share of all nodes that placed pods ask for; `accepted` [size] is the
@@ -27,7 +27,9 @@ class Outcome:
     moves: int
 
 
-def schedule(world: World, kinds: Ints, choice: Choice, redistributing: Redistributing | None = None) -> Outcome:
+def schedule(
+    world: LoadWorld, kinds: Ints, choice: Choice, redistributing: Redistributing | None = None
+) -> ScheduleOutcome:
     """`kinds` [pod] are rows of the world's requests, in the order of arrival."""
     rule = choice.start(world, len(kinds))
     rescue = redistributing.start(world, kinds) if redistributing else None
@@ -57,11 +59,11 @@ def gain(count: float, base: float) -> float:
     return (count - base) / max(1.0, base)
 
 
-def _outcome(world: World, kinds: Ints, on: Ints, first: int, moves: int) -> Outcome:
+def _outcome(world: LoadWorld, kinds: Ints, on: Ints, first: int, moves: int) -> ScheduleOutcome:
     placed = on >= 0
     amounts: Floats = world.requests[kinds[placed]].sum(axis=0).astype(float)
     whole = world.nodes.sum(axis=0)
     size = kinds % len(SIZES)
     shares = [float(placed[size == each].mean()) if (size == each).any() else 1.0 for each in range(len(SIZES))]
     volume = float((amounts / np.maximum(whole, 1))[whole > 0].mean())
-    return Outcome(int(placed.sum()), first, volume, tuple(shares), moves)
+    return ScheduleOutcome(int(placed.sum()), first, volume, tuple(shares), moves)

@@ -36,7 +36,7 @@ _UNITS = (1, 2**20, 2**30)
 
 
 @dataclass(frozen=True)
-class World:
+class LoadWorld:
     """`nodes` [node, resource] and `requests` [profile, resource] are milli-cores and bytes, of RESOURCES."""
 
     name: str
@@ -51,7 +51,7 @@ class World:
         return tuple(shape_of([Container(_amounts(each))]) for each in self.requests.tolist())
 
 
-def worlds(path: Path | None = None) -> dict[str, World]:
+def worlds(path: Path | None = None) -> dict[str, LoadWorld]:
     """Those that come with Ballast, or those of a file. Raises UsageError."""
     where = "the worlds of Ballast" if path is None else f"--worlds {path}"
     try:
@@ -80,7 +80,7 @@ class _Written(msgspec.Struct):
     A0: list[tuple[int, int, int]]
 
 
-def _world(name: str, written: _Written, where: str) -> World:
+def _world(name: str, written: _Written, where: str) -> LoadWorld:
     if len(written.R) != len(SHARES):
         raise UsageError(f"{where}: {name} has {len(written.R)} requests (R); there have to be {len(SHARES)}.")
     if not written.A0:
@@ -88,7 +88,7 @@ def _world(name: str, written: _Written, where: str) -> World:
     for what, rows in (("R", written.R), ("A0", written.A0)):
         if min(map(min, rows)) < 0 or max(map(max, rows)) >= 2**32:
             raise UsageError(f"{where}: {name} has an amount in {what} that is below 0 or too large.")
-    return World(name, _table(written.A0), _table(written.R))
+    return LoadWorld(name, _table(written.A0), _table(written.R))
 
 
 def _table(rows: Sequence[tuple[int, int, int]]) -> Ints:

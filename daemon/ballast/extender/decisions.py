@@ -13,14 +13,14 @@ import numpy as np
 from ballast.clock import Clock
 from ballast.cluster import wire
 from ballast.cluster.decoding import Shared, give_way, to_pod
-from ballast.extender.reservations import Steering
+from ballast.extender.reservations import ReservationDesk
 from ballast.extender.strategies import Strategies
 from ballast.metrics import Metrics
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats
 from ballast.model.shape import Container, shape_of
 from ballast.model.snapshot import Snapshot
-from ballast.placement.assumed_pods import OUTCOMES, Bookings, learn, owner_of
+from ballast.placement.assumed_pods import OUTCOMES, AssumedPods, learn, owner_of
 from ballast.placement.choice import Keys, choose, keys, worth
 from ballast.placement.fleet_model import FleetModel
 from ballast.placement.live_residual import LiveResidual
@@ -46,7 +46,7 @@ from ballast.scoring.strategy import strategy
 from ballast.serving.board import Board
 from ballast.serving.extender import Priorities, Rejections, equal
 from ballast.serving.host_index import Hosts
-from ballast.settings.extender import Extender
+from ballast.settings.extender import ExtenderSettings
 
 BATCH = 25
 PAUSE = 0.0005
@@ -90,12 +90,12 @@ class _State:
     strategies: dict[str, Strategy] = field(default_factory=dict)
 
 
-class Extending:
+class ExtenderService:
     """Answers schedulers, and follows the pods as a sink of their watch. Everything may be called from any thread."""
 
     def __init__(
         self,
-        settings: Extender,
+        settings: ExtenderSettings,
         clock: Clock,
         metrics: Metrics,
         board: Board,
@@ -118,9 +118,9 @@ class Extending:
         self._never = threading.Event()
         outcomes = {outcome: metrics.extender_decisions.labels(outcome) for outcome in OUTCOMES}
         self._rejections = metrics.extender_rejections.labels("load")
-        self._bookings = Bookings(settings.assume_for, lambda outcome: outcomes[outcome].inc())
+        self._bookings = AssumedPods(settings.assume_for, lambda outcome: outcomes[outcome].inc())
         metrics.extender_assumed.set_function(lambda: len(self._bookings.ledger))
-        self.steering = Steering(self._bookings, self._lock, clock, metrics)
+        self.steering = ReservationDesk(self._bookings, self._lock, clock, metrics)
         self._state: _State | None = None
         self._shared = Shared()
         self._renew_at = 1

@@ -12,7 +12,7 @@ from ballast.cluster import wire
 from ballast.metrics import Metrics
 from ballast.model.pod import Pod
 from ballast.model.shape import Shape
-from ballast.placement.assumed_pods import Bookings
+from ballast.placement.assumed_pods import AssumedPods
 from ballast.placement.choice import NEUTRAL
 from ballast.placement.reservations import Arriving, Reservation, Reservations, fits
 from ballast.serving.extender import Priorities
@@ -26,10 +26,10 @@ UNSIZED = Shape()
 """What a pod is booked with whose room is held for it anyhow."""
 
 
-class Steering:
+class ReservationDesk:
     """The reservations of an extender, which shares its `lock`."""
 
-    def __init__(self, bookings: Bookings, lock: threading.Lock, clock: Clock, metrics: Metrics) -> None:
+    def __init__(self, bookings: AssumedPods, lock: threading.Lock, clock: Clock, metrics: Metrics) -> None:
         self._bookings = bookings
         self._lock = lock
         self._clock = clock

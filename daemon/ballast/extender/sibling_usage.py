@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 import structlog
 
 from ballast.clock import Clock
-from ballast.extender.decisions import Extending
+from ballast.extender.decisions import ExtenderService
 from ballast.model.pod import Pod
-from ballast.telemetry.pod_usage_cache import PodsAsking
+from ballast.telemetry.pod_usage_cache import PodUsageCache
 from ballast.telemetry.pods import decode
 
 RESOURCES = ("cpu", "memory")
@@ -25,11 +25,11 @@ PERIOD = 60.0
 log = structlog.get_logger("ballast.siblings")
 
 
-class Siblings:
+class SiblingUsage:
     """Asks only while schedulers do, and only about siblings of pods that just came or wait; in a thread of its own."""
 
     def __init__(
-        self, extending: Extending, asking: PodsAsking, pods: Callable[[], Iterable[Pod]], clock: Clock
+        self, extending: ExtenderService, asking: PodUsageCache, pods: Callable[[], Iterable[Pod]], clock: Clock
     ) -> None:
         self._extending = extending
         self._asking = asking

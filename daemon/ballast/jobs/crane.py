@@ -17,10 +17,10 @@ from ballast.jobs import sentences
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
-from ballast.publishing.crane_plan import RESOURCES, Planner
+from ballast.publishing.crane_plan import RESOURCES, CranePlanner
 from ballast.publishing.crane_publisher import CranePublisher
 from ballast.publishing.freeze import Freeze
-from ballast.scoring.crane import Policy, time_zone
+from ballast.scoring.crane import CranePolicy, time_zone
 from ballast.settings import Mode, Settings
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.source import Source
@@ -38,13 +38,13 @@ ATTEMPTS = 3
 log = structlog.get_logger("ballast.crane")
 
 
-class Craning:
+class CraneJob:
     """`pods` are those the watch has shown, `node` gives one as the watch last saw it."""
 
     def __init__(
         self,
         settings: Settings,
-        policy: Policy,
+        policy: CranePolicy,
         *,
         writer: Writer,
         clock: Clock,
@@ -61,7 +61,7 @@ class Craning:
         self._source = source
         self._pods = pods
         self._node = node
-        self._planner = Planner(
+        self._planner = CranePlanner(
             policy,
             time_zone(publishing.crane_timezone),
             min_coverage=settings.windows.min_coverage,
@@ -115,12 +115,12 @@ class Craning:
             log.warning("the past could not be read", attempt=self._past_attempts, error="; ".join(sorted(problems)))
 
 
-def craning(daemon: Daemon) -> Craning | None:
+def craning(daemon: Daemon) -> CraneJob | None:
     """The job of a daemon that has everything else, None where it is not to run."""
     publishing = daemon.settings.publishing
     if not publishing.crane or publishing.mode is Mode.OFF:
         return None
-    return Craning(
+    return CraneJob(
         daemon.settings,
         daemon.strategies.policy,
         writer=daemon.writer,

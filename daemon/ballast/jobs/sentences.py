@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ballast.cluster.conditions import Condition, Conditions
+from ballast.cluster.conditions import Conditions, StatusCondition
 from ballast.jobs.telemetry import TelemetryCycle
 from ballast.model.snapshot import Snapshot
 from ballast.publishing.freeze import Freeze
@@ -18,7 +18,7 @@ from ballast.settings import Mode, Publishing, Telemetry
 NAMED = 5
 
 
-def condition(item: Condition) -> dict[str, Any]:
+def condition(item: StatusCondition) -> dict[str, Any]:
     """A condition as JSON shows it."""
     shown: dict[str, Any] = msgspec.to_builtins(item)
     return shown

@@ -18,7 +18,7 @@ from ballast.model.snapshot import Snapshot, Window
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.source import Source
 from ballast.windows.ring import Ring
-from ballast.windows.statistics import Rules, summarise_all
+from ballast.windows.statistics import WindowRules, summarise_all
 
 log = structlog.get_logger("ballast.telemetry")
 
@@ -63,7 +63,9 @@ class TelemetryCycle:
         self._clock = clock
         self._metrics = metrics
         self._rules = {
-            source.name: Rules(min_coverage, min_samples, max_age, interval if source.name == "prometheus" else None)
+            source.name: WindowRules(
+                min_coverage, min_samples, max_age, interval if source.name == "prometheus" else None
+            )
             for source in (primary, fallback)
             if source is not None
         }

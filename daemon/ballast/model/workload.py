@@ -36,7 +36,7 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
     api_version: str = ""
 
 
-class Budget(msgspec.Struct, frozen=True, gc=False):
+class DisruptionBudget(msgspec.Struct, frozen=True, gc=False):
     """A PodDisruptionBudget. `allowed` pods may be disrupted now; nothing counts while it is not `settled`."""
 
     namespace: str

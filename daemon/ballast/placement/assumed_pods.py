@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from ballast.model.pod import Pod
 from ballast.model.shape import Shape
-from ballast.placement.assumptions import Decision, Ledger
+from ballast.placement.assumptions import Assumptions, Decision
 from ballast.placement.fleet_model import FleetModel, Held
 from ballast.scoring.demand import demand
 from ballast.scoring.profiles import Arrivals
@@ -14,7 +14,7 @@ from ballast.scoring.profiles import Arrivals
 OUTCOMES = ("assumed", "confirmed", "undone", "expired", "retried", "refused")
 
 
-class Bookings:
+class AssumedPods:
     """A decision is booked at once; the pod's binding confirms it, or undoes it when it went elsewhere or is gone.
 
     `told` hears the outcome of each decision, one of OUTCOMES. Not for several threads at once; all times are passed
@@ -22,7 +22,7 @@ class Bookings:
     """
 
     def __init__(self, assume_for: float, told: Callable[[str], None] = lambda outcome: None) -> None:
-        self.ledger = Ledger(assume_for)
+        self.ledger = Assumptions(assume_for)
         self.arrivals = Arrivals()
         self.model: FleetModel | None = None
         self._told = told

@@ -19,7 +19,7 @@ class Decision:
     until: float
 
 
-class Ledger:
+class Assumptions:
     """At most one decision per pod UID. A pod the watch has not shown yet counts for `UNSEEN_FOR` seconds only, and at
     most `MOST_UNSEEN` of them are taken, so that requests about pods that do not exist cannot fill it.
     """

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ballast.model.shape import Shape
-from ballast.placement.assumed_pods import Bookings
+from ballast.placement.assumed_pods import AssumedPods
 from ballast.placement.fleet_model import FleetModel, Held
 from ballast.scoring.demand import demand
 
@@ -53,7 +53,7 @@ class Reservations:
     booked without a size until it is bound. Not for several threads at once.
     """
 
-    def __init__(self, bookings: Bookings) -> None:
+    def __init__(self, bookings: AssumedPods) -> None:
         self._bookings = bookings
         self._standing: dict[str, Reservation] = {}
         self._given: dict[str, str] = {}

@@ -40,7 +40,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Allocation:
+class ReplicaAllocation:
     """`changes` per target, signed; `quotas` (exact) and `shares` (whole) per entity are magnitudes.
 
     `redistributed` counts the replicas that went to another target than their share said.
@@ -63,7 +63,7 @@ class Allocation:
 
 def allocate(
     targets: Iterable[Target], delta: int, *, restore_first: bool = True, inside_first: bool = True
-) -> Allocation:
+) -> ReplicaAllocation:
     """Splits `delta` over `targets` so that each stays between its minimum and maximum; what cannot be met is `unmet`.
 
     Less goes in proportion to what entities have, more in proportion to the room they have; inside a group by weight.
@@ -77,7 +77,7 @@ def allocate(
     split.up(max(0, rest), restore_first)
     split.down(max(0, -rest), restore_first)
     changes = {target.name: split.counts.get(target.name, target.current) - target.current for target in ordered}
-    return Allocation(delta, changes, split.quotas, split.shares, split.redistributed)
+    return ReplicaAllocation(delta, changes, split.quotas, split.shares, split.redistributed)
 
 
 class _Split:

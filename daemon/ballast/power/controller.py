@@ -11,22 +11,22 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from ballast.power import paper
-from ballast.power.allocation import Allocation, Target, allocate
+from ballast.power.allocation import ReplicaAllocation, Target, allocate
 from ballast.power.anchor import affordable, load_of, price, shifted, wanted_change
-from ballast.power.controller_result import NOTHING, Outcome, Reason, Sample, after_plan, targets_of
-from ballast.power.controller_state import Anchor, Away, Mode, Plan, Ramp, State, Window
-from ballast.power.policy import Basis, Foreign, Policy, Side, Stability, WhenSilent
+from ballast.power.controller_result import NOTHING, ControllerResult, Reason, Sample, after_plan, targets_of
+from ballast.power.controller_state import Anchor, Away, ChangeWindow, ControllerMode, ControllerState, PowerPlan, Ramp
+from ballast.power.policy import Basis, Foreign, PowerPolicy, Side, Stability, WhenSilent
 
 ZERO = Fraction(0)
 
 
 def observe(
-    policy: Policy,
-    state: State,
+    policy: PowerPolicy,
+    state: ControllerState,
     sample: Sample,
     replicas: Mapping[str, int],
     needed: Mapping[str, int] = NOTHING,
-) -> Outcome:
+) -> ControllerResult:
     """What one sample changes. `replicas` are those there are now, of every target that takes part.
 
     `needed` are those a target asks for by its own load: it keeps them as long as the others can give.
@@ -35,10 +35,14 @@ def observe(
     else happens. Never raises for any sample.
     """
     if state.plan is not None:
-        return Outcome(state, Reason.PLAN_OPEN)
+        return ControllerResult(state, Reason.PLAN_OPEN)
     at = sample.at
     if at is None or sample.watts is None or (state.seen is not None and at <= state.seen):
-        return Outcome(state, Reason.INVALID) if policy.paper or at is None else _silence(policy, state, at, replicas)
+        return (
+            ControllerResult(state, Reason.INVALID)
+            if policy.paper or at is None
+            else _silence(policy, state, at, replicas)
+        )
     if policy.paper:
         return paper.observe(policy, replace(state, seen=at), at, sample.watts, replicas)
     watts = max(ZERO, sample.watts - policy.base_power)
@@ -55,12 +59,12 @@ def observe(
     return _enforced(tick)
 
 
-def commit(state: State) -> State:
+def commit(state: ControllerState) -> ControllerState:
     """After the open plan was applied: it is closed, the reference moves."""
     return after_plan(state)
 
 
-def abandon(policy: Policy, state: State, replicas: Mapping[str, int]) -> State:
+def abandon(policy: PowerPolicy, state: ControllerState, replicas: Mapping[str, int]) -> ControllerState:
     """Drops an open plan that may have been applied in part: what is there now is where the next one begins."""
     if state.anchor is None or state.reference is None:
         return replace(state.settled(), plan=None, last=dict(replicas))
@@ -68,17 +72,17 @@ def abandon(policy: Policy, state: State, replicas: Mapping[str, int]) -> State:
     return replace(state.settled(), plan=None, last=dict(replicas), reference=reference)
 
 
-def resumed(state: State) -> State:
+def resumed(state: ControllerState) -> ControllerState:
     """After a restart or a long silence: a window begins anew, it is never shortened."""
     return replace(state.settled(), alarm=None, seen=None)
 
 
-def rebaselined(state: State) -> State:
+def rebaselined(state: ControllerState) -> ControllerState:
     """Everything forgotten but the count of plans: the next valid sample is the new beginning."""
-    return State(sequence=state.sequence)
+    return ControllerState(sequence=state.sequence)
 
 
-def without(policy: Policy, state: State, gone: Mapping[str, Fraction]) -> State:
+def without(policy: PowerPolicy, state: ControllerState, gone: Mapping[str, Fraction]) -> ControllerState:
     """After targets have left the policy, given with the watts of one replica: they take their share along."""
     if state.anchor is not None and state.reference is not None:
         watts = {**{name: place.member.watts for name, place in policy.places.items()}, **gone}
@@ -95,8 +99,8 @@ def without(policy: Policy, state: State, gone: Mapping[str, Fraction]) -> State
 
 @dataclass(frozen=True, slots=True)
 class _Tick:
-    policy: Policy
-    state: State
+    policy: PowerPolicy
+    state: ControllerState
     at: Fraction
     watts: Fraction
     replicas: Mapping[str, int]
@@ -112,35 +116,35 @@ class _Tick:
         assert self.state.anchor is not None
         return self.state.anchor
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> ControllerResult:
         drop = self.policy.emergency_drop
         alarm = None
         if drop and self._at_least_floor(self.watts) <= self.reference * (1 - drop.relative):
-            alarm = self.state.alarm.add(self.watts) if self.state.alarm else Window.opened(self.at, self.watts)
+            alarm = self.state.alarm.add(self.watts) if self.state.alarm else ChangeWindow.opened(self.at, self.watts)
         tick = replace(self, state=replace(self.state, alarm=alarm))
         if drop and alarm and alarm.count >= drop.samples:
             return tick._act(-1, alarm.high, Reason.EMERGENCY, limited=False)
         return tick._ramp() if tick.state.ramp else tick._follow()
 
-    def _follow(self) -> Outcome:
+    def _follow(self) -> ControllerResult:
         state, sign = self.state, self._direction(self.reference)
-        left = state.mode is not Mode.STABLE and state.mode.sign != sign
+        left = state.mode is not ControllerMode.STABLE and state.mode.sign != sign
         if not sign:
-            return Outcome(state.settled(), Reason.CANCELLED if left else Reason.INSIDE, cancelled=left)
-        mode = Mode.of(sign)
+            return ControllerResult(state.settled(), Reason.CANCELLED if left else Reason.INSIDE, cancelled=left)
+        mode = ControllerMode.of(sign)
         window = state.window.add(self.watts) if state.window and state.mode is mode else None
         opened = window is None
-        window = window or Window.opened(self.at, self.watts)
+        window = window or ChangeWindow.opened(self.at, self.watts)
         state = replace(state, mode=mode, window=window)
         if self.at - window.since < self._side(sign).window:
-            return Outcome(state, Reason.detected(sign) if opened else Reason.WAITING, cancelled=left)
+            return ControllerResult(state, Reason.detected(sign) if opened else Reason.WAITING, cancelled=left)
         tick = replace(self, state=state)
         level = tick._level(window, sign)
         if level is None:
             return replace(tick._stay(self.watts, Reason.UNSTABLE), cancelled=True)
         return replace(tick._act(sign, level, Reason.scaled(sign)), cancelled=left)
 
-    def _level(self, window: Window, sign: int) -> Fraction | None:
+    def _level(self, window: ChangeWindow, sign: int) -> Fraction | None:
         """The watts that the window confirms; None where it confirms nothing."""
         tolerance = self._side(sign).tolerance
         if self.policy.stability is Stability.ENDPOINT:
@@ -151,7 +155,7 @@ class _Tick:
             return self.watts
         return window.low if sign > 0 else window.high
 
-    def _ramp(self) -> Outcome:
+    def _ramp(self) -> ControllerResult:
         """The next step of a change that was cut, unless the feed says the contrary or came to the reference."""
         ramp, sign = self.state.ramp, self.state.mode.sign
         assert ramp is not None
@@ -161,10 +165,10 @@ class _Tick:
             return replace(calm._follow(), cancelled=True)
         step = self._side(sign).max_step
         if step and self.at - ramp.stepped < step.period:
-            return Outcome(self.state, Reason.RATE_LIMITED)
+            return ControllerResult(self.state, Reason.RATE_LIMITED)
         return self._act(sign, ramp.level, Reason.scaled(sign))
 
-    def _act(self, sign: int, level: Fraction, reason: Reason, *, limited: bool = True) -> Outcome:
+    def _act(self, sign: int, level: Fraction, reason: Reason, *, limited: bool = True) -> ControllerResult:
         policy, targets = self.policy, targets_of(self.policy, self.replicas, self.state.baseline, self.needed)
         active = [target for target in targets if not target.suspended]
         current = sum(target.current for target in active)
@@ -187,22 +191,22 @@ class _Tick:
             delta = sign * step.of(current)
         split = self._split(active, delta)
         counts = {target.name: target.current + split.changes.get(target.name, 0) for target in targets}
-        reference, ramp, mode = self._at_least_floor(level), None, Mode.STABLE
+        reference, ramp, mode = self._at_least_floor(level), None, ControllerMode.STABLE
         if cut:
             reference = _price(policy, anchor, load_of(_after(active, split)))
-            ramp, mode = Ramp(level, self.at), Mode.of(sign)
-        plan = Plan(self.state.sequence + 1, self.at, reason, counts, reference, ramp, mode)
-        return Outcome(replace(self.state, plan=plan), reason, unmet=unmet, allocation=split)
+            ramp, mode = Ramp(level, self.at), ControllerMode.of(sign)
+        plan = PowerPlan(self.state.sequence + 1, self.at, reason, counts, reference, ramp, mode)
+        return ControllerResult(replace(self.state, plan=plan), reason, unmet=unmet, allocation=split)
 
-    def _split(self, targets: list[Target], delta: int) -> Allocation:
+    def _split(self, targets: list[Target], delta: int) -> ReplicaAllocation:
         return allocate(targets, delta, restore_first=self.policy.restore_first)
 
-    def _stay(self, level: Fraction, reason: Reason) -> Outcome:
+    def _stay(self, level: Fraction, reason: Reason) -> ControllerResult:
         """Nothing to do after all; only in the published reading does the reference move."""
         state = self.state.settled()
         if self.policy.reference is Basis.PAPER:
             state = replace(state, reference=self._at_least_floor(level))
-        return Outcome(state, reason)
+        return ControllerResult(state, reason)
 
     def _direction(self, reference: Fraction) -> int:
         watts, deadband = self._at_least_floor(self.watts), self.policy.deadband
@@ -215,13 +219,15 @@ class _Tick:
         return max(watts, self.policy.floor)
 
 
-def _begin(policy: Policy, state: State, watts: Fraction, replicas: Mapping[str, int]) -> Outcome:
+def _begin(
+    policy: PowerPolicy, state: ControllerState, watts: Fraction, replicas: Mapping[str, int]
+) -> ControllerResult:
     """The first valid sample, or what the policy calls nominal, becomes the anchor; nothing is done yet."""
     targets = targets_of(policy, replicas, {})
     load, nominal = load_of(targets), policy.nominal
     if nominal is None:
         if watts < policy.floor:
-            return Outcome(state, Reason.BELOW_FLOOR)
+            return ControllerResult(state, Reason.BELOW_FLOOR)
         anchor, reference = Anchor(watts, load), watts
     else:
         total = sum(target.current for target in targets)
@@ -229,19 +235,21 @@ def _begin(policy: Policy, state: State, watts: Fraction, replicas: Mapping[str,
         anchor = Anchor(nominal.watts - policy.base_power, nominal.replicas * each)
         reference = _price(policy, anchor, load)
     state = replace(state, anchor=anchor, reference=reference, last=dict(replicas), baseline=dict(replicas))
-    return Outcome(state, Reason.BOOTSTRAPPED)
+    return ControllerResult(state, Reason.BOOTSTRAPPED)
 
 
-def _silence(policy: Policy, state: State, at: Fraction, replicas: Mapping[str, int]) -> Outcome:
+def _silence(
+    policy: PowerPolicy, state: ControllerState, at: Fraction, replicas: Mapping[str, int]
+) -> ControllerResult:
     """No usable sample: everything stays, until the fallback is due."""
     if state.anchor is None:
-        return Outcome(state, Reason.INVALID)
+        return ControllerResult(state, Reason.INVALID)
     if state.seen is None:
-        return Outcome(replace(state, seen=at), Reason.INVALID)
+        return ControllerResult(replace(state, seen=at), Reason.INVALID)
     if at - state.seen < policy.fallback.after:
-        return Outcome(state, Reason.INVALID)
+        return ControllerResult(state, Reason.INVALID)
     if policy.fallback.policy is WhenSilent.HOLD:
-        return Outcome(state, Reason.FALLBACK)
+        return ControllerResult(state, Reason.FALLBACK)
     targets = [target for target in targets_of(policy, replicas, state.baseline) if not target.suspended]
     if policy.fallback.policy is WhenSilent.FLOOR:
         counts = {target.name: target.minimum for target in targets}
@@ -253,13 +261,13 @@ def _silence(policy: Policy, state: State, at: Fraction, replicas: Mapping[str, 
         }
     counts = {**replicas, **counts}
     if counts == replicas:
-        return Outcome(state, Reason.FALLBACK)
+        return ControllerResult(state, Reason.FALLBACK)
     reference = _price(policy, state.anchor, load_of(targets_of(policy, counts, {})))
-    plan = Plan(state.sequence + 1, at, Reason.FALLBACK, counts, reference)
-    return Outcome(replace(state, plan=plan), Reason.FALLBACK)
+    plan = PowerPlan(state.sequence + 1, at, Reason.FALLBACK, counts, reference)
+    return ControllerResult(replace(state, plan=plan), Reason.FALLBACK)
 
 
-def _rebased(policy: Policy, state: State, replicas: Mapping[str, int]) -> State:
+def _rebased(policy: PowerPolicy, state: ControllerState, replicas: Mapping[str, int]) -> ControllerState:
     """Someone else changed replicas: the anchor moves with them, so that they are neither undone nor amplified.
 
     Who does not take part for a while has its share of the load and its baseline again afterwards.
@@ -277,7 +285,7 @@ def _rebased(policy: Policy, state: State, replicas: Mapping[str, int]) -> State
     return replace(state, anchor=anchor, baseline=baseline, last=dict(replicas))
 
 
-def _left(state: State, names: Iterable[str], watts: Mapping[str, Fraction]) -> State:
+def _left(state: ControllerState, names: Iterable[str], watts: Mapping[str, Fraction]) -> ControllerState:
     """Their share of the load goes with them, and is remembered."""
     for name in names:
         assert state.anchor is not None
@@ -288,7 +296,7 @@ def _left(state: State, names: Iterable[str], watts: Mapping[str, Fraction]) -> 
     return state
 
 
-def _came(state: State, counts: Mapping[str, int], watts: Mapping[str, Fraction]) -> State:
+def _came(state: ControllerState, counts: Mapping[str, int], watts: Mapping[str, Fraction]) -> ControllerState:
     """They bring the share they had; replicas that are new count as they would at the anchor's watts, or at more."""
     if not counts:
         return state
@@ -303,7 +311,7 @@ def _came(state: State, counts: Mapping[str, int], watts: Mapping[str, Fraction]
     return replace(state, anchor=Anchor(anchor.watts, max(ZERO, load)), last={**state.last, **counts}, away=away)
 
 
-def _shifted(state: State, changes: Mapping[str, int], watts: Mapping[str, Fraction]) -> Anchor:
+def _shifted(state: ControllerState, changes: Mapping[str, int], watts: Mapping[str, Fraction]) -> Anchor:
     """The anchor after these changes; `watts` are those of one replica of everyone concerned."""
     assert state.anchor is not None
     assert state.reference is not None
@@ -314,7 +322,7 @@ def _shifted(state: State, changes: Mapping[str, int], watts: Mapping[str, Fract
     return shifted(state.anchor, before, change, state.reference, max(watts.values()))
 
 
-def _enforced(tick: _Tick) -> Outcome:
+def _enforced(tick: _Tick) -> ControllerResult:
     """Someone else changed replicas: what was decided before comes back, with what this sample asks for."""
     policy, state, found = tick.policy, tick.state, tick.replicas
     left_alone = {
@@ -328,13 +336,13 @@ def _enforced(tick: _Tick) -> Outcome:
     after = outcome.state
     if after.plan is not None or decided == found or after.reference is None:
         return outcome
-    undo = Plan(after.sequence + 1, tick.at, Reason.FOREIGN_CHANGE, decided, after.reference, closes_window=False)
+    undo = PowerPlan(after.sequence + 1, tick.at, Reason.FOREIGN_CHANGE, decided, after.reference, closes_window=False)
     return replace(outcome, state=replace(after, plan=undo), reason=Reason.FOREIGN_CHANGE)
 
 
-def _price(policy: Policy, anchor: Anchor, load: Fraction) -> Fraction:
+def _price(policy: PowerPolicy, anchor: Anchor, load: Fraction) -> Fraction:
     return max(price(anchor, load) or ZERO, policy.floor)
 
 
-def _after(targets: list[Target], split: Allocation) -> list[Target]:
+def _after(targets: list[Target], split: ReplicaAllocation) -> list[Target]:
     return [replace(target, current=target.current + split.changes[target.name]) for target in targets]

@@ -10,9 +10,9 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Self
 
-from ballast.power.allocation import Allocation, Target
-from ballast.power.controller_state import State
-from ballast.power.policy import Policy
+from ballast.power.allocation import ReplicaAllocation, Target
+from ballast.power.controller_state import ControllerState
+from ballast.power.policy import PowerPolicy
 from ballast.power.values import exact
 
 NOTHING: Mapping[str, int] = MappingProxyType({})
@@ -64,20 +64,20 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ControllerResult:
     """The state after a tick and why. `unmet` replicas are wanted but beyond the bounds.
 
     `cancelled`: a window was left without an action. With an open plan in the state, `allocation` says how it came.
     """
 
-    state: State
+    state: ControllerState
     reason: Reason
     cancelled: bool = False
     unmet: int = 0
-    allocation: Allocation | None = None
+    allocation: ReplicaAllocation | None = None
 
 
-def after_plan(state: State) -> State:
+def after_plan(state: ControllerState) -> ControllerState:
     """The state once its open plan was applied."""
     plan = state.plan
     if plan is None:
@@ -90,7 +90,7 @@ def after_plan(state: State) -> State:
 
 
 def targets_of(
-    policy: Policy, replicas: Mapping[str, int], baseline: Mapping[str, int], needed: Mapping[str, int] = NOTHING
+    policy: PowerPolicy, replicas: Mapping[str, int], baseline: Mapping[str, int], needed: Mapping[str, int] = NOTHING
 ) -> list[Target]:
     """The members that take part, with the replicas they have now, return to first, and need for their load."""
     places = policy.places

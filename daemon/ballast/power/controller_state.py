@@ -11,17 +11,17 @@ from typing import Any
 import msgspec
 
 
-class Mode(StrEnum):
+class ControllerMode(StrEnum):
     STABLE = "STABLE"
     PENDING_INCREASE = "PENDING_INCREASE"
     PENDING_DECREASE = "PENDING_DECREASE"
 
     @property
     def sign(self) -> int:
-        return {Mode.STABLE: 0, Mode.PENDING_INCREASE: 1, Mode.PENDING_DECREASE: -1}[self]
+        return {ControllerMode.STABLE: 0, ControllerMode.PENDING_INCREASE: 1, ControllerMode.PENDING_DECREASE: -1}[self]
 
     @classmethod
-    def of(cls, sign: int) -> Mode:
+    def of(cls, sign: int) -> ControllerMode:
         return (cls.STABLE, cls.PENDING_INCREASE, cls.PENDING_DECREASE)[sign]
 
 
@@ -42,7 +42,7 @@ class Away:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class ChangeWindow:
     """The samples since `since` (seconds): the first, the lowest and the highest watts, and how many there are."""
 
     since: Fraction
@@ -52,11 +52,11 @@ class Window:
     count: int = 1
 
     @classmethod
-    def opened(cls, at: Fraction, watts: Fraction) -> Window:
+    def opened(cls, at: Fraction, watts: Fraction) -> ChangeWindow:
         return cls(at, watts, watts, watts)
 
-    def add(self, watts: Fraction) -> Window:
-        return Window(self.since, self.first, min(self.low, watts), max(self.high, watts), self.count + 1)
+    def add(self, watts: Fraction) -> ChangeWindow:
+        return ChangeWindow(self.since, self.first, min(self.low, watts), max(self.high, watts), self.count + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Ramp:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PowerPlan:
     """Absolute replicas by namespace/name, written down before they are applied; `reference`, `ramp` and `mode` hold
     after it.
 
@@ -82,12 +82,12 @@ class Plan:
     replicas: Mapping[str, int]
     reference: Fraction
     ramp: Ramp | None = None
-    mode: Mode = Mode.STABLE
+    mode: ControllerMode = ControllerMode.STABLE
     closes_window: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ControllerState:
     """Watts are those above the base power. `reference` and `anchor` are None before the first valid sample.
 
     `last` and `baseline` are replicas by namespace/name: those last seen or decided, and those to return to first.
@@ -95,16 +95,16 @@ class State:
     is the time of the newest valid sample, or since when one is missed.
     """
 
-    mode: Mode = Mode.STABLE
+    mode: ControllerMode = ControllerMode.STABLE
     reference: Fraction | None = None
     anchor: Anchor | None = None
     last: Mapping[str, int] = field(default_factory=dict)
     baseline: Mapping[str, int] = field(default_factory=dict)
     away: Mapping[str, Away] = field(default_factory=dict)
-    window: Window | None = None
-    alarm: Window | None = None
+    window: ChangeWindow | None = None
+    alarm: ChangeWindow | None = None
     ramp: Ramp | None = None
-    plan: Plan | None = None
+    plan: PowerPlan | None = None
     seen: Fraction | None = None
     sequence: int = 0
     schema: int = 1
@@ -114,7 +114,7 @@ class State:
         return msgspec.json.encode(self, enc_hook=str, order="deterministic").decode()
 
     @classmethod
-    def load(cls, text: str) -> State:
+    def load(cls, text: str) -> ControllerState:
         """Raises ValueError for what `dump` did not write."""
         try:
             state = msgspec.json.decode(text, type=cls, dec_hook=_fraction)
@@ -124,13 +124,13 @@ class State:
             raise ValueError(f"schema {state.schema} is unknown, expected 1")
         return state
 
-    def lasting(self) -> State:
+    def lasting(self) -> ControllerState:
         """Without what every sample changes: two states with the same lasting part need not be written again."""
         return replace(self, seen=None, window=None, alarm=None)
 
-    def settled(self) -> State:
+    def settled(self) -> ControllerState:
         """STABLE, with no window open; the reference stays."""
-        return replace(self, mode=Mode.STABLE, window=None, ramp=None)
+        return replace(self, mode=ControllerMode.STABLE, window=None, ramp=None)
 
 
 def _fraction(kind: type[Any], value: Any) -> Any:

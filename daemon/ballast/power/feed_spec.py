@@ -8,7 +8,7 @@ from typing import Self
 
 from pydantic import field_validator, model_validator
 
-from ballast.power.policy_section import Part
+from ballast.power.policy_section import PolicySection
 from ballast.power.values import Count, NotNegative, Period, Positive
 
 DEFAULT_FLOOR = Fraction(1)
@@ -43,7 +43,7 @@ class Of(StrEnum):
     OTHERS = "others"
 
 
-class Limit(Part):
+class LimitSpec(PolicySection):
     query: str | None = None
     freshness: str | None = None
     watts: Positive | None = None
@@ -55,18 +55,18 @@ class Limit(Part):
         return self
 
 
-class Consumption(Part):
+class Consumption(PolicySection):
     query: str
     freshness: str | None = None
     of: Of = Of.TOTAL
 
 
-class Own(Part):
+class Own(PolicySection):
     query: str
     freshness: str | None = None
 
 
-class Feed(Part):
+class FeedSpec(PolicySection):
     """Where the watts come from: a Prometheus `query`, a `url` with JSON, a `csv` file, or a `limit` that is shared."""
 
     query: str | None = None
@@ -77,7 +77,7 @@ class Feed(Part):
     time_path: str | None = None
     """Where the time of the watts stands in the JSON; without it they are as old as the answer."""
     csv: str | None = None
-    limit: Limit | None = None
+    limit: LimitSpec | None = None
     consumption: Consumption | None = None
     own: Own | None = None
     semantics: Semantics | None = None

@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 
-from ballast.power.policy_section import Part
-from ballast.power.policy import Policy
+from ballast.power.policy import PowerPolicy
+from ballast.power.policy_section import PolicySection
 
 _HOW = frozenset({"max_age", "expect_series", "freshness", "time_path", "floor_watts"})
 """How a feed is read and judged, which its watts do not depend on."""
 
 
-def meaning(policy: Policy) -> str:
+def policy_fingerprint(policy: PowerPolicy) -> str:
     """Short text that changes when other watts or other replicas are meant: feed, basePower, nominal or compat.
 
     What is left at its default does not count.
@@ -25,7 +25,7 @@ def meaning(policy: Policy) -> str:
 
 
 def _plain(value: Any) -> Any:
-    if not isinstance(value, Part):
+    if not isinstance(value, PolicySection):
         return value
     fields = type(value).model_fields
     return {name: _plain(each) for name, each in value if name not in _HOW and each != fields[name].default}

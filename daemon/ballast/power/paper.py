@@ -12,34 +12,43 @@ from fractions import Fraction
 
 from ballast.power.allocation import ONE, allocate
 from ballast.power.anchor import rounded
-from ballast.power.controller_result import Outcome, Reason, targets_of
-from ballast.power.controller_state import Mode, Plan, State, Window
-from ballast.power.policy import Policy
+from ballast.power.controller_result import ControllerResult, Reason, targets_of
+from ballast.power.controller_state import ChangeWindow, ControllerMode, ControllerState, PowerPlan
+from ballast.power.policy import PowerPolicy
 
 _FROM_NOTHING = Fraction(999)
 
 
-def observe(policy: Policy, state: State, at: Fraction, watts: Fraction, replicas: Mapping[str, int]) -> Outcome:
+def observe(
+    policy: PowerPolicy, state: ControllerState, at: Fraction, watts: Fraction, replicas: Mapping[str, int]
+) -> ControllerResult:
     """§3.1: the two ends of a window decide; the reference moves with them, whatever they say."""
     if state.reference is None:
-        return Outcome(replace(state, reference=watts, last=dict(replicas)), Reason.BOOTSTRAPPED)
-    if state.mode is Mode.STABLE or state.window is None:
+        return ControllerResult(replace(state, reference=watts, last=dict(replicas)), Reason.BOOTSTRAPPED)
+    if state.mode is ControllerMode.STABLE or state.window is None:
         change = _relative(watts, state.reference)
         sign = (change >= policy.deadband) - (change <= -policy.deadband)
         if not sign:
-            return Outcome(state, Reason.INSIDE)
-        return Outcome(replace(state, mode=Mode.of(sign), window=Window.opened(at, watts)), Reason.detected(sign))
-    side = policy.increase if state.mode is Mode.PENDING_INCREASE else policy.decrease
+            return ControllerResult(state, Reason.INSIDE)
+        return ControllerResult(
+            replace(state, mode=ControllerMode.of(sign), window=ChangeWindow.opened(at, watts)), Reason.detected(sign)
+        )
+    side = policy.increase if state.mode is ControllerMode.PENDING_INCREASE else policy.decrease
     if at - state.window.since < side.window:
-        return Outcome(state, Reason.WAITING)
+        return ControllerResult(state, Reason.WAITING)
     if abs(_relative(watts, state.window.first)) > side.tolerance:
-        return Outcome(replace(state.settled(), reference=watts), Reason.UNSTABLE, cancelled=True)
+        return ControllerResult(replace(state.settled(), reference=watts), Reason.UNSTABLE, cancelled=True)
     return _act(policy, state, at, watts, _relative(watts, state.reference), replicas)
 
 
 def _act(
-    policy: Policy, state: State, at: Fraction, watts: Fraction, change: Fraction, replicas: Mapping[str, int]
-) -> Outcome:
+    policy: PowerPolicy,
+    state: ControllerState,
+    at: Fraction,
+    watts: Fraction,
+    change: Fraction,
+    replicas: Mapping[str, int],
+) -> ControllerResult:
     """§3.2, equation (1)."""
     targets = [replace(target, watts=ONE) for target in targets_of(policy, replicas, {})]
     total = sum(target.current for target in targets)
@@ -47,11 +56,11 @@ def _act(
     split = allocate(targets, delta, restore_first=False, inside_first=False)
     if not any(split.changes.values()):
         reason = Reason.AT_LIMIT if delta else Reason.ROUNDS_TO_ZERO
-        return Outcome(replace(state.settled(), reference=watts), reason, unmet=split.unmet)
+        return ControllerResult(replace(state.settled(), reference=watts), reason, unmet=split.unmet)
     counts = {target.name: target.current + split.changes[target.name] for target in targets}
     reason = Reason.scaled(1 if split.effective > 0 else -1)
-    plan = Plan(state.sequence + 1, at, reason, counts, watts)
-    return Outcome(replace(state, plan=plan), reason, unmet=split.unmet, allocation=split)
+    plan = PowerPlan(state.sequence + 1, at, reason, counts, watts)
+    return ControllerResult(replace(state, plan=plan), reason, unmet=split.unmet, allocation=split)
 
 
 def _relative(watts: Fraction, reference: Fraction) -> Fraction:

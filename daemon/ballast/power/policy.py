@@ -12,8 +12,8 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from ballast.power.policy_section import Part
-from ballast.power.feed_spec import DEFAULT_FLOOR, Feed
+from ballast.power.feed_spec import DEFAULT_FLOOR, FeedSpec
+from ballast.power.policy_section import PolicySection
 from ballast.power.values import (
     INT32,
     Count,
@@ -73,7 +73,7 @@ class Actuation(StrEnum):
     OBSERVE = "observe"
 
 
-class MaxStep(Part):
+class MaxStep(PolicySection):
     """At most `percent` of the replicas (rounded down, at least one) or so many `pods` in a `period` (seconds)."""
 
     percent: Positive | None = None
@@ -90,7 +90,7 @@ class MaxStep(Part):
         return self.pods or max(1, int(total * (self.percent or 0) / 100))
 
 
-class Side(Part):
+class Side(PolicySection):
     """How a change in one direction is confirmed: `window` in seconds, `tolerance` a fraction."""
 
     window: Seconds
@@ -108,7 +108,7 @@ class Decrease(Side):
     tolerance: Share = Fraction(5, 100)
 
 
-class EmergencyDrop(Part):
+class EmergencyDrop(PolicySection):
     """A fall by `relative` in so many `samples` in a row needs no window."""
 
     relative: OpenShare
@@ -122,7 +122,7 @@ class EmergencyDrop(Part):
         return samples
 
 
-class Fallback(Part):
+class Fallback(PolicySection):
     """What holds when the feed gave nothing usable for `after` seconds."""
 
     after: Period = Fraction(300)
@@ -130,14 +130,14 @@ class Fallback(Part):
     replicas: Mapping[str, Count] | None = None
 
 
-class Nominal(Part):
+class Nominal(PolicySection):
     """So many replicas belong to so many watts."""
 
     watts: Positive
     replicas: PositiveCount
 
 
-class Needs(Part):
+class Needs(PolicySection):
     """What says how many replicas a workload needs itself: a PromQL query for its `load` per replica or its `latency`.
 
     `target` is the load a replica should have, or the highest latency that is good.
@@ -166,7 +166,7 @@ class Needs(Part):
         return count if value > self.target else 0
 
 
-class Member(Part):
+class Member(PolicySection):
     """A workload; `replicas` is where offline commands begin (default: max)."""
 
     ref: Reference
@@ -196,24 +196,24 @@ class Member(Part):
         return self.max if self.replicas is None else self.replicas
 
 
-class Group(Part):
+class Group(PolicySection):
     name: Name
     members: tuple[Member, ...] = Field(min_length=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PolicyMember:
     """A member and the group it is in, if any."""
 
     member: Member
     group: str | None
 
 
-class Policy(Part):
+class PowerPolicy(PolicySection):
     """One budget over many workloads. Powers are watts, durations seconds, both exact."""
 
     name: Name = "power"
-    feed: Feed | None = None
+    feed: FeedSpec | None = None
     deadband: OpenShare = Fraction(5, 100)
     increase: Increase = Increase()
     decrease: Decrease = Decrease()
@@ -254,11 +254,11 @@ class Policy(Part):
         return self.rounding or (Rounding.NEAREST_AWAY if self.paper else Rounding.SAFE)
 
     @cached_property
-    def places(self) -> Mapping[str, Place]:
+    def places(self) -> Mapping[str, PolicyMember]:
         """Every member by namespace/name, in the order of the names."""
         return {place.member.name: place for place in sorted(self._all(), key=lambda place: place.member.name)}
 
-    def within(self, bounds: Mapping[str, tuple[int, int]]) -> Policy:
+    def within(self, bounds: Mapping[str, tuple[int, int]]) -> PowerPolicy:
         """The same, its members also inside `bounds` (lowest and highest replicas by namespace/name)."""
         groups = tuple(
             group.model_copy(update={"members": tuple(_bounded(member, bounds) for member in group.members)})
@@ -269,10 +269,10 @@ class Policy(Part):
         copy.__dict__.pop("places", None)
         return copy
 
-    def _all(self) -> Iterator[Place]:
+    def _all(self) -> Iterator[PolicyMember]:
         for group in self.groups:
-            yield from (Place(member, group.name) for member in group.members)
-        yield from (Place(member, None) for member in self.independents)
+            yield from (PolicyMember(member, group.name) for member in group.members)
+        yield from (PolicyMember(member, None) for member in self.independents)
 
 
 def _bounded(member: Member, bounds: Mapping[str, tuple[int, int]]) -> Member:

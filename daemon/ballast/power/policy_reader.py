@@ -11,9 +11,9 @@ from pydantic_core import ErrorDetails
 
 from ballast.errors import SettingsError
 from ballast.power import feed_spec, policy
-from ballast.power.policy_section import Part
-from ballast.power.policy import Policy
+from ballast.power.policy import PowerPolicy
 from ballast.power.policy_rules import contradictions
+from ballast.power.policy_section import PolicySection
 
 _EXPECTED = {
     "string_type": "text",
@@ -28,14 +28,14 @@ _EXPECTED = {
 }
 
 
-def read(raws: Sequence[Mapping[str, Any]]) -> tuple[Policy, ...]:
+def read(raws: Sequence[Mapping[str, Any]]) -> tuple[PowerPolicy, ...]:
     """The policies, each with a name of its own. Raises SettingsError with all problems at once."""
     problems: list[str] = []
-    found: list[Policy] = []
+    found: list[PowerPolicy] = []
     for number, raw in enumerate(raws):
         label = f"power policy {_called(raw, number)}" if len(raws) > 1 else "power"
         try:
-            one = Policy.model_validate(_without_empty(raw))
+            one = PowerPolicy.model_validate(_without_empty(raw))
         except ValidationError as error:
             problems.extend(dict.fromkeys(_problem(label, raw, each) for each in error.errors()))
         else:
@@ -62,7 +62,7 @@ def _problem(label: str, raw: Mapping[str, Any], error: ErrorDetails) -> str:
         template = _EXPECTED.get(error["type"])
         expectation = f"expected {template.format(**error.get('ctx', {}))}" if template else error["msg"]
     given = error["input"]
-    shown = f"{key} is {_shown(given)}" if not isinstance(given, Mapping | list | Part) else key
+    shown = f"{key} is {_shown(given)}" if not isinstance(given, Mapping | list | PolicySection) else key
     return f"{label}: {shown}: {expectation}. Correct it." if shown else f"{label}: {expectation}. Correct it."
 
 
@@ -100,7 +100,7 @@ def _names(raws: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         seen.add(name)
 
 
-def _doubled(policies: Sequence[Policy]) -> Iterator[str]:
+def _doubled(policies: Sequence[PowerPolicy]) -> Iterator[str]:
     owners: dict[str, str] = {}
     for one in policies:
         for name in one.places:
@@ -114,7 +114,7 @@ def _doubled(policies: Sequence[Policy]) -> Iterator[str]:
 def _aliases() -> Iterator[str]:
     for module in (policy, feed_spec):
         for each in vars(module).values():
-            if isinstance(each, type) and issubclass(each, Part):
+            if isinstance(each, type) and issubclass(each, PolicySection):
                 yield from (info.alias or name for name, info in each.model_fields.items())
 
 

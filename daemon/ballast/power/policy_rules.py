@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from ballast.power.feed_spec import Of, Semantics
-from ballast.power.policy import Member, Policy, Side, Stability, WhenSilent
+from ballast.power.policy import Member, PowerPolicy, Side, Stability, WhenSilent
 
 
-def contradictions(policy: Policy) -> Iterator[str]:
+def contradictions(policy: PowerPolicy) -> Iterator[str]:
     """One sentence for each thing that makes the policy unusable, wherever it is used."""
     yield from _members(policy)
     yield from _feed(policy)
@@ -28,7 +28,7 @@ def contradictions(policy: Policy) -> Iterator[str]:
         )
 
 
-def unusable_at(policy: Policy, interval: Fraction, called: str) -> Iterator[str]:
+def unusable_at(policy: PowerPolicy, interval: Fraction, called: str) -> Iterator[str]:
     """One sentence for each window that a tick of `interval` seconds, which is `called` so, cannot look into."""
     for name, side in _sides(policy):
         if 0 < side.window < interval:
@@ -38,7 +38,7 @@ def unusable_at(policy: Policy, interval: Fraction, called: str) -> Iterator[str
             )
 
 
-def not_to_run(policy: Policy) -> Iterator[str]:
+def not_to_run(policy: PowerPolicy) -> Iterator[str]:
     """One sentence for each thing that only offline commands can do without."""
     if policy.feed is None:
         yield "feed is missing: expected where the available watts come from, such as feed: {query: ...}. Give it."
@@ -52,7 +52,7 @@ def not_to_run(policy: Policy) -> Iterator[str]:
             yield f"{text} Lower it, or use stability: window."
 
 
-def remarks(policy: Policy, interval: Fraction | None = None) -> Iterator[str]:
+def remarks(policy: PowerPolicy, interval: Fraction | None = None) -> Iterator[str]:
     """One sentence for each thing that is legal but will not do what it seems to."""
     for text in _inversions(policy):
         if policy.paper or policy.stability is Stability.ENDPOINT:
@@ -82,11 +82,11 @@ def number(value: Fraction) -> str:
     return f"{float(value):.10g}"
 
 
-def _sides(policy: Policy) -> tuple[tuple[str, Side], tuple[str, Side]]:
+def _sides(policy: PowerPolicy) -> tuple[tuple[str, Side], tuple[str, Side]]:
     return ("increase", policy.increase), ("decrease", policy.decrease)
 
 
-def _inversions(policy: Policy) -> Iterator[str]:
+def _inversions(policy: PowerPolicy) -> Iterator[str]:
     """A window may end on the other side of the reference when it may move by more than the dead band."""
     delta = policy.deadband
     for (name, side), limit, rule in zip(
@@ -99,7 +99,7 @@ def _inversions(policy: Policy) -> Iterator[str]:
             )
 
 
-def _members(policy: Policy) -> Iterator[str]:
+def _members(policy: PowerPolicy) -> Iterator[str]:
     groups = Counter(group.name for group in policy.groups)
     for name, times in groups.items():
         if times > 1:
@@ -122,13 +122,13 @@ def _members(policy: Policy) -> Iterator[str]:
             yield f"groups: all weights of {group.name} are 0: expected at least one above 0. Correct them."
 
 
-def _everyone(policy: Policy) -> Iterator[tuple[str, Member]]:
+def _everyone(policy: PowerPolicy) -> Iterator[tuple[str, Member]]:
     for group in policy.groups:
         yield from ((f"group {group.name}", member) for member in group.members)
     yield from (("independents", member) for member in policy.independents)
 
 
-def _feed(policy: Policy) -> Iterator[str]:
+def _feed(policy: PowerPolicy) -> Iterator[str]:
     feed = policy.feed
     if feed is None:
         return
@@ -149,7 +149,7 @@ def _feed(policy: Policy) -> Iterator[str]:
             )
 
 
-def _fallback(policy: Policy) -> Iterator[str]:
+def _fallback(policy: PowerPolicy) -> Iterator[str]:
     fallback = policy.fallback
     if (fallback.policy is WhenSilent.REPLICAS) != (fallback.replicas is not None):
         yield (

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 
-class Part(BaseModel):
+class PolicySection(BaseModel):
     """A frozen group of keys, written in camelCase."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, hide_input_in_errors=True)

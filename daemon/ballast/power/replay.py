@@ -11,8 +11,8 @@ from typing import Any
 
 from ballast.power.controller import commit, observe
 from ballast.power.controller_result import Sample
-from ballast.power.controller_state import Mode, State
-from ballast.power.policy import Policy
+from ballast.power.controller_state import ControllerMode, ControllerState
+from ballast.power.policy import PowerPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Tick:
 
     t: Fraction | None
     watts: Fraction | None
-    state: Mode
+    state: ControllerMode
     reference: Fraction | None
     delta: int
     replicas: Mapping[str, int]
@@ -77,9 +77,9 @@ class Replay:
         }
 
 
-def replay(policy: Policy, samples: Iterable[Sample], replicas: Mapping[str, int]) -> Replay:
+def replay(policy: PowerPolicy, samples: Iterable[Sample], replicas: Mapping[str, int]) -> Replay:
     """Each sample is a tick; `replicas` by namespace/name is the beginning."""
-    state, now, ticks = State(), dict(sorted(replicas.items())), []
+    state, now, ticks = ControllerState(), dict(sorted(replicas.items())), []
     actions = cancels = 0
     start: Fraction | None = None
     ideal = _Ideal(policy, now)
@@ -118,7 +118,7 @@ def usual_gap(samples: Iterable[Sample]) -> Fraction | None:
 class _Ideal:
     """How far the replicas are from those in proportion to the watts."""
 
-    def __init__(self, policy: Policy, replicas: Mapping[str, int]) -> None:
+    def __init__(self, policy: PowerPolicy, replicas: Mapping[str, int]) -> None:
         self._base, self._floor, self._total = _base(policy), policy.floor, sum(replicas.values())
         members = [
             policy.places[name].member
@@ -146,7 +146,7 @@ class _Ideal:
         return self._sum / self._count if self._count else None
 
 
-def _base(policy: Policy) -> Fraction:
+def _base(policy: PowerPolicy) -> Fraction:
     return Fraction(0) if policy.paper else policy.base_power
 
 

@@ -19,7 +19,7 @@ from ballast.model.node import Node
 from ballast.model.sample import Floats, Ints
 from ballast.model.snapshot import Snapshot
 from ballast.publishing.label_plan import spread
-from ballast.scoring.crane import EXTRA_SECONDS, HOT_VALUE, STAMP, Policy, unix
+from ballast.scoring.crane import EXTRA_SECONDS, HOT_VALUE, STAMP, CranePolicy, unix
 from ballast.windows.peak import Highest
 
 RESOURCES = ("cpu", "memory")
@@ -37,7 +37,7 @@ _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 @dataclass(frozen=True)
-class Metric:
+class CraneMetric:
     """One key: the mean over `seconds` of a resource, or the highest mean within them; synced each `period` seconds."""
 
     name: str
@@ -48,7 +48,7 @@ class Metric:
 
 
 @dataclass(frozen=True)
-class Carried:
+class CraneAnnotations:
     """The number of one annotation as text, and the Unix time of its stamp."""
 
     number: str
@@ -56,11 +56,11 @@ class Carried:
 
 
 @dataclass(frozen=True)
-class Change:
+class CraneChange:
     """What is due on one node."""
 
     node: str
-    values: Mapping[str, Carried]
+    values: Mapping[str, CraneAnnotations]
 
 
 def is_written(key: str) -> bool:
@@ -68,21 +68,21 @@ def is_written(key: str) -> bool:
     return key == HOT_VALUE or _METRIC.fullmatch(key) is not None
 
 
-def metrics_of(policy: Policy) -> tuple[Metric, ...]:
+def metrics_of(policy: CranePolicy) -> tuple[CraneMetric, ...]:
     """Those that Ballast knows; others are left to whoever writes them."""
     found = []
     for name, period in policy.periods.items():
         if match := _METRIC.fullmatch(name):
             of, highest, number, unit = match.groups()
             seconds = float(number) * _SECONDS[unit]
-            found.append(Metric(name, ("cpu", "mem").index(of), bool(highest), seconds, period))
+            found.append(CraneMetric(name, ("cpu", "mem").index(of), bool(highest), seconds, period))
     return tuple(found)
 
 
-class Planner:
+class CranePlanner:
     """Remembers what has been written and the highest means; the rest is on the nodes, so a restart changes nothing."""
 
-    def __init__(self, policy: Policy, zone: tzinfo, *, min_coverage: float, jitter: float) -> None:
+    def __init__(self, policy: CranePolicy, zone: tzinfo, *, min_coverage: float, jitter: float) -> None:
         """`jitter` is the share of a period by which nodes are written earlier, each by its own."""
         self.metrics = metrics_of(policy)
         self.foreign = sorted(set(policy.periods) - {metric.name for metric in self.metrics})
@@ -91,25 +91,25 @@ class Planner:
         self._min_coverage = min_coverage
         self._jitter = jitter
         self._highest = Highest(len(RESOURCES), self.span)
-        self._written: dict[str, dict[str, Carried]] = {}
+        self._written: dict[str, dict[str, CraneAnnotations]] = {}
 
     def remember(self, time: float, names: Sequence[str], ratios: Floats) -> None:
         """Means at `time`, also of the past: ratios of capacity [cpu and memory, node], NaN where unknown."""
         self._highest.observe(time, names, ratios)
 
-    def plan(self, snapshot: Snapshot, hot: Ints, now: float, current: Mapping[str, Node]) -> list[Change]:
+    def plan(self, snapshot: Snapshot, hot: Ints, now: float, current: Mapping[str, Node]) -> list[CraneChange]:
         """The changes of this cycle, the longest overdue first. `hot` [node] are the hot values at `now` (Unix)."""
         names = tuple(snapshot.rows)
         self._written = {name: self._written[name] for name in names if name in self._written}
         self.remember(snapshot.time, names, _means(snapshot, MEAN))
         values = {metric.name: self._values(snapshot, metric)[metric.resource] for metric in self.metrics}
         newest = _of_resources(snapshot, snapshot.newest)
-        found: list[tuple[float, Change]] = []
+        found: list[tuple[float, CraneChange]] = []
         for row, node in enumerate(snapshot.nodes):
             if not snapshot.known[row] or node.name not in current:
                 continue
             carried = self._carried(current[node.name])
-            due: dict[str, Carried] = {}
+            due: dict[str, CraneAnnotations] = {}
             late = 0.0
             for metric in self.metrics:
                 ratio, stamp = float(values[metric.name][row]), float(newest[metric.resource, row])
@@ -117,36 +117,36 @@ class Planner:
                     before = carried.get(metric.name)
                     overdue = self._overdue(before, ratio, stamp, metric.period, node.name)
                     if overdue >= 0:
-                        due[metric.name] = Carried(f"{ratio:.5f}", stamp)
+                        due[metric.name] = CraneAnnotations(f"{ratio:.5f}", stamp)
                         late = max(late, overdue)
             if self._hot_is_due(carried.get(HOT_VALUE), int(hot[row]), now):
-                due[HOT_VALUE] = Carried(str(int(hot[row])), now)
+                due[HOT_VALUE] = CraneAnnotations(str(int(hot[row])), now)
             if due:
-                found.append((late, Change(node.name, due)))
+                found.append((late, CraneChange(node.name, due)))
         return [change for _, change in sorted(found, key=lambda each: (-each[0], each[1].node))]
 
-    def text(self, value: Carried) -> str:
+    def text(self, value: CraneAnnotations) -> str:
         return f"{value.number},{datetime.fromtimestamp(int(value.stamp), self._zone).strftime(STAMP)}"
 
-    def wrote(self, change: Change) -> None:
+    def wrote(self, change: CraneChange) -> None:
         self._written.setdefault(change.node, {}).update(change.values)
 
-    def _values(self, snapshot: Snapshot, metric: Metric) -> Floats:
+    def _values(self, snapshot: Snapshot, metric: CraneMetric) -> Floats:
         if metric.highest:
             return self._highest.over(metric.seconds, self._min_coverage)
         return _means(snapshot, metric.seconds)
 
-    def _carried(self, node: Node) -> dict[str, Carried]:
+    def _carried(self, node: Node) -> dict[str, CraneAnnotations]:
         """What it was told last: by us, or by what it carries where that is newer."""
         found = dict(self._written.get(node.name, {}))
         for key in (*(metric.name for metric in self.metrics), HOT_VALUE):
             number, _, text = node.annotations.get(key, "").partition(",")
             stamp = unix(text, self._zone)
             if stamp is not None and (key not in found or stamp > found[key].stamp):
-                found[key] = Carried(number, stamp)
+                found[key] = CraneAnnotations(number, stamp)
         return found
 
-    def _overdue(self, before: Carried | None, ratio: float, stamp: float, period: float, node: str) -> float:
+    def _overdue(self, before: CraneAnnotations | None, ratio: float, stamp: float, period: float, node: str) -> float:
         """Seconds since it should have been renewed, negative before that; never without a newer sample."""
         if before is None:
             return np.inf
@@ -160,7 +160,7 @@ class Planner:
         wait = period + EXTRA_SECONDS / 2 if steady else period
         return abs(age) - wait * (1 - self._jitter * spread(node))
 
-    def _hot_is_due(self, before: Carried | None, value: int, now: float) -> bool:
+    def _hot_is_due(self, before: CraneAnnotations | None, value: int, now: float) -> bool:
         """Nothing is written again to say that a node is not hot: that is also what the scheduler takes silence for."""
         if before is None or before.number != str(value):
             return True

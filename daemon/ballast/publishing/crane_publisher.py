@@ -10,22 +10,22 @@ import numpy as np
 
 from ballast.clock import Clock
 from ballast.cluster.node_writes import node_metadata
-from ballast.cluster.write import Outcome, Result
+from ballast.cluster.write import Result, WriteOutcome
 from ballast.cluster.writer import Writer
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
-from ballast.publishing.crane_plan import Change, Planner
+from ballast.publishing.crane_plan import CraneChange, CranePlanner
 from ballast.publishing.publisher import PART
 from ballast.publishing.round import Round, send
-from ballast.scoring.crane import Policy, bindings_of, hot_values
+from ballast.scoring.crane import CranePolicy, bindings_of, hot_values
 
 
 class CranePublisher:
     """One merge patch per node and round, with everything that is due there; at most `most` of them in a round."""
 
     def __init__(
-        self, writer: Writer, clock: Clock, policy: Policy, planner: Planner, *, interval: float, most: int
+        self, writer: Writer, clock: Clock, policy: CranePolicy, planner: CranePlanner, *, interval: float, most: int
     ) -> None:
         self.planner = planner
         self._writer = writer
@@ -57,7 +57,7 @@ class CranePublisher:
         result.waiting += max(0, len(changes) - self._most)
         return result
 
-    def _write(self, change: Change, deadline: float) -> Outcome:
+    def _write(self, change: CraneChange, deadline: float) -> WriteOutcome:
         values: dict[str, str | None] = {key: self.planner.text(value) for key, value in change.values.items()}
         write = node_metadata(
             change.node, {}, values, part=PART, reason=f"metrics of {change.node} for crane-scheduler"

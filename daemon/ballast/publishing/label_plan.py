@@ -13,9 +13,9 @@ from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
 from ballast.publishing.annotations import window_annotation, window_end
 from ballast.publishing.freeze import Freeze
-from ballast.publishing.node_keys import TAINT_EFFECT, Keys
+from ballast.publishing.node_keys import TAINT_EFFECT, NodeKeys
 from ballast.windows.band import Band
-from ballast.windows.debounce import Classifier, Switch
+from ballast.windows.debounce import Classifier, HysteresisSwitch
 
 UNKNOWN = "unknown"
 GAP_INTERVALS = 2.5
@@ -23,7 +23,7 @@ GAP_INTERVALS = 2.5
 
 
 @dataclass(frozen=True)
-class Carried:
+class PublishedKeys:
     """Ballast's keys as a node carries them now; `window_end` is None where there is no readable annotation."""
 
     score: str | None
@@ -32,7 +32,7 @@ class Carried:
     tainted: bool
 
     @classmethod
-    def of(cls, node: Node, keys: Keys) -> Carried:
+    def of(cls, node: Node, keys: NodeKeys) -> PublishedKeys:
         return cls(
             node.labels.get(keys.score),
             node.labels.get(keys.load),
@@ -42,7 +42,7 @@ class Carried:
 
 
 @dataclass(frozen=True)
-class Change:
+class NodeChange:
     """One node's patch: None removes a key. `taint` is the wanted state, None where it is right already."""
 
     node: str
@@ -57,7 +57,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Rules:
+class LabelRules:
     """Loads are fractions, times seconds, `jitter` the fraction of `refresh` by which refreshes are spread.
 
     `interval` is the time between two snapshots that are planned for.
@@ -79,18 +79,18 @@ class _Track:
 
     __slots__ = ("band", "classifier", "overload", "unscored_since", "young_since")
 
-    def __init__(self, carried: Carried, rules: Rules) -> None:
+    def __init__(self, carried: PublishedKeys, rules: LabelRules) -> None:
         gap = GAP_INTERVALS * rules.interval
         self.band = Band(gap=gap, label=_number(carried.score))
         self.classifier = Classifier(rules.low, rules.high, rules.hysteresis, gap=gap, current=carried.load)
-        self.overload = Switch(
+        self.overload = HysteresisSwitch(
             rules.overloaded, rules.overloaded - rules.hysteresis, gap=gap, state=carried.tainted or None
         )
         self.young_since: float | None = None
         self.unscored_since: float | None = None
 
 
-class Planner:
+class LabelPlanner:
     """Decides per node; remembers what only successive cycles can tell (bands, debounce, how long a node is young).
 
     A score or class label that has to change is one patch, and the annotation rides along. Otherwise the annotation is
@@ -99,7 +99,7 @@ class Planner:
     does one keep its score whose load is known, but of which the strategy knows nothing.
     """
 
-    def __init__(self, keys: Keys, rules: Rules) -> None:
+    def __init__(self, keys: NodeKeys, rules: LabelRules) -> None:
         self._keys = keys
         self._rules = rules
         self._tracks: dict[str, _Track] = {}
@@ -108,10 +108,10 @@ class Planner:
         self,
         snapshot: Snapshot,
         scores: Mapping[str, int | None],
-        carried: Mapping[str, Carried],
+        carried: Mapping[str, PublishedKeys],
         freeze: Freeze,
         now: float,
-    ) -> list[Change]:
+    ) -> list[NodeChange]:
         """The changes of this cycle at monotonic time `now`: withdrawals first, then labels, then refreshes."""
         self._tracks = {
             node.name: self._tracks.get(node.name) or _Track(carried[node.name], self._rules) for node in snapshot.nodes
@@ -125,9 +125,9 @@ class Planner:
         if freeze.frozen:
             return []
         peaks = _peaks(snapshot)
-        withdrawals: list[Change] = []
-        labels: list[Change] = []
-        refreshes: list[Change] = []
+        withdrawals: list[NodeChange] = []
+        labels: list[NodeChange] = []
+        refreshes: list[NodeChange] = []
         for row, node in enumerate(snapshot.nodes):
             name, track = node.name, self._tracks[node.name]
             if snapshot.known[row]:
@@ -147,10 +147,10 @@ class Planner:
         row: int,
         score: int | None,
         peak: float,
-        carried: Carried,
+        carried: PublishedKeys,
         track: _Track,
         now: float,
-    ) -> Change | None:
+    ) -> NodeChange | None:
         label = track.band.observe(snapshot.time, score)
         track.unscored_since = (
             None if score is not None else now if track.unscored_since is None else track.unscored_since
@@ -172,17 +172,17 @@ class Planner:
             annotations: dict[str, str | None] = {self._keys.window: window_annotation(snapshot, row)}
         else:
             annotations = {}
-        change = Change(name, labels, annotations, taint, "changed" if labels or taint is not None else "refresh")
+        change = NodeChange(name, labels, annotations, taint, "changed" if labels or taint is not None else "refresh")
         return None if change.empty else change
 
-    def _outdated(self, name: str, young: bool, carried: Carried, track: _Track, now: float) -> Change | None:
+    def _outdated(self, name: str, young: bool, carried: PublishedKeys, track: _Track, now: float) -> NodeChange | None:
         if young:
             track.young_since = now if track.young_since is None else track.young_since
             if now - track.young_since < self._rules.forget_after:
                 return None
         return self._withdraw(name, carried, "unknown")
 
-    def _withdraw(self, name: str, carried: Carried, reason: str) -> Change | None:
+    def _withdraw(self, name: str, carried: PublishedKeys, reason: str) -> NodeChange | None:
         self._tracks.pop(name, None)
         labels: dict[str, str | None] = {}
         if carried.score is not None:
@@ -190,10 +190,10 @@ class Planner:
         if carried.load != UNKNOWN:
             labels[self._keys.load] = UNKNOWN
         annotations: dict[str, str | None] = {} if carried.window is None else {self._keys.window: None}
-        change = Change(name, labels, annotations, False if carried.tainted else None, reason)
+        change = NodeChange(name, labels, annotations, False if carried.tainted else None, reason)
         return None if change.empty else change
 
-    def _refresh_due(self, name: str, carried: Carried, end: float) -> bool:
+    def _refresh_due(self, name: str, carried: PublishedKeys, end: float) -> bool:
         written = window_end(carried.window) if carried.window is not None else None
         lifetime = self._rules.refresh * (1 - self._rules.jitter * spread(name))
         return written is None or not 0 <= end - written < lifetime

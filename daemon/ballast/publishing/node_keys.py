@@ -8,7 +8,7 @@ TAINT_EFFECT = "PreferNoSchedule"
 
 
 @dataclass(frozen=True)
-class Keys:
+class NodeKeys:
     """Labels `score` ("0".."10") and `load`, annotation `window`, taint `overloaded`, under one prefix."""
 
     score: str
@@ -17,5 +17,5 @@ class Keys:
     taint: str
 
     @classmethod
-    def of(cls, prefix: str) -> Keys:
+    def of(cls, prefix: str) -> NodeKeys:
         return cls(f"{prefix}/score", f"{prefix}/load", f"{prefix}/window", f"{prefix}/overloaded")

@@ -12,13 +12,13 @@ import msgspec
 from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
 from ballast.cluster.node_writes import Taints, node_metadata, replace_taints
-from ballast.cluster.write import Outcome, Result
+from ballast.cluster.write import Result, WriteOutcome
 from ballast.cluster.writer import Writer
 from ballast.model.node import Node
 from ballast.model.snapshot import Snapshot
 from ballast.publishing.freeze import Freeze
-from ballast.publishing.label_plan import Carried, Change, Planner
-from ballast.publishing.node_keys import TAINT_EFFECT, Keys
+from ballast.publishing.label_plan import LabelPlanner, NodeChange, PublishedKeys
+from ballast.publishing.node_keys import TAINT_EFFECT, NodeKeys
 from ballast.publishing.round import Round, send
 
 PART = "publishing"
@@ -39,7 +39,7 @@ _patched = msgspec.json.Decoder(_Patched)
 class _Assumed:
     """What a node carries after our patch, until the watch has caught up with `version`; None in dry-run: always."""
 
-    carried: Carried
+    carried: PublishedKeys
     version: int | None
 
 
@@ -47,7 +47,7 @@ class Publisher:
     """Writes what the planner decided, through the one writer, for at most one interval; the rest is planned anew."""
 
     def __init__(
-        self, api: KubeApi, writer: Writer, clock: Clock, keys: Keys, planner: Planner, *, interval: float
+        self, api: KubeApi, writer: Writer, clock: Clock, keys: NodeKeys, planner: LabelPlanner, *, interval: float
     ) -> None:
         self._api = api
         self._writer = writer
@@ -83,7 +83,7 @@ class Publisher:
         there = [change for change in changes if current(change.node) is not None]
         return self._apply(sorted(there, key=lambda change: change.node in self._failed), carried)
 
-    def _carried(self, snapshot: Snapshot, current: Callable[[str], Node | None]) -> dict[str, Carried]:
+    def _carried(self, snapshot: Snapshot, current: Callable[[str], Node | None]) -> dict[str, PublishedKeys]:
         carried = {}
         self._assumed = {name: assumed for name, assumed in self._assumed.items() if name in snapshot.rows}
         for old in snapshot.nodes:
@@ -93,10 +93,10 @@ class Publisher:
                 carried[node.name] = assumed.carried
             else:
                 self._assumed.pop(node.name, None)
-                carried[node.name] = Carried.of(node, self._keys)
+                carried[node.name] = PublishedKeys.of(node, self._keys)
         return carried
 
-    def _apply(self, changes: list[Change], carried: Mapping[str, Carried]) -> Round:
+    def _apply(self, changes: list[NodeChange], carried: Mapping[str, PublishedKeys]) -> Round:
         result = send(
             changes,
             lambda change, until: self._write(change, carried[change.node], until),
@@ -108,8 +108,8 @@ class Publisher:
         self._failed = result.failures
         return result
 
-    def _write(self, change: Change, carried: Carried, deadline: float) -> Outcome:
-        outcome: Outcome | None = None
+    def _write(self, change: NodeChange, carried: PublishedKeys, deadline: float) -> WriteOutcome:
+        outcome: WriteOutcome | None = None
         if change.labels or change.annotations:
             write = node_metadata(
                 change.node,
@@ -137,15 +137,15 @@ class Publisher:
         assert outcome is not None
         return outcome
 
-    def _after(self, change: Change, carried: Carried) -> Carried:
-        return Carried(
+    def _after(self, change: NodeChange, carried: PublishedKeys) -> PublishedKeys:
+        return PublishedKeys(
             change.labels.get(self._keys.score, carried.score),
             change.labels.get(self._keys.load, carried.load),
             change.annotations.get(self._keys.window, carried.window),
             carried.tainted,
         )
 
-    def _assume(self, name: str, outcome: Outcome, after: Carried) -> Carried | None:
+    def _assume(self, name: str, outcome: WriteOutcome, after: PublishedKeys) -> PublishedKeys | None:
         before = self._assumed.get(name)
         only_assumed = before is not None and before.version is None
         if outcome.result is Result.DRY_RUN or (outcome.done and only_assumed):

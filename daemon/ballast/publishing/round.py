@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ballast.clock import Clock
-from ballast.cluster.write import Outcome, Result
+from ballast.cluster.write import Result, WriteOutcome
 from ballast.cluster.writer import Writer
 
 _FAILURES = 3
@@ -31,7 +31,7 @@ class Round:
 
 def send(
     changes: Sequence[Change],
-    write: Callable[[Change, float], Outcome],
+    write: Callable[[Change, float], WriteOutcome],
     *,
     clock: Clock,
     writer: Writer,

@@ -17,7 +17,7 @@ log = structlog.get_logger("ballast")
 _PATIENCE = 1.0
 
 
-class Saving:
+class ConditionSaver:
     """`ask` after each cycle: only the leader saves, and only what changed. `problem` is why it failed last, if so."""
 
     def __init__(self, saved: SavedConditions, leading: Callable[[], bool]) -> None:

@@ -19,14 +19,14 @@ from ballast.cluster.events import Events
 from ballast.cluster.identity import own_identity, own_namespace
 from ballast.cluster.lease import AlwaysLeader, Elector
 from ballast.cluster.role import RoleLabel
-from ballast.cluster.state import State
+from ballast.cluster.state import StateStore
 from ballast.cluster.switches import Switches
 from ballast.cluster.workload_cache import WorkloadCache
 from ballast.cluster.writer import Writer
 from ballast.errors import ClusterError, SettingsError
 from ballast.extender import strategies
-from ballast.extender.decisions import Extending
-from ballast.extender.sibling_usage import Siblings
+from ballast.extender.decisions import ExtenderService
+from ballast.extender.sibling_usage import SiblingUsage
 from ballast.jobs import crane, sentences
 from ballast.jobs.eviction import build as eviction_build
 from ballast.jobs.eviction import job as eviction_job
@@ -36,12 +36,12 @@ from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.snapshot import Snapshot
 from ballast.publishing.freeze import Freeze
-from ballast.publishing.label_plan import Planner, Rules
-from ballast.publishing.node_keys import Keys
+from ballast.publishing.label_plan import LabelPlanner, LabelRules
+from ballast.publishing.node_keys import NodeKeys
 from ballast.publishing.publisher import PART, Publisher
 from ballast.runtime import health
-from ballast.runtime.condition_saver import Saving
-from ballast.runtime.scheduler import Jobs
+from ballast.runtime.condition_saver import ConditionSaver
+from ballast.runtime.scheduler import JobScheduler
 from ballast.serving.app import create_app, create_extender_app
 from ballast.serving.board import Board, CycleRecord
 from ballast.serving.rendering import render
@@ -50,7 +50,7 @@ from ballast.settings import Mode, Settings, check_run
 from ballast.telemetry.intake import default_max_age
 from ballast.telemetry.metrics_server import MetricsServerSource
 from ballast.telemetry.node_names import NodeNames
-from ballast.telemetry.pod_usage_cache import PodsAsking
+from ballast.telemetry.pod_usage_cache import PodUsageCache
 from ballast.telemetry.prometheus import PrometheusSource
 from ballast.telemetry.source import Source
 
@@ -78,7 +78,7 @@ class Daemon:
         self.clock = clock = clock or machine
         self.metrics = metrics = Metrics()
         self.conditions = Conditions(clock, metrics)
-        self.keys = Keys.of(settings.publishing.prefix)
+        self.keys = NodeKeys.of(settings.publishing.prefix)
         namespace = own_namespace(settings.lease.namespace)
         self.api = api = connect(settings.cluster, metrics)
         self.switches = Switches(api, machine, metrics, namespace)
@@ -120,15 +120,15 @@ class Daemon:
             self.writer, machine, pod=os.environ.get("POD_NAME"), namespace=os.environ.get("POD_NAMESPACE")
         )
         self.namespace = namespace
-        self.state = State(api, self.writer, namespace)
+        self.state = StateStore(api, self.writer, namespace)
         self._saved = SavedConditions(self.conditions, self.state, machine)
-        self.saving = Saving(self._saved, self.elector.is_leader)
+        self.saving = ConditionSaver(self._saved, self.elector.is_leader)
         interval = settings.telemetry.interval
         self.telemetry = _telemetry_cycle(settings, api, clock, metrics)
         self._names = _names((), settings)
         every = settings.publishing.every(settings.telemetry)
         self.publisher = Publisher(
-            api, self.writer, clock, self.keys, Planner(self.keys, _publishing_rules(settings)), interval=every
+            api, self.writer, clock, self.keys, LabelPlanner(self.keys, _publishing_rules(settings)), interval=every
         )
         self.freeze = Freeze(settings.publishing.max_unknown, settings.publishing.forget_after)
         self._stale_after = max(_max_age(settings), 3 * interval) + settings.telemetry.offset
@@ -143,7 +143,7 @@ class Daemon:
             max_age=self._stale_after,
         )
         self.strategies = strategies.Strategies(settings)
-        self.extending = Extending(
+        self.extending = ExtenderService(
             settings.extender,
             clock,
             metrics,
@@ -182,12 +182,12 @@ class Daemon:
         self.cycles = 0
         self._known: tuple[Snapshot, Mapping[str, int | None], Freeze] | None = None
         self._led_since: int | None = None
-        self.jobs = Jobs(clock, metrics, self._record)
+        self.jobs = JobScheduler(clock, metrics, self._record)
         self.jobs.every("telemetry", interval, self._watch, delay=min(0.1, 0.1 * interval))
         if settings.publishing.mode is not Mode.OFF:
             self.jobs.every("publishing", every, self._publish, delay=min(0.2 * every, 5.0))
-        asking = PodsAsking(self.telemetry.source, api.get, settings)
-        self.siblings = Siblings(self.extending, asking, self.cache.pods, clock)
+        asking = PodUsageCache(self.telemetry.source, api.get, settings)
+        self.siblings = SiblingUsage(self.extending, asking, self.cache.pods, clock)
         if self.craning is not None:
             self.jobs.every("crane", every, self._crane, delay=min(0.6 * every, 10.0))
         if self.powering is not None:
@@ -393,9 +393,9 @@ def _telemetry_cycle(settings: Settings, api: KubeApi, clock: Clock, metrics: Me
     )
 
 
-def _publishing_rules(settings: Settings) -> Rules:
+def _publishing_rules(settings: Settings) -> LabelRules:
     publishing = settings.publishing
-    return Rules(
+    return LabelRules(
         low=publishing.low,
         high=publishing.high,
         overloaded=publishing.overloaded,

@@ -16,7 +16,7 @@ from ballast.errors import UsageError
 from ballast.runtime.daemon import Daemon
 from ballast.serving.board import CycleRecord
 from ballast.settings import explain, load
-from ballast.simulator import Cluster, World
+from ballast.simulator import EmbeddedCluster, World
 
 SENTENCES = 20
 FASTEST = 300.0
@@ -50,7 +50,7 @@ def run(options: Options, stop: threading.Event, say: Callable[[str], None]) -> 
         raise UsageError(f"--speed {options.speed:g} cannot be used: more than 0 and at most {FASTEST:g} is allowed.")
     clock = ScaledClock(options.speed)
     world = World(options.nodes, options.seed, clock, scene=options.scene)
-    with tempfile.TemporaryDirectory(prefix="ballast-demo-") as folder, Cluster(world) as cluster:
+    with tempfile.TemporaryDirectory(prefix="ballast-demo-") as folder, EmbeddedCluster(world) as cluster:
         kubeconfig = cluster.kubeconfig((options.kubeconfig or Path(folder) / "kubeconfig").absolute())
         environment = cluster.environment(kubeconfig) | _environment(options)
         if options.scene == "power":

@@ -51,7 +51,7 @@ class GridTrigger(BaseTrigger):  # type: ignore[misc]
         return now + timedelta(seconds=(fire - wall) / self._clock.speed)
 
 
-class Jobs:
+class JobScheduler:
     """Runs named cycles. A cycle returns its sentence; an exception becomes a failed cycle, never a dead job."""
 
     def __init__(self, clock: Clock, metrics: Metrics, record: Callable[[CycleRecord], None]) -> None:

@@ -15,7 +15,7 @@ from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.scoring.demand import NOTHING, Units, demand
 from ballast.scoring.fleet import Fleet
-from ballast.scoring.keys import Keys
+from ballast.scoring.keys import StrategyKeys
 from ballast.scoring.rounding import half_away
 from ballast.scoring.scores import Scores
 
@@ -94,7 +94,7 @@ def _having(fleet: Fleet, name: str) -> tuple[Bools, bool]:
     return fleet.once(("having", name), compute)
 
 
-def parse_weights(keys: Keys, *, only_one: bool = False) -> Weights:
+def parse_weights(keys: StrategyKeys, *, only_one: bool = False) -> Weights:
     """`resources`: {name: weight}, whole weights from 1 to 100; with `only_one` they all have to be 1."""
     given = keys.mapping("resources")
     if given is None:
@@ -116,7 +116,7 @@ def parse_weights(keys: Keys, *, only_one: bool = False) -> Weights:
     return weights
 
 
-def check_resource(keys: Keys, name: str) -> None:
+def check_resource(keys: StrategyKeys, name: str) -> None:
     if not _NATIVE.fullmatch(name) and not _QUALIFIED.fullmatch(name):
         raise keys.error(
             "resources",

@@ -20,7 +20,7 @@ from ballast.scoring.allocation import Weights, allocations, parse_weights
 from ballast.scoring.demand import NOTHING, demand
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.in_flight import mode
-from ballast.scoring.keys import Keys
+from ballast.scoring.keys import StrategyKeys
 from ballast.scoring.scores import Scores
 
 NAME = "balanced"
@@ -91,7 +91,7 @@ def _pair(shares: Sequence[Floats], exists: Sequence[Bools]) -> tuple[Floats, Fl
 
 
 def parse(given: Mapping[str, object]) -> Balanced:
-    keys = Keys(NAME, given)
+    keys = StrategyKeys(NAME, given)
     weights = parse_weights(keys, only_one=True)
     mode(keys)
     keys.finish()

@@ -17,7 +17,7 @@ from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.in_flight import mode
-from ballast.scoring.keys import LARGEST_WEIGHT, Keys
+from ballast.scoring.keys import LARGEST_WEIGHT, StrategyKeys
 from ballast.scoring.scores import Scores
 
 NAME = "blend"
@@ -70,7 +70,7 @@ class Blend:
 
 def parse(given: Mapping[str, object], make: Callable[[str, Mapping[str, object]], Strategy]) -> Blend:
     """`make` builds a strategy by its name and keys."""
-    keys = Keys(NAME, given)
+    keys = StrategyKeys(NAME, given)
     weights = keys.mapping("weights") or WEIGHTS
     for name, value in weights.items():
         if name == NAME:

@@ -52,7 +52,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Policy:
+class CranePolicy:
     """`periods` are seconds between syncs by metric; `limits` the fractions above which the filter refuses a node;
     `hot` has pairs of seconds and the number of bindings within them that make one point of hot value."""
 
@@ -67,7 +67,7 @@ class Policy:
         return (*self.periods, HOT_VALUE)
 
 
-def parse_policy(document: object) -> Policy:
+def parse_policy(document: object) -> CranePolicy:
     """Raises UsageError naming the entry: a metric without a period, a name given twice, a count of 0, no weight."""
     if not isinstance(document, Mapping):
         raise UsageError("policy: give a DynamicSchedulerPolicy, an object with a spec.")
@@ -84,7 +84,7 @@ def parse_policy(document: object) -> Policy:
     if sum(weights.values()) <= 0:
         raise UsageError("policy.spec.priority: the weights sum to 0. Give at least one metric a weight above 0.")
     hot = tuple((_seconds("hotValue", entry, "timeRange"), _count(entry)) for entry in _entries(spec, "hotValue"))
-    return Policy(periods, limits, weights, hot)
+    return CranePolicy(periods, limits, weights, hot)
 
 
 def time_zone(name: str) -> tzinfo:
@@ -127,7 +127,7 @@ def bindings(times: Iterable[tuple[int, float]], nodes: int, since: float, until
     return np.bincount(np.array(rows, np.int64), minlength=nodes).astype(np.int64)
 
 
-def bindings_of(pods: Iterable[Pod], rows: Mapping[str, int], policy: Policy, until: float) -> dict[float, Ints]:
+def bindings_of(pods: Iterable[Pod], rows: Mapping[str, int], policy: CranePolicy, until: float) -> dict[float, Ints]:
     """{seconds: [node]} for the time ranges of the policy: pods bound on the nodes of `rows` so long before `until`."""
     ranges = [seconds for seconds, _ in policy.hot]
     since = until - max(ranges, default=0.0)
@@ -139,7 +139,7 @@ def bindings_of(pods: Iterable[Pod], rows: Mapping[str, int], policy: Policy, un
     return {seconds: bindings(times, len(rows), until - seconds, until) for seconds in ranges}
 
 
-def hot_values(policy: Policy, counts: Mapping[float, Ints]) -> Ints:
+def hot_values(policy: CranePolicy, counts: Mapping[float, Ints]) -> Ints:
     """[node]: a point for each full `count` of bindings; `counts` are bindings by the time range in seconds.
 
     Source: pkg/controller/annotator/node.go, annotateNodeHotValue.

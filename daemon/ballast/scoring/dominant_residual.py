@@ -20,7 +20,7 @@ from ballast.scoring.allocation import check_resource
 from ballast.scoring.demand import NOTHING, Units, demand, units
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.in_flight import mode
-from ballast.scoring.keys import LARGEST_WEIGHT, Keys, to_number
+from ballast.scoring.keys import LARGEST_WEIGHT, StrategyKeys, to_number
 from ballast.scoring.profiles import Profile, observed
 from ballast.scoring.residual import NOWHERE, STEPS, Criterion, fits, steps
 from ballast.scoring.scores import Scores
@@ -111,7 +111,7 @@ def matrices(fleet: Fleet, names: Sequence[str]) -> tuple[Floats, Floats]:
 
 
 def parse(given: Mapping[str, object]) -> DominantResidual:
-    keys = Keys(NAME, given)
+    keys = StrategyKeys(NAME, given)
     lambda_ = keys.number("lambda", LAMBDA, 0.0, 1.0)
     g = keys.choice("g", "sqrt", C)
     c = keys.number("c", C[g], 1.0)
@@ -122,7 +122,7 @@ def parse(given: Mapping[str, object]) -> DominantResidual:
     return DominantResidual(lambda_, c, g == "sqrt", profiles, resources)
 
 
-def _parse_profiles(keys: Keys) -> tuple[Profile, ...]:
+def _parse_profiles(keys: StrategyKeys) -> tuple[Profile, ...]:
     value = keys.take("profiles")
     if value is None:
         return ()
@@ -145,7 +145,7 @@ def _parse_profiles(keys: Keys) -> tuple[Profile, ...]:
     return tuple(profiles)
 
 
-def _parse_resources(keys: Keys) -> tuple[str, ...]:
+def _parse_resources(keys: StrategyKeys) -> tuple[str, ...]:
     value = keys.take("resources")
     if value is None:
         return ()

@@ -19,7 +19,7 @@ from ballast.model.sample import Floats
 from ballast.scoring import crane
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.in_flight import mode
-from ballast.scoring.keys import Keys
+from ballast.scoring.keys import StrategyKeys
 from ballast.scoring.scores import Scores
 
 NAME = "dynamic"
@@ -29,7 +29,7 @@ NAME = "dynamic"
 class Dynamic:
     """The time zone is that of the clock which stamps the annotations."""
 
-    policy: crane.Policy
+    policy: crane.CranePolicy
     timezone: str = crane.DEFAULT_TIMEZONE
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
@@ -75,7 +75,7 @@ class Dynamic:
 
 def parse(given: Mapping[str, object]) -> Dynamic:
     """`policy` is the content of a DynamicSchedulerPolicy file."""
-    keys = Keys(NAME, given)
+    keys = StrategyKeys(NAME, given)
     value = keys.take("policy")
     if not isinstance(value, Mapping):
         raise keys.error("policy", value, "give a DynamicSchedulerPolicy as an object or the name of a file with one")

@@ -10,7 +10,7 @@ from ballast.model.pod import Pod
 from ballast.model.sample import Ints
 from ballast.scoring.demand import DEFAULT_REQUESTS, predicted, units
 from ballast.scoring.fleet import Fleet
-from ballast.scoring.keys import Keys
+from ballast.scoring.keys import StrategyKeys
 
 MODES = ("off", "upstream", "full")
 DEFAULT_CPU = 1000
@@ -20,7 +20,7 @@ MULTIPLIER = 1.5
 REPORTING_SECONDS = 60
 
 
-def mode(keys: Keys) -> str:
+def mode(keys: StrategyKeys) -> str:
     """`off` counts none, `upstream` what TargetLoadPacking counts, `full` those bound since the window ended."""
     return keys.choice("in_flight", "off", MODES)
 

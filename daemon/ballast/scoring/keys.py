@@ -13,7 +13,7 @@ LARGEST_WEIGHT = 1e9
 """So that sums of weights stay finite."""
 
 
-class Keys:
+class StrategyKeys:
     """Takes keys out of `given`; raises UsageError with the strategy, the key, the value and what is allowed."""
 
     def __init__(self, strategy: str, given: Mapping[str, object]) -> None:

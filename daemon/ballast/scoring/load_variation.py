@@ -19,7 +19,7 @@ from ballast.scoring.demand import NOTHING, demand
 from ballast.scoring.fleet import Fleet, Load
 from ballast.scoring.in_flight import mode as in_flight_mode
 from ballast.scoring.in_flight import since_window
-from ballast.scoring.keys import Keys
+from ballast.scoring.keys import StrategyKeys
 from ballast.scoring.rounding import half_away
 from ballast.scoring.scores import Scores
 
@@ -145,7 +145,7 @@ def _unit(name: str) -> float:
 
 def parse(given: Mapping[str, object]) -> LoadVariation:
     """As upstream, a negative margin counts as 0 deviation and a negative sensitivity leaves the deviation as it is."""
-    keys = Keys(NAME, given)
+    keys = StrategyKeys(NAME, given)
     margin = keys.number("safe_variance_margin", 1.0)
     sensitivity = keys.number("safe_variance_sensitivity", 1.0)
     mode = in_flight_mode(keys)

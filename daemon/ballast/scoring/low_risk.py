@@ -19,7 +19,7 @@ from ballast.model.sample import Bools, Floats, Ints
 from ballast.scoring import in_flight
 from ballast.scoring.demand import CPU_AND_MEMORY, NOTHING, demand
 from ballast.scoring.fleet import Fleet, Load
-from ballast.scoring.keys import Keys, to_number
+from ballast.scoring.keys import StrategyKeys, to_number
 from ballast.scoring.load_variation import mu_sigma
 from ballast.scoring.scores import Scores
 
@@ -136,7 +136,7 @@ def parse(given: Mapping[str, object]) -> LowRisk:
     """As upstream, a window of 0 or less means 5, and a weight outside 0..1 means 0.5."""
     import scipy.special  # noqa: F401 - takes long, and better now than when a pod waits
 
-    keys = Keys(NAME, given)
+    keys = StrategyKeys(NAME, given)
     window = int(keys.number("smoothing_window_size", WINDOW, high=LONGEST))
     weights = keys.mapping("risk_limit_weights") or {}
     for name in weights:
@@ -148,7 +148,7 @@ def parse(given: Mapping[str, object]) -> LowRisk:
     return LowRisk(window if window > 0 else WINDOW, cpu, memory, mode)
 
 
-def _weight(keys: Keys, weights: Mapping[str, object], name: str) -> float:
+def _weight(keys: StrategyKeys, weights: Mapping[str, object], name: str) -> float:
     weight = to_number(weights.get(name, WEIGHT))
     if weight is None:
         raise keys.error("risk_limit_weights", dict(weights), "weights are numbers from 0 to 1")

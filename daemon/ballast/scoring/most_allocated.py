@@ -17,7 +17,7 @@ from ballast.model.sample import Ints
 from ballast.scoring.allocation import Weights, fit_scores, parse_weights
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.in_flight import mode
-from ballast.scoring.keys import Keys
+from ballast.scoring.keys import StrategyKeys
 from ballast.scoring.scores import Scores
 
 NAME = "most-allocated"
@@ -37,7 +37,7 @@ def used(requested: Ints, allocatable: Ints) -> Ints:
 
 
 def parse(given: Mapping[str, object]) -> MostAllocated:
-    keys = Keys(NAME, given)
+    keys = StrategyKeys(NAME, given)
     weights = parse_weights(keys)
     mode(keys)
     keys.finish()

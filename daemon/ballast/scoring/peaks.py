@@ -21,7 +21,7 @@ from ballast.model.sample import Bools, Floats
 from ballast.scoring import in_flight
 from ballast.scoring.demand import units
 from ballast.scoring.fleet import Fleet
-from ballast.scoring.keys import Keys, to_number
+from ballast.scoring.keys import StrategyKeys, to_number
 from ballast.scoring.scores import Scores
 
 NAME = "peaks"
@@ -140,7 +140,7 @@ def masked(values: Floats, there: Bools) -> Floats:
 def parse(given: Mapping[str, object]) -> Peaks:
     import scipy.special  # noqa: F401 - takes long, and better now than when a pod waits
 
-    keys = Keys(NAME, given)
+    keys = StrategyKeys(NAME, given)
     value = keys.take("node_power_model")
     allowed = 'give {"node": {"k0": …, "k1": …, "k2": …}, …} with numbers'
     if not isinstance(value, Mapping) or not value:

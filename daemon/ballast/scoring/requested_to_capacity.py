@@ -20,7 +20,7 @@ from ballast.model.sample import Ints
 from ballast.scoring.allocation import Weights, fit_scores, parse_weights
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.in_flight import mode
-from ballast.scoring.keys import Keys, to_number
+from ballast.scoring.keys import StrategyKeys, to_number
 from ballast.scoring.scores import Scores
 
 NAME = "requested-to-capacity"
@@ -66,7 +66,7 @@ def _at(percent: int, shape: Sequence[tuple[int, int]], factor: int) -> int:
 
 
 def parse(given: Mapping[str, object]) -> RequestedToCapacity:
-    keys = Keys(NAME, given)
+    keys = StrategyKeys(NAME, given)
     weights = parse_weights(keys)
     shape = _parse_shape(keys)
     scale = keys.take("scale")
@@ -77,7 +77,7 @@ def parse(given: Mapping[str, object]) -> RequestedToCapacity:
     return RequestedToCapacity(weights, curve(shape, SCALES[str(scale or 100)]))
 
 
-def _parse_shape(keys: Keys) -> Sequence[tuple[int, int]]:
+def _parse_shape(keys: StrategyKeys) -> Sequence[tuple[int, int]]:
     value = keys.take("shape")
     if value is None:
         return PACKING

@@ -18,7 +18,7 @@ from ballast.model.sample import Floats, Ints
 from ballast.scoring import in_flight
 from ballast.scoring.demand import predicted, units
 from ballast.scoring.fleet import Fleet
-from ballast.scoring.keys import Keys
+from ballast.scoring.keys import StrategyKeys
 from ballast.scoring.scores import Scores
 
 NAME = "target-load"
@@ -65,7 +65,7 @@ def target_load(percent: Floats, target: float) -> Floats:
 
 def parse(given: Mapping[str, object]) -> TargetLoad:
     """As upstream, a target of 0 or less means the default of 40."""
-    keys = Keys(NAME, given)
+    keys = StrategyKeys(NAME, given)
     target = keys.number("target_utilization", 40.0, high=100.0)
     multiplier = keys.number("default_requests_multiplier", in_flight.MULTIPLIER, 0.0)
     default = _default_cpu(keys)
@@ -74,7 +74,7 @@ def parse(given: Mapping[str, object]) -> TargetLoad:
     return TargetLoad(target if target > 0 else 40.0, default, multiplier, mode)
 
 
-def _default_cpu(keys: Keys) -> int:
+def _default_cpu(keys: StrategyKeys) -> int:
     """Milli-cores of `{"cpu": "1000m"}`, or of the quantity alone."""
     value = keys.take("default_requests")
     if value is None:

@@ -18,7 +18,7 @@ from ballast.serving.api import Api
 from ballast.serving.board import Board
 from ballast.serving.document import GZIP_LEVEL, accepts_gzip
 from ballast.serving.exposition import Exposition
-from ballast.serving.extender import Extender, Scheduling
+from ballast.serving.extender import ExtenderRoutes, Scheduling
 from ballast.serving.health import Health
 from ballast.serving.watcher import Watcher
 
@@ -48,7 +48,7 @@ def create_app(board: Board, metrics: Metrics, scheduling: Scheduling | None = N
         Route("/metrics", metrics_handler),
         Route("/livez", health.livez),
         Route("/readyz", health.readyz),
-        *(Extender(scheduling, SystemClock(), metrics).routes() if scheduling else ()),
+        *(ExtenderRoutes(scheduling, SystemClock(), metrics).routes() if scheduling else ()),
         *Api(board).routes(),
         *page.routes(),
     ]
@@ -57,7 +57,7 @@ def create_app(board: Board, metrics: Metrics, scheduling: Scheduling | None = N
 
 def create_extender_app(metrics: Metrics, scheduling: Scheduling) -> Starlette:
     """What a scheduler asks, and nothing else."""
-    return _app(Extender(scheduling, SystemClock(), metrics).routes())
+    return _app(ExtenderRoutes(scheduling, SystemClock(), metrics).routes())
 
 
 def _app(routes: list[Route]) -> Starlette:

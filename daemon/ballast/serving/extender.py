@@ -67,7 +67,7 @@ class Scheduling(Protocol):
     def filter(self, pod: wire.Pod, names: Sequence[str]) -> Rejections: ...
 
 
-class Extender:
+class ExtenderRoutes:
     """The handlers. 415 for anything but JSON, 400 for what cannot be read, 413 above `MAX_BODY`
     and `MOST_NAMES`; never 5xx: what fails unexpectedly is logged and answered with equal points.
     """

@@ -41,7 +41,7 @@ class Rendered:
         }
         self.families = Document(partial(node_families, snapshot, verdicts.scores))
 
-    def wire(self, window: str, everything: bool) -> watcher_format.Wire:
+    def wire(self, window: str, everything: bool) -> watcher_format.WatcherDocument:
         """The pieces of one `/watcher` document."""
         return self._wire(window, everything)
 
@@ -86,11 +86,13 @@ def render(
     return rendered
 
 
-def _wire(snapshot: Snapshot, source: str, fetched: float, window: str, everything: bool) -> watcher_format.Wire:
+def _wire(
+    snapshot: Snapshot, source: str, fetched: float, window: str, everything: bool
+) -> watcher_format.WatcherDocument:
     return watcher_format.document(
         snapshot, snapshot.windows[window], source=source, fetched=fetched, everything=everything
     )
 
 
-def _whole(wires: Callable[[str, bool], watcher_format.Wire], window: str, everything: bool) -> bytes:
+def _whole(wires: Callable[[str, bool], watcher_format.WatcherDocument], window: str, everything: bool) -> bytes:
     return wires(window, everything).whole()

@@ -32,7 +32,7 @@ TAIL = "}}}"
 
 
 @dataclass(frozen=True)
-class Wire:
+class WatcherDocument:
     """One document in pieces: `head`, one fragment per known node, `TAIL`."""
 
     head: str
@@ -47,7 +47,9 @@ class Wire:
         return None if fragment is None else (self.head + fragment + TAIL).encode()
 
 
-def document(snapshot: Snapshot, window: Window, *, source: str, fetched: float, everything: bool = False) -> Wire:
+def document(
+    snapshot: Snapshot, window: Window, *, source: str, fetched: float, everything: bool = False
+) -> WatcherDocument:
     """The state of every known node over `window`, in percent of capacity.
 
     `fetched` (Unix seconds) is when the answers had arrived. With `everything` also the p95 under types of their own
@@ -70,7 +72,7 @@ def document(snapshot: Snapshot, window: Window, *, source: str, fetched: float,
         fragments[name] = (
             f'{_quoted(name)}:{{"metrics":[{metrics}],"tags":{{}},"metadata":{{"dataCenter":""}},"age":{ages[index]}}}'
         )
-    return Wire(head, fragments)
+    return WatcherDocument(head, fragments)
 
 
 def known_nodes(snapshot: Snapshot, window: Window) -> Bools:

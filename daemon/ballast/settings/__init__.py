@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ballast.settings.cluster import Cluster
+from ballast.settings.cluster import ClusterSettings
 from ballast.settings.consistency import check_run, needed_to_run
-from ballast.settings.eviction import Eviction
-from ballast.settings.extender import Extender
+from ballast.settings.eviction import EvictionSettings
+from ballast.settings.extender import ExtenderSettings
 from ballast.settings.http import Http
-from ballast.settings.lease import Lease
-from ballast.settings.loading import Findings, examine, explain, load
+from ballast.settings.lease import LeaseSettings
+from ballast.settings.loading import SettingsFindings, examine, explain, load
 from ballast.settings.log import Log
 from ballast.settings.masking import mask_urls
 from ballast.settings.model import Settings
@@ -22,14 +22,13 @@ from ballast.settings.values.duration import Duration
 from ballast.settings.windows import Windows
 
 __all__ = [
-    "Cluster",
+    "ClusterSettings",
     "Count",
     "Duration",
-    "Eviction",
-    "Extender",
-    "Findings",
+    "EvictionSettings",
+    "ExtenderSettings",
     "Http",
-    "Lease",
+    "LeaseSettings",
     "Log",
     "Mode",
     "Power",
@@ -38,6 +37,7 @@ __all__ = [
     "Rate",
     "ResourceSetting",
     "Settings",
+    "SettingsFindings",
     "Telemetry",
     "Windows",
     "check_run",

@@ -6,11 +6,11 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from ballast.settings.part import File, Part
+from ballast.settings.part import File, SettingsPart
 from ballast.settings.values.selector import label_key, selector
 
 
-class Cluster(Part):
+class ClusterSettings(SettingsPart):
     kubeconfig: File | None = None
     """Kubeconfig file; unset: the pod's service account."""
 

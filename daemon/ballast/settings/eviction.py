@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from ballast.settings.part import Mode, ModeSetting, Part, Positive
+from ballast.settings.part import Mode, ModeSetting, Positive, SettingsPart
 from ballast.settings.values.collection import as_list
 from ballast.settings.values.count import Count, Rate
 from ballast.settings.values.duration import Duration
@@ -16,7 +16,7 @@ from ballast.settings.values.selector import selector
 Planner = Literal["relieve", "rebalance", "redistribute"]
 
 
-class Eviction(Part):
+class EvictionSettings(SettingsPart):
     mode: ModeSetting = Mode.DRY_RUN
     """Whether pods are evicted."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from ballast.settings.part import Part, Positive
+from ballast.settings.part import Positive, SettingsPart
 from ballast.settings.strategy import Strategy
 from ballast.settings.values.duration import Duration
 from ballast.settings.values.fraction import Load
 
 
-class Extender(Part):
+class ExtenderSettings(SettingsPart):
     strategy: Strategy = "blend"
     """Strategy behind the answers; ?profile= asks for another one."""
 

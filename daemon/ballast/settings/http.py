@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from ballast.settings.part import File, Part
+from ballast.settings.part import File, SettingsPart
 
 
 def _bind(text: str) -> str:
@@ -17,7 +17,7 @@ def _bind(text: str) -> str:
     return text
 
 
-class Http(Part):
+class Http(SettingsPart):
     host: str = "0.0.0.0"  # noqa: S104
     """Address to listen on."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenValue:
     """A value as it was written, and where."""
 
     value: object
@@ -19,15 +19,15 @@ class Given:
 class Layer:
     """What one origin says, by (part, field), with what is wrong in it."""
 
-    values: dict[tuple[str, str], Given] = field(default_factory=dict)
+    values: dict[tuple[str, str], GivenValue] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
     def give(self, part: str, field: str, value: object, origin: str) -> None:
-        self.values[part, field] = Given(value, origin)
+        self.values[part, field] = GivenValue(value, origin)
 
 
-def nested(values: Mapping[tuple[str, str], Given]) -> dict[str, dict[str, Any]]:
+def nested(values: Mapping[tuple[str, str], GivenValue]) -> dict[str, dict[str, Any]]:
     """`{part: {field: value}}`, the form the models take."""
     tree: dict[str, dict[str, Any]] = {}
     for (part, name), given in values.items():

@@ -6,11 +6,11 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from ballast.settings.part import Part
+from ballast.settings.part import SettingsPart
 from ballast.settings.values.dns import label, subdomain
 
 
-class Lease(Part):
+class LeaseSettings(SettingsPart):
     enabled: bool = True
     """Elect one writer among the replicas; false: this one always writes."""
 

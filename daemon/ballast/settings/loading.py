@@ -16,7 +16,7 @@ from ballast.settings.aliases import read_aliases
 from ballast.settings.consistency import contradictions, impossible_windows, remarks
 from ballast.settings.environment import ORIGIN, read_environment
 from ballast.settings.file import read_file
-from ballast.settings.layer import Given, Layer, nested
+from ballast.settings.layer import GivenValue, Layer, nested
 from ballast.settings.messages import problem, shown
 from ballast.settings.model import Settings
 from ballast.settings.names import CONFIG_FILE, VARIABLES
@@ -25,11 +25,11 @@ TOKEN = "METRICS_PROVIDER_TOKEN"  # noqa: S105 - the name of a variable
 
 
 @dataclass(frozen=True)
-class Findings:
+class SettingsFindings:
     """`settings` hold the default where a value could not be used; `problems` say why, one sentence each."""
 
     settings: Settings
-    values: Mapping[tuple[str, str], Given]
+    values: Mapping[tuple[str, str], GivenValue]
     unusable: frozenset[tuple[str, str]]
     problems: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -43,7 +43,7 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     return findings.settings
 
 
-def examine(environ: Mapping[str, str] | None = None) -> Findings:
+def examine(environ: Mapping[str, str] | None = None) -> SettingsFindings:
     """Like `load`, but reports problems and warnings instead of raising."""
     environ = os.environ if environ is None else environ
     path = environ.get(CONFIG_FILE, "").strip()
@@ -58,10 +58,10 @@ def examine(environ: Mapping[str, str] | None = None) -> Findings:
         warnings.extend(remarks(settings))
         chosen = not values.keys().isdisjoint({("windows", "lengths"), ("windows", "min_samples")})
         (problems if chosen else warnings).extend(impossible_windows(settings))
-    return Findings(settings, values, frozenset(map(_place, errors)), tuple(problems), tuple(warnings))
+    return SettingsFindings(settings, values, frozenset(map(_place, errors)), tuple(problems), tuple(warnings))
 
 
-def explain(environ: Mapping[str, str] | None = None, findings: Findings | None = None) -> list[dict[str, Any]]:
+def explain(environ: Mapping[str, str] | None = None, findings: SettingsFindings | None = None) -> list[dict[str, Any]]:
     """`{"name", "value", "origin"}` of every setting; a value that could not be used is shown as it was written."""
     environ = os.environ if environ is None else environ
     findings = findings or examine(environ)
@@ -73,7 +73,7 @@ def explain(environ: Mapping[str, str] | None = None, findings: Findings | None 
     return rows
 
 
-def _row(findings: Findings, name: str, part: str, field: str) -> dict[str, Any]:
+def _row(findings: SettingsFindings, name: str, part: str, field: str) -> dict[str, Any]:
     given = findings.values.get((part, field))
     if given is not None and (part, field) in findings.unusable:
         value = given.value
@@ -83,10 +83,10 @@ def _row(findings: Findings, name: str, part: str, field: str) -> dict[str, Any]
 
 
 def _merge(
-    file: Mapping[tuple[str, str], Given],
-    aliases: Mapping[tuple[str, str], Given],
-    environment: Mapping[tuple[str, str], Given],
-) -> dict[tuple[str, str], Given]:
+    file: Mapping[tuple[str, str], GivenValue],
+    aliases: Mapping[tuple[str, str], GivenValue],
+    environment: Mapping[tuple[str, str], GivenValue],
+) -> dict[tuple[str, str], GivenValue]:
     """The environment wins; aliases authenticate only where no setting of our own does, an inline token first."""
     own, theirs = {**file, **environment}, dict(aliases)
     if ("prometheus", "token_file") in own or ("prometheus", "username") in own:
@@ -97,7 +97,7 @@ def _merge(
     return {**file, **theirs, **environment}
 
 
-def _validate(values: Mapping[tuple[str, str], Given]) -> tuple[Settings, list[ErrorDetails]]:
+def _validate(values: Mapping[tuple[str, str], GivenValue]) -> tuple[Settings, list[ErrorDetails]]:
     try:
         return Settings.model_validate(nested(values)), []
     except ValidationError as error:

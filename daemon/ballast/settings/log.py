@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator
 
-from ballast.settings.part import Part
+from ballast.settings.part import SettingsPart
 
 
 def _level(value: object) -> object:
@@ -14,7 +14,7 @@ def _level(value: object) -> object:
     return "warning" if text == "warn" else text
 
 
-class Log(Part):
+class Log(SettingsPart):
     level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_level)] = "info"
     """Least level that is logged."""
 

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import SecretStr
 from pydantic_core import ErrorDetails
 
-from ballast.settings.layer import Given
+from ballast.settings.layer import GivenValue
 from ballast.settings.masking import HIDDEN, mask_address, mask_urls
 from ballast.settings.model import Settings
 from ballast.settings.names import VARIABLES, variable
@@ -52,7 +52,7 @@ def shown(part: str, field: str, value: object) -> Any:
     return _plain(value)
 
 
-def problem(error: ErrorDetails, values: Mapping[tuple[str, str], Given]) -> str:
+def problem(error: ErrorDetails, values: Mapping[tuple[str, str], GivenValue]) -> str:
     """One validation error as a sentence: variable, value, origin, what is allowed, the next step."""
     part, field = (*map(str, error["loc"]), "", "")[:2]
     name = variable(part, field) if (part, field) in VARIABLES.values() else f"{part}.{field}"

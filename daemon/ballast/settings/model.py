@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from ballast.settings.cluster import Cluster
-from ballast.settings.eviction import Eviction
-from ballast.settings.extender import Extender
+from ballast.settings.cluster import ClusterSettings
+from ballast.settings.eviction import EvictionSettings
+from ballast.settings.extender import ExtenderSettings
 from ballast.settings.http import Http
-from ballast.settings.lease import Lease
+from ballast.settings.lease import LeaseSettings
 from ballast.settings.log import Log
 from ballast.settings.power import Power
 from ballast.settings.prometheus import Prometheus
@@ -28,13 +28,13 @@ class Settings(BaseSettings):
     prometheus: Prometheus = Prometheus()
     telemetry: Telemetry = Telemetry()
     windows: Windows = Windows()
-    cluster: Cluster = Cluster()
-    lease: Lease = Lease()
+    cluster: ClusterSettings = ClusterSettings()
+    lease: LeaseSettings = LeaseSettings()
     scoring: Scoring = Scoring()
     publishing: Publishing = Publishing()
     power: Power = Power()
-    eviction: Eviction = Eviction()
-    extender: Extender = Extender()
+    eviction: EvictionSettings = EvictionSettings()
+    extender: ExtenderSettings = ExtenderSettings()
     http: Http = Http()
     log: Log = Log()
 

@@ -9,7 +9,7 @@ from typing import Annotated, TypeAlias
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
 
 
-class Part(BaseModel):
+class SettingsPart(BaseModel):
     """A frozen group of settings; its fields are the variables `BALLAST_<PART>__<FIELD>` in lower case."""
 
     model_config = ConfigDict(

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ballast.settings.part import Mode, ModeSetting, Part
+from ballast.settings.part import Mode, ModeSetting, SettingsPart
 
 
-class Power(Part):
+class Power(SettingsPart):
     """`policies` are the raw policies of the configuration file, each a mapping as written."""
 
     mode: ModeSetting = Mode.DRY_RUN

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
-from ballast.settings.part import File, Part, Positive
+from ballast.settings.part import File, Positive, SettingsPart
 from ballast.settings.values.collection import as_list, as_map
 from ballast.settings.values.duration import Duration
 
@@ -54,7 +54,7 @@ def _headers(value: object) -> dict[str, str]:
     return headers
 
 
-class Prometheus(Part):
+class Prometheus(SettingsPart):
     url: Annotated[Annotated[str, AfterValidator(_url)] | None, Field(repr=False)] = None
     """Address of Prometheus, with a path prefix where there is one."""
 

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator
 
-from ballast.settings.part import File, Mode, ModeSetting, Part, Positive
+from ballast.settings.part import File, Mode, ModeSetting, Positive, SettingsPart
 from ballast.settings.strategy import Strategy
 from ballast.settings.telemetry import Telemetry
 from ballast.settings.values.dns import subdomain
@@ -23,7 +23,7 @@ def _time_zone(name: str) -> str:
     return name
 
 
-class Publishing(Part):
+class Publishing(SettingsPart):
     mode: ModeSetting = Mode.DRY_RUN
     """Whether labels, annotations and taints are written."""
 

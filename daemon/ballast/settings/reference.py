@@ -10,7 +10,7 @@ from typing import Any
 from ballast.settings.messages import shown
 from ballast.settings.model import Settings
 from ballast.settings.names import variable
-from ballast.settings.part import Part
+from ballast.settings.part import SettingsPart
 
 _INTRODUCTION = """\
 # Settings
@@ -67,7 +67,7 @@ def json_schema() -> dict[str, Any]:
     }
 
 
-def _parts() -> Iterator[tuple[str, type[Part]]]:
+def _parts() -> Iterator[tuple[str, type[SettingsPart]]]:
     for name, info in Settings.model_fields.items():
         assert isinstance(info.annotation, type)
         yield name, info.annotation
@@ -92,14 +92,14 @@ def _default(value: Any) -> str:
     return f"`{','.join(map(str, value)) if isinstance(value, list) else json.dumps(value).strip(chr(34))}`"
 
 
-def _allowed(part: type[Part], field: str) -> str:
+def _allowed(part: type[SettingsPart], field: str) -> str:
     schema = part.model_json_schema()["properties"][field]
     choices = [choice for way in (schema, *schema.get("anyOf", [])) for choice in way.get("enum", [])]
     names = [choice for choice in choices if isinstance(choice, str)]
     return f"{', '.join(f'`{name}`' for name in names)}. " if names else ""
 
 
-def _part_schema(name: str, part: type[Part]) -> dict[str, Any]:
+def _part_schema(name: str, part: type[SettingsPart]) -> dict[str, Any]:
     described = part.model_json_schema()["properties"]
     properties = {field: _tolerant(described[field]) for field, info in part.model_fields.items() if not info.exclude}
     return {"type": "object", "additionalProperties": name == "power", "properties": properties}

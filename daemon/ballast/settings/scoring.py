@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from ballast.settings.part import Part
+from ballast.settings.part import SettingsPart
 from ballast.settings.strategy import STRATEGIES
 from ballast.settings.values.collection import as_map
 
@@ -23,7 +23,7 @@ def _keys(value: object) -> dict[str, dict[str, object]]:
     return found
 
 
-class Scoring(Part):
+class Scoring(SettingsPart):
     keys: Annotated[
         Mapping[str, Mapping[str, Any]],
         BeforeValidator(_keys),

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
 
-from ballast.settings.part import Part, Positive
+from ballast.settings.part import Positive, SettingsPart
 from ballast.settings.values.collection import as_list, as_map
 from ballast.settings.values.duration import Duration
 from ballast.settings.values.speed import Speed
@@ -109,7 +109,7 @@ def _speeds(value: object) -> dict[str, object]:
     return as_map(value)
 
 
-class Telemetry(Part):
+class Telemetry(SettingsPart):
     source: Literal["prometheus", "metrics-server"] = "prometheus"
     """Where samples come from; metrics-server also helps out when Prometheus is silent."""
 

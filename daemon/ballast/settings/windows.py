@@ -6,13 +6,13 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from ballast.settings.part import Part, Positive
+from ballast.settings.part import Positive, SettingsPart
 from ballast.settings.values.collection import as_list
 from ballast.settings.values.duration import Duration
 from ballast.settings.values.fraction import Share
 
 
-class Windows(Part):
+class Windows(SettingsPart):
     lengths: Annotated[
         Annotated[tuple[Annotated[Duration, Positive], ...], BeforeValidator(as_list)], Field(min_length=1)
     ] = (Duration("15m"), Duration("10m"), Duration("5m"))

@@ -4,8 +4,8 @@ with Cluster(World(nodes=200, seed=1)) as cluster:
     print(cluster.url, cluster.prometheus_url)
 """
 
-from ballast.simulator.cluster import Cluster
+from ballast.simulator.cluster import EmbeddedCluster
 from ballast.simulator.faults import Faults
 from ballast.simulator.world import SCENES, World
 
-__all__ = ["SCENES", "Cluster", "Faults", "World"]
+__all__ = ["SCENES", "EmbeddedCluster", "Faults", "World"]

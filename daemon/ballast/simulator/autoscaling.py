@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ballast.simulator.kube.kinds import BY_NAME, DEPLOYMENT, REPLICA_SET, STATEFUL_SET, Kind
-from ballast.simulator.kube.resources import Document, Resources
+from ballast.simulator.kube.resources import Document, ObjectApi
 from ballast.simulator.kube.store import Store
 
 AUTOSCALER = BY_NAME["HorizontalPodAutoscaler"]
@@ -20,7 +20,7 @@ def autoscalers_of(store: Store, kind: Kind, namespace: str, name: str) -> list[
     ]
 
 
-def settle(resources: Resources, namespace: str, name: str) -> None:
+def settle(resources: ObjectApi, namespace: str, name: str) -> None:
     """Brings the replicas within the bounds; 0 replicas stop an autoscaler whose minimum is more."""
     stored = resources.store.get(AUTOSCALER, namespace, name)
     if stored is None:

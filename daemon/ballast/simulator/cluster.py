@@ -21,12 +21,12 @@ from starlette.types import Receive, Scope, Send
 
 from ballast.simulator import power_feed, scenes
 from ballast.simulator.controllers import Controllers
-from ballast.simulator.exposition import Exposition
+from ballast.simulator.exposition import NodeExporters
 from ballast.simulator.faults import Faults
 from ballast.simulator.kube.metrics_api import MetricsApi
 from ballast.simulator.kube.requests import parse
-from ballast.simulator.kube.resources import Resources
-from ballast.simulator.kube.server import KubeApi
+from ballast.simulator.kube.resources import ObjectApi
+from ballast.simulator.kube.server import KubeApiServer
 from ballast.simulator.kube.store import Store
 from ballast.simulator.observations import Observations
 from ballast.simulator.population import populate
@@ -40,7 +40,7 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-class Cluster:
+class EmbeddedCluster:
     """A Kubernetes API, a Prometheus, a metrics-server, exporters and a power feed over one world.
 
     `requests` counts what was asked by (verb, resource); `faults` breaks things; `resources` reads and writes objects
@@ -54,11 +54,11 @@ class Cluster:
         self.requests: Counter[tuple[str, str]] = Counter()
         self.store = Store(world.seed)
         populate(world, self.store)
-        self.resources = Resources(self.store, world.clock)
+        self.resources = ObjectApi(self.store, world.clock)
         self.token = secrets.token_urlsafe(24)
         self._host, self._port = host, port
         self._observations = Observations(world, self.faults)
-        self._kube = KubeApi(
+        self._kube = KubeApiServer(
             self.resources,
             self.faults,
             world.clock,
@@ -68,14 +68,14 @@ class Cluster:
         )
         self._prometheus = PrometheusApi(self._observations, self.faults, self.requests)
         self._metrics = MetricsApi(self._observations, self.store)
-        self._exposition = Exposition(self._observations)
+        self._exposition = NodeExporters(self._observations)
         self.store.listeners.append(world.follow)
         self._controllers = Controllers(self.resources, world)
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
         self._socket: socket.socket | None = None
 
-    def start(self) -> Cluster:
+    def start(self) -> EmbeddedCluster:
         """Serves from now on; returns when requests are answered. Raises OSError when the address is taken."""
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
         self._socket = socket.create_server((self._host, self._port), family=family, backlog=2048)
@@ -111,7 +111,7 @@ class Cluster:
         if self._socket is not None:
             self._socket.close()
 
-    def __enter__(self) -> Cluster:
+    def __enter__(self) -> EmbeddedCluster:
         return self.start()
 
     def __exit__(

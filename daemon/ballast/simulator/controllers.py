@@ -14,8 +14,8 @@ from ballast.simulator import autoscaling, disruption, replicas
 from ballast.simulator.autoscaling import AUTOSCALER
 from ballast.simulator.kube.api_errors import ApiError
 from ballast.simulator.kube.kinds import BUDGET, DEPLOYMENT, NODE, POD, REPLICA_SET, STATEFUL_SET, Kind
-from ballast.simulator.kube.resources import Document, Resources
-from ballast.simulator.kube.store import Change
+from ballast.simulator.kube.resources import Document, ObjectApi
+from ballast.simulator.kube.store import StoreEvent
 from ballast.simulator.kube.subresources import bind
 from ballast.simulator.objects import running_status
 from ballast.simulator.scheduler import NAME, Scheduler
@@ -32,7 +32,7 @@ OWNERS = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET)
 class Controllers:
     """`start` in the loop that shall run them. A pod takes `TERMINATION` seconds of the clock to end."""
 
-    def __init__(self, resources: Resources, world: World) -> None:
+    def __init__(self, resources: ObjectApi, world: World) -> None:
         self._resources = resources
         self._store = resources.store
         self._world = world
@@ -40,7 +40,7 @@ class Controllers:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._event: asyncio.Event | None = None
-        self._changes: list[tuple[Kind, Change]] = []
+        self._changes: list[tuple[Kind, StoreEvent]] = []
         self._waiting: dict[Key, None] = {}
         self._ending: set[tuple[Key, str]] = set()
         self._store.listeners += [self._scheduler.follow, self._notice]
@@ -55,7 +55,7 @@ class Controllers:
         if self._task is not None:
             self._task.cancel()
 
-    def _notice(self, kind: Kind, change: Change) -> None:
+    def _notice(self, kind: Kind, change: StoreEvent) -> None:
         if kind in OWNERS or kind in (POD, NODE, BUDGET, AUTOSCALER):
             self._changes.append((kind, change))
             if len(self._changes) == 1:
@@ -81,7 +81,7 @@ class Controllers:
                     self._schedule(key)
                 await asyncio.sleep(0)
 
-    def _reconcile(self, changes: Iterable[tuple[Kind, Change]]) -> None:
+    def _reconcile(self, changes: Iterable[tuple[Kind, StoreEvent]]) -> None:
         touched: dict[str, dict[tuple[tuple[str, str], ...], None]] = {}
         deployments: dict[Key, None] = {}
         sets: dict[tuple[Kind, Key], None] = {}

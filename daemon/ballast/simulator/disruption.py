@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from ballast.simulator.kube.kinds import BUDGET, POD, REPLICA_SET, STATEFUL_SET
-from ballast.simulator.kube.resources import Document, Resources
+from ballast.simulator.kube.resources import Document, ObjectApi
 from ballast.simulator.kube.selectors import matches
 from ballast.simulator.kube.store import Store
 from ballast.simulator.kube.subresources import is_ready
@@ -23,7 +23,7 @@ def budgets_of(store: Store, namespace: str, labels: Sequence[Mapping[str, str]]
     ]
 
 
-def settle(resources: Resources, namespace: str, name: str) -> None:
+def settle(resources: ObjectApi, namespace: str, name: str) -> None:
     """Counts healthy pods and writes how many may be disrupted."""
     store = resources.store
     stored = store.get(BUDGET, namespace, name)

@@ -15,7 +15,7 @@ MOST_STEPS = 360
 RESOURCES = ("cpu", "disk", "receive", "transmit")
 
 
-class Exposition:
+class NodeExporters:
     """Counters are integrals of the world's usage on a grid of 5 s, so they do not depend on who scrapes when."""
 
     def __init__(self, observations: Observations) -> None:

@@ -26,7 +26,7 @@ class NodeShape:
 
 
 @dataclass(frozen=True)
-class Workload:
+class WorkloadSpec:
     """A controller and what its pods ask for: millicores and MiB, limits only where `limited`."""
 
     kind: str
@@ -122,7 +122,7 @@ def node_address(index: int) -> str:
     return f"10.{index // 65_025}.{index // 255 % 255}.{index % 255 + 1}"
 
 
-def template(workload: Workload) -> Document:
+def template(workload: WorkloadSpec) -> Document:
     """The pod template of a workload."""
     requests = {"cpu": f"{workload.cpu}m", "memory": f"{workload.memory}Mi"}
     limits = {"cpu": f"{2 * workload.cpu}m", "memory": f"{2 * workload.memory}Mi"} if workload.limited else {}
@@ -140,7 +140,7 @@ def template(workload: Workload) -> Document:
     return {"metadata": {"labels": workload.labels}, "spec": pod_spec({"containers": [container], **extra})}
 
 
-def controller(workload: Workload, kind: str, name: str, uid: str, created: str, **more: Any) -> Document:
+def controller(workload: WorkloadSpec, kind: str, name: str, uid: str, created: str, **more: Any) -> Document:
     """A Deployment, ReplicaSet, StatefulSet or DaemonSet; `more` goes into its metadata."""
     labels = workload.labels
     pod_labels = {**labels, **more.pop("pod_labels", {})}
@@ -225,7 +225,7 @@ def running_status(pod: Document, since: str, ip: str) -> Document:
     }
 
 
-def budget(workload: Workload, uid: str, created: str) -> Document:
+def budget(workload: WorkloadSpec, uid: str, created: str) -> Document:
     healthy = workload.replicas
     least = max(healthy - max(1, healthy // 10), 1)
     return {
@@ -243,7 +243,7 @@ def budget(workload: Workload, uid: str, created: str) -> Document:
     }
 
 
-def autoscaler(workload: Workload, uid: str, created: str) -> Document:
+def autoscaler(workload: WorkloadSpec, uid: str, created: str) -> Document:
     target = {"type": "Utilization", "averageUtilization": 70}
     return {
         "kind": "HorizontalPodAutoscaler",

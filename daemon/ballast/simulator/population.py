@@ -16,8 +16,8 @@ from ballast.simulator import objects
 from ballast.simulator.kube.kinds import BY_NAME, POD, Kind
 from ballast.simulator.kube.resources import stamp
 from ballast.simulator.kube.store import Store, Stored, selectable_fields, stored
-from ballast.simulator.objects import Workload
-from ballast.simulator.world import AGE, NAMESPACES, OWN_NAMESPACE, ZONES, Member, World
+from ballast.simulator.objects import WorkloadSpec
+from ballast.simulator.world import AGE, NAMESPACES, OWN_NAMESPACE, ZONES, Pattern, World
 
 Document = dict[str, Any]
 
@@ -77,7 +77,7 @@ class _Builder:
             allocatable = self._add("Node", document)["status"]["allocatable"]
             self._room.append([quantity(allocatable["cpu"]), quantity(allocatable["memory"])])
 
-    def _controllers(self, workload: Workload) -> Document:
+    def _controllers(self, workload: WorkloadSpec) -> Document:
         """Adds a workload's controllers; returns the one that owns its pods."""
         uid = self._uid()
         document = objects.controller(workload, workload.kind, workload.name, uid, self._created)
@@ -107,7 +107,7 @@ class _Builder:
         metadata = objects.metadata("ballast", self._uid(), self._created, OWN_NAMESPACE)
         self._add("ServiceAccount", {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": metadata})
 
-    def _pods(self, placed: list[tuple[Workload, Document]]) -> None:
+    def _pods(self, placed: list[tuple[WorkloadSpec, Document]]) -> None:
         """Agents first, one a node; the others in random order, each to the node with the most room left."""
         world = self._world
         rows: list[int] = []
@@ -122,7 +122,7 @@ class _Builder:
             self._room[row][1] -= workload.memory * 2**20
             pods.append(renders[number](name, row))
             profile = world.profile(workload)
-            member = Member(row, True, profile, workload.cpu / 1000, workload.memory * 2.0**20)
+            member = Pattern(row, True, profile, workload.cpu / 1000, workload.memory * 2.0**20)
             world.members[workload.namespace, name] = member
             world.allocated[row] += (member.cores, member.memory, 1.0)
             rows.append(row)
@@ -157,7 +157,7 @@ class _Builder:
                 heapq.heappush(heap, entry)
         world.usage.fill(np.array(rows, dtype=np.int64), np.array(profiles, dtype=np.int64))
 
-    def _render(self, workload: Workload, owner: Document) -> Callable[[str, int], Stored]:
+    def _render(self, workload: WorkloadSpec, owner: Document) -> Callable[[str, int], Stored]:
         """A function from (name, row of the node) to a stored pod; the template is encoded once."""
         name, uid, node, ip, version = _PLACEHOLDERS
         labels = owner["spec"]["template"]["metadata"]["labels"]

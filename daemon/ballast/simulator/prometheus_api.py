@@ -37,7 +37,7 @@ class QueryError(Exception):
 
 
 @dataclass(frozen=True)
-class Table:
+class MetricTable:
     """Series as [series, time]: encoded label sets, and values, with `present` saying where there is a sample."""
 
     labels: Sequence[str]
@@ -131,16 +131,16 @@ class PrometheusApi:
             f'{{"status":"success","data":{{"resultType":"{kind}","result":[{",".join(series)}]}}{warnings}}}'.encode()
         )
 
-    def _table(self, query: str, times: Floats) -> Table:
+    def _table(self, query: str, times: Floats) -> MetricTable:
         question = promql.read(query)
         if question.subject.startswith("pod_"):
             return self._pods(question, times)
         if question.subject == "power":
             rows = series(self._world, self._faults, times, fresh=question.fresh)
             labels = ["{}", '{"feed":"second"}'][: len(rows)]
-            return Table(labels, rows, np.ones_like(rows, dtype=bool))
+            return MetricTable(labels, rows, np.ones_like(rows, dtype=bool))
         if not question.subject:
-            return Table([], np.empty((0, len(times))), np.empty((0, len(times)), dtype=bool))
+            return MetricTable([], np.empty((0, len(times))), np.empty((0, len(times)), dtype=bool))
         newest = self._observations.newest(times)
         present = ~np.isnan(newest)
         if question.fresh:
@@ -151,7 +151,7 @@ class PrometheusApi:
             values = self._observations.values(question.subject, times)
         return self._labelled(question, values, present)
 
-    def _labelled(self, question: promql.Question, values: Floats, present: np.ndarray) -> Table:
+    def _labelled(self, question: promql.Question, values: Floats, present: np.ndarray) -> MetricTable:
         """The rows that match, once for each cluster and spelling that a fault asks for."""
         count = len(self._world.node_names)
         if (partial := self._faults.values("prometheus_partial")) is not None:
@@ -169,8 +169,8 @@ class PrometheusApi:
                 labels += [names[row] for row in kept]
                 rows += kept
         if rows == list(range(len(values))):
-            return Table(labels, values, present)
-        return Table(labels, values[rows], present[rows])
+            return MetricTable(labels, values, present)
+        return MetricTable(labels, values[rows], present[rows])
 
     def _series(self, question: promql.Question, cluster: str, by_name: bool) -> list[str]:
         """Encoded label sets by row, empty where a matcher refuses the node."""
@@ -193,7 +193,7 @@ class PrometheusApi:
             self._names[key] = found
         return self._names[key]
 
-    def _pods(self, question: promql.Question, times: Floats) -> Table:
+    def _pods(self, question: promql.Question, times: Floats) -> MetricTable:
         """cpu in cores, memory in bytes, disk and network in bytes per second, from where pods are now."""
         resource = question.subject.removeprefix("pod_")
         world = self._world
@@ -210,7 +210,7 @@ class PrometheusApi:
                 labels.append(json.dumps(kept, separators=(",", ":")))
                 rows.append(member.profile)
         values = np.round(each[rows], 4) if rows else np.empty((0, len(times)))
-        return Table(labels, values, np.ones_like(values, dtype=bool))
+        return MetricTable(labels, values, np.ones_like(values, dtype=bool))
 
 
 def _texts(values: Floats) -> list[str]:

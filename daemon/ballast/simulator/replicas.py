@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from ballast.simulator import objects
 from ballast.simulator.kube.kinds import DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, Kind
-from ballast.simulator.kube.resources import Document, Resources
+from ballast.simulator.kube.resources import Document, ObjectApi
 from ballast.simulator.kube.selectors import matches
 from ballast.simulator.kube.store import Store, Stored
 from ballast.simulator.kube.subresources import is_ready
@@ -28,7 +28,7 @@ def sets_of(store: Store, namespace: str, labels: Sequence[Mapping[str, str]]) -
     return found
 
 
-def roll_out(resources: Resources, namespace: str, name: str) -> None:
+def roll_out(resources: ObjectApi, namespace: str, name: str) -> None:
     """A Deployment's newest ReplicaSet gets all replicas at once, older ones none."""
     stored = resources.store.get(DEPLOYMENT, namespace, name)
     if stored is None:
@@ -48,7 +48,7 @@ def roll_out(resources: Resources, namespace: str, name: str) -> None:
         resources.create(REPLICA_SET, namespace, _new_set(deployment, wanted))
 
 
-def fill(resources: Resources, kind: Kind, namespace: str, name: str) -> None:
+def fill(resources: ObjectApi, kind: Kind, namespace: str, name: str) -> None:
     """Creates missing pods, deletes surplus ones, and reports both in the status."""
     stored = resources.store.get(kind, namespace, name)
     if stored is None:
@@ -73,14 +73,14 @@ def fill(resources: Resources, kind: Kind, namespace: str, name: str) -> None:
     _report(resources, kind, owner)
 
 
-def collect(resources: Resources, kind: Kind, gone: Stored) -> None:
+def collect(resources: ObjectApi, kind: Kind, gone: Stored) -> None:
     """Deletes what a deleted owner leaves behind."""
     dependents = REPLICA_SET if kind is DEPLOYMENT else POD
     for stored in _owned(resources.store, dependents, gone.namespace, gone.uid):
         resources.delete(dependents, stored.namespace, stored.name)
 
 
-def _report(resources: Resources, kind: Kind, owner: Document) -> None:
+def _report(resources: ObjectApi, kind: Kind, owner: Document) -> None:
     metadata, selector = owner["metadata"], owner["spec"]["selector"]
     namespace, name = metadata["namespace"], metadata["name"]
     pods = [pod for pod in resources.store.all(POD, namespace) if matches(selector, pod.labels) and _alive(pod)]
@@ -105,7 +105,7 @@ def _report(resources: Resources, kind: Kind, owner: Document) -> None:
                 _write_status(resources, DEPLOYMENT, namespace, reference["name"], above)
 
 
-def _write_status(resources: Resources, kind: Kind, namespace: str, name: str, counts: Mapping[str, int]) -> None:
+def _write_status(resources: ObjectApi, kind: Kind, namespace: str, name: str, counts: Mapping[str, int]) -> None:
     def change(current: Document) -> Document:
         status = {**(current.get("status") or {}), **counts}
         kept = {name: value for name, value in status.items() if value or name == "replicas"}
@@ -114,7 +114,7 @@ def _write_status(resources: Resources, kind: Kind, namespace: str, name: str, c
     resources.update(kind, namespace, name, change, subresource="status")
 
 
-def _scale(resources: Resources, namespace: str, name: str, replicas: int) -> None:
+def _scale(resources: ObjectApi, namespace: str, name: str, replicas: int) -> None:
     def change(current: Document) -> Document:
         return {**current, "spec": {**current["spec"], "replicas": replicas}}
 

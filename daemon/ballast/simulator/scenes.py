@@ -7,8 +7,8 @@ import asyncio
 from ballast.simulator import objects
 from ballast.simulator.faults import Faults
 from ballast.simulator.kube.kinds import DEPLOYMENT
-from ballast.simulator.kube.resources import Resources
-from ballast.simulator.objects import Workload
+from ballast.simulator.kube.resources import ObjectApi
+from ballast.simulator.objects import WorkloadSpec
 from ballast.simulator.world import World
 
 DARK_AFTER = 60.0
@@ -23,14 +23,14 @@ def trouble(world: World, faults: Faults) -> None:
         faults.exporter_nan(world.nan_node)
 
 
-def begin(world: World, resources: Resources, loop: asyncio.AbstractEventLoop) -> None:
+def begin(world: World, resources: ObjectApi, loop: asyncio.AbstractEventLoop) -> None:
     """In the burst scene, a deployment of one pod a node arrives after half a minute of the clock."""
     if world.scene == "burst":
         loop.call_later(BURST_AFTER / world.clock.speed, _burst, world, resources)
 
 
-def _burst(world: World, resources: Resources) -> None:
-    rush = Workload("Deployment", "shop", "rush", len(world.node_names), 250, 256)
+def _burst(world: World, resources: ObjectApi) -> None:
+    rush = WorkloadSpec("Deployment", "shop", "rush", len(world.node_names), 250, 256)
     document = objects.controller(rush, "Deployment", rush.name, "", resources.now())
     document["metadata"] = {"name": rush.name, "labels": rush.labels}
     resources.create(DEPLOYMENT, rush.namespace, document)

@@ -9,7 +9,7 @@ import numpy as np
 from ballast.model.quantity import quantity
 from ballast.model.sample import Bools, Floats
 from ballast.simulator.kube.kinds import NODE, Kind
-from ballast.simulator.kube.store import Change, Store
+from ballast.simulator.kube.store import Store, StoreEvent
 from ballast.simulator.objects import pod_requests
 from ballast.simulator.world import World
 
@@ -35,7 +35,7 @@ class Scheduler:
         self._taints: list[list[Document]] = [[]] * count
         self._loaded = False
 
-    def follow(self, kind: Kind, change: Change) -> None:
+    def follow(self, kind: Kind, change: StoreEvent) -> None:
         """A store listener."""
         if kind is NODE and self._loaded and change.new.name in self._world.rows:
             self._read(self._world.rows[change.new.name], None if change.type == "DELETED" else change.new.read())

@@ -22,7 +22,7 @@ MOST_MOVES = 50_000
 RESOURCES = ("cpu", "memory", "disk", "receive", "transmit")
 
 
-class Profile(NamedTuple):
+class UsageProfile(NamedTuple):
     """What one pod of a workload takes: cores, bytes, share of a disk's time, bytes per second.
 
     `day` and `wave` are amplitudes as shares of that, `period` is the wave's in seconds, `phase` in radians.
@@ -52,14 +52,14 @@ class Usage:
     ) -> None:
         self.cores, self.memory, self.speed = cores, memory, speed
         self._breathing = breathing
-        self._profiles: list[Profile] = []
+        self._profiles: list[UsageProfile] = []
         self._table: Floats | None = None
         self._counts: Floats = np.zeros((len(cores), 64))
         self._moves: list[tuple[float, int, int, int]] = []
         self._system = {"cpu": 0.02 * cores + 0.05, "memory": 0.04 * memory + 4e8}
         self._knots = _circular_noise(generator, len(cores)) if breathing else None
 
-    def add(self, profile: Profile) -> int:
+    def add(self, profile: UsageProfile) -> int:
         """Registers a workload; its index is what `place` takes."""
         self._profiles.append(profile)
         self._table = None

@@ -15,9 +15,9 @@ from ballast.clock import Clock, SystemClock
 from ballast.model.sample import Floats
 from ballast.simulator import objects
 from ballast.simulator.kube.kinds import POD, Kind
-from ballast.simulator.kube.store import Change, Stored
-from ballast.simulator.objects import NodeShape, Workload, pod_requests
-from ballast.simulator.usage import Profile, Usage
+from ballast.simulator.kube.store import Stored, StoreEvent
+from ballast.simulator.objects import NodeShape, WorkloadSpec, pod_requests
+from ballast.simulator.usage import Usage, UsageProfile
 
 SCENES = ("breathing", "calm", "burst", "power")
 SHAPES = (
@@ -35,7 +35,7 @@ OWN_NAMESPACE = "ballast"
 
 
 @dataclass(frozen=True)
-class Member:
+class Pattern:
     """A pod as it counts: its node's row (-1 without one), whether it uses anything yet, its workload's profile, and
     what it asks for in cores and bytes."""
 
@@ -87,7 +87,7 @@ class World:
         )
         self.workloads = self._make_workloads(pods if pods is not None else PODS_PER_NODE * nodes)
         self._profiles: dict[tuple[str, str], int] = {}
-        self.members: dict[tuple[str, str], Member] = {}
+        self.members: dict[tuple[str, str], Pattern] = {}
         self.allocated: Floats = np.zeros((nodes, 3))
 
     def ratio(self, resource: str, times: Floats | Sequence[float]) -> Floats:
@@ -116,7 +116,7 @@ class World:
                 if member.running
             ]
 
-    def follow(self, kind: Kind, change: Change) -> None:
+    def follow(self, kind: Kind, change: StoreEvent) -> None:
         """A store listener: a pod that is bound, starts or ends changes what its node has left and uses."""
         if kind is not POD:
             return
@@ -130,28 +130,28 @@ class World:
                 self.members[key] = after
                 self._count(after, 1)
 
-    def _member(self, pod: Stored, before: Member | None) -> Member:
+    def _member(self, pod: Stored, before: Pattern | None) -> Pattern:
         phase = pod.fields["status.phase"]
         node = self.rows.get(pod.fields["spec.nodeName"], -1) if phase not in ("Succeeded", "Failed") else -1
         running = node >= 0 and phase == "Running"
         if before is not None:
             return replace(before, node=node, running=running)
         cores, memory = pod_requests(pod.read())
-        return Member(node, running, self._profile_of(pod, cores, memory), cores, memory)
+        return Pattern(node, running, self._profile_of(pod, cores, memory), cores, memory)
 
-    def _count(self, member: Member, sign: int) -> None:
+    def _count(self, member: Pattern, sign: int) -> None:
         if member.node >= 0:
             self.allocated[member.node] += sign * np.array([member.cores, member.memory, 1.0])
         if member.running:
             self.usage.move(self.clock.wall(), member.node, member.profile, sign)
 
-    def profile(self, workload: Workload) -> int:
+    def profile(self, workload: WorkloadSpec) -> int:
         """The usage profile of a workload's pods, made once and the same for every run with this seed."""
         key = workload.namespace, workload.name
         if key not in self._profiles:
             draw = np.random.default_rng([self.seed, *f"{workload.namespace}/{workload.name}".encode()])
             share = float(np.clip(draw.lognormal(-0.35, 0.5), 0.15, 2.2))
-            made = Profile(
+            made = UsageProfile(
                 cpu=workload.cpu / 1000 * share,
                 memory=workload.memory * 2**20 * float(draw.uniform(0.4, 1.1)),
                 disk=float(draw.uniform(0.0, 0.02)),
@@ -166,13 +166,15 @@ class World:
 
     def _profile_of(self, pod: Stored, cores: float, memory: float) -> int:
         name = pod.labels.get("app", pod.name)
-        workload = Workload("Pod", pod.namespace, name, 1, int((cores or 0.1) * 1000), int((memory or 2**27) / 2**20))
+        workload = WorkloadSpec(
+            "Pod", pod.namespace, name, 1, int((cores or 0.1) * 1000), int((memory or 2**27) / 2**20)
+        )
         return self.profile(workload)
 
-    def _make_workloads(self, pods: int) -> list[Workload]:
+    def _make_workloads(self, pods: int) -> list[WorkloadSpec]:
         """Deployments and some StatefulSets that ask for two thirds of the cluster, and an agent on every node."""
         nodes = len(self.node_names)
-        agent = Workload("DaemonSet", "kube-system", "node-agent", nodes, 50, 96, limited=False)
+        agent = WorkloadSpec("DaemonSet", "kube-system", "node-agent", nodes, 50, 96, limited=False)
         left = pods - nodes
         if left < 1:
             return [agent] if pods >= nodes else []
@@ -187,7 +189,7 @@ class World:
             replicas = min(left, max(2, int(self._generator.integers(size // 2, size + size // 2 + 1))))
             spread = float(np.clip(self._generator.lognormal(0.0, 0.45), 0.4, 2.2))
             workloads.append(
-                Workload(
+                WorkloadSpec(
                     "StatefulSet" if role in ("index", "queue") else "Deployment",
                     namespace,
                     role if not cycle else f"{role}-{cycle + 1}",

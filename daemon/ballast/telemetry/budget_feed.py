@@ -12,10 +12,10 @@ from pathlib import Path
 from ballast.clock import Clock
 from ballast.errors import SettingsError, UsageError
 from ballast.metrics import Metrics
-from ballast.power.feed_spec import Feed, Of, Semantics, remaining
-from ballast.power.policy import Policy
+from ballast.power.feed_spec import FeedSpec, Of, Semantics, remaining
+from ballast.power.policy import PowerPolicy
 from ballast.power.values import exact
-from ballast.telemetry.http import Wire
+from ballast.telemetry.http import HttpSession
 from ballast.telemetry.power_feed import CsvFeed, HttpFeed, PowerFeed, PowerSample, PrometheusFeed, own_timestamp
 from ballast.telemetry.prometheus_client import PrometheusClient
 
@@ -38,7 +38,7 @@ class Watts:
     reason: str = ""
 
 
-def problems(policy: Policy) -> Iterator[str]:
+def problems(policy: PowerPolicy) -> Iterator[str]:
     """One sentence for each part of the feed whose age nobody could tell."""
     for query, freshness in _queries(policy.feed):
         if freshness is None:
@@ -48,11 +48,11 @@ def problems(policy: Policy) -> Iterator[str]:
                 yield str(error)
 
 
-def asks_prometheus(policy: Policy) -> bool:
+def asks_prometheus(policy: PowerPolicy) -> bool:
     return any(_queries(policy.feed))
 
 
-def max_age(policy: Policy, interval: float) -> float:
+def max_age(policy: PowerPolicy, interval: float) -> float:
     """Seconds: what the policy says, else three ticks or 90 s, but no longer than the shorter window."""
     feed = policy.feed
     if feed is not None and feed.max_age is not None:
@@ -68,7 +68,7 @@ class BudgetFeed:
     """
 
     def __init__(
-        self, policy: Policy, client: PrometheusClient | None, clock: Clock, metrics: Metrics, *, interval: float
+        self, policy: PowerPolicy, client: PrometheusClient | None, clock: Clock, metrics: Metrics, *, interval: float
     ) -> None:
         if policy.feed is None:
             raise SettingsError(f"power: the policy {policy.name} has no feed. Give it one.")
@@ -77,7 +77,7 @@ class BudgetFeed:
         self._clock = clock
         self._metrics = metrics
         self._oldest = max_age(policy, interval)
-        self._wires: list[Wire] = []
+        self._wires: list[HttpSession] = []
         self._parts: Mapping[str, Ask] = self._asked(policy.feed)
 
     @property
@@ -126,11 +126,11 @@ class BudgetFeed:
             return replace(sample, watts=None, problem=ahead, reason="future")
         return sample
 
-    def _asked(self, feed: Feed) -> dict[str, Ask]:
+    def _asked(self, feed: FeedSpec) -> dict[str, Ask]:
         if feed.query is not None:
             return {"": self._query(feed.query, feed.freshness, feed.expect_series)}
         if feed.url is not None:
-            wire = Wire(feed.url, part="the feed's ", timeout=10.0, max_body=MAX_BODY)
+            wire = HttpSession(feed.url, part="the feed's ", timeout=10.0, max_body=MAX_BODY)
             self._wires.append(wire)
             get = partial(wire.get, feed.url)
             return {"": _at_once(HttpFeed(get, self._clock, feed.json_path, time_path=feed.time_path))}
@@ -167,7 +167,7 @@ def _at_once(feed: PowerFeed) -> Ask:
     return ask
 
 
-def _queries(feed: Feed | None) -> Iterator[tuple[str, str | None]]:
+def _queries(feed: FeedSpec | None) -> Iterator[tuple[str, str | None]]:
     if feed is None:
         return
     for part in (feed, feed.limit, feed.consumption, feed.own):

@@ -6,10 +6,10 @@ import numpy as np
 
 from ballast.model.sample import Floats, Ints
 from ballast.telemetry.node_names import NodeNames
-from ballast.telemetry.responses import Table
+from ballast.telemetry.responses import SeriesTable
 
 
-def sample_times(table: Table, rows: Ints, newest: Table, names: NodeNames) -> Floats:
+def sample_times(table: SeriesTable, rows: Ints, newest: SeriesTable, names: NodeNames) -> Floats:
     """[series, time] Unix times of the samples in `table`, NaN where nobody tells.
 
     `newest` is the answer of the freshness query. The same label value means the same exporter, so its newest time
@@ -26,7 +26,7 @@ def sample_times(table: Table, rows: Ints, newest: Table, names: NodeNames) -> F
     return found
 
 
-def newest_by_label(newest: Table) -> tuple[dict[str, int], Floats]:
+def newest_by_label(newest: SeriesTable) -> tuple[dict[str, int], Floats]:
     """Label value → row of the second result, [row, time] Unix times."""
     labels = {node: number for number, node in enumerate(dict.fromkeys(newest.nodes))}
     times = np.where(newest.present & ~newest.unreadable, newest.values, np.nan)

@@ -24,7 +24,7 @@ _ATTEMPTS = 3
 _RETRIED_STATUS = frozenset((429, 502, 503, 504))
 
 
-class Wire:
+class HttpSession:
     """A `requests` session for one thread; stands in for the session that prometheus-api-client would make.
 
     `part` is the prefix of the settings that its errors name. Redirects are not followed. `verify` and `cert` go with
@@ -70,7 +70,7 @@ class Wire:
 
     def request(
         self, method: str, url: str, params: Mapping[str, Any] | None = None, timeout: float | None = None, **_: Any
-    ) -> Answer:
+    ) -> HttpAnswer:
         """The body of a 200; POST carries `params` as a form. Raises SourceUnavailable, TooLarge or TelemetryError."""
         deadline = self._clock.monotonic() + (timeout or self._timeout)
         try:
@@ -90,7 +90,7 @@ class Wire:
     def _pause(self, seconds: float) -> None:
         self._clock.wait(self._closing, seconds)
 
-    def _once(self, method: str, url: str, params: Mapping[str, Any] | None, deadline: float) -> Answer:
+    def _once(self, method: str, url: str, params: Mapping[str, Any] | None, deadline: float) -> HttpAnswer:
         if self._closing.is_set():
             raise SourceUnavailable("stopped")
         left = deadline - self._clock.monotonic()
@@ -123,7 +123,7 @@ class Wire:
         if response.status_code != 200:
             problem = refused(self.url, self._part, response, body)
             raise _Passing(problem) if response.status_code in _RETRIED_STATUS else problem
-        return Answer(body)
+        return HttpAnswer(body)
 
     def _body(self, response: requests.Response, deadline: float) -> bytes:
         chunks, size = [], 0
@@ -137,7 +137,7 @@ class Wire:
         return b"".join(chunks)
 
 
-class Answer:
+class HttpAnswer:
     """A body that came with status 200; prometheus-api-client takes it for a response."""
 
     status_code = 200

@@ -8,16 +8,16 @@ from fractions import Fraction
 
 from ballast.errors import TelemetryError
 from ballast.metrics import Metrics
-from ballast.power.policy import Policy
+from ballast.power.policy import PowerPolicy
 from ballast.power.values import exact
 from ballast.telemetry import responses
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
 
 
-class Needs:
+class NeedsReader:
     """One query for each member that has `needs`, all at once."""
 
-    def __init__(self, policy: Policy, client: PrometheusClient, metrics: Metrics) -> None:
+    def __init__(self, policy: PowerPolicy, client: PrometheusClient, metrics: Metrics) -> None:
         self._needs = {name: place.member.needs for name, place in policy.places.items() if place.member.needs}
         self._client = client
         self._metrics = metrics

@@ -16,7 +16,7 @@ FEW = 500
 """Pods that are named one by one in a question."""
 
 
-class PodsAsking:
+class PodUsageCache:
     def __init__(self, source: Source, get: Callable[[str], bytes], settings: Settings) -> None:
         """`get` fetches a path from the Kubernetes API and raises ClusterError."""
         self._source, self._get, self._settings = source, get, settings

@@ -21,7 +21,7 @@ from ballast.settings import Settings
 from ballast.telemetry import responses as decoding
 from ballast.telemetry.freshness import newest_by_label
 from ballast.telemetry.intake import accept, allowed_skew, default_max_age
-from ballast.telemetry.responses import Table
+from ballast.telemetry.responses import SeriesTable
 
 POD_LABEL = "ballast_pod"
 NEWEST = "newest"
@@ -97,7 +97,7 @@ def decode(said: PodAnswers) -> PodUsage:
     if "" in said.bodies:
         return _from_metrics_server(said)
     problems = dict(said.problems)
-    tables: dict[str, Table] = {}
+    tables: dict[str, SeriesTable] = {}
     for name, body in said.bodies.items():
         try:
             tables[name] = decoding.instant(body, (POD_LABEL,), said.url)

@@ -92,7 +92,7 @@ class PrometheusFeed:
             return PowerSample(None, at, broken, "unreadable")
         return _sample(float(watts.values.sum()), time)
 
-    def _table(self, answer: Future[bytes]) -> responses.Table:
+    def _table(self, answer: Future[bytes]) -> responses.SeriesTable:
         try:
             table = responses.instant(answer.result(), (), self._client.url)
         except TelemetryError:

@@ -15,9 +15,9 @@ from ballast.telemetry.error_messages import TooLarge
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.pods import NEWEST, PodAnswers, ages, named_by_pod
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
-from ballast.telemetry.queries import FRESHNESS, Questions, joined, questions
-from ballast.telemetry.readings import Answers, Assembly
-from ballast.telemetry.responses import Table
+from ballast.telemetry.queries import FRESHNESS, QuerySet, joined, questions
+from ballast.telemetry.readings import Answers, ReadingBuilder
+from ballast.telemetry.responses import SeriesTable
 from ballast.telemetry.warnings import Remarks
 
 MAX_POINTS = 11_000
@@ -36,7 +36,7 @@ class PrometheusSource:
         self._client = PrometheusClient(settings)
         self._questions = questions(settings)
         self._remarks = Remarks(self.name, metrics)
-        self._assembly = Assembly(self.name, settings, self._remarks)
+        self._assembly = ReadingBuilder(self.name, settings, self._remarks)
         self._metrics = metrics
 
     def read(self, at: float, names: NodeNames, resources: Sequence[str] | None = None) -> Reading:
@@ -83,7 +83,7 @@ class PrometheusSource:
     def close(self) -> None:
         self._client.close()
 
-    def _ask(self, asked: Questions, grid: Grid) -> Answers:
+    def _ask(self, asked: QuerySet, grid: Grid) -> Answers:
         """All questions at once; each answer is decoded while the next one arrives. What fails is an answer too."""
         if not asked.asked:
             return Answers({}, {}, 0)
@@ -97,8 +97,8 @@ class PrometheusSource:
         return Answers(values, newest, len(values) + queries)
 
     def _newest(
-        self, asked: Questions, answer: Future[bytes], grid: Grid
-    ) -> tuple[dict[str, Table | TelemetryError], int]:
+        self, asked: QuerySet, answer: Future[bytes], grid: Grid
+    ) -> tuple[dict[str, SeriesTable | TelemetryError], int]:
         """The answer per freshness expression: one query for all, one for each only where that one failed."""
         expressions = asked.freshness
         table = self._table(FRESHNESS, answer, asked.labels, grid)
@@ -114,7 +114,7 @@ class PrometheusSource:
 
     def _table(
         self, subject: str, answer: Future[bytes], labels: tuple[str, ...], grid: Grid
-    ) -> Table | TelemetryError:
+    ) -> SeriesTable | TelemetryError:
         try:
             body = answer.result()
             if grid.count == 1:
@@ -133,6 +133,6 @@ def _too_large(answers: Answers) -> bool:
 
 
 def _next_piece(answers: Answers) -> int:
-    tables = [one for one in (*answers.values.values(), *answers.newest.values()) if isinstance(one, Table)]
+    tables = [one for one in (*answers.values.values(), *answers.newest.values()) if isinstance(one, SeriesTable)]
     series = max((len(table) for table in tables), default=1)
     return max(1, min(_POINTS_PER_ANSWER // max(series, 1), MAX_POINTS))

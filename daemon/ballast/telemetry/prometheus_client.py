@@ -15,7 +15,7 @@ from ballast.errors import SettingsError, SourceUnavailable
 from ballast.settings import Settings
 from ballast.telemetry.credentials import prometheus_credentials
 from ballast.telemetry.error_messages import masked
-from ballast.telemetry.http import Wire
+from ballast.telemetry.http import HttpSession
 
 PART = "BALLAST_PROMETHEUS__"
 _PARALLEL = 6
@@ -124,7 +124,7 @@ class PrometheusClient:
 
     def _connect(self) -> PrometheusConnect:
         settings = self._settings
-        wire = Wire(
+        wire = HttpSession(
             self._raw_url,
             part=PART,
             timeout=settings.timeout,

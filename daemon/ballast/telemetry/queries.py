@@ -19,7 +19,7 @@ _PLAIN_SELECTOR = re.compile(
 
 
 @dataclass(frozen=True)
-class Question:
+class Query:
     """One resource: its PromQL, the series label that names the node, the PromQL of its freshness."""
 
     resource: str
@@ -29,21 +29,21 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Questions:
+class QuerySet:
     """What can be asked, and a sentence for each resource that cannot."""
 
-    asked: tuple[Question, ...]
+    asked: tuple[Query, ...]
     problems: dict[str, str] = field(default_factory=dict)
 
-    def only(self, resources: Sequence[str]) -> Questions:
-        return Questions(
+    def only(self, resources: Sequence[str]) -> QuerySet:
+        return QuerySet(
             tuple(question for question in self.asked if question.resource in resources),
             {resource: problem for resource, problem in self.problems.items() if resource in resources},
         )
 
-    def without(self, problems: Mapping[str, str]) -> Questions:
+    def without(self, problems: Mapping[str, str]) -> QuerySet:
         """What is left to ask once these resources failed."""
-        return Questions(
+        return QuerySet(
             tuple(question for question in self.asked if question.resource not in problems),
             {**self.problems, **problems},
         )
@@ -59,16 +59,16 @@ class Questions:
         return tuple(dict.fromkeys((*(question.label for question in self.asked), "instance")))
 
 
-def questions(settings: Settings) -> Questions:
+def questions(settings: Settings) -> QuerySet:
     """From the preset and RESOURCES."""
     asked, problems = [], {}
     for resource in settings.telemetry.resources:
         question = _question(resource, settings)
-        if isinstance(question, Question):
+        if isinstance(question, Query):
             asked.append(question)
         else:
             problems[resource.name] = question
-    return Questions(tuple(asked), problems)
+    return QuerySet(tuple(asked), problems)
 
 
 def joined(expressions: Sequence[str]) -> str:
@@ -86,18 +86,18 @@ def is_plain_selector(query: str) -> bool:
     return _PLAIN_SELECTOR.fullmatch(query) is not None
 
 
-def _question(resource: ResourceSetting, settings: Settings) -> Question | str:
+def _question(resource: ResourceSetting, settings: Settings) -> Query | str:
     label = resource.node_label or presets.node_label(settings)
     if resource.query is None:
         preset = presets.queries(settings, label)
         if resource.name not in preset:
             return f"BALLAST_TELEMETRY__RESOURCES: {resource.name} is not in the preset; give it a `query`"
         newest = resource.freshness or presets.freshness(settings, label)
-        return Question(resource.name, preset[resource.name], label, newest)
+        return Query(resource.name, preset[resource.name], label, newest)
     if resource.freshness is not None:
-        return Question(resource.name, resource.query, label, resource.freshness)
+        return Query(resource.name, resource.query, label, resource.freshness)
     if is_plain_selector(resource.query):
-        return Question(resource.name, resource.query, label, f"timestamp({resource.query.strip()})")
+        return Query(resource.name, resource.query, label, f"timestamp({resource.query.strip()})")
     return (
         f"BALLAST_TELEMETRY__RESOURCES: the query of {resource.name} is more than a selector, so nobody can tell how "
         f"old its samples are; add `freshness` beside `query`, such as "

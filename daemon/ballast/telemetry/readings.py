@@ -23,8 +23,8 @@ from ballast.telemetry.intake import (
 )
 from ballast.telemetry.node_names import AMBIGUOUS, NOT_SELECTED, UNMATCHED, NodeNames
 from ballast.telemetry.prometheus_client import Grid
-from ballast.telemetry.queries import Question, Questions
-from ballast.telemetry.responses import Table
+from ballast.telemetry.queries import Query, QuerySet
+from ballast.telemetry.responses import SeriesTable
 from ballast.telemetry.warnings import Remarks
 
 _NAMED_STRANGERS = 5
@@ -34,11 +34,11 @@ _NAMED_STRANGERS = 5
 class Answers:
     """Per resource and per freshness expression a table or what went wrong; `queries` counts what was asked."""
 
-    values: Mapping[str, Table | TelemetryError]
-    newest: Mapping[str, Table | TelemetryError]
+    values: Mapping[str, SeriesTable | TelemetryError]
+    newest: Mapping[str, SeriesTable | TelemetryError]
     queries: int
 
-    def failures(self, questions: Questions) -> dict[str, str]:
+    def failures(self, questions: QuerySet) -> dict[str, str]:
         """A sentence for each resource of which a query failed."""
         asked = [
             (question.resource, _failure(self.values[question.resource], self.newest[question.freshness]))
@@ -56,7 +56,7 @@ class _Found:
     strangers: set[str] = field(default_factory=set)
 
 
-class Assembly:
+class ReadingBuilder:
     """Makes readings of one source."""
 
     def __init__(self, source: str, settings: Settings, remarks: Remarks) -> None:
@@ -73,7 +73,7 @@ class Assembly:
             "it has to be a whole name or an address"
         )
 
-    def readings(self, grid: Grid, questions: Questions, answers: Answers, names: NodeNames) -> Iterator[Reading]:
+    def readings(self, grid: Grid, questions: QuerySet, answers: Answers, names: NodeNames) -> Iterator[Reading]:
         """One reading per time of the grid."""
         found = _Found(
             [{} for _ in range(grid.count)], [Counter() for _ in range(grid.count)], dict(questions.problems)
@@ -82,7 +82,9 @@ class Assembly:
             problem = self._resource(question, answers, grid, names, found)
             if problem:
                 found.problems[question.resource] = problem
-        tables = [table for table in (*answers.values.values(), *answers.newest.values()) if isinstance(table, Table)]
+        tables = [
+            table for table in (*answers.values.values(), *answers.newest.values()) if isinstance(table, SeriesTable)
+        ]
         warnings = self._remarks.kept(self._remarks.heard(tables) | found.warnings)
         for index in range(grid.count):
             yield Reading(
@@ -96,9 +98,7 @@ class Assembly:
                 queries=answers.queries if index == 0 else 0,
             )
 
-    def _resource(
-        self, question: Question, answers: Answers, grid: Grid, names: NodeNames, found: _Found
-    ) -> str | None:
+    def _resource(self, question: Query, answers: Answers, grid: Grid, names: NodeNames, found: _Found) -> str | None:
         """Adds the samples of one resource, or says why there are none."""
         table, newest = answers.values[question.resource], answers.newest[question.freshness]
         if isinstance(table, TelemetryError) or isinstance(newest, TelemetryError):
@@ -126,7 +126,9 @@ class Assembly:
             )
         return None
 
-    def _accept(self, resource: str, table: Table, rows: Ints, times: np.ndarray, grid: Grid, found: _Found) -> None:
+    def _accept(
+        self, resource: str, table: SeriesTable, rows: Ints, times: np.ndarray, grid: Grid, found: _Found
+    ) -> None:
         largest, highest = largest_ratio(resource), 0.0
         for index in range(grid.count):
             rejected, present = found.rejected[index], table.present[:, index]
@@ -149,7 +151,7 @@ class Assembly:
             limit = f"ratios 0..1 are expected, values above {largest:g} do not count"
             found.warnings.add(f"{resource} goes above {SUSPICIOUS_RATIO:g}; {limit}")
 
-    def _in_ratios(self, table: Table, rows: Ints, names: NodeNames) -> Table:
+    def _in_ratios(self, table: SeriesTable, rows: Ints, names: NodeNames) -> SeriesTable:
         """Divides bytes per second by NETWORK_SPEED; without one for the node there is no sample."""
         if not table.in_bytes.any():
             return table
@@ -157,7 +159,7 @@ class Assembly:
         for index in np.flatnonzero(table.in_bytes & (rows >= 0)).tolist():
             speed = self._settings.telemetry.speed_of(names.nodes[rows[index]].name)
             speeds[index] = np.nan if speed is None else speed
-        return Table(
+        return SeriesTable(
             table.nodes,
             table.clusters,
             table.groups,
@@ -168,7 +170,7 @@ class Assembly:
         )
 
 
-def _failure(table: Table | TelemetryError, newest: Table | TelemetryError) -> str | None:
+def _failure(table: SeriesTable | TelemetryError, newest: SeriesTable | TelemetryError) -> str | None:
     if isinstance(table, TelemetryError):
         return str(table)
     if isinstance(newest, TelemetryError):
@@ -176,7 +178,7 @@ def _failure(table: Table | TelemetryError, newest: Table | TelemetryError) -> s
     return None
 
 
-def _nothing(question: Question) -> str:
+def _nothing(question: Query) -> str:
     speeds = ", and set BALLAST_TELEMETRY__NETWORK_SPEED where nobody reports link speeds"
     return (
         f"the query of {question.resource} gives no series; check that Prometheus has what BALLAST_PROMETHEUS__PRESET "
@@ -192,7 +194,7 @@ def _several_clusters(names: list[str]) -> str:
     )
 
 
-def _note_strangers(question: Question, table: Table, rows: Ints, found: _Found) -> None:
+def _note_strangers(question: Query, table: SeriesTable, rows: Ints, found: _Found) -> None:
     """The first few by name, whatever the order of the answer."""
     strange: dict[str, int] = {
         table.nodes[index]: rows[index] for index in np.flatnonzero((rows == UNMATCHED) | (rows == AMBIGUOUS)).tolist()

@@ -18,7 +18,7 @@ GROUP_LABEL = "ballast_group"
 
 
 @dataclass(frozen=True)
-class Table:
+class SeriesTable:
     """Series by evaluation times: `values`, `present` and `unreadable` are [series, time].
 
     `nodes` holds the value of the first label of those asked for that a series has ("" without any), `clusters` and
@@ -41,10 +41,10 @@ class Table:
     def cluster_names(self) -> list[str]:
         return sorted(set(self.clusters) - {""})
 
-    def group(self, name: str) -> Table:
+    def group(self, name: str) -> SeriesTable:
         """The series of one group; those without a group belong to every one."""
         rows = [row for row, group in enumerate(self.groups) if group in ("", name)]
-        return Table(
+        return SeriesTable(
             [self.nodes[row] for row in rows],
             [self.clusters[row] for row in rows],
             [name] * len(rows),
@@ -57,7 +57,7 @@ class Table:
         )
 
 
-def instant(body: bytes, labels: Sequence[str], url: str) -> Table:
+def instant(body: bytes, labels: Sequence[str], url: str) -> SeriesTable:
     """Decodes the answer to an instant query. Raises TelemetryError."""
     envelope = _envelope(body, url)
     series = _series(envelope, "vector", tuple(labels))
@@ -67,7 +67,7 @@ def instant(body: bytes, labels: Sequence[str], url: str) -> Table:
     return _table(series, tuple(labels), values[:, None], present[:, None], unreadable[:, None], envelope)
 
 
-def grid(body: bytes, labels: Sequence[str], url: str, start: float, step: float, count: int) -> Table:
+def grid(body: bytes, labels: Sequence[str], url: str, start: float, step: float, count: int) -> SeriesTable:
     """Decodes the answer to a range query over `count` times from `start` on. Raises TelemetryError."""
     envelope = _envelope(body, url)
     series = _series(envelope, "matrix", tuple(labels))
@@ -156,14 +156,14 @@ def _series(envelope: _Envelope, kind: str, labels: tuple[str, ...]) -> list[Any
 
 def _table(
     series: list[Any], labels: tuple[str, ...], values: Floats, present: Bools, unreadable: Bools, envelope: _Envelope
-) -> Table:
+) -> SeriesTable:
     metrics = [one.metric for one in series]
     nodes = [""] * len(metrics)
     for index in range(len(dict.fromkeys(labels))):
         name = f"node{index}"
         nodes = [node or getattr(metric, name) for node, metric in zip(nodes, metrics, strict=True)]
     clusters = [""] * len(metrics) if "cluster" in labels else [metric.cluster for metric in metrics]
-    return Table(
+    return SeriesTable(
         nodes,
         clusters,
         [metric.group for metric in metrics],

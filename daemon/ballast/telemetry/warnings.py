@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import structlog
 
 from ballast.metrics import Metrics
-from ballast.telemetry.responses import Table
+from ballast.telemetry.responses import SeriesTable
 
 log = structlog.get_logger("ballast.telemetry")
 
@@ -24,7 +24,7 @@ class Remarks:
         self._metrics = metrics
         self._told: set[str] = set()
 
-    def heard(self, tables: Iterable[Table]) -> set[str]:
+    def heard(self, tables: Iterable[SeriesTable]) -> set[str]:
         """The distinct warnings of some answers, all of them counted; infos go to the log and no further."""
         warnings: set[str] = set()
         for table in tables:

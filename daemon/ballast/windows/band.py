@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ballast.windows.debounce import Run
+from ballast.windows.debounce import Streak
 
 MARGIN = 3
 """Points by which a score must have left the band of its label."""
@@ -28,7 +28,7 @@ class Band:
 
     def __init__(self, *, gap: float, label: int | None = None) -> None:
         self.label = label
-        self._run = Run(gap)
+        self._run = Streak(gap)
 
     def observe(self, at: float, score: float | None) -> int | None:
         """The label after seeing `score` at `at`; None as long as nothing was ever known.

@@ -12,7 +12,7 @@ from typing import Literal
 LoadClass = Literal["low", "normal", "high"]
 
 
-class Run:
+class Streak:
     """Counts marks in a row. A mark follows the one before only when it came later, and at most `gap` seconds later."""
 
     __slots__ = ("_last", "gap", "length")
@@ -35,7 +35,7 @@ class Run:
         self._last = -math.inf
 
 
-class Switch:
+class HysteresisSwitch:
     """A boolean that turns on at `enter` or above and off below `leave`, after `marks` consecutive observations.
 
     `state` None takes the first known value by `start` alone (`enter` unless given). An unknown value (None or NaN)
@@ -61,7 +61,7 @@ class Switch:
         self.marks = marks
         self.state = state
         self._start = enter if start is None else start
-        self._run = Run(gap)
+        self._run = Streak(gap)
 
     def observe(self, at: float, value: float | None) -> bool | None:
         """The state after seeing `value` at `at`; None as long as nothing was ever known."""
@@ -89,10 +89,10 @@ class Classifier:
         self, low: float, high: float, hysteresis: float, *, gap: float, current: str | None = None, marks: int = 2
     ) -> None:
         known = current in ("low", "normal", "high")
-        self._above_low = Switch(
+        self._above_low = HysteresisSwitch(
             low + hysteresis, low, start=low, gap=gap, state=current != "low" if known else None, marks=marks
         )
-        self._above_high = Switch(
+        self._above_high = HysteresisSwitch(
             high, high - hysteresis, gap=gap, state=current == "high" if known else None, marks=marks
         )
 

@@ -20,7 +20,7 @@ GAP_LIMIT = 2.5
 
 
 @dataclass(frozen=True)
-class Rules:
+class WindowRules:
     """When a window is known. Seconds; `resolution` None is the median gap of each node and resource."""
 
     min_coverage: float
@@ -30,7 +30,7 @@ class Rules:
 
 
 def summarise(
-    ring: Ring, columns: Ints, *, name: str, seconds: float, end: float, rules: Rules, scale: Floats | float = 1.0
+    ring: Ring, columns: Ints, *, name: str, seconds: float, end: float, rules: WindowRules, scale: Floats | float = 1.0
 ) -> Window:
     """One window of `seconds` before `end`; see `summarise_all`."""
     return summarise_all(ring, columns, lengths={name: seconds}, end=end, rules=rules, scale=scale)[name]
@@ -42,7 +42,7 @@ def summarise_all(
     *,
     lengths: Mapping[str, float],
     end: float,
-    rules: Rules,
+    rules: WindowRules,
     scale: Floats | float = 1.0,
 ) -> dict[str, Window]:
     """The windows of all `lengths` (name to seconds) that end at `end`, which becomes the ring's present.

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 
 from ballast.actuation.eviction.evictor import Attempt, Evictor
-from ballast.actuation.eviction.replacement_reservations import Landing
+from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.clock import SystemClock
 from ballast.cluster.cache import Cache
 from ballast.cluster.client import KubeApi, connect
 from ballast.cluster.events import Events
-from ballast.cluster.state import State
+from ballast.cluster.state import StateStore
 from ballast.cluster.workload_cache import WorkloadCache
 from ballast.cluster.writer import Writer
 from ballast.eviction.facts import Facts
 from ballast.eviction.gate import Gate
 from ballast.eviction.plan import Kind, Move, Plan
-from ballast.eviction.rules import UNLIMITED, Rules
+from ballast.eviction.rules import UNLIMITED, GateRules
 from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.pod import Pod
@@ -34,7 +34,7 @@ KINDS = ("deployments", "replicasets", "statefulsets", "poddisruptionbudgets", "
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 STATE = "/api/v1/namespaces/default/configmaps/ballast-state"
-EASY = Rules(
+EASY = GateRules(
     limit_total=UNLIMITED,
     limit_node=UNLIMITED,
     limit_namespace=UNLIMITED,
@@ -57,7 +57,7 @@ class _Where:
 class Actor:
     """One replica's evictor with caches of its own. `gone`: its process is killed before its next eviction."""
 
-    def __init__(self, kubeconfig: Path, *, rules: Rules = EASY, **options: Any) -> None:
+    def __init__(self, kubeconfig: Path, *, rules: GateRules = EASY, **options: Any) -> None:
         clock, self.metrics = SystemClock(), Metrics()
         self.clock, self.rules = clock, rules
         self.leading, self.blind = True, False
@@ -77,10 +77,10 @@ class Actor:
             events=self.events,
         )
         self.desk = Desk(clock)  # type: ignore[arg-type]
-        self.landing = Landing(self.desk, clock)
+        self.landing = ReplacementReservations(self.desk, clock)
         self.evictor = Evictor(
             writer=self.writer,
-            state=State(self.api, self.writer, "default"),
+            state=StateStore(self.api, self.writer, "default"),
             clock=clock,
             metrics=self.metrics,
             events=self.events,

@@ -11,20 +11,20 @@ import msgspec
 import numpy as np
 
 from ballast.actuation.eviction.evictor import Attempt, Evictor
-from ballast.actuation.eviction.replacement_reservations import Landing
-from ballast.cluster.state import State
+from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
+from ballast.cluster.state import StateStore
 from ballast.cluster.writer import Writer
 from ballast.errors import ClusterError, NotFound
 from ballast.eviction.facts import Facts
 from ballast.eviction.gate import Gate
 from ballast.eviction.plan import Kind, Move, Plan
-from ballast.eviction.rules import Rules
+from ballast.eviction.rules import GateRules
 from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod
 from ballast.model.shape import Container, Shape, shape_of
 from ballast.model.snapshot import Snapshot, Window
-from ballast.model.workload import Budget, Workload
+from ballast.model.workload import DisruptionBudget, Workload
 from ballast.placement.reservations import Reservation
 from tests.fakes import FakeClock
 from tests.unit.cluster.fake_api import FakeApi
@@ -174,9 +174,9 @@ class Replica:
     mill: Mill
     leading: bool = True
     paused: str | None = None
-    rules: Rules = field(default_factory=Rules)
+    rules: GateRules = field(default_factory=GateRules)
     loads: dict[str, float] = field(default_factory=lambda: dict.fromkeys(NODES, 0.5))
-    budgets: tuple[Budget, ...] = ()
+    budgets: tuple[DisruptionBudget, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -193,10 +193,10 @@ class Replica:
             paused=lambda part: self.paused,
             leading=lambda: self.leading,
         )
-        self.landing = Landing(self.desk, self.mill.clock)
+        self.landing = ReplacementReservations(self.desk, self.mill.clock)
         self.evictor = Evictor(
             writer=writer,
-            state=State(self.mill, writer, "ballast"),  # type: ignore[arg-type]
+            state=StateStore(self.mill, writer, "ballast"),  # type: ignore[arg-type]
             clock=self.mill.clock,
             metrics=self.metrics,
             events=self.told,  # type: ignore[arg-type]

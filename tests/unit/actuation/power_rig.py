@@ -9,18 +9,18 @@ import msgspec
 
 from ballast.actuation.protected import Protected
 from ballast.actuation.scaling.actuators import Actuators
-from ballast.actuation.scaling.target_status import Standing
+from ballast.actuation.scaling.target_status import TargetStatus
 from ballast.cluster import workloads as forms
 from ballast.cluster.decoding import Shared
 from ballast.cluster.emergency import EmergencyWriter
 from ballast.cluster.workload_cache import WORKLOADS, plural_of
-from ballast.cluster.write import Outcome
+from ballast.cluster.write import WriteOutcome
 from ballast.cluster.writer import Writer
 from ballast.errors import ClusterError
 from ballast.metrics import Metrics
 from ballast.model.pod import Pod
 from ballast.model.workload import Autoscaler, Namespace, Workload
-from ballast.power.policy import Policy
+from ballast.power.policy import PowerPolicy
 from tests.fakes import FakeClock
 from tests.unit.cluster.fake_api import FakeApi
 
@@ -141,9 +141,9 @@ def scaled_object(name: str, most: int | None, least: int | None = None, **more:
     return {"metadata": meta(name, **more), "spec": spec}
 
 
-def policy(*names: str, kind: str = "", **more: Any) -> Policy:
+def policy(*names: str, kind: str = "", **more: Any) -> PowerPolicy:
     members = [{"ref": f"{kind}shop/{name}", "min": 1, "max": 50} for name in names]
-    return Policy.model_validate({"independents": members, **more})
+    return PowerPolicy.model_validate({"independents": members, **more})
 
 
 class Rig:
@@ -157,7 +157,7 @@ class Rig:
         self.pods: tuple[Pod, ...] = ()
         self.pods_problem: str | None = None
         self.pause: str | None = None
-        self.reported: list[Outcome] = []
+        self.reported: list[WriteOutcome] = []
         self.writer = Writer(
             self.api,  # type: ignore[arg-type]
             self.clock,
@@ -192,19 +192,21 @@ class Rig:
             raise ClusterError(self.pods_problem)
         return self.pods
 
-    def report(self, outcome: Outcome) -> None:
+    def report(self, outcome: WriteOutcome) -> None:
         self.reported.append(outcome)
 
-    def look(self, wanted: Policy, *, fresh: bool = True) -> Mapping[str, Standing]:
+    def look(self, wanted: PowerPolicy, *, fresh: bool = True) -> Mapping[str, TargetStatus]:
         if fresh:
             self.cache.look()
         return self.actuators.look(wanted)
 
-    def standing(self, wanted: Policy, *, fresh: bool = True) -> Standing:
+    def standing(self, wanted: PowerPolicy, *, fresh: bool = True) -> TargetStatus:
         (found,) = self.look(wanted, fresh=fresh).values()
         return found
 
-    def apply(self, wanted: Policy, counts: Mapping[str, int], *, fresh: bool = True, **more: Any) -> list[Outcome]:
+    def apply(
+        self, wanted: PowerPolicy, counts: Mapping[str, int], *, fresh: bool = True, **more: Any
+    ) -> list[WriteOutcome]:
         standings = self.look(wanted, fresh=fresh)
         return self.actuators.apply(
             standings, {f"shop/{name}": count for name, count in counts.items()}, reason="power falls", **more

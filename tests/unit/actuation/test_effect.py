@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.actuation.eviction import effect
-from ballast.actuation.eviction.records import Loads, Running, Status, Step
+from ballast.actuation.eviction.records import Loads, Running, StepRecord, StepStatus
 from ballast.actuation.scaling.api_errors import ENOUGH, OVER, ApiErrors
 from ballast.eviction.plan import Move
 from ballast.metrics import Metrics
@@ -18,9 +18,9 @@ ALL = {node.name: node for node in nodes()}
 LOAD = {"n0": {"cpu": -0.1}, "n1": {"cpu": 0.1}}
 
 
-def step(**more: Any) -> Step:
-    given: dict[str, Any] = {"status": Status.EVICTED, "target": "n1", "load": LOAD}
-    return Step("shop/web-1", "u", "n0", NOW, **(given | more))
+def step(**more: Any) -> StepRecord:
+    given: dict[str, Any] = {"status": StepStatus.EVICTED, "target": "n1", "load": LOAD}
+    return StepRecord("shop/web-1", "u", "n0", NOW, **(given | more))
 
 
 def test_a_move_takes_its_use_from_one_node_to_the_other() -> None:
@@ -51,26 +51,26 @@ def test_a_small_effect_cannot_be_told_from_chance() -> None:
     assert effect.share({"n0": {"cpu": -0.001}}, {"n0": {"cpu": 0.3}}) is None
 
 
-def pending(*steps: Step, at: float = NOW) -> dict[str, dict[str, float]]:
+def pending(*steps: StepRecord, at: float = NOW) -> dict[str, dict[str, float]]:
     return effect.pending([Running("p", "rebalance", NOW, steps=steps)], at, 100.0)
 
 
 def test_what_was_moved_is_pending_until_the_window_shows_it() -> None:
     assert pending(step()) == LOAD
-    landed = step(status=Status.LANDED, landed_on="n1", landed_at=NOW)
+    landed = step(status=StepStatus.LANDED, landed_on="n1", landed_at=NOW)
     assert pending(landed, at=NOW + 25)["n0"]["cpu"] == pytest.approx(-0.075)
     assert pending(landed, at=NOW + 100)["n0"]["cpu"] == 0.0
 
 
 def test_what_did_not_happen_is_not_pending_nor_what_landed_elsewhere_on_the_target() -> None:
-    assert pending(step(status=Status.RECORDED), step(status=Status.FAILED)) == {}
-    elsewhere = step(status=Status.READY, landed_on="n4", landed_at=NOW)
+    assert pending(step(status=StepStatus.RECORDED), step(status=StepStatus.FAILED)) == {}
+    elsewhere = step(status=StepStatus.READY, landed_on="n4", landed_at=NOW)
     assert pending(elsewhere) == {"n0": {"cpu": -0.1}}
 
 
 @given(st.floats(0, 1000))
 def test_nothing_moved_is_ever_pending_more_than_once(after: float) -> None:
-    landed = step(status=Status.READY, landed_on="n1", landed_at=NOW)
+    landed = step(status=StepStatus.READY, landed_on="n1", landed_at=NOW)
     assert -0.1 <= pending(landed, at=NOW + after)["n0"]["cpu"] <= 0.0
 
 

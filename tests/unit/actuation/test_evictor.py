@@ -9,17 +9,17 @@ import msgspec
 import pytest
 
 from ballast.actuation.eviction.evictor import Evictor
-from ballast.actuation.eviction.records import Step
-from ballast.actuation.eviction.replacement_reservations import Landing
+from ballast.actuation.eviction.records import StepRecord
+from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.errors import ClusterError, TooManyRequests, Unreachable
 from ballast.eviction.recent_evictions import STOP_FOR
-from ballast.eviction.rules import UNLIMITED, Limit, Rules
+from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
 from ballast.model.selector import Requirement, Selector
-from ballast.model.workload import Budget
+from ballast.model.workload import DisruptionBudget
 from tests.unit.actuation.mill import NODES, NOW, ONE, WINDOW, Desk, Mill, Replica
 
 KEY = ("shop", "Deployment", "web")
-FREE = Rules(
+FREE = GateRules(
     limit_total=UNLIMITED,
     limit_node=UNLIMITED,
     limit_namespace=UNLIMITED,
@@ -202,7 +202,7 @@ def test_a_replacement_that_came_back_makes_its_workload_a_loop(mill: Mill) -> N
 
 
 def test_a_workload_that_was_moved_twice_is_left_alone(mill: Mill) -> None:
-    replica = Replica(mill, rules=Rules(cooldown=0.0, workload_window=60.0, rates=()))
+    replica = Replica(mill, rules=GateRules(cooldown=0.0, workload_window=60.0, rates=()))
     for name in ("shop/web-1", "shop/web-2"):
         [attempt] = replica.carry_out(mill.pods[name])
         assert attempt.evicted, attempt
@@ -282,7 +282,7 @@ def test_each_refusal_in_a_row_doubles_the_rest(mill: Mill) -> None:
 
 def test_two_budgets_on_one_pod_are_both_named(mill: Mill) -> None:
     chosen = Selector((Requirement("app", "In", ("web",)),))
-    budgets = tuple(Budget("shop", name, chosen, 5) for name in ("one", "two"))
+    budgets = tuple(DisruptionBudget("shop", name, chosen, 5) for name in ("one", "two"))
     replica = Replica(mill)
     pod = msgspec.structs.replace(mill.pods["shop/web-1"], labels={"app": "web"})
     mill.pods["shop/web-1"] = pod
@@ -367,7 +367,7 @@ def test_nobody_evicts_before_the_state_was_read(mill: Mill) -> None:
 
 
 def test_limits_of_hours_and_days_survive_a_restart(mill: Mill) -> None:
-    rules = Rules(rates=((Limit(2), 3600.0),), cooldown=0.0, workload_window=0.0, limit_workload=UNLIMITED)
+    rules = GateRules(rates=((EvictionLimit(2), 3600.0),), cooldown=0.0, workload_window=0.0, limit_workload=UNLIMITED)
     for name in ("shop/web-1", "shop/web-2", "shop/web-3"):
         replica = Replica(mill, rules=rules)
         replica.evictor.resume()
@@ -381,7 +381,10 @@ def test_limits_of_hours_and_days_survive_a_restart(mill: Mill) -> None:
 def test_steps_of_one_plan_are_judged_as_they_were_planned(mill: Mill) -> None:
     """Its own replacements on the way hold no later step of it back, the limits of a cycle do."""
     replica = Replica(
-        mill, rules=Rules(limit_namespace=UNLIMITED, limit_workload=Limit(3), max_unavailable=Limit(4), rates=())
+        mill,
+        rules=GateRules(
+            limit_namespace=UNLIMITED, limit_workload=EvictionLimit(3), max_unavailable=EvictionLimit(4), rates=()
+        ),
     )
     attempts = replica.carry_out(*[mill.pods[f"shop/web-{number}"] for number in (1, 2, 3, 4)])
     assert [attempt.check for attempt in attempts] == ["", "", "", "limit-node"]
@@ -460,8 +463,8 @@ def test_a_step_without_a_target_reserves_nothing(mill: Mill) -> None:
 
 def test_room_is_held_over_two_looks_at_what_became_of_it(mill: Mill) -> None:
     held = [
-        Landing(Desk(mill.clock), mill.clock, interval=interval).wanted(
-            Step("shop/a", "u", "n0", NOW, target="n5", owner="o"), mill.pods["shop/web-1"], ()
+        ReplacementReservations(Desk(mill.clock), mill.clock, interval=interval).wanted(
+            StepRecord("shop/a", "u", "n0", NOW, target="n5", owner="o"), mill.pods["shop/web-1"], ()
         )[0]
         for interval in (1.0, 60.0, 600.0, 86_400.0)
     ]
@@ -502,7 +505,7 @@ def test_in_dry_run_everything_is_judged_and_nothing_is_written(mill: Mill) -> N
     real = Mill()
     for node in NODES[:3] * 2:
         real.add(node)
-    rules = Rules(rates=())
+    rules = GateRules(rates=())
     wanted = [f"shop/web-{number}" for number in (1, 2, 3)]
     dry, wet = Replica(mill, rules=rules, options={"acts": False}), Replica(real, rules=rules)
     would = dry.carry_out(*[mill.pods[name] for name in wanted])
@@ -539,7 +542,7 @@ def test_only_so_many_are_followed_at_a_time(mill: Mill, monkeypatch: pytest.Mon
 def test_what_is_written_down_of_the_most_evictions_fits_into_a_config_map(mill: Mill) -> None:
     replica = Replica(mill, rules=FREE)
     pods = [mill.add("n0", f"workload-with-a-long-name-{number}", created=NOW - 9999) for number in range(40)]
-    replica.rules = Rules(**{**FREE.__dict__, "min_replicas": 0})
+    replica.rules = GateRules(**{**FREE.__dict__, "min_replicas": 0})
     attempts = replica.carry_out(*pods)
     assert all(attempt.evicted for attempt in attempts)
     assert len(mill.state()["eviction.plan"]) / len(pods) * 500 < 600_000

@@ -8,18 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ballast.errors import ClusterError, TooManyRequests, Unreachable
-from ballast.eviction.rules import UNLIMITED, Limit, Rules
+from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
 from ballast.model.pod import Pod
 from tests.unit.actuation.mill import NODES, Crash, Mill, Replica
 
 HOURLY = 4
-RULES = Rules(
+RULES = GateRules(
     limit_total=UNLIMITED,
     limit_node=UNLIMITED,
     limit_namespace=UNLIMITED,
     limit_workload=UNLIMITED,
     workload_window=0.0,
-    rates=((Limit(HOURLY), 3600.0),),
+    rates=((EvictionLimit(HOURLY), 3600.0),),
     cooldown=0.0,
     max_unavailable=UNLIMITED,
     max_replacements=100,

@@ -16,7 +16,7 @@ from ballast.cluster.client import connect
 from ballast.eviction.gate import NAMES
 from ballast.metrics import Metrics
 from ballast.settings import load as load_settings
-from ballast.simulator import Cluster, World
+from ballast.simulator import EmbeddedCluster, World
 from tests.fakes import FakeClock
 from tests.unit.cli.clusters import budget, listed, node, pod, watcher, workload
 
@@ -172,18 +172,18 @@ def test_a_cluster_and_its_load_are_needed(ballast: Run, command: tuple[str, ...
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with Cluster(World(6, 1, FakeClock(wall=1_700_000_000.0), scene="calm")) as one:
+def cluster() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(World(6, 1, FakeClock(wall=1_700_000_000.0), scene="calm")) as one:
         yield one
 
 
 @pytest.fixture
-def kubeconfig(cluster: Cluster, tmp_path: Path) -> str:
+def kubeconfig(cluster: EmbeddedCluster, tmp_path: Path) -> str:
     return str(cluster.kubeconfig(tmp_path / "kubeconfig"))
 
 
 @pytest.fixture
-def load(cluster: Cluster, tmp_path: Path) -> str:
+def load(cluster: EmbeddedCluster, tmp_path: Path) -> str:
     path = tmp_path / "m.json"
     path.write_text(
         json.dumps(watcher({name: (95.0 if i == 0 else 10.0, 30.0) for i, name in enumerate(cluster.world.node_names)}))
@@ -198,7 +198,7 @@ def test_a_plan_of_a_cluster_itself(ballast: Run, kubeconfig: str, load: str) ->
 
 
 def test_a_pause_of_a_cluster_itself_is_told(
-    ballast: Run, cluster: Cluster, kubeconfig: str, load: str, monkeypatch: pytest.MonkeyPatch
+    ballast: Run, cluster: EmbeddedCluster, kubeconfig: str, load: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     switches = "/api/v1/namespaces/ballast/configmaps"
     api = connect(load_settings({"BALLAST_CLUSTER__KUBECONFIG": kubeconfig}).cluster, Metrics())
@@ -215,7 +215,7 @@ def test_a_pause_of_a_cluster_itself_is_told(
 
 
 def test_a_pod_of_a_cluster_itself(
-    ballast: Run, cluster: Cluster, kubeconfig: str, load: str, monkeypatch: pytest.MonkeyPatch
+    ballast: Run, cluster: EmbeddedCluster, kubeconfig: str, load: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     namespace, name = next(key for key in sorted(cluster.world.members) if key[0] == "shop")
     monkeypatch.setenv("BALLAST_CLUSTER__KUBECONFIG", kubeconfig)

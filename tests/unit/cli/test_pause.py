@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ballast.cli.main import app
-from ballast.simulator import Cluster, World
+from ballast.simulator import EmbeddedCluster, World
 from tests.unit.daemon.rig import CONFIG_MAP, OWN
 
 KUBECTL = """#!{python}
@@ -41,7 +41,7 @@ def test_the_printed_lines_switch_parts_off_and_on(tmp_path: Path, monkeypatch: 
     """A shell runs each line with a kubectl of a few lines, before and after the ConfigMap is there."""
     monkeypatch.delenv("POD_NAMESPACE", raising=False)
     monkeypatch.setenv("BALLAST_LEASE__NAMESPACE", OWN)
-    with Cluster(World(nodes=1, scene="calm")) as cluster:
+    with EmbeddedCluster(World(nodes=1, scene="calm")) as cluster:
         kubectl = tmp_path / "kubectl"
         kubectl.write_text(KUBECTL.format(python=sys.executable, url=cluster.url, namespace=OWN))
         kubectl.chmod(0o700)

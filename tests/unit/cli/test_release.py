@@ -12,10 +12,10 @@ import structlog
 from typer.testing import CliRunner
 
 from ballast.cli.main import app
-from ballast.cluster.write import Outcome, Write
+from ballast.cluster.write import Write, WriteOutcome
 from ballast.cluster.writer import Writer
 from ballast.errors import BallastError, ClusterError, SettingsError, UsageError
-from ballast.simulator import Cluster, World
+from ballast.simulator import EmbeddedCluster, World
 from ballast.simulator.kube.kinds import BY_NAME
 from tests.unit.daemon.rig import LEASE, NODE, OWN
 
@@ -36,11 +36,11 @@ def _log_restored() -> Iterator[None]:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddedCluster]:
     """Three nodes: one with everything of ours, one with `load` alone, one with nothing of ours."""
     for name in ("POD_NAME", "POD_NAMESPACE"):
         monkeypatch.delenv(name, raising=False)
-    with Cluster(World(nodes=3, scene="calm")) as one:
+    with EmbeddedCluster(World(nodes=3, scene="calm")) as one:
         for name, value in one.environment(one.kubeconfig(tmp_path / "kubeconfig")).items():
             monkeypatch.setenv(name, value)
         taints = [*FOREIGN_TAINTS, {"key": "ballast.dev/overloaded", "effect": "PreferNoSchedule"}]
@@ -52,7 +52,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
 
 
 def patch(
-    cluster: Cluster,
+    cluster: EmbeddedCluster,
     name: str,
     *,
     labels: dict[str, str],
@@ -63,7 +63,7 @@ def patch(
     cluster.resources.patch(NODE, "", name, "application/merge-patch+json", body)
 
 
-def ours(cluster: Cluster) -> set[str]:
+def ours(cluster: EmbeddedCluster) -> set[str]:
     """Every key of ours on any node."""
     found: set[str] = set()
     for stored in cluster.store.all(NODE, ""):
@@ -73,7 +73,7 @@ def ours(cluster: Cluster) -> set[str]:
     return found
 
 
-def renewed(cluster: Cluster, seconds_ago: float, holder: str = "a") -> None:
+def renewed(cluster: EmbeddedCluster, seconds_ago: float, holder: str = "a") -> None:
     stamp = datetime.fromtimestamp(cluster.world.clock.wall() - seconds_ago, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     body: dict[str, Any] = {
         "metadata": {"name": "ballast", "namespace": OWN},
@@ -93,7 +93,7 @@ def run(*arguments: str) -> str:
     return result.stdout
 
 
-def test_everything_of_ours_goes_and_nothing_else(cluster: Cluster) -> None:
+def test_everything_of_ours_goes_and_nothing_else(cluster: EmbeddedCluster) -> None:
     assert run() == "Released 2 of 3 nodes.\n"
     assert ours(cluster) == set()
     for name in ("node-000", "node-002"):
@@ -106,7 +106,7 @@ def test_everything_of_ours_goes_and_nothing_else(cluster: Cluster) -> None:
     assert cluster.requests["patch", "nodes"] == 3
 
 
-def test_a_daemon_that_still_writes_is_warned_of(cluster: Cluster) -> None:
+def test_a_daemon_that_still_writes_is_warned_of(cluster: EmbeddedCluster) -> None:
     renewed(cluster, 5, holder="ballast-0")
     result = CliRunner().invoke(app, ["release"])
     assert result.exit_code == 0
@@ -115,20 +115,20 @@ def test_a_daemon_that_still_writes_is_warned_of(cluster: Cluster) -> None:
     assert "warning" not in CliRunner().invoke(app, ["release"]).stderr
 
 
-def test_while_the_lease_is_fresh_if_stale_does_nothing(cluster: Cluster) -> None:
+def test_while_the_lease_is_fresh_if_stale_does_nothing(cluster: EmbeddedCluster) -> None:
     renewed(cluster, 600.0)
     assert run("--if-stale", "15m") == "Released nothing: Lease ballast/ballast was renewed 600 s ago.\n"
     assert cluster.requests["patch", "nodes"] == 0
     assert cluster.requests["list", "nodes"] == 0
 
 
-def test_once_the_lease_is_stale_if_stale_releases(cluster: Cluster) -> None:
+def test_once_the_lease_is_stale_if_stale_releases(cluster: EmbeddedCluster) -> None:
     renewed(cluster, 901.0)
     assert run("--if-stale", "15m") == "Released 2 of 3 nodes.\n"
     assert ours(cluster) == set()
 
 
-def test_without_a_lease_if_stale_does_nothing(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_lease_if_stale_does_nothing(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     told = "Released nothing: there is no Lease ballast/ballast, so nobody knows whether a daemon runs."
     assert run("--if-stale", "15m").startswith(told)
     renewed(cluster, 901.0)
@@ -137,7 +137,7 @@ def test_without_a_lease_if_stale_does_nothing(cluster: Cluster, monkeypatch: py
     assert len(ours(cluster)) == 4
 
 
-def test_a_lease_that_nobody_ever_renewed_does_nothing(cluster: Cluster) -> None:
+def test_a_lease_that_nobody_ever_renewed_does_nothing(cluster: EmbeddedCluster) -> None:
     body = {"metadata": {"name": "ballast", "namespace": OWN}, "spec": {"holderIdentity": "a"}}
     cluster.resources.create(LEASE, OWN, body)
     told = "Released nothing: Lease ballast/ballast does not say when it was renewed."
@@ -145,17 +145,17 @@ def test_a_lease_that_nobody_ever_renewed_does_nothing(cluster: Cluster) -> None
     assert len(ours(cluster)) == 4
 
 
-def test_a_lease_that_was_given_back_goes_stale_too(cluster: Cluster) -> None:
+def test_a_lease_that_was_given_back_goes_stale_too(cluster: EmbeddedCluster) -> None:
     renewed(cluster, 901.0, holder="")
     assert run("--if-stale", "15m") == "Released 2 of 3 nodes.\n"
 
 
-def test_a_daemon_that_comes_back_ends_the_release(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_daemon_that_comes_back_ends_the_release(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     renewed(cluster, 901.0)
     monkeypatch.setattr("ballast.cli.release.LOOK_AGAIN", 0.0)
     submit = Writer.submit
 
-    def returning(writer: Writer, write: Write, **options: Any) -> Outcome:
+    def returning(writer: Writer, write: Write, **options: Any) -> WriteOutcome:
         outcome = submit(writer, write, **options)
         if write.target.name == "node-000":
             renewed(cluster, 0.0)
@@ -169,20 +169,20 @@ def test_a_daemon_that_comes_back_ends_the_release(cluster: Cluster, monkeypatch
     assert "ballast.dev/load" in ours(cluster)
 
 
-def test_the_lease_is_looked_at_again_every_five_seconds_at_most(cluster: Cluster) -> None:
+def test_the_lease_is_looked_at_again_every_five_seconds_at_most(cluster: EmbeddedCluster) -> None:
     renewed(cluster, 901.0)
     run("--if-stale", "15m")
     assert cluster.requests["get", "leases"] == 1
 
 
-def test_another_prefix_is_another_ballast(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_prefix_is_another_ballast(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BALLAST_PUBLISHING__PREFIX", "other.dev")
     assert run() == "Released 2 of 3 nodes.\n"
     assert len(ours(cluster)) == 4
 
 
 @pytest.mark.parametrize("age", ["soon", "-5m"])
-def test_an_age_that_is_none_is_wrong_use(cluster: Cluster, age: str) -> None:
+def test_an_age_that_is_none_is_wrong_use(cluster: EmbeddedCluster, age: str) -> None:
     with pytest.raises(UsageError, match="--if-stale"):
         run(f"--if-stale={age}")
 
@@ -192,7 +192,7 @@ def test_an_age_that_is_none_is_wrong_use(cluster: Cluster, age: str) -> None:
     [("list", "nodes", ()), ("patch", "nodes", ()), ("get", "leases", ("--if-stale", "15m"))],
 )
 def test_a_missing_right_is_named_and_nothing_is_hidden(
-    cluster: Cluster, verb: str, resource: str, arguments: tuple[str, ...]
+    cluster: EmbeddedCluster, verb: str, resource: str, arguments: tuple[str, ...]
 ) -> None:
     cluster.faults.kube_forbidden(verb, resource)
     with pytest.raises(BallastError, match=f"Ballast needs verb `{verb}` on `{resource}`"):
@@ -200,13 +200,13 @@ def test_a_missing_right_is_named_and_nothing_is_hidden(
     assert len(ours(cluster)) == 4
 
 
-def test_without_an_api_server_it_says_where_it_looked(cluster: Cluster) -> None:
+def test_without_an_api_server_it_says_where_it_looked(cluster: EmbeddedCluster) -> None:
     cluster.faults.kube_reset()
     with pytest.raises(ClusterError, match="No answer from the Kubernetes API at http"):
         run()
 
 
-def test_a_wrong_setting_is_named(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_setting_is_named(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BALLAST_CLUSTER__QPS", "fast")
     with pytest.raises(SettingsError, match="BALLAST_CLUSTER__QPS"):
         run()
@@ -216,19 +216,19 @@ HPA, SCALED_OBJECT = BY_NAME["HorizontalPodAutoscaler"], BY_NAME["ScaledObject"]
 CAPPED = {"ballast.dev/original-max-replicas": "20", "ballast.dev/power-cap": "4"}
 
 
-def autoscaler(cluster: Cluster, name: str, cap: int, annotations: dict[str, str]) -> None:
+def autoscaler(cluster: EmbeddedCluster, name: str, cap: int, annotations: dict[str, str]) -> None:
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
     meta = {"name": name, "namespace": "default", "annotations": annotations}
     spec = {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": cap}
     cluster.resources.create(HPA, "default", {"metadata": meta, "spec": spec})
 
 
-def cap(cluster: Cluster, name: str) -> tuple[int, dict[str, str]]:
+def cap(cluster: EmbeddedCluster, name: str) -> tuple[int, dict[str, str]]:
     found = cluster.resources.get(HPA, "default", name).read()
     return found["spec"]["maxReplicas"], found["metadata"].get("annotations", {})
 
 
-def test_caps_of_ours_are_given_back(cluster: Cluster) -> None:
+def test_caps_of_ours_are_given_back(cluster: EmbeddedCluster) -> None:
     autoscaler(cluster, "api", 4, {**CAPPED, "other": "stays"})
     autoscaler(cluster, "moved", 12, CAPPED)
     autoscaler(cluster, "foreign", 5, {"other": "stays"})
@@ -244,7 +244,7 @@ def test_caps_of_ours_are_given_back(cluster: Cluster) -> None:
     assert run("power") == "Released nothing: there are no caps of Ballast.\n"
 
 
-def test_parts_can_be_released_alone(cluster: Cluster) -> None:
+def test_parts_can_be_released_alone(cluster: EmbeddedCluster) -> None:
     autoscaler(cluster, "api", 4, CAPPED)
     assert run("publishing") == "Released 2 of 3 nodes.\n"
     assert cap(cluster, "api") == (4, CAPPED)
@@ -252,20 +252,22 @@ def test_parts_can_be_released_alone(cluster: Cluster) -> None:
     assert run("power") == "Gave back 1 of 1 caps.\n"
 
 
-def test_an_original_that_cannot_be_read_fails(cluster: Cluster) -> None:
+def test_an_original_that_cannot_be_read_fails(cluster: EmbeddedCluster) -> None:
     autoscaler(cluster, "api", 4, {"ballast.dev/original-max-replicas": "many"})
     with pytest.raises(BallastError, match="'many', expected a decimal number"):
         run("power")
 
 
-def test_rights_for_caps_are_asked_for_by_name(cluster: Cluster) -> None:
+def test_rights_for_caps_are_asked_for_by_name(cluster: EmbeddedCluster) -> None:
     cluster.faults.kube_forbidden("list", "horizontalpodautoscalers")
     with pytest.raises(BallastError, match="Ballast needs verb `list` on `horizontalpodautoscalers`"):
         run()
     assert ours(cluster) == set()
 
 
-def test_crane_s_annotations_go_while_ballast_writes_them(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_crane_s_annotations_go_while_ballast_writes_them(
+    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     crane = {"cpu_usage_avg_5m": "0.10000,2023-10-17T15:04:32Z", "node_hot_value": "0,2023-10-17T15:04:34Z"}
     others = {"cpu_usage_active": "0.1,2023-10-17T15:04:32Z"}
     patch(cluster, "node-002", labels=FOREIGN_LABELS, annotations=crane | others, taints=[])

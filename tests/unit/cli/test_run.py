@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ballast.simulator import Cluster, World
+from ballast.simulator import EmbeddedCluster, World
 from tests.unit.daemon.rig import LEASE, OWN, POD, until
 
 ENDS = 20
@@ -53,8 +53,8 @@ class Process:
 
 
 @pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    with Cluster(World(nodes=3, scene="calm")) as one:
+def cluster() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(World(nodes=3, scene="calm")) as one:
         yield one
 
 
@@ -65,7 +65,7 @@ def deaf() -> Iterator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
-def environment(cluster: Cluster, folder: Path, **more: str) -> dict[str, str]:
+def environment(cluster: EmbeddedCluster, folder: Path, **more: str) -> dict[str, str]:
     return {
         **cluster.environment(cluster.kubeconfig(folder / "kubeconfig")),
         "BALLAST_HTTP__HOST": "127.0.0.1",
@@ -76,17 +76,17 @@ def environment(cluster: Cluster, folder: Path, **more: str) -> dict[str, str]:
     }
 
 
-def holder(cluster: Cluster) -> str:
+def holder(cluster: EmbeddedCluster) -> str:
     lease = cluster.store.get(LEASE, OWN, "ballast")
     return str(lease.read()["spec"]["holderIdentity"]) if lease else ""
 
 
-def role(cluster: Cluster) -> str | None:
+def role(cluster: EmbeddedCluster) -> str | None:
     labels: dict[str, str] = cluster.resources.get(POD, OWN, "ballast-0").read()["metadata"].get("labels") or {}
     return labels.get("ballast.dev/role")
 
 
-def test_sigterm_gives_the_lease_and_the_role_back(cluster: Cluster, tmp_path: Path) -> None:
+def test_sigterm_gives_the_lease_and_the_role_back(cluster: EmbeddedCluster, tmp_path: Path) -> None:
     spec = {"containers": [{"name": "ballast", "image": "ballast"}], "nodeName": "node-000"}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "ballast-0", "namespace": OWN}, "spec": spec}
     cluster.resources.create(POD, OWN, pod)
@@ -100,7 +100,7 @@ def test_sigterm_gives_the_lease_and_the_role_back(cluster: Cluster, tmp_path: P
     assert "Traceback" not in process.said
 
 
-def test_sigterm_while_nobody_listens_at_the_api_servers_address(cluster: Cluster, tmp_path: Path) -> None:
+def test_sigterm_while_nobody_listens_at_the_api_servers_address(cluster: EmbeddedCluster, tmp_path: Path) -> None:
     settings = environment(cluster, tmp_path)
     cluster.stop()
     process = Process(tmp_path / "log", settings)
@@ -110,7 +110,7 @@ def test_sigterm_while_nobody_listens_at_the_api_servers_address(cluster: Cluste
     assert "Traceback" not in process.said
 
 
-def test_sigterm_while_the_api_server_says_nothing(cluster: Cluster, tmp_path: Path, deaf: str) -> None:
+def test_sigterm_while_the_api_server_says_nothing(cluster: EmbeddedCluster, tmp_path: Path, deaf: str) -> None:
     settings = environment(cluster, tmp_path)
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(kubeconfig.read_text().replace(cluster.url, deaf))
@@ -120,7 +120,7 @@ def test_sigterm_while_the_api_server_says_nothing(cluster: Cluster, tmp_path: P
     assert "Traceback" not in process.said
 
 
-def test_sigterm_while_prometheus_says_nothing(cluster: Cluster, tmp_path: Path, deaf: str) -> None:
+def test_sigterm_while_prometheus_says_nothing(cluster: EmbeddedCluster, tmp_path: Path, deaf: str) -> None:
     settings = environment(cluster, tmp_path, BALLAST_PROMETHEUS__URL=deaf, BALLAST_PROMETHEUS__TIMEOUT="45s")
     process = Process(tmp_path / "log", settings)
     until(lambda: holder(cluster))
@@ -129,7 +129,9 @@ def test_sigterm_while_prometheus_says_nothing(cluster: Cluster, tmp_path: Path,
     assert "Traceback" not in process.said
 
 
-def test_sigterm_while_the_api_server_asks_for_two_minutes_of_patience(cluster: Cluster, tmp_path: Path) -> None:
+def test_sigterm_while_the_api_server_asks_for_two_minutes_of_patience(
+    cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
     process = Process(tmp_path / "log", environment(cluster, tmp_path, BALLAST_PUBLISHING__REFRESH="1s"))
     until(lambda: "published 3 of 3 nodes" in process.said)
     before = cluster.requests["patch", "nodes"]
@@ -152,7 +154,7 @@ def test_sigterm_while_the_api_server_asks_for_two_minutes_of_patience(cluster: 
     ],
 )
 def test_what_cannot_be_used_ends_with_2_and_names_it(
-    cluster: Cluster, tmp_path: Path, name: str, value: str, said: str
+    cluster: EmbeddedCluster, tmp_path: Path, name: str, value: str, said: str
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = str(listener.getsockname()[1])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ballast.cluster.emergency import AT_ONCE, BURST, EmergencyWriter
-from ballast.cluster.write import MERGE_PATCH, Outcome, Result, Target, Write
+from ballast.cluster.write import MERGE_PATCH, Result, Write, WriteOutcome, WriteTarget
 from ballast.cluster.writer import Writer
 from ballast.metrics import Metrics
 from tests.fakes import FakeClock
@@ -27,7 +27,7 @@ class Rig:
         self.metrics = Metrics()
         self.leads = True
         self.pause: str | None = None
-        self.reported: list[Outcome] = []
+        self.reported: list[WriteOutcome] = []
         self.writer = Writer(
             self.api,
             self.clock,
@@ -41,7 +41,7 @@ class Rig:
         )
         self.emergency = EmergencyWriter(self.writer)
 
-    def report(self, outcome: Outcome) -> None:
+    def report(self, outcome: WriteOutcome) -> None:
         self.reported.append(outcome)
 
     def write(self, number: int) -> Write:
@@ -50,15 +50,15 @@ class Rig:
             part="power",
             method="PATCH",
             path=path(number),
-            target=Target("Deployment", f"d{number}", "shop"),
+            target=WriteTarget("Deployment", f"d{number}", "shop"),
             reason="power falls",
             body={"metadata": {}, "spec": {"replicas": 1}},
             content_type=MERGE_PATCH,
             event="ScaleForPower",
         )
 
-    def all(self, count: int) -> list[Outcome]:
-        def task(number: int) -> Callable[[Writer], Outcome]:
+    def all(self, count: int) -> list[WriteOutcome]:
+        def task(number: int) -> Callable[[Writer], WriteOutcome]:
             return lambda writer: writer.submit(self.write(number))
 
         return self.emergency.each([task(number) for number in range(count)])
@@ -113,7 +113,7 @@ def test_it_finishes_with_the_writer() -> None:
         finishing.wait(10)
 
     rig.api.before = before
-    answers: list[list[Outcome]] = []
+    answers: list[list[WriteOutcome]] = []
     emergency = threading.Thread(target=lambda: answers.append(rig.all(PLENTY)))
     emergency.start()
     assert begun.wait(10)

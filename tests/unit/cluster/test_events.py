@@ -6,7 +6,7 @@ import pytest
 
 from ballast.cluster.events import Events
 from ballast.cluster.node_writes import node_metadata
-from ballast.cluster.write import Outcome, Result, Target, Write
+from ballast.cluster.write import Result, Write, WriteOutcome, WriteTarget
 from ballast.errors import Forbidden
 from ballast.metrics import Metrics
 from tests.fakes import FakeClock
@@ -35,7 +35,7 @@ def evict(pod: str) -> Write:
         part="eviction",
         method="POST",
         path="/x",
-        target=Target("Pod", pod, "ns", uid="u"),
+        target=WriteTarget("Pod", pod, "ns", uid="u"),
         reason="node is hot",
         event="Evict",
     )
@@ -43,7 +43,7 @@ def evict(pod: str) -> Write:
 
 def test_an_event_says_who_what_and_why() -> None:
     rig = Rig()
-    rig.events.report(Outcome(evict("p"), Result.REFUSED, "paused by key paused"))
+    rig.events.report(WriteOutcome(evict("p"), Result.REFUSED, "paused by key paused"))
     (event,) = rig.sent()
     assert rig.api.writes[0][1] == "/api/v1/namespaces/ns/events"
     assert event["involvedObject"] == {"apiVersion": "v1", "kind": "Pod", "name": "p", "namespace": "ns", "uid": "u"}
@@ -54,7 +54,7 @@ def test_an_event_says_who_what_and_why() -> None:
 
 def test_events_about_nodes_go_to_the_default_namespace() -> None:
     rig = Rig()
-    rig.events.report(Outcome(label("n1"), Result.DONE))
+    rig.events.report(WriteOutcome(label("n1"), Result.DONE))
     (event,) = rig.sent()
     assert event["metadata"]["namespace"] == "default"
     assert (event["type"], event["reason"]) == ("Normal", "PublishLoadDone")
@@ -63,9 +63,9 @@ def test_events_about_nodes_go_to_the_default_namespace() -> None:
 def test_what_is_aggregated_is_counted_over_all_nodes() -> None:
     rig = Rig()
     for number in range(40):
-        rig.events.report(Outcome(label(f"n{number}"), Result.DONE))
+        rig.events.report(WriteOutcome(label(f"n{number}"), Result.DONE))
     rig.clock.advance(301)
-    rig.events.report(Outcome(label("n9"), Result.DONE))
+    rig.events.report(WriteOutcome(label("n9"), Result.DONE))
     first, second = rig.sent()
     assert first["count"] == 1
     assert second["count"] == 40
@@ -75,7 +75,7 @@ def test_what_is_aggregated_is_counted_over_all_nodes() -> None:
 def test_a_flood_of_topics_is_dropped_and_counted() -> None:
     rig = Rig()
     for number in range(130):
-        rig.events.report(Outcome(evict(f"p{number}"), Result.DONE))
+        rig.events.report(WriteOutcome(evict(f"p{number}"), Result.DONE))
     assert rig.metrics.registry.get_sample_value("ballast_writes_total", {"kind": "event", "result": "dropped"}) == 30
 
 
@@ -86,7 +86,7 @@ def test_an_event_that_is_refused_is_only_counted() -> None:
         raise Forbidden("no")
 
     rig.api.before = refuse
-    rig.events.report(Outcome(evict("p"), Result.DONE))
+    rig.events.report(WriteOutcome(evict("p"), Result.DONE))
     rig.sent()
     assert rig.metrics.registry.get_sample_value("ballast_writes_total", {"kind": "event", "result": "failed"}) == 1
 
@@ -101,7 +101,7 @@ def test_a_defect_costs_one_event() -> None:
 
     rig.api.before = before
     for name in ("p", "q"):
-        rig.events.report(Outcome(evict(name), Result.DONE))
+        rig.events.report(WriteOutcome(evict(name), Result.DONE))
     assert [event["involvedObject"]["name"] for event in rig.sent()] == ["q"]
     assert rig.metrics.registry.get_sample_value("ballast_writes_total", {"kind": "event", "result": "failed"}) == 1
 

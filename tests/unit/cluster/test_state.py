@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ballast.cluster.conditions import Conditions, SavedConditions
-from ballast.cluster.state import State
+from ballast.cluster.state import StateStore
 from ballast.cluster.write import Result
 from ballast.errors import ClusterError
 from ballast.metrics import Metrics
@@ -23,11 +23,11 @@ def rig() -> Rig:
 
 
 @pytest.fixture
-def state(rig: Rig) -> State:
-    return State(rig.api, rig.writer, "ns")
+def state(rig: Rig) -> StateStore:
+    return StateStore(rig.api, rig.writer, "ns")
 
 
-def test_it_is_created_with_a_schema_and_replaced_at_the_version_read(rig: Rig, state: State) -> None:
+def test_it_is_created_with_a_schema_and_replaced_at_the_version_read(rig: Rig, state: StateStore) -> None:
     assert state.read() == {}
     assert state.update(lambda keys: {**keys, "a": "1"}, reason="test").done
     assert state.update(lambda keys: {**keys, "b": "2"}, reason="test").done
@@ -37,13 +37,13 @@ def test_it_is_created_with_a_schema_and_replaced_at_the_version_read(rig: Rig, 
     assert rig.api.objects[PATH]["data"]["schema"] == "1"
 
 
-def test_with_nothing_to_change_nothing_is_sent(rig: Rig, state: State) -> None:
+def test_with_nothing_to_change_nothing_is_sent(rig: Rig, state: StateStore) -> None:
     state.update(lambda keys: {"a": "1"}, reason="test")
     assert state.update(lambda keys: {"a": "1"}, reason="test").done
     assert len(rig.api.writes) == 1
 
 
-def test_a_conflict_is_decided_anew_on_what_the_other_wrote(rig: Rig, state: State) -> None:
+def test_a_conflict_is_decided_anew_on_what_the_other_wrote(rig: Rig, state: StateStore) -> None:
     state.update(lambda keys: {"a": "1"}, reason="test")
     meddled: list[Any] = []
 
@@ -57,12 +57,12 @@ def test_a_conflict_is_decided_anew_on_what_the_other_wrote(rig: Rig, state: Sta
     assert state.read() == {"a": "1", "other": "x", "b": "2"}
 
 
-def test_a_replica_that_does_not_lead_cannot_write_it(rig: Rig, state: State) -> None:
+def test_a_replica_that_does_not_lead_cannot_write_it(rig: Rig, state: StateStore) -> None:
     rig.leads = False
     assert state.update(lambda keys: {"a": "1"}, reason="test").result is Result.REFUSED
 
 
-def test_a_newer_schema_is_not_touched(rig: Rig, state: State) -> None:
+def test_a_newer_schema_is_not_touched(rig: Rig, state: StateStore) -> None:
     rig.api._store(PATH, {"metadata": {"name": "ballast-state"}, "data": {"schema": "2"}})
     with pytest.raises(ClusterError, match="schema '2'"):
         state.update(lambda keys: {}, reason="test")
@@ -85,7 +85,7 @@ def test_conditions_keep_the_moment_their_status_changed() -> None:
     assert metrics.registry.get_sample_value("ballast_condition", {"type": "Stale"}) == 0
 
 
-def test_the_leader_saves_conditions_when_they_change(rig: Rig, state: State) -> None:
+def test_the_leader_saves_conditions_when_they_change(rig: Rig, state: StateStore) -> None:
     conditions = Conditions(rig.clock, rig.metrics)
     saved = SavedConditions(conditions, state, rig.clock)
     assert saved.save() is None
@@ -106,7 +106,7 @@ def test_the_leader_saves_conditions_when_they_change(rig: Rig, state: State) ->
     ]
 
 
-def test_other_words_are_saved_at_most_once_a_minute(rig: Rig, state: State) -> None:
+def test_other_words_are_saved_at_most_once_a_minute(rig: Rig, state: StateStore) -> None:
     conditions = Conditions(rig.clock, rig.metrics)
     saved = SavedConditions(conditions, state, rig.clock)
     conditions.set("PartialAnswers", "Warnings", "shard 1 of 9 is away")

@@ -9,7 +9,7 @@ from ballast.cluster.decoding import Shared, to_pod
 from ballast.model.pod import Pod
 from ballast.model.selector import Requirement, Selector, parse
 from ballast.model.template import PLAIN, HostPort, NodeTerm, PodTerm, Spread, Toleration
-from ballast.model.workload import Budget, Workload
+from ballast.model.workload import DisruptionBudget, Workload
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -123,12 +123,12 @@ def test_rollouts_are_seen() -> None:
 
 
 def test_budgets() -> None:
-    def read_budget(spec: Any, **status: Any) -> Budget:
+    def read_budget(spec: Any, **status: Any) -> DisruptionBudget:
         document = {"metadata": {"name": "b", "namespace": "shop", "generation": 3}, "spec": spec, "status": status}
         return workloads.to_budget(msgspec.convert(document, workloads.WireBudget), Shared())
 
     found = read_budget({"selector": {"matchLabels": {"app": "web"}}}, disruptionsAllowed=2, observedGeneration=3)
-    assert found == Budget("shop", "b", parse("app=web"), 2)
+    assert found == DisruptionBudget("shop", "b", parse("app=web"), 2)
     assert not read_budget({"selector": {}}, disruptionsAllowed=2, observedGeneration=2).settled
     assert read_budget({"selector": {}}).selector == Selector()
     assert read_budget({}).selector is None

@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from ballast.cluster.node_writes import node_metadata, replace_taints
-from ballast.cluster.write import Outcome, Result, Target, Write
+from ballast.cluster.write import Result, Write, WriteOutcome, WriteTarget
 from ballast.cluster.writer import Writer
 from ballast.errors import ClusterError, NotFound, TooManyRequests, Unreachable
 from ballast.metrics import Metrics
@@ -27,7 +27,7 @@ class Rig:
         self.modes = {"publishing": "on", "power": "dry-run", "eviction": "off"}
         self.pauses: dict[str, str] = {}
         self.leads = True
-        self.reported: list[Outcome] = []
+        self.reported: list[WriteOutcome] = []
         self.writer = Writer(
             self.api,
             self.clock,
@@ -40,10 +40,10 @@ class Rig:
             events=self,
         )
 
-    def report(self, outcome: Outcome) -> None:
+    def report(self, outcome: WriteOutcome) -> None:
         self.reported.append(outcome)
 
-    def label(self, value: str = "7", part: str = "publishing") -> Outcome:
+    def label(self, value: str = "7", part: str = "publishing") -> WriteOutcome:
         return self.writer.submit(node_metadata("n1", {"ballast.dev/score": value}, {}, part=part, reason="busy"))
 
     def counted(self, kind: str, result: str) -> float | None:
@@ -56,7 +56,7 @@ def own(**fields: Any) -> Write:
         part=None,
         method="PATCH",
         path=NODE,
-        target=Target("Node", "n1"),
+        target=WriteTarget("Node", "n1"),
         reason="test",
         body={"metadata": {"labels": {"a": "b"}}},
         **fields,

@@ -8,19 +8,21 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from ballast.actuation.scaling.target_status import Actuator, Standing
-from ballast.cluster.write import Outcome, Result, Target, Write
+from ballast.actuation.scaling.target_status import Actuator, TargetStatus
+from ballast.cluster.write import Result, Write, WriteOutcome, WriteTarget
 from ballast.errors import ClusterError
-from ballast.jobs.power.budget import Budget
+from ballast.jobs.power.budget import PolicyController
 from ballast.jobs.power.store import PowerStore
-from ballast.jobs.power.view import Now, View
-from ballast.power.policy import Policy
+from ballast.jobs.power.view import TickContext, TickReport
+from ballast.power.policy import PowerPolicy
 from ballast.power.values import INT32
 from ballast.telemetry.budget_feed import Watts
 
 TICK = 15
 WALL = 1_700_000_000.0
-WRITE = Write(kind="scale", part="power", method="PATCH", path="/", target=Target("Deployment", "one", "ns"), reason="")
+WRITE = Write(
+    kind="scale", part="power", method="PATCH", path="/", target=WriteTarget("Deployment", "one", "ns"), reason=""
+)
 
 
 class Killed(BaseException):
@@ -59,13 +61,13 @@ class Keys:
             raise ClusterError("the API server cannot be reached")
         return dict(self.data)
 
-    def update(self, change: Callable[[dict[str, str]], Mapping[str, str]], *, reason: str) -> Outcome:
+    def update(self, change: Callable[[dict[str, str]], Mapping[str, str]], *, reason: str) -> WriteOutcome:
         wanted = dict(change(dict(self.read())))
         if self.broken:
-            return Outcome(WRITE, Result.FAILED, self.broken)
+            return WriteOutcome(WRITE, Result.FAILED, self.broken)
         if wanted != self.data:
             self.fuse.write(lambda: self._land(wanted))
-        return Outcome(WRITE, Result.DONE)
+        return WriteOutcome(WRITE, Result.DONE)
 
     def _land(self, wanted: dict[str, str]) -> None:
         self.data, self.writes = wanted, self.writes + 1
@@ -84,7 +86,7 @@ class Cluster:
     emergencies: int = 0
     dry: bool = False
 
-    def look(self, policy: Policy) -> dict[str, Standing]:
+    def look(self, policy: PowerPolicy) -> dict[str, TargetStatus]:
         if self.blind:
             raise ClusterError("the watch is silent")
         found = {}
@@ -92,32 +94,32 @@ class Cluster:
             count = self.counts.get(name)
             lacking = {} if count is not None else {"problem": "there is none"}
             known: dict[str, Any] = {"minimum": 0, "maximum": INT32, **lacking, **self.standing.get(name, {})}
-            found[name] = Standing(
+            found[name] = TargetStatus(
                 name=name, kind="Deployment", **{"actuator": Actuator.SCALE, "count": count, "replicas": count, **known}
             )
         return found
 
     def apply(
         self,
-        standings: Mapping[str, Standing],
+        standings: Mapping[str, TargetStatus],
         counts: Mapping[str, int],
         *,
         reason: str,
         emergency: bool = False,
         loads: Mapping[str, float] | None = None,
-    ) -> Sequence[Outcome]:
+    ) -> Sequence[WriteOutcome]:
         self.emergencies += emergency
         outcomes = []
         for name, count in counts.items():
             if self.counts[name] == count:
                 continue
             if self.dry:
-                outcomes.append(Outcome(WRITE, Result.DRY_RUN))
+                outcomes.append(WriteOutcome(WRITE, Result.DRY_RUN))
             elif name in self.refusing:
-                outcomes.append(Outcome(WRITE, Result.FAILED, "no rights", 403))
+                outcomes.append(WriteOutcome(WRITE, Result.FAILED, "no rights", 403))
             else:
                 self.fuse.write(lambda name=name, count=count: self._land(name, count))  # type: ignore[misc]
-                outcomes.append(Outcome(WRITE, Result.DONE))
+                outcomes.append(WriteOutcome(WRITE, Result.DONE))
         return outcomes
 
     def _land(self, name: str, count: int) -> None:
@@ -128,7 +130,7 @@ class Cluster:
 class Life:
     """A budget over ticks, with restarts. `traces` are the targets that carry our marks."""
 
-    def __init__(self, policy: Policy, *, shadow: bool = False, traces: Sequence[str] = (), **counts: int) -> None:
+    def __init__(self, policy: PowerPolicy, *, shadow: bool = False, traces: Sequence[str] = (), **counts: int) -> None:
         start = {name: place.member.start for name, place in policy.places.items()}
         self.policy = policy
         self.shadow = shadow
@@ -138,13 +140,13 @@ class Life:
         self.traces = traces
         self.at = 0
         self.needed: dict[str, int] = {}
-        self.views: list[View] = []
+        self.views: list[TickReport] = []
         self.begin()
 
     def begin(self) -> None:
         """A new process leads."""
         store = PowerStore(self.keys, self.policy.name, shadow=self.shadow)  # type: ignore[arg-type]
-        self.budget = Budget(
+        self.budget = PolicyController(
             self.policy,
             self.cluster,
             store,
@@ -158,18 +160,18 @@ class Life:
         return sum(self.cluster.counts.values())
 
     @property
-    def last(self) -> View:
+    def last(self) -> TickReport:
         return self.views[-1]
 
-    def tick(self, watts: float | None, **now: Any) -> View:
+    def tick(self, watts: float | None, **now: Any) -> TickReport:
         self.at += TICK
         usable = watts is not None and math.isfinite(watts) and watts >= 0
         sample = Watts(Fraction(str(watts)), WALL + self.at) if usable else Watts(None, None, "nothing", "series")
-        view = self.budget.cycle(Now(Fraction(self.at), WALL + self.at, **now), sample)
+        view = self.budget.cycle(TickContext(Fraction(self.at), WALL + self.at, **now), sample)
         self.views.append(view)
         return view
 
-    def run(self, watts: Sequence[float | None]) -> View:
+    def run(self, watts: Sequence[float | None]) -> TickReport:
         for each in watts:
             self.tick(each)
         return self.last

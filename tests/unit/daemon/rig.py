@@ -16,7 +16,7 @@ import requests
 from ballast.model.snapshot import Snapshot
 from ballast.runtime.daemon import Daemon
 from ballast.settings import load
-from ballast.simulator import Cluster, World
+from ballast.simulator import EmbeddedCluster, World
 from ballast.simulator.kube.kinds import BY_NAME
 from tests.fakes import FakeClock
 
@@ -54,7 +54,7 @@ class Rig:
         self.clock = HandClock()
         self.interval = interval
         self.world = World(nodes, 1, self.clock, scene=scene)
-        self.cluster = Cluster(self.world)
+        self.cluster = EmbeddedCluster(self.world)
         self.folder = folder
         self.daemons: list[Daemon] = []
 

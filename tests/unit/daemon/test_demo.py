@@ -18,7 +18,7 @@ from ballast.errors import UsageError
 from ballast.runtime.daemon import Daemon
 from ballast.runtime.demo import Options, run
 from ballast.settings import load
-from ballast.simulator import Cluster, World
+from ballast.simulator import EmbeddedCluster, World
 from tests.unit.daemon.rig import PATIENCE
 
 
@@ -82,7 +82,7 @@ def test_a_stopped_demo_leaves_no_thread_behind() -> None:
 
 def test_a_server_has_the_machines_time_to_answer_however_fast_the_world_runs(tmp_path: Path) -> None:
     clock = ScaledClock(120.0)
-    with Cluster(World(3, 1, clock, scene="calm")) as cluster:
+    with EmbeddedCluster(World(3, 1, clock, scene="calm")) as cluster:
         cluster.faults.prometheus_slow(0.2)
         environment = cluster.environment(cluster.kubeconfig(tmp_path / "kubeconfig")) | {
             "BALLAST_HTTP__HOST": "127.0.0.1",

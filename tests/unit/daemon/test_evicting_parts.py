@@ -8,14 +8,14 @@ import numpy as np
 
 from ballast.eviction.plan import Aims
 from ballast.jobs.eviction.hot_nodes import HotNodes, loads
-from ballast.jobs.eviction.recent_scaling import ReplicasLately
+from ballast.jobs.eviction.recent_scaling import RecentScaling
 from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.snapshot import Snapshot, Window
 from ballast.model.workload import Autoscaler, Workload
 from ballast.settings import Settings
 from ballast.telemetry.metrics_server import MetricsServerSource
-from ballast.telemetry.pod_usage_cache import FEW, PodsAsking
+from ballast.telemetry.pod_usage_cache import FEW, PodUsageCache
 from ballast.telemetry.pods import PodAnswers, decode
 from ballast.telemetry.prometheus import PrometheusSource
 
@@ -73,7 +73,7 @@ def test_loads_of_nodes_that_the_snapshot_does_not_know_are_unknown() -> None:
 
 
 def test_changed_replicas_are_as_old_as_the_look_that_found_them() -> None:
-    lately = ReplicasLately()
+    lately = RecentScaling()
 
     def look(now: float, replicas: int) -> dict[str, float | None]:
         lately.look([Workload("Deployment", "shop", "web", replicas=replicas)], now)
@@ -99,7 +99,7 @@ class Asked(PrometheusSource):
 
 def test_pods_are_asked_about_once_a_minute() -> None:
     source = Asked()
-    asking = PodsAsking(source, lambda path: b"", Settings())
+    asking = PodUsageCache(source, lambda path: b"", Settings())
     for at in (0, 30, 60, 90):
         asking.ask(at, ("cpu",))
     assert source.questions == [(0, None), (60, None)]
@@ -107,7 +107,7 @@ def test_pods_are_asked_about_once_a_minute() -> None:
 
 def test_a_few_pods_are_asked_about_by_name_and_more_when_more_are_needed() -> None:
     source = Asked()
-    asking = PodsAsking(source, lambda path: b"", Settings())
+    asking = PodUsageCache(source, lambda path: b"", Settings())
     asking.ask(0, ("cpu",), ["shop/a", "shop/b"])
     asking.ask(10, ("cpu",), ["shop/a"])
     asking.ask(20, ("cpu",), ["shop/c"])
@@ -124,6 +124,6 @@ def test_without_prometheus_metrics_server_is_asked() -> None:
         return b'{"items": []}'
 
     settings = Settings()
-    asking = PodsAsking(MetricsServerSource(get, settings, Metrics()), get, settings)
+    asking = PodUsageCache(MetricsServerSource(get, settings, Metrics()), get, settings)
     assert decode(asking.ask(0, ("cpu",))).pods == ()
     assert paths == ["/apis/metrics.k8s.io/v1beta1/pods"]

@@ -12,7 +12,7 @@ import pytest
 
 from ballast.cluster import wire
 from ballast.errors import UsageError
-from ballast.extender.decisions import PODS_STALE, Extending
+from ballast.extender.decisions import PODS_STALE, ExtenderService
 from ballast.metrics import Metrics
 from ballast.model.shape import Container, shape_of
 from ballast.model.snapshot import Snapshot
@@ -21,7 +21,7 @@ from ballast.scoring.residual import Criterion
 from ballast.scoring.strategy import NAMES, strategy
 from ballast.serving.board import Board
 from ballast.serving.rendering import render
-from ballast.settings.extender import Extender
+from ballast.settings.extender import ExtenderSettings
 from tests.fakes import FakeClock
 from tests.unit.placement.snapshots import LARGE, SMALL, TIME, pod, snapshot
 
@@ -29,14 +29,16 @@ NAN = float("nan")
 
 
 class Desk:
-    """An `Extending` and everything it looks at."""
+    """An `ExtenderService` and everything it looks at."""
 
     def __init__(self, taken: Snapshot | None = None, **settings: Any) -> None:
         self.clock = FakeClock(TIME + 10)
         self.board = Board(clock=self.clock, max_age=90.0)
         self.metrics = Metrics()
         self.pods_age = 1.0
-        self.extending = Extending(Extender(**settings), self.clock, self.metrics, self.board, lambda: self.pods_age)
+        self.extending = ExtenderService(
+            ExtenderSettings(**settings), self.clock, self.metrics, self.board, lambda: self.pods_age
+        )
         self.extending.replace([])
         if taken is not None:
             self.look(taken)

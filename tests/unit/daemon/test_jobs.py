@@ -8,7 +8,7 @@ import pytest
 from ballast.clock import SystemClock
 from ballast.errors import TelemetryError
 from ballast.metrics import Metrics
-from ballast.runtime.scheduler import GridTrigger, Jobs
+from ballast.runtime.scheduler import GridTrigger, JobScheduler
 from ballast.serving.board import CycleRecord
 from tests.fakes import FakeClock
 
@@ -20,7 +20,7 @@ def counted(metrics: Metrics, name: str, **labels: str) -> float:
 def test_a_cycle_ends_in_its_sentence() -> None:
     records: list[CycleRecord] = []
     metrics = Metrics()
-    jobs = Jobs(FakeClock(), metrics, records.append)
+    jobs = JobScheduler(FakeClock(), metrics, records.append)
     jobs.every("publish", 30.0, lambda: "published 3 of 5 nodes")
     jobs.run("publish")
     assert [(r.job, r.ok, r.sentence) for r in records] == [("publish", True, "published 3 of 5 nodes")]
@@ -37,7 +37,7 @@ def test_a_cycle_ends_in_its_sentence() -> None:
 def test_an_error_becomes_a_failed_cycle_and_the_job_lives(error: Exception, sentence: str) -> None:
     records: list[CycleRecord] = []
     metrics = Metrics()
-    jobs = Jobs(FakeClock(), metrics, records.append)
+    jobs = JobScheduler(FakeClock(), metrics, records.append)
 
     def fails() -> str:
         raise error
@@ -62,7 +62,7 @@ def test_jobs_fire_on_the_grid_of_their_interval() -> None:
 
 def test_a_job_that_stopped_beating_is_overdue() -> None:
     clock = FakeClock()
-    jobs = Jobs(clock, Metrics(), lambda record: None)
+    jobs = JobScheduler(clock, Metrics(), lambda record: None)
     jobs.every("watch", 30.0, lambda: "")
     clock.advance(150.0)
     assert jobs.overdue() == {}
@@ -82,7 +82,7 @@ def test_a_cycle_that_still_runs_is_not_started_again_and_that_is_counted() -> N
         release.wait(20)
         return ""
 
-    jobs = Jobs(SystemClock(), metrics, lambda record: None)
+    jobs = JobScheduler(SystemClock(), metrics, lambda record: None)
     jobs.every("watch", 0.05, slow)
     original = metrics.cycles_missed.labels
 

@@ -7,10 +7,10 @@ from collections.abc import Collection
 
 import pytest
 
-from ballast.cluster.write import Outcome, Result
+from ballast.cluster.write import Result, WriteOutcome
 from ballast.errors import ClusterError
-from ballast.jobs.power.departed import PAUSE, Leavers
-from ballast.power.policy import Policy
+from ballast.jobs.power.departed import PAUSE, DepartedTargets
+from ballast.power.policy import PowerPolicy
 from tests.unit.daemon.power_world import WRITE, Fuse, Keys
 from tests.unit.power.worlds import members, policy
 
@@ -24,14 +24,14 @@ class Plant:
         self.result = Result.DONE
         self.blind = False
 
-    def restore(self, names: Collection[str]) -> list[Outcome]:
+    def restore(self, names: Collection[str]) -> list[WriteOutcome]:
         if self.blind:
             raise ClusterError("horizontalpodautoscalers have not been listed yet")
         self.asked.append(set(names))
-        return [Outcome(WRITE, self.result, "no rights")]
+        return [WriteOutcome(WRITE, self.result, "no rights")]
 
-    def leavers(self, *policies: Policy) -> Leavers:
-        return Leavers(self.keys, policies, self.restore)  # type: ignore[arg-type]
+    def leavers(self, *policies: PowerPolicy) -> DepartedTargets:
+        return DepartedTargets(self.keys, policies, self.restore)  # type: ignore[arg-type]
 
 
 TWO = json.dumps({"state": {"last": {"ns/t0": 5, "ns/t1": 5}}})

@@ -6,7 +6,7 @@ from typing import Any, cast
 from structlog.testing import capture_logs
 
 from ballast.cluster.conditions import SavedConditions
-from ballast.runtime.condition_saver import Saving
+from ballast.runtime.condition_saver import ConditionSaver
 
 
 def test_a_defect_is_told_and_the_next_save_is_tried() -> None:
@@ -19,7 +19,7 @@ def test_a_defect_is_told_and_the_next_save_is_tried() -> None:
             for error in errors:
                 raise error
 
-    saving = Saving(cast(SavedConditions, Saved()), lambda: True)
+    saving = ConditionSaver(cast(SavedConditions, Saved()), lambda: True)
     with capture_logs() as lines:
         saving.start()
         for _ in range(2):

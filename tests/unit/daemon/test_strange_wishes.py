@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from ballast.cluster.write import Target
-from ballast.jobs.eviction.invalid_annotations import StrangeWishes
+from ballast.cluster.write import WriteTarget
+from ballast.jobs.eviction.invalid_annotations import InvalidAnnotations
 from ballast.model.pod import Pod
 from ballast.model.workload import Namespace, Workload
 
@@ -23,11 +23,11 @@ def web(**annotations: str) -> Workload:
     ],
 )
 def test_a_value_that_means_nothing_is_told_once(annotations: dict[str, str], told: str | None) -> None:
-    heard: list[tuple[Target, str]] = []
-    wishes = StrangeWishes("ballast.dev", lambda target, why: heard.append((target, why)))
+    heard: list[tuple[WriteTarget, str]] = []
+    wishes = InvalidAnnotations("ballast.dev", lambda target, why: heard.append((target, why)))
     for _ in range(2):
         wishes.look([web(**annotations)], [], [])
-    expected = [] if told is None else [(Target("Deployment", "web", "shop", api_version="apps/v1"), told)]
+    expected = [] if told is None else [(WriteTarget("Deployment", "web", "shop", api_version="apps/v1"), told)]
     assert [(str(target), why) for target, why in heard] == [
         (str(target), f"left alone by evictions: {why}") for target, why in expected
     ]
@@ -35,7 +35,7 @@ def test_a_value_that_means_nothing_is_told_once(annotations: dict[str, str], to
 
 def test_pods_and_namespaces_are_looked_at_too_and_again_after_they_were_mended() -> None:
     heard: list[str] = []
-    wishes = StrangeWishes("ballast.dev", lambda target, why: heard.append(str(target)))
+    wishes = InvalidAnnotations("ballast.dev", lambda target, why: heard.append(str(target)))
     strange = {"ballast.dev/evict": "?"}
     for pods in ([Pod("shop", "a", annotations=strange)], [], [Pod("shop", "a", annotations=strange)]):
         wishes.look([], [Namespace("shop", annotations=strange)], pods)

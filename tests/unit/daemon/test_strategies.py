@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from ballast.errors import UsageError
-from ballast.extender.decisions import PODS_STALE, Extending
+from ballast.extender.decisions import PODS_STALE, ExtenderService
 from ballast.extender.strategies import Strategies, problems
 from ballast.metrics import Metrics
 from ballast.model.pod import Owner, Pod
@@ -53,7 +53,7 @@ class Desk:
         self.board = Board(clock=self.clock, max_age=90.0)
         self.pods_age = 1.0
         self.pods = list(pods)
-        self.extending = Extending(
+        self.extending = ExtenderService(
             self.settings.extender,
             self.clock,
             Metrics(),

@@ -15,11 +15,11 @@ import pytest
 
 from ballast.errors import WorkerError
 from ballast.eviction.history import History
-from ballast.eviction.rules import Rules
+from ballast.eviction.rules import GateRules
 from ballast.jobs.eviction import planning_process as module
 from ballast.jobs.eviction.planner_main import answer
-from ballast.jobs.eviction.planning_process import Worker
-from ballast.jobs.eviction.planning_request import Errand, Wanted, receive, send
+from ballast.jobs.eviction.planning_process import PlanningProcess
+from ballast.jobs.eviction.planning_request import PlanRequest, RequestedPlan, receive, send
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod
 from ballast.model.shape import Container, shape_of
@@ -46,13 +46,15 @@ def pod(number: int, node: str) -> Pod:
     )
 
 
-def errand() -> Errand:
+def errand() -> PlanRequest:
     amounts = {"cpu": 10.0, "memory": 100 * 2.0**30, "pods": 100.0}
-    return Errand(
+    return PlanRequest(
         now=NOW,
         resources=("cpu", "memory"),
         load=np.array([[0.9, 0.1], [0.1, 0.1], [np.nan, np.nan]]),
-        wanted=tuple(Wanted(kind, Rules(max_unknown=0.5)) for kind in ("redistribute", "relieve", "rebalance")),
+        wanted=tuple(
+            RequestedPlan(kind, GateRules(max_unknown=0.5)) for kind in ("redistribute", "relieve", "rebalance")
+        ),
         nodes=[Node(name, allocatable=amounts) for name in ("n1", "n2", "n3")],
         pods=[pod(number, "n1") for number in range(9)] + [pod(9, "n2")],
         workloads=[Workload("ReplicaSet", "shop", "web", replicas=10)],
@@ -60,13 +62,13 @@ def errand() -> Errand:
 
 
 @pytest.fixture
-def worker() -> Iterator[Worker]:
-    one = Worker()
+def worker() -> Iterator[PlanningProcess]:
+    one = PlanningProcess()
     yield one
     one.stop()
 
 
-def told(given: Errand) -> Errand:
+def told(given: PlanRequest) -> PlanRequest:
     stream = BytesIO()
     send(given, stream.write)
     stream.seek(0)
@@ -85,7 +87,7 @@ def test_what_is_sent_is_what_is_received() -> None:
     assert len({id(each.shape) for each in found.pods}) == len({id(each.owner) for each in found.pods}) == 1
 
 
-def test_a_plan_of_the_process_is_that_of_the_function(worker: Worker) -> None:
+def test_a_plan_of_the_process_is_that_of_the_function(worker: PlanningProcess) -> None:
     there, here = worker.ask(errand()), answer(errand())
     assert there.plans == here.plans
     assert [plan.kind for plan in there.plans] == ["redistribute", "relieve"]
@@ -97,7 +99,7 @@ def test_a_plan_of_the_process_is_that_of_the_function(worker: Worker) -> None:
 
 
 def test_the_process_is_nice_and_has_no_environment_to_speak_of(
-    worker: Worker, monkeypatch: pytest.MonkeyPatch
+    worker: PlanningProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BALLAST_PROMETHEUS__PASSWORD_FILE", "/secret")
     monkeypatch.setenv("METRICS_PROVIDER_TOKEN", "secret")
@@ -113,7 +115,7 @@ def test_the_process_is_nice_and_has_no_environment_to_speak_of(
     assert data.split()[3].isdigit()
 
 
-def test_a_killed_process_costs_one_errand(worker: Worker) -> None:
+def test_a_killed_process_costs_one_errand(worker: PlanningProcess) -> None:
     worker.ask(errand())
     os.kill(worker.pid or 0, 9)
     until(lambda: Path(f"/proc/{worker.pid}/stat").read_text().split()[2] == "Z", "its end")
@@ -121,7 +123,7 @@ def test_a_killed_process_costs_one_errand(worker: Worker) -> None:
 
 
 def test_a_crash_is_told_and_the_next_errand_finds_a_new_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    worker = Worker([sys.executable, "-c", "import os; os.kill(os.getpid(), 11)"])
+    worker = PlanningProcess([sys.executable, "-c", "import os; os.kill(os.getpid(), 11)"])
     with pytest.raises(WorkerError, match="ended by signal 11"):
         worker.ask(errand())
     monkeypatch.setattr(worker, "_command", module.COMMAND)
@@ -130,19 +132,21 @@ def test_a_crash_is_told_and_the_next_errand_finds_a_new_process(monkeypatch: py
 
 
 def test_what_takes_too_long_is_ended() -> None:
-    worker = Worker([sys.executable, "-c", "import sys, time; sys.stdin.read(1); time.sleep(60)"], deadline=0.3)
+    worker = PlanningProcess(
+        [sys.executable, "-c", "import sys, time; sys.stdin.read(1); time.sleep(60)"], deadline=0.3
+    )
     with pytest.raises(WorkerError, match="took longer than 0 s"):
         worker.ask(errand())
     assert worker.pid is None
 
 
-def test_memory_is_limited_and_said_to_be(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_limited_and_said_to_be(worker: PlanningProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MEMORY", 2**20)
     with pytest.raises(WorkerError, match=r"it needs more than the|ended"):
         worker.ask(errand())
 
 
-def test_an_unexpected_error_is_told(worker: Worker, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_unexpected_error_is_told(worker: PlanningProcess, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(WorkerError, match="the plan could not be made: IndexError"):
         worker.ask(replace(errand(), load=np.zeros((3, 1))))
     assert "Traceback" in capfd.readouterr().err
@@ -150,7 +154,7 @@ def test_an_unexpected_error_is_told(worker: Worker, capfd: pytest.CaptureFixtur
 
 
 def test_a_stop_ends_an_errand_under_way() -> None:
-    worker = Worker([sys.executable, "-c", "import sys, time; sys.stdin.read(1); time.sleep(60)"])
+    worker = PlanningProcess([sys.executable, "-c", "import sys, time; sys.stdin.read(1); time.sleep(60)"])
     told: list[str] = []
 
     def ask() -> None:
@@ -170,4 +174,4 @@ def test_a_stop_ends_an_errand_under_way() -> None:
 
 def test_no_program_no_plan() -> None:
     with pytest.raises(WorkerError, match="no process for planning can be started"):
-        Worker(["/nowhere/python"]).ask(errand())
+        PlanningProcess(["/nowhere/python"]).ask(errand())

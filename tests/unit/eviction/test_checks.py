@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from ballast.eviction.check_input import Outlook
+from ballast.eviction.check_input import Feasibility
 from ballast.eviction.gate import NAMES, ROWS
 from ballast.eviction.history import History
-from ballast.eviction.rules import UNLIMITED, Limit, Rules
+from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
 from ballast.model.node import Taint
 from ballast.model.pod import Owner
 from ballast.model.selector import Requirement, Selector
@@ -35,7 +35,7 @@ def pod(**changes: Any) -> Shop:
 
 
 def rules(**changes: Any) -> Shop:
-    return replace(SHOP, rules=Rules(**changes))
+    return replace(SHOP, rules=GateRules(**changes))
 
 
 def history(**changes: Any) -> Shop:
@@ -68,7 +68,7 @@ REFUSED: list[tuple[str, Shop]] = [
     ("pdb", replace(SHOP, budgets=(a_budget(settled=False),))),
     ("pdb", replace(SHOP, budgets=(a_budget("one", 5), a_budget("two", 5)))),
     ("pdb", replace(SHOP, budgets=(a_budget(allowed=1),), evicted=(OTHER,))),
-    ("node-fit", replace(SHOP, outlook=Outlook(fits=False))),
+    ("node-fit", replace(SHOP, outlook=Feasibility(fits=False))),
     ("single-replica", replace(SHOP, workloads=(msgspec.structs.replace(DEPLOYMENT, replicas=1), SET))),
     ("single-replica", replace(SHOP, workloads=())),
     ("min-ready", replace(SHOP, others=SHOP.others[:1])),
@@ -89,23 +89,23 @@ REFUSED: list[tuple[str, Shop]] = [
     ("opt-out", pod(annotations={"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"})),
     ("opt-out", pod(annotations={"karpenter.sh/do-not-disrupt": "true"})),
     ("opt-out", pod(annotations={"scheduling.koordinator.sh/eviction-cost": "2147483647"})),
-    ("limit-node", replace(rules(limit_node=Limit(1)), evicted=(a_pod("x"),))),
-    ("limit-namespace", replace(rules(limit_namespace=Limit(1)), evicted=(OTHER,))),
-    ("limit-total", replace(rules(limit_total=Limit(2)), evicted=(OTHER, OTHER))),
-    ("limit-workload", replace(rules(limit_workload=Limit(1)), evicted=(OTHER,))),
+    ("limit-node", replace(rules(limit_node=EvictionLimit(1)), evicted=(a_pod("x"),))),
+    ("limit-namespace", replace(rules(limit_namespace=EvictionLimit(1)), evicted=(OTHER,))),
+    ("limit-total", replace(rules(limit_total=EvictionLimit(2)), evicted=(OTHER, OTHER))),
+    ("limit-workload", replace(rules(limit_workload=EvictionLimit(1)), evicted=(OTHER,))),
     ("workload-window", history(workload_evictions={WEB: (NOW - 1799,)})),
     ("rate", history(evictions=(NOW - 60,) * 20)),
     ("cooldown", history(node_evictions={"n1": NOW - 599})),
     ("debounce", history(confirmed={"n1": 2})),
     ("debounce", history(confirmed={})),
-    ("relieved", replace(SHOP, outlook=Outlook(spared="it costs too much"))),
+    ("relieved", replace(SHOP, outlook=Feasibility(spared="it costs too much"))),
     ("stale", replace(SHOP, unknown=("n1",))),
-    ("stale", replace(SHOP, outlook=Outlook(only_unknown=True))),
-    ("stale", replace(SHOP, outlook=Outlook(used=False))),
-    ("dry-run", replace(history(acting=True), rules=Rules(dry_run=True))),
+    ("stale", replace(SHOP, outlook=Feasibility(only_unknown=True))),
+    ("stale", replace(SHOP, outlook=Feasibility(used=False))),
+    ("dry-run", replace(history(acting=True), rules=GateRules(dry_run=True))),
     ("reservation", rules(steered=frozenset({"other-scheduler"}))),
     ("reservation", rules(steered=frozenset(), needs_landing=False)),
-    ("reservation", replace(history(overloaded=frozenset({"n1"})), rules=Rules(steered=frozenset()))),
+    ("reservation", replace(history(overloaded=frozenset({"n1"})), rules=GateRules(steered=frozenset()))),
     ("replacement", replace(SHOP, workloads=(msgspec.structs.replace(DEPLOYMENT, rolling=True), SET))),
     ("replacement", replace(SHOP, autoscalers=(Autoscaler("shop", "Deployment", "web", NOW - 299),))),
     ("replacement", history(awaited=frozenset({WEB}))),
@@ -141,27 +141,27 @@ ALLOWED: list[tuple[str, Shop]] = [
     ("resource-claims", pod(template=EMPTY_DIR)),
     ("without-pdb", replace(rules(needs_budget=True), budgets=(a_budget(),))),
     ("pdb", replace(SHOP, budgets=(a_budget(allowed=2),), evicted=(OTHER,))),
-    ("node-fit", replace(SHOP, outlook=Outlook(fits=True))),
+    ("node-fit", replace(SHOP, outlook=Feasibility(fits=True))),
     ("single-replica", replace(rules(min_replicas=1), workloads=())),
     ("single-replica", replace(pod(owner=CLONE_SET), others=(a_pod("other", owner=CLONE_SET),))),
-    ("min-ready", replace(SHOP, evicted=(OTHER,), rules=Rules(max_unavailable=UNLIMITED))),
-    ("min-ready", replace(SHOP.with_pod(ready=False), rules=Rules(max_unavailable=Limit(1)))),
+    ("min-ready", replace(SHOP, evicted=(OTHER,), rules=GateRules(max_unavailable=UNLIMITED))),
+    ("min-ready", replace(SHOP.with_pod(ready=False), rules=GateRules(max_unavailable=EvictionLimit(1)))),
     ("min-age", pod(created=NOW - 600)),
     ("opt-out", pod(annotations={"ballast.dev/exclude-until": "2023-11-14T22:13:20Z"})),
     ("opt-out", pod(annotations={"ballast.dev/evict": "true"})),
     ("opt-out", pod(annotations={"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"})),
-    ("limit-node", replace(rules(limit_node=Limit(1)), evicted=(OTHER,))),
+    ("limit-node", replace(rules(limit_node=EvictionLimit(1)), evicted=(OTHER,))),
     ("workload-window", history(workload_evictions={WEB: (NOW - 1800,)})),
     ("rate", history(evictions=(NOW - 86_400,) * 20)),
     ("cooldown", history(node_evictions={"n1": NOW - 600})),
     ("debounce", history(confirmed={"n1": 3})),
-    ("debounce", replace(history(confirmed={}), rules=Rules(needs_confirmation=False))),
-    ("dry-run", replace(SHOP, rules=Rules(dry_run=True))),
+    ("debounce", replace(history(confirmed={}), rules=GateRules(needs_confirmation=False))),
+    ("dry-run", replace(SHOP, rules=GateRules(dry_run=True))),
     ("dry-run", history(acting=True)),
     ("reservation", rules(steered=frozenset({"default-scheduler"}))),
     (
         "reservation",
-        replace(history(overloaded=frozenset({"n1"})), rules=Rules(steered=frozenset(), needs_landing=False)),
+        replace(history(overloaded=frozenset({"n1"})), rules=GateRules(steered=frozenset(), needs_landing=False)),
     ),
     ("replacement", replace(SHOP, autoscalers=(Autoscaler("shop", "Deployment", "web", NOW - 300),))),
     ("retry", history(backing_off={WEB: NOW})),

@@ -9,13 +9,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.eviction.check_input import Outlook
+from ballast.eviction.check_input import Feasibility
 from ballast.eviction.gate import NAMES, PASSED, Gate, refusals
 from ballast.eviction.history import History
-from ballast.eviction.rules import Limit, Rules
+from ballast.eviction.rules import EvictionLimit, GateRules
 from ballast.model.pod import Owner
 from ballast.model.template import Template
-from ballast.model.workload import Budget
+from ballast.model.workload import DisruptionBudget
 from tests.unit.eviction.worlds import CHOSEN, DEPLOYMENT, NOW, SET, Shop, a_budget, a_node, a_pod
 
 changes = st.fixed_dictionaries(
@@ -47,7 +47,7 @@ def test_judging_many_is_judging_each(several: list[dict[str, Any]], acting: boo
         others=tuple(pods),
         nodes=(a_node("n1"), a_node("n2", unschedulable=True), *(a_node(f"m{i}") for i in range(9))),
         budgets=(a_budget(allowed=allowed),),
-        rules=Rules(
+        rules=GateRules(
             priority_below=10, refuse_volume_claims=True, steered=frozenset({"default-scheduler"}), needs_landing=False
         ),
         history=History(acting=acting, overloaded=frozenset({"n1"})),
@@ -92,18 +92,18 @@ def test_no_order_of_asking_breaks_a_budget_or_limit(
         pod=pods[0],
         others=tuple(pods[1:]),
         nodes=tuple(a_node(f"n{i}") for i in range(3)),
-        budgets=(Budget("shop", "all", CHOSEN, allowed),),
-        rules=Rules(
-            limit_total=Limit(total),
-            limit_node=Limit(node),
-            limit_namespace=Limit(0),
-            limit_workload=Limit(workload),
-            max_unavailable=Limit(3),
+        budgets=(DisruptionBudget("shop", "all", CHOSEN, allowed),),
+        rules=GateRules(
+            limit_total=EvictionLimit(total),
+            limit_node=EvictionLimit(node),
+            limit_namespace=EvictionLimit(0),
+            limit_workload=EvictionLimit(workload),
+            max_unavailable=EvictionLimit(3),
             rates=(),
         ),
     )
     gate = shop.gate()
-    admitted = [pods[i] for i in order if gate.admit(pods[i], Outlook(fits=True)) is None]
+    admitted = [pods[i] for i in order if gate.admit(pods[i], Feasibility(fits=True)) is None]
     done = [pod for pod in admitted if pods.index(pod) not in failed]
     for some in (admitted, done):
         assert len(some) <= allowed
@@ -130,6 +130,6 @@ def test_refusals_are_counted_by_name_in_order() -> None:
 
 
 def test_a_share_is_rounded_down_but_never_below_one() -> None:
-    rules = Rules()
+    rules = GateRules()
     assert [rules.max_unavailable.of(count) for count in (1, 9, 10, 19, 20)] == [1, 1, 1, 1, 2]
-    assert replace(rules, limit_total=Limit(0)).limit_total.of(10) is None
+    assert replace(rules, limit_total=EvictionLimit(0)).limit_total.of(10) is None

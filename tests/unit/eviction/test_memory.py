@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.eviction.recent_evictions import MOST, STOP_FOR, Eviction, Memory
+from ballast.eviction.recent_evictions import MOST, STOP_FOR, PastEviction, RecentEvictions
 from ballast.eviction.rules import DAY, HOUR
 
 NOW = 1_700_000_000.0
@@ -12,7 +12,7 @@ WEB, API = ("shop", "Deployment", "web"), ("shop", "Deployment", "api")
 
 EVICTIONS = st.lists(
     st.builds(
-        Eviction,
+        PastEviction,
         at=st.integers(0, 200_000).map(lambda back: NOW - back),
         uid=st.uuids().map(str),
         node=st.sampled_from(["n1", "n2", "n3"]),
@@ -24,21 +24,21 @@ EVICTIONS = st.lists(
 )
 
 
-def remembering(*evictions: Eviction) -> Memory:
-    memory = Memory()
+def remembering(*evictions: PastEviction) -> RecentEvictions:
+    memory = RecentEvictions()
     for each in evictions:
         memory.add(each)
     return memory
 
 
 @given(EVICTIONS)
-def test_what_is_written_is_read_again(evictions: list[Eviction]) -> None:
+def test_what_is_written_is_read_again(evictions: list[PastEviction]) -> None:
     memory = remembering(*evictions)
     memory.refused(WEB, NOW)
     memory.came_back(API, NOW)
     memory.stop("rebalance", "it did nothing", NOW)
     memory.probed = {"default-scheduler": NOW}
-    again = Memory.decode(memory.encode())
+    again = RecentEvictions.decode(memory.encode())
     assert again.history(NOW) == memory.history(NOW)
     assert again.encode() == memory.encode()
     assert (again.stopped, again.probed) == (memory.stopped, memory.probed)
@@ -46,7 +46,7 @@ def test_what_is_written_is_read_again(evictions: list[Eviction]) -> None:
 
 
 @given(EVICTIONS)
-def test_forgetting_changes_no_answer_of_the_last_day(evictions: list[Eviction]) -> None:
+def test_forgetting_changes_no_answer_of_the_last_day(evictions: list[PastEviction]) -> None:
     memory = remembering(*evictions)
     before = memory.history(NOW)
     memory.forget(NOW)
@@ -56,21 +56,21 @@ def test_forgetting_changes_no_answer_of_the_last_day(evictions: list[Eviction])
 
 
 def test_evictions_of_other_steps_of_the_plan_are_left_out() -> None:
-    memory = remembering(Eviction(NOW - 5, "a", "n1", WEB), Eviction(NOW, "b", "n2", WEB))
+    memory = remembering(PastEviction(NOW - 5, "a", "n1", WEB), PastEviction(NOW, "b", "n2", WEB))
     history = memory.history(NOW, without={"b"})
     assert history.node_evictions == {"n1": NOW - 5}
     assert history.workload_evictions == {WEB: (NOW - 5,)}
 
 
 def test_a_workload_is_looping_when_it_was_moved_to_its_limit_twice_in_a_day() -> None:
-    memory = remembering(*(Eviction(NOW - hours * HOUR, f"u{hours}", "n1", WEB, 2) for hours in (1, 2, 3, 25)))
+    memory = remembering(*(PastEviction(NOW - hours * HOUR, f"u{hours}", "n1", WEB, 2) for hours in (1, 2, 3, 25)))
     assert memory.history(NOW).looping == frozenset()
-    memory.add(Eviction(NOW, "u0", "n1", WEB, 2))
+    memory.add(PastEviction(NOW, "u0", "n1", WEB, 2))
     assert memory.history(NOW).looping == {WEB}
 
 
 def test_a_planner_is_stopped_for_an_hour() -> None:
-    memory = Memory()
+    memory = RecentEvictions()
     memory.stop("relieve", "no effect", NOW)
     memory.forget(NOW + STOP_FOR - 1)
     assert memory.stopped["relieve"].why == "no effect"
@@ -81,7 +81,7 @@ def test_a_planner_is_stopped_for_an_hour() -> None:
 def test_it_stays_small_enough_for_a_config_map() -> None:
     memory = remembering(
         *(
-            Eviction(
+            PastEviction(
                 NOW - number,
                 f"12345678-1234-1234-1234-{number:012d}",
                 f"node-{number % 5000}",
@@ -99,12 +99,12 @@ def test_it_stays_small_enough_for_a_config_map() -> None:
 @pytest.mark.parametrize("text", ["", "[", "[]", '{"evictions": [[1, "u", 0, -1, 1]]}', '{"evictions": [["x"]]}'])
 def test_what_no_memory_has_written_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
-        Memory.decode(text)
+        RecentEvictions.decode(text)
 
 
 def test_what_was_only_imagined_counts_and_is_not_written() -> None:
-    memory = Memory()
-    memory.add(Eviction(NOW, "u-1", "n1", None))
-    memory.add(Eviction(NOW, "u-2", "n2", None, imagined=True))
+    memory = RecentEvictions()
+    memory.add(PastEviction(NOW, "u-1", "n1", None))
+    memory.add(PastEviction(NOW, "u-2", "n2", None, imagined=True))
     assert memory.history(NOW).evictions == (NOW, NOW)
-    assert Memory.decode(memory.encode()).history(NOW).node_evictions == {"n1": NOW}
+    assert RecentEvictions.decode(memory.encode()).history(NOW).node_evictions == {"n1": NOW}

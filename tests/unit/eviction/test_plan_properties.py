@@ -16,12 +16,12 @@ from ballast.eviction.facts import Facts
 from ballast.eviction.gate import Gate
 from ballast.eviction.history import History
 from ballast.eviction.plan import Aims, Kind, Plan, make_plan
-from ballast.eviction.rules import Limit, Rules
+from ballast.eviction.rules import EvictionLimit, GateRules
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod
 from ballast.model.selector import Requirement, Selector
 from ballast.model.shape import Container, Shape, shape_of
-from ballast.model.workload import Budget, Workload
+from ballast.model.workload import DisruptionBudget, Workload
 from ballast.placement.planners.layout import layout
 
 NOW = 1_700_000_000.0
@@ -29,8 +29,8 @@ RESOURCES = ("cpu", "memory")
 AMOUNTS = {"cpu": 10.0, "memory": 10.0, "pods": 20.0}
 KINDS: tuple[Kind, ...] = ("relieve", "rebalance", "redistribute")
 
-limits = st.sampled_from([0, 0, 0, 1, 2, 3, 5]).map(Limit) | st.sampled_from([25, 50]).map(
-    lambda share: Limit(percent=Fraction(share))
+limits = st.sampled_from([0, 0, 0, 1, 2, 3, 5]).map(EvictionLimit) | st.sampled_from([25, 50]).map(
+    lambda share: EvictionLimit(percent=Fraction(share))
 )
 
 
@@ -40,8 +40,8 @@ class World:
     pods: tuple[Pod, ...]
     load: Any
     workloads: tuple[Workload, ...]
-    budgets: tuple[Budget, ...]
-    rules: Rules
+    budgets: tuple[DisruptionBudget, ...]
+    rules: GateRules
     history: History
     aims: Aims
 
@@ -95,14 +95,16 @@ def worlds(draw: st.DrawFn) -> World:
         for each in range(draw(st.sampled_from([0, 0, 1, 1, 1, 2]))):
             chosen = Selector((Requirement("app", "In", (name,)),))
             budgets.append(
-                Budget(namespace, f"b{number}-{each}", chosen, draw(st.integers(0, 3)), settled=not draw(rarely))
+                DisruptionBudget(
+                    namespace, f"b{number}-{each}", chosen, draw(st.integers(0, 3)), settled=not draw(rarely)
+                )
             )
     for number in range(draw(st.integers(0, 3))):
         shape = _shape(draw(st.integers(6, 20)), draw(st.integers(0, 12)))
         pods.append(Pod("shop", f"waits-{number}", uid=f"u-waits-{number}", shape=shape, waiting_since=float(number)))
     loads = [(draw(st.floats(0.6, 1.2)), draw(st.floats(0, 1.2)))]
     loads += [(draw(st.floats(0, 0.6)), draw(st.floats(0, 0.6) | st.just(float("nan")))) for _ in nodes[1:]]
-    rules = Rules(
+    rules = GateRules(
         limit_total=draw(limits),
         limit_node=draw(limits),
         limit_namespace=draw(limits),

@@ -7,15 +7,15 @@ from typing import Any
 
 import msgspec
 
-from ballast.eviction.check_input import LOOKED_NOWHERE, Outlook, Verdict
+from ballast.eviction.check_input import LOOKED_NOWHERE, Feasibility, Verdict
 from ballast.eviction.facts import Facts
 from ballast.eviction.gate import Gate
 from ballast.eviction.history import NOTHING_YET, History
-from ballast.eviction.rules import Rules
+from ballast.eviction.rules import GateRules
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod
 from ballast.model.selector import Requirement, Selector
-from ballast.model.workload import Autoscaler, Budget, Namespace, Workload
+from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Workload
 
 NOW = 1_700_000_000.0
 OLD = NOW - 86_400
@@ -41,8 +41,8 @@ def a_node(name: str = "n1", **more: Any) -> Node:
     return Node(name, **({"created": OLD} | more))
 
 
-def a_budget(name: str = "web", allowed: int = 1, **more: Any) -> Budget:
-    return Budget("shop", name, CHOSEN, allowed, **more)
+def a_budget(name: str = "web", allowed: int = 1, **more: Any) -> DisruptionBudget:
+    return DisruptionBudget("shop", name, CHOSEN, allowed, **more)
 
 
 DEPLOYMENT = Workload("Deployment", "shop", "web", "u-d", replicas=3)
@@ -55,13 +55,13 @@ class Shop:
     others: tuple[Pod, ...] = (a_pod("web-1-b", node="n2"), a_pod("web-1-c", node="n2"))
     nodes: tuple[Node, ...] = (a_node("n1"), a_node("n2"))
     workloads: tuple[Workload, ...] = (DEPLOYMENT, SET)
-    budgets: tuple[Budget, ...] = ()
+    budgets: tuple[DisruptionBudget, ...] = ()
     autoscalers: tuple[Autoscaler, ...] = ()
     namespaces: tuple[Namespace, ...] = (Namespace("shop"),)
     unknown: tuple[str, ...] = ()
-    rules: Rules = field(default_factory=Rules)
+    rules: GateRules = field(default_factory=GateRules)
     history: History = NOTHING_YET
-    outlook: Outlook = LOOKED_NOWHERE
+    outlook: Feasibility = LOOKED_NOWHERE
     evicted: tuple[Pod, ...] = ()
 
     def gate(self) -> Gate:

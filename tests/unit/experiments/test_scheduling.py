@@ -8,7 +8,7 @@ import pytest
 from ballast.experiments.redistributing import Redistributing, Rescue
 from ballast.experiments.rules import Choice, Residual, Stock
 from ballast.experiments.scheduling import gain, schedule
-from ballast.experiments.worlds import RESOURCES, SHARES, World, arrivals, worlds
+from ballast.experiments.worlds import RESOURCES, SHARES, LoadWorld, arrivals, worlds
 from ballast.model.pod import Pod
 from ballast.scoring.dominant_residual import DominantResidual
 from ballast.scoring.fleet import Fleet, Load
@@ -78,7 +78,7 @@ def test_nodes_are_never_overfull_and_no_pod_waits_that_fits(choice: Choice) -> 
 
 @pytest.mark.parametrize("choice", [Stock(), Residual()])
 def test_a_pod_that_leaves_gives_its_room_back(choice: Choice) -> None:
-    world = World("one", np.array([[2, 2, 2]]), np.full((12, 3), 2))
+    world = LoadWorld("one", np.array([[2, 2, 2]]), np.full((12, 3), 2))
     rule = choice.start(world, 3)
     rule.place(0, 0)
     assert rule.choose(1, 0) is None
@@ -87,7 +87,7 @@ def test_a_pod_that_leaves_gives_its_room_back(choice: Choice) -> None:
 
 
 def test_an_outcome_tells_what_was_placed() -> None:
-    world = World("two", np.array([[4, 4, 0], [4, 4, 0]]), np.array([[1, 1, 0], *[[3, 3, 0]] * 10, [9, 9, 0]]))
+    world = LoadWorld("two", np.array([[4, 4, 0], [4, 4, 0]]), np.array([[1, 1, 0], *[[3, 3, 0]] * 10, [9, 9, 0]]))
     found = schedule(world, np.array([0, 1, 11, 1, 1]), Residual())
     assert (found.count, found.first, found.moves) == (3, 2, 0)
     assert found.volume == pytest.approx(7 / 8)
@@ -101,7 +101,7 @@ def test_where_nothing_was_placed_a_gain_is_of_one_pod() -> None:
 def test_an_eviction_makes_room_when_the_pod_can_go_elsewhere() -> None:
     # The pods of 2 lie on both nodes of 4; only together on one node do they leave room for 4.
     requests = np.array([[2, 2, 0], [4, 4, 0], *[[1, 1, 0]] * 10])
-    world = World("two", np.array([[4, 4, 0], [4, 4, 0]]), requests)
+    world = LoadWorld("two", np.array([[4, 4, 0], [4, 4, 0]]), requests)
     kinds = np.array([0, 0, 1])
     without = schedule(world, kinds, Residual(lambda_=1.0))
     published = schedule(world, kinds, Residual(lambda_=1.0), Redistributing(kappa=None))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ballast.model.pod import Pod
-from ballast.placement.assumed_pods import Bookings, learn
+from ballast.placement.assumed_pods import AssumedPods, learn
 from ballast.placement.fleet_model import FleetModel, Held
 from ballast.scoring.fleet import REMEMBERED
 from ballast.scoring.profiles import Arrivals
@@ -17,24 +17,24 @@ from tests.unit.placement.snapshots import EMPTY, LARGE, SMALL, TIME, pod, shape
 WORLD = snapshot([0.1, 0.2, 0.3])
 
 
-def bookings() -> tuple[Bookings, Counter[str]]:
+def bookings() -> tuple[AssumedPods, Counter[str]]:
     told: Counter[str] = Counter()
-    made = Bookings(30.0, lambda outcome: told.update([outcome]))
+    made = AssumedPods(30.0, lambda outcome: told.update([outcome]))
     made.adopt(FleetModel(WORLD))
     return made, told
 
 
-def reserved(booked: Bookings, resource: str = "cpu") -> list[int]:
+def reserved(booked: AssumedPods, resource: str = "cpu") -> list[int]:
     assert booked.model is not None
     return [int(amount) for amount in booked.model.placed.reserved(resource)]
 
 
-def in_flight(booked: Bookings) -> list[int]:
+def in_flight(booked: AssumedPods) -> list[int]:
     assert booked.model is not None
     return [int(amount) for amount in booked.model.in_flight["cpu"]]
 
 
-def assume(booked: Bookings, uid: str, node: str, now: float = 0.0) -> bool:
+def assume(booked: AssumedPods, uid: str, node: str, now: float = 0.0) -> bool:
     return booked.assume(uid, node, SMALL, wall=TIME + 10, now=now)
 
 

@@ -13,8 +13,8 @@ from ballast.model.node import Taint
 from ballast.model.pod import Pod
 from ballast.model.selector import Requirement, Selector
 from ballast.model.template import HostPort, NodeTerm, PodTerm, Spread, Template, Toleration
-from ballast.placement.planners.can_move import ways_out
-from ballast.placement.planners.simulated_placement import Standing
+from ballast.placement.planners.can_move import can_move
+from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from tests.unit.placement.worlds import a_layout, a_node, a_pod, standing_of
 
 ZONES = {"n0": "a", "n1": "a", "n2": "b", "n3": "b", "n4": ""}
@@ -128,7 +128,7 @@ def test_namespaces_are_chosen_by_name_or_labels() -> None:
     asks = a_pod("asks", 1, 1, waiting=0.0, template=Template(anti_affinity=(term,)))
     layout = a_layout(NODES, [asks, there("d", "n2", namespace="data-1")])
     for labels, expected in (({"team": "data"}, "014"), ({}, "01234")):
-        standing = Standing(
+        standing = SimulatedPlacement(
             layout, targets=np.ones(5, bool), ceiling=9.0, namespaces={"data-1": labels, "a": {"team": "web"}}
         )
         assert "".join(map(str, np.flatnonzero(standing.feasible(0)))) == expected
@@ -190,4 +190,4 @@ def test_ways_out_of_many_are_those_of_each(crowd: Any, ceiling: float) -> None:
     layout = a_layout([a_node(n.name, 4, 4, labels=n.labels) for n in NODES], pods)
     standing = standing_of(layout, ceiling)
     rows = np.arange(len(pods))
-    assert ways_out(standing, rows).tolist() == [bool(standing.open_to(row).any()) for row in rows.tolist()]
+    assert can_move(standing, rows).tolist() == [bool(standing.open_to(row).any()) for row in rows.tolist()]

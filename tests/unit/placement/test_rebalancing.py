@@ -11,7 +11,7 @@ from ballast.placement.planners import shortlist
 from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.load_spread import deviations
 from ballast.placement.planners.rebalance import rebalance
-from ballast.placement.planners.simulated_placement import Standing
+from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.placement.planners.step import Step
 from tests.unit.placement.worlds import a_layout, a_node, a_pod, every_node, everybody, standing_of
 
@@ -27,7 +27,7 @@ def objective(load: Floats, pool: Any) -> float:
     )
 
 
-def steepest(standing: Standing, moved: set[int]) -> float:
+def steepest(standing: SimulatedPlacement, moved: set[int]) -> float:
     """By trying every move."""
     layout = standing.layout
     best = 0.0

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ballast.model.pod import Owner, Pod
 from ballast.model.shape import Shape
-from ballast.placement.assumed_pods import Bookings
+from ballast.placement.assumed_pods import AssumedPods
 from ballast.placement.fleet_model import FleetModel
 from ballast.placement.reservations import Arriving, Purpose, Reservation, Reservations, fits
 from tests.unit.placement.snapshots import SMALL, TIME, pod, shape, snapshot
@@ -15,8 +15,8 @@ from tests.unit.placement.snapshots import SMALL, TIME, pod, shape, snapshot
 FOUR = shape(4.0)
 
 
-def room(cpu: float = 4.0) -> tuple[Bookings, Reservations]:
-    booked = Bookings(30.0)
+def room(cpu: float = 4.0) -> tuple[AssumedPods, Reservations]:
+    booked = AssumedPods(30.0)
     booked.adopt(FleetModel(snapshot([0.1, 0.2, 0.3], cpu=cpu)))
     return booked, Reservations(booked)
 
@@ -30,12 +30,12 @@ def waiting(uid: str, node: str = "n1", asks: Shape = SMALL, **more: Any) -> Res
     return Reservation(f"w-{uid}", node, Purpose.WAITING, f"default/{uid}", uid, asks, **({"until": TIME + 120} | more))
 
 
-def taken(booked: Bookings) -> list[int]:
+def taken(booked: AssumedPods) -> list[int]:
     assert booked.model is not None
     return [int(amount) for amount in booked.model.placed.reserved("cpu")]
 
 
-def kept_out(reservations: Reservations, booked: Bookings, arriving: Arriving) -> set[str]:
+def kept_out(reservations: Reservations, booked: AssumedPods, arriving: Arriving) -> set[str]:
     assert booked.model is not None
     return set(reservations.in_the_way(arriving, booked.model))
 

@@ -11,7 +11,7 @@ from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.shape import Container, shape_of
 from ballast.placement.planners.layout import Layout, layout
-from ballast.placement.planners.simulated_placement import Standing
+from ballast.placement.planners.simulated_placement import SimulatedPlacement
 
 RESOURCES = ("cpu", "memory")
 
@@ -52,8 +52,8 @@ def a_layout(nodes: Sequence[Node], pods: Sequence[Pod], **more: Any) -> Layout:
     return layout(nodes, pods, RESOURCES, load_by_requests(nodes, pods) if load is None else load, **more)
 
 
-def standing_of(arranged: Layout, ceiling: float = 10.0, **more: Any) -> Standing:
-    return Standing(arranged, targets=np.ones(len(arranged.nodes), bool), ceiling=ceiling, **more)
+def standing_of(arranged: Layout, ceiling: float = 10.0, **more: Any) -> SimulatedPlacement:
+    return SimulatedPlacement(arranged, targets=np.ones(len(arranged.nodes), bool), ceiling=ceiling, **more)
 
 
 def everybody(arranged: Layout) -> np.ndarray[Any, np.dtype[np.bool_]]:

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from ballast.power.allocation import Allocation, Target, allocate
+from ballast.power.allocation import ReplicaAllocation, Target, allocate
 from ballast.power.shares import largest_remainder, whole
 
 
@@ -18,7 +18,7 @@ def member(name: str, current: int, weight: int, minimum: int = 1, maximum: int 
     return Target(name, current, minimum, maximum, group="group", weight=Fraction(weight))
 
 
-def moves(split: Allocation) -> tuple[int, ...]:
+def moves(split: ReplicaAllocation) -> tuple[int, ...]:
     return tuple(split.changes[name] for name in sorted(split.changes))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ballast.power.controller import commit, observe, rebaselined, resumed
 from ballast.power.controller_result import Reason, Sample
-from ballast.power.controller_state import Mode, State
+from ballast.power.controller_state import ControllerMode, ControllerState
 from tests.unit.power.worlds import follow, members, policy, rig, totals
 
 FALL = [1000.0] + [500.0] * 5
@@ -25,8 +25,8 @@ def test_a_change_waits_for_its_window_and_says_so() -> None:
         "WaitingForWindow",
         "ScaledDown",
     ]
-    assert [tick.state for tick in run.ticks][1] is Mode.PENDING_DECREASE
-    assert run.ticks[-1].state is Mode.STABLE
+    assert [tick.state for tick in run.ticks][1] is ControllerMode.PENDING_DECREASE
+    assert run.ticks[-1].state is ControllerMode.STABLE
     assert totals(run)[-1] == 20
 
 
@@ -78,7 +78,7 @@ def test_a_rate_limit_cuts_a_change_into_steps() -> None:
     one = policy(decrease={"window": 60, "maxStep": {"pods": 5, "period": "30s"}})
     run = follow(one, [1000.0] + [500.0] * 14, one=30)
     assert totals(run) == [30] * 5 + [25, 25, 20, 20, 15, 15, 15, 15, 15, 15]
-    assert {tick.state for tick in run.ticks[5:9]} == {Mode.PENDING_DECREASE}
+    assert {tick.state for tick in run.ticks[5:9]} == {ControllerMode.PENDING_DECREASE}
     assert run.ticks[6].reason == "RateLimited"
     assert run.ticks[9].reference == 500
 
@@ -111,7 +111,7 @@ def test_a_silent_feed_leads_to_what_was_said(fallback: dict[str, Any], silent: 
 def test_after_a_long_silence_a_window_begins_anew() -> None:
     one = policy(fallback={"after": "60s"})
     run = follow(one, [1000.0, 500.0, *[None] * 5, *[500.0] * 5], one=40)
-    assert run.ticks[6].state is Mode.PENDING_DECREASE
+    assert run.ticks[6].state is ControllerMode.PENDING_DECREASE
     assert totals(run) == [40] * 11 + [20]
 
 
@@ -192,7 +192,7 @@ def test_targets_that_come_and_go_are_no_reason_to_act() -> None:
 def test_what_a_target_needs_is_left_to_it_within_the_budget_of_the_others() -> None:
     one = policy(**members((1, 20), (1, 20)))
     counts = {"ns/t0": 20, "ns/t1": 20}
-    steady = observe(one, State(), Sample.of(0, 1000.0), counts).state
+    steady = observe(one, ControllerState(), Sample.of(0, 1000.0), counts).state
     fallen = observe(one, steady, Sample.of(15, 500.0), counts).state
     plan = observe(one, fallen, Sample.of(90, 500.0), counts, {"ns/t0": 18}).state.plan
     assert plan is not None
@@ -237,7 +237,7 @@ def test_a_new_baseline_forgets_the_old_one() -> None:
 def test_the_state_is_small_text_and_refuses_what_is_none() -> None:
     daemon = rig(policy(), one=40).run([1000.0, 700.0, 2000 / 3])
     assert len(daemon.stored) < 600
-    assert State.load(daemon.stored).window is not None
+    assert ControllerState.load(daemon.stored).window is not None
     assert (
         daemon.state.lasting()
         == observe(daemon.policy, daemon.state, Sample.of(46, 700.0), {"ns/one": 40}).state.lasting()
@@ -245,4 +245,4 @@ def test_the_state_is_small_text_and_refuses_what_is_none() -> None:
     assert daemon.state.reference == Fraction(1000)
     for text in ("", "{", "[]", '{"schema": 2}', '{"reference": "x"}'):
         with pytest.raises(ValueError, match=r".+"):
-            State.load(text)
+            ControllerState.load(text)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from ballast.power.anchor import rounded
 from ballast.power.controller import commit, observe
 from ballast.power.controller_result import Reason, Sample
-from ballast.power.controller_state import Mode, State
-from ballast.power.policy import Policy, Rounding
+from ballast.power.controller_state import ControllerMode, ControllerState
+from ballast.power.policy import PowerPolicy, Rounding
 from tests.unit.power.worlds import (
     TICK,
     WINDOW,
@@ -49,7 +49,7 @@ variants = st.sampled_from(list(STEPS)).map(lambda name: policy(**STEPS[name]))
 bounds = st.tuples(st.integers(1, 10), st.integers(0, 90)).map(lambda each: (each[0], each[0] + each[1]))
 
 
-def close(one: Policy, total: int, ideal: Fraction) -> bool:
+def close(one: PowerPolicy, total: int, ideal: Fraction) -> bool:
     """SM-CONV: within the dead band, and one replica."""
     lowest = sum(place.member.min for place in one.places.values())
     highest = sum(place.member.max for place in one.places.values())
@@ -57,14 +57,14 @@ def close(one: Policy, total: int, ideal: Fraction) -> bool:
     return abs(total - ideal) <= one.deadband / (1 - one.deadband) * max(total, ideal) + 1
 
 
-def settled(one: Policy, watts: float) -> list[float]:
+def settled(one: PowerPolicy, watts: float) -> list[float]:
     """Long enough for every window that a feed may have left behind."""
     return [watts] * (6 * SETTLE)
 
 
 @examples
 @given(variants, feeds())
-def test_no_feed_breaks_it(one: Policy, feed: list[float | None]) -> None:
+def test_no_feed_breaks_it(one: PowerPolicy, feed: list[float | None]) -> None:
     run = follow(one, feed)
     for tick in run.ticks:
         for name, count in tick.replicas.items():
@@ -75,7 +75,7 @@ def test_no_feed_breaks_it(one: Policy, feed: list[float | None]) -> None:
 
 @examples
 @given(variants, feeds(), junk)
-def test_an_invalid_sample_changes_nothing(one: Policy, feed: list[float | None], bad: float | None) -> None:
+def test_an_invalid_sample_changes_nothing(one: PowerPolicy, feed: list[float | None], bad: float | None) -> None:
     assume(one.fallback.policy == "hold")
     daemon = rig(one).run(feed)
     assume(daemon.state.plan is None)
@@ -124,7 +124,7 @@ def test_a_lasting_change_leads_to_an_action(feed: list[float | None], last: flo
     ideal = state.anchor.load * watts / state.anchor.watts if last >= one.floor else Fraction(0)
     target = min(max(rounded(ideal, before, Rounding.SAFE), 1), 400)
     assume((target - before) * (watts - state.reference) > 0)
-    daemon.run([last] * (SETTLE if state.mode is Mode.STABLE else 2 * SETTLE))
+    daemon.run([last] * (SETTLE if state.mode is ControllerMode.STABLE else 2 * SETTLE))
     assert daemon.total != before
 
 
@@ -133,7 +133,7 @@ def test_a_lasting_change_leads_to_an_action(feed: list[float | None], last: flo
 def test_inside_the_dead_band_nothing_is_written(first: float, noise: list[float]) -> None:
     run = follow(policy(), [first, *(first * (1 + each) for each in noise)], one=100)
     assert run.actions == 0
-    assert {tick.state for tick in run.ticks} == {Mode.STABLE}
+    assert {tick.state for tick in run.ticks} == {ControllerMode.STABLE}
 
 
 @examples
@@ -170,12 +170,14 @@ def test_a_feed_that_swings_within_every_window_moves_nothing(high: int, swing: 
 
 @examples
 @given(variants, feeds(), st.integers(0, 60))
-def test_stored_and_read_again_it_goes_on_as_if_nothing_was(one: Policy, feed: list[float | None], when: int) -> None:
+def test_stored_and_read_again_it_goes_on_as_if_nothing_was(
+    one: PowerPolicy, feed: list[float | None], when: int
+) -> None:
     counts = {name: place.member.start for name, place in one.places.items()}
-    kept, told = State(), State()
+    kept, told = ControllerState(), ControllerState()
     for index, sample in enumerate(samples(feed)):
         if index == when:
-            told = State.load(told.dump())
+            told = ControllerState.load(told.dump())
         kept, told = observe(one, kept, sample, counts).state, observe(one, told, sample, counts).state
         if kept.plan:
             counts = dict(kept.plan.replicas)

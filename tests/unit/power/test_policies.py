@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from ballast.errors import SettingsError
-from ballast.power.feed_spec import Feed, remaining
-from ballast.power.policy import Policy, Rounding
+from ballast.power.feed_spec import FeedSpec, remaining
+from ballast.power.policy import PowerPolicy, Rounding
 from ballast.power.policy_reader import read
 from ballast.power.policy_rules import not_to_run, remarks, unusable_at
 from ballast.power.values import exact, seconds
@@ -19,7 +19,7 @@ from tests.unit.power.worlds import policy
 ONE = "independents: [{ref: a/b, max: 3}]"
 
 
-def parsed(text: str) -> Policy:
+def parsed(text: str) -> PowerPolicy:
     return read([yaml.safe_load(text)])[0]
 
 
@@ -183,8 +183,8 @@ def test_replicas_out_of_bounds_and_half_given_watts_are_warned_of() -> None:
 
 
 def test_a_feed_becomes_watts() -> None:
-    assert Feed(query="x", unit="kW").watts(Fraction(3, 2)) == 1500
-    carbon = Feed(query="x", semantics="carbon-intensity", map=[[100, 2000], [300, 800]])
+    assert FeedSpec(query="x", unit="kW").watts(Fraction(3, 2)) == 1500
+    carbon = FeedSpec(query="x", semantics="carbon-intensity", map=[[100, 2000], [300, 800]])
     assert [carbon.watts(Fraction(g)) for g in (0, 100, 101, 301)] == [2000, 2000, 800, 0]
     assert remaining(Fraction(900), Fraction(700), Fraction(500)) == 700
     assert remaining(Fraction(900), Fraction(1700), Fraction(500)) == 0

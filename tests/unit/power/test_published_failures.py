@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ballast.power.controller_state import Mode
+from ballast.power.controller_state import ControllerMode
 from ballast.power.replay import Replay
 from tests.unit.power.worlds import follow, members, policy, totals
 
@@ -64,9 +64,9 @@ def test_a_pending_increase_never_takes_replicas_away() -> None:
     feed: list[float | None] = [1000, 1060, 1040, 960, 930, 900]
     run, published = both(feed, count=20, **sides)
     assert [tick.delta for tick in published.ticks] == [0, 0, 0, 0, 0, -2]
-    assert published.ticks[4].state is Mode.PENDING_INCREASE
+    assert published.ticks[4].state is ControllerMode.PENDING_INCREASE
     assert run.actions == 0
-    assert run.ticks[5].state is Mode.PENDING_DECREASE
+    assert run.ticks[5].state is ControllerMode.PENDING_DECREASE
 
 
 def test_a_further_fall_does_not_cancel_a_reduction() -> None:

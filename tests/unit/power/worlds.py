@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from ballast.power.allocation import Target
 from ballast.power.controller import abandon, commit, observe, resumed
-from ballast.power.controller_result import Outcome, Sample
-from ballast.power.controller_state import State
-from ballast.power.policy import Policy
+from ballast.power.controller_result import ControllerResult, Sample
+from ballast.power.controller_state import ControllerState
+from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
 from ballast.power.replay import Replay, replay
 
@@ -29,7 +29,7 @@ WINDOW = 60
 FLOOR = 1
 
 
-def policy(**keys: Any) -> Policy:
+def policy(**keys: Any) -> PowerPolicy:
     """One target of 1..400, windows of 60 s, tolerances that cannot invert a sign."""
     side = {"window": WINDOW, "tolerance": 0.04}
     given = {"independents": [{"ref": "ns/one", "max": 400}], "increase": side, "decrease": side, **keys}
@@ -46,7 +46,7 @@ def samples(watts: Iterable[float | None], tick: float = TICK, start: float = 0)
     return [Sample.of(start + tick * i, value) for i, value in enumerate(watts)]
 
 
-def follow(one: Policy, /, watts: Iterable[float | None], tick: float = TICK, **replicas: int) -> Replay:
+def follow(one: PowerPolicy, /, watts: Iterable[float | None], tick: float = TICK, **replicas: int) -> Replay:
     """A replay that begins with `replicas` (of ns/<key>), or with all targets at their maximum."""
     counts = {name: place.member.start for name, place in one.places.items()}
     counts.update({f"ns/{name}": count for name, count in replicas.items()})
@@ -61,21 +61,21 @@ def totals(run: Replay) -> list[int]:
 class Rig:
     """A daemon in miniature: it stores before it acts, and can lose what is only in memory."""
 
-    policy: Policy
+    policy: PowerPolicy
     cluster: dict[str, int]
-    stored: str = field(default_factory=lambda: State().dump())
+    stored: str = field(default_factory=lambda: ControllerState().dump())
     at: int = 0
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[ControllerResult] = field(default_factory=list)
 
     @property
-    def state(self) -> State:
-        return State.load(self.stored)
+    def state(self) -> ControllerState:
+        return ControllerState.load(self.stored)
 
     @property
     def total(self) -> int:
         return sum(self.cluster.values())
 
-    def tick(self, watts: float | None, crash: str = "") -> Outcome:
+    def tick(self, watts: float | None, crash: str = "") -> ControllerResult:
         """`crash` is one of before-plan, after-plan, half, after-patch: what comes later is lost, then a new start."""
         outcome = observe(self.policy, self.state, Sample.of(self.at, watts), self.cluster)
         self.at += TICK
@@ -107,7 +107,7 @@ class Rig:
         self.stored = abandon(self.policy, self.state, self.cluster).dump()
 
 
-def rig(one: Policy, /, **replicas: int) -> Rig:
+def rig(one: PowerPolicy, /, **replicas: int) -> Rig:
     counts = {name: place.member.start for name, place in one.places.items()}
     counts.update({f"ns/{name}": count for name, count in replicas.items()})
     return Rig(one, counts)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ballast.model.snapshot import Snapshot
-from ballast.publishing.crane_plan import HOT_PERIOD, Carried, Planner, metrics_of
+from ballast.publishing.crane_plan import HOT_PERIOD, CraneAnnotations, CranePlanner, metrics_of
 from ballast.scoring import crane
 from ballast.scoring.dynamic import Dynamic
 from ballast.scoring.fleet import fleet_of
@@ -26,7 +26,7 @@ HOT = re.compile(r"\d+,\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 class World:
     """Nodes whose annotations are what was written."""
 
-    def __init__(self, *loads: float, zone: str = "Asia/Shanghai", policy: crane.Policy = POLICY) -> None:
+    def __init__(self, *loads: float, zone: str = "Asia/Shanghai", policy: crane.CranePolicy = POLICY) -> None:
         self.zone = crane.time_zone(zone)
         self.policy = policy
         self.annotations: dict[str, dict[str, str]] = {}
@@ -37,8 +37,8 @@ class World:
         for back in range(300, 0, -1):
             self.planner.remember(TIME - 300.0 * back, [node.name for node in self.taken().nodes], self.ratios())
 
-    def new_planner(self) -> Planner:
-        return Planner(self.policy, self.zone, min_coverage=0.5, jitter=0.0)
+    def new_planner(self) -> CranePlanner:
+        return CranePlanner(self.policy, self.zone, min_coverage=0.5, jitter=0.0)
 
     def ratios(self) -> Any:
         return np.array([self.loads, self.loads], float)
@@ -167,7 +167,7 @@ def test_what_somebody_else_keeps_fresh_is_left_alone() -> None:
     world = World(0.25)
     world.round()
     world.later(600)
-    other = {key: world.planner.text(Carried("0.26000", TIME + 595)) for key in POLICY.periods}
+    other = {key: world.planner.text(CraneAnnotations("0.26000", TIME + 595)) for key in POLICY.periods}
     world.annotations["n0"] |= other
     assert world.round() == {}
 
@@ -185,7 +185,7 @@ def test_more_than_everything_is_preserved() -> None:
 
 
 def test_metrics_ballast_does_not_know_are_left_to_others() -> None:
-    policy = crane.Policy({"cpu_usage_avg_5m": 180.0, "gpu_heat": 60.0}, {}, {"cpu_usage_avg_5m": 1.0}, ())
+    policy = crane.CranePolicy({"cpu_usage_avg_5m": 180.0, "gpu_heat": 60.0}, {}, {"cpu_usage_avg_5m": 1.0}, ())
     world = World(0.25, policy=policy)
     assert world.planner.foreign == ["gpu_heat"]
     [written] = world.round().values()

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from ballast.publishing.annotations import window_annotation, window_end
 from ballast.publishing.freeze import Freeze
-from ballast.publishing.label_plan import Carried, Change, Planner, Rules
+from ballast.publishing.label_plan import LabelPlanner, LabelRules, NodeChange, PublishedKeys
 
 from .worlds import KEYS, snapshot_of
 
-RULES = Rules(
+RULES = LabelRules(
     low=0.3,
     high=0.8,
     overloaded=0.9,
@@ -24,16 +24,16 @@ RULES = Rules(
     taint=False,
 )
 CALM = Freeze(max_unknown=0.2, forget_after=3600.0)
-NOTHING = Carried(None, None, None, tainted=False)
+NOTHING = PublishedKeys(None, None, None, tainted=False)
 START = 1_700_000_000.0
 
 
-def applied(carried: dict[str, Carried], changes: list[Change]) -> dict[str, Carried]:
+def applied(carried: dict[str, PublishedKeys], changes: list[NodeChange]) -> dict[str, PublishedKeys]:
     """What the nodes carry after the patches."""
     result = dict(carried)
     for change in changes:
         old = result[change.node]
-        result[change.node] = Carried(
+        result[change.node] = PublishedKeys(
             change.labels.get(KEYS.score, old.score),
             change.labels.get(KEYS.load, old.load),
             change.annotations.get(KEYS.window, old.window),
@@ -43,8 +43,8 @@ def applied(carried: dict[str, Carried], changes: list[Change]) -> dict[str, Car
 
 
 def run(
-    planner: Planner, loads: list[tuple[float, int]], carried: Carried, *, step: float = 30.0
-) -> tuple[list[list[Change]], Carried]:
+    planner: LabelPlanner, loads: list[tuple[float, int]], carried: PublishedKeys, *, step: float = 30.0
+) -> tuple[list[list[NodeChange]], PublishedKeys]:
     """Cycles of one node with a (cpu load, score) each."""
     plans, state = [], {"a": carried}
     for cycle, (load, score) in enumerate(loads):
@@ -55,7 +55,7 @@ def run(
 
 
 def test_a_first_known_node_gets_everything_in_one_patch() -> None:
-    plans, state = run(Planner(KEYS, RULES), [(0.5, 74)] * 3, NOTHING)
+    plans, state = run(LabelPlanner(KEYS, RULES), [(0.5, 74)] * 3, NOTHING)
     assert [len(plan) for plan in plans] == [1, 0, 0]
     assert (state.score, state.load) == ("7", "normal")
     assert state.window is not None
@@ -63,24 +63,24 @@ def test_a_first_known_node_gets_everything_in_one_patch() -> None:
 
 
 def test_a_restart_changes_nothing_that_is_right() -> None:
-    _, settled = run(Planner(KEYS, RULES), [(0.5, 74)], NOTHING)
-    plans, state = run(Planner(KEYS, RULES), [(0.5, 76), (0.5, 77), (0.5, 77)], settled)
+    _, settled = run(LabelPlanner(KEYS, RULES), [(0.5, 74)], NOTHING)
+    plans, state = run(LabelPlanner(KEYS, RULES), [(0.5, 76), (0.5, 77), (0.5, 77)], settled)
     assert plans == [[], [], []]
     assert state == settled
 
 
 def test_a_score_moves_after_two_cycles_outside_its_band_and_a_jump_at_once() -> None:
-    _, settled = run(Planner(KEYS, RULES), [(0.5, 70)], NOTHING)
-    plans, state = run(Planner(KEYS, RULES), [(0.5, 78), (0.5, 78)], settled)
+    _, settled = run(LabelPlanner(KEYS, RULES), [(0.5, 70)], NOTHING)
+    plans, state = run(LabelPlanner(KEYS, RULES), [(0.5, 78), (0.5, 78)], settled)
     assert [len(plan) for plan in plans] == [0, 1]
     assert state.score == "8"
-    plans, state = run(Planner(KEYS, RULES), [(0.5, 50)], settled)
+    plans, state = run(LabelPlanner(KEYS, RULES), [(0.5, 50)], settled)
     assert [len(plan) for plan in plans] == [1]
     assert state.score == "5"
 
 
 def test_the_annotation_rides_along_and_is_refreshed_when_old() -> None:
-    planner = Planner(KEYS, RULES)
+    planner = LabelPlanner(KEYS, RULES)
     plans, _ = run(planner, [(0.5, 70)] * 122, NOTHING)
     written = [cycle for cycle, plan in enumerate(plans) if plan]
     assert len(written) == 2
@@ -89,7 +89,7 @@ def test_the_annotation_rides_along_and_is_refreshed_when_old() -> None:
 
 
 def test_a_foreign_edit_is_put_right() -> None:
-    planner = Planner(KEYS, RULES)
+    planner = LabelPlanner(KEYS, RULES)
     _, settled = run(planner, [(0.5, 70)], NOTHING)
     plans, state = run(planner, [(0.5, 70)], replace(settled, score="3"))
     assert len(plans[0]) == 1
@@ -97,21 +97,21 @@ def test_a_foreign_edit_is_put_right() -> None:
 
 
 def test_an_unreadable_label_counts_as_none() -> None:
-    _, state = run(Planner(KEYS, RULES), [(0.5, 70)], Carried("eleven", "busy", "{", tainted=False))
+    _, state = run(LabelPlanner(KEYS, RULES), [(0.5, 70)], PublishedKeys("eleven", "busy", "{", tainted=False))
     assert (state.score, state.load) == ("7", "normal")
 
 
 def test_a_silent_node_loses_what_was_published() -> None:
-    _, settled = run(Planner(KEYS, RULES), [(0.95, 20)], NOTHING)
+    _, settled = run(LabelPlanner(KEYS, RULES), [(0.95, 20)], NOTHING)
     settled = replace(settled, tainted=True)
-    (change,) = Planner(KEYS, RULES).plan(snapshot_of({"a": None}), {"a": None}, {"a": settled}, CALM, 0.0)
+    (change,) = LabelPlanner(KEYS, RULES).plan(snapshot_of({"a": None}), {"a": None}, {"a": settled}, CALM, 0.0)
     state = applied({"a": settled}, [change])["a"]
-    assert state == Carried(None, "unknown", None, tainted=False)
-    assert Planner(KEYS, RULES).plan(snapshot_of({"a": None}), {"a": None}, {"a": state}, CALM, 30.0) == []
+    assert state == PublishedKeys(None, "unknown", None, tainted=False)
+    assert LabelPlanner(KEYS, RULES).plan(snapshot_of({"a": None}), {"a": None}, {"a": state}, CALM, 30.0) == []
 
 
 def test_a_young_node_keeps_its_keys_until_they_are_forgotten() -> None:
-    planner = Planner(KEYS, RULES)
+    planner = LabelPlanner(KEYS, RULES)
     _, settled = run(planner, [(0.5, 70)], NOTHING)
     snapshot = snapshot_of({"a": None}, young=["a"])
     assert planner.plan(snapshot, {"a": None}, {"a": settled}, CALM, 100.0) == []
@@ -121,7 +121,7 @@ def test_a_young_node_keeps_its_keys_until_they_are_forgotten() -> None:
 
 
 def test_a_freeze_writes_nothing_and_then_withdraws_from_all() -> None:
-    planner = Planner(KEYS, RULES)
+    planner = LabelPlanner(KEYS, RULES)
     _, settled = run(planner, [(0.5, 70)], NOTHING)
     frozen = CALM.after(1, 2, 0.0)
     snapshot = snapshot_of({"a": (0.95, 0.1), "b": None})
@@ -134,9 +134,9 @@ def test_a_freeze_writes_nothing_and_then_withdraws_from_all() -> None:
 
 
 def test_the_class_is_debounced_with_hysteresis() -> None:
-    _, settled = run(Planner(KEYS, RULES), [(0.7, 60)], NOTHING)
+    _, settled = run(LabelPlanner(KEYS, RULES), [(0.7, 60)], NOTHING)
     plans, state = run(
-        Planner(KEYS, RULES), [(0.85, 60), (0.75, 60), (0.85, 60), (0.85, 60), (0.77, 60), (0.77, 60)], settled
+        LabelPlanner(KEYS, RULES), [(0.85, 60), (0.75, 60), (0.85, 60), (0.85, 60), (0.77, 60), (0.77, 60)], settled
     )
     assert [len(plan) for plan in plans] == [0, 0, 0, 1, 0, 0]
     assert state.load == "high"
@@ -144,19 +144,19 @@ def test_the_class_is_debounced_with_hysteresis() -> None:
 
 def test_the_taint_is_its_own_part_of_the_change_and_only_when_asked() -> None:
     rules = replace(RULES, taint=True)
-    plans, state = run(Planner(KEYS, rules), [(0.95, 20)] * 3, NOTHING)
+    plans, state = run(LabelPlanner(KEYS, rules), [(0.95, 20)] * 3, NOTHING)
     assert state.tainted
-    plans, state = run(Planner(KEYS, rules), [(0.86, 20), (0.84, 20), (0.84, 20)], state)
+    plans, state = run(LabelPlanner(KEYS, rules), [(0.86, 20), (0.84, 20), (0.84, 20)], state)
     assert [[change.taint for change in plan] for plan in plans] == [[], [], [False]]
-    _, state = run(Planner(KEYS, RULES), [(0.95, 20)] * 3, NOTHING)
+    _, state = run(LabelPlanner(KEYS, RULES), [(0.95, 20)] * 3, NOTHING)
     assert not state.tainted
-    _, state = run(Planner(KEYS, RULES), [(0.95, 20)], replace(state, tainted=True))
+    _, state = run(LabelPlanner(KEYS, RULES), [(0.95, 20)], replace(state, tainted=True))
     assert not state.tainted
 
 
 def test_a_node_with_one_known_resource_is_published() -> None:
     snapshot = snapshot_of({"a": (float("nan"), 0.4)})
-    (change,) = Planner(KEYS, RULES).plan(snapshot, {"a": 80}, {"a": NOTHING}, CALM, 0.0)
+    (change,) = LabelPlanner(KEYS, RULES).plan(snapshot, {"a": 80}, {"a": NOTHING}, CALM, 0.0)
     assert change.labels == {KEYS.score: "8", KEYS.load: "normal"}
     annotation = json.loads(change.annotations[KEYS.window] or "")
     assert set(annotation) == {"v", "end", "length", "memory"}
@@ -172,7 +172,7 @@ def test_the_annotation_is_word_for_word() -> None:
 
 @given(st.lists(st.tuples(st.floats(0, 1.2), st.integers(0, 100)), min_size=1, max_size=40))
 def test_what_is_applied_is_never_asked_for_again(cycles: list[tuple[float, int]]) -> None:
-    planner = Planner(KEYS, RULES)
+    planner = LabelPlanner(KEYS, RULES)
     _, state = run(planner, cycles, NOTHING)
     last = cycles[-1]
     snapshot = snapshot_of({"a": (last[0], 0.1)}, at=START + (len(cycles) - 1) * 30)

@@ -14,7 +14,7 @@ from ballast.errors import ClusterError, Forbidden, TooManyRequests
 from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.publishing.freeze import Freeze
-from ballast.publishing.label_plan import Planner, Rules
+from ballast.publishing.label_plan import LabelPlanner, LabelRules
 from ballast.publishing.publisher import PART, Publisher, Round, with_taint
 from tests.fakes import FakeClock
 from tests.unit.cluster.fake_api import FakeApi
@@ -45,7 +45,7 @@ class Stand:
             paused=lambda part: self.pause,
             leading=lambda: self.leads,
         )
-        rules = Rules(
+        rules = LabelRules(
             low=0.3,
             high=0.8,
             overloaded=0.9,
@@ -61,7 +61,7 @@ class Stand:
             self.writer,
             self.clock,
             KEYS,
-            Planner(KEYS, rules),
+            LabelPlanner(KEYS, rules),
             interval=30.0,
         )
         self.cached: dict[str, Node] = {}

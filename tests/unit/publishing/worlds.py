@@ -8,10 +8,10 @@ import numpy as np
 
 from ballast.model.node import Node
 from ballast.model.snapshot import Snapshot, Window
-from ballast.publishing.label_plan import Carried
-from ballast.publishing.node_keys import Keys
+from ballast.publishing.label_plan import PublishedKeys
+from ballast.publishing.node_keys import NodeKeys
 
-KEYS = Keys.of("ballast.dev")
+KEYS = NodeKeys.of("ballast.dev")
 
 
 def snapshot_of(
@@ -47,5 +47,5 @@ def snapshot_of(
     )
 
 
-def carried_by(nodes: Sequence[Node]) -> dict[str, Carried]:
-    return {node.name: Carried.of(node, KEYS) for node in nodes}
+def carried_by(nodes: Sequence[Node]) -> dict[str, PublishedKeys]:
+    return {node.name: PublishedKeys.of(node, KEYS) for node in nodes}

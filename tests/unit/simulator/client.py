@@ -7,7 +7,7 @@ from typing import Any
 
 import requests
 
-from ballast.simulator import Cluster
+from ballast.simulator import EmbeddedCluster
 
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -31,7 +31,7 @@ class Answer:
 
 
 class Client:
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: EmbeddedCluster) -> None:
         self._url = cluster.url
         self._session = requests.Session()
         self._session.trust_env = False

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ballast.simulator import Cluster, World
+from ballast.simulator import EmbeddedCluster, World
 from tests.fakes import FakeClock
 from tests.unit.simulator.client import Client
 
@@ -21,13 +21,13 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def cluster(clock: FakeClock) -> Iterator[Cluster]:
-    with Cluster(World(nodes=6, seed=3, clock=clock, scene="calm")) as cluster:
+def cluster(clock: FakeClock) -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(World(nodes=6, seed=3, clock=clock, scene="calm")) as cluster:
         yield cluster
 
 
 @pytest.fixture
-def client(cluster: Cluster) -> Iterator[Client]:
+def client(cluster: EmbeddedCluster) -> Iterator[Client]:
     client = Client(cluster)
     yield client
     client.close()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ballast.simulator import Cluster
+from ballast.simulator import EmbeddedCluster
 from tests.unit.simulator.client import Client
 
 DEFAULT = "/api/v1/namespaces/default"
@@ -171,7 +171,7 @@ def test_another_scheduler_can_bind(client: Client, eventually: Eventually) -> N
     eventually(lambda: running(client, "web") == [name])
 
 
-def test_where_pods_are_put_changes_the_load(client: Client, cluster: Cluster, eventually: Eventually) -> None:
+def test_where_pods_are_put_changes_the_load(client: Client, cluster: EmbeddedCluster, eventually: Eventually) -> None:
     before = cluster.world.ratio("cpu", [cluster.world.clock.wall()])[:, 0]
     row = int(cluster.world.usage.cores.argmax())
     heavy = deployment("heavy", 2, cpu="1", nodeSelector={"kubernetes.io/hostname": f"node-{row:03d}"})

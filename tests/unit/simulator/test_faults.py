@@ -5,7 +5,7 @@ import asyncio
 import pytest
 import requests
 
-from ballast.simulator import Cluster
+from ballast.simulator import EmbeddedCluster
 from tests.fakes import FakeClock
 from tests.unit.simulator.client import Client
 
@@ -13,7 +13,7 @@ NODES = "/api/v1/nodes"
 
 
 def test_shed_load_is_plain_text_with_a_time_to_retry_and_ends(
-    client: Client, cluster: Cluster, clock: FakeClock
+    client: Client, cluster: EmbeddedCluster, clock: FakeClock
 ) -> None:
     cluster.faults.kube_429(seconds=60, retry_after=3)
     refused = client.get(NODES)
@@ -23,7 +23,7 @@ def test_shed_load_is_plain_text_with_a_time_to_retry_and_ends(
     assert client.get(NODES).code == 200
 
 
-def test_a_missing_right_names_verb_resource_and_user(client: Client, cluster: Cluster) -> None:
+def test_a_missing_right_names_verb_resource_and_user(client: Client, cluster: EmbeddedCluster) -> None:
     cluster.faults.kube_forbidden("patch", "nodes")
     refused = client.patch(f"{NODES}/node-000", {})
     assert refused.code == 403
@@ -37,7 +37,7 @@ def test_a_missing_right_names_verb_resource_and_user(client: Client, cluster: C
     assert 'cannot create resource "pods/eviction" in API group "" in the namespace "default"' in answer.json["message"]
 
 
-def test_a_client_that_dies_within_its_request_is_nobody_s_error(cluster: Cluster) -> None:
+def test_a_client_that_dies_within_its_request_is_nobody_s_error(cluster: EmbeddedCluster) -> None:
     async def gone() -> dict[str, str]:
         return {"type": "http.disconnect"}
 
@@ -60,7 +60,7 @@ def test_a_client_that_dies_within_its_request_is_nobody_s_error(cluster: Cluste
     )
 
 
-def test_credentials_count(client: Client, cluster: Cluster) -> None:
+def test_credentials_count(client: Client, cluster: EmbeddedCluster) -> None:
     wrong = requests.get(cluster.url + NODES, headers={"Authorization": "Bearer wrong"}, timeout=10)
     right = requests.get(cluster.url + NODES, headers={"Authorization": f"Bearer {cluster.token}"}, timeout=10)
     assert (wrong.status_code, right.status_code) == (401, 200)
@@ -69,7 +69,7 @@ def test_credentials_count(client: Client, cluster: Cluster) -> None:
     assert client.get(NODES).code == 401
 
 
-def test_server_errors_and_resets(client: Client, cluster: Cluster) -> None:
+def test_server_errors_and_resets(client: Client, cluster: EmbeddedCluster) -> None:
     cluster.faults.kube_500()
     assert client.get(NODES).json["reason"] == "InternalError"
     cluster.faults.clear()
@@ -83,7 +83,7 @@ def test_server_errors_and_resets(client: Client, cluster: Cluster) -> None:
     assert client.get(NODES).code == 200
 
 
-def test_watches_can_go_and_fall_silent(client: Client, cluster: Cluster) -> None:
+def test_watches_can_go_and_fall_silent(client: Client, cluster: EmbeddedCluster) -> None:
     cluster.faults.kube_watch_gone()
     assert client.watch(NODES, resourceVersion=cluster.store.revision)[0]["object"]["code"] == 410
     cluster.faults.clear()
@@ -94,7 +94,7 @@ def test_watches_can_go_and_fall_silent(client: Client, cluster: Cluster) -> Non
         requests.get(cluster.url + NODES, params={"watch": "1", "resourceVersion": str(start)}, timeout=(5, 0.3))
 
 
-def test_metrics_server_can_be_missing(client: Client, cluster: Cluster) -> None:
+def test_metrics_server_can_be_missing(client: Client, cluster: EmbeddedCluster) -> None:
     path = "/apis/metrics.k8s.io/v1beta1/nodes"
     assert len(client.get(path).json["items"]) == 6
     cluster.faults.metrics_server_missing()
@@ -102,13 +102,13 @@ def test_metrics_server_can_be_missing(client: Client, cluster: Cluster) -> None
     assert "metrics.k8s.io" not in client.get("/apis").text
 
 
-def test_slow_answers_take_longer(client: Client, cluster: Cluster) -> None:
+def test_slow_answers_take_longer(client: Client, cluster: EmbeddedCluster) -> None:
     cluster.faults.kube_slow(delay=30.0)
     with pytest.raises(requests.ReadTimeout):
         requests.get(cluster.url + NODES, timeout=(5, 0.2))
 
 
-def test_switches_work_over_http(client: Client, cluster: Cluster) -> None:
+def test_switches_work_over_http(client: Client, cluster: EmbeddedCluster) -> None:
     assert client.post("/faults", {"fault": "kube_429", "seconds": 60}).code == 200
     assert client.get("/faults").json == [{"fault": "kube_429", "retry_after": 1}]
     assert client.get(NODES).code == 429
@@ -120,7 +120,7 @@ def test_switches_work_over_http(client: Client, cluster: Cluster) -> None:
     assert client.post("/faults", {"fault": "kube_429", "hours": 3}).code == 400
 
 
-def test_requests_are_counted_as_rbac_names_them(client: Client, cluster: Cluster) -> None:
+def test_requests_are_counted_as_rbac_names_them(client: Client, cluster: EmbeddedCluster) -> None:
     client.get(NODES)
     client.patch(f"{NODES}/node-000/status", {})
     client.prometheus("up")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ballast.simulator import Cluster
+from ballast.simulator import EmbeddedCluster
 
 KUBECTL = shutil.which("kubectl")
 pytestmark = pytest.mark.skipif(KUBECTL is None, reason="kubectl is not on the PATH")
@@ -18,7 +18,7 @@ Run = Callable[..., str]
 
 
 @pytest.fixture
-def kubectl(cluster: Cluster, tmp_path: Path) -> Run:
+def kubectl(cluster: EmbeddedCluster, tmp_path: Path) -> Run:
     kubeconfig = cluster.kubeconfig(tmp_path / "kubeconfig")
 
     def run(*arguments: str) -> str:

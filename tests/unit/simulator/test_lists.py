@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ballast.simulator import Cluster
+from ballast.simulator import EmbeddedCluster
 from tests.unit.simulator.client import Client
 
 
@@ -26,7 +26,7 @@ def test_pages_show_one_state_while_objects_go(client: Client) -> None:
     assert len(client.get("/api/v1/nodes").json["items"]) == len(everything) - 2
 
 
-def test_pages_of_all_namespaces_are_complete_and_ordered(client: Client, cluster: Cluster) -> None:
+def test_pages_of_all_namespaces_are_complete_and_ordered(client: Client, cluster: EmbeddedCluster) -> None:
     listed = client.get("/api/v1/pods").json["items"]
     keys = [(item["metadata"]["namespace"], item["metadata"]["name"]) for item in listed]
     assert keys == sorted(keys)
@@ -40,7 +40,9 @@ def test_remaining_items_are_counted_only_without_a_selector(client: Client) -> 
     assert "remainingItemCount" not in narrowed["metadata"]
 
 
-def test_a_token_of_forgotten_history_is_gone_and_offers_an_inconsistent_rest(client: Client, cluster: Cluster) -> None:
+def test_a_token_of_forgotten_history_is_gone_and_offers_an_inconsistent_rest(
+    client: Client, cluster: EmbeddedCluster
+) -> None:
     token = client.get("/api/v1/nodes", limit=2).json["metadata"]["continue"]
     cluster.store.forget()
     gone = client.get("/api/v1/nodes", **{"limit": 2, "continue": token})

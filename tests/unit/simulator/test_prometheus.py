@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ballast.simulator import Cluster
+from ballast.simulator import EmbeddedCluster
 from tests.fakes import FakeClock
 from tests.unit.simulator.client import Client
 
@@ -23,7 +23,7 @@ def vector(answer: Any) -> dict[str, float]:
     return {series["metric"]["instance"]: float(series["value"][1]) for series in answer.json["data"]["result"]}
 
 
-def test_an_instant_query_answers_every_node_at_the_evaluation_time(client: Client, cluster: Cluster) -> None:
+def test_an_instant_query_answers_every_node_at_the_evaluation_time(client: Client, cluster: EmbeddedCluster) -> None:
     answer = client.prometheus(CPU, time=1_699_999_995)
     series = answer.json["data"]["result"]
     assert [found["value"][0] for found in series] == [1_699_999_995] * 6
@@ -72,7 +72,7 @@ def test_every_resource_of_the_presets_is_a_ratio(client: Client, query: str) ->
     assert all(0 <= value <= 1 for value in values)
 
 
-def test_output_labels_and_matchers_are_honoured(client: Client, cluster: Cluster) -> None:
+def test_output_labels_and_matchers_are_honoured(client: Client, cluster: EmbeddedCluster) -> None:
     by_node = client.prometheus('max by (node) (instance:node_cpu:ratio{node=~"node-00[12]"})').json["data"]["result"]
     assert [series["metric"] for series in by_node] == [{"node": "node-001"}, {"node": "node-002"}]
     assert vector(client.prometheus('max by (instance) (instance:node_cpu:ratio{cluster="other"})')) == {}
@@ -80,7 +80,7 @@ def test_output_labels_and_matchers_are_honoured(client: Client, cluster: Cluste
     assert plain["job"] == "node-exporter"
 
 
-def test_pods_are_answered_per_namespace_and_name(client: Client, cluster: Cluster) -> None:
+def test_pods_are_answered_per_namespace_and_name(client: Client, cluster: EmbeddedCluster) -> None:
     query = 'sum by (namespace, pod, cluster) (container_memory_working_set_bytes{container!=""})'
     result = client.prometheus(query).json["data"]["result"]
     assert len(result) == len(cluster.world.members)
@@ -116,7 +116,9 @@ def test_build_information_and_health(client: Client) -> None:
     assert client.get("/prometheus/nothing").code == 404
 
 
-def test_a_dark_node_stops_and_vanishes_after_five_minutes(client: Client, cluster: Cluster, clock: FakeClock) -> None:
+def test_a_dark_node_stops_and_vanishes_after_five_minutes(
+    client: Client, cluster: EmbeddedCluster, clock: FakeClock
+) -> None:
     cluster.faults.node_dark("node-001", after=10)
     instance = f"{cluster.world.addresses[1]}:9100"
     end = clock.wall() + 10
@@ -130,7 +132,7 @@ def test_a_dark_node_stops_and_vanishes_after_five_minutes(client: Client, clust
     assert len(vector(client.prometheus(CPU))) == 5
 
 
-def test_faults_of_prometheus_look_like_theirs(client: Client, cluster: Cluster, clock: FakeClock) -> None:
+def test_faults_of_prometheus_look_like_theirs(client: Client, cluster: EmbeddedCluster, clock: FakeClock) -> None:
     faults = cluster.faults
     faults.prometheus_401()
     assert client.prometheus(CPU).code == 401

@@ -5,7 +5,7 @@ import threading
 
 import requests
 
-from ballast.simulator import Cluster, World
+from ballast.simulator import EmbeddedCluster, World
 from ballast.simulator.kube.kinds import CONFIG_MAP, NODE
 from tests.fakes import FakeClock
 from tests.unit.simulator.client import MERGE, Client
@@ -41,7 +41,7 @@ def test_a_watch_without_a_version_begins_with_what_there_is(client: Client) -> 
 
 
 def test_bookmarks_come_with_a_version_to_go_on_from(clock: FakeClock) -> None:
-    with Cluster(World(nodes=2, clock=clock, scene="calm"), bookmark_seconds=10.0) as cluster:
+    with EmbeddedCluster(World(nodes=2, clock=clock, scene="calm"), bookmark_seconds=10.0) as cluster:
         client = Client(cluster)
         start = version(client)
         cluster.resources.create(CONFIG_MAP, "default", {"metadata": {"name": "elsewhere"}})
@@ -62,7 +62,7 @@ def test_a_streamed_list_ends_with_an_annotated_bookmark(client: Client) -> None
     assert client.get(NODES, watch="true", sendInitialEvents="true").code == 422
 
 
-def test_a_version_too_old_ends_in_gone(client: Client, cluster: Cluster) -> None:
+def test_a_version_too_old_ends_in_gone(client: Client, cluster: EmbeddedCluster) -> None:
     start = version(client)
     label(client, "node-000", turn="1")
     cluster.store.forget()
@@ -89,7 +89,7 @@ def test_one_object_can_be_watched(client: Client) -> None:
     assert [event["object"]["metadata"]["name"] for event in events] == ["node-001"]
 
 
-def test_a_waiting_watch_hears_of_a_change_at_once(cluster: Cluster) -> None:
+def test_a_waiting_watch_hears_of_a_change_at_once(cluster: EmbeddedCluster) -> None:
     start = cluster.store.revision
     with requests.get(
         f"{cluster.url}{NODES}",
@@ -107,7 +107,7 @@ def test_a_waiting_watch_hears_of_a_change_at_once(cluster: Cluster) -> None:
 
 
 def test_a_stop_ends_open_watches(clock: FakeClock) -> None:
-    cluster = Cluster(World(nodes=2, clock=clock, scene="calm")).start()
+    cluster = EmbeddedCluster(World(nodes=2, clock=clock, scene="calm")).start()
     with requests.get(f"{cluster.url}{NODES}", params={"watch": "true"}, stream=True, timeout=20) as response:
         cluster.stop()
         assert len(list(response.iter_lines())) == 2

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ballast.simulator import SCENES, Cluster, World
+from ballast.simulator import SCENES, EmbeddedCluster, World
 from ballast.simulator.kube.kinds import KINDS, NODE, POD
 from ballast.simulator.kube.store import Store
 from ballast.simulator.population import populate
@@ -91,7 +91,7 @@ def test_moved_pods_change_the_future_and_not_the_past() -> None:
 
 def test_troubles_come_with_the_scene() -> None:
     for scene in SCENES:
-        cluster = Cluster(World(20, clock=FakeClock(), scene=scene))
+        cluster = EmbeddedCluster(World(20, clock=FakeClock(), scene=scene))
         kinds = {fault["fault"] for fault in cluster.faults.active()}
         assert kinds == (set() if scene in ("calm", "power") else {"node_dark", "exporter_nan"})
 
@@ -106,11 +106,11 @@ def test_what_cannot_be_a_world_is_refused() -> None:
 def test_a_burst_arrives_after_half_a_minute(eventually) -> None:  # type: ignore[no-untyped-def]
     clock = FakeClock()
     clock.speed = 300.0
-    with Cluster(World(6, clock=clock, scene="burst")) as cluster:
+    with EmbeddedCluster(World(6, clock=clock, scene="burst")) as cluster:
         eventually(lambda: sum(pod.labels.get("app") == "rush" for pod in cluster.store.all(POD)) == 6)
 
 
-def test_exporters_count_what_prometheus_shows(client: Client, cluster: Cluster, clock: FakeClock) -> None:
+def test_exporters_count_what_prometheus_shows(client: Client, cluster: EmbeddedCluster, clock: FakeClock) -> None:
     def busy() -> float:
         lines = client.get("/metrics/node/node-002").text.splitlines()
         values = [float(line.split()[1]) for line in lines if 'cpu="0",mode="user"' in line or "system" in line[:60]]
@@ -127,7 +127,7 @@ def test_exporters_count_what_prometheus_shows(client: Client, cluster: Cluster,
     assert all(line.endswith(" NaN") for line in samples)
 
 
-def test_metrics_server_and_power_feed_speak_their_formats(client: Client, cluster: Cluster) -> None:
+def test_metrics_server_and_power_feed_speak_their_formats(client: Client, cluster: EmbeddedCluster) -> None:
     node = client.get("/apis/metrics.k8s.io/v1beta1/nodes/node-001").json
     assert node["kind"] == "NodeMetrics"
     assert node["usage"]["cpu"].endswith("n")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ballast.simulator import Cluster
+from ballast.simulator import EmbeddedCluster
 from tests.unit.simulator.client import JSON_PATCH, STRATEGIC, Client
 
 NODE = "/api/v1/nodes/node-000"
@@ -34,7 +34,7 @@ def test_a_patch_that_changes_nothing_makes_no_version(client: Client) -> None:
         assert client.patch(NODE, patch).json["metadata"]["resourceVersion"] == first
 
 
-def test_pods_of_the_world_do_not_change_by_an_empty_patch(client: Client, cluster: Cluster) -> None:
+def test_pods_of_the_world_do_not_change_by_an_empty_patch(client: Client, cluster: EmbeddedCluster) -> None:
     for path in ("pods", "nodes", "deployments", "statefulsets", "daemonsets", "replicasets"):
         root = "/api/v1" if path in ("pods", "nodes") else "/apis/apps/v1"
         metadata = client.get(f"{root}/{path}", limit=1).json["items"][0]["metadata"]

@@ -13,10 +13,10 @@ from pytest_httpserver import HTTPServer
 
 from ballast.errors import SettingsError, SourceUnavailable
 from ballast.metrics import Metrics
-from ballast.power.policy import Policy
+from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
 from ballast.telemetry.budget_feed import BudgetFeed, Watts, max_age, problems
-from ballast.telemetry.needs import Needs
+from ballast.telemetry.needs import NeedsReader
 from ballast.telemetry.prometheus_client import Grid
 from tests.fakes import FakeClock
 
@@ -48,12 +48,12 @@ class Prometheus:
         return answer
 
 
-def policy(feed: dict[str, Any], **keys: Any) -> Policy:
+def policy(feed: dict[str, Any], **keys: Any) -> PowerPolicy:
     independents = [{"ref": "ns/a", "max": 20, **keys.pop("member", {})}]
     return read([{"feed": feed, "independents": independents, **keys}])[0]
 
 
-def feed(one: Policy, prometheus: Prometheus | None = None, metrics: Metrics | None = None) -> BudgetFeed:
+def feed(one: PowerPolicy, prometheus: Prometheus | None = None, metrics: Metrics | None = None) -> BudgetFeed:
     return BudgetFeed(one, prometheus, FakeClock(AT), metrics or Metrics(), interval=30)  # type: ignore[arg-type]
 
 
@@ -202,6 +202,6 @@ def test_a_query_whose_age_nobody_could_tell_is_refused_unless_it_says_how() -> 
 )
 def test_what_a_load_or_latency_needs(needs: dict[str, Any], value: Any, needed: int) -> None:
     one = policy({"query": "pv", "semantics": "available"}, member={"needs": needs})
-    asked = Needs(one, Prometheus(cpu=value), Metrics())  # type: ignore[arg-type]
+    asked = NeedsReader(one, Prometheus(cpu=value), Metrics())  # type: ignore[arg-type]
     assert asked.read(AT, {"ns/a": 10}) == {"ns/a": needed}
     assert asked.read(AT, {}) == {}

@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.telemetry.freshness import sample_times
-from ballast.telemetry.responses import Table
+from ballast.telemetry.responses import SeriesTable
 from tests.unit.telemetry.fake_prometheus import named
 
 NAMES = named(3)
 LABELS = ["node-0", "10.0.0.0:9100", "10.0.0.0:10250", "node-1", "10.0.0.2", "nobody"]
 
 
-def table(series: list[tuple[str, float]]) -> Table:
+def table(series: list[tuple[str, float]]) -> SeriesTable:
     count = len(series)
-    return Table(
+    return SeriesTable(
         nodes=[label for label, _ in series],
         clusters=[""] * count,
         groups=[""] * count,

@@ -6,7 +6,7 @@ from structlog.testing import capture_logs
 
 from ballast.errors import SettingsError
 from ballast.metrics import Metrics
-from ballast.settings import Cluster, Settings
+from ballast.settings import ClusterSettings, Settings
 from ballast.telemetry.node_names import NodeNames
 from tests.unit.telemetry.fake_prometheus import (
     URL,
@@ -235,7 +235,7 @@ def test_with_a_node_selector_series_of_other_nodes_are_expected(wire: RequestsM
 
 def test_with_a_node_selector_an_answer_without_any_of_its_nodes_is_a_problem(wire: RequestsMock) -> None:
     FakePrometheus(lambda query, time: [({"instance": "node-0.x"}, time if "timestamp(" in query else 0.5)]).serve(wire)
-    chosen = settings().model_copy(update={"cluster": Cluster(node_selector="pool=gpu")})
+    chosen = settings().model_copy(update={"cluster": ClusterSettings(node_selector="pool=gpu")})
     reading = source(chosen).read(AT, NodeNames(nodes(3), selecting=True))
     assert not reading.samples
     assert "BALLAST_TELEMETRY__NODE_REWRITE" in reading.problems["cpu"]

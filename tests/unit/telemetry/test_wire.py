@@ -23,7 +23,7 @@ from ballast.model.sample import Reading
 from ballast.settings import Prometheus, Settings
 from ballast.telemetry import http as wire_module
 from ballast.telemetry.error_messages import TooLarge
-from ballast.telemetry.http import Wire
+from ballast.telemetry.http import HttpSession
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.prometheus import PrometheusSource
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
@@ -254,7 +254,7 @@ class Stepping(SystemClock):
 def test_a_server_that_drips_is_left_after_the_timeout() -> None:
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     server = Socket(head, *[b"1\r\nx\r\n"] * 50, hold=True)
-    wire = Wire(server.url, part="BALLAST_PROMETHEUS__", timeout=4, clock=Stepping())
+    wire = HttpSession(server.url, part="BALLAST_PROMETHEUS__", timeout=4, clock=Stepping())
     with pytest.raises(SourceUnavailable, match="within 4 s"):
         wire.get(server.url)
     wire.close()
@@ -280,7 +280,7 @@ def test_a_small_answer_that_unpacks_to_a_large_one_is_not_swallowed(plain: HTTP
 def test_half_an_answer_is_no_answer(piece: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wire_module, "_ATTEMPTS", 1)
     server = Socket(b"HTTP/1.1 200 OK\r\n" + piece)
-    wire = Wire(server.url, part="BALLAST_PROMETHEUS__", timeout=2)
+    wire = HttpSession(server.url, part="BALLAST_PROMETHEUS__", timeout=2)
     with pytest.raises(SourceUnavailable, match=r"\(the answer broke off\)"):
         wire.get(server.url)
     wire.close()

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from ballast.windows.statistics import Rules
+from ballast.windows.statistics import WindowRules
 
 AHEAD = 2
 
@@ -50,7 +50,7 @@ class Oracle:
                 self.newest[key] = max(series) * self.step if series else -math.inf
 
     def window(
-        self, resource: str, name: str, end: int, seconds: float, longest: float, rules: Rules, scale: float
+        self, resource: str, name: str, end: int, seconds: float, longest: float, rules: WindowRules, scale: float
     ) -> Expected:
         series = self.samples.get((resource, name), {})
         chosen = self._within(series, end, seconds)

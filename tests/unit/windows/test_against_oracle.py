@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ballast.windows.ring import Ring
-from ballast.windows.statistics import Rules, summarise_all
+from ballast.windows.statistics import WindowRules, summarise_all
 from tests.unit.windows.oracle import Oracle
 
 STEP = 10.0
@@ -36,7 +36,7 @@ ticks = st.tuples(st.just("tick"), st.one_of(st.just(1), st.integers(0, 3), st.i
 fleets = st.tuples(st.just("fleet"), st.permutations(NAMES), st.integers(0, 5))
 steps = st.tuples(st.just("tick"), st.integers(-40, 40))
 rules = st.builds(
-    Rules,
+    WindowRules,
     min_coverage=st.sampled_from([0.0, 0.5, 0.9]),
     min_samples=st.integers(1, 3),
     max_age=st.sampled_from([15.0, 45.0]),
@@ -46,17 +46,17 @@ rules = st.builds(
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.one_of(writes, full_writes, ticks, ticks, fleets), max_size=40), rules)
-def test_windows_are_those_of_everything_ever_written(story: list[Any], rules: Rules) -> None:
+def test_windows_are_those_of_everything_ever_written(story: list[Any], rules: WindowRules) -> None:
     play(story, rules, Oracle(STEP))
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.one_of(writes, full_writes, ticks, steps), max_size=40), rules)
-def test_windows_survive_clocks_that_step(story: list[Any], rules: Rules) -> None:
+def test_windows_survive_clocks_that_step(story: list[Any], rules: WindowRules) -> None:
     play(story, rules, Oracle(STEP, rows=Ring(RESOURCES, STEP, SPAN).rows))
 
 
-def play(story: list[Any], rules: Rules, oracle: Oracle) -> None:
+def play(story: list[Any], rules: WindowRules, oracle: Oracle) -> None:
     ring = Ring(RESOURCES, STEP, SPAN)
     now, fleet = START, list(NAMES)
     for what, *details in story:
@@ -85,7 +85,7 @@ def write(
     oracle.write(resource, slot, known)
 
 
-def compare(ring: Ring, oracle: Oracle, fleet: list[str], now: int, rules: Rules) -> None:
+def compare(ring: Ring, oracle: Oracle, fleet: list[str], now: int, rules: WindowRules) -> None:
     scale = np.arange(1.0, 1 + len(RESOURCES) * len(fleet)).reshape(len(RESOURCES), len(fleet))
     oracle.advance(now)
     windows = summarise_all(ring, ring.columns(fleet), lengths=LENGTHS, end=now * STEP, rules=rules, scale=scale)

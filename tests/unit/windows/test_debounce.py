@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.windows.debounce import Classifier, Run, Switch
+from ballast.windows.debounce import Classifier, HysteresisSwitch, Streak
 
 GAP = 70.0
 ENTER, LEAVE = 0.8, 0.75
@@ -49,7 +49,7 @@ def test_a_switch_flips_after_consecutive_contrary_observations_only(
     history: list[tuple[float, float | None]], marks: int, state: bool | None
 ) -> None:
     story = timed(history)
-    switch = Switch(ENTER, LEAVE, gap=GAP, state=state, marks=marks)
+    switch = HysteresisSwitch(ENTER, LEAVE, gap=GAP, state=state, marks=marks)
     assert [switch.observe(at, load) for at, load in story] == naive_states(story, marks, state)
 
 
@@ -113,15 +113,15 @@ def test_a_node_never_known_has_no_class() -> None:
 
 
 def test_the_same_instant_twice_is_one_mark() -> None:
-    run = Run(GAP)
+    run = Streak(GAP)
     assert [run.mark(at) for at in (0, 0, 30, 30, 60)] == [1, 1, 2, 2, 3]
 
 
 def test_a_clock_that_goes_back_starts_a_new_run() -> None:
-    run = Run(GAP)
+    run = Streak(GAP)
     assert [run.mark(at) for at in (100, 130, 10, 40)] == [1, 2, 1, 2]
 
 
 def test_a_switch_that_would_leave_above_where_it_enters_is_refused() -> None:
     with pytest.raises(ValueError, match=r"enter 0\.5"):
-        Switch(0.5, 0.6, gap=GAP)
+        HysteresisSwitch(0.5, 0.6, gap=GAP)

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from ballast.windows.ring import Ring
-from ballast.windows.statistics import Rules, summarise
+from ballast.windows.statistics import WindowRules, summarise
 
 STEP = 15.0
 SPAN = 300.0
 NOW = 1_700_000_010.0
-RULES = Rules(min_coverage=0.5, min_samples=5, max_age=90, resolution=STEP)
+RULES = WindowRules(min_coverage=0.5, min_samples=5, max_age=90, resolution=STEP)
 
 
 def ring_with(*names: str) -> Ring:
@@ -56,7 +56,7 @@ def test_a_late_sample_fills_its_own_slot_and_replaces_nothing_newer() -> None:
     write(ring, NOW, {"a": 1.0})
     write(ring, NOW - ring.rows * STEP, {"a": 9.0})
     write(ring, NOW - STEP, {"a": 3.0})
-    lax = Rules(min_coverage=0, min_samples=1, max_age=90, resolution=STEP)
+    lax = WindowRules(min_coverage=0, min_samples=1, max_age=90, resolution=STEP)
     found = summarise(ring, ring.columns(["a"]), name="5m", seconds=SPAN, end=NOW, rules=lax)
     assert found.count.item() == 2
     assert found.mean.item() == 2.0

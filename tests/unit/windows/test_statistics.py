@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.windows.ring import Ring
-from ballast.windows.statistics import Rules, summarise, summarise_all
+from ballast.windows.statistics import WindowRules, summarise, summarise_all
 
-RULES = Rules(min_coverage=0.5, min_samples=5, max_age=90, resolution=15)
+RULES = WindowRules(min_coverage=0.5, min_samples=5, max_age=90, resolution=15)
 
 
 def test_a_full_grid_is_covered_exactly() -> None:
@@ -36,7 +36,7 @@ def covered(slots: set[int], resolution: float | None = 15.0, seconds: float = 3
     for back in sorted(slots, reverse=True):
         at = 15.0 * (1000 - back)
         ring.write("cpu", at, ring.columns(["a"]), np.array([0.5]), np.array([at]))
-    rules = Rules(min_coverage=0.5, min_samples=1, max_age=1e9, resolution=resolution)
+    rules = WindowRules(min_coverage=0.5, min_samples=1, max_age=1e9, resolution=resolution)
     window = summarise(ring, ring.columns(["a"]), name="w", seconds=seconds, end=15_000.0, rules=rules)
     return float(window.coverage.item())
 

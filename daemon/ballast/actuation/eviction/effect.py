@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from ballast.actuation.eviction.records import Loads, Running, Step
+from ballast.actuation.eviction.records import Loads, Running, StepRecord
 from ballast.eviction.plan import Move
 from ballast.model.node import Node
 from ballast.model.snapshot import Snapshot
@@ -34,7 +34,7 @@ def predicted(move: Move, nodes: Mapping[str, Node]) -> dict[str, dict[str, floa
     return found
 
 
-def together(steps: Iterable[Step]) -> dict[str, dict[str, float]]:
+def together(steps: Iterable[StepRecord]) -> dict[str, dict[str, float]]:
     """The predicted changes of several steps, by node."""
     found: dict[str, dict[str, float]] = {}
     for step in steps:

@@ -6,20 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ballast.actuation.eviction.follow_up import Followed
-from ballast.actuation.eviction.records import Running, Status, Step
+from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
 from ballast.actuation.eviction.requests import PART
 from ballast.cluster.events import Events
-from ballast.cluster.write import Target
+from ballast.cluster.write import WriteTarget
 from ballast.eviction.facts import Facts, WorkloadKey
 from ballast.metrics import Metrics
 from ballast.placement.reservations import Reservation
 
 _GROUPS = {"Deployment": "apps/v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "Job": "batch/v1"}
 
-Ended = tuple[Running, Step, Mapping[str, Any]]
+Ended = tuple[Running, StepRecord, Mapping[str, Any]]
 
 
-class Telling:
+class EvictionEvents:
     """The Event on the pod is the writer's; these are those on its node and its workload."""
 
     def __init__(self, events: Events, metrics: Metrics) -> None:
@@ -27,12 +27,14 @@ class Telling:
         self._count = metrics.evictions
         self._effects = metrics.eviction_effects
 
-    def evicted(self, planner: str, step: Step, facts: Facts) -> None:
+    def evicted(self, planner: str, step: StepRecord, facts: Facts) -> None:
         self._count.labels(planner, "evicted").inc()
         node = facts.nodes.get(step.source)
         to = f", to go to {step.target}" if step.target else ""
         self._tell(
-            Target("Node", step.source, uid=node.uid if node else ""), "PodEvicted", f"{step.pod}{to}: {step.reason}"
+            WriteTarget("Node", step.source, uid=node.uid if node else ""),
+            "PodEvicted",
+            f"{step.pod}{to}: {step.reason}",
         )
         if step.workload is not None:
             moved = f"{step.pod} was evicted from {step.source}{to}: {step.reason}"
@@ -61,7 +63,7 @@ class Telling:
         if found.finished and found.share is not None:
             self._effects.labels(planner, "without-effect" if found.stop else "effective").inc()
 
-    def _tell(self, target: Target, reason: str, message: str, *, warning: bool = False) -> None:
+    def _tell(self, target: WriteTarget, reason: str, message: str, *, warning: bool = False) -> None:
         self._events.tell(target, reason, message, part=PART, warning=warning)
 
 
@@ -73,7 +75,9 @@ def document(
     breaker: str | None,
 ) -> dict[str, Any]:
     """`/api/v1/evictions`, the newest first."""
-    steps: list[tuple[Running, Step, Mapping[str, Any]]] = [(plan, step, {}) for plan in plans for step in plan.steps]
+    steps: list[tuple[Running, StepRecord, Mapping[str, Any]]] = [
+        (plan, step, {}) for plan in plans for step in plan.steps
+    ]
     rows = [_row(*each) for each in (*ended, *steps)]
     return {
         "recent": sorted(rows, key=lambda row: float(row["time"]), reverse=True),
@@ -93,7 +97,7 @@ def document(
     }
 
 
-def _row(plan: Running, step: Step, measured: Mapping[str, Any]) -> dict[str, Any]:
+def _row(plan: Running, step: StepRecord, measured: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "pod": step.pod,
         "uid": step.uid,
@@ -113,12 +117,12 @@ def _row(plan: Running, step: Step, measured: Mapping[str, Any]) -> dict[str, An
             "after": plan.after,
             **({"starts": len(step.starts)} if step.starts else {}),
         },
-        "measured": _measured(step, measured) if step.status is not Status.RECORDED else {},
+        "measured": _measured(step, measured) if step.status is not StepStatus.RECORDED else {},
         "why": step.why or step.reason,
     }
 
 
-def _measured(step: Step, measured: Mapping[str, Any]) -> dict[str, Any]:
+def _measured(step: StepRecord, measured: Mapping[str, Any]) -> dict[str, Any]:
     """Of the loads, those of its own nodes."""
     found = dict(measured)
     if "load" in found:
@@ -126,6 +130,6 @@ def _measured(step: Step, measured: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _target(workload: WorkloadKey) -> Target:
+def _target(workload: WorkloadKey) -> WriteTarget:
     namespace, kind, name = workload
-    return Target(kind, name, namespace, api_version=_GROUPS.get(kind, "v1"))
+    return WriteTarget(kind, name, namespace, api_version=_GROUPS.get(kind, "v1"))

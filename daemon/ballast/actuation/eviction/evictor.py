@@ -11,24 +11,24 @@ from typing import Any
 import msgspec
 
 from ballast.actuation.eviction import effect
-from ballast.actuation.eviction.events import Telling, document
+from ballast.actuation.eviction.events import EvictionEvents, document
 from ballast.actuation.eviction.follow_up import Followed, Seen, follow
 from ballast.actuation.eviction.journal import Journal
 from ballast.actuation.eviction.prepare import at_once, budgets, leaves, other, outlook, prepared
-from ballast.actuation.eviction.records import Running, Status, Step
-from ballast.actuation.eviction.replacement_reservations import Landing
-from ballast.actuation.eviction.requests import Answer, answer, eviction, nomination
+from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
+from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
+from ballast.actuation.eviction.requests import EvictionResponse, answer, eviction, nomination
 from ballast.actuation.scaling.api_errors import ApiErrors
 from ballast.clock import Clock
 from ballast.cluster.events import Events
-from ballast.cluster.state import State
-from ballast.cluster.write import Outcome
+from ballast.cluster.state import StateStore
+from ballast.cluster.write import WriteOutcome
 from ballast.cluster.writer import Writer
 from ballast.errors import ClusterError
 from ballast.eviction.gate import Gate
 from ballast.eviction.history import History
 from ballast.eviction.plan import Move, Plan
-from ballast.eviction.recent_evictions import Eviction, Memory
+from ballast.eviction.recent_evictions import PastEviction, RecentEvictions
 from ballast.metrics import Metrics
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
@@ -60,11 +60,11 @@ class Attempt:
 
     @property
     def evicted(self) -> bool:
-        return self.status == Status.EVICTED
+        return self.status == StepStatus.EVICTED
 
     @property
     def permitted(self) -> bool:
-        return self.status in (Status.EVICTED, DRY_RUN)
+        return self.status in (StepStatus.EVICTED, DRY_RUN)
 
 
 class Evictor:
@@ -74,11 +74,11 @@ class Evictor:
         self,
         *,
         writer: Writer,
-        state: State,
+        state: StateStore,
         clock: Clock,
         metrics: Metrics,
         events: Events,
-        landing: Landing,
+        landing: ReplacementReservations,
         prefix: str,
         window: float,
         lag: float = 0.0,
@@ -95,7 +95,7 @@ class Evictor:
         self._journal = Journal(state)
         self._clock = clock
         self._metrics = metrics
-        self._telling = Telling(events, metrics)
+        self._telling = EvictionEvents(events, metrics)
         self._landing = landing
         self._prefix = prefix
         self._window, self._lag = window, lag
@@ -106,13 +106,13 @@ class Evictor:
         self._errors = ApiErrors(metrics, clock)
         self._lock = threading.Lock()
         self._resuming = threading.Lock()
-        self._memory = Memory()
+        self._memory = RecentEvictions()
         self._plans: tuple[Running, ...] = ()
         self._batch: dict[str, Pod] = {}
         self._forbidden = 0
-        self._would: list[Step] = []
+        self._would: list[StepRecord] = []
         self._pods: Sequence[Pod] = ()
-        self._ended: deque[tuple[Running, Step, Mapping[str, Any]]] = deque(maxlen=REMEMBERED)
+        self._ended: deque[tuple[Running, StepRecord, Mapping[str, Any]]] = deque(maxlen=REMEMBERED)
         self._knows = False
         self._unsaved = False
 
@@ -172,7 +172,7 @@ class Evictor:
         """
         problem = self._unable() or self.stopped(plan.kind)
         if problem is not None:
-            return [Attempt(move.pod, Status.REFUSED, problem) for move in plan.steps[:1]]
+            return [Attempt(move.pod, StepStatus.REFUSED, problem) for move in plan.steps[:1]]
         running = self._begin(plan, snapshot)
         self._forbidden = 0
         attempts: list[Attempt] = []
@@ -180,7 +180,9 @@ class Evictor:
         try:
             for move in plan.steps:
                 if self._following >= FOLLOWED:
-                    attempts.append(Attempt(move.pod, Status.REFUSED, f"{FOLLOWED} evictions are still being followed"))
+                    attempts.append(
+                        Attempt(move.pod, StepStatus.REFUSED, f"{FOLLOWED} evictions are still being followed")
+                    )
                     break
                 waiting = [pod for _ in move.starts if (pod := find(next(placed, ""))) is not None]
                 running, attempt, goes_on = self._try(running, move, waiting, gate, find)
@@ -264,28 +266,28 @@ class Evictor:
         pod = find(move.pod)
         if pod is None or (problem := other(pod, move)) is not None:
             why = f"{move.pod} is gone" if pod is None else problem or ""
-            return running, self._told(running, Attempt(move.pod, Status.FAILED, why)), True
+            return running, self._told(running, Attempt(move.pod, StepStatus.FAILED, why)), True
         with self._lock:
             if self._acts and pod.uid in self._memory:
                 why = f"{move.pod} was evicted already, or nobody knows whether it was"
-                return running, self._told(running, Attempt(move.pod, Status.REFUSED, why, "identity")), True
+                return running, self._told(running, Attempt(move.pod, StepStatus.REFUSED, why, "identity")), True
         judge = gate()
         for each in self._batch.values():
             judge.tally.add(judge.facts, each, shown=leaves(find(f"{each.namespace}/{each.name}"), each))
         refusal = judge.judge(pod, outlook(move, pod, judge.facts, self._landing.extender.fits))
         if refusal is not None:
-            refused = Attempt(move.pod, Status.REFUSED, refusal.reason, refusal.check)
+            refused = Attempt(move.pod, StepStatus.REFUSED, refusal.reason, refusal.check)
             return running, self._told(running, refused), True
         probe = move.target is not None and not self._landing.steered(pod.scheduler_name)
         if probe and not self._landing.may_probe(pod.scheduler_name):
             why = f"whether the landing of {pod.scheduler_name}'s pods is steered is being tried out with another one"
-            return running, self._told(running, Attempt(move.pod, Status.REFUSED, why, "reservation")), True
+            return running, self._told(running, Attempt(move.pod, StepStatus.REFUSED, why, "reservation")), True
         step = prepared(move, pod, judge.facts, self._pods, self._clock.wall(), probe=probe)
         if step.probe:
             self._landing.probe(step.scheduler, step.uid)
         if self._acts:
             return self._evict(running, step, pod, waiting, judge)
-        imagined = Eviction(step.time, step.uid, step.source, step.workload, at_once(judge, pod), imagined=True)
+        imagined = PastEviction(step.time, step.uid, step.source, step.workload, at_once(judge, pod), imagined=True)
         with self._lock:
             self._memory.add(imagined)
             self._batch[step.uid] = pod
@@ -293,18 +295,18 @@ class Evictor:
         return running, self._told(running, Attempt(move.pod, DRY_RUN)), True
 
     def _evict(
-        self, running: Running, step: Step, pod: Pod, waiting: Sequence[Pod], judge: Gate
+        self, running: Running, step: StepRecord, pod: Pod, waiting: Sequence[Pod], judge: Gate
     ) -> tuple[Running, Attempt, bool]:
         """Recorded, room held, evicted; in this order."""
         now = self._clock.wall()
         running = msgspec.structs.replace(running, steps=(*running.steps, step))
         with self._lock:
-            self._memory.add(Eviction(now, step.uid, step.source, step.workload, at_once(judge, pod)))
+            self._memory.add(PastEviction(now, step.uid, step.source, step.workload, at_once(judge, pod)))
             self._batch[step.uid] = pod
             self._put(running)
         self._landing.hold(self._landing.wanted(step, pod, waiting))
         if (problem := self._save(f"about to evict {step.pod} from {step.source}")) is not None:
-            return self._undone(running, step, Attempt(step.pod, Status.FAILED, problem), goes_on=False)
+            return self._undone(running, step, Attempt(step.pod, StepStatus.FAILED, problem), goes_on=False)
         if self._nominate:
             for each in waiting:
                 self._writer.submit(nomination(each, step.source), deadline=self._writer.within(PATIENCE))
@@ -313,31 +315,36 @@ class Evictor:
         return self._outcome(running, step, pod, outcome, judge)
 
     def _outcome(
-        self, running: Running, step: Step, pod: Pod, outcome: Outcome, judge: Gate
+        self, running: Running, step: StepRecord, pod: Pod, outcome: WriteOutcome, judge: Gate
     ) -> tuple[Running, Attempt, bool]:
         said = answer(outcome)
-        if said is Answer.DONE:
+        if said is EvictionResponse.DONE:
             self._telling.evicted(running.kind, step, judge.facts)
-            running = self._change(running, msgspec.structs.replace(step, status=Status.EVICTED))
-            return running, Attempt(step.pod, Status.EVICTED), True
-        if said is Answer.UNKNOWN:
+            running = self._change(running, msgspec.structs.replace(step, status=StepStatus.EVICTED))
+            return running, Attempt(step.pod, StepStatus.EVICTED), True
+        if said is EvictionResponse.UNKNOWN:
             self._telling.unknown(running.kind)
             running = self._change(running, msgspec.structs.replace(step, why=outcome.reason))
-            return running, Attempt(step.pod, Status.RECORDED, outcome.reason), False
-        attempt = Attempt(step.pod, Status.FAILED, outcome.reason)
-        if said in (Answer.BUDGET, Answer.TWO_BUDGETS):
-            attempt = Attempt(step.pod, Status.REFUSED, budgets(outcome, pod, judge.facts), "pdb")
-        elif said in (Answer.FORBIDDEN, Answer.HELD_BACK):
-            attempt = Attempt(step.pod, Status.REFUSED, outcome.reason)
-        if said not in (Answer.OTHER_POD, Answer.HELD_BACK) and step.workload is not None:
+            return running, Attempt(step.pod, StepStatus.RECORDED, outcome.reason), False
+        attempt = Attempt(step.pod, StepStatus.FAILED, outcome.reason)
+        if said in (EvictionResponse.BUDGET, EvictionResponse.TWO_BUDGETS):
+            attempt = Attempt(step.pod, StepStatus.REFUSED, budgets(outcome, pod, judge.facts), "pdb")
+        elif said in (EvictionResponse.FORBIDDEN, EvictionResponse.HELD_BACK):
+            attempt = Attempt(step.pod, StepStatus.REFUSED, outcome.reason)
+        if said not in (EvictionResponse.OTHER_POD, EvictionResponse.HELD_BACK) and step.workload is not None:
             with self._lock:
                 self._memory.refused(step.workload, self._clock.wall())
-        self._forbidden += said is Answer.FORBIDDEN
-        goes_on = said in (Answer.BUDGET, Answer.TWO_BUDGETS, Answer.OTHER_POD, Answer.FORBIDDEN)
+        self._forbidden += said is EvictionResponse.FORBIDDEN
+        goes_on = said in (
+            EvictionResponse.BUDGET,
+            EvictionResponse.TWO_BUDGETS,
+            EvictionResponse.OTHER_POD,
+            EvictionResponse.FORBIDDEN,
+        )
         return self._undone(running, step, attempt, goes_on=goes_on and self._forbidden < FORBIDDEN)
 
     def _undone(
-        self, running: Running, step: Step, attempt: Attempt, *, goes_on: bool
+        self, running: Running, step: StepRecord, attempt: Attempt, *, goes_on: bool
     ) -> tuple[Running, Attempt, bool]:
         """It certainly did not happen."""
         self._landing.release_all(step)
@@ -381,7 +388,7 @@ class Evictor:
         self._telling.followed(plan.kind, found)
         return found.changed or found.finished or bool(found.leaving)
 
-    def _change(self, running: Running, step: Step) -> Running:
+    def _change(self, running: Running, step: StepRecord) -> Running:
         running = msgspec.structs.replace(
             running, steps=tuple(step if each.uid == step.uid else each for each in running.steps)
         )
@@ -415,5 +422,5 @@ class Evictor:
         return attempt
 
 
-def _ended(step: Step, attempt: Attempt) -> Step:
-    return msgspec.structs.replace(step, status=Status(attempt.status), why=attempt.why)
+def _ended(step: StepRecord, attempt: Attempt) -> StepRecord:
+    return msgspec.structs.replace(step, status=StepStatus(attempt.status), why=attempt.why)

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ballast.actuation.eviction import effect
-from ballast.actuation.eviction.records import Running, Status, Step
+from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
 
@@ -40,7 +40,7 @@ class Seen:
                 self._owned.setdefault(pod.owner.uid, []).append(pod)
         self._taken = {step.replacement for step in steps if step.replacement} | {step.uid for step in steps}
 
-    def replacement(self, step: Step) -> Pod | None:
+    def replacement(self, step: StepRecord) -> Pod | None:
         """The pod that came instead; one that was chosen before stays it as long as it is there."""
         found = [pod for pod in self._owned.get(step.owner, ()) if not pod.deleting and pod.uid != step.uid]
         known = next((pod for pod in found if pod.uid == step.replacement), None)
@@ -68,12 +68,12 @@ class Followed:
     stop: str | None = None
     share: float | None = None
     measured: Mapping[str, Any] = field(default_factory=dict)
-    landed: list[Step] = field(default_factory=list)
-    returned: list[Step] = field(default_factory=list)
-    ready: list[Step] = field(default_factory=list)
-    late: list[Step] = field(default_factory=list)
-    failed: list[Step] = field(default_factory=list)
-    leaving: list[Step] = field(default_factory=list)
+    landed: list[StepRecord] = field(default_factory=list)
+    returned: list[StepRecord] = field(default_factory=list)
+    ready: list[StepRecord] = field(default_factory=list)
+    late: list[StepRecord] = field(default_factory=list)
+    failed: list[StepRecord] = field(default_factory=list)
+    leaving: list[StepRecord] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
 
 
@@ -92,7 +92,7 @@ def follow(
     return found
 
 
-def _step(step: Step, seen: Seen, found: Followed, now: float, ready_within: float) -> Step:
+def _step(step: StepRecord, seen: Seen, found: Followed, now: float, ready_within: float) -> StepRecord:
     started = tuple(uid for uid in step.starts if uid in step.started or (uid in seen.pods and seen.pods[uid].node))
     if started != step.started:
         step = replace(step, started=started)
@@ -100,46 +100,46 @@ def _step(step: Step, seen: Seen, found: Followed, now: float, ready_within: flo
         return step
     victim = seen.pods.get(step.uid)
     there = victim is not None and not victim.finished
-    if step.status is Status.RECORDED:
+    if step.status is StepStatus.RECORDED:
         if there and victim is not None and not victim.deleting:
             if now - step.time < UNSURE:
                 return step
-            failed = replace(step, status=Status.FAILED, why=step.why or f"{step.pod} was not evicted")
+            failed = replace(step, status=StepStatus.FAILED, why=step.why or f"{step.pod} was not evicted")
             found.failed.append(failed)
             return failed
-        step = replace(step, status=Status.EVICTED, why="")
-    if there and step.status is Status.EVICTED:
+        step = replace(step, status=StepStatus.EVICTED, why="")
+    if there and step.status is StepStatus.EVICTED:
         found.leaving.append(step)
     elif not there and not step.gone_at:
         step = replace(step, gone_at=now)
     step = _replaced(step, seen, found, now)
     if step.open and now - max(step.time, step.gone_at) > (ENDING if there else ready_within):
-        step = replace(step, status=Status.STOPPED, why=_lateness(step, ready_within, there=there))
+        step = replace(step, status=StepStatus.STOPPED, why=_lateness(step, ready_within, there=there))
         found.late.append(step)
     return step
 
 
-def _replaced(step: Step, seen: Seen, found: Followed, now: float) -> Step:
+def _replaced(step: StepRecord, seen: Seen, found: Followed, now: float) -> StepRecord:
     if not step.owner:
-        return replace(step, status=Status.READY, ready_at=now) if step.gone_at else step
+        return replace(step, status=StepStatus.READY, ready_at=now) if step.gone_at else step
     pod = seen.replacement(step)
     if pod is None or not pod.node:
-        return replace(step, status=Status.EVICTED, replacement=pod.uid if pod else "", landed_on="", landed_at=0.0)
-    if step.status is Status.EVICTED:
+        return replace(step, status=StepStatus.EVICTED, replacement=pod.uid if pod else "", landed_on="", landed_at=0.0)
+    if step.status is StepStatus.EVICTED:
         bound = min(now, pod.scheduled_at or now)
-        step = replace(step, status=Status.LANDED, replacement=pod.uid, landed_on=pod.node, landed_at=bound)
+        step = replace(step, status=StepStatus.LANDED, replacement=pod.uid, landed_on=pod.node, landed_at=bound)
         found.landed.append(step)
         if pod.node == step.source:
             found.returned.append(step)
             found.told.append(f"the replacement of {step.pod} went back to {step.source}")
     if not pod.ready:
         return step
-    step = replace(step, status=Status.READY, ready_at=now)
+    step = replace(step, status=StepStatus.READY, ready_at=now)
     found.ready.append(step)
     return step
 
 
-def _lateness(step: Step, ready_within: float, *, there: bool) -> str:
+def _lateness(step: StepRecord, ready_within: float, *, there: bool) -> str:
     if there:
         return f"{step.pod} has not ended within {ENDING / 60:.0f} minutes"
     if not step.replacement:
@@ -175,7 +175,7 @@ def _judge(found: Followed, snapshot: Snapshot, now: float, window: float, ready
         found.stop = f"{plan.kind} is stopped for a while: {seen}"
 
 
-def _judge_starts(found: Followed, happened: Sequence[Step], now: float, ready_within: float) -> None:
+def _judge_starts(found: Followed, happened: Sequence[StepRecord], now: float, ready_within: float) -> None:
     wanted = sum(len(step.starts) for step in happened)
     started = sum(len(step.started) for step in happened)
     if started < wanted and now < found.plan.time + ready_within:

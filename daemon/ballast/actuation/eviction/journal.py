@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import msgspec
 
 from ballast.actuation.eviction.records import Running
-from ballast.cluster.state import NAME, State
-from ballast.cluster.write import Outcome
+from ballast.cluster.state import NAME, StateStore
+from ballast.cluster.write import WriteOutcome
 from ballast.errors import ClusterError
-from ballast.eviction.recent_evictions import Memory
+from ballast.eviction.recent_evictions import RecentEvictions
 from ballast.model.shape import Amounts, Container, shape_of
 from ballast.placement.reservations import Purpose, Reservation
 
@@ -39,14 +39,14 @@ _reservations = msgspec.json.Decoder(tuple[_Held, ...])
 @dataclass(frozen=True)
 class Found:
     plans: tuple[Running, ...]
-    memory: Memory
+    memory: RecentEvictions
     reservations: tuple[Reservation, ...]
 
 
 class Journal:
     """All of it is written at once, so that no two keys contradict each other."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: StateStore) -> None:
         self._state = state
 
     def read(self) -> Found:
@@ -56,7 +56,7 @@ class Journal:
         try:
             plans = _plans.decode(keys.get(PLANS, "[]"))
             key = HISTORY
-            memory = Memory.decode(keys[HISTORY]) if HISTORY in keys else Memory()
+            memory = RecentEvictions.decode(keys[HISTORY]) if HISTORY in keys else RecentEvictions()
             key = RESERVATIONS
             held = _reservations.decode(keys.get(RESERVATIONS, "[]"))
         except ValueError as error:
@@ -67,8 +67,8 @@ class Journal:
         return Found(plans, memory, tuple(map(_reservation, held)))
 
     def write(
-        self, plans: Sequence[Running], memory: Memory, reservations: Iterable[Reservation], *, reason: str
-    ) -> Outcome:
+        self, plans: Sequence[Running], memory: RecentEvictions, reservations: Iterable[Reservation], *, reason: str
+    ) -> WriteOutcome:
         """Raises ClusterError when the ConfigMap cannot be read. A key with nothing to say is left out."""
         wanted = {
             PLANS: msgspec.json.encode(plans).decode() if plans else "",

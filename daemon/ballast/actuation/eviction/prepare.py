@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 
 from ballast.actuation.eviction import effect
 from ballast.actuation.eviction.follow_up import SKEW
-from ballast.actuation.eviction.records import Step
-from ballast.actuation.eviction.requests import Answer, answer
-from ballast.cluster.write import Outcome
-from ballast.eviction.check_input import LOOKED_NOWHERE, Outlook
+from ballast.actuation.eviction.records import StepRecord
+from ballast.actuation.eviction.requests import EvictionResponse, answer
+from ballast.cluster.write import WriteOutcome
+from ballast.eviction.check_input import LOOKED_NOWHERE, Feasibility
 from ballast.eviction.facts import Facts, leaving
 from ballast.eviction.gate import Gate
 from ballast.eviction.plan import Move
@@ -17,11 +17,11 @@ from ballast.model.pod import Pod
 from ballast.model.shape import Shape
 
 
-def prepared(move: Move, pod: Pod, facts: Facts, pods: Iterable[Pod], now: float, *, probe: bool) -> Step:
+def prepared(move: Move, pod: Pod, facts: Facts, pods: Iterable[Pod], now: float, *, probe: bool) -> StepRecord:
     """The step as it is written down; `pods` are those of a moment ago."""
     owner = pod.owner.uid if pod.owner else ""
     siblings = (each for each in pods if owner and each.owner is not None and each.owner.uid == owner)
-    return Step(
+    return StepRecord(
         pod=move.pod,
         uid=pod.uid,
         source=move.source,
@@ -48,15 +48,15 @@ def other(pod: Pod, move: Move) -> str | None:
     return None
 
 
-def outlook(move: Move, pod: Pod, facts: Facts, fits: Callable[[str, Shape], bool | None]) -> Outlook:
+def outlook(move: Move, pod: Pod, facts: Facts, fits: Callable[[str, Shape], bool | None]) -> Feasibility:
     """Whether the target still is one."""
     if move.target is None:
         return LOOKED_NOWHERE
     node = facts.nodes.get(move.target)
     usable = node is not None and node.ready and not leaving(node)
     if not usable or fits(move.target, pod.shape) is False:
-        return Outlook(fits=False)
-    return Outlook(fits=True, only_unknown=move.target in facts.unknown)
+        return Feasibility(fits=False)
+    return Feasibility(fits=True, only_unknown=move.target in facts.unknown)
 
 
 def leaves(now: Pod | None, evicted: Pod) -> bool:
@@ -71,9 +71,9 @@ def at_once(judge: Gate, pod: Pod) -> int:
     return max(1, replicas if most is None else most)
 
 
-def budgets(outcome: Outcome, pod: Pod, facts: Facts) -> str:
+def budgets(outcome: WriteOutcome, pod: Pod, facts: Facts) -> str:
     """What the API server said of disruption budgets, with their names where it does not tell them."""
     names = [budget.name for budget in facts.budgets(pod)]
-    if answer(outcome) is Answer.BUDGET or len(names) < 2:
+    if answer(outcome) is EvictionResponse.BUDGET or len(names) < 2:
         return outcome.reason
     return f"the disruption budgets {' and '.join(names)} both cover it: {outcome.reason}"

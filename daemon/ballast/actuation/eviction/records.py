@@ -13,7 +13,7 @@ Loads = Mapping[str, Mapping[str, float]]
 """{node: {resource: load}}, fractions of allocatable."""
 
 
-class Status(StrEnum):
+class StepStatus(StrEnum):
     """RECORDED: about to be evicted, or nobody knows whether it was. REFUSED and FAILED did not happen; STOPPED did,
     but its replacement came too late."""
 
@@ -26,7 +26,7 @@ class Status(StrEnum):
     STOPPED = "stopped"
 
 
-class Step(msgspec.Struct, frozen=True, omit_defaults=True):
+class StepRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """One pod.
 
     `owner` is the UID of what creates its replacement, `besides` are pods of that owner that came shortly before.
@@ -49,7 +49,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     started: tuple[str, ...] = ()
     besides: tuple[str, ...] = ()
     probe: bool = False
-    status: Status = Status.RECORDED
+    status: StepStatus = StepStatus.RECORDED
     why: str = ""
     gone_at: float = 0.0
     replacement: str = ""
@@ -60,12 +60,12 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def open(self) -> bool:
         """Its replacement is still waited for."""
-        return self.status in (Status.RECORDED, Status.EVICTED, Status.LANDED)
+        return self.status in (StepStatus.RECORDED, StepStatus.EVICTED, StepStatus.LANDED)
 
     @property
     def happened(self) -> bool:
         """Whether the pod was certainly evicted."""
-        return self.status in (Status.EVICTED, Status.LANDED, Status.READY, Status.STOPPED)
+        return self.status in (StepStatus.EVICTED, StepStatus.LANDED, StepStatus.READY, StepStatus.STOPPED)
 
 
 class Running(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -79,7 +79,7 @@ class Running(msgspec.Struct, frozen=True, omit_defaults=True):
     after: Mapping[str, float] = {}
     loads: Loads = {}
     mean: Mapping[str, float] = {}
-    steps: tuple[Step, ...] = ()
+    steps: tuple[StepRecord, ...] = ()
 
     @property
     def open(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from ballast.actuation.eviction.records import Step
+from ballast.actuation.eviction.records import StepRecord
 from ballast.clock import Clock
 from ballast.eviction.rules import DAY
 from ballast.model.pod import Pod
@@ -19,7 +19,7 @@ RESERVED_FOR = 120.0
 """Seconds for which room is held at least; anew as long as the evicted pod has not ended."""
 
 
-class Extender(Protocol):
+class ReservationService(Protocol):
     """Holds the reservations, and answers schedulers by them."""
 
     def asked(self, scheduler_name: str) -> float | None: ...
@@ -35,10 +35,10 @@ class Extender(Protocol):
     def fits(self, node: str, shape: Shape) -> bool | None: ...
 
 
-class Landing:
+class ReplacementReservations:
     """Holds room for replacements and waiting pods in the extender, and knows which schedulers ask it."""
 
-    def __init__(self, extender: Extender, clock: Clock, *, interval: float = 0.0) -> None:
+    def __init__(self, extender: ReservationService, clock: Clock, *, interval: float = 0.0) -> None:
         """`interval` is the seconds between two looks at what became of evictions: room is held over two of them."""
         self.extender = extender
         self._clock = clock
@@ -64,7 +64,7 @@ class Landing:
     def probe(self, scheduler_name: str, uid: str) -> None:
         self._probes[scheduler_name] = uid
 
-    def probed(self, step: Step) -> bool:
+    def probed(self, step: StepRecord) -> bool:
         """The replacement of a probe was bound. Returns whether the extender was asked where."""
         self.unprobe(step)
         steered = self.steered(step.scheduler)
@@ -72,7 +72,7 @@ class Landing:
             self._failed[step.scheduler] = self._clock.wall()
         return steered
 
-    def unprobe(self, step: Step) -> None:
+    def unprobe(self, step: StepRecord) -> None:
         """A step that did not happen, or whose replacement did not come, shows nothing."""
         if self._probes.get(step.scheduler) == step.uid:
             del self._probes[step.scheduler]
@@ -82,7 +82,9 @@ class Landing:
         """{scheduler: when its pods turned out to land unseen}."""
         return dict(self._failed)
 
-    def take_over(self, steps: Iterable[Step], failed: dict[str, float], reservations: Iterable[Reservation]) -> None:
+    def take_over(
+        self, steps: Iterable[StepRecord], failed: dict[str, float], reservations: Iterable[Reservation]
+    ) -> None:
         """What the leader before knew; all that was known here is forgotten."""
         self._probes = {step.scheduler: step.uid for step in steps if step.probe and step.open}
         self._failed = dict(failed)
@@ -92,7 +94,7 @@ class Landing:
             if self._clock.wall() < each.until <= self._clock.wall() + LONGEST:
                 self.extender.hold(each)
 
-    def wanted(self, step: Step, pod: Pod, starting: Iterable[Pod]) -> list[Reservation]:
+    def wanted(self, step: StepRecord, pod: Pod, starting: Iterable[Pod]) -> list[Reservation]:
         """Room for the replacement on the target, and for those that wait on the source."""
         until = self._clock.wall() + self._reserved_for
         found = [
@@ -127,16 +129,16 @@ class Landing:
         for each in reservations:
             self.extender.hold(each)
 
-    def release(self, step: Step) -> None:
+    def release(self, step: StepRecord) -> None:
         """Of a step that did not happen, or has landed."""
         self.extender.release(replacement(step.uid))
 
-    def release_all(self, step: Step) -> None:
+    def release_all(self, step: StepRecord) -> None:
         self.release(step)
         for uid in step.starts:
             self.extender.release(waiting(uid))
 
-    def extend(self, step: Step) -> None:
+    def extend(self, step: StepRecord) -> None:
         """The evicted pod still ends: nobody can have come in its place."""
         until = self._clock.wall() + self._reserved_for
         for name in (replacement(step.uid), *map(waiting, step.starts)):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import Any
 
-from ballast.actuation.eviction.records import Step
-from ballast.cluster.write import MERGE_PATCH, Outcome, Result, Target, Write, object_path
+from ballast.actuation.eviction.records import StepRecord
+from ballast.cluster.write import MERGE_PATCH, Result, Write, WriteOutcome, WriteTarget, object_path
 from ballast.model.pod import Pod
 
 PART = "eviction"
@@ -14,7 +14,7 @@ REASON = 256
 """Characters of the reason on the Eviction, where an audit policy may log it."""
 
 
-class Answer(Enum):
+class EvictionResponse(Enum):
     DONE = auto()
     UNKNOWN = auto()
     """It may have happened all the same."""
@@ -28,26 +28,26 @@ class Answer(Enum):
     FAILED = auto()
 
 
-def answer(outcome: Outcome) -> Answer:
+def answer(outcome: WriteOutcome) -> EvictionResponse:
     if outcome.done:
-        return Answer.DONE
+        return EvictionResponse.DONE
     if outcome.result in (Result.REFUSED, Result.DRY_RUN) or outcome.too_late:
-        return Answer.HELD_BACK
+        return EvictionResponse.HELD_BACK
     if outcome.result in (Result.CONFLICT, Result.GONE):
-        return Answer.OTHER_POD
+        return EvictionResponse.OTHER_POD
     if outcome.causes:
-        return Answer.BUDGET
+        return EvictionResponse.BUDGET
     if outcome.status == 403:
-        return Answer.FORBIDDEN
+        return EvictionResponse.FORBIDDEN
     if outcome.status == 429:
-        return Answer.HELD_BACK
+        return EvictionResponse.HELD_BACK
     # kube-apiserver pkg/registry/core/pod/storage/eviction.go
     if outcome.status == 500 and "more than one PodDisruptionBudget" in outcome.reason:
-        return Answer.TWO_BUDGETS
-    return Answer.UNKNOWN if outcome.status == 0 or outcome.status >= 500 else Answer.FAILED
+        return EvictionResponse.TWO_BUDGETS
+    return EvictionResponse.UNKNOWN if outcome.status == 0 or outcome.status >= 500 else EvictionResponse.FAILED
 
 
-def eviction(step: Step, planner: str, prefix: str, grace_period: float | None) -> Write:
+def eviction(step: StepRecord, planner: str, prefix: str, grace_period: float | None) -> Write:
     """policy/v1, of exactly this pod: one of another UID is not evicted by it."""
     namespace, _, name = step.pod.partition("/")
     options: dict[str, Any] = {"preconditions": {"uid": step.uid}}
@@ -58,7 +58,7 @@ def eviction(step: Step, planner: str, prefix: str, grace_period: float | None) 
         part=PART,
         method="POST",
         path=f"{_pod(namespace, name)}/eviction",
-        target=Target("Pod", name, namespace, step.uid),
+        target=WriteTarget("Pod", name, namespace, step.uid),
         reason=f"{planner}: {step.reason}",
         body={
             "apiVersion": "policy/v1",
@@ -81,7 +81,7 @@ def nomination(pod: Pod, node: str) -> Write:
         part=PART,
         method="PATCH",
         path=f"{_pod(pod.namespace, pod.name)}/status",
-        target=Target("Pod", pod.name, pod.namespace, pod.uid),
+        target=WriteTarget("Pod", pod.name, pod.namespace, pod.uid),
         reason=f"room is being made for it on {node}",
         body={"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}},
         content_type=MERGE_PATCH,

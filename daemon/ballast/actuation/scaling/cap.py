@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 
 from ballast.cluster.decoding import Shared
-from ballast.cluster.write import MERGE_PATCH, Target, Write, object_path
+from ballast.cluster.write import MERGE_PATCH, Write, WriteTarget, object_path
 from ballast.model.workload import Autoscaler
 
 ORIGINAL = "original-max-replicas"
@@ -57,7 +57,7 @@ class Form:
         reason: str,
         aggregated: bool = False,
     ) -> Write:
-        target = Target(
+        target = WriteTarget(
             autoscaler.own_kind, autoscaler.own_name, autoscaler.namespace, autoscaler.uid, self.api_version
         )
         return Write(

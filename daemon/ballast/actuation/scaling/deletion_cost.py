@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ballast.actuation.scaling.cap import PART
 from ballast.cluster.decoding import DELETION_COST
-from ballast.cluster.write import MERGE_PATCH, Target, Write, object_path
+from ballast.cluster.write import MERGE_PATCH, Write, WriteTarget, object_path
 from ballast.model.pod import Pod
 
 KINDS = ("Deployment", "ReplicaSet")
@@ -48,7 +48,7 @@ def write(change: Cost, prefix: str, reason: str) -> Write:
         part=PART,
         method="PATCH",
         path=object_path(f"/api/v1/namespaces/{pod.namespace}/pods", pod.name),
-        target=Target("Pod", pod.name, pod.namespace, pod.uid),
+        target=WriteTarget("Pod", pod.name, pod.namespace, pod.uid),
         reason=reason,
         body={"metadata": {"uid": pod.uid, "annotations": {DELETION_COST: value, f"{prefix}/{MARK}": value}}},
         content_type=MERGE_PATCH,

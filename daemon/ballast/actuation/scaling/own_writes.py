@@ -15,7 +15,7 @@ LASTS = 100.0
 """Seconds after which the watch is believed whatever its versions say: those of a restored cluster begin anew."""
 
 
-class Memory:
+class OwnWrites:
     """By target name for scales, by kind and name for autoscalers."""
 
     def __init__(self, clock: Clock) -> None:

@@ -11,7 +11,7 @@ from ballast.actuation.scaling.cap import ORIGINAL, SET, Form, is_ours, original
 from ballast.actuation.scaling.hpa_cap import HPA
 from ballast.actuation.scaling.scaledobject_cap import SCALED_OBJECT
 from ballast.cluster.client import KubeApi
-from ballast.cluster.write import Outcome, Result, Write
+from ballast.cluster.write import Result, Write, WriteOutcome
 from ballast.cluster.writer import Writer
 from ballast.errors import ClusterError
 from ballast.model.workload import Autoscaler
@@ -19,12 +19,12 @@ from ballast.model.workload import Autoscaler
 
 def give_back(
     api: KubeApi, writer: Writer, autoscalers: Iterable[Autoscaler], prefix: str, *, reason: str
-) -> list[Outcome]:
+) -> list[WriteOutcome]:
     """Restores every cap that is still Ballast's; where someone else has set another since, only the annotations go.
 
     Ends where the writer refuses; that outcome is the last.
     """
-    outcomes: list[Outcome] = []
+    outcomes: list[WriteOutcome] = []
     for autoscaler in autoscalers:
         if outcomes and outcomes[-1].result is Result.REFUSED:
             break
@@ -56,14 +56,16 @@ def read(api: KubeApi, form: Form, path: str) -> Autoscaler:
         raise ClusterError(f"GET {path}: not an autoscaler ({error})") from error
 
 
-def _one(api: KubeApi, writer: Writer, autoscaler: Autoscaler, prefix: str, reason: str) -> Outcome:
+def _one(api: KubeApi, writer: Writer, autoscaler: Autoscaler, prefix: str, reason: str) -> WriteOutcome:
     form = form_of(autoscaler)
 
-    def decide(seen: Autoscaler) -> Write | Outcome:
+    def decide(seen: Autoscaler) -> Write | WriteOutcome:
         try:
             before, ours = original(seen, prefix), is_ours(seen, prefix)
         except ValueError as error:
-            return Outcome(form.forget(seen, prefix, reason), Result.FAILED, f"{error}. Set the cap by hand.")
+            return WriteOutcome(form.forget(seen, prefix, reason), Result.FAILED, f"{error}. Set the cap by hand.")
         return form.forget(seen, prefix, reason, cap=before if ours else None)
 
-    return retry_on_conflict.submit(writer, autoscaler, decide, lambda: read(api, form, form.path(autoscaler)))
+    return retry_on_conflict.retry_on_conflict(
+        writer, autoscaler, decide, lambda: read(api, form, form.path(autoscaler))
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from ballast.cluster.write import Outcome, Result, Write
+from ballast.cluster.write import Result, Write, WriteOutcome
 from ballast.cluster.writer import Writer
 from ballast.errors import ClusterError, Gone, NotFound
 
@@ -13,12 +13,14 @@ S = TypeVar("S")
 ATTEMPTS = 5
 
 
-def submit(writer: Writer, seen: S, decide: Callable[[S], Write | Outcome], read: Callable[[], S]) -> Outcome:
+def retry_on_conflict(
+    writer: Writer, seen: S, decide: Callable[[S], Write | WriteOutcome], read: Callable[[], S]
+) -> WriteOutcome:
     """Submits what `decide` makes of what was seen, or ends with the outcome that it answers, which is recorded."""
-    outcome: Outcome | None = None
+    outcome: WriteOutcome | None = None
     for _ in range(ATTEMPTS):
         decided = decide(seen)
-        if isinstance(decided, Outcome):
+        if isinstance(decided, WriteOutcome):
             return writer.tell(decided)
         outcome = writer.submit(decided)
         if outcome.result is not Result.CONFLICT:
@@ -26,8 +28,8 @@ def submit(writer: Writer, seen: S, decide: Callable[[S], Write | Outcome], read
         try:
             seen = read()
         except (NotFound, Gone) as error:
-            return writer.tell(Outcome(decided, Result.GONE, str(error), error.status))
+            return writer.tell(WriteOutcome(decided, Result.GONE, str(error), error.status))
         except ClusterError as error:
-            return writer.tell(Outcome(decided, Result.FAILED, str(error), error.status))
+            return writer.tell(WriteOutcome(decided, Result.FAILED, str(error), error.status))
     assert outcome is not None
     return outcome

@@ -9,22 +9,22 @@ import msgspec
 from ballast.actuation.scaling.cap import PART
 from ballast.cluster import wire
 from ballast.cluster.client import KubeApi
-from ballast.cluster.write import MERGE_PATCH, Target, Write, object_path
+from ballast.cluster.write import MERGE_PATCH, Write, WriteTarget, object_path
 from ballast.errors import ClusterError
 from ballast.model.selector import Selector, parse
 from ballast.model.workload import Workload
 
 
-class _Spec(wire.Wire):
+class _Spec(wire.WireStruct):
     replicas: int = 0
 
 
-class _Status(wire.Wire):
+class _Status(wire.WireStruct):
     replicas: int = 0
     selector: str = ""
 
 
-class _Scale(wire.Wire):
+class _Scale(wire.WireStruct):
     metadata: wire.Meta
     spec: _Spec = msgspec.field(default_factory=_Spec)
     status: _Status = msgspec.field(default_factory=_Status)
@@ -73,7 +73,7 @@ def write(
         part=PART,
         method="PATCH",
         path=path,
-        target=Target(workload.kind, workload.name, workload.namespace, workload.uid, workload.api_version),
+        target=WriteTarget(workload.kind, workload.name, workload.namespace, workload.uid, workload.api_version),
         reason=reason,
         body={"metadata": {"resourceVersion": version}, "spec": {"replicas": replicas}},
         content_type=MERGE_PATCH,

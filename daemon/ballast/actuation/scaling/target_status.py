@@ -24,7 +24,7 @@ class Actuator(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class TargetStatus:
     """`name` is namespace/name. `count` is what a budget counts: the replicas asked for, or the cap in force where
     Ballast set one; None where it is not known. `replicas` are those asked for now, whoever asks.
 

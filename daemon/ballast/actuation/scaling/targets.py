@@ -14,11 +14,11 @@ from ballast.actuation.scaling.cap import is_ours, least, original
 from ballast.actuation.scaling.contention import Contention
 from ballast.actuation.scaling.detection import Autoscalers
 from ballast.actuation.scaling.managed_fields import manager_of
-from ballast.actuation.scaling.own_writes import Memory
+from ballast.actuation.scaling.own_writes import OwnWrites
 from ballast.actuation.scaling.release import form_of
 from ballast.actuation.scaling.scale import Scale
 from ballast.actuation.scaling.scaledobject_cap import paused
-from ballast.actuation.scaling.target_status import Actuator, Standing
+from ballast.actuation.scaling.target_status import Actuator, TargetStatus
 from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
 from ballast.cluster.workload_cache import AUTOSCALERS, NAMESPACES, SCALED_OBJECTS, WorkloadCache, plural_of
@@ -27,13 +27,13 @@ from ballast.model.exclusion import exclusion, part_exclusion
 from ballast.model.pod import Pod
 from ballast.model.selector import Selector
 from ballast.model.workload import Autoscaler, Workload
-from ballast.power.policy import Actuation, Member, Policy
+from ballast.power.policy import Actuation, Member, PowerPolicy
 
 OLDEST = 100.0
 """Seconds after which a watch that said nothing is not believed; a quiet healthy one stays below 90."""
 
 
-def kinds_of(policies: Iterable[Policy]) -> frozenset[str]:
+def kinds_of(policies: Iterable[PowerPolicy]) -> frozenset[str]:
     """What a WorkloadCache has to watch for these policies."""
     members = {plural_of(place.member.kind) for policy in policies for place in policy.places.values()}
     return frozenset({AUTOSCALERS, SCALED_OBJECTS, NAMESPACES, *members})
@@ -44,7 +44,7 @@ class _Known(NamedTuple):
 
     wish: Actuation
     made_of: tuple[object, ...]
-    standing: Standing
+    standing: TargetStatus
 
 
 class Waiting:
@@ -70,7 +70,7 @@ class Waiting:
         return found
 
 
-class Looking:
+class TargetReader:
     """`told` hears of an annotation that cannot be read, once."""
 
     def __init__(
@@ -79,7 +79,7 @@ class Looking:
         cache: WorkloadCache,
         pods: Callable[[], tuple[Pod, ...]],
         clock: Clock,
-        memory: Memory,
+        memory: OwnWrites,
         contention: Contention,
         *,
         prefix: str,
@@ -113,7 +113,7 @@ class Looking:
         """Why they are not known well enough, or None."""
         return self._blind(AUTOSCALERS) or self._blind(SCALED_OBJECTS)
 
-    def look(self, policy: Policy) -> Mapping[str, Standing]:
+    def look(self, policy: PowerPolicy) -> Mapping[str, TargetStatus]:
         """Every target by namespace/name."""
         if self._protected is not None:
             self._protected.refresh()
@@ -127,14 +127,14 @@ class Looking:
 
     def _standing(
         self,
-        policy: Policy,
+        policy: PowerPolicy,
         ref: str,
         member: Member,
         index: Autoscalers,
         waiting: Waiting,
         blind: Mapping[str, str | None],
         blind_to_all: str | None,
-    ) -> Standing:
+    ) -> TargetStatus:
         plural = plural_of(member.kind)
         if (problem := blind[plural] or blind_to_all) is not None:
             return _unseen(member, problem=problem)
@@ -160,14 +160,14 @@ class Looking:
             self._known.pop(ref, None)
         return standing
 
-    def _lasts(self, standing: Standing) -> bool:
+    def _lasts(self, standing: TargetStatus) -> bool:
         """Whether it stays as it is as long as the objects that it was made of do."""
         return not (standing.problem or standing.excluded or standing.pending) and self._contention.calm(standing.name)
 
     def _anew(
-        self, policy: Policy, member: Member, plural: str, workload: Workload, index: Autoscalers, waiting: Waiting
-    ) -> Standing:
-        seen = Standing(
+        self, policy: PowerPolicy, member: Member, plural: str, workload: Workload, index: Autoscalers, waiting: Waiting
+    ) -> TargetStatus:
+        seen = TargetStatus(
             name=member.name,
             kind=workload.kind,
             actuator=Actuator.OBSERVE,
@@ -201,7 +201,7 @@ class Looking:
             return self._alone(now, workload, seen, waiting)
         return seen
 
-    def _alone(self, now: Scale, workload: Workload, seen: Standing, waiting: Waiting) -> Standing:
+    def _alone(self, now: Scale, workload: Workload, seen: TargetStatus, waiting: Waiting) -> TargetStatus:
         """A workload that nothing else scales."""
         path = seen.scale_path.removesuffix("/scale")
         self._contention.saw(seen.name, now.replicas, lambda: manager_of(self._api, path, "replicas"))
@@ -216,7 +216,7 @@ class Looking:
             return replace(seen, pending=pending, maximum=now.replicas, problem=problem)
         return seen if problem is None else replace(seen, problem=problem)
 
-    def _under(self, autoscaler: Autoscaler, seen: Standing) -> Standing:
+    def _under(self, autoscaler: Autoscaler, seen: TargetStatus) -> TargetStatus:
         """A workload whose autoscaler can be capped."""
         try:
             ours, before = is_ours(autoscaler, self._prefix), original(autoscaler, self._prefix)
@@ -283,8 +283,8 @@ def _same(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
     return len(some) == len(others) and all(map(is_, some, others))
 
 
-def _unseen(member: Member, *, problem: str, replicas: int | None = None) -> Standing:
-    return Standing(
+def _unseen(member: Member, *, problem: str, replicas: int | None = None) -> TargetStatus:
+    return TargetStatus(
         name=member.name,
         kind=member.kind,
         actuator=Actuator.OBSERVE,

@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 from ballast.eviction.annotations import objection, opted_in
-from ballast.eviction.check_input import Case, Finding, allow, refuse
+from ballast.eviction.check_input import CheckInput, Finding, allow, refuse
 from ballast.eviction.facts import Facts, leaving, young
 from ballast.eviction.history import History
-from ballast.eviction.rules import Rules
+from ballast.eviction.rules import GateRules
 
 
-def opt_out(case: Case) -> Finding:
+def opt_out(case: CheckInput) -> Finding:
     found = objection(case.facts, case.pod, case.rules.prefix)
     return allow("nobody wants it left alone") if found is None else refuse(found)
 
 
-def opt_in(case: Case) -> Finding:
+def opt_in(case: CheckInput) -> Finding:
     if opted_in(case.facts, case.pod, case.rules.prefix):
         return allow(f"{case.rules.prefix}/evict lifts some checks")
     return allow("it needs no permission")
 
 
-def dry_run(case: Case) -> Finding:
+def dry_run(case: CheckInput) -> Finding:
     if case.history.acting and case.rules.dry_run:
         return refuse("the mode is dry-run")
     return allow("the mode lets it happen" if case.history.acting else "it is only planned")
 
 
-def soft(case: Case) -> Finding:
+def soft(case: CheckInput) -> Finding:
     return allow("it is evicted by the API server, not by its owner")
 
 
-def reservation(case: Case) -> Finding:
+def reservation(case: CheckInput) -> Finding:
     steered = case.rules.steered
     if steered is None or case.pod.scheduler_name in steered:
         return allow("its landing is steered")
@@ -39,7 +39,7 @@ def reservation(case: Case) -> Finding:
     return refuse(f"where {case.pod.scheduler_name} puts its replacement is not steered")
 
 
-def retry(case: Case) -> Finding:
+def retry(case: CheckInput) -> Finding:
     key = case.workload
     until = case.history.backing_off.get(key, 0.0) if key else 0.0
     if until > case.facts.now:
@@ -47,44 +47,44 @@ def retry(case: Case) -> Finding:
     return allow("the API server did not refuse its workload lately")
 
 
-def grace(case: Case) -> Finding:
+def grace(case: CheckInput) -> Finding:
     return allow("its own grace period is kept")
 
 
-def identity(case: Case) -> Finding:
+def identity(case: CheckInput) -> Finding:
     if case.history.acting and not case.pod.uid:
         return refuse("its UID is unknown, so another pod of that name could be hit")
     return allow("it is named by namespace, name and UID")
 
 
-def leadership(case: Case) -> Finding:
+def leadership(case: CheckInput) -> Finding:
     if case.history.acting and not case.history.leader:
         return refuse("this replica is not the leader")
     return allow("this replica leads" if case.history.acting else "it is only planned")
 
 
-def paused(case: Case) -> Finding:
+def paused(case: CheckInput) -> Finding:
     if case.history.acting and case.history.paused is not None:
         return refuse(case.history.paused)
     return allow("evictions are not paused" if case.history.acting else "it is only planned")
 
 
-def cluster_health(case: Case) -> Finding:
+def cluster_health(case: CheckInput) -> Finding:
     trouble = cluster_trouble(case.facts, case.rules, case.history)
     return trouble or _node(case) or allow("the cluster and its node are well")
 
 
-def loop(case: Case) -> Finding:
+def loop(case: CheckInput) -> Finding:
     if case.workload in case.history.looping:
         return refuse("its workload keeps coming back")
     return allow("its workload does not come back")
 
 
-def audit(case: Case) -> Finding:
+def audit(case: CheckInput) -> Finding:
     return allow("the reason is written down")
 
 
-def cluster_trouble(facts: Facts, rules: Rules, history: History) -> Finding | None:
+def cluster_trouble(facts: Facts, rules: GateRules, history: History) -> Finding | None:
     """Why nothing at all may be evicted, or None."""
     nodes = max(1, len(facts.nodes))
     if facts.not_ready / nodes > rules.max_not_ready:
@@ -98,7 +98,7 @@ def cluster_trouble(facts: Facts, rules: Rules, history: History) -> Finding | N
     return None
 
 
-def _node(case: Case) -> Finding | None:
+def _node(case: CheckInput) -> Finding | None:
     node = case.node
     if node is None:
         return refuse(f"there is no node {case.pod.node}")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from ballast.eviction.check_input import Case, Finding, allow, refuse
+from ballast.eviction.check_input import CheckInput, Finding, allow, refuse
 
 
-def without_pdb(case: Case) -> Finding:
+def without_pdb(case: CheckInput) -> Finding:
     if case.rules.needs_budget and not case.facts.budgets(case.pod):
         return refuse("no disruption budget covers it")
     return allow("a disruption budget is not asked for")
 
 
-def pdb(case: Case) -> Finding:
+def pdb(case: CheckInput) -> Finding:
     budgets = case.facts.budgets(case.pod)
     if len(budgets) > 1:
         names = " and ".join(budget.name for budget in budgets)
@@ -26,7 +26,7 @@ def pdb(case: Case) -> Finding:
     return allow("no disruption budget covers it")
 
 
-def single_replica(case: Case) -> Finding:
+def single_replica(case: CheckInput) -> Finding:
     replicas, least = case.facts.replicas(case.pod), case.rules.min_replicas
     if least <= 1:
         return allow("any number of replicas will do")
@@ -38,7 +38,7 @@ def single_replica(case: Case) -> Finding:
     return allow("its workload has enough replicas", replicas=replicas)
 
 
-def min_ready(case: Case) -> Finding:
+def min_ready(case: CheckInput) -> Finding:
     key = case.workload
     if key is None:
         return allow("it belongs to no workload")
@@ -57,7 +57,7 @@ def min_ready(case: Case) -> Finding:
     return allow("enough of its replicas are ready", unavailable=missing, planned=planned, at_most=most)
 
 
-def replacement(case: Case) -> Finding:
+def replacement(case: CheckInput) -> Finding:
     for workload in case.facts.chain(case.pod):
         if workload.rolling:
             return refuse(f"{workload.kind} {workload.name} is in a rollout")

@@ -5,30 +5,30 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from ballast.eviction.check_input import Case, Finding, allow, refuse
+from ballast.eviction.check_input import CheckInput, Finding, allow, refuse
 
 
-def limit_node(case: Case) -> Finding:
+def limit_node(case: CheckInput) -> Finding:
     return _limit(case.tally.nodes[case.pod.node], case.rules.limit_node.of(case.facts.pods), "from this node")
 
 
-def limit_namespace(case: Case) -> Finding:
+def limit_namespace(case: CheckInput) -> Finding:
     most = case.rules.limit_namespace.of(case.facts.pods)
     return _limit(case.tally.namespaces[case.pod.namespace], most, "from this namespace")
 
 
-def limit_total(case: Case) -> Finding:
+def limit_total(case: CheckInput) -> Finding:
     return _limit(case.tally.total, case.rules.limit_total.of(case.facts.pods), "in all")
 
 
-def limit_workload(case: Case) -> Finding:
+def limit_workload(case: CheckInput) -> Finding:
     key = case.workload
     if key is None:
         return allow("it belongs to no workload")
     return _limit(case.tally.workloads[key], _most(case), "from this workload")
 
 
-def workload_window(case: Case) -> Finding:
+def workload_window(case: CheckInput) -> Finding:
     key, most = case.workload, _most(case)
     if key is None or most is None:
         return allow("its workload has no limit")
@@ -38,7 +38,7 @@ def workload_window(case: Case) -> Finding:
     return allow("its workload was not moved lately", recent=recent)
 
 
-def rate(case: Case) -> Finding:
+def rate(case: CheckInput) -> Finding:
     for limit, seconds in case.rules.rates:
         most = limit.of(case.facts.pods)
         recent = _since(case.history.evictions, case.facts.now - seconds)
@@ -47,7 +47,7 @@ def rate(case: Case) -> Finding:
     return allow("few evictions lately")
 
 
-def cooldown(case: Case) -> Finding:
+def cooldown(case: CheckInput) -> Finding:
     last = case.history.node_evictions.get(case.pod.node)
     if last is not None and case.facts.now - last < case.rules.cooldown:
         return refuse("its node was just relieved", ago=case.facts.now - last, at_least=case.rules.cooldown)
@@ -58,7 +58,7 @@ def _since(times: Sequence[float], since: float) -> int:
     return len(times) - bisect_right(times, since)
 
 
-def _most(case: Case) -> int | None:
+def _most(case: CheckInput) -> int | None:
     replicas = case.facts.replicas(case.pod)
     key = case.workload
     if replicas is None and key is not None:

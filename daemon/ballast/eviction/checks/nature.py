@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
-from ballast.eviction.check_input import Case, Finding, allow, refuse
+from ballast.eviction.check_input import CheckInput, Finding, allow, refuse
 
 CRITICAL = 2_000_000_000
 _MIRROR = "kubernetes.io/config.mirror"
 _SOURCE = "kubernetes.io/config.source"
 
 
-def mirror(case: Case) -> Finding:
+def mirror(case: CheckInput) -> Finding:
     if _MIRROR in case.pod.annotations:
         return refuse("it mirrors a static pod")
     return allow("it is no mirror pod")
 
 
-def static(case: Case) -> Finding:
+def static(case: CheckInput) -> Finding:
     source = case.pod.annotations.get(_SOURCE, "api")
     if source != "api" or (case.pod.owner is not None and case.pod.owner.kind == "Node"):
         return refuse("it comes from a file on its node")
     return allow("it comes from the API server")
 
 
-def terminating(case: Case) -> Finding:
+def terminating(case: CheckInput) -> Finding:
     return refuse("it is terminating already") if case.pod.deleting else allow("it is not terminating")
 
 
-def finished(case: Case) -> Finding:
+def finished(case: CheckInput) -> Finding:
     return refuse(f"it has {case.pod.phase.lower()}") if case.pod.finished else allow("it has not finished")
 
 
-def daemonset(case: Case) -> Finding:
+def daemonset(case: CheckInput) -> Finding:
     if case.pod.owner is not None and case.pod.owner.kind == "DaemonSet":
         return refuse("a DaemonSet would put it back on this node")
     return allow("no DaemonSet owns it")
 
 
-def critical(case: Case) -> Finding:
+def critical(case: CheckInput) -> Finding:
     if case.pod.namespace == "kube-system":
         return refuse("it is in kube-system")
     if case.pod.priority >= CRITICAL:
@@ -47,34 +47,34 @@ def critical(case: Case) -> Finding:
     return allow("it is not critical to the cluster", priority=case.pod.priority)
 
 
-def priority(case: Case) -> Finding:
+def priority(case: CheckInput) -> Finding:
     below = case.rules.priority_below
     if below is not None and case.pod.priority >= below:
         return refuse("its priority is too high", priority=case.pod.priority, below=below)
     return allow("its priority is low enough", priority=case.pod.priority)
 
 
-def bare(case: Case) -> Finding:
+def bare(case: CheckInput) -> Finding:
     if case.pod.owner is None:
         return refuse("nobody would create it again")
     return allow(f"{case.pod.owner.kind} {case.pod.owner.name} creates it again")
 
 
-def min_age(case: Case) -> Finding:
+def min_age(case: CheckInput) -> Finding:
     age = case.facts.now - case.pod.created
     if case.pod.created > 0 and age < case.rules.min_pod_age:
         return refuse("it is too young", age=age, at_least=case.rules.min_pod_age)
     return allow("it is old enough", age=age)
 
 
-def pod_selector(case: Case) -> Finding:
+def pod_selector(case: CheckInput) -> Finding:
     selector = case.rules.pod_selector
     if selector is not None and not selector.matches(case.pod.labels):
         return refuse("its labels are not selected")
     return allow("its labels are selected")
 
 
-def namespace(case: Case) -> Finding:
+def namespace(case: CheckInput) -> Finding:
     only, without = case.rules.only_namespaces, case.rules.without_namespaces
     if case.pod.namespace in without or (only and case.pod.namespace not in only):
         return refuse(f"namespace {case.pod.namespace} is not selected")

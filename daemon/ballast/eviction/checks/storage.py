@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ballast.eviction.check_input import Case, Finding, allow, refuse
+from ballast.eviction.check_input import CheckInput, Finding, allow, refuse
 
 # Volumes that may be lost, by name, as cluster-autoscaler reads them.
 _MAY_BE_LOST = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 
 
-def local_storage(case: Case) -> Finding:
+def local_storage(case: CheckInput) -> Finding:
     listed = case.pod.annotations.get(_MAY_BE_LOST, "")
     allowed = {name.strip() for name in listed.split(",")}
     lost = [name for name in case.pod.template.local_volumes if name not in allowed]
@@ -17,13 +17,13 @@ def local_storage(case: Case) -> Finding:
     return allow("it has no local volume to lose")
 
 
-def pvc(case: Case) -> Finding:
+def pvc(case: CheckInput) -> Finding:
     if case.rules.refuse_volume_claims and case.pod.template.volume_claims:
         return refuse("it has volume claims")
     return allow("volume claims do not matter")
 
 
-def resource_claims(case: Case) -> Finding:
+def resource_claims(case: CheckInput) -> Finding:
     if case.rules.refuse_resource_claims and case.pod.template.resource_claims:
         return refuse("it has resource claims")
     return allow("resource claims do not matter")

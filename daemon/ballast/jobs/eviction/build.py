@@ -6,21 +6,21 @@ import os
 from typing import TYPE_CHECKING
 
 from ballast.actuation.eviction.evictor import Evictor
-from ballast.actuation.eviction.replacement_reservations import Landing
+from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.actuation.protected import Protected
 from ballast.clock import SystemClock
-from ballast.jobs.eviction.job import PART, Evicting
-from ballast.jobs.eviction.planning_process import Worker
+from ballast.jobs.eviction.job import PART, EvictionJob
+from ballast.jobs.eviction.planning_process import PlanningProcess
 from ballast.jobs.power import build
 from ballast.settings import Duration, Mode, Settings
-from ballast.telemetry.pod_usage_cache import PodsAsking
+from ballast.telemetry.pod_usage_cache import PodUsageCache
 from ballast.telemetry.presets import rate_window
 
 if TYPE_CHECKING:
     from ballast.runtime.daemon import Daemon
 
 
-def evicting(daemon: Daemon) -> Evicting:
+def evicting(daemon: Daemon) -> EvictionJob:
     """Of a daemon that has everything else."""
     settings = daemon.settings
     protected = Protected(
@@ -31,7 +31,7 @@ def evicting(daemon: Daemon) -> Evicting:
         own=os.environ.get("POD_NAME") or os.environ.get("HOSTNAME"),
         urls=[url for url in (settings.prometheus.url, *build.urls(build.policies(settings))) if url],
     )
-    landing = Landing(daemon.extending.steering, daemon.clock, interval=settings.eviction.interval)
+    landing = ReplacementReservations(daemon.extending.steering, daemon.clock, interval=settings.eviction.interval)
     evictor = Evictor(
         writer=daemon.writer,
         state=daemon.state,
@@ -47,7 +47,7 @@ def evicting(daemon: Daemon) -> Evicting:
         ready_within=settings.eviction.ready_within,
         nominate=settings.eviction.nominate,
     )
-    return Evicting(
+    return EvictionJob(
         settings,
         clock=daemon.clock,
         metrics=daemon.metrics,
@@ -55,11 +55,11 @@ def evicting(daemon: Daemon) -> Evicting:
         conditions=daemon.conditions,
         cache=daemon.cache,
         workloads=daemon.workloads,
-        asking=PodsAsking(daemon.telemetry.source, daemon.api.get, settings),
+        asking=PodUsageCache(daemon.telemetry.source, daemon.api.get, settings),
         evictor=evictor,
         events=daemon.events,
         landing=landing,
-        worker=Worker(),
+        worker=PlanningProcess(),
         leading=daemon.elector.is_leader,
         paused=lambda: daemon.switches.paused(PART),
         protected=protected,

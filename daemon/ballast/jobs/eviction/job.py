@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ballast.actuation.eviction.evictor import Attempt, Evictor
-from ballast.actuation.eviction.replacement_reservations import Landing
+from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.actuation.protected import Protected
 from ballast.clock import Clock
 from ballast.cluster.cache import Cache
@@ -28,10 +28,10 @@ from ballast.eviction.gate import NAMES, Gate
 from ballast.eviction.history import History
 from ballast.eviction.plan import Kind, Plan
 from ballast.jobs.eviction.hot_nodes import HotNodes, loads, watched_of
-from ballast.jobs.eviction.invalid_annotations import StrangeWishes
-from ballast.jobs.eviction.planning_process import Worker
-from ballast.jobs.eviction.planning_request import Answer, Errand, Wanted
-from ballast.jobs.eviction.recent_scaling import ReplicasLately
+from ballast.jobs.eviction.invalid_annotations import InvalidAnnotations
+from ballast.jobs.eviction.planning_process import PlanningProcess
+from ballast.jobs.eviction.planning_request import PlanRequest, PlanResponse, RequestedPlan
+from ballast.jobs.eviction.recent_scaling import RecentScaling
 from ballast.jobs.eviction.rules import aims_of, limit, rules_of
 from ballast.jobs.eviction.sentences import plan_sentence
 from ballast.jobs.sentences import duration, tell
@@ -41,7 +41,7 @@ from ballast.model.sample import Bools, Floats
 from ballast.model.snapshot import Snapshot
 from ballast.serving.board import Board
 from ballast.settings import Mode, Settings
-from ballast.telemetry.pod_usage_cache import PodsAsking
+from ballast.telemetry.pod_usage_cache import PodUsageCache
 
 PART = "eviction"
 KINDS = (
@@ -61,7 +61,7 @@ SILENT = 120.0
 """Seconds without a word from a watch; a quiet healthy one stays below 90."""
 
 
-class Evicting:
+class EvictionJob:
     """`look` at every snapshot, also where another replica leads; `cycle` in the job's thread alone."""
 
     def __init__(
@@ -74,11 +74,11 @@ class Evicting:
         conditions: Conditions,
         cache: Cache,
         workloads: WorkloadCache,
-        asking: PodsAsking,
+        asking: PodUsageCache,
         evictor: Evictor,
         events: Events,
-        landing: Landing,
-        worker: Worker,
+        landing: ReplacementReservations,
+        worker: PlanningProcess,
         leading: Callable[[], bool],
         paused: Callable[[], str | None],
         protected: Protected,
@@ -95,8 +95,8 @@ class Evicting:
         self._rules, self._aims = rules_of(settings), aims_of(settings)
         self._acts = settings.eviction.mode is Mode.ON
         self._hot = HotNodes(self._aims, settings.telemetry.interval)
-        self._replicas = ReplicasLately()
-        self._strange = StrangeWishes(
+        self._replicas = RecentScaling()
+        self._strange = InvalidAnnotations(
             settings.publishing.prefix,
             lambda target, why: events.tell(target, "ExcludeFromEviction", why, part=PART, warning=True),
         )
@@ -177,7 +177,7 @@ class Evicting:
         numbers = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in trouble.numbers.items())
         return f"{trouble.reason} ({numbers})"
 
-    def _wanted(self, snapshot: Snapshot) -> tuple[list[Wanted], list[str]]:
+    def _wanted(self, snapshot: Snapshot) -> tuple[list[RequestedPlan], list[str]]:
         """The plans to make, the most urgent first, and why others are not made."""
         pods = self._cache.pods()
         names = frozenset({pod.scheduler_name for pod in pods})
@@ -201,14 +201,14 @@ class Evicting:
                 continue
             relieves = kind == "relieve"
             rules = replace(self._rules, steered=steered, needs_landing=not relieves, needs_confirmation=relieves)
-            wanted.append(Wanted(kind, rules, self._aims, limit(self._settings.eviction.max_moves)))
+            wanted.append(RequestedPlan(kind, rules, self._aims, limit(self._settings.eviction.max_moves)))
         tell(self._conditions, "LandingNotSteered", "ExtenderNotAsked", unsteered)
         return wanted, told
 
-    def _asked(self, snapshot: Snapshot, wanted: list[Wanted]) -> Answer:
+    def _asked(self, snapshot: Snapshot, wanted: list[RequestedPlan]) -> PlanResponse:
         nodes, pods = self._cache.nodes(), self._cache.pods()
         resources = watched_of(snapshot)
-        errand = Errand(
+        errand = PlanRequest(
             now=self._clock.wall(),
             resources=resources,
             load=self._loads(snapshot, [node.name for node in nodes]),
@@ -239,13 +239,13 @@ class Evicting:
                     load[row, watched.index(resource)] += change
         return load
 
-    def _concerned(self, wanted: list[Wanted]) -> list[str] | None:
+    def _concerned(self, wanted: list[RequestedPlan]) -> list[str] | None:
         """The pods whose usage matters, None for all."""
         if any(each.kind != "relieve" for each in wanted):
             return None
         return [f"{pod.namespace}/{pod.name}" for node in self._hot.confirmed for pod in self._cache.pods_on(node)]
 
-    def _counted(self, answer: Answer) -> None:
+    def _counted(self, answer: PlanResponse) -> None:
         self._metrics.planning_memory.set(answer.megabytes * 1e6)
         for reason, count in answer.rejected.items():
             self._metrics.samples_rejected.labels(reason).inc(count)

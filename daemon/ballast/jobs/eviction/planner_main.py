@@ -19,7 +19,7 @@ import numpy as np
 from ballast.eviction.facts import Facts
 from ballast.eviction.gate import Gate
 from ballast.eviction.plan import Plan, make_plan
-from ballast.jobs.eviction.planning_request import Answer, Errand, Wanted, encode, receive
+from ballast.jobs.eviction.planning_request import PlanRequest, PlanResponse, RequestedPlan, encode, receive
 from ballast.placement.planners.layout import Layout, layout
 from ballast.telemetry.pods import PodUsage, decode
 
@@ -27,7 +27,7 @@ TOLD = 5
 """Refused pods that are named with their reason, for each check."""
 
 
-def answer(errand: Errand) -> Answer:
+def answer(errand: PlanRequest) -> PlanResponse:
     """Pure, but for the time it takes."""
     usage = decode(errand.usage) if errand.usage else None
     known = np.isfinite(errand.load)
@@ -76,10 +76,10 @@ def main() -> None:
         except EOFError:
             return
         except MemoryError:
-            found = Answer(problem=f"it needs more than the {memory >> 20:,} MiB it may have")
+            found = PlanResponse(problem=f"it needs more than the {memory >> 20:,} MiB it may have")
         except Exception as error:
             traceback.print_exc()
-            found = Answer(problem=f"{type(error).__name__}: {error}")
+            found = PlanResponse(problem=f"{type(error).__name__}: {error}")
         body = encode(found)
         out.write(len(body).to_bytes(8, "big") + body)
         out.flush()
@@ -89,17 +89,17 @@ def main() -> None:
         gc.collect()
 
 
-def _plan(wanted: Wanted, arranged: Layout, gate: Gate) -> Plan:
+def _plan(wanted: RequestedPlan, arranged: Layout, gate: Gate) -> Plan:
     most = wanted.most.of(int(np.count_nonzero(arranged.present)))
     aims = wanted.aims if most is None else replace(wanted.aims, max_moves=most)
     return make_plan(wanted.kind, arranged, gate, aims, told=TOLD)
 
 
-def _told(plans: list[Plan], usage: PodUsage | None) -> Answer:
+def _told(plans: list[Plan], usage: PodUsage | None) -> PlanResponse:
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     if usage is None:
-        return Answer(plans=tuple(plans), megabytes=megabytes)
-    return Answer(
+        return PlanResponse(plans=tuple(plans), megabytes=megabytes)
+    return PlanResponse(
         plans=tuple(plans),
         measured=len(usage.pods),
         problems=dict(usage.problems),

@@ -14,7 +14,7 @@ from typing import IO
 import msgspec
 
 from ballast.errors import WorkerError
-from ballast.jobs.eviction.planning_request import Answer, Errand, decode, send
+from ballast.jobs.eviction.planning_request import PlanRequest, PlanResponse, decode, send
 
 DEADLINE = 60.0
 MEMORY = 256 * 2**20
@@ -29,7 +29,7 @@ _KEPT = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LANG", "LC_ALL"
 _GOOD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 
 
-class Worker:
+class PlanningProcess:
     """Started when it is first needed, and again after it ended. For one thread at a time, but for `stop`."""
 
     def __init__(self, command: Sequence[str] = COMMAND, *, deadline: float = DEADLINE) -> None:
@@ -45,7 +45,7 @@ class Worker:
         """The process, while there is one."""
         return self._process.pid if self._process else None
 
-    def ask(self, errand: Errand) -> Answer:
+    def ask(self, errand: PlanRequest) -> PlanResponse:
         """Raises WorkerError when the process cannot be started, ends, or takes too long."""
         process = self._started()
         assert process.stdin is not None
@@ -119,13 +119,13 @@ class Worker:
         return code
 
 
-def allowance(errand: Errand) -> int:
+def allowance(errand: PlanRequest) -> int:
     """Bytes that the worker may have for an errand."""
     bodies = sum(map(len, errand.usage.bodies.values())) if errand.usage else 0
     return MEMORY + MEMORY_PER_POD * len(errand.pods) + MEMORY_PER_NODE * len(errand.nodes) + 8 * bodies
 
 
-def _asked(stdin: IO[bytes], stdout: IO[bytes], errand: Errand, seconds: float) -> Answer:
+def _asked(stdin: IO[bytes], stdout: IO[bytes], errand: PlanRequest, seconds: float) -> PlanResponse:
     try:
         stdin.write(pickle.dumps((allowance(errand), seconds)))
         send(errand, stdin.write, lambda: _never.wait(PAUSE))

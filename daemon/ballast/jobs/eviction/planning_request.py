@@ -13,11 +13,11 @@ import numpy as np
 from ballast.eviction.facts import WorkloadKey
 from ballast.eviction.history import NOTHING_YET, History
 from ballast.eviction.plan import Aims, Kind, Plan
-from ballast.eviction.rules import UNLIMITED, Limit, Rules
+from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.sample import Floats
-from ballast.model.workload import Autoscaler, Budget, Namespace, Workload
+from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Workload
 from ballast.telemetry.pods import PodAnswers
 
 PIECE = 250
@@ -27,17 +27,17 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RequestedPlan:
     """A plan to make. `most` are the moves in it, where `aims` say nothing."""
 
     kind: Kind
-    rules: Rules = field(default_factory=Rules)
+    rules: GateRules = field(default_factory=GateRules)
     aims: Aims = field(default_factory=Aims)
-    most: Limit = UNLIMITED
+    most: EvictionLimit = UNLIMITED
 
 
 @dataclass(frozen=True)
-class Errand:
+class PlanRequest:
     """Everything planning needs of one moment. `load` is [node, resource] in the order of `nodes`, NaN where unknown.
 
     The `wanted` plans are made in their order until one has a step.
@@ -46,11 +46,11 @@ class Errand:
     now: float
     resources: tuple[str, ...]
     load: Floats
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[RequestedPlan, ...]
     nodes: Sequence[Node] = ()
     pods: Sequence[Pod] = ()
     workloads: Sequence[Workload] = ()
-    budgets: Sequence[Budget] = ()
+    budgets: Sequence[DisruptionBudget] = ()
     autoscalers: Sequence[Autoscaler] = ()
     namespaces: Sequence[Namespace] = ()
     history: History = NOTHING_YET
@@ -59,7 +59,7 @@ class Errand:
     usage: PodAnswers | None = None
 
 
-class Answer(msgspec.Struct, frozen=True):
+class PlanResponse(msgspec.Struct, frozen=True):
     """`plans` that were made. `measured` pods said what they use; `rejected` samples did not count.
 
     `problem` is a sentence when there is no plan; `megabytes` the most memory that the worker ever had.
@@ -74,20 +74,20 @@ class Answer(msgspec.Struct, frozen=True):
     megabytes: float = 0.0
 
 
-_answers = msgspec.msgpack.Decoder(Answer)
+_answers = msgspec.msgpack.Decoder(PlanResponse)
 _rows = msgspec.msgpack.Decoder(list[tuple[Any, ...]])
 _SEQUENCES = ("nodes", "workloads", "budgets", "autoscalers", "namespaces")
 _PODS, _BODY, _HEAD = "pods", "body", "head"
 
 
-def send(errand: Errand, write: Callable[[bytes], object], pause: Callable[[], object] = lambda: None) -> None:
+def send(errand: PlanRequest, write: Callable[[bytes], object], pause: Callable[[], object] = lambda: None) -> None:
     """In pieces, with a `pause` after each."""
     for piece in _pieces(errand):
         write(pickle.dumps(piece, pickle.HIGHEST_PROTOCOL))
         pause()
 
 
-def receive(stream: BinaryIO) -> Errand:
+def receive(stream: BinaryIO) -> PlanRequest:
     """Raises EOFError at the end of the stream."""
     found: dict[str, list[Any]] = {name: [] for name in (*_SEQUENCES, _PODS)}
     bodies: dict[str, bytes] = {}
@@ -104,20 +104,20 @@ def receive(stream: BinaryIO) -> Errand:
             found[_PODS] += _pods(content[1], shared, strings)
         else:
             found[name] += content
-    errand: Errand = replace(content, **found)
+    errand: PlanRequest = replace(content, **found)
     return errand if errand.usage is None else replace(errand, usage=replace(errand.usage, bodies=bodies))
 
 
-def encode(answer: Answer) -> bytes:
+def encode(answer: PlanResponse) -> bytes:
     return msgspec.msgpack.encode(answer)
 
 
-def decode(body: bytes) -> Answer:
+def decode(body: bytes) -> PlanResponse:
     """Raises msgspec.DecodeError."""
     return _answers.decode(body)
 
 
-def _pieces(errand: Errand) -> Iterator[tuple[str, Any]]:
+def _pieces(errand: PlanRequest) -> Iterator[tuple[str, Any]]:
     for name in _SEQUENCES:
         for piece in _cut(getattr(errand, name)):
             yield name, list(piece)

@@ -8,7 +8,7 @@ from ballast.eviction.facts import WorkloadKey
 from ballast.model.workload import Autoscaler, Workload
 
 
-class ReplicasLately:
+class RecentScaling:
     """What is seen the first time has not changed; a change is as old as the look that found it."""
 
     def __init__(self) -> None:

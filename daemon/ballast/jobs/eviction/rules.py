@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ballast.eviction.plan import Aims
-from ballast.eviction.rules import Limit, Rules
+from ballast.eviction.rules import EvictionLimit, GateRules
 from ballast.model.selector import parse
 from ballast.settings import Count, Settings
 
 
-def rules_of(settings: Settings) -> Rules:
+def rules_of(settings: Settings) -> GateRules:
     eviction = settings.eviction
-    return Rules(
+    return GateRules(
         prefix=settings.publishing.prefix,
         limit_total=limit(eviction.limit_total),
         limit_node=limit(eviction.limit_node),
@@ -49,5 +49,5 @@ def aims_of(settings: Settings) -> Aims:
     )
 
 
-def limit(count: Count) -> Limit:
-    return Limit(count.number, count.percent)
+def limit(count: Count) -> EvictionLimit:
+    return EvictionLimit(count.number, count.percent)

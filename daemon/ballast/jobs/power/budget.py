@@ -7,17 +7,17 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Protocol
 
-from ballast.actuation.scaling.target_status import Standing
-from ballast.cluster.write import Outcome as Written
+from ballast.actuation.scaling.target_status import TargetStatus
 from ballast.cluster.write import Result
+from ballast.cluster.write import WriteOutcome as Written
 from ballast.errors import ClusterError
 from ballast.jobs.power.store import PowerStore, Record, Superseded
-from ballast.jobs.power.view import Action, Now, View, Why
+from ballast.jobs.power.view import Action, TickContext, TickReport, Why
 from ballast.power.controller import abandon, commit, observe, rebaselined, resumed, without
-from ballast.power.controller_result import NOTHING, Outcome, Reason, Sample
-from ballast.power.controller_state import State
-from ballast.power.fingerprint import meaning
-from ballast.power.policy import Member, Policy
+from ballast.power.controller_result import NOTHING, ControllerResult, Reason, Sample
+from ballast.power.controller_state import ControllerState
+from ballast.power.fingerprint import policy_fingerprint
+from ballast.power.policy import Member, PowerPolicy
 from ballast.telemetry.budget_feed import Watts
 
 PLAN_LASTS = 600.0
@@ -39,10 +39,10 @@ RECENT = 600.0
 class Targets(Protocol):
     """What looks at the targets of a policy and changes them; `apply` takes absolute counts and skips what is so."""
 
-    def look(self, policy: Policy) -> Mapping[str, Standing]: ...
+    def look(self, policy: PowerPolicy) -> Mapping[str, TargetStatus]: ...
     def apply(
         self,
-        standings: Mapping[str, Standing],
+        standings: Mapping[str, TargetStatus],
         counts: Mapping[str, int],
         *,
         reason: str,
@@ -51,7 +51,7 @@ class Targets(Protocol):
     ) -> Sequence[Written]: ...
 
 
-class Budget:
+class PolicyController:
     """`needs` asks what the targets' own loads say, given their counts; `loads` is that of the nodes, for policies that
     want pods on hot ones to go first; `traces` tells which targets carry our marks.
 
@@ -60,14 +60,14 @@ class Budget:
 
     def __init__(
         self,
-        policy: Policy,
+        policy: PowerPolicy,
         targets: Targets,
         store: PowerStore,
         *,
         shadow: bool,
         needs: Callable[[Mapping[str, int]], Mapping[str, int]] = lambda counts: NOTHING,
         loads: Callable[[], Mapping[str, float] | None] = lambda: None,
-        traces: Callable[[Mapping[str, Standing]], Iterable[str]] = lambda standings: (),
+        traces: Callable[[Mapping[str, TargetStatus]], Iterable[str]] = lambda standings: (),
     ) -> None:
         self.policy = policy
         self._targets = targets
@@ -83,7 +83,7 @@ class Budget:
         self._limit: str | None = None
         self._bounds: Mapping[str, tuple[int, int]] = {}
         self._bounded = policy
-        self._meaning = meaning(policy)
+        self._meaning = policy_fingerprint(policy)
         self._watts = {name: place.member.watts for name, place in policy.places.items()}
 
     @property
@@ -97,11 +97,11 @@ class Budget:
         self._record, self._attempts = None, 0
         self._tried.clear()
 
-    def cycle(self, now: Now, watts: Watts) -> View:
+    def cycle(self, now: TickContext, watts: Watts) -> TickReport:
         """One tick. Raises nothing for what the cluster answers."""
         if watts.watts is not None or self._spoken is None:
             self._spoken = now.at
-        view = View(self.policy, now, watts, silent_for=float(now.at - self._spoken), limit=self._limit)
+        view = TickReport(self.policy, now, watts, silent_for=float(now.at - self._spoken), limit=self._limit)
         try:
             standings = self._targets.look(self.policy)
         except ClusterError as error:
@@ -121,7 +121,7 @@ class Budget:
             return replace(self._resting(view), reason=Why.NO_TARGETS, words="no target takes part")
         return self._decide(view, record, found)
 
-    def _valid(self, record: Record, now: Now) -> Record:
+    def _valid(self, record: Record, now: TickContext) -> Record:
         """What still holds of it: nothing once people have confirmed a new baseline, or the policy means other numbers;
         of targets that have left the policy, nothing either."""
         if now.confirmed is not None and record.based is not None and now.confirmed > record.based:
@@ -142,7 +142,7 @@ class Budget:
         pairs = ((each, self._watts.get(name, each)) for name, each in (record.watts or {}).items())
         return record.meaning != self._meaning or any(old != new for old, new in pairs)
 
-    def _decide(self, view: View, record: Record, found: Mapping[str, int]) -> View:
+    def _decide(self, view: TickReport, record: Record, found: Mapping[str, int]) -> TickReport:
         now, policy, counts = view.now, view.policy, view.counts
         if record.state.plan is not None:
             dropped = self._outdated(record, counts, view)
@@ -184,7 +184,7 @@ class Budget:
             return self._remember(view, record)
         return self._carry_out(view, replace(record, planned=now.wall), before)
 
-    def _carry_out(self, view: View, record: Record, before: State) -> View:
+    def _carry_out(self, view: TickReport, record: Record, before: ControllerState) -> TickReport:
         """Writes the plan down, applies it, commits it."""
         plan = record.state.plan
         assert plan is not None
@@ -200,7 +200,7 @@ class Budget:
         self._tried.clear()
         return self._apply(view, record, plan.reason)
 
-    def _apply(self, view: View, record: Record, reason: str) -> View:
+    def _apply(self, view: TickReport, record: Record, reason: str) -> TickReport:
         state, counts = record.state, view.counts
         plan = state.plan
         assert plan is not None
@@ -245,7 +245,7 @@ class Budget:
         self._tried.update(changed[:ROUND])
         return frozenset(changed[ROUND:])
 
-    def _remember(self, view: View, record: Record) -> View:
+    def _remember(self, view: TickReport, record: Record) -> TickReport:
         self._record = record
         problem = self._save(record, f"power policy {self.policy.name}: {view.reason}")
         return view if problem is None else replace(view, problem=f"the state is not saved: {problem}")
@@ -266,7 +266,7 @@ class Budget:
             found = None
         return Record() if found is None else replace(found, state=resumed(found.state))
 
-    def _resting(self, view: View) -> View:
+    def _resting(self, view: TickReport) -> TickReport:
         """Nothing is decided; a window that was open begins anew afterwards."""
         if self._record is None:
             return view
@@ -280,7 +280,7 @@ class Budget:
         last, base = record.state.last, record.found
         return {name: max(0, last.get(name, n) + n - base.get(name, n)) for name, n in found.items()}
 
-    def _inside(self, view: View) -> Policy:
+    def _inside(self, view: TickReport) -> PowerPolicy:
         """The policy within what the objects themselves allow; who is in a rollout stays, but in an emergency."""
         emergency = self._emergency(view)
         standings = view.standings
@@ -294,7 +294,7 @@ class Budget:
             self._bounds, self._bounded = bounds, self.policy.within(bounds)
         return self._bounded
 
-    def _outdated(self, record: Record, counts: Mapping[str, int], view: View) -> str | None:
+    def _outdated(self, record: Record, counts: Mapping[str, int], view: TickReport) -> str | None:
         """Why an open plan must not be carried out any more."""
         state, plan = record.state, record.state.plan
         assert plan is not None
@@ -316,14 +316,14 @@ class Budget:
             return "the open plan gives way to an emergency"
         return None
 
-    def _emergency(self, view: View) -> bool:
+    def _emergency(self, view: TickReport) -> bool:
         """Whether the feed is as low as an emergency is."""
         drop, watts, reference = self.policy.emergency_drop, view.watts.watts, view.state.reference
         if drop is None or watts is None or reference is None:
             return False
         return max(watts - self.policy.base_power, self.policy.floor) <= reference * (1 - drop.relative)
 
-    def _baseline(self, view: View, record: Record) -> str | None:
+    def _baseline(self, view: TickReport, record: Record) -> str | None:
         """What a new baseline waits for, None where the next valid sample may be it."""
         confirmed, noticed = view.now.confirmed, record.lost or view.now.wall
         if self.policy.nominal is not None or (confirmed is not None and confirmed > noticed - RECENT):
@@ -346,7 +346,7 @@ class Budget:
             "present replicas with key power.rebaseline of ballast-switches"
         )
 
-    def _needed(self, view: View, state: State) -> Mapping[str, int]:
+    def _needed(self, view: TickReport, state: ControllerState) -> Mapping[str, int]:
         """Asked only when replicas may be taken away."""
         watts, band = view.watts.watts, view.band
         return self._needs(view.counts) if band and watts is not None and watts < band[0] else NOTHING
@@ -355,7 +355,7 @@ class Budget:
 _DECIDED = (Reason.SCALED_UP, Reason.SCALED_DOWN, Reason.EMERGENCY, Reason.AT_LIMIT, Reason.ROUNDS_TO_ZERO)
 
 
-def _limit(outcome: Outcome, before: str | None) -> str | None:
+def _limit(outcome: ControllerResult, before: str | None) -> str | None:
     """What limits a policy after a tick; what nothing was decided about is as it was."""
     if outcome.reason in _DECIDED:
         if outcome.unmet:
@@ -370,7 +370,7 @@ def _limit(outcome: Outcome, before: str | None) -> str | None:
     return before
 
 
-def _own(state: State, counts: Mapping[str, int]) -> dict[str, int]:
+def _own(state: ControllerState, counts: Mapping[str, int]) -> dict[str, int]:
     """With an open plan, what is there by our own doing: the plan's count where it is there, else the one before."""
     plan = state.plan
     assert plan is not None
@@ -380,6 +380,6 @@ def _own(state: State, counts: Mapping[str, int]) -> dict[str, int]:
     }
 
 
-def _at_a_bound(count: int, standing: Standing, member: Member) -> bool:
+def _at_a_bound(count: int, standing: TargetStatus, member: Member) -> bool:
     highest = min(member.max, standing.maximum) if standing.capped else member.max
     return count <= max(member.min, standing.minimum) or count >= highest

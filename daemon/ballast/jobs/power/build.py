@@ -13,20 +13,20 @@ from ballast.actuation.protected import Protected
 from ballast.actuation.scaling.actuators import Actuators
 from ballast.actuation.scaling.cap import ORIGINAL
 from ballast.actuation.scaling.managed_fields import is_ours
-from ballast.actuation.scaling.target_status import Actuator, Standing
+from ballast.actuation.scaling.target_status import Actuator, TargetStatus
 from ballast.actuation.scaling.targets import OLDEST
 from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
 from ballast.cluster.emergency import EmergencyWriter
 from ballast.errors import ClusterError, SettingsError
-from ballast.jobs.power.budget import Budget
-from ballast.jobs.power.conditions import News
-from ballast.jobs.power.departed import Leavers
-from ballast.jobs.power.job import Course, Powering
+from ballast.jobs.power.budget import PolicyController
+from ballast.jobs.power.conditions import PowerEvents
+from ballast.jobs.power.departed import DepartedTargets
+from ballast.jobs.power.job import PolicyRun, PowerJob
 from ballast.jobs.power.store import PowerStore
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
-from ballast.power.policy import Policy
+from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
 from ballast.power.policy_rules import not_to_run, remarks, unusable_at
 from ballast.power.values import exact
@@ -34,7 +34,7 @@ from ballast.runtime import health
 from ballast.settings import Mode, Settings
 from ballast.telemetry import budget_feed
 from ballast.telemetry.budget_feed import BudgetFeed
-from ballast.telemetry.needs import Needs
+from ballast.telemetry.needs import NeedsReader
 from ballast.telemetry.prometheus_client import PrometheusClient
 
 if TYPE_CHECKING:
@@ -42,23 +42,23 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Findings:
+class PolicyFindings:
     """What keeps the policies from being followed, and what to warn of."""
 
-    policies: tuple[Policy, ...] = ()
+    policies: tuple[PowerPolicy, ...] = ()
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
-def findings(settings: Settings) -> Findings:
+def findings(settings: Settings) -> PolicyFindings:
     """The policies of the configuration file, checked as the daemon needs them, also while power is off."""
     if not settings.power.policies:
         idle = "BALLAST_POWER__MODE is on, but there is no policy under power in the configuration file. Add one."
-        return Findings(warnings=(idle,) if settings.power.mode is Mode.ON else ())
+        return PolicyFindings(warnings=(idle,) if settings.power.mode is Mode.ON else ())
     try:
         found = read(settings.power.policies)
     except SettingsError as error:
-        return Findings(problems=error.problems)
+        return PolicyFindings(problems=error.problems)
     interval = exact(float(settings.telemetry.interval))
     problems: list[str] = []
     warnings: list[str] = []
@@ -72,10 +72,10 @@ def findings(settings: Settings) -> Findings:
         )
         problems.extend(f"{label}: {text}" for text in told)
         warnings.extend(f"{label}: {text}" for text in remarks(policy, interval))
-    return Findings(found, tuple(problems), tuple(warnings))
+    return PolicyFindings(found, tuple(problems), tuple(warnings))
 
 
-def policies(settings: Settings) -> tuple[Policy, ...]:
+def policies(settings: Settings) -> tuple[PowerPolicy, ...]:
     """Those that are followed: none while power is off. Raises SettingsError."""
     if settings.power.mode is Mode.OFF:
         return ()
@@ -85,17 +85,17 @@ def policies(settings: Settings) -> tuple[Policy, ...]:
     return found.policies
 
 
-def urls(found: Sequence[Policy]) -> tuple[str, ...]:
+def urls(found: Sequence[PowerPolicy]) -> tuple[str, ...]:
     """What the feeds are read from, beside Prometheus."""
     return tuple(policy.feed.url for policy in found if policy.feed is not None and policy.feed.url)
 
 
-def client(settings: Settings, found: Sequence[Policy]) -> PrometheusClient | None:
+def client(settings: Settings, found: Sequence[PowerPolicy]) -> PrometheusClient | None:
     """None where nobody asks Prometheus."""
     return PrometheusClient(settings) if any(map(_asks, found)) else None
 
 
-def powering(daemon: Daemon, policies: Sequence[Policy], machine: Clock) -> Powering:
+def powering(daemon: Daemon, policies: Sequence[PowerPolicy], machine: Clock) -> PowerJob:
     """The job; `machine` is the clock of watches and writes. Raises SettingsError and UsageError for a feed that cannot
     be read."""
     settings, api = daemon.settings, daemon.api
@@ -118,20 +118,22 @@ def powering(daemon: Daemon, policies: Sequence[Policy], machine: Clock) -> Powe
         prefix=settings.publishing.prefix,
         protected=protected,
     )
-    return Powering(
+    return PowerJob(
         [_course(daemon, policy, actuators) for policy in policies],
         mode=settings.power.mode.value,
         clock=daemon.clock,
         registry=daemon.metrics.registry,
         conditions=daemon.conditions,
-        news=News(daemon.events, daemon.namespace),
+        news=PowerEvents(daemon.events, daemon.namespace),
         interval=settings.telemetry.interval,
         offset=settings.telemetry.offset,
         paused=lambda: daemon.switches.paused("power"),
         standing_by=lambda: None if daemon.elector.is_leader() else health.leadership(daemon),
         switch=lambda key: daemon.switches.values.get(key),
         show=partial(setattr, daemon.board, "power"),
-        leavers=Leavers(daemon.state, policies, partial(actuators.restore, reason="it is in no power policy any more"))
+        leavers=DepartedTargets(
+            daemon.state, policies, partial(actuators.restore, reason="it is in no power policy any more")
+        )
         if settings.power.mode is Mode.ON
         else None,
     )
@@ -145,15 +147,15 @@ def _pods(daemon: Daemon) -> tuple[Pod, ...]:
     return cache.pods()
 
 
-def _course(daemon: Daemon, policy: Policy, actuators: Actuators) -> Course:
+def _course(daemon: Daemon, policy: PowerPolicy, actuators: Actuators) -> PolicyRun:
     settings, clock = daemon.settings, daemon.clock
     shadow, client = settings.power.mode is not Mode.ON, daemon.feeds
     needs: Callable[[Mapping[str, int]], Mapping[str, int]] = lambda counts: {}  # noqa: E731
     if client is not None and _needs(policy):
-        asked = Needs(policy, client, daemon.metrics)
+        asked = NeedsReader(policy, client, daemon.metrics)
         needs = lambda counts: asked.read(_slot(clock, settings), counts)  # noqa: E731
     feed = BudgetFeed(policy, client, clock, daemon.metrics, interval=settings.telemetry.interval)
-    budget = Budget(
+    budget = PolicyController(
         policy,
         actuators,
         PowerStore(daemon.state, policy.name, shadow=shadow),
@@ -163,10 +165,10 @@ def _course(daemon: Daemon, policy: Policy, actuators: Actuators) -> Course:
         traces=partial(_traces, daemon.api, f"{settings.publishing.prefix}/{ORIGINAL}"),
     )
     own = partial(_own, policy, actuators) if feed.needs_own else lambda: None
-    return Course(budget, feed, own)
+    return PolicyRun(budget, feed, own)
 
 
-def _without_prometheus(policy: Policy, settings: Settings) -> Iterator[str]:
+def _without_prometheus(policy: PowerPolicy, settings: Settings) -> Iterator[str]:
     if _asks(policy) and settings.prometheus.url is None:
         yield (
             "the policy asks Prometheus, and BALLAST_PROMETHEUS__URL is not set: expected its address, such as "
@@ -174,11 +176,11 @@ def _without_prometheus(policy: Policy, settings: Settings) -> Iterator[str]:
         )
 
 
-def _asks(policy: Policy) -> bool:
+def _asks(policy: PowerPolicy) -> bool:
     return budget_feed.asks_prometheus(policy) or _needs(policy)
 
 
-def _needs(policy: Policy) -> bool:
+def _needs(policy: PowerPolicy) -> bool:
     return any(place.member.needs for place in policy.places.values())
 
 
@@ -187,7 +189,7 @@ def _slot(clock: Clock, settings: Settings) -> float:
     return clock.wall() // interval * interval - settings.telemetry.offset
 
 
-def _own(policy: Policy, actuators: Actuators) -> Fraction | None:
+def _own(policy: PowerPolicy, actuators: Actuators) -> Fraction | None:
     """Watts of the replicas that run now, as their controllers count them; None where one cannot be seen."""
     total = Fraction(0)
     standings = actuators.look(policy)
@@ -199,7 +201,7 @@ def _own(policy: Policy, actuators: Actuators) -> Fraction | None:
     return total
 
 
-def _running(standing: Standing) -> int | None:
+def _running(standing: TargetStatus) -> int | None:
     """As its controller counts them; of kinds that do not tell, those that are asked for."""
     workload = standing.workload
     return standing.replicas if workload is None or workload.replicas is None else workload.present
@@ -219,12 +221,12 @@ def _loads(snapshot: Snapshot | None) -> Mapping[str, float] | None:
     return found
 
 
-def _traces(api: KubeApi, annotation: str, standings: Mapping[str, Standing]) -> Iterator[str]:
+def _traces(api: KubeApi, annotation: str, standings: Mapping[str, TargetStatus]) -> Iterator[str]:
     """Targets whose replicas or caps were last set by Ballast; each is asked for when it is its turn."""
     return (name for name, standing in standings.items() if _is_ours(api, annotation, standing))
 
 
-def _is_ours(api: KubeApi, annotation: str, standing: Standing) -> bool:
+def _is_ours(api: KubeApi, annotation: str, standing: TargetStatus) -> bool:
     if standing.actuator is Actuator.SCALE:
         return is_ours(api, standing.scale_path.removesuffix("/scale"), "replicas")
     return standing.autoscaler is not None and annotation in standing.autoscaler.annotations

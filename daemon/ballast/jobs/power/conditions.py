@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from ballast.cluster.conditions import Conditions
 from ballast.cluster.events import Events
 from ballast.cluster.state import NAME
-from ballast.cluster.write import Target
+from ballast.cluster.write import WriteTarget
 from ballast.jobs.power import sentences
-from ballast.jobs.power.view import View, Why
+from ballast.jobs.power.view import TickReport, Why
 from ballast.power.controller_result import Reason
 
 _LIMITS = {
@@ -25,7 +25,7 @@ _BROKEN = (Why.NOT_STORED, Why.PLAN_FAILED)
 
 
 def tell_conditions(
-    conditions: Conditions, views: Sequence[View], paused: str | None, troubles: Mapping[str, str]
+    conditions: Conditions, views: Sequence[TickReport], paused: str | None, troubles: Mapping[str, str]
 ) -> None:
     """FeedAvailable, Active, Limited, Fallback, Paused, Contended, Degraded and Rebaselined, over all policies.
 
@@ -63,17 +63,17 @@ def tell_conditions(
     say("Rebaselined", {v.policy.name: v.rebaselining for v in views if v.rebaselining}, "WaitingForBaseline")
 
 
-class News:
+class PowerEvents:
     """Events on `ballast-state` of the own namespace, one for each transition of a policy."""
 
     def __init__(self, events: Events, namespace: str) -> None:
         self._events = events
-        self._target = Target("ConfigMap", NAME, namespace)
+        self._target = WriteTarget("ConfigMap", NAME, namespace)
         self._last: dict[str, frozenset[str]] = {}
         self._detected: dict[str, str] = {}
         self._paused: str | None = None
 
-    def about(self, views: Sequence[View], paused: str | None, *, quiet: bool) -> None:
+    def about(self, views: Sequence[TickReport], paused: str | None, *, quiet: bool) -> None:
         """`quiet`: remembers, but tells nobody."""
         if bool(paused) != bool(self._paused):
             self._tell(quiet, "Paused" if paused else "Resumed", paused or "power acts again", warning=False)
@@ -105,7 +105,7 @@ _BEGINS = ("FeedInvalid", "FallbackActivated", "PowerLimited", "Contended", "Aut
 _WARNINGS = ("FeedInvalid", "FallbackActivated", "PowerLimited", "Contended")
 
 
-def _standing(view: View) -> frozenset[str]:
+def _standing(view: TickReport) -> frozenset[str]:
     """What holds now, by the name of the Event that tells of its beginning."""
     silent = view.watts.watts is None
     holds: Mapping[str, Callable[[], bool]] = {
@@ -118,7 +118,7 @@ def _standing(view: View) -> frozenset[str]:
     return frozenset(reason for reason, test in holds.items() if test())
 
 
-def _moments(view: View) -> list[str]:
+def _moments(view: TickReport) -> list[str]:
     told = []
     if view.cancelled:
         told.append("PendingCancelled")
@@ -129,12 +129,12 @@ def _moments(view: View) -> list[str]:
     return told
 
 
-def _contended(view: View) -> str | None:
+def _contended(view: TickReport) -> str | None:
     found = [f"{name}: {each.problem}" for name, each in view.standings.items() if "contended" in (each.problem or "")]
     return "; ".join(found) or None
 
 
-def _broken(view: View) -> str | None:
+def _broken(view: TickReport) -> str | None:
     problems = [view.problem] if view.problem else []
     problems += [
         f"{name}: {each.problem}"

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 
-from ballast.cluster.state import State as Keys
-from ballast.cluster.write import Outcome, Result
+from ballast.cluster.state import StateStore as Keys
+from ballast.cluster.write import Result, WriteOutcome
 from ballast.errors import ClusterError
-from ballast.power.policy import Policy
+from ballast.power.policy import PowerPolicy
 
 KEY = "power.left"
 _KINDS = ("power.state.", "power.plan.", "power.shadow.")
@@ -18,7 +18,7 @@ PAUSE = 20
 """Cycles from a write that failed to the next attempt: it may be the rights that are gone with the last target."""
 
 
-class Leavers:
+class DepartedTargets:
     """`restore` gives back the caps of the targets (namespace/name) it gets.
 
     Only of what is in `ballast-state` and in no policy: another Ballast in the cluster may have caps of its own. Who is
@@ -26,7 +26,7 @@ class Leavers:
     """
 
     def __init__(
-        self, keys: Keys, policies: Sequence[Policy], restore: Callable[[Collection[str]], Sequence[Outcome]]
+        self, keys: Keys, policies: Sequence[PowerPolicy], restore: Callable[[Collection[str]], Sequence[WriteOutcome]]
     ) -> None:
         self._keys = keys
         self._policies = frozenset(policy.name for policy in policies)

@@ -17,11 +17,11 @@ from prometheus_client import CollectorRegistry
 from ballast.clock import Clock
 from ballast.cluster.conditions import Conditions
 from ballast.jobs.power import sentences
-from ballast.jobs.power.budget import Budget
-from ballast.jobs.power.conditions import News, tell_conditions
-from ballast.jobs.power.departed import Leavers
+from ballast.jobs.power.budget import PolicyController
+from ballast.jobs.power.conditions import PowerEvents, tell_conditions
+from ballast.jobs.power.departed import DepartedTargets
 from ballast.jobs.power.metrics import PowerMetrics
-from ballast.jobs.power.view import Action, Now, View, Why
+from ballast.jobs.power.view import Action, TickContext, TickReport, Why
 from ballast.power.values import exact
 from ballast.telemetry.budget_feed import Watts
 
@@ -32,7 +32,7 @@ REBASELINE = "power.rebaseline"
 log = structlog.get_logger("ballast.power")
 
 
-class Feed(Protocol):
+class WattsFeed(Protocol):
     """Gives watts, and says what they mean."""
 
     @property
@@ -42,42 +42,42 @@ class Feed(Protocol):
 
 
 @dataclass
-class Course:
+class PolicyRun:
     """One policy on its way: its feed, its budget, and what it has come to so far."""
 
-    budget: Budget
-    feed: Feed
+    budget: PolicyController
+    feed: WattsFeed
     own: Callable[[], Fraction | None] = lambda: None
     history: deque[list[Any]] = field(default_factory=lambda: deque(maxlen=HISTORY))
     actions: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=ACTIONS))
     seen: float | None = None
-    view: View | None = None
+    view: TickReport | None = None
 
     @property
     def name(self) -> str:
         return self.budget.policy.name
 
 
-class Powering:
+class PowerJob:
     """`hold` says why this replica must not act now (it does not lead, or is paused); `switch` gives the value of a key
     of `ballast-switches`."""
 
     def __init__(
         self,
-        courses: Sequence[Course],
+        courses: Sequence[PolicyRun],
         *,
         mode: str,
         clock: Clock,
         registry: CollectorRegistry,
         conditions: Conditions,
-        news: News,
+        news: PowerEvents,
         interval: float,
         offset: float,
         paused: Callable[[], str | None],
         standing_by: Callable[[], str | None],
         switch: Callable[[str], str | None],
         show: Callable[[Mapping[str, Any]], None],
-        leavers: Leavers | None = None,
+        leavers: DepartedTargets | None = None,
     ) -> None:
         self.courses = courses
         self._mode = mode
@@ -130,16 +130,16 @@ class Powering:
         wall = self._clock.wall()
         confirmed, unreadable = self._confirmed()
         leaving = self._leavers.cycle() if self._leavers is not None and (hold or paused) is None else None
-        now = Now(
+        now = TickContext(
             at=math.floor((self._wall + self._clock.monotonic() - self._steady) / self._interval) * self._every,
             wall=wall,
             hold=hold or paused,
             confirmed=confirmed,
         )
         asked = math.floor(wall / self._interval) * self._interval - self._offset
-        views: list[View] = []
+        views: list[TickReport] = []
         with ThreadPoolExecutor(max_workers=min(8, len(self.courses))) as pool:
-            read: dict[Future[Watts], Course] = {
+            read: dict[Future[Watts], PolicyRun] = {
                 pool.submit(_read, course, asked, _own(course)): course for course in self.courses
             }
             views.extend(self._tick(read[each], now, each.result()) for each in as_completed(read))
@@ -154,14 +154,14 @@ class Powering:
         self._show(self._document(paused))
         return sentences.sentence(views, leaving)
 
-    def _tick(self, course: Course, now: Now, watts: Watts) -> View:
+    def _tick(self, course: PolicyRun, now: TickContext, watts: Watts) -> TickReport:
         try:
             view = course.budget.cycle(now, watts)
         except Exception as error:
             log.exception("a power policy failed unexpectedly", policy=course.name)
             course.budget.forget()
             text = f"failed unexpectedly: {type(error).__name__}: {error}"
-            view = View(course.budget.policy, now, watts, words=text, problem=text)
+            view = TickReport(course.budget.policy, now, watts, words=text, problem=text)
         course.view = view
         if watts.watts is not None:
             course.seen = watts.time
@@ -194,7 +194,7 @@ class Powering:
     def _all_metrics(self) -> Iterable[PowerMetrics]:
         return (self._facts, self._would) if self._would else (self._facts,)
 
-    def _count(self, course: Course, view: View) -> None:
+    def _count(self, course: PolicyRun, view: TickReport) -> None:
         name, found = course.name, {n: each.count for n, each in view.standings.items() if each.count is not None}
         for metrics in self._all_metrics():
             watts, reference = view.watts.watts, view.reference
@@ -227,7 +227,7 @@ class Powering:
         return {"mode": self._mode, "paused": paused, "policies": policies}
 
 
-def _read(course: Course, at: float, own: Fraction | None) -> Watts:
+def _read(course: PolicyRun, at: float, own: Fraction | None) -> Watts:
     try:
         return course.feed.read(at, own)
     except Exception as error:
@@ -235,7 +235,7 @@ def _read(course: Course, at: float, own: Fraction | None) -> Watts:
         return Watts(None, None, f"{type(error).__name__}: {error}", "unreadable")
 
 
-def _own(course: Course) -> Fraction | None:
+def _own(course: PolicyRun) -> Fraction | None:
     try:
         return course.own()
     except Exception:
@@ -247,7 +247,7 @@ def _float(value: Fraction | None) -> float | None:
     return None if value is None else float(value)
 
 
-def _point(view: View) -> list[Any]:
+def _point(view: TickReport) -> list[Any]:
     low, high = view.band or (None, None)
     total = sum(view.counts.values()) if view.counts else None
     levels = [_float(each) for each in (view.watts.watts, view.reference, low, high)]
@@ -264,7 +264,7 @@ def _action(action: Action) -> dict[str, Any]:
     }
 
 
-def _policy(course: Course, *, shadow: bool) -> dict[str, Any]:
+def _policy(course: PolicyRun, *, shadow: bool) -> dict[str, Any]:
     view = course.view
     assert view is not None
     window = view.state.window
@@ -292,7 +292,7 @@ def _policy(course: Course, *, shadow: bool) -> dict[str, Any]:
     }
 
 
-def _target(view: View, name: str, *, shadow: bool) -> dict[str, Any]:
+def _target(view: TickReport, name: str, *, shadow: bool) -> dict[str, Any]:
     member, standing = view.policy.places[name].member, view.standings.get(name)
     return {
         "ref": name,

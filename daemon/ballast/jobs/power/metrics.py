@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from ballast.power.controller_state import Mode
+from ballast.power.controller_state import ControllerMode
 
 POLICY = "policy"
 WORKLOAD = (POLICY, "workload_namespace", "name")
@@ -51,8 +51,8 @@ class PowerMetrics:
         else:
             gauge.labels(policy).set(value)
 
-    def put_state(self, policy: str, state: Mode | None) -> None:
-        for each in Mode:
+    def put_state(self, policy: str, state: ControllerMode | None) -> None:
+        for each in ControllerMode:
             self.state.labels(policy, each.value).set(each is state)
 
     def put_workloads(self, policy: str, counts: Mapping[str, int]) -> None:

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from ballast.jobs.power.view import View, Why
+from ballast.jobs.power.view import TickReport, Why
 from ballast.jobs.sentences import duration
 from ballast.power.controller_result import Reason
-from ballast.power.controller_state import Mode
+from ballast.power.controller_state import ControllerMode
 from ballast.power.policy import WhenSilent
 
 NAMED = 3
 
 
-def sentence(views: Sequence[View], besides: str | None = None) -> str:
+def sentence(views: Sequence[TickReport], besides: str | None = None) -> str:
     """ "power: 812 W of 900 W reference, inside the dead band (855 to 945 W); 12 replicas in 3 targets"."""
     several = len(views) > 1
     told = [f"{view.policy.name}: {_told(view)}" if several else _told(view) for view in views]
     return f"power: {'; '.join(told)}" + (f"; {besides}" if besides else "")
 
 
-def waiting_for(view: View) -> str:
+def waiting_for(view: TickReport) -> str:
     """One sentence: why nothing happens now, or what did."""
     return view.words or _reasons(view)
 
@@ -33,7 +33,7 @@ def watts(value: Fraction | float | None) -> str:
     return f"{number:,.0f} W" if abs(number) >= 10 else f"{number:.3g} W"
 
 
-def _told(view: View) -> str:
+def _told(view: TickReport) -> str:
     parts = [_level(view), waiting_for(view)]
     if view.action is not None:
         parts.append(_action(view))
@@ -52,7 +52,7 @@ def _told(view: View) -> str:
     return ", ".join(parts[:2]) + "".join(f"; {part}" for part in parts[2:])
 
 
-def _level(view: View) -> str:
+def _level(view: TickReport) -> str:
     if view.watts.watts is None:
         return f"no usable sample ({view.watts.problem})"
     if view.reference is None:
@@ -60,11 +60,11 @@ def _level(view: View) -> str:
     return f"{watts(view.watts.watts)} of {watts(view.reference)} reference"
 
 
-def _reasons(view: View) -> str:
+def _reasons(view: TickReport) -> str:
     reason = view.reason
     if view.watts.watts is None and reason in (Reason.INVALID, Reason.FALLBACK):
         return _silent(view)
-    if view.state.mode is not Mode.STABLE and reason not in (Reason.RATE_LIMITED, Reason.UNSTABLE):
+    if view.state.mode is not ControllerMode.STABLE and reason not in (Reason.RATE_LIMITED, Reason.UNSTABLE):
         return _window(view)
     told: dict[str, str] = {
         Reason.BOOTSTRAPPED: "the baseline is taken",
@@ -82,15 +82,15 @@ def _reasons(view: View) -> str:
     return told.get(reason, f"the change is done{_band(view)}")
 
 
-def _silent(view: View) -> str:
+def _silent(view: TickReport) -> str:
     fallback, silent = view.policy.fallback, view.silent_for
     if silent < float(fallback.after) or fallback.policy is WhenSilent.HOLD:
         return f"everything stays, for {duration(silent)} so far"
     return f"the fallback {fallback.policy.value} holds after {duration(silent)}"
 
 
-def _window(view: View) -> str:
-    up = view.state.mode is Mode.PENDING_INCREASE
+def _window(view: TickReport) -> str:
+    up = view.state.mode is ControllerMode.PENDING_INCREASE
     side = "above" if up else "below"
     age = view.window_age
     if age is None:
@@ -99,12 +99,12 @@ def _window(view: View) -> str:
     return f"{side} the dead band{_band(view)} for {duration(float(age))} of {length}"
 
 
-def _band(view: View) -> str:
+def _band(view: TickReport) -> str:
     band = view.band
     return "" if band is None else f" ({watts(band[0])} to {watts(band[1])})"
 
 
-def _action(view: View) -> str:
+def _action(view: TickReport) -> str:
     action = view.action
     assert action is not None
     verb = "would scale" if action.result == "dry-run" else "scaled"
@@ -113,5 +113,5 @@ def _action(view: View) -> str:
     return f"{verb} {', '.join(changes[:NAMED])}{more} ({action.reason})" if changes else f"{verb} nothing"
 
 
-def _differs(view: View, name: str) -> bool:
+def _differs(view: TickReport, name: str) -> bool:
     return view.standings[name].count != view.counts[name] and view.action is None

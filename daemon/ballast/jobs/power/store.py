@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from ballast.cluster.state import State as Keys
+from ballast.cluster.state import StateStore as Keys
 from ballast.cluster.write import Result
 from ballast.errors import ClusterError
-from ballast.power.controller_state import Mode, Plan, State
+from ballast.power.controller_state import ControllerMode, ControllerState, PowerPlan
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Record:
     `watts` (of one replica, by namespace/name) say what the numbers of the state are about.
     """
 
-    state: State = field(default_factory=State)
+    state: ControllerState = field(default_factory=ControllerState)
     based: float | None = None
     planned: float | None = None
     lost: float | None = None
@@ -34,14 +34,14 @@ class Record:
 
     def lasting(self) -> Record:
         """Two records with the same lasting part need not be written again; a new start forgets windows and modes."""
-        return replace(self, state=replace(self.state.lasting(), mode=Mode.STABLE))
+        return replace(self, state=replace(self.state.lasting(), mode=ControllerMode.STABLE))
 
 
 @dataclass(frozen=True)
 class _Kept:
     """The record's form under `power.state.<policy>`, or `power.shadow.<policy>` in dry-run."""
 
-    state: State
+    state: ControllerState
     based: float | None = None
     lost: float | None = None
     found: Mapping[str, int] | None = None
@@ -127,18 +127,18 @@ def _decoded(kept: str, plan: str | None) -> Record:
         beside = msgspec.json.decode(plan, type=_Open)
         if beside.status == "done":
             return found
-        opened = msgspec.json.decode(plan, type=Plan, dec_hook=_fraction)
+        opened = msgspec.json.decode(plan, type=PowerPlan, dec_hook=_fraction)
         _check_counts(opened.replicas)
     except (msgspec.DecodeError, ZeroDivisionError) as error:
         raise ValueError(str(error)) from None
     return replace(found, state=replace(found.state, plan=opened), planned=beside.created)
 
 
-def _kept(record: Record, state: State) -> _Kept:
+def _kept(record: Record, state: ControllerState) -> _Kept:
     return _Kept(state, record.based, record.lost, record.found, record.meaning, record.watts)
 
 
-def _check(state: State) -> None:
+def _check(state: ControllerState) -> None:
     """Raises ValueError for numbers that no policy has led to."""
     anchor, reference = state.anchor, state.reference
     if anchor is not None and (anchor.watts <= 0 or anchor.load < 0):

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 
-from ballast.actuation.scaling.target_status import Standing
+from ballast.actuation.scaling.target_status import TargetStatus
 from ballast.power.anchor import affordable, load_of
 from ballast.power.controller_result import targets_of
-from ballast.power.controller_state import Mode, State
-from ballast.power.policy import Policy
+from ballast.power.controller_state import ControllerMode, ControllerState
+from ballast.power.policy import PowerPolicy
 from ballast.telemetry.budget_feed import Watts
 
 ZERO = Fraction(0)
@@ -29,7 +29,7 @@ class Why(StrEnum):
 
 
 @dataclass(frozen=True)
-class Now:
+class TickContext:
     """`at` is steady time for the controller, `wall` Unix time. `hold`: why nothing is decided now. `confirmed`: the
     time (Unix) that people confirmed a new baseline for."""
 
@@ -60,19 +60,19 @@ class Action:
 
 
 @dataclass(frozen=True)
-class View:
+class TickReport:
     """What one cycle saw and did. Watts include the base power.
 
     `limit` is what keeps replicas from following the watts since the last decision: AtMin, AtMax, RateLimited or
     RoundsToZero.
     """
 
-    policy: Policy
-    now: Now
+    policy: PowerPolicy
+    now: TickContext
     watts: Watts
-    standings: Mapping[str, Standing] = field(default_factory=dict)
+    standings: Mapping[str, TargetStatus] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
-    state: State = field(default_factory=State)
+    state: ControllerState = field(default_factory=ControllerState)
     reason: str = Why.HELD
     words: str = ""
     unmet: int = 0
@@ -98,12 +98,20 @@ class View:
 
     @property
     def window_length(self) -> Fraction:
-        return self.policy.increase.window if self.state.mode is Mode.PENDING_INCREASE else self.policy.decrease.window
+        return (
+            self.policy.increase.window
+            if self.state.mode is ControllerMode.PENDING_INCREASE
+            else self.policy.decrease.window
+        )
 
     @property
     def window_age(self) -> Fraction | None:
         window = self.state.window
-        return None if window is None or self.state.mode is Mode.STABLE else max(ZERO, self.now.at - window.since)
+        return (
+            None
+            if window is None or self.state.mode is ControllerMode.STABLE
+            else max(ZERO, self.now.at - window.since)
+        )
 
     @property
     def ideal(self) -> Fraction | None:

@@ -8,10 +8,10 @@ import numpy as np
 
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.planners.frontier import fit_elsewhere
-from ballast.placement.planners.simulated_placement import Standing
+from ballast.placement.planners.simulated_placement import SimulatedPlacement
 
 
-def ways_out(standing: Standing, pods: Ints) -> Bools:
+def can_move(standing: SimulatedPlacement, pods: Ints) -> Bools:
     """[pod]: whether `open_to` has a node for it.
 
     Room below the ceiling is looked for like any other kind of room.
@@ -23,7 +23,7 @@ def ways_out(standing: Standing, pods: Ints) -> Bools:
     return _search(standing, pods, standing.targets & (below >= 0).all(axis=1), wanted, room, standing.open_among)
 
 
-def room_on(standing: Standing, pods: Ints, nodes: Bools) -> Bools:
+def fits_on(standing: SimulatedPlacement, pods: Ints, nodes: Bools) -> Bools:
     """[pod]: whether another one of `nodes`, of its pool, has room for it, whatever the load."""
     room = np.maximum(standing.free, 0).astype(float)
     wanted = standing.layout.asked[pods].astype(float)
@@ -31,7 +31,12 @@ def room_on(standing: Standing, pods: Ints, nodes: Bools) -> Bools:
 
 
 def _search(
-    standing: Standing, pods: Ints, nodes: Bools, wanted: Floats, room: Floats, look: Callable[[int, Ints], Bools]
+    standing: SimulatedPlacement,
+    pods: Ints,
+    nodes: Bools,
+    wanted: Floats,
+    room: Floats,
+    look: Callable[[int, Ints], Bools],
 ) -> Bools:
     """`look` says of one pod on which rows it could be; it is asked only where other pods may forbid them."""
     layout, homes = standing.layout, standing.on[pods]
@@ -49,7 +54,7 @@ def _search(
     return found
 
 
-def _alike(standing: Standing, pods: Ints) -> Iterator[tuple[Bools, Ints]]:
+def _alike(standing: SimulatedPlacement, pods: Ints) -> Iterator[tuple[Bools, Ints]]:
     """Places of pods that the same nodes are allowed to, by what nodes are."""
     masks: dict[bytes, tuple[Bools, list[int]]] = {}
     by_template: dict[int, list[int]] = {}

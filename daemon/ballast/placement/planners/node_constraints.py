@@ -16,7 +16,7 @@ from ballast.model.template import NodeTerm, Template, Toleration
 _HARD = ("NoSchedule", "NoExecute")
 
 
-class Sites:
+class NodeConstraints:
     """Answers are [node] and kept per template; do not write into them."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:

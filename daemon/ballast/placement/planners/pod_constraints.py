@@ -16,7 +16,7 @@ from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Ints
 from ballast.model.selector import Selector
 from ballast.model.template import PLAIN, HostPort, PodTerm, Spread, Template
-from ballast.placement.planners.node_constraints import Sites
+from ballast.placement.planners.node_constraints import NodeConstraints
 
 # Namespaces, their selector, the selector of pods: which pods are meant.
 Crowd: TypeAlias = tuple[tuple[str, ...], Selector | None, Selector | None]
@@ -24,7 +24,7 @@ _ANY = HostPort(0).address
 _NOBODY = np.zeros(0, np.int64)
 
 
-class Neighbours:
+class PodConstraints:
     """Follows moves. `on` is shared with the caller, who changes it through `move` alone."""
 
     def __init__(
@@ -33,7 +33,7 @@ class Neighbours:
         pods: Sequence[Pod],
         on: Ints,
         present: Bools,
-        sites: Sites,
+        sites: NodeConstraints,
         namespaces: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         self._nodes, self._pods, self._on, self._sites = nodes, pods, on, sites

@@ -18,7 +18,7 @@ import numpy as np
 
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.planners.shortlist import Shortlist, weighted
-from ballast.placement.planners.simulated_placement import Standing
+from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.placement.planners.step import Admit, Step
 
 # Gains this close, in units of load squared per node, count as equal; then names decide.
@@ -30,7 +30,13 @@ _NOWHERE = -np.inf
 
 
 def rebalance(
-    standing: Standing, movable: Bools, counted: Bools, admit: Admit, *, min_gain: float = 0.0, limit: int | None = None
+    standing: SimulatedPlacement,
+    movable: Bools,
+    counted: Bools,
+    admit: Admit,
+    *,
+    min_gain: float = 0.0,
+    limit: int | None = None,
 ) -> Iterator[Step]:
     """Yields steps, already made in `standing`, until no move gains `min_gain` or `limit` is reached.
 
@@ -61,7 +67,9 @@ def rebalance(
 class _Pool:
     """The nodes of one pool; `rows` are theirs in the layout, everything else is by place in `rows`."""
 
-    def __init__(self, standing: Standing, rows: Ints, movable: Bools, counted: Bools, min_gain: float) -> None:
+    def __init__(
+        self, standing: SimulatedPlacement, rows: Ints, movable: Bools, counted: Bools, min_gain: float
+    ) -> None:
         layout = standing.layout
         self._standing, self._rows = standing, rows
         self._known: Bools = np.asarray(np.isfinite(layout.load[rows]) & counted[rows, None])

@@ -15,7 +15,7 @@ import numpy as np
 
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.planners.frontier import fit_elsewhere, smallest
-from ballast.placement.planners.simulated_placement import Standing
+from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.placement.planners.step import Admit, Step
 from ballast.scoring.residual import NOWHERE, Criterion, steps
 
@@ -27,7 +27,7 @@ _ROUNDING = 1e-12
 
 
 def redistribute(
-    standing: Standing,
+    standing: SimulatedPlacement,
     movable: Bools,
     admit: Admit,
     *,
@@ -52,7 +52,9 @@ def redistribute(
 
 
 class _Search:
-    def __init__(self, standing: Standing, movable: Bools, kappa: float | None, costly: Callable[[Ints], None]) -> None:
+    def __init__(
+        self, standing: SimulatedPlacement, movable: Bools, kappa: float | None, costly: Callable[[Ints], None]
+    ) -> None:
         layout = standing.layout
         self._standing, self._kappa, self._costly = standing, kappa, costly
         self._movable = movable & layout.present

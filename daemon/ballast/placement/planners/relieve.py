@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ballast.model.sample import Bools, Floats, Ints
-from ballast.placement.planners.simulated_placement import ROUNDING, Standing
+from ballast.placement.planners.simulated_placement import ROUNDING, SimulatedPlacement
 from ballast.placement.planners.step import Admit, Step
 
 
@@ -41,7 +41,7 @@ def hot(load: Floats, counted: Bools, thresholds: Thresholds) -> Bools:
 
 
 def relieve(
-    standing: Standing,
+    standing: SimulatedPlacement,
     movable: Bools,
     counted: Bools,
     admit: Admit,
@@ -80,7 +80,7 @@ def relieve(
 
 
 def _best(
-    standing: Standing, movable: Bools, source: int, resource: int, excess: float, min_gain: float
+    standing: SimulatedPlacement, movable: Bools, source: int, resource: int, excess: float, min_gain: float
 ) -> Step | None:
     layout = standing.layout
     pods = np.flatnonzero(movable & (standing.on == source))

@@ -8,14 +8,14 @@ import numpy as np
 
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.planners.layout import Layout
-from ballast.placement.planners.node_constraints import Sites
-from ballast.placement.planners.pod_constraints import Neighbours
+from ballast.placement.planners.node_constraints import NodeConstraints
+from ballast.placement.planners.pod_constraints import PodConstraints
 
 # Loads that differ by less are the same.
 ROUNDING = 1e-9
 
 
-class Standing:
+class SimulatedPlacement:
     """Loads, room and places after the steps so far, and where a pod could go.
 
     `targets` [node] are nodes that moved pods may go to at all; `ceiling` is the load they may be predicted to reach.
@@ -35,8 +35,8 @@ class Standing:
         self.load: Floats = layout.load.copy()
         self.free: Ints = layout.free.copy()
         self.on: Ints = layout.on.copy()
-        self.sites = Sites(layout.nodes)
-        self.neighbours = Neighbours(layout.nodes, layout.pods, self.on, layout.present, self.sites, namespaces)
+        self.sites = NodeConstraints(layout.nodes)
+        self.neighbours = PodConstraints(layout.nodes, layout.pods, self.on, layout.present, self.sites, namespaces)
         self._whole = np.where(layout.whole > 0, layout.whole, np.nan)
 
     def increments(self, pod: int) -> Floats:

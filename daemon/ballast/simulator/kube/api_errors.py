@@ -20,7 +20,7 @@ class GroupResource(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Cause:
+class ErrorCause:
     reason: str
     message: str
     field: str = ""
@@ -121,7 +121,7 @@ def wrong_name(given: str, name: str) -> ApiError:
     return bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
 
 
-def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> ApiError:
+def invalid(group: str, kind: str, name: str, causes: Sequence[ErrorCause]) -> ApiError:
     """422; one cause a field."""
     qualified = f"{kind}.{group}" if group else kind
     listed = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
@@ -130,8 +130,8 @@ def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> ApiErr
     return ApiError(422, "Invalid", f'{qualified} "{name}" is invalid: {text}', details)
 
 
-def invalid_value(path: str, value: object, why: str) -> Cause:
-    return Cause("FieldValueInvalid", f"Invalid value: {json.dumps(value)}: {why}", path)
+def invalid_value(path: str, value: object, why: str) -> ErrorCause:
+    return ErrorCause("FieldValueInvalid", f"Invalid value: {json.dumps(value)}: {why}", path)
 
 
 def expired(message: str, **metadata: Any) -> ApiError:

@@ -10,7 +10,7 @@ from ballast.clock import Clock
 from ballast.simulator.kube import defaults, managed_fields, patching, validation
 from ballast.simulator.kube.api_errors import (
     ApiError,
-    Cause,
+    ErrorCause,
     GroupResource,
     already_exists,
     bad_request,
@@ -37,7 +37,7 @@ _SERVERS_METADATA = (
 )
 
 
-class Resources:
+class ObjectApi:
     """Every method raises ApiError. `dry` writes validate and answer, and store nothing."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -64,7 +64,7 @@ class Resources:
             raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
         if not metadata.get("name"):
             if not metadata.get("generateName"):
-                missing = Cause(
+                missing = ErrorCause(
                     "FieldValueRequired", "Required value: name or generateName is required", "metadata.name"
                 )
                 raise invalid(kind.group, kind.name, "", [missing])

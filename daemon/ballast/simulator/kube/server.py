@@ -34,19 +34,19 @@ from ballast.simulator.kube.api_errors import (
 )
 from ballast.simulator.kube.kinds import BY_PATH, Kind
 from ballast.simulator.kube.requests import Request, parse
-from ballast.simulator.kube.resources import Document, Resources
-from ballast.simulator.kube.watch import Watch, Watchers
+from ballast.simulator.kube.resources import Document, ObjectApi
+from ballast.simulator.kube.watch import Watchers, WatchStream
 
 USER = "system:serviceaccount:ballast:ballast"
 PATCH_TYPES = (patching.JSON, patching.MERGE, patching.STRATEGIC)
 
 
-class KubeApi:
+class KubeApiServer:
     """An ASGI application. Counts every request in `requests` by (verb, resource)."""
 
     def __init__(
         self,
-        resources: Resources,
+        resources: ObjectApi,
         faults: Faults,
         clock: Clock,
         *,
@@ -168,7 +168,7 @@ class KubeApi:
         query = dict(http.query_params)
         if request.name:
             query["fieldSelector"] = f"metadata.name={request.name}"
-        return Watch(
+        return WatchStream(
             self.resources.store,
             self.watchers,
             self._faults,

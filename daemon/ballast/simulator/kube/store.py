@@ -46,7 +46,7 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
         return document
 
 
-class Change(msgspec.Struct, frozen=True, gc=False):
+class StoreEvent(msgspec.Struct, frozen=True, gc=False):
     """`type` is ADDED, MODIFIED or DELETED; of a deletion `new` is the last state with the deletion's version."""
 
     revision: int
@@ -67,11 +67,11 @@ class _Table:
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str], Stored] = {}
         self.order: list[tuple[str, str]] | None = None
-        self.changes: list[Change] = []
+        self.changes: list[StoreEvent] = []
         self.dropped = 0
 
 
-Listener = Callable[[Kind, Change], None]
+Listener = Callable[[Kind, StoreEvent], None]
 
 
 class Store:
@@ -117,7 +117,7 @@ class Store:
                 raise Expired(self.revision)
             return listed
 
-    def since(self, kind: Kind, revision: int) -> list[Change]:
+    def since(self, kind: Kind, revision: int) -> list[StoreEvent]:
         """Changes after that version. Raises Expired."""
         with self.lock:
             table = self._tables[kind]
@@ -153,7 +153,7 @@ class Store:
             table.objects[key] = new
             if old is None:
                 table.order = None
-            self._record(kind, Change(new.revision, "ADDED" if old is None else "MODIFIED", new, old))
+            self._record(kind, StoreEvent(new.revision, "ADDED" if old is None else "MODIFIED", new, old))
             return new
 
     def remove(self, kind: Kind, old: Stored) -> Stored:
@@ -162,7 +162,7 @@ class Store:
             del table.objects[old.namespace, old.name]
             table.order = None
             new = self._stored(kind, old.read())
-            self._record(kind, Change(new.revision, "DELETED", new, old))
+            self._record(kind, StoreEvent(new.revision, "DELETED", new, old))
             return new
 
     def load(self, kind: Kind, objects: Sequence[Stored]) -> None:
@@ -183,7 +183,7 @@ class Store:
         document["metadata"]["resourceVersion"] = str(revision)
         return stored(kind, document, revision)
 
-    def _record(self, kind: Kind, change: Change) -> None:
+    def _record(self, kind: Kind, change: StoreEvent) -> None:
         table = self._tables[kind]
         table.changes.append(change)
         if len(table.changes) > HISTORY:

@@ -16,7 +16,7 @@ from ballast.simulator.kube.api_errors import (
     success,
 )
 from ballast.simulator.kube.kinds import BUDGET, POD, Kind
-from ballast.simulator.kube.resources import Document, Resources, check_preconditions
+from ballast.simulator.kube.resources import Document, ObjectApi, check_preconditions
 from ballast.simulator.kube.store import Stored
 
 
@@ -39,7 +39,7 @@ def scale_of(kind: Kind, stored: Stored) -> Document:
 
 
 def write_scale(
-    resources: Resources,
+    resources: ObjectApi,
     kind: Kind,
     namespace: str,
     name: str,
@@ -71,7 +71,7 @@ def write_scale(
     return scale_of(kind, resources.update(kind, namespace, name, change, manager=manager, dry=dry))
 
 
-def bind(resources: Resources, namespace: str, name: str, node: str) -> Document:
+def bind(resources: ObjectApi, namespace: str, name: str, node: str) -> Document:
     """What a scheduler does. Raises ApiError: 404 without such a pod, 409 when it is bound already."""
     if not node:
         raise bad_request("pod does not have a target node")
@@ -93,7 +93,7 @@ def bind(resources: Resources, namespace: str, name: str, node: str) -> Document
     return success(code=201)
 
 
-def evict(resources: Resources, namespace: str, name: str, eviction: Document, *, dry: bool = False) -> Document:
+def evict(resources: ObjectApi, namespace: str, name: str, eviction: Document, *, dry: bool = False) -> Document:
     """The API-initiated eviction of kube-apiserver 1.36: the budget is judged before the preconditions.
 
     Raises ApiError: 404, 409 for a precondition, 429 from a disruption budget, 500 when two budgets cover the pod.
@@ -117,7 +117,7 @@ def _past_disruption(pod: Document) -> bool:
     return pod["status"].get("phase") in ("Succeeded", "Failed", "Pending") or "deletionTimestamp" in pod["metadata"]
 
 
-def _take_from_budget(resources: Resources, pod: Document, dry: bool) -> None:
+def _take_from_budget(resources: ObjectApi, pod: Document, dry: bool) -> None:
     namespace, labels = pod["metadata"]["namespace"], pod["metadata"].get("labels") or {}
     budgets = [
         budget

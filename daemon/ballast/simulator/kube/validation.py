@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from ballast.simulator.kube.api_errors import Cause, invalid, invalid_value
+from ballast.simulator.kube.api_errors import ErrorCause, invalid, invalid_value
 from ballast.simulator.kube.kinds import Kind
 
 _KEY = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
@@ -47,9 +47,9 @@ def check(kind: Kind, new: dict[str, Any], old: dict[str, Any] | None) -> None:
     if kind.name == "Lease":
         causes += _lease(new.get("spec") or {})
     if kind.name == "Pod" and old is not None and _frozen(new) != _frozen(old):
-        causes.append(Cause("FieldValueForbidden", "Forbidden: " + _POD_IMMUTABLE_TEXT, "spec"))
+        causes.append(ErrorCause("FieldValueForbidden", "Forbidden: " + _POD_IMMUTABLE_TEXT, "spec"))
     if kind.name == "Pod" and not new.get("spec", {}).get("containers"):
-        causes.append(Cause("FieldValueRequired", "Required value", "spec.containers"))
+        causes.append(ErrorCause("FieldValueRequired", "Required value", "spec.containers"))
     if kind.name == "HorizontalPodAutoscaler":
         causes += _autoscaler(new.get("spec") or {})
     replicas = new.get("spec", {}).get("replicas") if "scale" in kind.subresources else None
@@ -59,7 +59,7 @@ def check(kind: Kind, new: dict[str, Any], old: dict[str, Any] | None) -> None:
         raise invalid(kind.group, kind.name, new["metadata"]["name"], causes)
 
 
-def _metadata(metadata: dict[str, Any]) -> Iterable[Cause]:
+def _metadata(metadata: dict[str, Any]) -> Iterable[ErrorCause]:
     name = metadata["name"]
     if not re.fullmatch(_SUBDOMAIN, name):
         yield invalid_value("metadata.name", name, _SUBDOMAIN_TEXT)
@@ -72,7 +72,7 @@ def _metadata(metadata: dict[str, Any]) -> Iterable[Cause]:
         yield from _label_key("metadata.annotations", key.lower())
 
 
-def _label_key(path: str, key: str) -> Iterable[Cause]:
+def _label_key(path: str, key: str) -> Iterable[ErrorCause]:
     prefix, slash, name = key.rpartition("/")
     if slash and not prefix:
         yield invalid_value(path, key, "prefix part must be non-empty")
@@ -86,24 +86,24 @@ def _label_key(path: str, key: str) -> Iterable[Cause]:
         yield invalid_value(path, key, "name part " + _KEY_TEXT)
 
 
-def _label_value(path: str, value: str) -> Iterable[Cause]:
+def _label_value(path: str, value: str) -> Iterable[ErrorCause]:
     if len(value) > 63:
         yield invalid_value(path, value, "must be no more than 63 bytes")
     if not re.fullmatch(_VALUE, value):
         yield invalid_value(path, value, _VALUE_TEXT)
 
 
-def _taints(taints: list[dict[str, str]]) -> Iterable[Cause]:
+def _taints(taints: list[dict[str, str]]) -> Iterable[ErrorCause]:
     seen = set()
     for at, taint in enumerate(taints):
         path, key, effect = f"metadata.taints[{at}]", taint.get("key", ""), taint.get("effect", "")
         yield from _label_key(f"{path}.key", key)
         yield from _label_value(f"{path}.value", taint.get("value", ""))
         if not effect:
-            yield Cause("FieldValueRequired", "Required value", f"{path}.effect")
+            yield ErrorCause("FieldValueRequired", "Required value", f"{path}.effect")
         elif effect not in _EFFECTS:
             listed = ", ".join(json.dumps(allowed) for allowed in _EFFECTS)
-            yield Cause(
+            yield ErrorCause(
                 "FieldValueNotSupported",
                 f"Unsupported value: {json.dumps(effect)}: supported values: {listed}",
                 f"{path}.effect",
@@ -112,11 +112,11 @@ def _taints(taints: list[dict[str, str]]) -> Iterable[Cause]:
             shown = {"Key": key, "Value": taint.get("value", ""), "Effect": effect, "TimeAdded": None}
             listed = json.dumps(shown, separators=(",", ":"))
             text = f"Duplicate value: {listed}: taints must be unique by key and effect pair"
-            yield Cause("FieldValueDuplicate", text, path)
+            yield ErrorCause("FieldValueDuplicate", text, path)
         seen.add((key, effect))
 
 
-def _lease(spec: dict[str, Any]) -> Iterable[Cause]:
+def _lease(spec: dict[str, Any]) -> Iterable[ErrorCause]:
     seconds = spec.get("leaseDurationSeconds")
     if seconds is not None and seconds <= 0:
         yield invalid_value("spec.leaseDurationSeconds", seconds, "must be greater than 0")
@@ -125,10 +125,10 @@ def _lease(spec: dict[str, Any]) -> Iterable[Cause]:
         yield invalid_value("spec.leaseTransitions", spec["leaseTransitions"], text)
 
 
-def _autoscaler(spec: dict[str, Any]) -> Iterable[Cause]:
+def _autoscaler(spec: dict[str, Any]) -> Iterable[ErrorCause]:
     most, least = spec.get("maxReplicas", 0), spec.get("minReplicas", 1)
     if most < 1:
-        yield Cause("FieldValueRequired", "Required value: must be set and greater than 0", "spec.maxReplicas")
+        yield ErrorCause("FieldValueRequired", "Required value: must be set and greater than 0", "spec.maxReplicas")
     if most < least:
         yield invalid_value("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`")
 

@@ -12,10 +12,10 @@ from starlette.types import Receive, Scope, Send
 
 from ballast.simulator.faults import Faults
 from ballast.simulator.kube import selectors
-from ballast.simulator.kube.api_errors import Cause, expired, invalid
+from ballast.simulator.kube.api_errors import ErrorCause, expired, invalid
 from ballast.simulator.kube.kinds import Kind
 from ballast.simulator.kube.listing import wanted_version
-from ballast.simulator.kube.store import Change, Expired, Store, Stored
+from ballast.simulator.kube.store import Expired, Store, Stored, StoreEvent
 
 Write = Callable[[bytes], Awaitable[None]]
 
@@ -63,7 +63,7 @@ class Watchers:
 
 
 @dataclass
-class Watch:
+class WatchStream:
     """One watch as an ASGI application. Times in `query` are seconds of the cluster's clock, which runs `speed` times
     as fast as the machine's; a bookmark is due every `bookmark_seconds` of it."""
 
@@ -83,7 +83,7 @@ class Watch:
         self._initial_end = query.get("sendInitialEvents") == "true"
         if self._initial_end and query.get("resourceVersionMatch") != "NotOlderThan":
             text = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-            cause = Cause("FieldValueForbidden", text, "resourceVersionMatch")
+            cause = ErrorCause("FieldValueForbidden", text, "resourceVersionMatch")
             raise invalid("meta.k8s.io", "ListOptions", "", [cause])
         with self.store.lock:
             self._position = wanted_version(query)
@@ -145,7 +145,7 @@ class Watch:
                 return
             await self._wait(event, min(deadline, bookmark if self._bookmarks else deadline) - now())
 
-    def _next(self) -> list[Change]:
+    def _next(self) -> list[StoreEvent]:
         """What is to be sent; without anything of this kind the position moves to the newest version of all."""
         with self.store.lock:
             changes = self.store.since(self.kind, self._position)
@@ -174,7 +174,7 @@ class Watch:
         if self._initial_end:
             yield self._bookmark({"k8s.io/initial-events-end": "true"})
 
-    def _lines(self, changes: list[Change]) -> Iterator[bytes]:
+    def _lines(self, changes: list[StoreEvent]) -> Iterator[bytes]:
         for change in changes:
             was = change.old is not None and self._selected(change.old)
             now = change.type != "DELETED" and self._selected(change.new)
