@@ -19,7 +19,7 @@ from ballast.cluster.emergency import EmergencyWriter
 from ballast.cluster.state import StateStore
 from ballast.cluster.workload_cache import WorkloadCache
 from ballast.cluster.writer import Writer
-from ballast.jobs.power.budget import Now, PolicyController
+from ballast.jobs.power.budget import PolicyController, TickContext
 from ballast.jobs.power.store import PowerStore
 from ballast.metrics import Metrics
 from ballast.power.policy import PowerPolicy
@@ -67,7 +67,7 @@ def _measured(plane: ControlPlane, targets: int) -> tuple[int, float]:
         start, monotonic = Fraction(1_000_000), time.monotonic
         for tick, watts in enumerate((1000, 1000, *[10] * 5)):
             began = monotonic()
-            view = budget.cycle(Now(start + tick * 15, time.time()), Watts(Fraction(watts)))
+            view = budget.cycle(TickContext(start + tick * 15, time.time()), Watts(Fraction(watts)))
             if view.action is not None:
                 assert view.action.result == "done", view.action.result
                 assert _asked(plane) <= targets

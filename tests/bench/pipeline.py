@@ -212,8 +212,8 @@ def _cycles(cluster: Simulated, lengths: str) -> dict[str, Any]:
 def _growth(cluster: Simulated, cycles: int) -> dict[str, float]:
     """Megabytes once everything has been read a few times and after `cycles` more; CPU ms of a publishing cycle."""
     daemon, clock = _daemon(cluster, "15m,10m,5m", BALLAST_LEASE__ENABLED="false")
-    daemon.elector.start()
-    daemon.switches.start()
+    daemon.context.leadership.start()
+    daemon.context.switches.start()
     _telemetry(daemon)
     gc.freeze()
     process, peak, published = psutil.Process(), 0.0, []
@@ -221,7 +221,7 @@ def _growth(cluster: Simulated, cycles: int) -> dict[str, float]:
         clock.advance(INTERVAL)
         _telemetry(daemon)
         begun = time.process_time()
-        assert daemon.jobs.run("publishing").ok
+        assert daemon.scheduler.run("publishing").ok
         published.append(1000 * (time.process_time() - begun))
         _read(daemon.port)
         resident = process.memory_info().rss / 1e6
@@ -250,13 +250,13 @@ def _daemon(cluster: Simulated, lengths: str, **environment: str) -> tuple[Daemo
     daemon = Daemon(load({**os.environ, **cluster.environment, **fixed, **environment}), clock=clock)
     gc.freeze()  # as `ballast run` does, before the start and after it
     daemon.port = daemon.servers[0].start()
-    daemon.cache.start()
-    assert daemon.cache.wait_synced(60), daemon.cache.problem("nodes")
+    daemon.context.cache.start()
+    assert daemon.context.cache.wait_synced(60), daemon.context.cache.problem("nodes")
     return daemon, clock
 
 
 def _telemetry(daemon: Daemon) -> None:
-    record = daemon.jobs.run("telemetry")
+    record = daemon.scheduler.run("telemetry")
     assert record.ok, record.sentence
     assert daemon.board.snapshot.unknown == 0, record.sentence
 

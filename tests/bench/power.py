@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
-from prometheus_client import CollectorRegistry
 
 from ballast.actuation.scaling.actuators import Actuators
 from ballast.actuation.scaling.targets import kinds_of
@@ -18,6 +18,7 @@ from ballast.cluster.conditions import Conditions
 from ballast.cluster.decoding import annotation_filter
 from ballast.cluster.emergency import EmergencyWriter
 from ballast.cluster.events import Events
+from ballast.cluster.lease import AlwaysLeader
 from ballast.cluster.workload_cache import WorkloadCache, reader
 from ballast.cluster.writer import Writer
 from ballast.jobs.power.budget import PolicyController
@@ -31,6 +32,7 @@ from ballast.power.controller_result import Reason, Sample
 from ballast.power.controller_state import ControllerState
 from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
+from ballast.settings import load
 from ballast.telemetry.budget_feed import Watts
 from tests.bench import emergency
 from tests.bench.rows import Row, at_most
@@ -94,20 +96,18 @@ def _job() -> Row:
     )
     actuators = Actuators(api, cache, tuple, writer, EmergencyWriter(writer), clock)  # type: ignore[arg-type]
     store = PowerStore(Kept(), policy.name, shadow=False)  # type: ignore[arg-type]
-    job = PowerJob(
-        [PolicyRun(PolicyController(policy, actuators, store, shadow=False), Steady())],
-        mode="on",
+    context: Any = SimpleNamespace(
+        settings=load({"BALLAST_POWER__MODE": "on", "BALLAST_TELEMETRY__INTERVAL": "15s"}),
         clock=clock,
-        registry=CollectorRegistry(),
+        metrics=metrics,
         conditions=Conditions(clock, metrics),
-        news=PowerEvents(Events(api, clock, metrics, instance="bench"), "ballast"),  # type: ignore[arg-type]
-        interval=15.0,
-        offset=0.0,
-        paused=lambda: None,
-        standing_by=lambda: None,
-        switch=lambda key: None,
-        show=lambda document: None,
+        leadership=AlwaysLeader(metrics),
+        switches=SimpleNamespace(paused=lambda part: None, values={}),
     )
+    context.leadership.start()
+    run = PolicyRun(PolicyController(policy, actuators, store, shadow=False), Steady())
+    events = Events(api, clock, metrics, instance="bench")  # type: ignore[arg-type]
+    job = PowerJob(context, [run], PowerEvents(events, "ballast"), lambda document: None)
 
     def tick() -> None:
         clock.advance(15)

@@ -26,23 +26,26 @@ class Cache:
         pods: bool,
         node_selector: str | None = None,
         keep_annotation: Callable[[str], bool] | None = None,
-        pod_sink: Sink[Pod] | None = None,
-        between: Callable[[], object] = give_way,
     ) -> None:
-        """`pod_sink` hears of the pods too, in the thread of their watch, once the cache has them. `between` is called
-        between the pieces in which pods are read.
-        """
         keep = keep_annotation or annotation_filter("ballast.dev")
         self._clock = clock
         self._nodes = _Nodes()
         self._pods = _Pods()
-        pod_sinks: Sink[Pod] = _Both(self._pods, pod_sink) if pod_sink else self._pods
+        self._pod_sinks = _Sinks([self._pods])
+        self._between: Callable[[], object] = give_way
         selector: dict[str, str | int] = {"labelSelector": node_selector} if node_selector else {}
         self._watches: dict[str, Reflector[Node] | Reflector[Pod]] = {
             "nodes": Reflector(api, clock, metrics, self._nodes, node_reader(keep), "/api/v1/nodes", query=selector)
         }
         if pods:
-            self._watches["pods"] = Reflector(api, clock, metrics, pod_sinks, pod_reader(keep, between), "/api/v1/pods")
+            reader = pod_reader(keep, lambda: self._between())
+            self._watches["pods"] = Reflector(api, clock, metrics, self._pod_sinks, reader, "/api/v1/pods")
+
+    def follow_pods(self, sink: Sink[Pod], between: Callable[[], object]) -> None:
+        """Before `start`. `sink` gets the pods too, in the thread of their watch, once the cache has them; `between` is
+        called between the pieces in which a list of pods is decoded."""
+        self._pod_sinks.sinks.append(sink)
+        self._between = between
 
     def start(self) -> None:
         for watch in self._watches.values():
@@ -96,22 +99,22 @@ class Cache:
         return self._watches[kind].problem
 
 
-class _Both:
+class _Sinks:
     """One after the other."""
 
-    def __init__(self, first: Sink[Pod], second: Sink[Pod]) -> None:
-        self._sinks = first, second
+    def __init__(self, sinks: list[Sink[Pod]]) -> None:
+        self.sinks = sinks
 
     def replace(self, items: list[Pod]) -> None:
-        for sink in self._sinks:
+        for sink in self.sinks:
             sink.replace(items)
 
     def put(self, item: Pod) -> None:
-        for sink in self._sinks:
+        for sink in self.sinks:
             sink.put(item)
 
     def remove(self, item: Pod) -> None:
-        for sink in self._sinks:
+        for sink in self.sinks:
             sink.remove(item)
 
 

@@ -51,6 +51,13 @@ class Conditions:
         """Whether it holds now, also where it never did: for what people look up before they miss it."""
         self._put(condition, "True" if holds else "False", reason, message)
 
+    def report(self, condition: str, reason: str, message: str | None) -> None:
+        """Holds while `message` is not empty, and is cleared otherwise."""
+        if message:
+            self.set(condition, reason, message)
+        else:
+            self.clear(condition)
+
     def list(self) -> tuple[StatusCondition, ...]:
         """All of them by type."""
         with self._lock:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import structlog
@@ -28,17 +29,49 @@ _log = structlog.get_logger("lease")
 _decoder = msgspec.json.Decoder(wire.Lease)
 
 
-class Leadership(Protocol):
-    """What the parts ask: whether this replica may write, at this very moment."""
+class Leadership(ABC):
+    """Whether this replica may write, at this very moment. Who subscribed hears of each gain and loss.
 
+    Callbacks run in the thread that notices, and must not take long.
+    """
+
+    problem: str | None = None
+    """Why the Lease can be neither acquired nor renewed now."""
+
+    def __init__(self, on_gain: Callable[[], None] | None = None, on_loss: Callable[[], None] | None = None) -> None:
+        self._on_gain = on_gain
+        self._on_loss = on_loss
+
+    def subscribe(self, on_gain: Callable[[], None], on_loss: Callable[[], None]) -> None:
+        """Before `start`."""
+        self._on_gain, self._on_loss = on_gain, on_loss
+
+    def standing_by(self) -> str | None:
+        """Who leads instead, and what keeps this replica from it; None while it leads."""
+        return None if self.is_leader() else f"standing by: {self._instead()}"
+
+    def _instead(self) -> str:
+        return "this replica does not lead"
+
+    def _changed(self, leads: bool) -> None:
+        callback = self._on_gain if leads else self._on_loss
+        if callback:
+            callback()
+
+    @abstractmethod
     def start(self) -> None: ...
 
+    @abstractmethod
     def stop(self) -> None: ...
 
     @property
-    def alive(self) -> bool: ...
+    @abstractmethod
+    def alive(self) -> bool:
+        """False only if its thread died before `stop`."""
 
-    def is_leader(self) -> bool: ...
+    @abstractmethod
+    def is_leader(self) -> bool:
+        """Asked again before every write."""
 
 
 def read_lease(api: KubeApi, namespace: str, name: str) -> wire.LeaseSpec | None:
@@ -49,28 +82,26 @@ def read_lease(api: KubeApi, namespace: str, name: str) -> wire.LeaseSpec | None
         return None
 
 
-class AlwaysLeader:
+class AlwaysLeader(Leadership):
     """For a single replica without a Lease."""
 
     def __init__(
         self, metrics: Metrics, *, on_gain: Callable[[], None] | None = None, on_loss: Callable[[], None] | None = None
     ) -> None:
+        super().__init__(on_gain, on_loss)
         self._metrics = metrics
-        self._on_gain = on_gain
-        self._on_loss = on_loss
         self._leads = False
 
     def start(self) -> None:
         self._leads = True
         self._metrics.leader.set(1)
-        if self._on_gain:
-            self._on_gain()
+        self._changed(True)
 
     def stop(self) -> None:
         was, self._leads = self._leads, False
         self._metrics.leader.set(0)
-        if was and self._on_loss:
-            self._on_loss()
+        if was:
+            self._changed(False)
 
     @property
     def alive(self) -> bool:
@@ -80,7 +111,7 @@ class AlwaysLeader:
         return self._leads
 
 
-class Elector:
+class Elector(Leadership):
     """Holds the Lease or waits for it.
 
     It leads until `deadline` seconds after the *sending* of its last successful renewal; another may take the Lease
@@ -104,14 +135,13 @@ class Elector:
         deadline: float = DEADLINE,
         retry: float = RETRY,
     ) -> None:
+        super().__init__(on_gain, on_loss)
         self.identity = identity
         self._api = api
         self._clock = clock
         self._metrics = metrics
         self._namespace = namespace
         self._name = name
-        self._on_gain = on_gain
-        self._on_loss = on_loss
         self._duration = duration
         self._deadline = deadline
         self._retry = retry
@@ -123,7 +153,6 @@ class Elector:
         self._held: dict[str, Any] | None = None
         self._seen = ("", 0.0)
         self._holder = ""
-        self.problem: str | None = None
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
@@ -152,6 +181,13 @@ class Elector:
     def holder(self) -> str:
         """Who held the Lease when it was last read; empty when nobody."""
         return self._holder
+
+    def _instead(self) -> str:
+        holder = self._holder
+        who = f"{holder or 'nobody yet'} holds the Lease"
+        if holder == self.identity:
+            who = "this replica held the Lease until its renewals failed"
+        return who + (f"; {self.problem}" if self.problem else "")
 
     def tick(self) -> None:
         """One attempt to renew or acquire. Called every `retry` seconds by the thread."""
@@ -280,8 +316,7 @@ class Elector:
             return
         self._told_leader = leads
         _log.info("leading" if leads else "no longer leading", identity=self.identity)
-        if callback := self._on_gain if leads else self._on_loss:
-            callback()
+        self._changed(leads)
 
     @property
     def _path(self) -> str:

@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import structlog
 
-from ballast.clock import Clock
-from ballast.cluster.conditions import Conditions
-from ballast.cluster.writer import Writer
+from ballast.cluster.context import Context
 from ballast.jobs import sentences
-from ballast.model.node import Node
-from ballast.model.pod import Pod
+from ballast.jobs.progress import Known
 from ballast.model.snapshot import Snapshot
 from ballast.publishing.crane_plan import RESOURCES, CranePlanner
 from ballast.publishing.crane_publisher import CranePublisher
-from ballast.publishing.freeze import Freeze
 from ballast.scoring.crane import CranePolicy, time_zone
-from ballast.settings import Mode, Settings
+from ballast.settings import Mode
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.source import Source
 from ballast.windows.peak import BUCKET
-
-if TYPE_CHECKING:
-    from ballast.runtime.daemon import Daemon
 
 SHARE = 0.5
 """Of the writes that the budget allows in a round; labels need some too."""
@@ -39,28 +30,13 @@ log = structlog.get_logger("ballast.crane")
 
 
 class CraneJob:
-    """`pods` are those the watch has shown, `node` gives one as the watch last saw it."""
+    """Keeps the annotations that crane-scheduler's Dynamic plugin reads."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        policy: CranePolicy,
-        *,
-        writer: Writer,
-        clock: Clock,
-        conditions: Conditions,
-        source: Source,
-        pods: Callable[[], Iterable[Pod]],
-        node: Callable[[str], Node | None],
-    ) -> None:
-        publishing = settings.publishing
+    def __init__(self, context: Context, policy: CranePolicy, source: Source) -> None:
+        settings, publishing = context.settings, context.settings.publishing
         every = publishing.every(settings.telemetry)
-        self._settings = settings
-        self._clock = clock
-        self._conditions = conditions
+        self._context = context
         self._source = source
-        self._pods = pods
-        self._node = node
         self._planner = CranePlanner(
             policy,
             time_zone(publishing.crane_timezone),
@@ -68,7 +44,9 @@ class CraneJob:
             jitter=publishing.jitter,
         )
         most = max(1, int(SHARE * settings.cluster.qps * every))
-        self._publisher = CranePublisher(writer, clock, policy, self._planner, interval=every, most=most)
+        self._publisher = CranePublisher(
+            context.writer, context.clock, policy, self._planner, interval=every, most=most
+        )
         self._past_attempts = 0
         self._seen = -math.inf
         self._stopped = threading.Event()
@@ -82,19 +60,21 @@ class CraneJob:
         self._stopped.set()
         self._publisher.stop()
 
-    def cycle(self, snapshot: Snapshot, freeze: Freeze, names: NodeNames) -> str:
+    def cycle(self, known: Known) -> str:
         """One round, in a sentence."""
-        if freeze.frozen:
+        snapshot = known.snapshot
+        if known.freeze.frozen:
             return "wrote no annotations for crane-scheduler: publishing is frozen, and theirs expire"
         if snapshot.time - self._seen > 2 * BUCKET:
             self._past_attempts = 0
         self._seen = snapshot.time
         if self._past_attempts < ATTEMPTS:
-            self._read_past(snapshot, names)
-        result = self._publisher.round(snapshot, self._pods(), self._node)
-        sentences.tell(self._conditions, "CraneFailing", "WriteFailed", result.problem)
+            self._read_past(snapshot, known.names)
+        result = self._publisher.round(snapshot, self._context.cache.pods(), self._context.cache.node)
+        self._context.conditions.report("CraneFailing", "WriteFailed", result.problem)
+        settings = self._context.settings
         return sentences.crane_sentence(
-            result, snapshot, self._planner.foreign, self._settings.publishing, self._settings.telemetry
+            result, snapshot, self._planner.foreign, settings.publishing, settings.telemetry
         )
 
     def _read_past(self, snapshot: Snapshot, names: NodeNames) -> None:
@@ -115,18 +95,9 @@ class CraneJob:
             log.warning("the past could not be read", attempt=self._past_attempts, error="; ".join(sorted(problems)))
 
 
-def craning(daemon: Daemon) -> CraneJob | None:
-    """The job of a daemon that has everything else, None where it is not to run."""
-    publishing = daemon.settings.publishing
+def build(context: Context, policy: CranePolicy, source: Source) -> CraneJob | None:
+    """None where the job is not to run."""
+    publishing = context.settings.publishing
     if not publishing.crane or publishing.mode is Mode.OFF:
         return None
-    return CraneJob(
-        daemon.settings,
-        daemon.strategies.policy,
-        writer=daemon.writer,
-        clock=daemon.clock,
-        conditions=daemon.conditions,
-        source=daemon.telemetry.source,
-        pods=daemon.cache.pods,
-        node=daemon.cache.node,
-    )
+    return CraneJob(context, policy, source)

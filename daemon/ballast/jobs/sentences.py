@@ -24,32 +24,24 @@ def condition(item: StatusCondition) -> dict[str, Any]:
     return shown
 
 
-def tell(conditions: Conditions, kind: str, reason: str, message: str | None) -> None:
-    """The condition holds while there is something to say."""
-    if message:
-        conditions.set(kind, reason, message)
-    else:
-        conditions.clear(kind)
-
-
-def tell_about(snapshot: Snapshot, telemetry: TelemetryCycle, freeze: Freeze, conditions: Conditions) -> None:
+def report_telemetry(snapshot: Snapshot, telemetry: TelemetryCycle, freeze: Freeze, conditions: Conditions) -> None:
     """What this cycle found out of order. Messages hold still while nothing changes: they are saved when they do."""
     reading = telemetry.last
     problems = sorted(set(reading.problems.values())) if reading else []
-    tell(conditions, "TelemetryDegraded", "QueryFailed", "; ".join(problems))
-    tell(conditions, "PartialAnswers", "Warnings", "; ".join(sorted(set(reading.warnings))) if reading else None)
+    conditions.report("TelemetryDegraded", "QueryFailed", "; ".join(problems))
+    conditions.report("PartialAnswers", "Warnings", "; ".join(sorted(set(reading.warnings))) if reading else None)
     strangers = ", ".join(reading.strangers[:NAMED]) if reading else ""
-    tell(conditions, "UnmatchedSeries", "NoSuchNode", f"series that match no node: {strangers}" if strangers else None)
+    conditions.report("UnmatchedSeries", "NoSuchNode", f"series that match no node: {strangers}" if strangers else None)
     lent = sorted(name for name, source in snapshot.sources.items() if source != telemetry.primary)
-    tell(conditions, "FallbackInUse", "PrimarySilent", f"{', '.join(lent)} from the fallback source" if lent else None)
+    conditions.report("FallbackInUse", "PrimarySilent", f"{', '.join(lent)} from the fallback source" if lent else None)
     names = [node.name for node, known in zip(snapshot.nodes, snapshot.known, strict=True) if not known]
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    tell(conditions, "NodesUnknown", "NoWindow", f"unknown: {', '.join(names[:NAMED])}{more}" if names else None)
+    conditions.report("NodesUnknown", "NoWindow", f"unknown: {', '.join(names[:NAMED])}{more}" if names else None)
     frozen = (
         f"more than {freeze.max_unknown:.0%} of the nodes are unknown; nothing is published until at most "
         f"{freeze.max_unknown / 2:.0%} are, in two successive cycles"
     )
-    tell(conditions, "PublishingFrozen", "TooManyUnknown", frozen if freeze.frozen else None)
+    conditions.report("PublishingFrozen", "TooManyUnknown", frozen if freeze.frozen else None)
 
 
 def telemetry_sentence(snapshot: Snapshot, telemetry: TelemetryCycle) -> str:

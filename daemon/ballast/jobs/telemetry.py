@@ -11,11 +11,16 @@ import numpy as np
 import structlog
 
 from ballast.clock import Clock
+from ballast.cluster.context import Context
 from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.sample import Bools, Floats, Ints, Reading
 from ballast.model.snapshot import Snapshot, Window
+from ballast.settings import Settings
+from ballast.telemetry.intake import default_max_age
+from ballast.telemetry.metrics_server import MetricsServerSource
 from ballast.telemetry.node_names import NodeNames
+from ballast.telemetry.prometheus import PrometheusSource
 from ballast.telemetry.source import Source
 from ballast.windows.ring import Ring
 from ballast.windows.statistics import WindowRules, summarise_all
@@ -219,6 +224,39 @@ class TelemetryCycle:
         fresh = (np.nan_to_num(latest, nan=-np.inf) >= at - self._max_age).any(axis=0)
         young: Bools = np.array(~known & np.where(ever, fresh, waited < self._max_age), np.bool_)
         return known, young
+
+
+def build(context: Context) -> TelemetryCycle:
+    """Of the settings; metrics-server stands in for Prometheus where that is silent."""
+    settings = context.settings
+    metrics_server = MetricsServerSource(context.api.get, settings, context.metrics)
+    primary: Source = metrics_server
+    fallback: Source | None = None
+    if settings.telemetry.source == "prometheus":
+        primary, fallback = PrometheusSource(settings, context.metrics), metrics_server
+    return TelemetryCycle(
+        primary,
+        fallback,
+        resources=[resource.name for resource in settings.telemetry.resources],
+        interval=settings.telemetry.interval,
+        lengths={length.text: float(length) for length in settings.windows.lengths},
+        min_coverage=settings.windows.min_coverage,
+        min_samples=settings.windows.min_samples,
+        max_age=_max_age(settings),
+        offset=settings.telemetry.offset,
+        pool_label=settings.cluster.pool_label,
+        clock=context.clock,
+        metrics=context.metrics,
+    )
+
+
+def stale_after(settings: Settings) -> float:
+    """Seconds from which a snapshot is too old to be served as current, or to be acted upon."""
+    return max(_max_age(settings), 3 * settings.telemetry.interval) + settings.telemetry.offset
+
+
+def _max_age(settings: Settings) -> float:
+    return settings.windows.max_age or default_max_age(settings.telemetry.interval)
 
 
 def source_title(snapshot: Snapshot) -> str:

@@ -56,7 +56,7 @@ def run(options: Options, stop: threading.Event, say: Callable[[str], None]) -> 
         if options.scene == "power":
             environment |= {"BALLAST_POWER__MODE": "on", "BALLAST_CONFIG_FILE": _policy(world, options, Path(folder))}
         daemon = Daemon(load(environment), clock=clock, config=explain(environment))
-        daemon.told = lambda cycle: say(_line(cycle))
+        daemon.on_cycle = lambda cycle: say(_line(cycle))
         try:
             daemon.start(stop)
             gc.freeze()
@@ -122,12 +122,12 @@ def _summary(daemon: Daemon, requests: Mapping[tuple[str, str], int]) -> dict[st
     snapshot = daemon.board.snapshot
     written = {
         sample.labels["kind"]: int(sample.value)
-        for family in daemon.metrics.writes.collect()
+        for family in daemon.context.metrics.writes.collect()
         for sample in family.samples
         if sample.name.endswith("_total") and sample.labels["result"] == "done"
     }
     return {
-        "cycles": daemon.cycles,
+        "cycles": daemon.progress.cycles,
         "queries": sum(count for (verb, _), count in requests.items() if verb == "query"),
         "reads": sum(count for (verb, _), count in requests.items() if verb in ("get", "list", "watch")),
         "writes": written,

@@ -5,86 +5,57 @@ Stale data never makes a replica unready: it would take the page away when it is
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
-from ballast.cluster.cache import Cache
-from ballast.cluster.lease import Elector
-from ballast.serving.board import Check
+from ballast.cluster.context import Context
+from ballast.serving.board import Board, Check
 from ballast.settings import Mode
 
-if TYPE_CHECKING:
-    from ballast.runtime.daemon import Daemon
+
+class Alive(Protocol):
+    """A part with threads of its own; `alive` is False only if one of them died unexpectedly."""
+
+    @property
+    def alive(self) -> bool: ...
 
 
-def leadership(daemon: Daemon) -> str:
-    """Who leads, and what keeps this replica from it."""
-    if daemon.elector.is_leader():
-        return "this replica leads"
-    holder = daemon.elector.holder() if isinstance(daemon.elector, Elector) else ""
-    problem = lease_problem(daemon)
-    told = f"{holder or 'nobody yet'} holds the Lease"
-    if isinstance(daemon.elector, Elector) and holder == daemon.elector.identity:
-        told = "this replica held the Lease until its renewals failed"
-    return f"standing by: {told}" + (f"; {problem}" if problem else "")
+class Health:
+    """`overdue` gives the jobs that have not beaten in time, with the seconds since their last beat."""
 
+    def __init__(
+        self, context: Context, board: Board, parts: Mapping[str, Alive], overdue: Callable[[], Mapping[str, float]]
+    ) -> None:
+        self._context, self._board, self._parts, self._overdue = context, board, parts, overdue
 
-def lease_problem(daemon: Daemon) -> str | None:
-    """Why the Lease can be neither acquired nor renewed now."""
-    return daemon.elector.problem if isinstance(daemon.elector, Elector) else None
+    def alive(self) -> list[Check]:
+        """Whether the loops beat, and no thread they rely on has ended."""
+        late = ", ".join(f"{name} has not beaten for {age:.0f} s" for name, age in self._overdue().items())
+        dead = ", ".join(name for name, part in self._parts.items() if not part.alive)
+        return [Check("jobs", not late, late), Check("threads", not dead, f"{dead} ended unexpectedly" if dead else "")]
 
+    def ready(self) -> list[Check]:
+        """Whether it can serve: the caches are synced and a first cycle ended, even a failed one.
 
-def alive(daemon: Daemon) -> list[Check]:
-    """Whether the loops beat, and no thread they rely on has ended."""
-    overdue = daemon.jobs.overdue()
-    parts = {
-        "lease": daemon.elector,
-        "role": daemon.role,
-        "saving": daemon.saving,
-        "events": daemon.events,
-        "switches": daemon.switches,
-        "watches": daemon.cache,
-        "workload watches": daemon.workloads,
-    }
-    dead = [name for name, part in parts.items() if not part.alive]
-    return [
-        Check(
-            "jobs", not overdue, ", ".join(f"{name} has not beaten for {age:.0f} s" for name, age in overdue.items())
-        ),
-        Check("threads", not dead, f"{', '.join(dead)} ended unexpectedly" if dead else ""),
-    ]
+        Without pods the extender knows less, and nothing else suffers: they are waited for only while they are listed.
+        """
+        context, cache, settings = self._context, self._context.cache, self._context.settings
+        snapshot, cycled = self._board.snapshot, bool(self._board.cycles)
+        age = "" if snapshot is None else f"windows end {context.clock.wall() - snapshot.time:.0f} s ago"
+        unlisted = cache.problem("pods")
+        return [
+            Check("nodes", cache.listed("nodes"), cache.problem("nodes") or self._age("nodes")),
+            Check("pods", cache.listed("pods") or bool(unlisted), unlisted or self._age("pods")),
+            Check("first-cycle", cycled, "" if cycled else "no cycle has ended yet"),
+            Check("data", True, age or "nothing measured yet"),
+            Check("publishing", True, context.paused("publishing") or settings.publishing.mode.value),
+            Check("eviction", True, self._mode("eviction", settings.eviction.mode)),
+            Check("lease", True, context.leadership.standing_by() or "this replica leads"),
+        ]
 
+    def _mode(self, part: str, mode: Mode) -> str:
+        """Why a part is paused, else its mode."""
+        return mode.value if mode is Mode.OFF else self._context.switches.paused(part) or mode.value
 
-def ready(daemon: Daemon) -> list[Check]:
-    """Whether it can serve: the caches are synced and a first cycle ended, even a failed one.
-
-    Pods that may not be read cost the extender its knowledge, and nothing else: they are waited for only while they are
-    being listed.
-    """
-    cache = daemon.cache
-    snapshot = daemon.board.snapshot
-    age = "" if snapshot is None else f"windows end {daemon.clock.wall() - snapshot.time:.0f} s ago"
-    return [
-        Check("nodes", cache.listed("nodes"), cache.problem("nodes") or _heard(cache, "nodes")),
-        Check(
-            "pods", cache.listed("pods") or bool(cache.problem("pods")), cache.problem("pods") or _heard(cache, "pods")
-        ),
-        Check("first-cycle", bool(daemon.board.cycles), "" if daemon.board.cycles else "no cycle has ended yet"),
-        Check("data", True, age or "nothing measured yet"),
-        Check("publishing", True, paused(daemon, "publishing") or daemon.settings.publishing.mode.value),
-        Check("eviction", True, _mode(daemon, "eviction", daemon.settings.eviction.mode)),
-        Check("lease", True, leadership(daemon)),
-    ]
-
-
-def paused(daemon: Daemon, part: str) -> str | None:
-    """Why a part is; None where it is not, or where no part ever writes, so that nobody looks at the switches."""
-    return daemon.switches.paused(part) if daemon.acting else None
-
-
-def _mode(daemon: Daemon, part: str, mode: Mode) -> str:
-    """Why a part is paused, else its mode."""
-    return mode.value if mode is Mode.OFF else daemon.switches.paused(part) or mode.value
-
-
-def _heard(cache: Cache, kind: str) -> str:
-    return f"last heard of {cache.age(kind):.0f} s ago"
+    def _age(self, kind: str) -> str:
+        return f"last heard of {self._context.cache.age(kind):.0f} s ago"

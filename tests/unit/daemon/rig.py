@@ -85,9 +85,9 @@ class Rig:
         daemon = Daemon(load(self.environment(**overrides)), clock=self.clock)
         self.daemons.append(daemon)
         daemon.start()
-        daemon.jobs._scheduler.pause()
+        daemon.scheduler._scheduler.pause()
         if leads:
-            until(daemon.elector.is_leader, "leading")
+            until(daemon.context.leadership.is_leader, "leading")
         return daemon
 
     def advance(self, cycles: int = 1) -> None:
@@ -96,12 +96,12 @@ class Rig:
             self.clock.advance(self.interval - (self.clock.wall() - 0.1) % self.interval)
 
     def watch(self, daemon: Daemon) -> str:
-        return daemon.jobs.run("telemetry").sentence
+        return daemon.scheduler.run("telemetry").sentence
 
     def publish(self, daemon: Daemon) -> str:
         """One round, once the daemon's cache has seen what was written before."""
         self.seen(daemon)
-        return daemon.jobs.run("publishing").sentence
+        return daemon.scheduler.run("publishing").sentence
 
     def cycle(self, daemon: Daemon, times: int = 1) -> tuple[str, str]:
         """Advances by one interval and runs both jobs, so often; the last two sentences."""
@@ -126,11 +126,11 @@ class Rig:
 
     def seen(self, daemon: Daemon) -> None:
         """Waits until the daemon's cache holds the nodes as they are."""
-        if daemon.cache.problem("nodes") is None:
+        if daemon.context.cache.problem("nodes") is None:
             until(lambda: all(self._cached(daemon, name) for name in self.names), "the cache to catch up")
 
     def _cached(self, daemon: Daemon, name: str) -> bool:
-        node = daemon.cache.node(name)
+        node = daemon.context.cache.node(name)
         return node is None or node.resource_version == self.node(name)["metadata"]["resourceVersion"]
 
     def node(self, name: str) -> dict[str, Any]:
@@ -174,13 +174,13 @@ class Rig:
 
     def lose_lease(self, daemon: Daemon) -> None:
         self.steal_lease("someone-else")
-        daemon.elector.tick()
-        assert not daemon.elector.is_leader()
+        daemon.context.leadership.tick()
+        assert not daemon.context.leadership.is_leader()
 
     def lead_again(self, daemon: Daemon) -> None:
         self.steal_lease("")
-        daemon.elector.tick()
-        until(daemon.elector.is_leader, "leading again")
+        daemon.context.leadership.tick()
+        until(daemon.context.leadership.is_leader, "leading again")
 
     def set_taints(self, name: str, taints: list[dict[str, str]]) -> None:
         self.cluster.resources.update(NODE, "", name, lambda node: {**node, "spec": {**node["spec"], "taints": taints}})
@@ -243,7 +243,7 @@ def metric(daemon: Daemon, sample: str) -> float | None:
 
 def condition(daemon: Daemon, kind: str) -> str | None:
     """The message of a condition that holds, else None."""
-    found = [item for item in daemon.conditions.list() if item.type == kind and item.status == "True"]
+    found = [item for item in daemon.context.conditions.list() if item.type == kind and item.status == "True"]
     return found[0].message if found else None
 
 

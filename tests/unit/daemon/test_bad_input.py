@@ -170,7 +170,7 @@ def test_the_api_server_sheds_load_for_a_minute(calm: Rig) -> None:
 def test_nodes_that_may_not_be_read(calm: Rig, verb: str, resource: str, rule: str) -> None:
     calm.faults.kube_forbidden(verb, resource)
     daemon = calm.daemon()
-    until(lambda: rule in (daemon.cache.problem("nodes") or ""))
+    until(lambda: rule in (daemon.context.cache.problem("nodes") or ""))
     calm.advance()
     told = calm.watch(daemon)
     assert rule in (told if verb == "list" else verbose(daemon))
@@ -179,7 +179,7 @@ def test_nodes_that_may_not_be_read(calm: Rig, verb: str, resource: str, rule: s
     assert get(daemon, "/readyz").status_code == (503 if verb == "list" else 200)
     assert get(daemon, "/livez").status_code == 200
     calm.faults.clear()
-    until(lambda: daemon.cache.problem("nodes") is None)
+    until(lambda: daemon.context.cache.problem("nodes") is None)
     assert healthy(calm, daemon)
     assert condition(daemon, "ClusterUnreachable") is None
 
@@ -207,7 +207,7 @@ def test_a_lease_that_may_not_be_had(calm: Rig, verb: str) -> None:
         calm.daemon().stop()
     calm.faults.kube_forbidden(verb, "leases")
     daemon = calm.daemon(leads=False)
-    until(lambda: daemon.elector.problem)  # type: ignore[union-attr]
+    until(lambda: daemon.context.leadership.problem)  # type: ignore[union-attr]
     sentence = calm.cycle(daemon)[1]
     assert sentence.startswith("standing by: nobody yet holds the Lease; ")
     assert rule in sentence
@@ -215,21 +215,21 @@ def test_a_lease_that_may_not_be_had(calm: Rig, verb: str) -> None:
     assert rule in (condition(daemon, "LeaseFailing") or "")
     assert "nodes" not in calm.patches()
     calm.faults.clear()
-    daemon.elector.tick()  # type: ignore[union-attr]
+    daemon.context.leadership.tick()  # type: ignore[union-attr]
     assert healthy(calm, daemon)
 
 
 def test_a_namespace_that_is_not_there_is_named(calm: Rig) -> None:
     daemon = calm.daemon(leads=False, LEASE__NAMESPACE="nowhere")
-    until(lambda: daemon.elector.problem)  # type: ignore[union-attr]
+    until(lambda: daemon.context.leadership.problem)  # type: ignore[union-attr]
     assert 'namespaces "nowhere" not found' in calm.cycle(daemon)[1]
 
 
 def test_a_lease_that_can_no_longer_be_renewed(calm: Rig) -> None:
     daemon = calm.daemon()
     calm.faults.kube_forbidden("update", "leases")
-    daemon.elector._leads_until = float("-inf")  # type: ignore[union-attr]
-    daemon.elector.tick()  # type: ignore[union-attr]
+    daemon.context.leadership._leads_until = float("-inf")  # type: ignore[union-attr]
+    daemon.context.leadership.tick()  # type: ignore[union-attr]
     rule = "Ballast needs verb `update` on `leases`"
     told = f"standing by: this replica held the Lease until its renewals failed; {rule}"
     assert calm.publish(daemon).startswith(told)
@@ -242,7 +242,7 @@ def test_a_state_that_may_not_be_saved(calm: Rig, verb: str) -> None:
     calm.faults.node_dark(calm.names[0])
     daemon = calm.daemon()
     calm.cycle(daemon, 4)
-    until(lambda: daemon.saving.problem)
+    until(lambda: daemon.condition_saver.problem)
     calm.cycle(daemon)
     assert rule in (condition(daemon, "StateNotSaved") or "")
     assert rule in verbose(daemon)
@@ -250,7 +250,7 @@ def test_a_state_that_may_not_be_saved(calm: Rig, verb: str) -> None:
     calm.faults.kube_forbidden(verb, "configmaps", seconds=0.0)
     calm.cycle(daemon)
     until(lambda: "NodesUnknown" in calm.state().get("conditions", ""))
-    until(lambda: daemon.saving.problem is None)
+    until(lambda: daemon.condition_saver.problem is None)
     calm.cycle(daemon)
     assert condition(daemon, "StateNotSaved") is None
 
@@ -287,8 +287,8 @@ def test_without_an_api_server_from_the_start_it_waits_and_says_so(calm: Rig) ->
     assert get(daemon, "/watcher").status_code == 500
     assert "No answer from the Kubernetes API" in verbose(daemon)
     calm.faults.clear()
-    until(lambda: daemon.cache.synced)
-    until(daemon.elector.is_leader)
+    until(lambda: daemon.context.cache.synced)
+    until(daemon.context.leadership.is_leader)
     assert healthy(calm, daemon)
     until(lambda: get(daemon, "/readyz").status_code == 200)
 
@@ -320,6 +320,6 @@ def test_a_thread_that_ended_makes_the_replica_not_live(calm: Rig) -> None:
         raise SystemExit
 
     daemon._saved.save = end  # type: ignore[method-assign,assignment]
-    daemon.saving.ask()
+    daemon.condition_saver.ask()
     until(lambda: get(daemon, "/livez").status_code == 503)
     assert "saving ended unexpectedly" in get(daemon, "/livez?verbose").text

@@ -233,7 +233,7 @@ def test_a_new_node_is_young_and_published_once_its_window_suffices(calm: Rig) -
     calm.cycle(daemon, 4)
     del document["metadata"]["resourceVersion"]
     calm.cluster.resources.create(NODE, "", document)
-    until(lambda: daemon.cache.node(fresh))
+    until(lambda: daemon.context.cache.node(fresh))
     assert calm.cycle(daemon)[0] == "know 9 of 10 nodes from prometheus, 1 unknown (1 young)"
     assert calm.own(fresh) == {}
     assert fresh not in watcher(daemon)
@@ -294,7 +294,7 @@ def test_switched_off_it_serves_and_never_writes_a_node(calm: Rig) -> None:
 def test_the_pause_switch_stops_every_write(calm: Rig, data: dict[str, str], said: str) -> None:
     calm.put_config_map("ballast-switches", data)
     daemon = calm.daemon()
-    until(lambda: daemon.switches.paused("publishing"))
+    until(lambda: daemon.context.switches.paused("publishing"))
     sentence = calm.first_round(daemon)
     assert sentence.startswith("published 0 of 10 nodes, 0 unknown; stopped: paused")
     assert said in sentence
@@ -302,45 +302,45 @@ def test_the_pause_switch_stops_every_write(calm: Rig, data: dict[str, str], sai
     assert said in (daemon.board.paused("publishing") or "")
     assert "nodes" not in calm.patches()
     calm.put_config_map("ballast-switches", {"paused": "false", "paused.power": "true"})
-    until(lambda: not daemon.switches.paused("publishing"))
+    until(lambda: not daemon.context.switches.paused("publishing"))
     assert calm.cycle(daemon)[1].startswith("published 10 of 10 nodes")
 
 
 def test_a_deleted_switch_is_no_pause(calm: Rig) -> None:
     calm.put_config_map("ballast-switches", {"paused": "true"})
     daemon = calm.daemon()
-    until(lambda: daemon.switches.paused("publishing"))
+    until(lambda: daemon.context.switches.paused("publishing"))
     calm.cluster.resources.delete(CONFIG_MAP, OWN, "ballast-switches")
-    until(lambda: not daemon.switches.paused("publishing"))
+    until(lambda: not daemon.context.switches.paused("publishing"))
     assert calm.first_round(daemon).startswith("published 10 of 10 nodes")
 
 
 def test_a_switch_that_cannot_be_read_is_a_pause(calm: Rig) -> None:
     calm.faults.kube_forbidden("list", "configmaps")
     daemon = calm.daemon()
-    until(lambda: "verb `list` on `configmaps`" in (daemon.switches.paused("publishing") or ""))
+    until(lambda: "verb `list` on `configmaps`" in (daemon.context.switches.paused("publishing") or ""))
     sentence = calm.first_round(daemon)
     assert "stopped: paused because ConfigMap ballast/ballast-switches has not been read" in sentence
     assert "Ballast needs verb `list` on `configmaps`" in sentence
     assert "nodes" not in calm.patches()
     calm.faults.clear()
-    until(lambda: not daemon.switches.paused("publishing"))
+    until(lambda: not daemon.context.switches.paused("publishing"))
     assert calm.cycle(daemon)[1].startswith("published 10 of 10 nodes")
 
 
 def test_the_switch_is_read_again_before_each_write(calm: Rig) -> None:
     daemon = calm.daemon()
-    send, sent = daemon.api.request, []
+    send, sent = daemon.context.api.request, []
 
     def pausing(method: str, path: str, **options: Any) -> bytes:
         if method == "PATCH" and path.startswith("/api/v1/nodes/"):
             sent.append(path)
             if len(sent) == 3:
                 calm.put_config_map("ballast-switches", {"paused": "true"})
-                until(lambda: daemon.switches.paused("publishing"))
+                until(lambda: daemon.context.switches.paused("publishing"))
         return send(method, path, **options)
 
-    daemon.api.request = pausing  # type: ignore[method-assign]
+    daemon.context.api.request = pausing  # type: ignore[method-assign]
     sentence = calm.first_round(daemon)
     assert "published 3 of 10 nodes, 0 unknown; stopped: paused by key paused" in sentence
     assert len(sent) == 3
@@ -352,8 +352,8 @@ def test_two_daemons_one_writes_and_the_other_takes_over_after_two_cycles(calm: 
     for _ in range(3):
         calm.cycle(first)
         calm.watch(second)
-        until(second.elector.holder)
-        assert calm.publish(second) == f"standing by: {first.elector.identity} holds the Lease"
+        until(second.context.leadership.holder)
+        assert calm.publish(second) == f"standing by: {first.context.leadership.identity} holds the Lease"
     assert calm.patches()["nodes"] == 10
     assert len(watcher(second)) == 10
     assert metric(second, "ballast_leader") == 0
@@ -361,7 +361,7 @@ def test_two_daemons_one_writes_and_the_other_takes_over_after_two_cycles(calm: 
     assert calm.lease()["holderIdentity"] == ""
     dark = calm.names[1]
     calm.faults.node_dark(dark)
-    until(second.elector.is_leader)
+    until(second.context.leadership.is_leader)
     assert calm.publish(second).endswith("a new leader acts after 2 complete cycles, 0 ended")
     assert calm.cycle(second)[1].endswith("a new leader acts after 2 complete cycles, 1 ended")
     assert calm.cycle(second)[1].startswith("published ")
@@ -372,17 +372,17 @@ def test_two_daemons_one_writes_and_the_other_takes_over_after_two_cycles(calm: 
 
 def test_a_lost_lease_stops_a_round(calm: Rig) -> None:
     daemon = calm.daemon()
-    send, sent = daemon.api.request, []
+    send, sent = daemon.context.api.request, []
 
     def losing(method: str, path: str, **options: Any) -> bytes:
         if method == "PATCH" and path.startswith("/api/v1/nodes/"):
             sent.append(path)
             if len(sent) == 4:
                 calm.steal_lease("someone-else")
-                daemon.elector.tick()
+                daemon.context.leadership.tick()
         return send(method, path, **options)
 
-    daemon.api.request = losing  # type: ignore[method-assign]
+    daemon.context.api.request = losing  # type: ignore[method-assign]
     sentence = calm.first_round(daemon)
     assert "published 4 of 10 nodes, 0 unknown; stopped: this replica does not hold the Lease" in sentence
     assert calm.publish(daemon) == "standing by: someone-else holds the Lease"
@@ -410,7 +410,7 @@ def test_overloaded_nodes_are_tainted_and_foreign_taints_stay(calm: Rig) -> None
         assert calm.node(name)["spec"]["taints"] == foreign + ours
     daemon.stop()
     daemon = calm.daemon(**loads, PUBLISHING__OVERLOADED="1.5")
-    send, raced = daemon.api.request, set()
+    send, raced = daemon.context.api.request, set()
 
     def racing(method: str, path: str, *, body: Any = None, **options: Any) -> bytes:
         name = path.rpartition("/")[2]
@@ -419,7 +419,7 @@ def test_overloaded_nodes_are_tainted_and_foreign_taints_stay(calm: Rig) -> None
             calm.set_taints(name, [*calm.node(name)["spec"]["taints"], {"key": "late", "effect": "NoExecute"}])
         return send(method, path, body=body, **options)
 
-    daemon.api.request = racing  # type: ignore[method-assign]
+    daemon.context.api.request = racing  # type: ignore[method-assign]
     calm.cycle(daemon, 4)
     assert raced == over
     for name in over:
@@ -430,8 +430,8 @@ def test_nodes_come_and_go(calm: Rig) -> None:
     daemon = calm.settled()
     gone = calm.names[4]
     calm.cluster.resources.delete(NODE, "", gone)
-    until(lambda: daemon.cache.node(gone) is None)
+    until(lambda: daemon.context.cache.node(gone) is None)
     calm.advance()
     assert calm.watch(daemon) == "know 9 of 9 nodes from prometheus, 0 unknown; rejected 2 unmatched"
     assert gone not in watcher(daemon)
-    assert daemon.jobs.run("publishing").sentence == "published 0 of 9 nodes, 0 unknown; next in 30 s"
+    assert daemon.scheduler.run("publishing").sentence == "published 0 of 9 nodes, 0 unknown; next in 30 s"

@@ -32,10 +32,10 @@ def calm(tmp_path: Path) -> Iterator[Rig]:
 def evicting(calm: Rig, mode: str = "on", *, cycles: int = 5, steered: bool = True, **settings: str) -> Daemon:
     """A daemon whose nodes have been hot for some windows, which now may act."""
     daemon = calm.daemon(EVICTION__MODE=mode, **(HOT | settings))
-    assert daemon.workloads.wait_synced(20)
-    until(lambda: daemon.switches.paused("eviction") is None, "the switches")
+    assert daemon.context.workloads.wait_synced(20)
+    until(lambda: daemon.context.switches.paused("eviction") is None, "the switches")
     if steered:
-        daemon.extending.steering.was_asked(STOCK)
+        daemon.extender.steering.was_asked(STOCK)
     for _ in range(cycles):
         calm.advance()
         calm.watch(daemon)
@@ -51,7 +51,7 @@ def cycle(calm: Rig, daemon: Daemon) -> str:
 
 
 def evict(daemon: Daemon) -> str:
-    return daemon.jobs.run("eviction").sentence
+    return daemon.scheduler.run("eviction").sentence
 
 
 def evictions(calm: Rig) -> int:
@@ -130,24 +130,24 @@ def test_a_node_has_to_be_hot_for_some_windows_in_a_row(calm: Rig) -> None:
 def test_without_a_known_landing_one_eviction_shows_whether_it_is_steered(calm: Rig) -> None:
     daemon = evicting(calm, steered=False)
     assert evict(daemon).startswith("relieve: evicted 1 of 1 pod")
-    until(lambda: daemon.cache.age("pods") < 60)
+    until(lambda: daemon.context.cache.age("pods") < 60)
     for _ in range(4):
         told = cycle(calm, daemon)
         if "is not steered" in told:
             break
-        until(lambda: all(pod.node for pod in daemon.cache.pods()), "the replacement")
+        until(lambda: all(pod.node for pod in daemon.context.cache.pods()), "the replacement")
     assert "rebalance: where default-scheduler puts replacements is not steered" in told
     assert "has not asked the extender lately" in (condition(daemon, "LandingNotSteered") or "")
     assert evictions(calm) == 1
-    daemon.extending.steering.was_asked(STOCK)
+    daemon.extender.steering.was_asked(STOCK)
     assert "is not steered" not in cycle(calm, daemon)
     assert condition(daemon, "LandingNotSteered") is None
 
 
 def test_relieve_alone_says_too_that_the_landing_is_not_steered(calm: Rig) -> None:
     daemon = evicting(calm, steered=False, EVICTION__PLANNERS="relieve")
-    daemon.evicting._resumed = True
-    daemon.evicting._landing._failed[STOCK] = calm.clock.wall()
+    daemon.eviction._resumed = True
+    daemon.eviction._landing._failed[STOCK] = calm.clock.wall()
     assert "reservation" in evict(daemon)
     assert "has not asked the extender lately" in (condition(daemon, "LandingNotSteered") or "")
     assert evictions(calm) == 0
@@ -156,8 +156,8 @@ def test_relieve_alone_says_too_that_the_landing_is_not_steered(calm: Rig) -> No
 def test_a_pause_stops_plans_and_says_so(calm: Rig) -> None:
     calm.put_config_map("ballast-switches", {"paused.eviction": "true"})
     daemon = calm.daemon(EVICTION__MODE="on", **HOT)
-    assert daemon.workloads.wait_synced(20)
-    until(lambda: "paused.eviction" in (daemon.switches.paused("eviction") or ""), "the switch")
+    assert daemon.context.workloads.wait_synced(20)
+    until(lambda: "paused.eviction" in (daemon.context.switches.paused("eviction") or ""), "the switch")
     for _ in range(5):
         calm.advance()
         calm.watch(daemon)
@@ -165,8 +165,8 @@ def test_a_pause_stops_plans_and_says_so(calm: Rig) -> None:
     assert "paused by key" in get(daemon, "/api/v1/evictions").json()["breaker"]
     assert condition(daemon, "EvictionsHalted")
     calm.put_config_map("ballast-switches", {})
-    until(lambda: daemon.switches.paused("eviction") is None, "no switch")
-    daemon.extending.steering.was_asked(STOCK)
+    until(lambda: daemon.context.switches.paused("eviction") is None, "no switch")
+    daemon.extender.steering.was_asked(STOCK)
     assert evict(daemon).startswith("relieve: evicted")
     assert condition(daemon, "EvictionsHalted") is None
 
@@ -175,7 +175,7 @@ def test_many_nodes_that_are_not_ready_stop_everything(calm: Rig) -> None:
     daemon = evicting(calm)
     for name in calm.names[:2]:
         calm.cluster.resources.update(NODE, "", name, not_ready, subresource="status")
-    until(lambda: sum(not node.ready for node in daemon.cache.nodes()) == 2, "two nodes to fail")
+    until(lambda: sum(not node.ready for node in daemon.context.cache.nodes()) == 2, "two nodes to fail")
     assert evict(daemon).startswith("planned nothing: too many nodes are not Ready (not ready 2, nodes 10)")
     assert evictions(calm) == 0
 
@@ -190,7 +190,7 @@ def test_a_new_leader_waits_and_one_that_does_not_lead_plans_nothing(calm: Rig) 
 def test_a_worker_that_dies_costs_one_cycle(calm: Rig) -> None:
     daemon = evicting(calm, "dry-run", EVICTION__PLANNERS="rebalance")
     evict(daemon)
-    worker = daemon.evicting._worker
+    worker = daemon.eviction._worker
     worker_command, worker._command = worker._command, ("/bin/false",)
     os.kill(worker.pid or 0, 9)
     until(lambda: worker.pid is None or worker._process.poll() is not None, "its end")
@@ -206,7 +206,7 @@ def test_a_worker_that_dies_costs_one_cycle(calm: Rig) -> None:
 def test_what_may_not_be_read_is_named_and_nothing_planned(calm: Rig) -> None:
     calm.faults.kube_forbidden("list", "poddisruptionbudgets")
     daemon = calm.daemon(EVICTION__MODE="on", **HOT)
-    until(lambda: daemon.workloads.problem("poddisruptionbudgets"), "the refusal")
+    until(lambda: daemon.context.workloads.problem("poddisruptionbudgets"), "the refusal")
     for _ in range(3):
         calm.advance()
         calm.watch(daemon)
@@ -228,23 +228,23 @@ def test_a_workload_that_was_just_scaled_is_left_alone(calm: Rig) -> None:
     daemon = evicting(calm, "dry-run")
     evict(daemon)
     [step] = daemon.board.plans[0]["steps"]
-    pod = next(pod for pod in daemon.cache.pods() if f"{pod.namespace}/{pod.name}" == step["pod"])
-    gate = daemon.evicting._gates("relieve", {pod.namespace})
+    pod = next(pod for pod in daemon.context.cache.pods() if f"{pod.namespace}/{pod.name}" == step["pod"])
+    gate = daemon.eviction._gates("relieve", {pod.namespace})
     key = gate().facts.key(pod)
     assert key is not None
-    daemon.evicting._replicas._changed[key] = calm.clock.wall()
+    daemon.eviction._replicas._changed[key] = calm.clock.wall()
     verdict = next(each for each in gate().explain(pod) if each.check == "replacement")
     assert (verdict.allowed, verdict.reason) == (False, "its workload was just scaled")
 
 
 def test_who_was_scaled_is_seen_before_this_replica_leads(calm: Rig) -> None:
     daemon = evicting(calm, "dry-run")
-    [workload, *_] = [each for each in daemon.workloads.workloads() if each.kind == "Deployment"]
+    [workload, *_] = [each for each in daemon.context.workloads.workloads() if each.kind == "Deployment"]
     key = (workload.namespace, workload.kind, workload.name)
-    daemon.evicting._replicas._replicas[key] = 99
+    daemon.eviction._replicas._replicas[key] = 99
     calm.advance()
     calm.watch(daemon)
-    assert key in [(each.namespace, each.kind, each.name) for each in daemon.evicting._replicas.beside([])]
+    assert key in [(each.namespace, each.kind, each.name) for each in daemon.eviction._replicas.beside([])]
 
 
 def test_ballast_tells_that_it_plans(calm: Rig) -> None:

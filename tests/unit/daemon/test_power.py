@@ -90,7 +90,7 @@ class Plant:
         path = self.rig.folder / "ballast.yaml"
         path.write_text(json.dumps({"power": {"policies": list(policies or (policy(),))}}))
         daemon = self.rig.daemon(CONFIG_FILE=str(path), POWER__MODE=mode, PUBLISHING__MODE="off", **more)
-        assert daemon.workloads.wait_synced(20)
+        assert daemon.context.workloads.wait_synced(20)
         if acting:
             self.ticks(daemon, 3)
         return daemon
@@ -99,7 +99,7 @@ class Plant:
         """One interval later, once the daemon sees the workloads as they are."""
         self.rig.advance()
         until(lambda: self._seen(daemon), "the cache to catch up")
-        return daemon.jobs.run("power").sentence
+        return daemon.scheduler.run("power").sentence
 
     def ticks(self, daemon: Daemon, times: int) -> str:
         for _ in range(times):
@@ -108,7 +108,10 @@ class Plant:
 
     def _seen(self, daemon: Daemon) -> bool:
         stored = self.rig.cluster.store.all(DEPLOYMENT, "plant")
-        seen = {name: daemon.workloads.workload("Deployment", "plant", name) for name in (one.name for one in stored)}
+        seen = {
+            name: daemon.context.workloads.workload("Deployment", "plant", name)
+            for name in (one.name for one in stored)
+        }
         return all(found is not None for found in seen.values()) and all(
             int(found.version) >= one.revision for one in stored if (found := seen[one.name]) is not None
         )
@@ -196,7 +199,7 @@ def test_a_feed_that_says_nothing_usable_changes_nothing(
     assert "everything stays" in sentence
     assert plant.writes().keys() - {"configmaps"} == before.keys() - {"configmaps"}
     assert plant.counts() == {"plant/one": 10, "plant/two": 10}
-    found = {item.type: item for item in daemon.conditions.list()}
+    found = {item.type: item for item in daemon.context.conditions.list()}
     assert found["FeedAvailable"].status == "False"
     assert told in found["FeedAvailable"].message or told == "login"
     assert found["Fallback"].status == "True"
@@ -229,14 +232,14 @@ def test_after_the_fallback_what_the_policy_says_holds(plant: Plant) -> None:
 def test_a_pause_stops_it_and_a_resume_begins_a_new_window(plant: Plant) -> None:
     daemon = plant.daemon()
     plant.rig.put_config_map("ballast-switches", {"paused.power": "true"})
-    until(lambda: daemon.switches.paused("power"), "the switch")
+    until(lambda: daemon.context.switches.paused("power"), "the switch")
     plant.power(500)
     assert "paused by key paused.power" in plant.ticks(daemon, 4)
     assert plant.counts() == {"plant/one": 10, "plant/two": 10}
     assert get(daemon, "/api/v1/power").json()["paused"]
     assert condition(daemon, "Paused")
     plant.rig.put_config_map("ballast-switches", {"paused.power": "false"})
-    until(lambda: not daemon.switches.paused("power"), "the switch")
+    until(lambda: not daemon.context.switches.paused("power"), "the switch")
     assert "for 0 s of 60 s" in plant.tick(daemon)
     plant.ticks(daemon, 2)
     assert plant.counts() == {"plant/one": 5, "plant/two": 5}
@@ -284,7 +287,7 @@ def test_policies_stand_side_by_side_and_one_that_fails_stops_no_other(plant: Pl
     assert plant.counts() == {"plant/one": 10, "plant/two": 5}
     assert "rack-a: no usable sample" in sentence
     assert "rack-b: 500 W of 500 W reference" in sentence
-    assert "rack-a" in next(item.message for item in daemon.conditions.list() if item.type == "FeedAvailable")
+    assert "rack-a" in next(item.message for item in daemon.context.conditions.list() if item.type == "FeedAvailable")
 
 
 def test_an_emergency_acts_in_two_ticks(plant: Plant) -> None:
@@ -340,7 +343,7 @@ def test_lost_state_waits_for_a_word_where_ballast_put_a_target_at_its_bound(pla
     assert plant.counts() == {"plant/one": 2, "plant/two": 2}
     moment = "2023-11-15T00:00:00Z"
     plant.rig.put_config_map("ballast-switches", {"power.rebaseline": moment})
-    until(lambda: second.switches.values.get("power.rebaseline"), "the switch")
+    until(lambda: second.context.switches.values.get("power.rebaseline"), "the switch")
     assert "the baseline is taken" in plant.tick(second)
     assert condition(second, "Rebaselined") is None
 
@@ -365,12 +368,12 @@ def test_a_target_that_left_the_policy_gets_its_cap_back_and_the_others_keep_the
 def test_a_confirmation_that_cannot_be_read_is_told_in_words_that_hold_still(plant: Plant) -> None:
     daemon = plant.daemon()
     plant.rig.put_config_map("ballast-switches", {"power.rebaseline": "yesterday"})
-    until(lambda: daemon.switches.values.get("power.rebaseline"), "the switch")
+    until(lambda: daemon.context.switches.values.get("power.rebaseline"), "the switch")
     plant.tick(daemon)
     assert condition(daemon, "Degraded") == "key power.rebaseline of ballast-switches is 'yesterday', not RFC 3339"
-    conditions = daemon.conditions.list()
+    conditions = daemon.context.conditions.list()
     plant.ticks(daemon, 3)
-    assert daemon.conditions.list() == conditions
+    assert daemon.context.conditions.list() == conditions
 
 
 def power_state(plant: Plant) -> dict[str, str]:
@@ -384,7 +387,7 @@ def test_a_day_of_constant_power_writes_nothing_but_the_lease(plant: Plant) -> N
     for step in range(2_880):
         plant.power(1000 + 40 * (step % 3 - 1))
         plant.rig.advance()
-        daemon.powering.cycle()  # type: ignore[union-attr]
+        daemon.power.cycle()  # type: ignore[union-attr]
     assert power_state(plant) == before
     assert set(plant.rig.patches()) == {"leases", "configmaps"}
     assert daemon.board.power["policies"][0]["history"][-1][-1] == "STABLE"
@@ -400,12 +403,12 @@ def test_a_night_below_all_bounds_writes_nothing_either(plant: Plant) -> None:
     plant.rig.watch(daemon)
     assert condition(daemon, "Limited") == "the targets are at their minimum, the watts carry fewer"
     before = plant.rig.state()
-    conditions = daemon.conditions.list()
+    conditions = daemon.context.conditions.list()
     for step in range(480):
         plant.power(60 + step % 2)
         plant.rig.advance()
-        daemon.powering.cycle()  # type: ignore[union-attr]
-        assert daemon.conditions.list() == conditions
+        daemon.power.cycle()  # type: ignore[union-attr]
+        assert daemon.context.conditions.list() == conditions
     assert power_state(plant) == {key: value for key, value in before.items() if key.startswith("power")}
 
 
@@ -413,11 +416,11 @@ def test_a_silent_feed_is_told_in_words_that_hold_still(plant: Plant) -> None:
     daemon = plant.daemon()
     plant.faults.power_frozen()
     plant.ticks(daemon, 15)
-    conditions = daemon.conditions.list()
+    conditions = daemon.context.conditions.list()
     for _ in range(30):
         plant.rig.advance()
-        daemon.powering.cycle()  # type: ignore[union-attr]
-        assert daemon.conditions.list() == conditions
+        daemon.power.cycle()  # type: ignore[union-attr]
+        assert daemon.context.conditions.list() == conditions
 
 
 def test_events_tell_of_what_begins_and_ends(plant: Plant) -> None:

@@ -36,8 +36,8 @@ def waiting(calm: Rig, name: str, cpu: str) -> dict[str, Any]:
 def test_a_decision_counts_until_the_pod_is_gone(calm: Rig) -> None:
     daemon = calm.settled()
     pod = waiting(calm, "big", "1")
-    until(lambda: any(each.uid == pod["metadata"]["uid"] for each in daemon.cache.pods()), "the pod is seen")
-    until(lambda: daemon.extending._bookings.waiting(pod["metadata"]["uid"]))
+    until(lambda: any(each.uid == pod["metadata"]["uid"] for each in daemon.context.cache.pods()), "the pod is seen")
+    until(lambda: daemon.extender._bookings.waiting(pod["metadata"]["uid"]))
     args = {"Pod": pod, "NodeNames": calm.names}
     answer = requests.post(f"{daemon.url}scheduler/prioritize", json=args, timeout=10)
     assert chosen(answer) in calm.names
@@ -62,7 +62,7 @@ def test_much_of_the_cluster_silent_makes_all_equal(calm: Rig) -> None:
 def test_without_the_right_to_read_pods_all_else_goes_on(calm: Rig) -> None:
     calm.faults.kube_forbidden("list", "pods")
     daemon = calm.daemon()
-    until(lambda: daemon.cache.problem("pods"))
+    until(lambda: daemon.context.cache.problem("pods"))
     calm.cycle(daemon)
     assert get(daemon, "/readyz").status_code == 200
     assert get(daemon, "/watcher").status_code == 200

@@ -45,8 +45,8 @@ def test_nobody_is_asked_while_no_scheduler_asks(calm: Rig) -> None:
 
 def test_the_use_of_siblings_is_known_once_pods_are_in_flight(calm: Rig) -> None:
     daemon = calm.daemon(TELEMETRY__SOURCE="metrics-server")
-    owner = _of_many(until(daemon.cache.pods))
-    until(lambda: ask(daemon, calm.names, "?profile=least-allocated") and daemon.extending.in_use(), "it decides")
+    owner = _of_many(until(daemon.context.cache.pods))
+    until(lambda: ask(daemon, calm.names, "?profile=least-allocated") and daemon.extender.in_use(), "it decides")
     assert daemon.siblings.measure() == "measured no siblings: no pod in flight has any"
     reference = {"apiVersion": "apps/v1", "kind": owner.kind, "name": owner.name, "uid": owner.uid, "controller": True}
     body = {
@@ -56,12 +56,12 @@ def test_the_use_of_siblings_is_known_once_pods_are_in_flight(calm: Rig) -> None
         "spec": {"schedulerName": "somebody-elses", "containers": [{"name": "c", "image": "none"}]},
     }
     calm.cluster.resources.create(POD, "default", body)
-    until(lambda: owner.uid in daemon.extending.owners_in_flight(), "the pod is seen")
+    until(lambda: owner.uid in daemon.extender.owners_in_flight(), "the pod is seen")
     calm.clock.advance(61.0)
     daemon.siblings.renew()
-    until(lambda: daemon.extending.siblings, "it is measured")
+    until(lambda: daemon.extender.siblings, "it is measured")
     assert daemon.siblings.measure().startswith("know what siblings use for 1 of 1 owners")
-    measured = daemon.extending.siblings[owner.uid]
+    measured = daemon.extender.siblings[owner.uid]
     assert measured["cpu"] > 0
     assert measured["memory"] > 0
 

@@ -33,7 +33,7 @@ def test_labels_metrics_and_page_show_the_scores_of_one_strategy(calm: Rig, name
         score = shown[node]["score"]
         assert metric(daemon, f'ballast_node_score{{node="{node}"}}') == score
         assert abs(int(calm.own(node)[SCORE]) - score / 10) <= 0.8
-    assert daemon.board.scores == daemon.extending.node_scores(name)
+    assert daemon.board.scores == daemon.extender.node_scores(name)
 
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - {"dynamic"}))
@@ -56,7 +56,7 @@ def test_a_node_the_strategy_knows_nothing_of_has_no_score_but_a_class(calm: Rig
 def test_a_score_that_is_no_longer_known_stays_for_forget_after(calm: Rig) -> None:
     daemon = calm.settled(PUBLISHING__STRATEGY="least-allocated", PUBLISHING__FORGET_AFTER="2m")
     before = calm.published()
-    daemon.extending._pods_age = lambda: 1_000.0
+    daemon.extender._pods_age = lambda: 1_000.0
     calm.cycle(daemon, 3)
     assert calm.published() == before
     calm.cycle(daemon, 3)
@@ -66,7 +66,7 @@ def test_a_score_that_is_no_longer_known_stays_for_forget_after(calm: Rig) -> No
 def test_the_scores_of_a_pod_are_those_its_scheduler_gets(calm: Rig) -> None:
     daemon = calm.settled()
     pod = waiting(calm, "asks", "1")
-    until(lambda: any(each.uid == pod["metadata"]["uid"] for each in daemon.cache.pods()), "the pod is seen")
+    until(lambda: any(each.uid == pod["metadata"]["uid"] for each in daemon.context.cache.pods()), "the pod is seen")
     found = get(daemon, "/api/v1/pods/default/asks/scores").json()
     assert [each["strategy"] for each in found["strategies"]] == ["blend", "dominant-residual", "load-variation"]
     assert sorted(found["strategies"][0]["scores"]) == calm.names
@@ -82,7 +82,7 @@ def crane_round(calm: Rig, daemon: Any, cycles: int = 1) -> str:
     for _ in range(cycles):
         calm.cycle(daemon)
         calm.seen(daemon)
-        sentence: str = daemon.jobs.run("crane").sentence
+        sentence: str = daemon.scheduler.run("crane").sentence
     return sentence
 
 
@@ -120,7 +120,7 @@ def test_crane_s_annotations_stop_with_the_rest(calm: Rig) -> None:
     assert "publishing is frozen" in crane_round(calm, daemon, 20)
     assert {name: annotations(calm, name) for name in calm.names} == before
     calm.lose_lease(daemon)
-    assert daemon.jobs.run("crane").sentence.startswith("standing by")
+    assert daemon.scheduler.run("crane").sentence.startswith("standing by")
 
 
 def test_dynamic_reads_what_was_written_for_crane(calm: Rig) -> None:

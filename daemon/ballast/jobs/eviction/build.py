@@ -1,43 +1,45 @@
-"""What the job `eviction` is made of, from the settings."""
+"""Builds the job `eviction` from the settings."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from ballast.actuation.eviction.evictor import Evictor
-from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
+from ballast.actuation.eviction.replacement_reservations import ReplacementReservations, ReservationService
 from ballast.actuation.protected import Protected
 from ballast.clock import SystemClock
-from ballast.jobs.eviction.job import PART, EvictionJob
+from ballast.cluster.context import Context
+from ballast.jobs.eviction.job import EvictionJob
 from ballast.jobs.eviction.planning_process import PlanningProcess
-from ballast.jobs.power import build
+from ballast.jobs.power import build as power_build
+from ballast.jobs.power.job import PowerJob
+from ballast.serving.board import Board
 from ballast.settings import Duration, Mode, Settings
 from ballast.telemetry.pod_usage_cache import PodUsageCache
 from ballast.telemetry.presets import rate_window
-
-if TYPE_CHECKING:
-    from ballast.runtime.daemon import Daemon
+from ballast.telemetry.source import Source
 
 
-def evicting(daemon: Daemon) -> EvictionJob:
-    """Of a daemon that has everything else."""
-    settings = daemon.settings
+def build(
+    context: Context, reservations: ReservationService, source: Source, board: Board, power: PowerJob | None
+) -> EvictionJob:
+    """`source` says what pods use; workloads that an open plan of `power` changes are left alone."""
+    settings = context.settings
     protected = Protected(
-        daemon.api,
+        context.api,
         SystemClock(),
-        daemon.cache.pods,
-        namespace=daemon.namespace,
+        context.cache.pods,
+        namespace=context.namespace,
         own=os.environ.get("POD_NAME") or os.environ.get("HOSTNAME"),
-        urls=[url for url in (settings.prometheus.url, *build.urls(build.policies(settings))) if url],
+        urls=[url for url in (settings.prometheus.url, *power_build.urls(power_build.policies(settings))) if url],
     )
-    landing = ReplacementReservations(daemon.extending.steering, daemon.clock, interval=settings.eviction.interval)
+    landing = ReplacementReservations(reservations, context.clock, interval=settings.eviction.interval)
     evictor = Evictor(
-        writer=daemon.writer,
-        state=daemon.state,
-        clock=daemon.clock,
-        metrics=daemon.metrics,
-        events=daemon.events,
+        writer=context.writer,
+        state=context.state,
+        clock=context.clock,
+        metrics=context.metrics,
+        events=context.events,
         landing=landing,
         prefix=settings.publishing.prefix,
         window=settings.windows.lengths[0],
@@ -48,22 +50,14 @@ def evicting(daemon: Daemon) -> EvictionJob:
         nominate=settings.eviction.nominate,
     )
     return EvictionJob(
-        settings,
-        clock=daemon.clock,
-        metrics=daemon.metrics,
-        board=daemon.board,
-        conditions=daemon.conditions,
-        cache=daemon.cache,
-        workloads=daemon.workloads,
-        asking=PodUsageCache(daemon.telemetry.source, daemon.api.get, settings),
+        context,
+        board=board,
+        usage=PodUsageCache(source, context.api.get, settings),
         evictor=evictor,
-        events=daemon.events,
         landing=landing,
         worker=PlanningProcess(),
-        leading=daemon.elector.is_leader,
-        paused=lambda: daemon.switches.paused(PART),
         protected=protected,
-        power_plans=lambda: daemon.powering.changing if daemon.powering else frozenset(),
+        power_plans=lambda: power.changing if power else frozenset(),
     )
 
 

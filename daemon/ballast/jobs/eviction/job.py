@@ -15,11 +15,7 @@ import numpy as np
 from ballast.actuation.eviction.evictor import Attempt, Evictor
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.actuation.protected import Protected
-from ballast.clock import Clock
-from ballast.cluster.cache import Cache
-from ballast.cluster.conditions import Conditions
-from ballast.cluster.events import Events
-from ballast.cluster.workload_cache import WorkloadCache
+from ballast.cluster.context import Context
 from ballast.errors import ClusterError, WorkerError
 from ballast.eviction.checks.acting import cluster_trouble
 from ballast.eviction.document import as_json
@@ -34,13 +30,12 @@ from ballast.jobs.eviction.planning_request import PlanRequest, PlanResponse, Re
 from ballast.jobs.eviction.recent_scaling import RecentScaling
 from ballast.jobs.eviction.rules import aims_of, limit, rules_of
 from ballast.jobs.eviction.sentences import plan_sentence
-from ballast.jobs.sentences import duration, tell
-from ballast.metrics import Metrics
+from ballast.jobs.sentences import duration
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats
 from ballast.model.snapshot import Snapshot
 from ballast.serving.board import Board
-from ballast.settings import Mode, Settings
+from ballast.settings import Mode
 from ballast.telemetry.pod_usage_cache import PodUsageCache
 
 PART = "eviction"
@@ -66,30 +61,23 @@ class EvictionJob:
 
     def __init__(
         self,
-        settings: Settings,
+        context: Context,
         *,
-        clock: Clock,
-        metrics: Metrics,
         board: Board,
-        conditions: Conditions,
-        cache: Cache,
-        workloads: WorkloadCache,
-        asking: PodUsageCache,
+        usage: PodUsageCache,
         evictor: Evictor,
-        events: Events,
         landing: ReplacementReservations,
         worker: PlanningProcess,
-        leading: Callable[[], bool],
-        paused: Callable[[], str | None],
         protected: Protected,
         power_plans: Callable[[], frozenset[str]],
     ) -> None:
         """`power_plans`: namespace/name of the workloads whose replicas an open power plan is changing."""
-        self._settings, self._clock, self._metrics = settings, clock, metrics
-        self._board, self._conditions = board, conditions
-        self._cache, self._workloads, self._asking = cache, workloads, asking
+        settings, events = context.settings, context.events
+        self._settings, self._clock, self._metrics = settings, context.clock, context.metrics
+        self._board, self._conditions = board, context.conditions
+        self._cache, self._workloads, self._asking = context.cache, context.workloads, usage
         self._evictor, self._landing, self._worker = evictor, landing, worker
-        self._leading, self._paused = leading, paused
+        self._leading, self._switches = context.leadership.is_leader, context.switches
         self._protector, self._power_plans = protected, power_plans
         self._protected: Mapping[WorkloadKey, str] = {}
         self._rules, self._aims = rules_of(settings), aims_of(settings)
@@ -138,7 +126,7 @@ class EvictionJob:
         if self._acts:
             self._strange.look(self._workloads.workloads(), self._workloads.namespaces(), self._cache.pods())
         halted = self._halted(snapshot)
-        tell(self._conditions, "EvictionsHalted", "NotSafeNow", halted)
+        self._conditions.report("EvictionsHalted", "NotSafeNow", halted)
         try:
             told += [f"planned nothing: {halted}"] if halted else self._planned(snapshot)
         finally:
@@ -153,9 +141,9 @@ class EvictionJob:
         try:
             answer = self._asked(snapshot, wanted)
         except WorkerError as error:
-            tell(self._conditions, "PlanningFailing", "WorkerFailed", str(error))
+            self._conditions.report("PlanningFailing", "WorkerFailed", str(error))
             raise
-        tell(self._conditions, "PlanningFailing", "WorkerFailed", None)
+        self._conditions.report("PlanningFailing", "WorkerFailed", None)
         self._counted(answer)
         return [*(self._carried_out(plan, snapshot) for plan in answer.plans), *told]
 
@@ -167,7 +155,7 @@ class EvictionJob:
             if problem or age > SILENT:
                 seen = "have never been seen" if np.isinf(age) else f"were last seen {duration(age)} ago"
                 return f"the {kind} {seen}" + (f": {problem}" if problem else "")
-        if (paused := self._paused()) is not None:
+        if (paused := self._switches.paused(PART)) is not None:
             return paused
         if self._board.frozen:
             return "the load of too many nodes is unknown"
@@ -202,7 +190,7 @@ class EvictionJob:
             relieves = kind == "relieve"
             rules = replace(self._rules, steered=steered, needs_landing=not relieves, needs_confirmation=relieves)
             wanted.append(RequestedPlan(kind, rules, self._aims, limit(self._settings.eviction.max_moves)))
-        tell(self._conditions, "LandingNotSteered", "ExtenderNotAsked", unsteered)
+        self._conditions.report("LandingNotSteered", "ExtenderNotAsked", unsteered)
         return wanted, told
 
     def _asked(self, snapshot: Snapshot, wanted: list[RequestedPlan]) -> PlanResponse:
@@ -251,7 +239,7 @@ class EvictionJob:
             self._metrics.samples_rejected.labels(reason).inc(count)
         problems = [f"{name}: {problem}" for name, problem in sorted(answer.problems.items())]
         unknown = "" if answer.measured else "nobody says what pods use, so their requests count"
-        tell(self._conditions, "PodUsageUnknown", "QueryFailed", "; ".join(problems) or unknown)
+        self._conditions.report("PodUsageUnknown", "QueryFailed", "; ".join(problems) or unknown)
         for plan in answer.plans:
             self._metrics.eviction_plans.labels(plan.kind, "steps" if plan.steps else "empty").inc()
             for check, count in plan.refused.items():
@@ -315,7 +303,7 @@ class EvictionJob:
         return replace(
             self._evictor.history(),
             leader=self._leading(),
-            paused=self._paused(),
+            paused=self._switches.paused(PART),
             confirmed=self._hot.confirmed,
             overloaded=self._hot.overloaded,
             planned=self._changing(),

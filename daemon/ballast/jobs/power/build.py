@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ballast.actuation.protected import Protected
 from ballast.actuation.scaling.actuators import Actuators
@@ -16,7 +15,9 @@ from ballast.actuation.scaling.managed_fields import is_ours
 from ballast.actuation.scaling.target_status import Actuator, TargetStatus
 from ballast.actuation.scaling.targets import OLDEST
 from ballast.clock import Clock
+from ballast.cluster.cache import Cache
 from ballast.cluster.client import KubeApi
+from ballast.cluster.context import Context
 from ballast.cluster.emergency import EmergencyWriter
 from ballast.errors import ClusterError, SettingsError
 from ballast.jobs.power.budget import PolicyController
@@ -30,15 +31,12 @@ from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
 from ballast.power.policy_rules import not_to_run, remarks, unusable_at
 from ballast.power.values import exact
-from ballast.runtime import health
+from ballast.serving.board import Board
 from ballast.settings import Mode, Settings
 from ballast.telemetry import budget_feed
 from ballast.telemetry.budget_feed import BudgetFeed
 from ballast.telemetry.needs import NeedsReader
 from ballast.telemetry.prometheus_client import PrometheusClient
-
-if TYPE_CHECKING:
-    from ballast.runtime.daemon import Daemon
 
 
 @dataclass(frozen=True)
@@ -95,74 +93,65 @@ def client(settings: Settings, found: Sequence[PowerPolicy]) -> PrometheusClient
     return PrometheusClient(settings) if any(map(_asks, found)) else None
 
 
-def powering(daemon: Daemon, policies: Sequence[PowerPolicy], machine: Clock) -> PowerJob:
-    """The job; `machine` is the clock of watches and writes. Raises SettingsError and UsageError for a feed that cannot
-    be read."""
-    settings, api = daemon.settings, daemon.api
-    read_from = [each for each in (settings.prometheus.url, *urls(policies)) if each]
+def build(context: Context, policies: Sequence[PowerPolicy], board: Board, client: PrometheusClient | None) -> PowerJob:
+    """The job. Raises SettingsError and UsageError for a feed that cannot be read."""
+    settings, machine = context.settings, context.machine_clock
     protected = Protected(
-        api,
+        context.api,
         machine,
-        daemon.cache.pods,
-        namespace=daemon.namespace,
+        context.cache.pods,
+        namespace=context.namespace,
         own=os.environ.get("POD_NAME"),
-        urls=read_from,
+        urls=[each for each in (settings.prometheus.url, *urls(policies)) if each],
     )
     actuators = Actuators(
-        api,
-        daemon.workloads,
-        partial(_pods, daemon),
-        daemon.writer,
-        EmergencyWriter(daemon.writer),
+        context.api,
+        context.workloads,
+        partial(_pods, context.cache),
+        context.writer,
+        EmergencyWriter(context.writer),
         machine,
         prefix=settings.publishing.prefix,
         protected=protected,
     )
+    departed = None
+    if settings.power.mode is Mode.ON:
+        restore = partial(actuators.restore, reason="it is in no power policy any more")
+        departed = DepartedTargets(context.state, policies, restore)
     return PowerJob(
-        [_course(daemon, policy, actuators) for policy in policies],
-        mode=settings.power.mode.value,
-        clock=daemon.clock,
-        registry=daemon.metrics.registry,
-        conditions=daemon.conditions,
-        news=PowerEvents(daemon.events, daemon.namespace),
-        interval=settings.telemetry.interval,
-        offset=settings.telemetry.offset,
-        paused=lambda: daemon.switches.paused("power"),
-        standing_by=lambda: None if daemon.elector.is_leader() else health.leadership(daemon),
-        switch=lambda key: daemon.switches.values.get(key),
-        show=partial(setattr, daemon.board, "power"),
-        leavers=DepartedTargets(
-            daemon.state, policies, partial(actuators.restore, reason="it is in no power policy any more")
-        )
-        if settings.power.mode is Mode.ON
-        else None,
+        context,
+        [_run(context, policy, actuators, board, client) for policy in policies],
+        PowerEvents(context.events, context.namespace),
+        partial(setattr, board, "power"),
+        departed,
     )
 
 
-def _pods(daemon: Daemon) -> tuple[Pod, ...]:
-    """Raises ClusterError while nobody knows them."""
-    cache = daemon.cache
+def _pods(cache: Cache) -> tuple[Pod, ...]:
+    """Raises ClusterError while they are not known."""
     if not cache.listed("pods") or cache.age("pods") > OLDEST:
         raise ClusterError(cache.problem("pods") or "the pods have not been listed yet")
     return cache.pods()
 
 
-def _course(daemon: Daemon, policy: PowerPolicy, actuators: Actuators) -> PolicyRun:
-    settings, clock = daemon.settings, daemon.clock
-    shadow, client = settings.power.mode is not Mode.ON, daemon.feeds
+def _run(
+    context: Context, policy: PowerPolicy, actuators: Actuators, board: Board, client: PrometheusClient | None
+) -> PolicyRun:
+    settings, clock, metrics = context.settings, context.clock, context.metrics
+    shadow = settings.power.mode is not Mode.ON
     needs: Callable[[Mapping[str, int]], Mapping[str, int]] = lambda counts: {}  # noqa: E731
     if client is not None and _needs(policy):
-        asked = NeedsReader(policy, client, daemon.metrics)
+        asked = NeedsReader(policy, client, metrics)
         needs = lambda counts: asked.read(_slot(clock, settings), counts)  # noqa: E731
-    feed = BudgetFeed(policy, client, clock, daemon.metrics, interval=settings.telemetry.interval)
+    feed = BudgetFeed(policy, client, clock, metrics, interval=settings.telemetry.interval)
     budget = PolicyController(
         policy,
         actuators,
-        PowerStore(daemon.state, policy.name, shadow=shadow),
+        PowerStore(context.state, policy.name, shadow=shadow),
         shadow=shadow,
         needs=needs,
-        loads=lambda: _loads(daemon.board.snapshot),
-        traces=partial(_traces, daemon.api, f"{settings.publishing.prefix}/{ORIGINAL}"),
+        loads=lambda: _loads(board.snapshot),
+        traces=partial(_traces, context.api, f"{settings.publishing.prefix}/{ORIGINAL}"),
     )
     own = partial(_own, policy, actuators) if feed.needs_own else lambda: None
     return PolicyRun(budget, feed, own)

@@ -12,22 +12,21 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 import structlog
-from prometheus_client import CollectorRegistry
 
-from ballast.clock import Clock
-from ballast.cluster.conditions import Conditions
+from ballast.cluster.context import Context
 from ballast.jobs.power import sentences
 from ballast.jobs.power.budget import PolicyController
 from ballast.jobs.power.conditions import PowerEvents, tell_conditions
 from ballast.jobs.power.departed import DepartedTargets
 from ballast.jobs.power.metrics import PowerMetrics
 from ballast.jobs.power.view import Action, TickContext, TickReport, Why
+from ballast.jobs.progress import settling
 from ballast.power.values import exact
+from ballast.settings import Mode
 from ballast.telemetry.budget_feed import Watts
 
 HISTORY = 2_880
 ACTIONS = 100
-CYCLES_BEFORE_ACTING = 2
 REBASELINE = "power.rebaseline"
 log = structlog.get_logger("ballast.power")
 
@@ -59,42 +58,32 @@ class PolicyRun:
 
 
 class PowerJob:
-    """`hold` says why this replica must not act now (it does not lead, or is paused); `switch` gives the value of a key
-    of `ballast-switches`."""
+    """Ticks every policy, whether this replica leads or not; only the leader acts."""
 
     def __init__(
         self,
+        context: Context,
         courses: Sequence[PolicyRun],
-        *,
-        mode: str,
-        clock: Clock,
-        registry: CollectorRegistry,
-        conditions: Conditions,
         news: PowerEvents,
-        interval: float,
-        offset: float,
-        paused: Callable[[], str | None],
-        standing_by: Callable[[], str | None],
-        switch: Callable[[str], str | None],
         show: Callable[[Mapping[str, Any]], None],
         leavers: DepartedTargets | None = None,
     ) -> None:
+        """`show` gets the document of `/api/v1/power` after each cycle."""
+        settings = context.settings
         self.courses = courses
-        self._mode = mode
-        self._shadow = mode != "on"
-        self._clock = clock
-        self._conditions = conditions
+        self._context = context
+        self._mode = settings.power.mode.value
+        self._shadow = settings.power.mode is not Mode.ON
+        self._clock = clock = context.clock
+        self._conditions = context.conditions
         self._news = news
-        self._interval = interval
-        self._every = exact(float(interval))
-        self._offset = offset
-        self._paused = paused
-        self._standing_by = standing_by
-        self._switch = switch
+        self._interval = settings.telemetry.interval
+        self._every = exact(float(self._interval))
+        self._offset = settings.telemetry.offset
         self._show = show
         self._leavers = leavers
-        self._facts = PowerMetrics(registry)
-        self._would = PowerMetrics(registry, potential=True) if self._shadow else None
+        self._facts = PowerMetrics(context.metrics.registry)
+        self._would = PowerMetrics(context.metrics.registry, potential=True) if self._shadow else None
         for metrics in self._all_metrics():
             metrics.begin(course.name for course in courses)
         self._wall, self._steady = clock.wall(), clock.monotonic()
@@ -126,7 +115,7 @@ class PowerJob:
                 course.budget.forget()
             if self._leavers is not None:
                 self._leavers.forget()
-        paused, hold = self._paused(), self._hold()
+        paused, hold = self._context.switches.paused("power"), self._hold()
         wall = self._clock.wall()
         confirmed, unreadable = self._confirmed()
         leaving = self._leavers.cycle() if self._leavers is not None and (hold or paused) is None else None
@@ -172,17 +161,11 @@ class PowerJob:
         return view
 
     def _hold(self) -> str | None:
-        by = self._standing_by()
-        if by is not None:
-            return by
-        led = self._led or 0
-        if led < CYCLES_BEFORE_ACTING:
-            return f"a new leader acts after {CYCLES_BEFORE_ACTING} complete cycles, {led} ended"
-        return None
+        return self._context.leadership.standing_by() or settling(self._led or 0)
 
     def _confirmed(self) -> tuple[float | None, str | None]:
         """The time that a new baseline was confirmed for, and what is wrong with the switch that says so."""
-        text = self._switch(REBASELINE)
+        text = self._context.switches.values.get(REBASELINE)
         if text is None:
             return None, None
         try:

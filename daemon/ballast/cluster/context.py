@@ -1,0 +1,51 @@
+"""What every part of the daemon is given: the cluster as it is seen, and the one way to change it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ballast.clock import Clock
+from ballast.cluster.cache import Cache
+from ballast.cluster.client import KubeApi
+from ballast.cluster.conditions import Conditions
+from ballast.cluster.events import Events
+from ballast.cluster.lease import Leadership
+from ballast.cluster.state import StateStore
+from ballast.cluster.switches import Switches
+from ballast.cluster.workload_cache import WorkloadCache
+from ballast.cluster.writer import Writer
+from ballast.metrics import Metrics
+from ballast.settings import Settings
+
+
+@dataclass(frozen=True)
+class Context:
+    """Built once, before any part. Nothing in it knows a part."""
+
+    settings: Settings
+    clock: Clock
+    """Time of samples and cycles, which a demo may speed up."""
+    machine_clock: Clock
+    """Time of the Lease, the watches and the write budget."""
+    metrics: Metrics
+    conditions: Conditions
+    namespace: str
+    """Ballast's own namespace."""
+    api: KubeApi
+    cache: Cache
+    workloads: WorkloadCache
+    switches: Switches
+    leadership: Leadership
+    events: Events
+    writer: Writer
+    state: StateStore
+
+    @property
+    def acting(self) -> bool:
+        """Whether any part may write: a part is not `off`."""
+        settings = self.settings
+        return any(part.mode != "off" for part in (settings.publishing, settings.power, settings.eviction))
+
+    def paused(self, part: str) -> str | None:
+        """Why a part is paused; None where it is not, or where no part ever writes, so that nobody reads switches."""
+        return self.switches.paused(part) if self.acting else None

@@ -1,0 +1,57 @@
+"""The job `publishing`: what nodes carry follows the newest snapshot."""
+
+from __future__ import annotations
+
+from ballast.cluster.context import Context
+from ballast.jobs import sentences
+from ballast.jobs.progress import Known
+from ballast.publishing.label_plan import LabelPlanner, LabelRules
+from ballast.publishing.node_keys import NodeKeys
+from ballast.publishing.publisher import PART, Publisher
+from ballast.settings import Settings
+
+
+class PublishingJob:
+    """One round of patches per cycle."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        settings = context.settings
+        keys = NodeKeys.of(settings.publishing.prefix)
+        every = settings.publishing.every(settings.telemetry)
+        planner = LabelPlanner(keys, _rules(settings))
+        self.publisher = Publisher(context.api, context.writer, context.clock, keys, planner, interval=every)
+
+    def cycle(self, known: Known) -> str:
+        """One round, in a sentence."""
+        context, settings = self._context, self._context.settings
+        result = self.publisher.round(known.snapshot, known.scores, known.freeze, context.cache.node)
+        context.conditions.report("PublishingFailing", "WriteFailed", result.problem)
+        return sentences.publishing_sentence(
+            result,
+            known.snapshot,
+            known.freeze,
+            settings.publishing,
+            settings.telemetry,
+            context.clock.monotonic(),
+            paused=context.switches.paused(PART),
+        )
+
+    def stop(self) -> None:
+        """Ends a round after the write under way."""
+        self.publisher.stop()
+
+
+def _rules(settings: Settings) -> LabelRules:
+    publishing = settings.publishing
+    return LabelRules(
+        low=publishing.low,
+        high=publishing.high,
+        overloaded=publishing.overloaded,
+        hysteresis=publishing.class_hysteresis,
+        refresh=publishing.refresh,
+        jitter=publishing.jitter,
+        forget_after=publishing.forget_after,
+        interval=max(publishing.every(settings.telemetry), settings.telemetry.interval),
+        taint=publishing.taint,
+    )

@@ -1,0 +1,87 @@
+"""The job `telemetry`: reads the nodes, and gives the new snapshot to everything that reads one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ballast.cluster.context import Context
+from ballast.errors import ClusterError
+from ballast.extender.decisions import ExtenderService
+from ballast.jobs import sentences
+from ballast.jobs.progress import Known, Progress
+from ballast.jobs.telemetry import TelemetryCycle, source_title
+from ballast.model.node import Node
+from ballast.model.snapshot import Snapshot
+from ballast.publishing.freeze import Freeze
+from ballast.serving.board import Board
+from ballast.serving.rendering import render
+from ballast.settings import Settings
+from ballast.telemetry.node_names import NodeNames
+
+
+class SnapshotJob:
+    """Runs on every replica, whether it leads or not."""
+
+    def __init__(
+        self,
+        context: Context,
+        telemetry: TelemetryCycle,
+        extender: ExtenderService,
+        board: Board,
+        progress: Progress,
+        classes: Callable[[], Mapping[str, str]],
+        observers: Sequence[Callable[[Snapshot], None]],
+    ) -> None:
+        """`classes`: load class by node; `observers` get every snapshot, after it is served."""
+        publishing = context.settings.publishing
+        self._context, self._telemetry, self._extender = context, telemetry, extender
+        self._board, self._progress, self._classes, self._observers = board, progress, classes, observers
+        self._freeze = Freeze(publishing.max_unknown, publishing.forget_after)
+        self._names = _names((), context.settings)
+
+    def cycle(self) -> str:
+        """Raises ClusterError while the nodes have never been listed."""
+        context, cache, conditions = self._context, self._context.cache, self._context.conditions
+        problem = cache.problem("nodes")
+        conditions.report("ClusterUnreachable", "WatchFailing", problem)
+        conditions.report("PodsUnreadable", "WatchFailing", cache.problem("pods"))
+        conditions.report("LeaseFailing", "RequestFailed", context.leadership.problem)
+        if not cache.listed("nodes"):
+            raise ClusterError(problem or "the nodes have not been listed yet")
+        nodes = cache.nodes()
+        self._names = self._names.following(nodes) or _names(nodes, context.settings)
+        snapshot = self._telemetry.cycle(self._names)
+        self._freeze = self._freeze.after(snapshot.unknown, len(snapshot.nodes), context.clock.monotonic())
+        self._extender.look(snapshot)
+        scores = self._extender.node_scores(context.settings.publishing.strategy)
+        self._show(snapshot, scores)
+        sentences.report_telemetry(snapshot, self._telemetry, self._freeze, conditions)
+        for observe in self._observers:
+            observe(snapshot)
+        self._progress.finished(Known(snapshot, scores, self._freeze, self._names))
+        return sentences.telemetry_sentence(snapshot, self._telemetry)
+
+    def _show(self, snapshot: Snapshot, scores: Mapping[str, int | None]) -> None:
+        board = self._board
+        board.rendered = render(
+            snapshot,
+            scores,
+            source=source_title(snapshot),
+            frozen=self._freeze.frozen,
+            fetched=self._context.clock.wall(),
+            prefix=self._context.settings.publishing.prefix,
+            classes=self._classes(),
+            previous=board.rendered,
+        )
+        board.scores = scores
+        board.snapshot = snapshot
+        board.frozen = self._freeze.frozen
+
+
+def _names(nodes: Sequence[Node], settings: Settings) -> NodeNames:
+    return NodeNames(
+        nodes,
+        selecting=settings.cluster.node_selector is not None,
+        identity=settings.telemetry.node_identity,
+        rewrite=settings.telemetry.node_rewrite,
+    )

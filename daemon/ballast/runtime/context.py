@@ -1,0 +1,82 @@
+"""Connects to the cluster: builds what every part is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ballast.clock import Clock, SystemClock
+from ballast.cluster.cache import Cache
+from ballast.cluster.client import KubeApi, connect
+from ballast.cluster.conditions import Conditions
+from ballast.cluster.context import Context
+from ballast.cluster.decoding import annotation_filter
+from ballast.cluster.events import Events
+from ballast.cluster.identity import own_identity, own_namespace
+from ballast.cluster.lease import AlwaysLeader, Elector, Leadership
+from ballast.cluster.state import StateStore
+from ballast.cluster.switches import Switches
+from ballast.cluster.workload_cache import WorkloadCache
+from ballast.cluster.writer import Writer
+from ballast.metrics import Metrics
+from ballast.settings import Settings
+
+
+def build_context(settings: Settings, clock: Clock | None, *, kinds: Iterable[str], foreign: Iterable[str]) -> Context:
+    """`clock` is that of samples, by default the machine's; `kinds` are those of the workload cache; `foreign` are
+    annotations of nodes that others write and Ballast reads."""
+    machine = SystemClock()
+    metrics = Metrics()
+    namespace = own_namespace(settings.lease.namespace)
+    api = connect(settings.cluster, metrics)
+    identity = own_identity()
+    prefix = settings.publishing.prefix
+    leadership = _leadership(settings, api, machine, metrics, namespace, identity)
+    switches = Switches(api, machine, metrics, namespace)
+    events = Events(api, machine, metrics, instance=identity)
+    writer = Writer(
+        api,
+        machine,
+        metrics,
+        qps=settings.cluster.qps,
+        burst=settings.cluster.burst,
+        modes={
+            "publishing": settings.publishing.mode.value,
+            "power": settings.power.mode.value,
+            "eviction": settings.eviction.mode.value,
+        },
+        paused=switches.paused,
+        leading=leadership.is_leader,
+        events=events,
+    )
+    return Context(
+        settings=settings,
+        clock=clock or machine,
+        machine_clock=machine,
+        metrics=metrics,
+        conditions=Conditions(clock or machine, metrics),
+        namespace=namespace,
+        api=api,
+        cache=Cache(
+            api,
+            machine,
+            metrics,
+            pods=True,
+            node_selector=settings.cluster.node_selector,
+            keep_annotation=annotation_filter(prefix, foreign=foreign),
+        ),
+        workloads=WorkloadCache(api, machine, metrics, kinds, keep_annotation=annotation_filter(prefix)),
+        switches=switches,
+        leadership=leadership,
+        events=events,
+        writer=writer,
+        state=StateStore(api, writer, namespace),
+    )
+
+
+def _leadership(
+    settings: Settings, api: KubeApi, clock: Clock, metrics: Metrics, namespace: str, identity: str
+) -> Leadership:
+    lease = settings.lease
+    if not lease.enabled:
+        return AlwaysLeader(metrics)
+    return Elector(api, clock, metrics, namespace=lease.namespace or namespace, name=lease.name, identity=identity)
