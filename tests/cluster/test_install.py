@@ -30,7 +30,9 @@ def test_in_dry_run_the_daemon_touches_only_what_is_its_own(release: Release) ->
     leader, other = release.pods()
     me = release.user("ballast")
     with release.daemon(leader) as daemon:
-        eventually("it plans its first labels", lambda: "would publish 2 of 2 nodes" in daemon.log.read_text())
+        eventually(
+            "it plans its first labels", lambda: "labels would be current on 2 of 2 nodes" in daemon.log.read_text()
+        )
         eventually("the extender's Service finds the leader", lambda: release.endpoints("ballast-extender") == {leader})
         assert release.endpoints("ballast") == {leader, other}
         release.see_the_state_change()

@@ -71,8 +71,7 @@ def publishing_sentence(
     *,
     paused: str | None = None,
 ) -> str:
-    """ "published 3 of 5,000 nodes, 12 unknown; next in 60 s"."""
-    verb = "published" if publishing.mode is Mode.ON else "would publish"
+    """ "labels current on 4,988 of 5,000 nodes (3 changed, 12 unknown); next in 60 s"."""
     nodes, unknown = len(snapshot.nodes), snapshot.unknown
     if freeze.frozen and not freeze.forgotten(now):
         left = freeze.forget_after - (now - (freeze.since or now))
@@ -80,7 +79,9 @@ def publishing_sentence(
             f"publishing is frozen: {unknown:,} of {nodes:,} nodes are unknown, more than {freeze.max_unknown:.0%}; "
             f"what was published is withdrawn in {duration(left)} if that stays"
         )
-    text = f"{verb} {result.written:,} of {nodes:,} nodes, {unknown:,} unknown"
+    verb = "labels current" if publishing.mode is Mode.ON else "labels would be current"
+    current = max(0, nodes - unknown - (result.planned - result.written))
+    text = f"{verb} on {current:,} of {nodes:,} nodes ({result.written:,} changed, {unknown:,} unknown)"
     if freeze.frozen:
         verb = "withdrew" if publishing.mode is Mode.ON else "would withdraw"
         text = f"{verb} what was published from {result.written:,} of {nodes:,} nodes, {unknown:,} unknown"
@@ -97,7 +98,7 @@ def crane_sentence(
     nodes, unknown = len(snapshot.nodes), snapshot.unknown
     text = f"{verb} crane's annotations of {result.written:,} of {nodes:,} nodes, {unknown:,} unknown{_left(result)}"
     if foreign:
-        text += f"; not of metrics that are not known here: {', '.join(foreign)}"
+        text += f"; skipped metrics that Ballast does not compute: {', '.join(foreign)}"
     return f"{text}; next in {duration(publishing.every(telemetry))}"
 
 

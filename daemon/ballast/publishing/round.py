@@ -19,8 +19,12 @@ Change = TypeVar("Change")
 
 @dataclass
 class Round:
-    """What one round came to: nodes written, nodes left for the next round, what failed first, why it ended early."""
+    """What one round came to, in nodes: to be written, written, left for the next round, failed; and why it ended early.
 
+    `problem` is the first failure.
+    """
+
+    planned: int = field(default=0, compare=False)
     written: int = 0
     waiting: int = 0
     failed: int = 0
@@ -42,7 +46,7 @@ def send(
 
     Ends after most of an `interval`, where the writer refuses, or after some failures in a row.
     """
-    result = Round()
+    result = Round(planned=len(changes))
     time = _BUSY_SHARE * interval
     deadline, until = clock.monotonic() + time, writer.within(time / clock.speed)
     in_a_row = 0

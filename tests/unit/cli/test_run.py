@@ -92,7 +92,7 @@ def test_sigterm_gives_the_lease_and_the_role_back(cluster: EmbeddedCluster, tmp
     cluster.resources.create(POD, OWN, pod)
     process = Process(tmp_path / "log", environment(cluster, tmp_path, POD_NAME="ballast-0", POD_NAMESPACE=OWN))
     until(lambda: role(cluster) == "leader")
-    until(lambda: "published 3 of 3 nodes" in process.said)
+    until(lambda: "labels current on 3 of 3 nodes (3 changed" in process.said)
     assert holder(cluster).startswith("ballast-0_")
     assert process.terminate() == 0
     assert holder(cluster) == ""
@@ -133,7 +133,7 @@ def test_sigterm_while_the_api_server_asks_for_two_minutes_of_patience(
     cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
     process = Process(tmp_path / "log", environment(cluster, tmp_path, BALLAST_PUBLISHING__REFRESH="1s"))
-    until(lambda: "published 3 of 3 nodes" in process.said)
+    until(lambda: "labels current on 3 of 3 nodes (3 changed" in process.said)
     before = cluster.requests["patch", "nodes"]
     cluster.faults.kube_429(retry_after=120)
     until(lambda: cluster.requests["patch", "nodes"] > before)

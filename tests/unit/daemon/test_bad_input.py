@@ -61,7 +61,7 @@ def test_trouble_with_prometheus_is_named_and_what_is_fresh_is_served(calm: Rig,
     assert said in verbose(daemon)
     assert metric(daemon, 'ballast_condition{type="TelemetryDegraded"}') == 1
     assert len(watcher(daemon)) == 10
-    assert published == "published 0 of 10 nodes, 0 unknown; next in 30 s"
+    assert published == "labels current on 10 of 10 nodes (0 changed, 0 unknown); next in 30 s"
     told, published = calm.cycle(daemon, 4)
     assert "know 0 of 10 nodes" in told
     assert published.startswith("publishing is frozen")
@@ -150,13 +150,13 @@ def test_the_api_server_sheds_load_for_a_minute(calm: Rig) -> None:
     calm.faults.kube_429(seconds=60.0, retry_after=0)
     told, sentence = calm.cycle(daemon)
     assert told == "know 10 of 10 nodes from prometheus, 0 unknown"
-    assert "published 0 of 10 nodes, 0 unknown, 7 left for the next round, 3 failed: " in sentence
+    assert "labels current on 0 of 10 nodes (0 changed, 0 unknown), 7 left for the next round, 3 failed: " in sentence
     assert "The API server refused PATCH /api/v1/nodes/node-000 for now" in sentence
     assert "for now" in (condition(daemon, "PublishingFailing") or "")
     assert calm.patches()["nodes"] == before + 3 * 3
     assert len(watcher(daemon)) == 10
     calm.advance()
-    assert calm.cycle(daemon)[1] == "published 10 of 10 nodes, 0 unknown; next in 30 s"
+    assert calm.cycle(daemon)[1] == "labels current on 10 of 10 nodes (10 changed, 0 unknown); next in 30 s"
     assert condition(daemon, "PublishingFailing") is None
 
 
@@ -189,7 +189,9 @@ def test_nodes_that_may_not_be_patched(calm: Rig) -> None:
     calm.faults.kube_forbidden("patch", "nodes")
     daemon = calm.daemon()
     sentence = calm.first_round(daemon)
-    assert sentence.startswith(f"published 0 of 10 nodes, 0 unknown, 7 left for the next round, 3 failed: {rule}")
+    assert sentence.startswith(
+        f"labels current on 0 of 10 nodes (0 changed, 0 unknown), 7 left for the next round, 3 failed: {rule}"
+    )
     assert calm.patches()["nodes"] == 3
     assert metric(daemon, 'ballast_writes_total{kind="labels",result="failed"}') == 3
     assert rule in (condition(daemon, "PublishingFailing") or "")
@@ -263,7 +265,7 @@ def test_an_api_server_in_trouble_costs_writes_and_nothing_else(calm: Rig, fault
     calm.faults.node_dark(dark)
     told, published = calm.cycle(daemon, 5)
     assert told.startswith("know 9 of 10 nodes from prometheus, 1 unknown")
-    assert "published 0 of 10 nodes, 1 unknown, 0 left" not in published
+    assert "labels current on 9 of 10 nodes (0 changed, 1 unknown), 0 left" not in published
     assert "1 failed: " in published
     assert calm.own(dark).keys() == {SCORE, LOAD, WINDOW}
     assert len(watcher(daemon)) == 9
@@ -271,7 +273,7 @@ def test_an_api_server_in_trouble_costs_writes_and_nothing_else(calm: Rig, fault
     calm.faults.kube_500(seconds=0.0)
     calm.faults.kube_reset(seconds=0.0)
     calm.faults.kube_401(seconds=0.0)
-    assert calm.cycle(daemon, 2)[1].startswith("published ")
+    assert calm.cycle(daemon, 2)[1].startswith("labels current on ")
     assert calm.own(dark) == {LOAD: "unknown"}
 
 

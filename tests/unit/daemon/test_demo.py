@@ -44,7 +44,10 @@ def test_a_headless_demo_prints_one_object_and_its_sentences_apart() -> None:
     assert all(type(sentence) is str for sentence in summary["sentences"])
     told = said.splitlines()
     assert any(re.search(r"know 30|know 29|know 28", line) for line in told)
-    assert any(re.search(r"published \d+ of 30 nodes, [12] unknown; next in 5 s", line) for line in told)
+    assert any(
+        re.search(r"labels current on \d+ of 30 nodes \(\d+ changed, [12] unknown\); next in 5 s", line)
+        for line in told
+    )
     assert summary["sentences"][-1] in said
     assert "Traceback" not in said
 
@@ -69,7 +72,7 @@ def test_a_stopped_demo_leaves_no_thread_behind() -> None:
 
     def say(sentence: str) -> None:
         sentences.append(sentence)
-        if "published " in sentence:
+        if "labels current on " in sentence:
             stop.set()
 
     summary = run(Options(nodes=6, speed=20.0, headless=True, scene="calm"), stop, say)

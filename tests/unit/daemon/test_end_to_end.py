@@ -47,7 +47,7 @@ def test_nothing_is_written_before_two_complete_cycles_as_leader(calm: Rig) -> N
     assert calm.publish(daemon) == "published nothing: a new leader acts after 2 complete cycles, 0 ended"
     assert calm.cycle(daemon)[1] == "published nothing: a new leader acts after 2 complete cycles, 1 ended"
     assert "nodes" not in calm.patches()
-    assert calm.cycle(daemon)[1] == "published 10 of 10 nodes, 0 unknown; next in 30 s"
+    assert calm.cycle(daemon)[1] == "labels current on 10 of 10 nodes (10 changed, 0 unknown); next in 30 s"
 
 
 def test_what_a_node_carries(calm: Rig) -> None:
@@ -74,7 +74,7 @@ def test_when_telemetry_has_stopped_nothing_more_is_written(calm: Rig) -> None:
     assert calm.publish(daemon) == "published nothing: the newest cycle of telemetry is 2 min old"
     assert calm.patches().get("nodes") == before.get("nodes")
     calm.watch(daemon)
-    assert calm.publish(daemon) == "published 0 of 10 nodes, 0 unknown; next in 30 s"
+    assert calm.publish(daemon) == "labels current on 10 of 10 nodes (0 changed, 0 unknown); next in 30 s"
 
 
 def test_a_fresh_start_is_settled_by_one_patch_a_node_and_then_nothing_is_written(calm: Rig) -> None:
@@ -83,7 +83,7 @@ def test_a_fresh_start_is_settled_by_one_patch_a_node_and_then_nothing_is_writte
     assert calm.patches()["nodes"] == 10
     before = calm.patches()
     sentences = {calm.cycle(daemon)[1] for _ in range(5)}
-    assert sentences == {"published 0 of 10 nodes, 0 unknown; next in 30 s"}
+    assert sentences == {"labels current on 10 of 10 nodes (0 changed, 0 unknown); next in 30 s"}
     assert calm.patches()["nodes"] == before["nodes"]
     assert before.get("configmaps", 0) == calm.patches().get("configmaps", 0)
 
@@ -120,7 +120,7 @@ def test_a_dark_node_is_unknown_after_max_age_and_published_again_when_it_is_bac
     assert calm.own(dark) == before
     told, published = calm.cycle(daemon, 3)
     assert told.startswith("know 9 of 10 nodes from prometheus, 1 unknown")
-    assert "published 0 of 10 nodes, 1 unknown" in published
+    assert "labels current on 9 of 10 nodes (0 changed, 1 unknown)" in published
     assert calm.own(dark) == {LOAD: "unknown"}
     assert sorted(watcher(daemon)) == [name for name in calm.names if name != dark]
     assert get(daemon, f"/watcher?host={dark}").status_code == 404
@@ -253,10 +253,10 @@ def test_dry_run_writes_only_its_lease_its_state_and_its_role(calm: Rig) -> None
             PUBLISHING__MODE="dry-run", PUBLISHING__TAINT="true", PUBLISHING__OVERLOADED="0.4", PUBLISHING__HIGH="0.35"
         )
     until(lambda: calm.role("ballast-0") == "leader")
-    assert calm.first_round(daemon) == "would publish 10 of 10 nodes, 0 unknown; next in 30 s"
-    assert calm.cycle(daemon, 2)[1] == "would publish 0 of 10 nodes, 0 unknown; next in 30 s"
+    assert calm.first_round(daemon) == "labels would be current on 10 of 10 nodes (10 changed, 0 unknown); next in 30 s"
+    assert calm.cycle(daemon, 2)[1] == "labels would be current on 10 of 10 nodes (0 changed, 0 unknown); next in 30 s"
     calm.faults.node_dark(calm.names[0])
-    assert calm.cycle(daemon, 5)[1] == "would publish 0 of 10 nodes, 1 unknown; next in 30 s"
+    assert calm.cycle(daemon, 5)[1] == "labels would be current on 9 of 10 nodes (0 changed, 1 unknown); next in 30 s"
     daemon.stop()
     assert calm.role("ballast-0") is None
     assert set(calm.patches()) == {"leases", "configmaps", "pods"}
@@ -296,14 +296,14 @@ def test_the_pause_switch_stops_every_write(calm: Rig, data: dict[str, str], sai
     daemon = calm.daemon()
     until(lambda: daemon.context.switches.paused("publishing"))
     sentence = calm.first_round(daemon)
-    assert sentence.startswith("published 0 of 10 nodes, 0 unknown; stopped: paused")
+    assert sentence.startswith("labels current on 0 of 10 nodes (0 changed, 0 unknown); stopped: paused")
     assert said in sentence
     assert said in verbose(daemon)
     assert said in (daemon.board.paused("publishing") or "")
     assert "nodes" not in calm.patches()
     calm.put_config_map("ballast-switches", {"paused": "false", "paused.power": "true"})
     until(lambda: not daemon.context.switches.paused("publishing"))
-    assert calm.cycle(daemon)[1].startswith("published 10 of 10 nodes")
+    assert calm.cycle(daemon)[1].startswith("labels current on 10 of 10 nodes (10 changed")
 
 
 def test_a_deleted_switch_is_no_pause(calm: Rig) -> None:
@@ -312,7 +312,7 @@ def test_a_deleted_switch_is_no_pause(calm: Rig) -> None:
     until(lambda: daemon.context.switches.paused("publishing"))
     calm.cluster.resources.delete(CONFIG_MAP, OWN, "ballast-switches")
     until(lambda: not daemon.context.switches.paused("publishing"))
-    assert calm.first_round(daemon).startswith("published 10 of 10 nodes")
+    assert calm.first_round(daemon).startswith("labels current on 10 of 10 nodes (10 changed")
 
 
 def test_a_switch_that_cannot_be_read_is_a_pause(calm: Rig) -> None:
@@ -325,7 +325,7 @@ def test_a_switch_that_cannot_be_read_is_a_pause(calm: Rig) -> None:
     assert "nodes" not in calm.patches()
     calm.faults.clear()
     until(lambda: not daemon.context.switches.paused("publishing"))
-    assert calm.cycle(daemon)[1].startswith("published 10 of 10 nodes")
+    assert calm.cycle(daemon)[1].startswith("labels current on 10 of 10 nodes (10 changed")
 
 
 def test_the_switch_is_read_again_before_each_write(calm: Rig) -> None:
@@ -342,7 +342,7 @@ def test_the_switch_is_read_again_before_each_write(calm: Rig) -> None:
 
     daemon.context.api.request = pausing  # type: ignore[method-assign]
     sentence = calm.first_round(daemon)
-    assert "published 3 of 10 nodes, 0 unknown; stopped: paused by key paused" in sentence
+    assert "labels current on 3 of 10 nodes (3 changed, 0 unknown); stopped: paused by key paused" in sentence
     assert len(sent) == 3
 
 
@@ -364,7 +364,7 @@ def test_two_daemons_one_writes_and_the_other_takes_over_after_two_cycles(calm: 
     until(second.context.leadership.is_leader)
     assert calm.publish(second).endswith("a new leader acts after 2 complete cycles, 0 ended")
     assert calm.cycle(second)[1].endswith("a new leader acts after 2 complete cycles, 1 ended")
-    assert calm.cycle(second)[1].startswith("published ")
+    assert calm.cycle(second)[1].startswith("labels current on ")
     calm.cycle(second, 3)
     assert calm.own(dark) == {LOAD: "unknown"}
     assert calm.patches()["nodes"] == 11
@@ -384,14 +384,17 @@ def test_a_lost_lease_stops_a_round(calm: Rig) -> None:
 
     daemon.context.api.request = losing  # type: ignore[method-assign]
     sentence = calm.first_round(daemon)
-    assert "published 4 of 10 nodes, 0 unknown; stopped: this replica does not hold the Lease" in sentence
+    assert (
+        "labels current on 4 of 10 nodes (4 changed, 0 unknown); stopped: this replica does not hold the Lease"
+        in sentence
+    )
     assert calm.publish(daemon) == "standing by: someone-else holds the Lease"
     assert len(sent) == 4
 
 
 def test_without_a_lease_a_single_replica_leads(calm: Rig) -> None:
     daemon = calm.daemon(LEASE__ENABLED="false")
-    assert calm.cycle(daemon, 3)[1].startswith("published ")
+    assert calm.cycle(daemon, 3)[1].startswith("labels current on ")
     assert "leases" not in calm.patches()
     assert all({SCORE, LOAD, WINDOW} == set(own) for own in calm.published().values())
 
@@ -434,4 +437,7 @@ def test_nodes_come_and_go(calm: Rig) -> None:
     calm.advance()
     assert calm.watch(daemon) == "know 9 of 9 nodes from prometheus, 0 unknown; rejected 2 unmatched"
     assert gone not in watcher(daemon)
-    assert daemon.scheduler.run("publishing").sentence == "published 0 of 9 nodes, 0 unknown; next in 30 s"
+    assert (
+        daemon.scheduler.run("publishing").sentence
+        == "labels current on 9 of 9 nodes (0 changed, 0 unknown); next in 30 s"
+    )

@@ -98,7 +98,7 @@ def test_after_a_step_of_the_wall_clock_windows_are_read_anew(calm: Rig, seconds
     assert told == "know 10 of 10 nodes from prometheus, 0 unknown"
     assert snapshot(daemon).primary.count.min() == 30
     assert snapshot(daemon).time == pytest.approx(calm.clock.wall(), abs=calm.interval)
-    assert calm.cycle(daemon)[1].startswith("published ")
+    assert calm.cycle(daemon)[1].startswith("labels current on ")
 
 
 def test_an_outage_leaves_no_gap(calm: Rig) -> None:
