@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
 from rich.table import Column, Table
 
 from ballast.cli.checked_settings import checked
+from ballast.cli.output import Output, OutputOption
 from ballast.errors import SettingsError
 from ballast.settings import examine, explain
 
@@ -18,11 +18,6 @@ app = typer.Typer(no_args_is_help=True, help="Shows and checks the settings.")
 
 
 _WIDE = 10_000
-
-
-class Output(StrEnum):
-    TABLE = "table"
-    JSON = "json"
 
 
 @app.command()
@@ -36,7 +31,7 @@ def check() -> None:
 
 @app.command()
 def show(
-    output: Annotated[Output, typer.Option("-o", "--output", help="Form of the answer.")] = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Prints every setting with its value and origin; secrets are hidden. Exit 2 if one cannot be used."""
     findings = examine()

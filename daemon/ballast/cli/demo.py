@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ballast import log
+from ballast.cli.output import Output, OutputOption
 from ballast.clock import ScaledClock
 from ballast.errors import BallastError, UsageError
 
@@ -27,11 +28,6 @@ HURRIED = """\
 With --speed this cluster's clock leaves that of the machine behind. A daemon beside it takes the samples of the power
 feed for wrong, and the ages of pods; `ballast demo --speed` alone has both on one clock.
 """
-
-
-class Output(StrEnum):
-    TABLE = "table"
-    JSON = "json"
 
 
 class Scene(StrEnum):
@@ -58,7 +54,7 @@ def demo(
     kubeconfig: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where to write the cluster's kubeconfig, for kubectl.")
     ] = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="table or json.")] = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Starts a cluster that could be, with everything in this process, until Ctrl-C."""
     if speed <= 0:

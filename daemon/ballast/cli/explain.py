@@ -14,7 +14,8 @@ from ballast import log
 from ballast.cli.eviction_settings import offline_rules, settings_of
 from ballast.cli.evidence import Evidence, Origin, gather, variables
 from ballast.cli.files import BadFile
-from ballast.cli.plan import Cluster, Form, Kubeconfig, Live, Metrics, Output, PodMetrics, Set
+from ballast.cli.output import Output, OutputOption
+from ballast.cli.plan import Cluster, Kubeconfig, Live, Metrics, PodMetrics, Set
 from ballast.errors import UsageError
 from ballast.eviction.check_input import LOOKED_NOWHERE, Verdict
 from ballast.eviction.feasibility import feasibility, misplaced, standing_of
@@ -31,7 +32,7 @@ def explain(
     live: Live = False,
     kubeconfig: Kubeconfig = None,
     settings: Set = None,
-    output: Form = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Says why a pod may be moved, or why not: all checks in their order, with the numbers they go by.
 

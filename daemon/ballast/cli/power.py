@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ballast import log
+from ballast.cli.output import Output, OutputOption
 from ballast.cli.power_chart import drawing
 from ballast.cli.power_policies import check, choose, policies, starting
 from ballast.cli.power_range import recorded
@@ -30,11 +31,6 @@ from ballast.telemetry.power_feed import trace
 app = typer.Typer(no_args_is_help=True, help="Replicas inside the power that is available, offline.")
 
 
-class Output(StrEnum):
-    TABLE = "table"
-    JSON = "json"
-
-
 class Compat(StrEnum):
     PAPER = "paper"
 
@@ -47,7 +43,6 @@ Range = Annotated[
 ]
 Step = Annotated[str | None, typer.Option("--step", metavar="DURATION", help="Time between two ticks of --range.")]
 Replicas = Annotated[list[str] | None, typer.Option("--replicas", metavar="NS/NAME=N", help="Where a target begins.")]
-Form = Annotated[Output, typer.Option("--output", "-o", help="Form of the answer.")]
 
 
 @app.command()
@@ -60,7 +55,7 @@ def replay(
     replicas: Replicas = None,
     compat: Annotated[Compat | None, typer.Option(help="Follow the published model to the letter.")] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Also draw watts and replicas.")] = None,
-    output: Form = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Runs the daemon's controller over a recorded feed and shows what it would have done."""
     log.configure("warning")
@@ -92,7 +87,7 @@ def allocate(
     step: Step = None,
     name: Name = None,
     replicas: Replicas = None,
-    output: Form = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Splits a change of the number of replicas between the targets of a policy.
 

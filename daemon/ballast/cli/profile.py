@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Annotated
 from urllib.parse import urlsplit
 
 import typer
 import yaml
 
+from ballast.cli.output import Output
 from ballast.cluster.identity import own_namespace
 from ballast.errors import UsageError
 from ballast.publishing.bin_packing_profile import bin_packing_profile
@@ -47,11 +47,6 @@ PROFILES: dict[str, Callable[[Wish], str]] = {
     "crane": lambda wish: crane_profile(wish.scheduler, wish.timezone),
     "bin-packing": lambda wish: bin_packing_profile(wish.scheduler),
 }
-
-
-class Output(StrEnum):
-    TABLE = "table"
-    JSON = "json"
 
 
 def profile(

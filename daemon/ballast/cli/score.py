@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,14 +15,10 @@ from rich.table import Table
 from ballast import log
 from ballast.cli import files
 from ballast.cli.metrics_file import fleet, metrics
+from ballast.cli.output import Output, OutputOption
 from ballast.errors import BallastError, UsageError
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.strategy import NAMES, strategy
-
-
-class Output(StrEnum):
-    TABLE = "table"
-    JSON = "json"
 
 
 def score(
@@ -42,7 +37,7 @@ def score(
         Path | None,
         typer.Option(help="One case a line: cluster, metrics, pod, strategy, set as JSON. Answers with JSON lines."),
     ] = None,
-    output: Annotated[Output, typer.Option("--output", "-o")] = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Scores every node for a pod, offline."""
     log.configure("warning")

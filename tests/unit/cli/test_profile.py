@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 from ballast.cli.main import main
-from ballast.cli.profile import PROFILES, Output, profile
+from ballast.cli.output import Output
+from ballast.cli.profile import PROFILES, profile
 from ballast.errors import UsageError
 from ballast.publishing.labels_profile import labels_profile
 
