@@ -1,4 +1,4 @@
-"""`ballast config`: what is set, where it comes from, what is wrong with it."""
+"""`ballast config`: shows the settings with their origin, and checks them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ballast.cli.output import Output, OutputOption
 from ballast.errors import SettingsError
 from ballast.settings import examine, explain
 
-app = typer.Typer(no_args_is_help=True, help="Shows and checks the settings.")
+app = typer.Typer(no_args_is_help=True, help="Show and check the settings.")
 
 
 _WIDE = 10_000
@@ -22,7 +22,7 @@ _WIDE = 10_000
 
 @app.command()
 def check() -> None:
-    """Says whether `ballast run` would start with these settings: exit 0 if so, 2 if not."""
+    """Check whether `ballast run` would start with these settings. Exit 0 if it would, 2 if not."""
     _, warnings = checked()
     for warning in warnings:
         typer.echo(f"warning: {warning}", err=True)
@@ -33,7 +33,7 @@ def check() -> None:
 def show(
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Prints every setting with its value and origin; secrets are hidden. Exit 2 if one cannot be used."""
+    """Print every setting with its value and origin; secrets are hidden. Exit 2 if a value cannot be used."""
     findings = examine()
     rows = explain(findings=findings)
     if output is Output.JSON:
