@@ -1,1 +1,1 @@
-"""One file per command group."""
+"""The command line: one file per command or group of commands."""

@@ -1,4 +1,4 @@
-"""What stands behind the pods of a cluster file: workloads, budgets, autoscalers, namespaces."""
+"""Reads the workloads, disruption budgets, autoscalers and namespaces of a cluster file."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Work
 T = TypeVar("T")
 W = TypeVar("W")
 
-# What the checks go by, with what is done without it.
 ABSENT = {
-    "PodDisruptionBudget": "no budget protects anything",
-    "Deployment": "rollouts and annotations of Deployments are not seen",
+    "PodDisruptionBudget": "no disruption budget protects a pod",
+    "Deployment": "rollouts and annotations of Deployments are ignored",
     "ReplicaSet": "pods of ReplicaSets are not moved",
     "StatefulSet": "pods of StatefulSets are not moved",
-    "DaemonSet": "annotations of DaemonSets are not seen",
-    "HorizontalPodAutoscaler": "nothing counts as just scaled",
-    "Namespace": "annotations of namespaces are not seen",
-    "PersistentVolumeClaim": "volume claims are not looked at",
+    "DaemonSet": "annotations of DaemonSets are ignored",
+    "HorizontalPodAutoscaler": "recent scaling is ignored",
+    "Namespace": "annotations of namespaces are ignored",
+    "PersistentVolumeClaim": "volume claims are not checked",
 }
+"""Kinds that the checks use, with the effect when a file has none of them."""
 
 
 @dataclass(frozen=True)
 class Backing:
-    """`absent` are the kinds that the file has none of."""
+    """Objects behind the pods. `absent` lists the kinds of `ABSENT` that the file does not have."""
 
     workloads: tuple[Workload, ...]
     budgets: tuple[DisruptionBudget, ...]
@@ -42,7 +42,7 @@ class Backing:
 
 
 def backing(cluster: ClusterFile, source: str, keep: Callable[[str], bool]) -> Backing:
-    """Raises BadFile, beginning with `source`, for an object that cannot be read."""
+    """Reads the objects of a cluster file. Raises BadFile, beginning with `source`, for an object that is invalid."""
     shared = Shared()
 
     def read(kind: str, form: type[W], build: Callable[[W], T]) -> Iterator[T]:

@@ -1,4 +1,4 @@
-"""The settings as `ballast run` needs them; `ballast config check` asks the same."""
+"""Checks the settings that `ballast run` needs; `ballast config check` makes the same checks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ballast.settings import Settings, examine, needed_to_run
 
 
 def checked() -> tuple[Settings, tuple[str, ...]]:
-    """The settings and what to warn of. Raises SettingsError with everything that keeps the daemon from starting."""
+    """Returns the settings and warnings. Raises SettingsError with all problems that keep the daemon from starting."""
     findings = examine()
     power = build.findings(findings.settings)
     needed = () if findings.unusable else (*needed_to_run(findings.settings), *strategies.problems(findings.settings))

@@ -1,33 +1,28 @@
-"""`ballast config`: what is set, where it comes from, what is wrong with it."""
+"""`ballast config`: shows the settings with their origin, and checks them."""
 
 from __future__ import annotations
 
 import json
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
 from rich.table import Column, Table
 
 from ballast.cli.checked_settings import checked
+from ballast.cli.output import Output, OutputOption
 from ballast.errors import SettingsError
 from ballast.settings import examine, explain
 
-app = typer.Typer(no_args_is_help=True, help="Shows and checks the settings.")
+app = typer.Typer(no_args_is_help=True, help="Show and check the settings.")
 
 
 _WIDE = 10_000
 
 
-class Output(StrEnum):
-    TABLE = "table"
-    JSON = "json"
-
-
 @app.command()
 def check() -> None:
-    """Says whether `ballast run` would start with these settings: exit 0 if so, 2 if not."""
+    """Check whether `ballast run` would start with these settings. Exit 0 if it would, 2 if not."""
     _, warnings = checked()
     for warning in warnings:
         typer.echo(f"warning: {warning}", err=True)
@@ -36,9 +31,9 @@ def check() -> None:
 
 @app.command()
 def show(
-    output: Annotated[Output, typer.Option("-o", "--output", help="Form of the answer.")] = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
-    """Prints every setting with its value and origin; secrets are hidden. Exit 2 if one cannot be used."""
+    """Print every setting with its value and origin; secrets are hidden. Exit 2 if a value cannot be used."""
     findings = examine()
     rows = explain(findings=findings)
     if output is Output.JSON:

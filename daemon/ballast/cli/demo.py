@@ -1,4 +1,4 @@
-"""`ballast demo`: an embedded cluster, and the real daemon against it."""
+"""`ballast demo`: a simulated cluster with the real daemon watching it, in one process."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ballast import log
+from ballast.cli.output import Output, OutputOption
 from ballast.clock import ScaledClock
 from ballast.errors import BallastError, UsageError
 
@@ -23,18 +24,15 @@ if TYPE_CHECKING:
     from ballast.simulator import EmbeddedCluster
 
 HOST, PORT = "127.0.0.1", 2020
-HURRIED = """\
-With --speed this cluster's clock leaves that of the machine behind. A daemon beside it takes the samples of the power
-feed for wrong, and the ages of pods; `ballast demo --speed` alone has both on one clock.
+FASTER_CLOCK = """\
+With --speed the clock of this cluster runs ahead of the clock of the machine. A daemon in another process then rejects
+the samples of the power feed and misjudges the age of pods. Without --cluster-only there is only one clock.
 """
 
 
-class Output(StrEnum):
-    TABLE = "table"
-    JSON = "json"
-
-
 class Scene(StrEnum):
+    """What happens in the simulated cluster."""
+
     BREATHING = "breathing"
     CALM = "calm"
     BURST = "burst"
@@ -42,25 +40,26 @@ class Scene(StrEnum):
 
 
 def demo(
-    nodes: Annotated[int, typer.Option(min=1, max=10_000, help="How many nodes the cluster has.")] = 200,
-    seconds: Annotated[float | None, typer.Option(min=0, help="Ends by itself after so many seconds.")] = None,
-    speed: Annotated[float, typer.Option(help="How much faster the world's time runs.")] = 1.0,
+    nodes: Annotated[int, typer.Option(min=1, max=10_000, help="Number of nodes.")] = 200,
+    seconds: Annotated[float | None, typer.Option(min=0, help="Stop after this many seconds.")] = None,
+    speed: Annotated[float, typer.Option(help="Factor by which simulated time runs faster.")] = 1.0,
     listen: Annotated[
         str | None,
         typer.Option(
-            metavar="HOST:PORT", help=f"Where the page is, {HOST}:{PORT} unless said; the API if --cluster-only."
+            metavar="HOST:PORT",
+            help=f"Address of the page, by default {HOST}:{PORT}; or of the API, if --cluster-only.",
         ),
     ] = None,
-    headless: Annotated[bool, typer.Option("--headless", help="Without the page's port.")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed makes the same world.")] = 1,
-    scene: Annotated[Scene, typer.Option(help="What happens in it.")] = Scene.BREATHING,
-    cluster_only: Annotated[bool, typer.Option("--cluster-only", help="The cluster alone, for any client.")] = False,
+    headless: Annotated[bool, typer.Option("--headless", help="Do not serve the page.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation. The same seed gives the same cluster.")] = 1,
+    scene: Annotated[Scene, typer.Option(help="What happens in the cluster.")] = Scene.BREATHING,
+    cluster_only: Annotated[bool, typer.Option("--cluster-only", help="Start only the cluster.")] = False,
     kubeconfig: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where to write the cluster's kubeconfig, for kubectl.")
+        Path | None, typer.Option(metavar="FILE", help="Write the kubeconfig of the cluster to this file.")
     ] = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="table or json.")] = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
-    """Starts a cluster that could be, with everything in this process, until Ctrl-C."""
+    """Start a simulated cluster with Ballast watching it, in one process, until Ctrl-C."""
     if speed <= 0:
         raise UsageError(f"--speed {speed:g} cannot be used: more than 0 is allowed.")
     stop = threading.Event()
@@ -105,12 +104,12 @@ def _cluster_only(
                 else:
                     typer.echo(_words(cluster, target, environment))
                     if speed != 1:
-                        typer.echo(HURRIED)
+                        typer.echo(FASTER_CLOCK)
                 stop.wait(seconds)
         except OSError as error:
             raise BallastError(
                 f"--listen {host}:{port} or --kubeconfig {target} cannot be used: {error.strerror or error}. "
-                "Choose another address or file; port 0 takes a free one."
+                "Choose another address or file; port 0 takes any free port."
             ) from error
     (_say if output is Output.JSON else typer.echo)("stopped")
 
@@ -135,12 +134,12 @@ An embedded cluster of {len(world.node_names)} nodes and {len(world.members)} po
   Kubernetes API  {cluster.url} (metrics.k8s.io included)
   Prometheus      {cluster.prometheus_url}
   power feed      {cluster.power_url}
-  node_exporter   {cluster.url}/metrics/node/{world.node_names[0]} (one path a node)
-  faults          {cluster.url}/faults (GET what is on, POST one, DELETE all)
+  node_exporter   {cluster.url}/metrics/node/{world.node_names[0]} (one path per node)
+  faults          {cluster.url}/faults (GET lists them, POST adds one, DELETE removes all)
 
   kubectl --kubeconfig {kubeconfig} get nodes
 
-A daemon watches it with
+To run a daemon against it, set
 
 {exports}
 
@@ -159,7 +158,7 @@ def _address(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdigit() or int(port) > 65_535:
         raise UsageError(
-            f"--listen {text} cannot be used: HOST:PORT is expected, such as {HOST}:{PORT}; port 0 is any free one."
+            f"--listen {text} cannot be used: HOST:PORT is expected, such as {HOST}:{PORT}; port 0 takes any free port."
         )
     return host.strip("[]"), int(port)
 

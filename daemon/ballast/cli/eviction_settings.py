@@ -1,4 +1,4 @@
-"""The settings of evictions on the command line: environment, file, and `--set KEY=VALUE`."""
+"""Eviction settings of the command line, from environment, file and `--set KEY=VALUE`."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _FIELDS = tuple(field for part, field in VARIABLES.values() if part == _PART)
 
 
 def settings_of(pairs: Sequence[str], more: Mapping[str, str] | None = None) -> tuple[Settings, frozenset[str]]:
-    """The settings, and which fields of evictions somebody gave; `more` are whole variables.
+    """Returns the settings and the eviction fields that were set; `more` has further environment variables.
 
-    Raises UsageError for a pair that is none, SettingsError for values that cannot be used.
+    Raises UsageError for an invalid pair, SettingsError for an invalid value.
     """
     environ = {**os.environ, **(more or {})}
-    told: dict[str, str] = {}
+    options: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         key = key.strip()
@@ -37,22 +37,23 @@ def settings_of(pairs: Sequence[str], more: Mapping[str, str] | None = None) -> 
             hint = f"Did you mean {close[0]}?" if close else f"Choose one of {', '.join(_FIELDS)}."
             raise UsageError(f"--set {pair}: there is no {key}. {hint}")
         environ[variable(_PART, key)] = value.strip()
-        told[variable(_PART, key)] = key
+        options[variable(_PART, key)] = key
     findings = examine(environ)
     for warning in findings.warnings:
         typer.echo(f"warning: {warning}", err=True)
     if findings.problems:
-        raise SettingsError(*(_told(problem, told) for problem in findings.problems))
+        raise SettingsError(*(_with_option(problem, options) for problem in findings.problems))
     return findings.settings, frozenset(field for part, field in findings.values if part == _PART)
 
 
 def offline_rules(settings: Settings, given: frozenset[str]) -> GateRules:
-    """Limits hold when they are among the `given` fields, what only time can show is met."""
+    """Rules without history: no rates, and limits only if they are among the `given` fields."""
     limits = ("limit_total", "limit_node", "limit_namespace", "limit_workload")
     unset: dict[str, Any] = {name: UNLIMITED for name in limits if name not in given}
     return replace(rules_of(settings), rates=(), **unset)
 
 
-def _told(problem: str, told: Mapping[str, str]) -> str:
+def _with_option(problem: str, options: Mapping[str, str]) -> str:
+    """Names `--set KEY` in place of the environment as the origin of a value."""
     name = problem.split(" ", 1)[0]
-    return problem.replace("(environment)", f"(--set {told[name]})") if name in told else problem
+    return problem.replace("(environment)", f"(--set {options[name]})") if name in options else problem

@@ -1,4 +1,4 @@
-"""What a command knows of a cluster: from files that stand in for it, or from itself."""
+"""Collects what `plan` and `explain` need of a cluster, from files or from the cluster itself."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RESOURCES = ("cpu", "memory")
 
 @dataclass(frozen=True)
 class Origin:
-    """Files, or a cluster: `live` is the one of the settings, or of the file `kubeconfig`."""
+    """Where the input comes from: files, or a cluster (`live`: that of the settings; or that of `kubeconfig`)."""
 
     cluster: Path | None
     metrics: Path | None
@@ -37,27 +37,30 @@ class Origin:
 
     @property
     def of_cluster(self) -> bool:
+        """Whether the input comes from a cluster."""
         return self.live or self.kubeconfig is not None
 
     def check(self) -> None:
-        """Raises UsageError unless it is the one or the other."""
+        """Raises UsageError unless exactly one of both is given."""
         if self.of_cluster == (self.cluster is not None):
             raise UsageError(
-                "Give --cluster FILE, what `kubectl get nodes,pods,pdb,deploy,rs,sts,ds,hpa,ns,pvc -A -o json` prints; "
-                "or --live or --kubeconfig FILE for a cluster itself; one of them."
+                "Give --cluster FILE with the output of `kubectl get nodes,pods,pdb,deploy,rs,sts,ds,hpa,ns,pvc -A -o "
+                "json`; or give --live or --kubeconfig FILE to read a running cluster."
             )
         if not self.of_cluster and self.metrics is None:
-            raise UsageError("Give --metrics FILE, a load-watcher document, as GET /watcher answers.")
+            raise UsageError("Give --metrics FILE with a load-watcher document, as GET /watcher returns it.")
 
 
 @dataclass(frozen=True)
 class Evidence:
+    """The input of a plan: the layout of the pods, and the facts that the checks use."""
+
     arranged: Layout
     facts: Facts
 
 
 def gather(origin: Origin, settings: Settings) -> Evidence:
-    """Raises BadFile for what cannot be read, ClusterError for what the cluster refuses; prints warnings."""
+    """Reads the input and prints warnings. Raises BadFile for invalid input, ClusterError if the cluster refuses."""
     documents = live.read(settings, origin) if origin.of_cluster else _files(origin)
     source = documents.cluster_source
     found = files.cluster(documents.cluster, source)
@@ -96,7 +99,10 @@ def gather(origin: Origin, settings: Settings) -> Evidence:
 
 
 def _protected(workloads: Iterable[Workload]) -> Iterator[tuple[WorkloadKey, str]]:
-    """What the daemon leaves alone, as far as labels tell; what it reads from only the daemon knows."""
+    """Workloads that the daemon never evicts, with the reason, as far as labels show it.
+
+    Only the daemon knows the Prometheus it reads from, so that is not among them.
+    """
     for each in workloads:
         if any(each.pod_labels.get(key) == value for key, value in METRICS_SERVER):
             yield (each.namespace, each.kind, each.name), "it is left alone: it is metrics-server"
@@ -105,7 +111,7 @@ def _protected(workloads: Iterable[Workload]) -> Iterator[tuple[WorkloadKey, str
 
 
 def variables(origin: Origin) -> dict[str, str]:
-    """Settings that say the same as `--kubeconfig`."""
+    """The environment variables that are equivalent to `--kubeconfig`."""
     return {"BALLAST_CLUSTER__KUBECONFIG": str(origin.kubeconfig)} if origin.kubeconfig else {}
 
 
@@ -129,16 +135,16 @@ def _selected(found: files.ClusterFile, text: str, source: str) -> files.Cluster
     selector = parse(text)
     nodes = tuple(node for node in found.nodes if selector.matches(node.labels))
     if not nodes:
-        raise files.BadFile(f"{source}: BALLAST_CLUSTER__NODE_SELECTOR = {text} selects none of its nodes.")
+        raise files.BadFile(f"{source}: BALLAST_CLUSTER__NODE_SELECTOR = {text} selects none of the nodes.")
     return replace(found, nodes=nodes)
 
 
 def _warn(found: files.ClusterFile, behind: Backing) -> None:
     if not found.pods:
-        typer.echo("warning: there are no pods, so there is nothing to plan.", err=True)
+        typer.echo("warning: there are no pods, so nothing can be planned.", err=True)
     elif behind.absent:
-        told = "; ".join(f"no {kind}: {ABSENT[kind]}" for kind in behind.absent)
-        typer.echo(f"warning: the cluster file has {told}.", err=True)
+        missing = "; ".join(f"no {kind}: {ABSENT[kind]}" for kind in behind.absent)
+        typer.echo(f"warning: the cluster file has {missing}.", err=True)
     for each in found.objects.get("ConfigMap", ()):
         data = each.get("data")
         if files.name_of(each) == "ballast-switches" and isinstance(data, Mapping):

@@ -1,4 +1,4 @@
-"""`ballast experiment`: published tables reproduced on an embedded scheduler, without a cluster."""
+"""`ballast experiment`: reproduces published tables on an embedded scheduler, without a cluster."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from ballast.cli.output import Output, OutputOption
 from ballast.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,58 +23,57 @@ if TYPE_CHECKING:
     from ballast.experiments.worlds import LoadWorld
 
 ALL, CALIBRATED = "all", "calibrated"
-LIKE_THE_PAPER = "R3"
-MANY_SEEDS = 1000
-
-# A narrow terminal wraps lines, nothing is cut off.
-_ANY_WIDTH = 1000
-
-
-class Output(StrEnum):
-    TABLE = "table"
-    JSON = "json"
+PAPER_WORLD = "R3"
+"""The world that reproduces the published table."""
+MAX_SEEDS = 1000
+_WIDTH = 1000
+"""Columns of a table; a narrow terminal wraps its lines and nothing is cut off."""
 
 
 class Way(StrEnum):
+    """The values of `--redistribute`."""
+
     NONE = "none"
     GATED = "gated"
     PUBLISHED = "published"
 
 
-app = typer.Typer(no_args_is_help=True, help="Reproduces published tables on an embedded scheduler, offline.")
+app = typer.Typer(no_args_is_help=True, help="Reproduce published tables on an embedded scheduler, offline.")
 
 Worlds = Annotated[
     Path | None,
-    typer.Option(help='Worlds of your own: {"name": {"R": [[mCPU, MiB, GiB] …], "A0": …}} as JSON.'),
+    typer.Option(help='A JSON file with your own worlds: {"name": {"R": [[mCPU, MiB, GiB] …], "A0": …}}.'),
 ]
 Names = Annotated[
     list[str] | None,
-    typer.Option("--world", metavar="NAME", help=f"May be repeated; also {CALIBRATED} and {ALL}.", show_default=False),
+    typer.Option(
+        "--world", metavar="NAME", help=f"A world, {CALIBRATED} or {ALL}. Can be repeated.", show_default=False
+    ),
 ]
-Jobs = Annotated[int, typer.Option(help="Processes; -1 takes every core. The result is the same.")]
-Form = Annotated[Output, typer.Option("--output", "-o")]
+Jobs = Annotated[int, typer.Option(help="Number of processes; -1 uses every core. The result is the same.")]
 
 
 @app.command("dominant-residual")
 def dominant_residual(
     worlds: Worlds = None,
     world: Names = None,
-    seeds: Annotated[str, typer.Option(metavar="LIST", help="Lists of pods, such as 0,3 or 0-8.")] = "0",
-    redistribute: Annotated[Way, typer.Option(help="Whether evictions make room, and by which rule.")] = Way.NONE,
+    seeds: Annotated[str, typer.Option(metavar="LIST", help="Seeds of the pod lists, such as 0,3 or 0-8.")] = "0",
+    redistribute: Annotated[Way, typer.Option(help="The rule by which evictions make room, or none.")] = Way.NONE,
     jobs: Jobs = -1,
     folder: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where to write both figures and the numbers.")
+        Path | None, typer.Option(metavar="FOLDER", help="Write both figures and the numbers to this folder.")
     ] = None,
-    output: Form = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
-    """Sweeps 7 values of lambda by 11 of C, as published, and counts the pods that find a node."""
+    """Sweep the published 7 values of lambda and 11 of C, and count the pods that find a node."""
+    _require_joblib()
     from ballast.experiments.dominant_residual import sweep
     from ballast.experiments.redistribution import WAYS
 
-    chosen = _chosen(worlds, world, [LIKE_THE_PAPER])
-    _check(jobs)
+    chosen = _chosen(worlds, world, [PAPER_WORLD])
+    _check_jobs(jobs)
     if folder is not None:
-        _make(folder)
+        _make_folder(folder)
     with _progress("sweep") as begin:
         found = sweep(chosen, _seeds(seeds), WAYS[redistribute], jobs=jobs, begin=begin)
     document = {**found.document(), "redistribution": redistribute.value}
@@ -90,28 +91,34 @@ def dominant_residual(
     if written:
         typer.echo(f"\nWritten: {', '.join(map(str, written))}.")
     else:
-        typer.echo("\n--folder FOLDER writes both figures and the numbers.")
+        typer.echo("\nTo write both figures and the numbers, use --folder FOLDER.")
 
 
 @app.command()
 def redistribution(
     worlds: Worlds = None,
     world: Names = None,
-    seeds: Annotated[str, typer.Option(metavar="LIST", help="Lists of pods, such as 0,3 or 0-7.")] = "0",
+    seeds: Annotated[str, typer.Option(metavar="LIST", help="Seeds of the pod lists, such as 0,3 or 0-7.")] = "0",
     jobs: Jobs = -1,
-    output: Form = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
-    """Counts the pods that find a node without redistribution, with it behind the gate, and as published."""
+    """Count the pods that find a node: without redistribution, with gated redistribution, and as published."""
+    _require_joblib()
     from ballast.experiments.redistribution import compare
 
     chosen = _chosen(worlds, world, [ALL])
-    _check(jobs)
+    _check_jobs(jobs)
     with _progress("redistribution") as begin:
         found = compare(chosen, _seeds(seeds), jobs=jobs, begin=begin)
     if output is Output.JSON:
         typer.echo(json.dumps(found.document(), indent=2, allow_nan=False))
     else:
         _print_comparison(found)
+
+
+def _require_joblib() -> None:
+    if find_spec("joblib") is None:
+        raise UsageError("Experiments need joblib. Install it with: pip install 'kube-ballast[experiments]'")
 
 
 def _chosen(path: Path | None, names: Sequence[str] | None, default: Sequence[str]) -> list[LoadWorld]:
@@ -123,7 +130,7 @@ def _chosen(path: Path | None, names: Sequence[str] | None, default: Sequence[st
     wanted: list[str] = []
     for name in names or (default if path is None else [ALL]):
         if name not in found and not groups.get(name):
-            raise UsageError(f"--world {name}: there is no such world. Choose {ALL} or of {', '.join(found)}.")
+            raise UsageError(f"--world {name}: there is no such world. Choose {ALL} or one of {', '.join(found)}.")
         wanted += [name] if name in found else groups[name]
     return [found[name] for name in dict.fromkeys(wanted)]
 
@@ -135,20 +142,20 @@ def _seeds(text: str) -> list[int]:
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()) or (dash and int(last) < int(first)):
             raise UsageError(f"--seeds {text}: give whole numbers from 0, such as 0,3 or 0-8.")
-        found += range(int(first), int(last or first) + 1) if int(last or first) - int(first) < MANY_SEEDS else []
-    if not 0 < len(set(found)) <= MANY_SEEDS:
-        raise UsageError(f"--seeds {text}: at most {MANY_SEEDS} lists of pods are run at once.")
+        found += range(int(first), int(last or first) + 1) if int(last or first) - int(first) < MAX_SEEDS else []
+    if not 0 < len(set(found)) <= MAX_SEEDS:
+        raise UsageError(f"--seeds {text}: at most {MAX_SEEDS} seeds can be run at once.")
     return list(dict.fromkeys(found))
 
 
-def _check(jobs: int) -> None:
+def _check_jobs(jobs: int) -> None:
     if jobs < 1 and jobs != -1:
         raise UsageError(f"--jobs {jobs}: give 1 or more, or -1 for every core.")
 
 
 @contextmanager
 def _progress(what: str) -> Iterator[Callable[[int], Callable[[], None]]]:
-    """A bar on standard error where that is a terminal."""
+    """Shows a progress bar on standard error, if that is a terminal. Yields a function that takes the total."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
@@ -162,7 +169,7 @@ def _progress(what: str) -> Iterator[Callable[[int], Callable[[], None]]]:
         yield begin
 
 
-def _make(folder: Path) -> None:
+def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -253,4 +260,4 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, left: int) 
         table.add_column(column, justify="left" if index < left else "right", no_wrap=True)
     for row in rows:
         table.add_row(*row)
-    Console(width=_ANY_WIDTH, markup=False, highlight=False).print(table)
+    Console(width=_WIDTH, markup=False, highlight=False).print(table)

@@ -1,9 +1,8 @@
-"""`ballast explain`: what every check says about moving one pod."""
+"""`ballast explain`: shows the verdict of every eviction check on one pod."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
@@ -14,7 +13,8 @@ from ballast import log
 from ballast.cli.eviction_settings import offline_rules, settings_of
 from ballast.cli.evidence import Evidence, Origin, gather, variables
 from ballast.cli.files import BadFile
-from ballast.cli.plan import Cluster, Form, Kubeconfig, Live, Metrics, Output, PodMetrics, Set
+from ballast.cli.output import Output, OutputOption
+from ballast.cli.plan import Cluster, Kubeconfig, Live, Metrics, PodMetrics, Set
 from ballast.errors import UsageError
 from ballast.eviction.check_input import LOOKED_NOWHERE, Verdict
 from ballast.eviction.feasibility import feasibility, misplaced, standing_of
@@ -31,38 +31,38 @@ def explain(
     live: Live = False,
     kubeconfig: Kubeconfig = None,
     settings: Set = None,
-    output: Form = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
-    """Says why a pod may be moved, or why not: all checks in their order, with the numbers they go by.
+    """Show why a pod may or may not be evicted: all checks in order, with the numbers they use.
 
-    What only time can show (debounce, cooldown, rate) counts as met, limits as unlimited unless set.
+    Checks that need history (debounce, cooldown, rate) are assumed to pass. Limits apply only if they are set.
     """
     log.configure("warning")
     namespace, slash, name = pod.partition("/")
     if not slash or not namespace or not name or "/" in name:
-        raise UsageError(f"{pod}: name the pod as NAMESPACE/POD, such as shop/web-0.")
+        raise UsageError(f"{pod}: give the pod as NAMESPACE/POD, such as shop/web-0.")
     origin = Origin(cluster, metrics_file, pod_metrics, live, kubeconfig)
     origin.check()
     found, given = settings_of(tuple(settings or ()), variables(origin))
     evidence = gather(origin, found)
     gate = Gate(evidence.facts, offline_rules(found, given))
-    told = _told(evidence, gate, pod, found.eviction.target_high)
+    answer = _answer(evidence, gate, pod, found.eviction.target_high)
     if output is Output.JSON:
-        typer.echo(json.dumps(told, indent=2, allow_nan=False))
+        typer.echo(json.dumps(answer, indent=2, allow_nan=False))
     else:
-        _print(told)
+        _print(answer)
 
 
-def _told(evidence: Evidence, gate: Gate, name: str, ceiling: float) -> dict[str, Any]:
+def _answer(evidence: Evidence, gate: Gate, name: str, ceiling: float) -> dict[str, Any]:
     layout = evidence.arranged
     rows = [row for row, pod in enumerate(layout.pods) if f"{pod.namespace}/{pod.name}" == name]
     if not rows:
-        raise BadFile(f"{name}: there is no such pod on one of the nodes, nor one that waits for a node.")
+        raise BadFile(f"{name}: there is no such pod, neither on a node nor pending.")
     row, pod = rows[0], layout.pods[rows[0]]
-    standing = standing_of(layout, evidence.facts, gate.rules, ceiling)
+    placement = standing_of(layout, evidence.facts, gate.rules, ceiling)
     placed = bool(layout.on[row] >= 0)
-    verdicts = gate.explain(pod, feasibility(standing, row, evidence.facts, gate.rules) if placed else LOOKED_NOWHERE)
-    notes = list(misplaced(standing, row)) if placed else ["it is on no node, so there is nowhere to move it from"]
+    verdicts = gate.explain(pod, feasibility(placement, row, evidence.facts, gate.rules) if placed else LOOKED_NOWHERE)
+    notes = list(misplaced(placement, row)) if placed else ["the pod is not on a node, so it cannot be moved"]
     refused = [verdict for verdict in verdicts if not verdict.allowed]
     return {
         "pod": name,
@@ -89,30 +89,26 @@ def _check(number: int, verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _print(told: dict[str, Any]) -> None:
+def _print(answer: dict[str, Any]) -> None:
     console = Console(soft_wrap=True, highlight=False, markup=False)
-    refused = [each["check"] for each in told["checks"] if each["verdict"] == "refused"]
-    end = "may be moved" if told["allowed"] else "may not be moved" + (f": {_listed(refused)}" if refused else "")
-    where = f" on {told['node']}" if told["node"] else ""
-    console.print(f"{told['pod']}{where} of {told['workload'] or 'nobody'} {end}.")
-    for note in told["notes"]:
+    refused = [each["check"] for each in answer["checks"] if each["verdict"] == "refused"]
+    end = "may be moved" if answer["allowed"] else "may not be moved" + (f": {', '.join(refused)}" if refused else "")
+    where = f" on {answer['node']}" if answer["node"] else ""
+    console.print(f"{answer['pod']}{where} of {answer['workload'] or 'no workload'} {end}.")
+    for note in answer["notes"]:
         console.print(f"note: {note}")
     table = Table(box=None, pad_edge=False)
     table.add_column("#", justify="right")
     for column in ("CHECK", "VERDICT", "REASON"):
         table.add_column(column, no_wrap=column != "REASON")
-    for each in told["checks"]:
+    for each in answer["checks"]:
         table.add_row(str(each["number"]), each["check"], each["verdict"], each["reason"] + _numbers(each["numbers"]))
     console.print(table)
 
 
 def _numbers(numbers: dict[str, float]) -> str:
     seconds = "age" in numbers
-    told = ", ".join(
+    listed = ", ".join(
         f"{name.replace('_', ' ')} {duration(value) if seconds else f'{value:g}'}" for name, value in numbers.items()
     )
-    return f" ({told})" if told else ""
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names)
+    return f" ({listed})" if listed else ""

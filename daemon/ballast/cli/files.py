@@ -1,4 +1,4 @@
-"""Files that stand in for a cluster and its metrics: what kubectl prints, and load-watcher documents."""
+"""Reads a cluster from the files that kubectl prints."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _LISTED = re.compile(r"List$")
 
 
 class BadFile(BallastError):
-    """A file can be read but does not hold what it should."""
+    """A file was read, but its content is not what was expected."""
 
 
 @dataclass(frozen=True)
 class ClusterFile:
-    """`objects` are all items by kind, as they were given."""
+    """The nodes and pods of a cluster; `objects` has all items of the file by kind, unchanged."""
 
     nodes: tuple[Node, ...]
     pods: tuple[Pod, ...]
@@ -47,7 +47,7 @@ class ClusterFile:
 
 
 def read_document(path: Path, option: str) -> object:
-    """JSON or YAML. Raises UsageError when there is no such file, BadFile when it is neither."""
+    """Reads a JSON or YAML file. Raises UsageError when it cannot be opened, BadFile when it is neither."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -64,9 +64,9 @@ def read_document(path: Path, option: str) -> object:
 
 
 def cluster(document: object, source: str = "cluster") -> ClusterFile:
-    """The list that `kubectl get nodes,pods,… -A -o json` prints.
+    """Reads the list that `kubectl get nodes,pods,… -A -o json` prints.
 
-    Raises BadFile, beginning with `source`, when it has no nodes, one node or pod twice, or something unreadable.
+    Raises BadFile, beginning with `source`, for a list without nodes, a duplicate node or pod, or an invalid object.
     """
     objects: dict[str, list[Json]] = {}
     for item in _items(document, source):
@@ -79,13 +79,13 @@ def cluster(document: object, source: str = "cluster") -> ClusterFile:
         for each in objects["Node"]
     )
     pods = tuple(pod(each, source, shared) for each in objects.get("Pod", ()))
-    _refuse_twins(source, "node", (each.name for each in nodes))
-    _refuse_twins(source, "pod", (f"{each.namespace}/{each.name}" for each in pods))
+    _refuse_duplicates(source, "node", (each.name for each in nodes))
+    _refuse_duplicates(source, "pod", (f"{each.namespace}/{each.name}" for each in pods))
     return ClusterFile(nodes, pods, objects)
 
 
 def pod(document: object, source: str = "pod", shared: Shared | None = None) -> Pod:
-    """One pod, as the API server would store it. Raises BadFile, beginning with `source`."""
+    """Reads one pod, with the defaults of the API server. Raises BadFile, beginning with `source`."""
     if not isinstance(document, Mapping) or document.get("kind", "Pod") != "Pod" or "spec" not in document:
         raise BadFile(f"{source}: give one object of kind Pod, as `kubectl get pod NAME -o json` prints it.")
     found = shared or Shared()
@@ -94,13 +94,13 @@ def pod(document: object, source: str = "pod", shared: Shared | None = None) -> 
 
 
 def name_of(document: object) -> str:
-    """For messages: of an object that may be anything."""
+    """The name of an object for messages, or "?"; `document` may be anything."""
     metadata = document.get("metadata") if isinstance(document, Mapping) else None
     return str(metadata.get("name", "?")) if isinstance(metadata, Mapping) else "?"
 
 
 def node_as_stored(node: Json) -> Json:
-    """Capacity is allocatable where that is missing (pkg/apis/core/v1/defaults.go, SetDefaults_NodeStatus)."""
+    """A missing allocatable defaults to capacity (pkg/apis/core/v1/defaults.go, SetDefaults_NodeStatus)."""
     status = node.get("status") or {}
     _check_quantities(node, status.get("capacity"), status.get("allocatable"))
     if status.get("allocatable") is not None or status.get("capacity") is None:
@@ -109,7 +109,7 @@ def node_as_stored(node: Json) -> Json:
 
 
 def pod_as_stored(pod: Json) -> Json:
-    """A limit fills a missing request (defaults.go, SetDefaults_Pod), also for the pod as a whole."""
+    """A missing request defaults to the limit (defaults.go, SetDefaults_Pod), also at the level of the pod."""
     spec = dict(pod.get("spec") or {})
     for part in ("containers", "initContainers"):
         spec[part] = [_filled(pod, container) for container in spec.get(part) or ()]
@@ -130,7 +130,10 @@ def _filled(pod: Json, container: Json) -> Json:
 
 
 def _whole_requests(pod: Json, spec: Json, whole: Json) -> Json:
-    """defaultPodRequests: what containers ask for comes before limits of the pod; hugepages only from these."""
+    """Pod-level requests (defaults.go, defaultPodRequests): container requests win over the limits of the pod.
+
+    Hugepages come from the limits only.
+    """
     containers = {**pod, "metadata": {"name": "-"}, "spec": {**spec, "resources": None, "overhead": None}}
     asked = _read(containers, wire.Pod, "pod", lambda each: to_pod(each, Shared(), _keep)).shape.requests
     requests: dict[str, Any] = {
@@ -146,20 +149,20 @@ def _check_quantities(owner: Json, *quantities: Json | None) -> None:
         for name, amount in (each or {}).items():
             try:
                 if quantity(amount) < 0:
-                    raise ValueError(f"{amount!r} is below 0, which the API server refuses")
+                    raise ValueError(f"{amount!r} is below 0; the API server refuses that")
             except (ValueError, TypeError) as error:
                 raise BadFile(f"{owner.get('kind', 'Pod')} {name_of(owner)}: {name}: {error}.") from None
 
 
 def _items(document: object, source: str) -> Iterator[Json]:
-    """The items of a list, also of lists within it."""
+    """The items of a list and of the lists in it."""
     if not isinstance(document, Mapping) or not isinstance(document.get("items"), list | None):
         raise BadFile(f"{source}: give the list that `kubectl get nodes,pods -A -o json` prints.")
     kind = str(document.get("kind", ""))
     inner = _LISTED.sub("", kind) if kind != "List" else ""
     for item in document.get("items") or ():
         if not isinstance(item, Mapping):
-            raise BadFile(f"{source}: an item is no object.")
+            raise BadFile(f"{source}: an item is not an object.")
         if "items" in item:
             yield from _items(item, source)
         else:
@@ -174,7 +177,7 @@ def _read(document: object, kind: type[W], source: str, build: Callable[[W], T])
 
 
 def _stored(store: Callable[[Json], Json], document: Json, kind: type[W], source: str) -> Json:
-    """What is no text, number or object where one should be is told as reading it would."""
+    """`store(document)`; raises BadFile with the message of the decoder where a value has the wrong type."""
     try:
         return store(document)
     except (AttributeError, TypeError, ValueError):
@@ -182,11 +185,11 @@ def _stored(store: Callable[[Json], Json], document: Json, kind: type[W], source
         raise BadFile(f"{source}: {kind.__name__} {name_of(document)} is not as kubectl prints it.") from None
 
 
-def _refuse_twins(source: str, kind: str, names: Iterable[str]) -> None:
+def _refuse_duplicates(source: str, kind: str, names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise BadFile(f"{source}: the {kind} {name} is there twice.")
+            raise BadFile(f"{source}: the {kind} {name} is listed twice.")
         seen.add(name)
 
 

@@ -1,4 +1,4 @@
-"""What a cluster itself and the daemon in it say, as the documents that files would hold."""
+"""Reads from a running cluster, and the daemon in it, the documents that files would have."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TIMEOUT = 30.0
 
 
 class Documents(Struct, frozen=True):
-    """Each with how it is called in messages."""
+    """The documents, each with the source that messages name."""
 
     cluster: object
     metrics: object
@@ -49,16 +49,19 @@ class Documents(Struct, frozen=True):
 
 
 class ConnectionOptions(Protocol):
-    """Files that are taken instead of asking for the same."""
+    """Files that replace a request to the cluster."""
 
     @property
-    def metrics(self) -> Path | None: ...
+    def metrics(self) -> Path | None:
+        """A load-watcher document."""
+
     @property
-    def pod_metrics(self) -> Path | None: ...
+    def pod_metrics(self) -> Path | None:
+        """A list of metrics.k8s.io."""
 
 
 def read(settings: Settings, given: ConnectionOptions) -> Documents:
-    """Raises ClusterError where nodes or pods may not be read, or the daemon does not answer."""
+    """Reads all documents. Raises ClusterError if nodes or pods cannot be read, or the daemon does not answer."""
     api = connect(settings.cluster, Metrics())
     try:
         items = [item for kind, path in LISTS.items() for item in _listed(api, kind, path)]
@@ -67,7 +70,7 @@ def read(settings: Settings, given: ConnectionOptions) -> Documents:
         if given.metrics is not None:
             watcher, loads = f"--metrics {given.metrics}", files.read_document(given.metrics, "--metrics")
         else:
-            loads = _decoded(_asked(api, _watcher(settings)), watcher)
+            loads = _decoded(_ask(api, _watcher(settings)), watcher)
         if given.pod_metrics is not None:
             usage, used = f"--pod-metrics {given.pod_metrics}", files.read_document(given.pod_metrics, "--pod-metrics")
         else:
@@ -77,14 +80,14 @@ def read(settings: Settings, given: ConnectionOptions) -> Documents:
     return Documents({"items": items}, loads, used, api.server, watcher, usage)
 
 
-def _asked(api: KubeApi, path: str) -> bytes:
-    """Raises ClusterError, with what else there is."""
+def _ask(api: KubeApi, path: str) -> bytes:
+    """The body of an answer of the daemon. Raises ClusterError that names the alternatives."""
     try:
         return api.get(path)
     except ClusterError as error:
         raise ClusterError(
-            f"{error}. The load is read from the daemon through its Service; BALLAST_LEASE__NAMESPACE and "
-            "BALLAST_HTTP__PORT say where that is, or --metrics FILE gives what its /watcher answers."
+            f"{error}. The load is read from the Service of the daemon. Set BALLAST_LEASE__NAMESPACE and "
+            "BALLAST_HTTP__PORT to where it runs, or give --metrics FILE with the answer of its /watcher."
         ) from error
 
 
@@ -99,7 +102,7 @@ def _reason(error: Exception) -> str:
 
 
 def daemons_plan(url: str, kind: str) -> dict[str, Any]:
-    """The latest plan of a kind that a running daemon made. Raises BallastError when there is none."""
+    """The latest plan of one kind from a running daemon. Raises BallastError if there is none."""
     address = f"{url.rstrip('/')}/api/v1/plans"
     try:
         answer = requests.get(address, timeout=TIMEOUT)
@@ -107,14 +110,14 @@ def daemons_plan(url: str, kind: str) -> dict[str, Any]:
         plans = answer.json()
     except (requests.RequestException, ValueError) as error:
         raise BallastError(
-            f"--url {url} does not answer as a daemon of Ballast: {_reason(error)}. Give the address of its page; "
-            "`kubectl -n NAMESPACE port-forward service/ballast 2020` makes that http://localhost:2020."
+            f"--url {url} is not a Ballast daemon: {_reason(error)}. Give the address of its page. With "
+            "`kubectl -n NAMESPACE port-forward service/ballast 2020` it is http://localhost:2020."
         ) from error
     found: list[dict[str, Any]] = [plan for plan in plans if isinstance(plan, dict) and plan.get("kind") == kind]
     if not found:
         raise BallastError(
-            f"The daemon at {url} has made no plan to {kind} yet. It makes one where that is among "
-            "BALLAST_EVICTION__PLANNERS and there is a reason; its cycles are told by /api/v1/cycles."
+            f"The daemon at {url} has made no plan to {kind} yet. It makes one when {kind} is in "
+            "BALLAST_EVICTION__PLANNERS and there is a reason to. See /api/v1/cycles for its cycles."
         )
     return max(found, key=lambda plan: float(plan.get("time", 0)))
 
@@ -138,11 +141,11 @@ def _listed(api: KubeApi, kind: str, path: str) -> Iterator[dict[str, Any]]:
 
 
 def _switches(api: KubeApi, namespace: str) -> Iterator[dict[str, Any]]:
-    """The pause does not stop a plan, but it is told."""
+    """The ConfigMap of the switches: a pause does not stop a plan, but is reported."""
     try:
         found = configmaps.read(api, namespace, switches.NAME)
     except ClusterError as error:
-        typer.echo(f"warning: whether evictions are paused is unknown: {error}", err=True)
+        typer.echo(f"warning: it is unknown whether evictions are paused: {error}", err=True)
     else:
         yield {"kind": "ConfigMap", "metadata": {"name": switches.NAME}, "data": found.data}
 
@@ -152,12 +155,12 @@ def _pod_metrics(api: KubeApi) -> object:
         return _decoded(api.get(POD_METRICS), POD_METRICS)
     except ClusterError as error:
         why = "there is no metrics-server" if isinstance(error, NotFound) else str(error)
-        typer.echo(f"warning: {why}; requests count instead of what pods use.", err=True)
+        typer.echo(f"warning: {why}. The requests of pods are used in place of their usage.", err=True)
         return None
 
 
 def _watcher(settings: Settings) -> str:
-    """Through the API server, so that the caller's own rights count."""
+    """The path of /watcher through the API server, so that the RBAC rights of the caller apply."""
     namespace, scheme = own_namespace(settings.lease.namespace), "https:" if settings.http.tls_cert_file else ""
     return f"/api/v1/namespaces/{namespace}/services/{scheme}ballast:{settings.http.port}/proxy/watcher"
 
@@ -166,4 +169,4 @@ def _decoded(body: bytes, source: str) -> Any:
     try:
         return msgspec.json.decode(body)
     except msgspec.DecodeError as error:
-        raise ClusterError(f"{source} answers something that is no JSON: {error}") from error
+        raise ClusterError(f"The answer of {source} is not JSON: {error}") from error

@@ -14,8 +14,8 @@ from ballast.errors import BallastError, SettingsError, UsageError
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"ballast {__version__}")
         raise typer.Exit
 
@@ -23,10 +23,10 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _top(
     version: Annotated[
-        bool, typer.Option("--version", help="Prints the version and ends.", callback=_print_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Knows how loaded every Kubernetes node really is, and tells the scheduler."""
+    """Measure the real load of every Kubernetes node and give it to the scheduler."""
 
 
 app.command()(run.run)
@@ -44,7 +44,7 @@ app.command()(pause.resume)
 
 
 def main() -> None:
-    """Exit 1: refused or failed; 2: wrong use or configuration."""
+    """Runs the command line. Exits 1 if the command failed or was refused, 2 for wrong usage or settings."""
     try:
         app()
     except BallastError as error:

@@ -1,4 +1,4 @@
-"""A load-watcher document as Trimaran's plugins read it; each of them takes other entries of a node."""
+"""Reads a load-watcher document as the Trimaran plugins do; each plugin uses other entries of a node."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ _KINDS = {"cpu": "CPU", "memory": "Memory"}
 
 @dataclass(frozen=True)
 class Metric:
+    """One entry of a node: `kind` and `operator` as in the document, the value in percent."""
+
     kind: str
     operator: str
     percent: float
@@ -25,7 +27,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class MetricsFile:
-    """Times are Unix seconds, None where there is none; `nodes` has the metrics of each node, in their order."""
+    """A load-watcher document: times in Unix seconds, or None; `nodes` has the entries of each node in order."""
 
     timestamp: float | None = None
     window_end: float | None = None
@@ -33,15 +35,15 @@ class MetricsFile:
 
 
 def metrics(document: object, source: str = "metrics") -> MetricsFile:
-    """Raises BadFile, beginning with `source`. A value that is no number is left out, which makes it unknown."""
+    """Reads a document. Raises BadFile, beginning with `source`. A value that is not a number counts as unknown."""
     if document is None:
         return MetricsFile()
     if not isinstance(document, Mapping):
-        raise BadFile(f"{source}: give a load-watcher document, as GET /watcher answers it.")
+        raise BadFile(f"{source}: give a load-watcher document, as GET /watcher returns it.")
     data = document.get("data") or {}
     nodes = data.get("NodeMetricsMap") if isinstance(data, Mapping) else None
     if not isinstance(nodes, Mapping | None):
-        raise BadFile(f"{source}: data.NodeMetricsMap is no object.")
+        raise BadFile(f"{source}: data.NodeMetricsMap is not an object.")
     window = document.get("window") or {}
     return MetricsFile(
         timestamp=_time(source, "timestamp", document.get("timestamp")),
@@ -51,9 +53,10 @@ def metrics(document: object, source: str = "metrics") -> MetricsFile:
 
 
 def fleet(cluster: ClusterFile, found: MetricsFile) -> Fleet:
-    """Percent are of allocatable for load-variation and low-risk, of capacity for target-load and peaks, as upstream.
+    """The fleet that strategies score.
 
-    Now is the document's timestamp, without one the newest time in the cluster file.
+    As upstream, percent are of allocatable for load-variation and low-risk, of capacity for target-load and peaks.
+    The current time is the timestamp of the document, or else the newest time in the cluster file.
     """
     now = cluster.newest if found.timestamp is None else found.timestamp
     each = [found.nodes.get(node.name, ()) for node in cluster.nodes]
@@ -71,7 +74,7 @@ def fleet(cluster: ClusterFile, found: MetricsFile) -> Fleet:
 
 
 def loads(cluster: ClusterFile, found: MetricsFile, resources: Sequence[str]) -> Floats:
-    """[node, resource] as fractions of allocatable, from percent of capacity; NaN where no mean is given."""
+    """Load [node, resource] as fractions of allocatable, from percent of capacity; NaN without a mean."""
     load = np.full((len(cluster.nodes), len(resources)), np.nan)
     for row, node in enumerate(cluster.nodes):
         for column, resource in enumerate(resources):
@@ -83,7 +86,7 @@ def loads(cluster: ClusterFile, found: MetricsFile, resources: Sequence[str]) ->
 
 
 def _percent(entries: Sequence[Metric], kind: str) -> float | None:
-    """The mean, else the latest value."""
+    """The last mean, else the last latest value."""
     means = [entry.percent for entry in entries if entry.kind == kind and entry.operator == "AVG"]
     latest = [entry.percent for entry in entries if entry.kind == kind and entry.operator in ("", "Latest")]
     values = means or latest
@@ -91,7 +94,7 @@ def _percent(entries: Sequence[Metric], kind: str) -> float | None:
 
 
 def _statistics(kind: str) -> Callable[[Sequence[Metric]], tuple[float, float] | None]:
-    """Source: scheduler-plugins pkg/trimaran/resourcestats.go, GetResourceData."""
+    """Mean and standard deviation (source: scheduler-plugins pkg/trimaran/resourcestats.go, GetResourceData)."""
 
     def of(entries: Sequence[Metric]) -> tuple[float, float] | None:
         mean, std, averaged, valid = 0.0, 0.0, False, False
@@ -111,7 +114,7 @@ def _statistics(kind: str) -> Callable[[Sequence[Metric]], tuple[float, float] |
 
 
 def _mean(entries: Iterable[Metric]) -> tuple[float, float] | None:
-    """The first cpu mean; TargetLoadPacking lets the last one win, Peaks the first one."""
+    """The first cpu mean. TargetLoadPacking uses the last one (pass the entries in reverse), Peaks the first."""
     return next(((e.percent, 0.0) for e in entries if e.kind == "CPU" and e.operator in ("AVG", "Latest")), None)
 
 
@@ -124,10 +127,10 @@ def _load(values: Iterable[tuple[float, float] | None]) -> Load:
 def _metrics(source: str, node: str, entry: object) -> Iterable[Metric]:
     entries = entry.get("metrics") if isinstance(entry, Mapping) else None
     if not isinstance(entries, list | None):
-        raise BadFile(f"{source}: the metrics of node {node} are no list.")
+        raise BadFile(f"{source}: the metrics of node {node} are not a list.")
     for each in entries or ():
         if not isinstance(each, Mapping):
-            raise BadFile(f"{source}: a metric of node {node} is no object.")
+            raise BadFile(f"{source}: a metric of node {node} is not an object.")
         value = each.get("value")
         percent = None if isinstance(value, str) else to_number(value)
         if percent is not None:

@@ -1,4 +1,7 @@
-"""`ballast pause` and `ballast resume`: the kubectl line. Switches are in the cluster, where RBAC and audit are."""
+"""`ballast pause` and `ballast resume`: print a kubectl command that sets a switch in the cluster.
+
+kubectl makes the change, so that RBAC and the audit log of the cluster apply.
+"""
 
 from __future__ import annotations
 
@@ -14,38 +17,40 @@ from ballast.settings import load
 
 
 class Switched(StrEnum):
+    """The parts of Ballast that can be paused."""
+
     PUBLISHING = "publishing"
     POWER = "power"
     EVICTION = "eviction"
 
 
-PartArgument = Annotated[Switched | None, typer.Argument(help="Only this part; all parts without it.")]
+PartArgument = Annotated[Switched | None, typer.Argument(help="The part to switch. Default: all parts.")]
 
 
 def pause(part: PartArgument = None) -> None:
-    """Prints the kubectl line that stops Ballast, or one part of it, from writing."""
+    """Print the kubectl command that stops Ballast, or one part of it, from writing."""
     typer.echo(_line(part, "true"))
 
 
 def resume(part: PartArgument = None) -> None:
-    """Prints the kubectl line that lets it write again. What was paused by its own name is resumed by its own name."""
+    """Print the kubectl command that lets Ballast write again. A part that was paused by name is resumed by name."""
     typer.echo(_line(part, "false"))
 
 
 def _line(part: Switched | None, value: str) -> str:
-    """Works whether or not the ConfigMap is there yet; its other keys stay."""
+    """A shell line that works whether or not the ConfigMap exists; other keys in it stay."""
     namespace = known_namespace(load().lease.namespace)
     if namespace is None:
         typer.echo(
-            "warning: the namespace that Ballast runs in is not known here, and one in another namespace than default "
-            "will not see this. Set BALLAST_LEASE__NAMESPACE to it, or write it after -n, both times.",
+            "warning: the namespace of Ballast is unknown, so the command uses default. If Ballast runs in another "
+            "namespace, set BALLAST_LEASE__NAMESPACE to it, or replace it after -n in both places.",
             err=True,
         )
     kubectl = f"kubectl -n {namespace or 'default'}"
     key = f"paused.{part.value}" if part else "paused"
     data = json.dumps({"data": {key: value}}, separators=(",", ":"))
-    whole = json.dumps(
+    manifest = json.dumps(
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME}, "data": {key: value}},
         separators=(",", ":"),
     )
-    return f"{kubectl} patch configmap {NAME} --type merge -p '{data}' || echo '{whole}' | {kubectl} create -f -"
+    return f"{kubectl} patch configmap {NAME} --type merge -p '{data}' || echo '{manifest}' | {kubectl} create -f -"

@@ -1,13 +1,13 @@
-"""`ballast plan`: what would be evicted. There is deliberately no way to do it from here: only the daemon acts."""
+"""`ballast plan`: shows which pods would be evicted. It never evicts: only the daemon does."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from enum import StrEnum
 from fractions import Fraction
+from inspect import Signature, signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,56 +20,71 @@ from ballast import log
 from ballast.cli.eviction_settings import offline_rules, settings_of
 from ballast.cli.evidence import Origin, gather, variables
 from ballast.cli.live import daemons_plan
+from ballast.cli.output import Output, OutputOption
 from ballast.errors import UsageError
 from ballast.eviction.document import as_json
 from ballast.eviction.gate import Gate
-from ballast.eviction.plan import Aims, Kind, make_plan
+from ballast.eviction.plan import Kind, make_plan
 from ballast.eviction.rules import UNLIMITED, EvictionLimit
 from ballast.jobs.eviction.rules import aims_of, limit
-from ballast.placement.planners.layout import Layout
-from ballast.settings import Settings
-
-
-class Output(StrEnum):
-    TABLE = "table"
-    JSON = "json"
-
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Plans evictions, from files or a cluster. Nothing is changed: only the daemon evicts, behind its gate.",
+    help="Plan evictions from files or from a cluster. Nothing is changed: only the daemon evicts.",
 )
 
 Cluster = Annotated[
-    Path | None, typer.Option(help="What `kubectl get nodes,pods,pdb,deploy,rs,sts,ds,hpa,ns,pvc -A -o json` prints.")
+    Path | None, typer.Option(help="Output of `kubectl get nodes,pods,pdb,deploy,rs,sts,ds,hpa,ns,pvc -A -o json`.")
 ]
-Metrics = Annotated[Path | None, typer.Option("--metrics", help="A load-watcher document, as GET /watcher answers.")]
+Metrics = Annotated[Path | None, typer.Option("--metrics", help="A load-watcher document, as GET /watcher returns it.")]
 PodMetrics = Annotated[
     Path | None,
-    typer.Option(help="What `kubectl get --raw /apis/metrics.k8s.io/v1beta1/pods` prints; else requests count."),
+    typer.Option(
+        help="Output of `kubectl get --raw /apis/metrics.k8s.io/v1beta1/pods`. Without it, requests are used."
+    ),
 ]
 Live = Annotated[
-    bool, typer.Option("--live", help="Reads the cluster itself, and the load from the daemon in it, with your rights.")
+    bool,
+    typer.Option(
+        "--live", help="Read the cluster of your current kubeconfig, and the load from the Ballast that runs in it."
+    ),
 ]
-Kubeconfig = Annotated[Path | None, typer.Option(help="Likewise, the cluster of this file.")]
+Kubeconfig = Annotated[Path | None, typer.Option(help="The same as --live, with this kubeconfig.")]
 Url = Annotated[
     str | None,
-    typer.Option(metavar="URL", help="Shows what a running daemon has planned last, such as its page's address."),
+    typer.Option(metavar="URL", help="Show the latest plan of a running daemon. URL is the address of its page."),
 ]
-MaxMoves = Annotated[int | None, typer.Option(min=0, help="Evictions at most; 0 is no limit.", show_default=False)]
+MaxMoves = Annotated[
+    int | None, typer.Option(min=0, help="Maximum number of evictions; 0 means no limit.", show_default=False)
+]
 MaxMovesPercent = Annotated[
-    float | None, typer.Option(min=0, max=100, help="Likewise, in percent of all pods on nodes.", show_default=False)
+    float | None,
+    typer.Option(min=0, max=100, help="The same limit in percent of all pods on nodes.", show_default=False),
 ]
-Seed = Annotated[int, typer.Option(help="Plans need no chance: every seed gives the same one.")]
+Seed = Annotated[int, typer.Option(help="Ignored. Plans are deterministic.")]
+Ungated = Annotated[
+    bool, typer.Option("--ungated", help="Use the published rule, which ignores lost room for other pods.")
+]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="A field of BALLAST_EVICTION__* in lower case."),
+    typer.Option("--set", metavar="KEY=VALUE", help="A field of BALLAST_EVICTION__* in lower case. Can be repeated."),
 ]
-Form = Annotated[Output, typer.Option("--output", "-o")]
 
 
-@app.command()
-def relieve(
+def _add_command(kind: Kind, description: str, *, without: str = "") -> None:
+    """Adds the command for one kind of plan. It takes the options of `_plan`, except the one named `without`."""
+    parameters = list(signature(_plan, eval_str=True).parameters.values())[1:]
+
+    def command(**options: Any) -> None:
+        _plan(kind, **options)
+
+    shown = [parameter for parameter in parameters if parameter.name != without]
+    setattr(command, "__signature__", Signature(shown))  # noqa: B010
+    app.command(kind, help=description)(command)
+
+
+def _plan(
+    kind: Kind,
     cluster: Cluster = None,
     metrics_file: Metrics = None,
     pod_metrics: PodMetrics = None,
@@ -79,90 +94,40 @@ def relieve(
     max_moves: MaxMoves = None,
     max_moves_percent: MaxMovesPercent = None,
     seed: Seed = 0,
+    ungated: Ungated = False,
     settings: Set = None,
-    output: Form = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
-    """Moves pods off nodes that are too loaded."""
-    origin = Origin(cluster, metrics_file, pod_metrics, live, kubeconfig)
-    _answer("relieve", _Wanted(origin, url, max_moves, max_moves_percent, tuple(settings or ())), output)
-
-
-@app.command()
-def rebalance(
-    cluster: Cluster = None,
-    metrics_file: Metrics = None,
-    pod_metrics: PodMetrics = None,
-    live: Live = False,
-    kubeconfig: Kubeconfig = None,
-    url: Url = None,
-    max_moves: MaxMoves = None,
-    max_moves_percent: MaxMovesPercent = None,
-    seed: Seed = 0,
-    settings: Set = None,
-    output: Form = Output.TABLE,
-) -> None:
-    """Moves pods so that nodes are loaded evenly."""
-    origin = Origin(cluster, metrics_file, pod_metrics, live, kubeconfig)
-    _answer("rebalance", _Wanted(origin, url, max_moves, max_moves_percent, tuple(settings or ())), output)
-
-
-@app.command()
-def redistribute(
-    cluster: Cluster = None,
-    metrics_file: Metrics = None,
-    pod_metrics: PodMetrics = None,
-    live: Live = False,
-    kubeconfig: Kubeconfig = None,
-    url: Url = None,
-    max_moves: MaxMoves = None,
-    max_moves_percent: MaxMovesPercent = None,
-    seed: Seed = 0,
-    ungated: Annotated[
-        bool, typer.Option("--ungated", help="The published rule: whatever room for other pods it costs.")
-    ] = False,
-    settings: Set = None,
-    output: Form = Output.TABLE,
-) -> None:
-    """Moves pods so that waiting ones can start."""
-    origin = Origin(cluster, metrics_file, pod_metrics, live, kubeconfig)
-    _answer(
-        "redistribute",
-        _Wanted(origin, url, max_moves, max_moves_percent, tuple(settings or ())),
-        output,
-        ungated=ungated,
-    )
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    origin: Origin
-    url: str | None
-    max_moves: int | None
-    max_moves_percent: float | None
-    settings: tuple[str, ...]
-
-    @property
-    def made_here(self) -> bool:
-        """Whether anything is given that a plan made elsewhere would not know of."""
-        counted = self.max_moves is not None or self.max_moves_percent is not None
-        return counted or bool(self.settings) or self.origin != Origin(None, None, None)
-
-
-def _answer(kind: Kind, wanted: _Wanted, output: Output, *, ungated: bool = False) -> None:
     log.configure("warning")
-    if wanted.url is not None:
-        if wanted.made_here or ungated:
-            raise UsageError("--url shows what a daemon has planned: give it without the options of another plan.")
-        _show(daemons_plan(wanted.url, kind), output)
+    origin = Origin(cluster, metrics_file, pod_metrics, live, kubeconfig)
+    if url is not None:
+        limited = max_moves is not None or max_moves_percent is not None
+        if limited or ungated or settings or origin != Origin(None, None, None):
+            raise UsageError("--url shows the latest plan of a daemon. Do not combine it with options for a new plan.")
+        _show(daemons_plan(url, kind), output)
         return
-    if wanted.max_moves is not None and wanted.max_moves_percent is not None:
-        raise UsageError("--max-moves and --max-moves-percent say the same thing: give one of them.")
-    wanted.origin.check()
-    settings, given = settings_of(wanted.settings, variables(wanted.origin))
-    evidence = gather(wanted.origin, settings)
-    gate = Gate(evidence.facts, offline_rules(settings, given))
-    aims = _aims(wanted, settings, given, evidence.arranged, ungated=ungated)
+    if max_moves is not None and max_moves_percent is not None:
+        raise UsageError("--max-moves and --max-moves-percent set the same limit: give one of them.")
+    origin.check()
+    found, given = settings_of(settings or (), variables(origin))
+    evidence = gather(origin, found)
+    gate = Gate(evidence.facts, offline_rules(found, given))
+    if max_moves is not None:
+        most = EvictionLimit(max_moves)
+    elif max_moves_percent is not None:
+        most = EvictionLimit(percent=Fraction(str(max_moves_percent)))
+    else:
+        most = limit(found.eviction.max_moves) if "max_moves" in given else UNLIMITED
+    pods = int(np.count_nonzero(evidence.arranged.present))
+    aims = replace(aims_of(found), max_moves=most.of(pods))
+    if ungated:
+        aims = replace(aims, kappa=None)
     _show(as_json(make_plan(kind, evidence.arranged, gate, aims)), output)
+
+
+_add_command("relieve", "Move pods off overloaded nodes.", without="ungated")
+_add_command("rebalance", "Move pods so that all nodes have a similar load.", without="ungated")
+_add_command("redistribute", "Move pods so that pending pods can start.")
 
 
 def _show(plan: Mapping[str, Any], output: Output) -> None:
@@ -170,17 +135,6 @@ def _show(plan: Mapping[str, Any], output: Output) -> None:
         typer.echo(json.dumps(plan, indent=2, allow_nan=False))
     else:
         _print(plan)
-
-
-def _aims(wanted: _Wanted, settings: Settings, given: frozenset[str], arranged: Layout, *, ungated: bool) -> Aims:
-    pods = int(np.count_nonzero(arranged.present))
-    most = limit(settings.eviction.max_moves) if "max_moves" in given else UNLIMITED
-    if wanted.max_moves is not None:
-        most = EvictionLimit(wanted.max_moves)
-    elif wanted.max_moves_percent is not None:
-        most = EvictionLimit(percent=Fraction(str(wanted.max_moves_percent)))
-    aims = replace(aims_of(settings), max_moves=most.of(pods))
-    return replace(aims, kappa=None) if ungated else aims
 
 
 def _print(plan: Mapping[str, Any]) -> None:
@@ -202,8 +156,9 @@ def _print(plan: Mapping[str, Any]) -> None:
     for name, before in plan["before"].items():
         after = plan["after"][name]
         if before is not None and after is not None:
-            console.print(f"deviation of {name}: {before:.4f} -> {after:.4f}")
+            console.print(f"standard deviation of {name}: {before:.4f} -> {after:.4f}")
     if plan["placed"]:
-        console.print(f"start: {', '.join(plan['placed'])}")
+        console.print(f"pods that can start: {', '.join(plan['placed'])}")
     if plan["refused"]:
-        console.print(f"refused: {', '.join(f'{check} {count}' for check, count in plan['refused'].items())}")
+        counts = (f"{check} {count}" for check, count in plan["refused"].items())
+        console.print(f"refused pods by check: {', '.join(counts)}")

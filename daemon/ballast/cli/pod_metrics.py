@@ -1,4 +1,4 @@
-"""What `kubectl get --raw /apis/metrics.k8s.io/v1beta1/pods` prints: what each pod uses."""
+"""Reads the usage of pods from the output of `kubectl get --raw /apis/metrics.k8s.io/v1beta1/pods`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ballast.model.quantity import quantity
 
 
 def pod_usage(document: object, source: str = "pod metrics") -> dict[str, dict[str, float]]:
-    """Cores and bytes by namespace/name, summed over containers. Raises BadFile, beginning with `source`.
+    """Usage in cores and bytes by namespace/name, summed over containers. Raises BadFile, beginning with `source`.
 
-    A pod of which a container lacks a resource lacks that resource.
+    If a container lacks a resource, the pod lacks it too.
     """
     items = document.get("items") if isinstance(document, Mapping) else None
     if not isinstance(items, list):
-        raise BadFile(f"{source}: give what `kubectl get --raw /apis/metrics.k8s.io/v1beta1/pods` prints.")
+        raise BadFile(f"{source}: give the output of `kubectl get --raw /apis/metrics.k8s.io/v1beta1/pods`.")
     found: dict[str, dict[str, float]] = {}
     for item in items:
         metadata = item.get("metadata") if isinstance(item, Mapping) else None
@@ -29,12 +29,12 @@ def pod_usage(document: object, source: str = "pod metrics") -> dict[str, dict[s
 
 
 def _containers(source: str, name: str, containers: object) -> list[Mapping[str, object]]:
-    """What each of them uses."""
+    """The usage of each container."""
     listed = containers if isinstance(containers, list) else [containers] if containers else []
     used = [(each.get("usage") or {}) if isinstance(each, Mapping) else None for each in listed]
     found = [each for each in used if isinstance(each, Mapping)]
     if len(found) < len(used):
-        raise BadFile(f"{source}: {name}: the containers are not as kubectl prints them.")
+        raise BadFile(f"{source}: {name}: the containers are invalid.")
     return found
 
 
@@ -46,4 +46,4 @@ def _amount(source: str, name: str, text: object) -> float:
             raise BadFile(f"{source}: {name}: {error}.") from None
         if amount >= 0:
             return amount
-    raise BadFile(f"{source}: {name}: {text!r} is no amount.")
+    raise BadFile(f"{source}: {name}: {text!r} is not a quantity.")

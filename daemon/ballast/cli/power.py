@@ -1,4 +1,4 @@
-"""`ballast power`: a budget's policy tried out on a recorded feed, or on a number of replicas, offline."""
+"""`ballast power`: tries out a power policy on a recorded feed or on a change of replicas, offline."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ballast import log
+from ballast.cli.output import Output, OutputOption
 from ballast.cli.power_chart import drawing
 from ballast.cli.power_policies import check, choose, policies, starting
 from ballast.cli.power_range import recorded
@@ -27,27 +28,27 @@ from ballast.power.replay import Replay, usual_gap
 from ballast.power.replay import replay as follow
 from ballast.telemetry.power_feed import trace
 
-app = typer.Typer(no_args_is_help=True, help="Replicas inside the power that is available, offline.")
-
-
-class Output(StrEnum):
-    TABLE = "table"
-    JSON = "json"
+app = typer.Typer(no_args_is_help=True, help="Try out a power policy, offline.")
 
 
 class Compat(StrEnum):
+    """The values of `--compat`."""
+
     PAPER = "paper"
 
 
-PolicyFile = Annotated[Path, typer.Option("--policy", help="A YAML file with power: {...}, as the daemon reads it.")]
-Name = Annotated[str | None, typer.Option("--name", help="Which policy, where the file holds several.")]
-Feed = Annotated[Path | None, typer.Option("--feed", help="A recorded feed: CSV with time,watts.")]
+PolicyFile = Annotated[Path, typer.Option("--policy", help="A YAML file with power: {...}, as for the daemon.")]
+Name = Annotated[str | None, typer.Option("--name", help="The name of the policy, if the file has several.")]
+Feed = Annotated[Path | None, typer.Option("--feed", help="A recorded feed: CSV with the columns time,watts.")]
 Range = Annotated[
-    str | None, typer.Option("--range", metavar="START,END", help="The policy's feed as Prometheus recorded it.")
+    str | None,
+    typer.Option("--range", metavar="START,END", help="Read the feed of the policy from Prometheus for this range."),
 ]
-Step = Annotated[str | None, typer.Option("--step", metavar="DURATION", help="Time between two ticks of --range.")]
-Replicas = Annotated[list[str] | None, typer.Option("--replicas", metavar="NS/NAME=N", help="Where a target begins.")]
-Form = Annotated[Output, typer.Option("--output", "-o", help="Form of the answer.")]
+Step = Annotated[str | None, typer.Option("--step", metavar="DURATION", help="Time between two samples of --range.")]
+Replicas = Annotated[
+    list[str] | None,
+    typer.Option("--replicas", metavar="NS/NAME=N", help="Initial replicas of a target. Can be repeated."),
+]
 
 
 @app.command()
@@ -58,14 +59,14 @@ def replay(
     step: Step = None,
     name: Name = None,
     replicas: Replicas = None,
-    compat: Annotated[Compat | None, typer.Option(help="Follow the published model to the letter.")] = None,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Also draw watts and replicas.")] = None,
-    output: Form = Output.TABLE,
+    compat: Annotated[Compat | None, typer.Option(help="Follow the published model exactly.")] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw watts and replicas to this file.")] = None,
+    output: OutputOption = Output.TABLE,
 ) -> None:
-    """Runs the daemon's controller over a recorded feed and shows what it would have done."""
+    """Run the controller of the daemon over a recorded feed and show what it would have done."""
     log.configure("warning")
     if plot is not None and plot.suffix not in ("", ".svg"):
-        raise UsageError(f"--plot {plot}: what is drawn is SVG; name a file that ends in .svg.")
+        raise UsageError(f"--plot {plot}: only SVG is supported. Give a file name that ends in .svg.")
     chosen = choose(policies(policy), name)
     if compat is not None:
         chosen = chosen.model_copy(update={"compat": compat.value})
@@ -85,25 +86,26 @@ def replay(
 def allocate(
     policy: PolicyFile,
     delta: Annotated[
-        list[int] | None, typer.Option(help="Replicas to add or take away; again for the next change.")
+        list[int] | None, typer.Option(help="Replicas to add (or remove, if negative). Repeat it for further changes.")
     ] = None,
     feed: Feed = None,
     span: Range = None,
     step: Step = None,
     name: Name = None,
     replicas: Replicas = None,
-    output: Form = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
-    """Splits a change of the number of replicas between the targets of a policy.
+    """Split a change of the number of replicas between the targets of a policy.
 
-    With a feed and --delta, the change begins where the feed has led; with a feed alone, it is what the feed asks for.
+    With a feed and --delta, the change starts from the state at the end of the feed; with a feed alone, the change is
+    what the feed requires.
     """
     log.configure("warning")
     chosen = choose(policies(policy), name)
     baseline = starting(chosen, replicas or ())
     counts = dict(baseline)
     if not (delta or feed or span):
-        raise UsageError("Give --delta N, or a feed (--feed FILE.csv, or --range START,END --step D) it follows from.")
+        raise UsageError("Give --delta N, or a feed (--feed FILE.csv, or --range START,END --step DURATION).")
     samples = _samples(chosen, feed, span, step) if feed or span else []
     _warn(check(chosen, usual_gap(samples)))
     if samples and delta:
@@ -124,7 +126,9 @@ def allocate(
 
 def _samples(policy: PowerPolicy, feed: Path | None, span: str | None, step: str | None) -> list[Sample]:
     if (feed is None) == (span is None) or (span is None) != (step is None):
-        raise UsageError("Give the feed: --feed FILE.csv with the columns time,watts, or --range START,END --step D.")
+        raise UsageError(
+            "Give the feed: --feed FILE.csv with the columns time,watts, or --range START,END --step DURATION."
+        )
     if feed is not None:
         samples = [Sample.of(row.time, row.watts) for row in trace(feed)]
     else:
@@ -142,10 +146,10 @@ def _split(
 
 
 def _change(policy: PowerPolicy, counts: Mapping[str, int], samples: Sequence[Sample]) -> int:
-    """By how many replicas their number follows a feed from its first valid sample to its last."""
+    """The change of replicas that a feed requires from its first valid sample to its last."""
     powers = [max(sample.watts - policy.base_power, policy.floor) for sample in samples if sample.watts is not None]
     if not powers:
-        raise UsageError("The feed has no valid sample, so nothing follows from it.")
+        raise UsageError("The feed has no valid sample.")
     targets = [target for target in targets_of(policy, counts, counts) if not target.suspended]
 
     def load_after(delta: int) -> Any:
@@ -180,10 +184,11 @@ def _print_replay(result: Replay) -> None:
             )
         before = (tick.state, tick.reason)
     _table(("T", "WATTS", "STATE", "REFERENCE", "DELTA", "REPLICAS", "REASON"), rows, left={2, 6})
-    error = "" if result.error is None else f"; {_short(result.error)} replicas away from the ideal on average"
+    error = "" if result.error is None else f"; mean absolute error {_short(result.error)} replicas"
     typer.echo(
-        f"{len(result.ticks)} ticks, {result.actions} actions, {result.cancels} cancels, "
-        f"{result.ticks[-1].total} replicas at the end{error}."
+        f"{_counted(len(result.ticks), 'tick')}, {_counted(result.actions, 'action')}, "
+        f"{_counted(result.cancels, 'cancel')}, "
+        f"{_counted(result.ticks[-1].total, 'replica')} at the end{error}."
     )
 
 
@@ -201,6 +206,10 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, left: set[i
     for row in rows:
         table.add_row(*row)
     Console(soft_wrap=True, markup=False, highlight=False).print(table)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def _short(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""A replay as a picture: watts, reference and dead band above, replicas below, open windows shaded."""
+"""Draws a replay: watts, reference and dead band above, replicas below, open windows shaded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COLOURS = {"watts": "#1f77b4", "reference": "#d62728", "replicas": "#2ca02c", "
 
 @dataclass(frozen=True, slots=True)
 class _Panel:
-    """Where a value at a time is on the paper; both axes begin at 0."""
+    """Maps a time and a value to coordinates; both axes start at 0."""
 
     top: float
     end: float
@@ -25,12 +25,15 @@ class _Panel:
     unit: str
 
     def x(self, t: float) -> float:
+        """The coordinate of a time in seconds."""
         return _LEFT + t / self.end * (_WIDTH - _LEFT - _RIGHT)
 
     def y(self, value: float) -> float:
+        """The coordinate of a value in the unit of the panel."""
         return self.top + _PANEL * (1 - value / self.highest)
 
     def axis(self) -> Iterator[str]:
+        """The grid lines with their labels, and the unit."""
         for share in (0.0, 0.25, 0.5, 0.75, 1.0):
             value, y = share * self.highest, self.y(share * self.highest)
             yield f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="#dddddd"/>'
@@ -39,7 +42,7 @@ class _Panel:
 
 
 def drawing(replay: Replay, policy: PowerPolicy) -> str:
-    """SVG."""
+    """The chart of a replay as an SVG document."""
     ticks = [tick for tick in replay.ticks if tick.t is not None and tick.t >= 0]
     end = max((_t(tick) for tick in ticks), default=0.0) or 1.0
     power = [float(value) for tick in ticks for value in (tick.watts, tick.reference) if value is not None]
@@ -78,7 +81,7 @@ def _title(replay: Replay, policy: PowerPolicy) -> str:
 
 
 def _windows(ticks: Sequence[Tick], panel: _Panel) -> Iterator[str]:
-    """A shade from where a window opens to the tick that closes it."""
+    """One shaded area per window, from the tick that opens it to the tick that closes it."""
     opened: float | None = None
     for tick in ticks:
         if tick.state is not ControllerMode.STABLE and opened is None:
@@ -98,7 +101,7 @@ def _shade(panel: _Panel, start: float, end: float) -> str:
 
 
 def _path(panel: _Panel, points: Sequence[tuple[float, float | None]], what: str, *, dashed: bool = False) -> str:
-    """A line with a gap wherever there is no value."""
+    """A line, with gaps where there is no value."""
     commands, pen = [], "M"
     for t, value in points:
         if value is None:
@@ -111,7 +114,7 @@ def _path(panel: _Panel, points: Sequence[tuple[float, float | None]], what: str
 
 
 def _steps(points: Sequence[tuple[float, float | None]]) -> list[tuple[float, float | None]]:
-    """Each value holds until the next."""
+    """The points of a step function: each value holds until the next."""
     corners: list[tuple[float, float | None]] = []
     for t, value in points:
         if corners:

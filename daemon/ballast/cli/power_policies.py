@@ -1,4 +1,4 @@
-"""Power policies from files and settings, checked as the daemon checks them."""
+"""Reads power policies from a file and checks them as the daemon does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GAP = "the median gap between rows of the feed"
 
 
 def policies(path: Path) -> tuple[PowerPolicy, ...]:
-    """Those of a policy file. Raises UsageError and SettingsError."""
+    """The policies of a file. Raises UsageError if it does not exist, SettingsError if it is invalid."""
     if not path.is_file():
         raise UsageError(f"--policy {path}: there is no such file.")
     layer = read_file(path)
@@ -27,14 +27,14 @@ def policies(path: Path) -> tuple[PowerPolicy, ...]:
     raws = given.value if given else None
     if not isinstance(raws, list) or not raws or not all(isinstance(raw, Mapping) for raw in raws):
         raise SettingsError(
-            f"{path.name} has no power policy: expected power: {{feed: ..., groups: ...}} or power: {{policies: [...]}}"
-            ". Give at least one."
+            f"{path.name} has no power policy; expected power: {{feed: ..., groups: ...}} or "
+            "power: {policies: [...]}."
         )
     return read(raws)
 
 
 def choose(found: Sequence[PowerPolicy], name: str | None) -> PowerPolicy:
-    """The policy of that name, or the only one. Raises UsageError."""
+    """The policy with this name, or the only policy. Raises UsageError if there is none or more than one."""
     named = [policy for policy in found if name in (None, policy.name)]
     names = ", ".join(policy.name for policy in found)
     if not named:
@@ -45,7 +45,7 @@ def choose(found: Sequence[PowerPolicy], name: str | None) -> PowerPolicy:
 
 
 def starting(policy: PowerPolicy, given: Sequence[str]) -> dict[str, int]:
-    """Replicas by namespace/name: those of `--replicas`, else those of the policy. Raises UsageError."""
+    """Initial replicas by namespace/name, from `--replicas`, else from the policy. Raises UsageError."""
     counts = {name: place.member.start for name, place in policy.places.items()}
     for text in given:
         name, _, count = text.partition("=")
@@ -59,7 +59,7 @@ def starting(policy: PowerPolicy, given: Sequence[str]) -> dict[str, int]:
 
 
 def check(policy: PowerPolicy, gap: Fraction | None = None) -> Iterator[str]:
-    """Yields warnings. Raises SettingsError where the windows do not fit the gap between two rows (seconds)."""
+    """Yields warnings. Raises SettingsError if the windows do not fit `gap`, the seconds between two rows."""
     problems = [] if gap is None else [f"power: {text}" for text in unusable_at(policy, gap, _GAP)]
     if problems:
         raise SettingsError(*problems)

@@ -1,4 +1,4 @@
-"""A feed as Prometheus recorded it."""
+"""Reads a recorded power feed from Prometheus."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from ballast.telemetry import responses
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
 
 PIECE = 10_000
-"""Points in one query; Prometheus refuses more than 11,000."""
+"""Points per query; Prometheus refuses more than 11,000."""
 
 
 def recorded(policy: PowerPolicy, span: str, step: str) -> Iterator[Sample]:
-    """The policy's feed at every step of a span. Raises UsageError, SettingsError and TelemetryError."""
+    """Samples of a policy's feed, one per step of a time range. Raises UsageError, SettingsError, TelemetryError."""
     start, every, count = _grid(span, step)
     feed = policy.feed
     if feed is None or (feed.query is None and feed.limit is None):
-        raise UsageError("--range asks Prometheus: the policy's feed needs a query. Or give --feed FILE.csv.")
+        raise UsageError("--range reads from Prometheus, so the feed needs a query. Or give --feed FILE.csv.")
     if feed.consumption is not None and feed.own is None and feed.consumption.of != "others":
-        raise UsageError("--range cannot know what the targets used: give feed.own. Or give --feed FILE.csv.")
+        raise UsageError("--range cannot know how much power the targets used: set feed.own. Or give --feed FILE.csv.")
     client = PrometheusClient(load())
 
     def series(query: str, expected: int) -> Floats:
-        """The sum of the series at each time, NaN where their number is another."""
+        """The sum of the series at each time; NaN where their number is not `expected`."""
         parts = []
         for first in range(0, count, PIECE):
             grid = Grid(start + first * every, every, min(PIECE, count - first))

@@ -1,17 +1,17 @@
-"""`ballast profile`: what to give kube-scheduler so that it listens to Ballast."""
+"""`ballast profile`: the configuration with which kube-scheduler uses Ballast."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Annotated
 from urllib.parse import urlsplit
 
 import typer
 import yaml
 
+from ballast.cli.output import Output
 from ballast.cluster.identity import own_namespace
 from ballast.errors import UsageError
 from ballast.publishing.bin_packing_profile import bin_packing_profile
@@ -24,8 +24,8 @@ from ballast.settings.values.dns import subdomain
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What was asked for; `url` is None where it was not said."""
+class ProfileOptions:
+    """The options of a profile; `url` is None for the Service in `namespace`."""
 
     prefix: str
     namespace: str
@@ -35,50 +35,46 @@ class Wish:
     timezone: str
 
     def url_or(self, service: str) -> str:
+        """The URL that was given, else that of a Service."""
         return self.url or f"http://{service}.{self.namespace}.svc:2020"
 
 
-PROFILES: dict[str, Callable[[Wish], str]] = {
-    "labels": lambda wish: labels_profile(wish.prefix, wish.scheduler),
-    "extender": lambda wish: extender_profile(
-        wish.url_or("ballast-extender"), wish.scheduler, filtering=wish.filtering
+PROFILES: dict[str, Callable[[ProfileOptions], str]] = {
+    "labels": lambda given: labels_profile(given.prefix, given.scheduler),
+    "extender": lambda given: extender_profile(
+        given.url_or("ballast-extender"), given.scheduler, filtering=given.filtering
     ),
-    "trimaran": lambda wish: trimaran_profile(wish.url_or("ballast"), wish.scheduler),
-    "crane": lambda wish: crane_profile(wish.scheduler, wish.timezone),
-    "bin-packing": lambda wish: bin_packing_profile(wish.scheduler),
+    "trimaran": lambda given: trimaran_profile(given.url_or("ballast"), given.scheduler),
+    "crane": lambda given: crane_profile(given.scheduler, given.timezone),
+    "bin-packing": lambda given: bin_packing_profile(given.scheduler),
 }
-
-
-class Output(StrEnum):
-    TABLE = "table"
-    JSON = "json"
 
 
 def profile(
     name: Annotated[str, typer.Argument(help=f"One of: {', '.join(PROFILES)}.")],
     url: Annotated[
         str | None,
-        typer.Option(help="Where the scheduler reaches Ballast; unset: its Service. For extender and trimaran."),
+        typer.Option(help="Address of Ballast, for extender and trimaran. Default: its Service."),
     ] = None,
     filtering: Annotated[
-        bool, typer.Option("--filter", help="Let the extender leave out overloaded nodes too.")
+        bool, typer.Option("--filter", help="Let the extender also filter out overloaded nodes.")
     ] = False,
     scheduler_name: Annotated[
         str | None,
         typer.Option(
-            help="Name pods choose it by; default-scheduler to replace the cluster's own configuration; "
-            "unset: ballast-NAME."
+            help="The schedulerName that pods use; default-scheduler replaces the configuration of the cluster's own. "
+            "Default: ballast-NAME."
         ),
     ] = None,
     output: Annotated[
-        Output, typer.Option("--output", "-o", help="table prints YAML with comments, json the same without them.")
+        Output, typer.Option("--output", "-o", help="table prints YAML with comments, json the same without comments.")
     ] = Output.TABLE,
 ) -> None:
-    """Prints a ready KubeSchedulerConfiguration."""
+    """Print a complete KubeSchedulerConfiguration."""
     if name not in PROFILES:
         raise UsageError(f"There is no profile {name!r}. Choose one of: {', '.join(PROFILES)}.")
     if filtering and name != "extender":
-        raise UsageError(f"--filter is for the profile extender; {name} has nothing to filter with.")
+        raise UsageError(f"--filter is for the profile extender; {name} cannot filter.")
     scheduler = scheduler_name if scheduler_name is not None else f"ballast-{name}"
     try:
         subdomain(scheduler)
@@ -88,7 +84,7 @@ def profile(
     namespace = own_namespace(settings.lease.namespace)
     publishing = settings.publishing
     text = PROFILES[name](
-        Wish(publishing.prefix, namespace, scheduler, _address(url), filtering, publishing.crane_timezone)
+        ProfileOptions(publishing.prefix, namespace, scheduler, _address(url), filtering, publishing.crane_timezone)
     )
     if output is Output.JSON:
         text = json.dumps(yaml.safe_load(text), indent=2) + "\n"
@@ -106,5 +102,5 @@ def _address(url: str | None) -> str | None:
     except ValueError:
         usable = False
     if not usable:
-        raise UsageError(f"--url {url!r} is no address; give one such as http://ballast-extender.ballast.svc:2020.")
+        raise UsageError(f"--url {url!r} is not an address. Give one such as http://ballast-extender.ballast.svc:2020.")
     return url

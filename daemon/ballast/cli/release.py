@@ -1,4 +1,4 @@
-"""`ballast release`: takes back everything Ballast wrote on nodes and autoscalers."""
+"""`ballast release`: removes everything that Ballast wrote to nodes and autoscalers."""
 
 from __future__ import annotations
 
@@ -29,10 +29,12 @@ from ballast.publishing.node_keys import NodeKeys
 from ballast.settings import Duration, Settings, load
 
 T = TypeVar("T")
-LOOK_AGAIN, RENEWED = 5.0, 60.0
+READ_INTERVAL, RENEWED = 5.0, 60.0
 
 
 class ReleasePart(StrEnum):
+    """The parts whose writes can be released."""
+
     PUBLISHING = "publishing"
     POWER = "power"
 
@@ -40,18 +42,16 @@ class ReleasePart(StrEnum):
 def release(
     parts: Annotated[
         list[ReleasePart] | None,
-        typer.Argument(help="publishing: what it wrote on nodes; power: caps on autoscalers. Without any: all."),
+        typer.Argument(help="publishing: labels and taints of nodes; power: caps of autoscalers. Default: both."),
     ] = None,
     if_stale: Annotated[
         str | None,
-        typer.Option(
-            help="Only while the Lease was last renewed so long ago, such as 15m. Without a Lease nothing is done."
-        ),
+        typer.Option(help="Release only if there is a Lease and its last renewal is at least this old, such as 15m."),
     ] = None,
 ) -> None:
-    """Removes Ballast's labels, annotation and taint from all nodes, and gives back caps it set on autoscalers.
+    """Remove the labels, annotations and taints of Ballast from all nodes, and restore the caps of autoscalers.
 
-    Stop the daemon first, or pause it: it would write them again.
+    Stop or pause the daemon first. Otherwise it writes them again.
     """
     settings = load()
     log.configure(settings.log.level, settings.log.format)
@@ -71,41 +71,41 @@ def release(
         paused=lambda part: None,
         leading=stale or (lambda: True),
     )
-    wanted = parts or list(ReleasePart)
+    chosen = parts or list(ReleasePart)
     outcomes: list[WriteOutcome] = []
-    said: list[str] = []
-    if ReleasePart.PUBLISHING in wanted:
+    summary: list[str] = []
+    if ReleasePart.PUBLISHING in chosen:
         prefix, crane = settings.publishing.prefix, settings.publishing.crane
         own = annotation_filter(prefix)
         nodes = _all(api, "/api/v1/nodes", node_reader(lambda key: own(key) or (crane and is_written(key))))
         outcomes += publishing.release(api, writer, nodes, NodeKeys.of(prefix), crane=crane)
-        said.append(f"Released {_objects(outcomes):,} of {len(nodes):,} nodes.")
-    if ReleasePart.POWER in wanted and not (stale is not None and stale.why):
+        summary.append(f"Released {_objects(outcomes):,} of {len(nodes):,} nodes.")
+    if ReleasePart.POWER in chosen and not (stale is not None and stale.why):
         prefix = settings.publishing.prefix
         caps = [each for each in _autoscalers(api, prefix) if power.carries(each, prefix)]
-        given = power.give_back(api, writer, caps, prefix, reason=publishing.REASON)
-        outcomes += given
+        restored = power.give_back(api, writer, caps, prefix, reason=publishing.REASON)
+        outcomes += restored
         if caps:
-            said.append(f"Gave back {_objects(given):,} of {len(caps):,} caps.")
+            summary.append(f"Gave back {_objects(restored):,} of {len(caps):,} caps.")
     if stale is not None and stale.why:
-        said.append(f"Stopped: {stale.why}")
-    typer.echo(" ".join(said) or "Released nothing: there are no caps of Ballast.")
+        summary.append(f"Stopped: {stale.why}")
+    typer.echo(" ".join(summary) or "Released nothing: no autoscaler has a cap of Ballast.")
     if stale is None and (holder := _writing(api, clock, settings)):
         typer.echo(
-            f"warning: {holder} leads and writes all this again, unless it is paused or in dry-run. Stop it "
-            "(or see `ballast pause`), then run this again.",
+            f"warning: {holder} is the leader and writes all this again, unless it is paused or in dry-run. Stop or "
+            "pause it (see `ballast pause`), then run this command again.",
             err=True,
         )
     failed = [outcome for outcome in outcomes if outcome.result not in _WELL]
     if failed:
-        raise BallastError(f"{len(failed):,} writes failed; the first: {failed[0].reason}. Run it again.")
+        raise BallastError(f"{len(failed):,} writes failed; the first: {failed[0].reason}. Run the command again.")
 
 
 _WELL = (Result.DONE, Result.GONE, Result.REFUSED)
 
 
 def _writing(api: KubeApi, clock: Clock, settings: Settings) -> str | None:
-    """Who has renewed the Lease just now, as far as one may look."""
+    """The holder that renewed the Lease within RENEWED seconds; None if there is none or it cannot be read."""
     try:
         lease = read_lease(api, settings.lease.namespace or own_namespace(None), settings.lease.name)
     except ClusterError:
@@ -116,12 +116,12 @@ def _writing(api: KubeApi, clock: Clock, settings: Settings) -> str | None:
 
 
 def _objects(outcomes: Iterable[WriteOutcome]) -> int:
-    """How many objects were tried."""
+    """The number of objects that Ballast tried to write."""
     return len({str(outcome.write.target) for outcome in outcomes if outcome.result is not Result.REFUSED})
 
 
 def _autoscalers(api: KubeApi, prefix: str) -> list[Autoscaler]:
-    """The HorizontalPodAutoscalers, and the ScaledObjects where there are any."""
+    """The HorizontalPodAutoscalers, and the ScaledObjects if KEDA is installed."""
     keep = annotation_filter(prefix)
     found: list[Autoscaler] = _all(api, path_of(AUTOSCALERS), reader(AUTOSCALERS, keep))
     try:
@@ -145,9 +145,9 @@ def _age(text: str) -> float:
 
 
 class StaleLease:
-    """Whether nobody has renewed the Lease for `age` seconds; looks again at most every LOOK_AGAIN seconds.
+    """True while the last renewal of the Lease is at least `age` seconds old; reads it every READ_INTERVAL seconds.
 
-    Once it was not so it stays not so, and `why` says what was seen. Raises ClusterError when the Lease cannot be read.
+    Once False it stays False, and `why` has the reason. Raises ClusterError when the Lease cannot be read.
     """
 
     def __init__(self, api: KubeApi, clock: Clock, settings: Settings, age: float) -> None:
@@ -156,24 +156,24 @@ class StaleLease:
         self._namespace = settings.lease.namespace or own_namespace(None)
         self._name = settings.lease.name
         self._age = age
-        self._look_at = clock.monotonic()
+        self._read_at = clock.monotonic()
         self.why: str | None = None
 
     def __call__(self) -> bool:
-        if self.why is None and self._clock.monotonic() >= self._look_at:
-            self.why = self._look()
-            self._look_at = self._clock.monotonic() + LOOK_AGAIN
+        if self.why is None and self._clock.monotonic() >= self._read_at:
+            self.why = self._read()
+            self._read_at = self._clock.monotonic() + READ_INTERVAL
         return self.why is None
 
-    def _look(self) -> str | None:
+    def _read(self) -> str | None:
         lease = read_lease(self._api, self._namespace, self._name)
         subject = f"Lease {self._namespace}/{self._name}"
         if lease is None:
             return (
-                f"there is no {subject}, so nobody knows whether a daemon runs. Check BALLAST_LEASE__NAMESPACE and "
-                "BALLAST_LEASE__NAME; without a Lease, stop the daemon and run `ballast release`."
+                f"there is no {subject}, so it is unknown whether a daemon runs. Check BALLAST_LEASE__NAMESPACE and "
+                "BALLAST_LEASE__NAME. If there is no Lease, stop the daemon and run `ballast release`."
             )
         if lease.renew_time is None:
-            return f"{subject} does not say when it was renewed. Stop the daemon and run `ballast release`."
+            return f"{subject} has no renewTime. Stop the daemon and run `ballast release`."
         since = self._clock.wall() - lease.renew_time.timestamp()
         return None if since >= self._age else f"{subject} was renewed {since:.0f} s ago."

@@ -1,4 +1,4 @@
-"""`ballast run`: the daemon, until it is told to stop."""
+"""`ballast run`: runs the daemon until a signal stops it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = structlog.get_logger("ballast")
 
 
 def run() -> None:
-    """Watches the cluster until SIGTERM or Ctrl-C. Configured by environment variables; see `ballast config show`."""
+    """Run the daemon until SIGTERM or Ctrl-C. Environment variables configure it; see `ballast config show`."""
     settings, warnings = checked()
     log.configure(settings.log.level, settings.log.format)
     for warning in warnings:

@@ -1,10 +1,9 @@
-"""`ballast score`: what a strategy says of every node of a cluster file."""
+"""`ballast score`: the score of a strategy for every node of a cluster file."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,43 +15,44 @@ from rich.table import Table
 from ballast import log
 from ballast.cli import files
 from ballast.cli.metrics_file import fleet, metrics
+from ballast.cli.output import Output, OutputOption
 from ballast.errors import BallastError, UsageError
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.strategy import NAMES, strategy
 
 
-class Output(StrEnum):
-    TABLE = "table"
-    JSON = "json"
-
-
 def score(
     cluster: Annotated[
-        Path | None, typer.Option(help="What `kubectl get nodes,pods -A -o json` prints.", show_default=False)
+        Path | None, typer.Option(help="Output of `kubectl get nodes,pods -A -o json`.", show_default=False)
     ] = None,
     metrics_file: Annotated[
-        Path | None, typer.Option("--metrics", help="A load-watcher document, as GET /watcher answers.")
+        Path | None, typer.Option("--metrics", help="A load-watcher document, as GET /watcher returns it.")
     ] = None,
-    pod: Annotated[Path | None, typer.Option(help="The pod to place, as JSON or YAML.")] = None,
+    pod: Annotated[Path | None, typer.Option(help="The pod to place: a JSON or YAML file.")] = None,
     name: Annotated[str, typer.Option("--strategy", help=f"One of: {', '.join(NAMES)}.")] = "load-variation",
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A key of the strategy; JSON or a bare word.")
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="A key of the strategy. VALUE is JSON or a bare word. Can be repeated."
+        ),
     ] = None,
     batch: Annotated[
         Path | None,
-        typer.Option(help="One case a line: cluster, metrics, pod, strategy, set as JSON. Answers with JSON lines."),
+        typer.Option(help="A file of JSON lines with cluster, metrics, pod, strategy and set. Prints JSON lines."),
     ] = None,
-    output: Annotated[Output, typer.Option("--output", "-o")] = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
-    """Scores every node for a pod, offline."""
+    """Score every node for a pod, offline."""
     log.configure("warning")
     if batch is not None:
         if cluster or metrics_file or pod or settings:
-            raise UsageError("--batch stands alone: every line carries its cluster, metrics, pod, strategy and set.")
+            raise UsageError(
+                "--batch cannot be combined: each line has its own cluster, metrics, pod, strategy and set."
+            )
         _batch(batch)
         return
     if cluster is None or pod is None:
-        raise UsageError("Give --cluster and --pod (and --metrics for what looks at load), or --batch.")
+        raise UsageError("Give --cluster and --pod (and --metrics for strategies that use load), or --batch.")
     keys = dict(map(_setting, settings or ()))
     found = files.cluster(files.read_document(cluster, "--cluster"), f"--cluster {cluster}")
     measured = files.read_document(metrics_file, "--metrics") if metrics_file else None
@@ -63,7 +63,7 @@ def score(
     else:
         _print(result)
         if measured is None and result["unknown"]:
-            typer.echo(f"{name} looks at load, and without --metrics FILE no load is known.", err=True)
+            typer.echo(f"{name} uses load. Give it with --metrics FILE.", err=True)
 
 
 def _batch(path: Path) -> None:
@@ -84,26 +84,26 @@ def _case(line: bytes) -> dict[str, Any]:
     try:
         case = msgspec.json.decode(line)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise UsageError(f"The line is no JSON: {error}.") from None
+        raise UsageError(f"The line is not JSON: {error}.") from None
     if not isinstance(case, dict):
-        raise UsageError("The line is no JSON object.")
+        raise UsageError("The line is not a JSON object.")
     unknown = sorted(set(case) - {"cluster", "metrics", "pod", "strategy", "set"})
     if unknown:
         raise UsageError(f"{unknown[0]} is unknown; a line has cluster, metrics, pod, strategy and set.")
     keys = case.get("set") or {}
     if not isinstance(keys, dict):
-        raise UsageError("set: give an object of keys.")
-    looked_at = fleet(files.cluster(case.get("cluster")), metrics(case.get("metrics")))
-    return _result(case.get("strategy", "load-variation"), keys, looked_at, files.pod(case.get("pod")))
+        raise UsageError("set must be an object of keys.")
+    scored = fleet(files.cluster(case.get("cluster")), metrics(case.get("metrics")))
+    return _result(case.get("strategy", "load-variation"), keys, scored, files.pod(case.get("pod")))
 
 
-def _result(name: object, keys: Mapping[str, object], looked_at: Fleet, placed: Any) -> dict[str, Any]:
-    found = strategy(str(name), _with_policy(keys)).score(looked_at, placed)
-    return found.document(str(name), [node.name for node in looked_at.nodes])
+def _result(name: object, keys: Mapping[str, object], scored: Fleet, placed: Any) -> dict[str, Any]:
+    found = strategy(str(name), _with_policy(keys)).score(scored, placed)
+    return found.document(str(name), [node.name for node in scored.nodes])
 
 
 def _with_policy(keys: Mapping[str, object]) -> Mapping[str, object]:
-    """A policy given by file name becomes its content."""
+    """Replaces a policy that is a file name by the content of the file."""
     policy = keys.get("policy")
     if not isinstance(policy, str):
         return keys

@@ -28,12 +28,12 @@ def test_the_cluster_alone_says_how_to_watch_it_and_stops_cleanly(tmp_path: Path
     kubeconfig = tmp_path / "kubeconfig"
     process = start("--cluster-only", "--nodes", "3", "-o", "json", "--kubeconfig", str(kubeconfig))
     assert process.stdout is not None
-    told: dict[str, Any] = json.loads(process.stdout.readline())
-    environment = told["environment"]
+    printed: dict[str, Any] = json.loads(process.stdout.readline())
+    environment = printed["environment"]
     assert environment["BALLAST_CLUSTER__KUBECONFIG"] == str(kubeconfig)
-    assert environment["BALLAST_PROMETHEUS__URL"] == told["prometheus"]
+    assert environment["BALLAST_PROMETHEUS__URL"] == printed["prometheus"]
     server = json.loads(kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
-    assert server == told["kubernetes"]
+    assert server == printed["kubernetes"]
     assert len(requests.get(f"{server}/api/v1/nodes", timeout=10).json()["items"]) == 3
     process.send_signal(number)
     rest, errors = process.communicate(timeout=30)
@@ -61,7 +61,7 @@ def test_in_words_it_prints_exports_and_ends_after_some_seconds() -> None:
         (["--speed", "1000"], "at most 300 is allowed"),
     ],
 )
-def test_wrong_use_is_told(arguments: list[str], words: str) -> None:
+def test_wrong_use_is_refused_with_a_reason(arguments: list[str], words: str) -> None:
     result = CliRunner().invoke(app, ["demo", *arguments])
     assert isinstance(result.exception, UsageError)
     assert words in str(result.exception)

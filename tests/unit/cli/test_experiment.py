@@ -86,9 +86,9 @@ def test_several_worlds_stand_side_by_side(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
-        (("--world", "R9"), "--world R9: there is no such world. Choose all or of R1,"),
+        (("--world", "R9"), "--world R9: there is no such world. Choose all or one of R1,"),
         (("--seeds", "3-1"), "--seeds 3-1: give whole numbers"),
         (("--seeds", "x"), "--seeds x: give whole numbers"),
         (("--seeds", "0-999999999999"), "at most 1000"),
@@ -97,7 +97,15 @@ def test_several_worlds_stand_side_by_side(run: Run, tmp_path: Path) -> None:
         (("--folder", "/proc/nowhere"), "--folder /proc/nowhere"),
     ],
 )
-def test_wrong_use_is_named(run: Run, arguments: tuple[str, ...], told: str) -> None:
+def test_wrong_use_is_named(run: Run, arguments: tuple[str, ...], message: str) -> None:
     code, _, err = run("dominant-residual", *arguments)
     assert code == 2
-    assert told in err
+    assert message in err
+
+
+@pytest.mark.parametrize("command", ["dominant-residual", "redistribution"])
+def test_without_joblib_the_extra_is_named(run: Run, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    monkeypatch.setitem(sys.modules, "joblib", None)
+    code, out, err = run(command)
+    assert (code, out) == (2, "")
+    assert err == "Experiments need joblib. Install it with: pip install 'kube-ballast[experiments]'\n"

@@ -96,7 +96,7 @@ def test_a_pod_of_unknown_use_is_stale_however_much_room_there_is(explained: Cal
     assert refused(answer) == {"stale": "nothing is known of what it uses"}
 
 
-def test_room_on_nodes_that_would_be_too_loaded_is_told_apart(explained: Callable[..., dict[str, Any]]) -> None:
+def test_room_on_nodes_that_would_be_too_loaded_has_its_own_reason(explained: Callable[..., dict[str, Any]]) -> None:
     answer = explained("shop/a", *PLAIN, options=("--set", "target_high=0.35"))
     assert refused(answer) == {"node-fit": "all other nodes that have room for it would be too loaded"}
 
@@ -136,7 +136,7 @@ def test_pods_that_repel_one_another_are_named(explained: Callable[..., dict[str
 def test_a_waiting_pod_is_nowhere(explained: Callable[..., dict[str, Any]]) -> None:
     answer = explained("shop/w", *PLAIN, pod("w", "1"))
     assert answer["allowed"] is False
-    assert "nowhere to move it from" in answer["notes"][0]
+    assert "not on a node" in answer["notes"][0]
 
 
 def test_a_table_says_it_in_one_line_first(tmp_path: Path, ballast: Run) -> None:
@@ -197,7 +197,7 @@ def test_a_plan_of_a_cluster_itself(ballast: Run, kubeconfig: str, load: str) ->
     assert {step["from"] for step in json.loads(out)["steps"]} == {"node-000"}
 
 
-def test_a_pause_of_a_cluster_itself_is_told(
+def test_a_pause_of_a_cluster_itself_is_warned_of(
     ballast: Run, cluster: EmbeddedCluster, kubeconfig: str, load: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     switches = "/api/v1/namespaces/ballast/configmaps"
@@ -261,11 +261,11 @@ def test_what_a_daemon_planned_last(ballast: Run, httpserver: HTTPServer) -> Non
     assert code == 2
 
 
-def test_what_is_no_daemon_is_told(ballast: Run, httpserver: HTTPServer) -> None:
+def test_a_url_without_a_daemon_is_an_error(ballast: Run, httpserver: HTTPServer) -> None:
     httpserver.expect_request("/api/v1/plans").respond_with_data("<html>")
     code, _, err = ballast("plan", "relieve", "--url", httpserver.url_for("/"))
     assert code == 1
-    assert "does not answer as a daemon of Ballast" in err
+    assert "is not a Ballast daemon" in err
     code, _, err = ballast("plan", "relieve", "--url", "http://127.0.0.1:1")
     assert code == 1
-    assert "daemon of Ballast: no connection. Give the address of its page" in err
+    assert "not a Ballast daemon: no connection. Give the address of its page" in err

@@ -71,7 +71,7 @@ def test_the_namespace_is_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert json.dumps({"data": {"paused.power": "false"}}, separators=(",", ":")) in line("resume", "power")
 
 
-def test_a_namespace_that_nobody_told_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_namespace_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("POD_NAMESPACE", "BALLAST_LEASE__NAMESPACE"):
         monkeypatch.delenv(name, raising=False)
     result = CliRunner().invoke(app, ["pause"])

@@ -272,7 +272,7 @@ def test_hot_may_be_what_deviates_from_the_mean(plan: Plan) -> None:
     assert [step["from"] for step in answer["steps"]] == ["n1"] * 3
 
 
-def test_only_selected_nodes_are_looked_at(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_selected_nodes_count(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = shop()
     for item in cluster["items"][:2]:
         item["metadata"]["labels"] = {"role": "worker"}
@@ -360,7 +360,7 @@ def test_the_same_input_in_any_order_gives_the_same_bytes(
     assert json.loads(outputs.pop())["steps"]
 
 
-def test_kinds_that_are_missing_are_told_once(
+def test_missing_kinds_are_warned_of_once(
     files: Callable[[str, Any], str], ballast: Callable[..., tuple[int, str, str]]
 ) -> None:
     cluster = files("c.json", {"kind": "List", "items": [node("n1"), pod("a", "1", on="n1")]})
@@ -375,7 +375,7 @@ def test_kinds_that_are_missing_are_told_once(
         assert f"no {kind}:" in err
 
 
-def test_a_pause_is_told_and_does_not_stop_a_plan(
+def test_a_pause_is_warned_of_and_does_not_stop_a_plan(
     files: Callable[[str, Any], str], ballast: Callable[..., tuple[int, str, str]]
 ) -> None:
     cluster = shop()
@@ -395,7 +395,7 @@ def test_no_pods_is_an_empty_plan(plan: Plan) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cluster", "metrics", "code", "told"),
+    ("cluster", "metrics", "code", "message"),
     [
         ({"kind": "List", "items": []}, LOADS, 1, "no nodes"),
         (listed(node("n1"), node("n1")), LOADS, 1, "twice"),
@@ -409,14 +409,14 @@ def test_bad_files_are_named(
     cluster: Any,
     metrics: Any,
     code: int,
-    told: str,
+    message: str,
     files: Callable[[str, Any], str],
     ballast: Callable[..., tuple[int, str, str]],
 ) -> None:
     given = ["--cluster", files("c.json", cluster), "--metrics", files("m.json", metrics)]
     found, out, err = ballast("plan", "rebalance", *given)
     assert (found, out) == (code, "")
-    assert told in err
+    assert message in err
 
 
 JUNK = (None, "x", 1, True, [], [None], ["x"], {"a": None})
@@ -444,7 +444,7 @@ def test_junk_anywhere_is_a_plan_or_a_clear_error(
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (("--max-moves", "1", "--max-moves-percent", "1"), "give one of them"),
         (("--set", "hihg=0.5"), "Did you mean high?"),
@@ -455,16 +455,16 @@ def test_junk_anywhere_is_a_plan_or_a_clear_error(
         (("--cluster", "/nowhere"), "/nowhere"),
     ],
 )
-def test_wrong_use_is_told(
+def test_wrong_use_is_refused_with_a_reason(
     options: tuple[str, ...],
-    told: str,
+    message: str,
     files: Callable[[str, Any], str],
     ballast: Callable[..., tuple[int, str, str]],
 ) -> None:
     given = ["--cluster", files("c.json", shop()), "--metrics", files("m.json", LOADS)]
     code, _, err = ballast("plan", "rebalance", *given, *options)
     assert code == 2
-    assert told in err
+    assert message in err
 
 
 def test_an_unknown_variable_stops_a_plan(

@@ -127,7 +127,7 @@ def test_replay_prints_a_table_and_draws(ballast: Run, policy: Path, tmp_path: P
     code, out, err = ballast("power", "replay", "--policy", str(policy), "--feed", str(trace), "--plot", str(picture))
     assert (code, err) == (0, "")
     assert out.splitlines()[0].split() == ["T", "WATTS", "STATE", "REFERENCE", "DELTA", "REPLICAS", "REASON"]
-    assert out.splitlines()[-1].startswith("17 ticks, 1 actions, 0 cancels, 31 replicas at the end; ")
+    assert out.splitlines()[-1].startswith("17 ticks, 1 action, 0 cancels, 31 replicas at the end; ")
     assert ElementTree.parse(picture).getroot().tag.endswith("svg")
 
 
@@ -167,7 +167,7 @@ def test_one_of_several_policies_is_chosen_by_name(ballast: Run, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("power: {dryRun: true}", "BALLAST_POWER__MODE"),
         ("power: {deadband: 0}", "deadband is 0"),
@@ -183,11 +183,11 @@ def test_one_of_several_policies_is_chosen_by_name(ballast: Run, tmp_path: Path)
         ("power: [", "--policy"),
     ],
 )
-def test_a_policy_that_cannot_be_used_is_refused(ballast: Run, tmp_path: Path, text: str, told: str) -> None:
+def test_a_policy_that_cannot_be_used_is_refused(ballast: Run, tmp_path: Path, text: str, message: str) -> None:
     path, trace = written(tmp_path / "policy.yaml", text), feed(tmp_path / "feed.csv", *[1000] * 9)
     code, out, err = ballast("power", "replay", "--policy", str(path), "--feed", str(trace))
     assert (code, out) == (2, "")
-    assert told in err
+    assert message in err
 
 
 @pytest.mark.parametrize(
@@ -204,13 +204,13 @@ def test_a_policy_that_cannot_be_used_is_refused(ballast: Run, tmp_path: Path, t
         ["allocate", "--delta", "1", "--replicas", "prod/api=-3"],
     ],
 )
-def test_wrong_use_is_told(ballast: Run, policy: Path, arguments: list[str]) -> None:
+def test_wrong_use_is_refused_with_a_reason(ballast: Run, policy: Path, arguments: list[str]) -> None:
     code, out, err = ballast("power", *arguments, "--policy", str(policy))
     assert (code, out) == (2, "")
     assert err
 
 
-def test_a_plot_is_svg_and_a_missing_feed_is_told_in_words(ballast: Run, policy: Path, tmp_path: Path) -> None:
+def test_a_plot_is_svg_and_a_missing_feed_is_named(ballast: Run, policy: Path, tmp_path: Path) -> None:
     common = ("power", "replay", "--policy", str(policy), "--feed", str(tmp_path / "none.csv"))
     assert ballast(*common)[2] == f"{tmp_path / 'none.csv'} cannot be read: No such file or directory.\n"
     assert "ends in .svg" in ballast(*common, "--plot", str(tmp_path / "watts.png"))[2]

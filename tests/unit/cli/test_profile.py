@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 from ballast.cli.main import main
-from ballast.cli.profile import PROFILES, Output, profile
+from ballast.cli.output import Output
+from ballast.cli.profile import PROFILES, profile
 from ballast.errors import UsageError
 from ballast.publishing.labels_profile import labels_profile
 
@@ -139,7 +140,7 @@ def test_bin_packing_needs_no_daemon_and_weights_are_whole(capsys: pytest.Captur
     "url", ["http://a b:2020", "ballast:2020", "ftp://x", "http://", "http://x:port", "http://x/?a=b"]
 )
 def test_an_address_that_is_none_is_refused(url: str) -> None:
-    with pytest.raises(UsageError, match=r"--url .* is no address"):
+    with pytest.raises(UsageError, match=r"--url .* is not an address"):
         profile("extender", url)
 
 

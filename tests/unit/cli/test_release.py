@@ -110,7 +110,7 @@ def test_a_daemon_that_still_writes_is_warned_of(cluster: EmbeddedCluster) -> No
     renewed(cluster, 5, holder="ballast-0")
     result = CliRunner().invoke(app, ["release"])
     assert result.exit_code == 0
-    assert "warning: ballast-0 leads and writes all this again" in result.stderr
+    assert "warning: ballast-0 is the leader and writes all this again" in result.stderr
     renewed(cluster, 600, holder="ballast-0")
     assert "warning" not in CliRunner().invoke(app, ["release"]).stderr
 
@@ -129,8 +129,8 @@ def test_once_the_lease_is_stale_if_stale_releases(cluster: EmbeddedCluster) -> 
 
 
 def test_without_a_lease_if_stale_does_nothing(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = "Released nothing: there is no Lease ballast/ballast, so nobody knows whether a daemon runs."
-    assert run("--if-stale", "15m").startswith(told)
+    start = "Released nothing: there is no Lease ballast/ballast, so it is unknown whether a daemon runs."
+    assert run("--if-stale", "15m").startswith(start)
     renewed(cluster, 901.0)
     monkeypatch.setenv("BALLAST_LEASE__NAME", "other")
     assert run("--if-stale", "15m").startswith("Released nothing: there is no Lease ballast/other")
@@ -140,8 +140,8 @@ def test_without_a_lease_if_stale_does_nothing(cluster: EmbeddedCluster, monkeyp
 def test_a_lease_that_nobody_ever_renewed_does_nothing(cluster: EmbeddedCluster) -> None:
     body = {"metadata": {"name": "ballast", "namespace": OWN}, "spec": {"holderIdentity": "a"}}
     cluster.resources.create(LEASE, OWN, body)
-    told = "Released nothing: Lease ballast/ballast does not say when it was renewed."
-    assert run("--if-stale", "15m").startswith(told)
+    start = "Released nothing: Lease ballast/ballast has no renewTime."
+    assert run("--if-stale", "15m").startswith(start)
     assert len(ours(cluster)) == 4
 
 
@@ -152,7 +152,7 @@ def test_a_lease_that_was_given_back_goes_stale_too(cluster: EmbeddedCluster) ->
 
 def test_a_daemon_that_comes_back_ends_the_release(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     renewed(cluster, 901.0)
-    monkeypatch.setattr("ballast.cli.release.LOOK_AGAIN", 0.0)
+    monkeypatch.setattr("ballast.cli.release.READ_INTERVAL", 0.0)
     submit = Writer.submit
 
     def returning(writer: Writer, write: Write, **options: Any) -> WriteOutcome:
@@ -169,7 +169,7 @@ def test_a_daemon_that_comes_back_ends_the_release(cluster: EmbeddedCluster, mon
     assert "ballast.dev/load" in ours(cluster)
 
 
-def test_the_lease_is_looked_at_again_every_five_seconds_at_most(cluster: EmbeddedCluster) -> None:
+def test_the_lease_is_read_every_five_seconds_at_most(cluster: EmbeddedCluster) -> None:
     renewed(cluster, 901.0)
     run("--if-stale", "15m")
     assert cluster.requests["get", "leases"] == 1
@@ -200,7 +200,7 @@ def test_a_missing_right_is_named_and_nothing_is_hidden(
     assert len(ours(cluster)) == 4
 
 
-def test_without_an_api_server_it_says_where_it_looked(cluster: EmbeddedCluster) -> None:
+def test_without_an_api_server_the_address_is_named(cluster: EmbeddedCluster) -> None:
     cluster.faults.kube_reset()
     with pytest.raises(ClusterError, match="No answer from the Kubernetes API at http"):
         run()
@@ -241,7 +241,7 @@ def test_caps_of_ours_are_given_back(cluster: EmbeddedCluster) -> None:
     released = cluster.resources.get(SCALED_OBJECT, "default", "web").read()
     assert released["spec"] == {"maxReplicaCount": 20}
     assert "annotations" not in released["metadata"]
-    assert run("power") == "Released nothing: there are no caps of Ballast.\n"
+    assert run("power") == "Released nothing: no autoscaler has a cap of Ballast.\n"
 
 
 def test_parts_can_be_released_alone(cluster: EmbeddedCluster) -> None:

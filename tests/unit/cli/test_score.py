@@ -123,7 +123,7 @@ def test_a_batch_answers_every_line_with_a_result_or_an_error(
         (["--set", "safe_variance_margin=lots"], 2, "safe_variance_margin cannot be"),
         (["--set", "margin"], 2, "give KEY=VALUE"),
         (["--cluster", "/nowhere/c.json"], 2, "/nowhere/c.json: No such file"),
-        (["--batch", "/nowhere/b.jsonl"], 2, "--batch stands alone"),
+        (["--batch", "/nowhere/b.jsonl"], 2, "--batch cannot be combined"),
         (["--strategy", "dynamic", "--set", "policy=/nowhere/p.yaml"], 2, "policy /nowhere/p.yaml"),
     ],
 )
@@ -150,13 +150,13 @@ def test_a_cluster_and_a_pod_are_needed(ballast: Run, capsys: pytest.CaptureFixt
     ("items", "message"),
     [
         ([], "there are no nodes"),
-        ([node("a", AMOUNTS), node("a", AMOUNTS)], "the node a is there twice"),
-        ([node("a", AMOUNTS), POD, POD], "the pod default/arriving is there twice"),
+        ([node("a", AMOUNTS), node("a", AMOUNTS)], "the node a is listed twice"),
+        ([node("a", AMOUNTS), POD, POD], "the pod default/arriving is listed twice"),
         ([node("a", {"cpu": "lots"})], "Node a: cpu: 'lots' is not a Kubernetes quantity"),
         ([node("a", AMOUNTS), pod({"cpu": "1", "memory": "x"})], "Pod arriving: memory: 'x' is not"),
         ([node("a", AMOUNTS), pod({"cpu": "-1"})], "Pod arriving: cpu: '-1' is below 0"),
         ([{"kind": "Node"}], "metadata"),
-        (["text"], "an item is no object"),
+        (["text"], "an item is not an object"),
     ],
 )
 def test_a_cluster_file_that_cannot_be_used_ends_with_1(
@@ -227,8 +227,8 @@ def test_now_is_the_time_of_the_metrics_else_the_newest_in_the_cluster_file() ->
 def test_a_value_that_is_no_number_is_unknown_not_zero() -> None:
     found = files.cluster({"items": [node("n", AMOUNTS)]})
     entries = [{"type": "CPU", "operator": "AVG", "value": None}, {"type": "Memory", "operator": "AVG", "value": "9"}]
-    looked_at = fleet(found, metrics({"data": {"NodeMetricsMap": {"n": {"metrics": entries}}}}))
-    assert not looked_at.known.any()
+    scored = fleet(found, metrics({"data": {"NodeMetricsMap": {"n": {"metrics": entries}}}}))
+    assert not scored.known.any()
 
 
 def test_each_strategy_reads_the_entries_its_upstream_reads() -> None:
@@ -239,7 +239,7 @@ def test_each_strategy_reads_the_entries_its_upstream_reads() -> None:
         ("CPU", "STD", 5.0),
         ("CPU", "Latest", 40.0),
     ]
-    looked_at = fleet(files.cluster({"items": [node("n", AMOUNTS)]}), metrics(load(n=entries)))
-    means = [each.mean.tolist() for each in (looked_at.cpu, looked_at.packing_cpu, looked_at.power_cpu)]
+    scored = fleet(files.cluster({"items": [node("n", AMOUNTS)]}), metrics(load(n=entries)))
+    means = [each.mean.tolist() for each in (scored.cpu, scored.packing_cpu, scored.power_cpu)]
     assert means == [[20.0], [40.0], [10.0]]
-    assert looked_at.cpu.std.tolist() == [5.0]
+    assert scored.cpu.std.tolist() == [5.0]
