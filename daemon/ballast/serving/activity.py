@@ -1,4 +1,4 @@
-"""What Ballast plans and does, as JSON for `/api/v1/power`, `/plans` and `/evictions`; of bounded size."""
+"""Plans and actions as JSON of bounded size, for `/api/v1/power`, `/plans` and `/evictions`."""
 
 from __future__ import annotations
 
@@ -10,19 +10,27 @@ from typing import Any
 
 import msgspec
 
-HISTORY = 2_880
-"""Points of one policy, the newest: a day at one each 30 s."""
-HISTORY_COLUMNS = ("Unix time", "watts", "reference", "low", "high", "replicas", "state")
-ACTIONS = 100
-PLANS = 50
-ROWS = 20_000
+HISTORY_POINTS = 2_880
+"""Points of one power policy, the newest: a day at one each 30 s."""
+
+ACTIONS_KEPT = 100
+"""Actions of one power policy, the newest."""
+
+PLANS_KEPT = 50
+"""Eviction plans, the newest."""
+
+PLAN_ROWS = 20_000
 """Steps and verdicts of all plans together; a plan is shown whole or not at all."""
+
 EVICTIONS = 500
+"""Evictions, the newest."""
+
 RESERVATIONS = 2_000
+"""Reservations of room for pods."""
 
 
 def power(document: Mapping[str, Any], mode: str | None, conditions: Sequence[Mapping[str, Any]]) -> bytes:
-    """`history` of a policy is oldest first, `actions` newest first."""
+    """`api_types.Power`. The `history` of a policy is oldest first, its `actions` newest first."""
     policies = [_policy(policy) for policy in document.get("policies", ())]
     return msgspec.json.encode(
         {"mode": mode, "paused": None} | {**document, "policies": policies, "conditions": conditions}
@@ -30,19 +38,19 @@ def power(document: Mapping[str, Any], mode: str | None, conditions: Sequence[Ma
 
 
 def plans(documents: Iterable[Mapping[str, Any]]) -> bytes:
-    """Newest first, as they come."""
+    """A list of `api_types.Plan`; `documents` come newest first and stay so."""
     shown: list[Mapping[str, Any]] = []
     rows = 0
-    for plan in islice(documents, PLANS):
+    for plan in islice(documents, PLANS_KEPT):
         rows += len(plan.get("steps", ())) + len(plan.get("verdicts", ()))
-        if shown and rows > ROWS:
+        if shown and rows > PLAN_ROWS:
             break
         shown.append(plan)
     return msgspec.json.encode(shown)
 
 
 def evictions(document: Mapping[str, Any], mode: str | None) -> bytes:
-    """`recent` newest first, as it comes."""
+    """`api_types.Evictions`; `recent` comes newest first and stays so."""
     bounded = {
         "recent": list(islice(document.get("recent", ()), EVICTIONS)),
         "reservations": list(islice(document.get("reservations", ()), RESERVATIONS)),
@@ -53,6 +61,6 @@ def evictions(document: Mapping[str, Any], mode: str | None) -> bytes:
 def _policy(policy: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **policy,
-        "history": list(policy.get("history", ()))[-HISTORY:],
-        "actions": nlargest(ACTIONS, policy.get("actions", ()), key=itemgetter("time")),
+        "history": list(policy.get("history", ()))[-HISTORY_POINTS:],
+        "actions": nlargest(ACTIONS_KEPT, policy.get("actions", ()), key=itemgetter("time")),
     }

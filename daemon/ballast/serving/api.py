@@ -1,4 +1,4 @@
-"""`/api/v1`: what the page shows, as JSON. Read only."""
+"""`/api/v1`: the daemon's state as JSON, read only. `api_types` has the answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from starlette.routing import BaseRoute, Route
 from ballast import __version__
 from ballast.model.snapshot import Snapshot
 from ballast.serving import activity
-from ballast.serving.board import Board, CycleRecord
+from ballast.serving.api_types import CycleRecord, SnapshotSummary, Status
+from ballast.serving.board import Board
 from ballast.serving.document import JSON, Latest
 from ballast.serving.openapi import DOCUMENT
 from ballast.serving.rendering import Rendered
@@ -32,6 +33,7 @@ class Api:
         self._power, self._plans, self._evictions = Latest(), Latest(), Latest()
 
     def routes(self) -> list[BaseRoute]:
+        """Every path under `/api/v1`."""
         return [
             Route("/api/v1/status", self.status),
             Route("/api/v1/nodes", self.nodes),
@@ -46,24 +48,24 @@ class Api:
         ]
 
     async def status(self, request: Request) -> Response:
-        """One look at the whole: data, parts, last sentences, conditions."""
+        """The daemon at a glance: data, parts, the last run of each job, conditions."""
         board = self._board
         now = board.clock.wall()
         return _json(
-            {
-                "version": __version__,
-                "time": now,
-                "leader": board.leader(),
-                "ready": all(check.ok for check in board.ready()),
-                "frozen": board.frozen,
-                "current": board.current() is not None,
-                "modes": {part: self._mode(part) for part in PARTS},
-                "paused": {part: board.paused(part) for part in PARTS},
-                "interval": self._setting("BALLAST_TELEMETRY__INTERVAL"),
-                "snapshot": None if board.snapshot is None else _summary(board.snapshot, now),
-                "jobs": _last(tuple(board.cycles)),
-                "conditions": board.conditions(),
-            }
+            Status(
+                version=__version__,
+                time=now,
+                leader=board.leader(),
+                ready=all(check.ok for check in board.ready()),
+                frozen=board.frozen,
+                current=board.current() is not None,
+                modes={part: self._mode(part) for part in PARTS},
+                paused={part: board.paused(part) for part in PARTS},
+                interval=self._setting("BALLAST_TELEMETRY__INTERVAL"),
+                snapshot=None if board.snapshot is None else _summary(board.snapshot, now),
+                jobs=_last(tuple(board.cycles)),
+                conditions=board.conditions(),
+            )
         )
 
     async def nodes(self, request: Request) -> Response:
@@ -83,7 +85,7 @@ class Api:
         return Response(body, media_type=JSON)
 
     async def pod_scores(self, request: Request) -> Response:
-        """What the extender's strategies say of every node for one pod."""
+        """The scores of every node for one pod, by each of the extender's strategies."""
         namespace, name = request.path_params["namespace"], request.path_params["name"]
         found = await run_in_threadpool(self._board.pod_scores, namespace, name)
         if found is None:
@@ -99,21 +101,22 @@ class Api:
         return _json(self._board.config)
 
     async def power(self, request: Request) -> Response:
-        """Every power policy: what it sees, waits for, changed, and its targets."""
+        """Every power policy: its watts, state, targets and recent changes."""
         facts = self._board.power, self._mode("power"), self._board.conditions()
         return await self._power.of(facts, partial(activity.power, *facts)).response(request)
 
     async def plans(self, request: Request) -> Response:
-        """Recent plans, newest first."""
+        """Recent eviction plans, newest first."""
         facts = self._board.plans
         return await self._plans.of(facts, partial(activity.plans, facts)).response(request)
 
     async def evictions(self, request: Request) -> Response:
-        """Recent evictions and what became of them; the room that is held for pods."""
+        """Recent evictions and their outcome, and the room that is held for pods."""
         facts = self._board.evictions, self._mode("eviction")
         return await self._evictions.of(facts, partial(activity.evictions, *facts)).response(request)
 
     async def openapi(self, request: Request) -> Response:
+        """The OpenAPI document of all of these."""
         return _json(DOCUMENT)
 
     def _mode(self, part: str) -> Any:
@@ -128,19 +131,19 @@ class Api:
         return self._board.rendered
 
 
-def _summary(snapshot: Snapshot, now: float) -> dict[str, Any]:
+def _summary(snapshot: Snapshot, now: float) -> SnapshotSummary:
     known = int(snapshot.known.sum())
     young = int((snapshot.young & ~snapshot.known).sum())
-    return {
-        "time": snapshot.time,
-        "age": max(0.0, now - snapshot.time),
-        "windows": list(snapshot.windows),
-        "nodes": len(snapshot.nodes),
-        "known": known,
-        "young": young,
-        "silent": len(snapshot.nodes) - known - young,
-        "sources": dict(snapshot.sources),
-    }
+    return SnapshotSummary(
+        time=snapshot.time,
+        age=max(0.0, now - snapshot.time),
+        windows=list(snapshot.windows),
+        nodes=len(snapshot.nodes),
+        known=known,
+        young=young,
+        silent=len(snapshot.nodes) - known - young,
+        sources=snapshot.sources,
+    )
 
 
 def _last(cycles: Iterable[CycleRecord]) -> list[CycleRecord]:

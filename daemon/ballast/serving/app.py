@@ -1,4 +1,4 @@
-"""Routes: which path answers what. Nothing here changes anything."""
+"""The routes of the HTTP server. All of them are read only."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ from ballast.serving.health import Health
 from ballast.serving.watcher import Watcher
 
 MAX_BODY = 64 * 1024
+"""Bytes of a request's body."""
 
 
 def create_app(board: Board, metrics: Metrics, scheduling: Scheduling | None = None) -> Starlette:
-    """The whole HTTP surface over one board; with `scheduling` also what a scheduler asks.
+    """The application over one board; with `scheduling` also the extender.
 
-    Bodies above `MAX_BODY` bytes are answered 413, but for those of schedulers, which may be larger.
+    Bodies above `MAX_BODY` bytes are answered 413; the extender has a limit of its own.
     """
     watcher, health = Watcher(board), Health(board)
     exposition = Exposition(board, metrics)
@@ -56,7 +57,7 @@ def create_app(board: Board, metrics: Metrics, scheduling: Scheduling | None = N
 
 
 def create_extender_app(metrics: Metrics, scheduling: Scheduling) -> Starlette:
-    """What a scheduler asks, and nothing else."""
+    """The extender alone."""
     return _app(ExtenderRoutes(scheduling, SystemClock(), metrics).routes())
 
 

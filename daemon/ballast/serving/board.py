@@ -1,4 +1,4 @@
-"""What the daemon writes and the handlers read."""
+"""The board: the daemon writes it, the HTTP handlers read it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Any
 
 from ballast.clock import Clock, SystemClock
 from ballast.model.snapshot import Snapshot
+from ballast.serving.api_types import CycleRecord
 from ballast.serving.rendering import Rendered
+
+__all__ = ["Board", "Check", "CycleRecord"]
 
 
 @dataclass(frozen=True)
@@ -20,52 +23,64 @@ class Check:
     message: str = ""
 
 
-@dataclass(frozen=True)
-class CycleRecord:
-    """One run of one job: `started` in Unix seconds, `seconds` it took, and its sentence."""
-
-    job: str
-    started: float
-    seconds: float
-    ok: bool
-    sentence: str
-
-
 @dataclass
 class Board:
-    """The one object between the daemon and the HTTP handlers.
+    """Everything the HTTP handlers show.
 
-    Every attribute is replaced by reference and never changed in place, so handlers read without a lock.
-    `cycles` is oldest first. `conditions` gives objects with `type`, `status`, `reason`, `message` and
-    `lastTransitionTime`. `pod_scores` gives the document of `/api/v1/pods/{namespace}/{name}/scores`, None without such
-    a pod; it takes time, and may be called from any thread. `config` is a list of `{"name", "value", "origin"}`,
-    already masked.
-    `paused` says why a part is, None where it is not.
-    `power`, `plans` and `evictions` are the documents of `/api/v1/power`, `/plans` and `/evictions`, ready for JSON.
-    While `frozen` (much of the cluster is silent), `/watcher` answers 500 with an empty body. Should cycles
-    stop, data is no longer served as current `max_age` seconds after it had arrived.
+    The daemon replaces attributes by reference and never changes them in place, so handlers read without a lock.
     """
 
     clock: Clock = field(default_factory=SystemClock)
     snapshot: Snapshot | None = None
+    """The newest snapshot, None before the first cycle."""
+
     rendered: Rendered | None = None
+    """The documents of the newest snapshot."""
+
     scores: Mapping[str, int | None] = field(default_factory=dict)
+    """{node: 0..100}, None where the node is unknown."""
+
     cycles: Sequence[CycleRecord] = ()
-    conditions: Callable[[], list[dict[str, Any]]] = list
+    """Recent runs of the jobs, oldest first."""
+
+    conditions: Callable[[], list[Any]] = list
+    """Each as `StatusCondition` in JSON: `type`, `status`, `reason`, `message` and `lastTransitionTime`."""
+
     leader: Callable[[], bool] = lambda: False
+    """Whether this replica leads."""
+
     paused: Callable[[str], str | None] = lambda part: None
+    """Why a part is paused, None where it is not."""
+
     ready: Callable[[], list[Check]] = list
+    """The lines of `/readyz`."""
+
     alive: Callable[[], list[Check]] = list
+    """The lines of `/livez`."""
+
     config: list[dict[str, Any]] = field(default_factory=list)
+    """`{"name", "value", "origin"}` of every setting, secrets masked."""
+
     power: Mapping[str, Any] = field(default_factory=dict)
+    """`api_types.Power` without `conditions`; actions may come in any order."""
+
     plans: Sequence[Mapping[str, Any]] = ()
+    """`api_types.Plan`, newest first."""
+
     evictions: Mapping[str, Any] = field(default_factory=dict)
+    """`api_types.Evictions` without `mode` and `paused`."""
+
     pod_scores: Callable[[str, str], dict[str, Any] | None] = lambda namespace, name: None
+    """`api_types.PodScores` by namespace and name, None for an unknown pod. It is slow; any thread may call it."""
+
     frozen: bool = False
+    """True while much of the cluster is silent: `/watcher` then answers 500 with an empty body."""
+
     max_age: float | None = None
+    """Seconds after its arrival from which data is no longer served as current, should cycles stop."""
 
     def current(self) -> Rendered | None:
-        """What is rendered, unless cycles stopped so long ago that every node in it counts as silent."""
+        """The rendered documents; None without any, or when cycles stopped more than `max_age` seconds ago."""
         rendered = self.rendered
         if rendered is None or (self.max_age is not None and self.clock.wall() - rendered.fetched > self.max_age):
             return None

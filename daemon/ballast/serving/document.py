@@ -1,4 +1,4 @@
-"""A body that is built at most once, with its gzip and its ETag."""
+"""HTTP bodies that are built at most once, with their gzip and ETag."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ JSON = "application/json"
 
 
 class Document:
-    """`build` runs once, in the thread that first needs it; afterwards every answer is the same bytes."""
+    """A body, built by the thread that first needs it; afterwards every answer has the same bytes."""
 
     def __init__(self, build: Callable[[], bytes], media_type: str = JSON) -> None:
         self.media_type = media_type
@@ -30,13 +30,14 @@ class Document:
         self._asked_packed = False
 
     def follow(self, previous: Document) -> None:
-        """Builds now what clients asked of `previous`, so that they need not wait for it."""
+        """Builds the forms that clients asked of `previous`, so that they need not wait."""
         if previous._asked_packed:
             self.packed()
         elif previous._asked_plain:
             self.plain()
 
     def plain(self) -> bytes:
+        """The body."""
         if self._plain is None:
             with self._lock:
                 if self._build is not None:
@@ -56,7 +57,7 @@ class Document:
         return self._packed
 
     async def response(self, request: Request) -> Response:
-        """304 when the client has it; gzip when it accepts that. Never builds on the event loop."""
+        """304 when the client has it already; gzip when the client accepts it. Never builds on the event loop."""
         wants_gzip = accepts_gzip(request.headers.get("accept-encoding", ""))
         self._asked_packed |= wants_gzip
         self._asked_plain |= not wants_gzip
@@ -72,7 +73,7 @@ class Document:
 
 
 class Latest:
-    """The document of facts that are replaced now and then: built anew when they are others than before."""
+    """A document that is rebuilt when the facts behind it have changed."""
 
     def __init__(self) -> None:
         self._facts: object = None

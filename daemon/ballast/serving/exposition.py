@@ -19,7 +19,7 @@ _SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"),
 
 
 class Exposition:
-    """Renders everything that is exported. Takes milliseconds at 5,000 nodes: call it in a worker thread."""
+    """Renders `/metrics`. It takes milliseconds at 5,000 nodes: call it in a worker thread."""
 
     def __init__(self, board: Board, metrics: Metrics) -> None:
         self._board = board
@@ -49,7 +49,7 @@ def exported_names() -> frozenset[str]:
 
 
 class _BoardCollector(Collector):
-    """What is known about the snapshot. Without one there is nothing to say, and nothing is said."""
+    """Gauges about the snapshot; without a snapshot they are absent."""
 
     def __init__(self, board: Board) -> None:
         self._board = board

@@ -1,4 +1,4 @@
-"""`/scheduler/prioritize` and `/scheduler/filter`: a scheduler asks before it binds a pod."""
+"""`/scheduler/prioritize` and `/scheduler/filter`, the HTTP extender that kube-scheduler asks before it binds a pod."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ MAX_BODY = 64 * 1024 * 1024
 """Bytes; 5,000 whole nodes, as a scheduler without nodeCacheCapable sends them, are about 45 MB."""
 
 INLINE = 1024 * 1024
-"""Bytes of a body up to which it is answered on the event loop; larger ones would hold other answers up."""
+"""Bytes; longer bodies are answered in a thread, because they would delay other answers on the event loop."""
 
 NEUTRAL_HEADER = "x-ballast-neutral"
 
 FAILED = "failed"
-"""Why an answer is neutral when deciding raised what nobody expected."""
+"""Why an answer is neutral after an unexpected exception."""
 
 log = structlog.get_logger("ballast.extender")
 
 
 @dataclass(frozen=True)
 class Priorities:
-    """The body of an answer; `neutral` says why all nodes are equal in it, if they are for want of knowledge."""
+    """The body of an answer; `neutral` says why all nodes have the same score, where too little is known."""
 
     body: bytes
     neutral: str | None = None
@@ -47,29 +47,32 @@ class Priorities:
 
 @dataclass(frozen=True)
 class Rejections:
-    """{node: why}; `neutral` says why none was looked for."""
+    """{node: why it is rejected}; `neutral` says why no node was examined."""
 
     nodes: Mapping[str, str] = field(default_factory=dict)
     neutral: str | None = None
 
 
 def equal(named: Named, neutral: str) -> Priorities:
-    """All nodes alike."""
+    """The same score for all nodes."""
     return Priorities(named.priorities(np.full(len(named.names), NEUTRAL)), neutral)
 
 
 class Scheduling(Protocol):
-    """Who decides. Both are called from any thread."""
+    """Makes the decisions. Both methods may be called from any thread."""
 
     def prioritize(self, pod: wire.Pod, names: Sequence[str], profile: str | None) -> Priorities:
-        """Raises UsageError for a profile that is no strategy."""
+        """Scores these nodes. Raises UsageError when `profile` is not a strategy."""
 
-    def filter(self, pod: wire.Pod, names: Sequence[str]) -> Rejections: ...
+    def filter(self, pod: wire.Pod, names: Sequence[str]) -> Rejections:
+        """Rejects those of these nodes that must not get the pod."""
 
 
 class ExtenderRoutes:
-    """The handlers. 415 for anything but JSON, 400 for what cannot be read, 413 above `MAX_BODY`
-    and `MOST_NAMES`; never 5xx: what fails unexpectedly is logged and answered with equal points.
+    """The handlers.
+
+    415 for anything but JSON, 400 for a body that cannot be read, 413 above `MAX_BODY` and `MOST_NAMES`. Never 5xx: an
+    unexpected exception is logged, and all nodes get the same score.
     """
 
     def __init__(self, scheduling: Scheduling, clock: Clock, metrics: Metrics) -> None:
@@ -80,17 +83,19 @@ class ExtenderRoutes:
         self._seconds = metrics.extender_seconds
 
     def routes(self) -> list[Route]:
+        """Both paths."""
         return [
             Route("/scheduler/prioritize", self.prioritize, methods=["POST"], max_body_size=MAX_BODY),
             Route("/scheduler/filter", self.filter, methods=["POST"], max_body_size=MAX_BODY),
         ]
 
     async def prioritize(self, request: Request) -> Response:
-        """The strategy is that of the settings, or the one of `?profile=`."""
+        """Scores nodes by the strategy of the settings, or by the one of `?profile=`."""
         profile = request.query_params.get("profile")
         return await self._respond("prioritize", request, lambda body: self._prioritized(body, profile))
 
     async def filter(self, request: Request) -> Response:
+        """Rejects nodes that are too loaded."""
         return await self._respond("filter", request, self._filtered)
 
     def _prioritized(self, body: bytes, profile: str | None) -> tuple[bytes, str | None]:

@@ -1,4 +1,4 @@
-"""What a scheduler asks an extender, and what it is answered.
+"""The requests of a scheduler to an extender, and the answers.
 
 Source: kubernetes staging/src/k8s.io/kube-scheduler/extender/v1/types.go. These types have no JSON tags, so their keys
 are Go's names; the pod and the nodes inside are ordinary objects.
@@ -16,7 +16,7 @@ from ballast.errors import BallastError
 from ballast.serving.host_index import Names, compact
 
 MOST_NAMES = 250_000
-"""Names in a request; more are no cluster, and take more memory than there is."""
+"""Names in a request. No cluster has more nodes, and more would exhaust the memory."""
 
 _NULL = b"null"
 _NAMES_FOLLOW = b'"NodeNames":['
@@ -43,14 +43,14 @@ class _RawNodes(msgspec.Struct, gc=False):
 
 
 class PrioritizeArgs(msgspec.Struct, gc=False, rename="pascal"):
-    """`nodes` without nodeCacheCapable, `node_names` with it."""
+    """A request for scores: `nodes` without nodeCacheCapable, `node_names` with it."""
 
     pod: wire.Pod
     nodes: _Nodes | None = None
     node_names: msgspec.Raw = msgspec.Raw(_NULL)
 
     def names(self) -> list[str]:
-        """Raises msgspec.DecodeError where they are no names, TooManyNames."""
+        """The names of the nodes. Raises msgspec.DecodeError for anything but names, TooManyNames."""
         found: list[str] | None = _names.decode(_counted(self.node_names))
         if found is not None:
             return found
@@ -59,14 +59,14 @@ class PrioritizeArgs(msgspec.Struct, gc=False, rename="pascal"):
 
 
 class FilterArgs(msgspec.Struct, gc=False, rename="pascal"):
-    """As `PrioritizeArgs`; the nodes stay as they came, because they are sent back."""
+    """A request to filter nodes. Nodes stay undecoded, because they are sent back unchanged."""
 
     pod: wire.Pod
     nodes: _RawNodes | None = None
     node_names: msgspec.Raw = msgspec.Raw(_NULL)
 
     def names(self) -> list[str]:
-        """Raises msgspec.DecodeError where they are no names, TooManyNames."""
+        """The names of the nodes. Raises msgspec.DecodeError for anything but names, TooManyNames."""
         found = _names.decode(_counted(self.node_names))
         return [_node.decode(raw).metadata.name for raw in self._raw()] if found is None else found
 
@@ -92,8 +92,8 @@ class FilterArgs(msgspec.Struct, gc=False, rename="pascal"):
 def prioritize_args(body: bytes) -> tuple[wire.Pod, Names | list[str]]:
     """The pod and the names of a `PrioritizeArgs`.
 
-    Go writes the names last; they are then read without what is before them, and the other way round. Raises
-    msgspec.DecodeError, TooManyNames.
+    Go writes the names last. The body is then split there: the names are indexed without being decoded, and the pod is
+    decoded without the names. Any other body is decoded as a whole. Raises msgspec.DecodeError, TooManyNames.
     """
     start = body.find(_NAMES_FOLLOW)
     if start > 0 and body.endswith(b"]}"):

@@ -13,15 +13,17 @@ from ballast.serving.board import Board, Check
 
 
 class Health:
-    """The handlers over one board. Stale data never makes a replica unready: it is said, here and in conditions."""
+    """The handlers over one board. Stale data never makes a replica unready; it is reported here and in conditions."""
 
     def __init__(self, board: Board) -> None:
         self._board = board
 
     async def livez(self, request: Request) -> Response:
+        """Whether the daemon's threads are alive; 503 when one is not."""
         return self._answer("livez", self._board.alive, request)
 
     async def readyz(self, request: Request) -> Response:
+        """Whether the daemon can serve; 503 when it cannot."""
         return self._answer("readyz", self._board.ready, request)
 
     def _answer(self, name: str, checks: Callable[[], list[Check]], request: Request) -> Response:
@@ -41,7 +43,7 @@ class Health:
 
 
 def freshness(snapshot: Snapshot | None, now: float, frozen: bool) -> list[str]:
-    """How old the data is, how much of the cluster it covers, and where each resource comes from."""
+    """Lines about the age of the data, its share of the cluster, and the source of each resource."""
     if snapshot is None:
         return ["data: none yet"]
     lines = [

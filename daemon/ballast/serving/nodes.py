@@ -1,106 +1,106 @@
-"""Nodes as JSON, for `/api/v1/nodes` and the page. What is not known is null, never 0."""
+"""The documents of nodes, for `/api/v1/nodes` and the page. What is not known is null, never 0."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 import numpy as np
 
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot, Window
+from ballast.serving.api_types import Load, Node, NodeDetail, Nodes, Published, State, Statistics
 
 
 @dataclass(frozen=True)
 class Verdicts:
-    """What Ballast makes of nodes: `scores` 0..100 or None, `classes` low, normal, high; `prefix` of their labels."""
+    """The scores and classes of nodes."""
 
     scores: Mapping[str, int | None]
+    """{node: 0..100}, None where the node is unknown."""
+
     classes: Mapping[str, str]
+    """{node: low, normal or high}."""
+
     prefix: str
+    """Prefix of the labels that Ballast writes."""
 
 
 def listing(snapshot: Snapshot, verdicts: Verdicts, window: Window) -> bytes:
-    """All nodes by name, with their statistics over one window; loads are fractions of allocatable."""
+    """`api_types.Nodes` as JSON: every node with its statistics over one window, as fractions of allocatable."""
     columns = {name: _column(window, row) for row, name in enumerate(snapshot.resources)}
     newest = _numbers(snapshot.newest.max(axis=0, initial=-np.inf, where=np.isfinite(snapshot.newest)), 3)
     nodes = [
-        _identity(snapshot, verdicts, row)
-        | {"newest": newest[row], "load": {name: column[row] for name, column in columns.items()}}
+        Node(*_summary(snapshot, verdicts, row), newest[row], {name: column[row] for name, column in columns.items()})
         for row in range(len(snapshot.nodes))
     ]
-    return msgspec.json.encode(
-        {"time": snapshot.time, "window": window.name, "resources": snapshot.resources, "nodes": nodes}
+    return msgspec.json.encode(Nodes(snapshot.time, window.name, snapshot.resources, nodes))
+
+
+def detail(snapshot: Snapshot, verdicts: Verdicts, row: int) -> NodeDetail:
+    """One node over every window, with its newest samples, their sources, and its sizes."""
+    node = snapshot.nodes[row]
+    return NodeDetail(
+        *_summary(snapshot, verdicts, row),
+        time=snapshot.time,
+        windows={
+            window.name: {name: _statistics(window, index, row) for index, name in enumerate(snapshot.resources)}
+            for window in snapshot.windows.values()
+        },
+        newest={
+            name: _numbers(snapshot.newest[index, row : row + 1], 3)[0] for index, name in enumerate(snapshot.resources)
+        },
+        sources=snapshot.sources,
+        capacity=node.capacity,
+        allocatable=node.allocatable,
     )
 
 
-def detail(snapshot: Snapshot, verdicts: Verdicts, row: int) -> dict[str, Any]:
-    """One node over every window, with what Ballast knows about its samples and sizes."""
-    node = snapshot.nodes[row]
-    return _identity(snapshot, verdicts, row) | {
-        "time": snapshot.time,
-        "windows": {
-            window.name: {name: _cell(window, index, row) for index, name in enumerate(snapshot.resources)}
-            for window in snapshot.windows.values()
-        },
-        "newest": {
-            name: _numbers(snapshot.newest[index, row : row + 1], 3)[0] for index, name in enumerate(snapshot.resources)
-        },
-        "sources": snapshot.sources,
-        "capacity": node.capacity,
-        "allocatable": node.allocatable,
-    }
-
-
-def state(snapshot: Snapshot, row: int) -> str:
+def state(snapshot: Snapshot, row: int) -> State:
     """`known`, `young` (not known yet) or `silent`."""
     if snapshot.known[row]:
         return "known"
     return "young" if snapshot.young[row] else "silent"
 
 
-def _identity(snapshot: Snapshot, verdicts: Verdicts, row: int) -> dict[str, Any]:
+def _summary(
+    snapshot: Snapshot, verdicts: Verdicts, row: int
+) -> tuple[str, str | None, State, int | None, str | None, bool, Published]:
+    """The fields of `NodeSummary`, in order."""
     node = snapshot.nodes[row]
     known = bool(snapshot.known[row])
-    published = {key: node.labels.get(f"{verdicts.prefix}/{key}") for key in ("score", "load")}
-    return {
-        "name": node.name,
-        "pool": snapshot.pool(row) or None,
-        "state": state(snapshot, row),
-        "score": verdicts.scores.get(node.name) if known else None,
-        "class": verdicts.classes.get(node.name) if known else None,
-        "schedulable": node.schedulable,
-        "published": published,
-    }
+    score, load = (node.labels.get(f"{verdicts.prefix}/{key}") for key in ("score", "load"))
+    return (
+        node.name,
+        snapshot.pool(row) or None,
+        state(snapshot, row),
+        verdicts.scores.get(node.name) if known else None,
+        verdicts.classes.get(node.name) if known else None,
+        node.schedulable,
+        Published(score, load),
+    )
 
 
-def _column(window: Window, index: int) -> list[dict[str, float | None] | None]:
+def _column(window: Window, index: int) -> list[Load | None]:
     """[node]: mean, std and p95 of one resource, None where the window is not known."""
     known = window.known[index].tolist()
     series = [_numbers(values[index], 6) for values in (window.mean, window.std, window.p95)]
-    return [
-        {"mean": mean, "std": std, "p95": p95} if is_known else None
-        for is_known, mean, std, p95 in zip(known, *series, strict=True)
-    ]
+    return [Load(mean, std, p95) if is_known else None for is_known, mean, std, p95 in zip(known, *series, strict=True)]
 
 
-def _cell(window: Window, index: int, row: int) -> dict[str, Any]:
+def _statistics(window: Window, index: int, row: int) -> Statistics:
     known = bool(window.known[index, row])
     one = slice(row, row + 1)
-    statistics = {
-        name: _numbers(values[index, one], 6)[0] if known else None
-        for name, values in (("mean", window.mean), ("std", window.std), ("p95", window.p95))
-    }
-    return statistics | {
-        "known": known,
-        "samples": int(window.count[index, row]),
-        "coverage": _numbers(window.coverage[index, one], 4)[0],
-    }
+    mean, std, p95 = (
+        _numbers(values[index, one], 6)[0] if known else None for values in (window.mean, window.std, window.p95)
+    )
+    coverage = _numbers(window.coverage[index, one], 4)[0]
+    return Statistics(mean, std, p95, known, int(window.count[index, row]), coverage)
 
 
 def _numbers(values: Floats, digits: int) -> list[float | None]:
+    """Rounded; None for what is not finite."""
     finite = np.isfinite(values)
     rounded = np.round(values, digits).tolist()
     return [value if known else None for value, known in zip(rounded, finite.tolist(), strict=True)]

@@ -1,4 +1,4 @@
-"""The page: files of the package as they are, served with a policy that lets the browser talk to this daemon alone."""
+"""The page: static files, with a Content-Security-Policy under which the browser contacts this daemon alone."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ FILES = {
 
 
 def routes() -> list[BaseRoute]:
+    """The page at `/` and its files under `/page`."""
     return [Route(path, _File(name, media_type).answer) for path, (name, media_type) in FILES.items()]
 
 

@@ -1,4 +1,4 @@
-"""uvicorn's HTTP protocol with bounds: nobody holds a connection by being slow."""
+"""uvicorn's HTTP protocol with time limits: a slow client cannot hold a connection."""
 
 from __future__ import annotations
 
@@ -10,18 +10,27 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 READ_TIMEOUT = 10.0
-WRITE_TIMEOUT = 30.0
-KEEP_ALIVE = 75
-MAX_CONNECTIONS = 1000
-GRACE = 1.0
+"""Seconds for a whole request, from connecting or from its first byte."""
 
-_turns = itertools.count()
+WRITE_TIMEOUT = 30.0
+"""Seconds for the client to take an answer, once it has fallen behind."""
+
+KEEP_ALIVE = 75
+"""Seconds a connection may be idle between requests."""
+
+MAX_CONNECTIONS = 1000
+"""At this many connections, a new one replaces the one that sent data least recently."""
+
+GRACE = 1.0
+"""Seconds that running answers have at shutdown."""
+
+_ticks = itertools.count()
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """A request must be complete `READ_TIMEOUT` seconds after connecting or after its first byte, an answer must have
-    been taken `WRITE_TIMEOUT` after the client fell behind; else the connection is dropped. Where there are
-    `MAX_CONNECTIONS`, the one that was heard of least recently makes room. Shutting down waits `GRACE` for answers.
+    """Drops connections that exceed `READ_TIMEOUT` or `WRITE_TIMEOUT`, and the oldest above `MAX_CONNECTIONS`.
+
+    The methods override asyncio's and uvicorn's callbacks.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -31,44 +40,52 @@ class BoundedProtocol(HttpToolsProtocol):
         self._heard = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Makes room if there are too many connections, and starts the time of the first request."""
         if len(self.connections) >= MAX_CONNECTIONS:
             oldest = min(self.connections, key=lambda connection: getattr(connection, "_heard", 0))
             oldest.transport.abort()
             self.connections.discard(oldest)
         super().connection_made(transport)
-        self._heard = next(_turns)
+        self._heard = next(_ticks)
         self._expect_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Cancels all timers."""
         self._request_complete()
-        self._taken()
+        self._written()
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        self._heard = next(_turns)
+        """Starts the time of the next request with its first byte."""
+        self._heard = next(_ticks)
         if self.cycle is None or self.cycle.response_complete:
             self._expect_request()
         super().data_received(data)
 
     def on_message_complete(self) -> None:
+        """The request is complete: its timer ends."""
         self._request_complete()
         super().on_message_complete()
 
     def pause_writing(self) -> None:
+        """The client has fallen behind: its time to catch up starts."""
         super().pause_writing()
         if self._writing is None:
             self._writing = self.loop.call_later(WRITE_TIMEOUT, self.transport.abort)
 
     def resume_writing(self) -> None:
-        self._taken()
+        """The client has caught up."""
+        self._written()
         super().resume_writing()
 
     def shutdown(self) -> None:
+        """Closes the connection after the running answer, or after `GRACE`."""
         super().shutdown()
         self.loop.call_later(GRACE, self.transport.abort)
 
     def timeout_keep_alive_handler(self) -> None:
+        """Closes an idle connection, also when the client never took the last answer."""
         if self.transport.get_write_buffer_size():
             self.transport.abort()
         super().timeout_keep_alive_handler()
@@ -82,7 +99,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._reading.cancel()
             self._reading = None
 
-    def _taken(self) -> None:
+    def _written(self) -> None:
         if self._writing is not None:
             self._writing.cancel()
             self._writing = None

@@ -1,4 +1,4 @@
-"""Everything that is served from a snapshot, rendered at most once."""
+"""The documents that are served from a snapshot, each rendered at most once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ballast.serving.families import node_families
 
 
 class Rendered:
-    """The documents of one snapshot. Each is built once: early if its predecessor was asked for, else when asked.
+    """The documents of one snapshot: built at once if clients asked for the previous ones, else on the first request.
 
     `known` says for each window whether any node is; `watcher` is keyed by (window name, everything?), `nodes` by
     window name; `families` are the per-node metrics.
@@ -51,7 +51,7 @@ class Rendered:
         return None if row is None else msgspec.json.encode(nodes.detail(self.snapshot, self._verdicts, row))
 
     def follow(self, previous: Rendered) -> None:
-        """Builds what clients asked of `previous`."""
+        """Builds the documents that clients asked of `previous`."""
         if previous.snapshot.windows.keys() != self.snapshot.windows.keys():
             return
         for key, document in self.watcher.items():
@@ -71,7 +71,7 @@ def render(
     frozen: bool = False,
     previous: Rendered | None = None,
 ) -> Rendered:
-    """Prepares the default `/watcher` document (unless frozen) and whatever `previous` was asked for; the rest waits.
+    """Builds the default `/watcher` document (unless frozen) and those that clients asked of `previous`; no others.
 
     `scores` are 0..100 or None where the node is unknown; `classes` low, normal or high; `prefix` is that of the labels
     nodes carry; `source` as load-watcher names its provider; `fetched` is the Unix time the answers had arrived.

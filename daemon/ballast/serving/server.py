@@ -1,4 +1,4 @@
-"""uvicorn in a thread of its own, so that nothing the daemon does holds an answer."""
+"""uvicorn in its own thread, so that the daemon's jobs do not delay answers."""
 
 from __future__ import annotations
 
@@ -17,15 +17,20 @@ from ballast.serving.malloc import keep_freed_memory
 from ballast.settings.http import Http
 
 BACKLOG = 1024
+"""Connections that may wait to be accepted."""
+
 CERTIFICATE_CHECK = 30
+"""Seconds between checks for a renewed certificate."""
 
 GIVE_WAY = 0.0005
-"""Seconds after which a thread that computes gives way to an answer; Python's own 5 ms is longer than answers take."""
+"""Thread switch interval in seconds (sys.setswitchinterval); an answer takes less than Python's default of 5 ms."""
 
 
 class Server:
-    """Serves `app` until `stop()`. With certificate and key files TLS, with a client CA also only to its clients;
-    a renewed certificate is taken up without a restart.
+    """Serves `app` until `stop()`.
+
+    With certificate and key files it speaks TLS, with a client CA it also demands client certificates. A renewed
+    certificate is loaded without a restart.
     """
 
     def __init__(self, app: ASGIApp, settings: Http) -> None:
@@ -74,7 +79,7 @@ class Server:
             self._thread = None
 
     async def renew_certificate(self) -> None:
-        """Loads the certificate files again if they changed; the serving thread does so by itself."""
+        """Reloads the certificate files if they changed. The serving thread also does this every 30 s."""
         await self._certificate.renew()
 
     @property

@@ -1,4 +1,4 @@
-"""`/watcher` and `/watcher/health`: the answers of load-watcher (pkg/watcher/watcher.go), rendered beforehand."""
+"""`/watcher` and `/watcher/health`, as load-watcher answers them (pkg/watcher/watcher.go)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ class Watcher:
         self._board = board
 
     async def metrics(self, request: Request) -> Response:
-        """`?host=` one node, `?window=` a length as in the settings, `?resources=all` also what Trimaran ignores.
+        """The load of the nodes.
 
+        `?host=` selects one node, `?window=` a length as in the settings; `?resources=all` adds what Trimaran ignores.
         500 with an empty body when nothing is known, cycles stopped or publishing is frozen; 404 for an unknown host.
         """
         rendered = self._served()

@@ -33,12 +33,13 @@ TAIL = "}}}"
 
 @dataclass(frozen=True)
 class WatcherDocument:
-    """One document in pieces: `head`, one fragment per known node, `TAIL`."""
+    """One document in pieces: `head`, a fragment for each known node, `TAIL`."""
 
     head: str
     fragments: Mapping[str, str]
 
     def whole(self) -> bytes:
+        """The document with all nodes."""
         return (self.head + ",".join(self.fragments.values()) + TAIL).encode()
 
     def host(self, name: str) -> bytes | None:

@@ -48,6 +48,14 @@ def policy(name: str, now: float, *, targets: int = 6, points: int = 240, **chan
     } | changed
 
 
+def just_started() -> Document:
+    """A policy whose first tick has not decided anything yet."""
+    feed = {"semantics": "available", "watts": None, "time": None, "problem": None}
+    known = dict.fromkeys(("state", "reference", "deadband", "window", "waiting_for"))
+    lists: Document = {"targets": [], "history": [], "actions": []}
+    return {"name": "just-started", "feed": feed, **known, "unmet": 0, "shadow": False, **lists}
+
+
 def target(number: int, *, shadow: bool = False) -> Document:
     actuator = ("scale", "hpa-cap", "scaledobject-cap", "observe")[number % 4]
     kind = ("deployments.apps", "deployments.apps", "deployments.apps", "statefulsets.apps")[number % 4]
@@ -117,6 +125,7 @@ def eviction(number: int, now: float) -> Document:
         "to": f"node-{number + 9}",
         "time": now - 90 * number,
         "kind": "rebalance",
+        "plan": f"rebalance-{number}",
         "status": status,
         "landed_on": f"node-{number + (9 if number % 2 else 8)}" if landed else None,
         "ready_at": now - 90 * number + 20 if status == "ready" else None,

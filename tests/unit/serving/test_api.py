@@ -14,7 +14,13 @@ from tests.unit.serving.client import ask
 from tests.unit.serving.world import TIME, board_of, serving, snapshot
 
 NAN = float("nan")
-CONDITION = {"type": "SourceDegraded", "status": "True", "reason": "Timeout", "message": "prometheus is silent"}
+CONDITION = {
+    "type": "SourceDegraded",
+    "status": "True",
+    "reason": "Timeout",
+    "message": "prometheus is silent",
+    "lastTransitionTime": "2023-11-14T22:13:20Z",
+}
 
 
 def full_board() -> Board:
@@ -34,7 +40,7 @@ def full_board() -> Board:
 
 def acting_board() -> Board:
     board = full_board()
-    board.power = acting.power(TIME, acting.policy("site-a", TIME), {"name": "just-started"})
+    board.power = acting.power(TIME, acting.policy("site-a", TIME), acting.just_started())
     board.plans = [acting.plan(number, TIME) for number in range(3)]
     board.evictions = acting.evictions(TIME)
     return board

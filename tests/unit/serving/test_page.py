@@ -127,7 +127,7 @@ def test_a_browser_shows_power_plans_and_evictions(tmp_path: Path) -> None:
     dom = seen(acting_board("on"), tmp_path, "#power")
     power, plans, evictions = (words(dom, view) for view in ("power", "plans", "evictions"))
     assert "75 s more below 3,914 W, then about 6 replicas are taken away" in power
-    assert "nothing happens in between" in power
+    assert "no change in between" in power
     assert "site-b feed silent" in power
     assert "excluded: annotation ballast.dev/exclude-power of the namespace" in power
     assert "not found: create it or remove it from the policy" in power
@@ -136,11 +136,11 @@ def test_a_browser_shows_power_plans_and_evictions(tmp_path: Path) -> None:
     assert "Dry-run" not in power + plans + evictions
     assert dom.count("<canvas") == 2, "watts, and replicas below them"
     assert "cpu 0.168 0.117 −30.4 %" in plans
-    assert "wherever the scheduler puts it" in plans
+    assert "chosen by the scheduler" in plans
     assert "shop/cart allows 0 disruptions now, 1 is needed" in plans
     assert "The first 200 of 300 are shown" in plans
-    assert "node-10, as meant" in evictions
-    assert "node-8, meant was node-9" in evictions
+    assert "node-10, as planned" in evictions
+    assert "node-8, planned was node-9" in evictions
     assert "node-0: cpu −6 % node-9: cpu +3 % σ cpu 0.168 → 0.117" in evictions
     assert "node-0: cpu −5.2 % 87 % of what was predicted" in evictions
     assert "At most from one namespace in a cycle no limit" in evictions
@@ -156,13 +156,13 @@ def test_a_browser_marks_what_is_only_dry(tmp_path: Path) -> None:
     board.evictions = {**board.evictions, "breaker": "14 % of the nodes are NotReady"}
     dom = seen(board, tmp_path, "#evictions")
     power, plans, evictions = (words(dom, view) for view in ("power", "plans", "evictions"))
-    assert "Dry-run. The replicas shown are those that would be. Nothing is changed." in power
-    assert "Would be" in power
-    assert "What it would have changed" in power
+    assert "Dry-run. The replicas shown are computed. Nothing is changed." in power
+    assert "In dry-run" in power
+    assert "Changes in dry-run" in power
     assert "Paused. paused by key paused" in power
     assert "Dry-run: no pod is evicted." in plans
-    assert "Steps it would take" in plans
-    assert "Dry-run. Plans are made and judged; no pod is evicted." in evictions
+    assert "Steps in dry-run" in plans
+    assert "Dry-run. Plans are made and checked; no pod is evicted." in evictions
     assert "Stopped. 14 % of the nodes are NotReady" in evictions
 
 
@@ -179,8 +179,8 @@ def test_a_browser_shows_what_the_strategies_say_of_each_node_for_a_pod(tmp_path
         "strategies": [scores | {"strategy": "blend"}, scores | {"strategy": "load-variation", "unknown": ["node-0"]}],
     }
     said = words(seen(board, tmp_path, "#pods/shop/cart-1"), "pods")
-    assert "shop/cart-1 is on node-0, and counted there." in said
-    assert "finds all nodes equal (old-snapshot)" in said
+    assert "shop/cart-1 runs on node-0 and is counted there." in said
+    assert "give all nodes the same score (old-snapshot)" in said
     assert "node-1 82 82 variation 0.2 node-0 (here) 31 31" in said
 
 
@@ -207,4 +207,4 @@ def test_a_browser_says_in_words_that_nothing_was_planned_yet(tmp_path: Path) ->
     assert "No power policy is set." in words(dom, "power")
     assert "No plan has been made yet." in words(dom, "plans")
     assert "no pod has been evicted" in words(dom, "evictions")
-    assert "no room is held now" in words(dom, "evictions")
+    assert "no room is reserved now" in words(dom, "evictions")

@@ -1,4 +1,4 @@
-// Power and replicas over time. uPlot is loaded beside the modules; colours are those of the page.
+// Power and replicas over time. uPlot is a script of its own; the colours come from the style sheet.
 /* global uPlot */
 import { number } from "./common.js";
 
@@ -20,7 +20,7 @@ function times(plot, splits) {
 
 const at = (plot, value) => value === null || value === undefined ? "" : new Date(value * 1000).toLocaleString([], { hour12: false, weekday: "short", hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
-/** Behind the lines: where a change was being confirmed, and where the feed gave nothing. */
+/** Shades the times in which a change was being confirmed, and those without a valid sample. */
 function shade(rows) {
   return plot => {
     const { ctx, bbox } = plot;
@@ -52,7 +52,7 @@ function options(width, height, series, bands, rows, unit) {
   };
 }
 
-/** Draws `rows` of a history into `box`: two charts, one above the other. Nothing while the box is not visible. */
+/** Draws `rows` of a history into `box` as two charts; nothing while the box is hidden. */
 export function draw(box, rows) {
   for (const plot of box.plots || []) plot.destroy();
   box.plots = [];

@@ -1,4 +1,4 @@
-// What every view needs. Values may be missing anywhere: null means unknown, and unknown is never shown as 0.
+// Helpers of all views. Any value may be null, which means unknown; unknown is never shown as 0.
 
 export const PAGE = 100, MORE = 400;
 export const $ = id => document.getElementById(id);
@@ -12,7 +12,7 @@ export function element(tag, attributes = {}, ...children) {
 }
 
 const texts = new Map();
-/** The parsed answer, and whether it is another than last time. Errors are `lost` without an answer, else `answered`. */
+/** The parsed answer, and whether it has changed. An error is `lost` without an answer, else `answered`. */
 export async function read(path) {
   let response, text;
   try {
@@ -36,7 +36,7 @@ export const signed = (value, digits = 0) => (value > 0 ? "+" : value < 0 ? "−
 export const clock = seconds => new Date(seconds * 1000).toLocaleTimeString([], { hour12: false });
 export const now = () => state.status ? state.status.time + (performance.now() - state.fetched) / 1000 : Date.now() / 1000;
 
-/** Time of day, with the date where it is another day. */
+/** The time of day, with the date unless it is today. */
 export function when(seconds) {
   const then = new Date(seconds * 1000), today = new Date(now() * 1000).toDateString() === then.toDateString();
   return today ? clock(seconds) : `${then.toLocaleDateString([], { day: "numeric", month: "short" })} ${clock(seconds)}`;
@@ -64,7 +64,7 @@ export function bytes(value) {
 export const banner = (kind, title, text) => element("p", { class: `banner ${kind}` }, element("strong", {}, title), text);
 export const tag = (kind, text) => element("span", { class: `tag ${kind}` }, text);
 
-/** A table that scrolls sideways by itself; `columns` are [heading, kind], and a cell that is null says "unknown". */
+/** A table that scrolls sideways; `columns` are [heading, kind]. A cell that is null reads "unknown". */
 export function table(title, columns, rows, empty) {
   const head = element("tr", {}, ...columns.map(([text, kind]) => element("th", { scope: "col", class: kind }, text)));
   const body = rows.map(row => element("tr", {}, ...row.map((cell, index) =>

@@ -1,7 +1,7 @@
 import { $, MORE, PAGE, ago, banner, bytes, count, element, known, nothing, now, number, read, say, signed, table, tag, when } from "./common.js";
 
 const STATUSES = {
-  recorded: ["high", "about to be evicted"], evicted: ["high", "evicted, replacement not seen yet"], landed: ["normal", "replacement placed, not ready yet"],
+  recorded: ["high", "eviction recorded"], evicted: ["high", "evicted, no replacement yet"], landed: ["normal", "replacement bound, not ready yet"],
   ready: ["on", "replacement ready"], refused: ["off", "refused"], failed: ["bad-tag", "failed"], stopped: ["bad-tag", "stopped"],
 };
 const view = { filter: "", show: "", limit: PAGE };
@@ -9,7 +9,7 @@ let document_ = null;
 
 const points = change => `${signed(change * 100, 1)} %`;
 
-/** Changes of load by node, the spread between nodes, waiting pods that start: what of it is known, in words. */
+/** The known effects: changes of load by node, the spread between nodes, waiting pods that start. */
 function effect(value) {
   const found = value || {}, parts = [];
   for (const [node, changes] of Object.entries(found.load || {})) {
@@ -21,13 +21,13 @@ function effect(value) {
   const starts = found.starts ?? found.started;
   if (known(starts)) parts.push(`${count(starts, "waiting pod")} started`);
   if (known(found.share)) parts.push(`${number(found.share * 100)} % of what was predicted`);
-  return parts.length ? element("ul", { class: "plain" }, ...parts.map(part => element("li", {}, part))) : nothing("not known");
+  return parts.length ? element("ul", { class: "plain" }, ...parts.map(part => element("li", {}, part))) : nothing("unknown");
 }
 
 function landing(one) {
   if (!one.landed_on) return one.to ? `to ${one.to}` : nothing("not steered");
   if (!one.to) return one.landed_on;
-  return one.landed_on === one.to ? `${one.landed_on}, as meant` : `${one.landed_on}, meant was ${one.to}`;
+  return one.landed_on === one.to ? `${one.landed_on}, as planned` : `${one.landed_on}, planned was ${one.to}`;
 }
 
 const fits = one => (!view.filter || [one.pod, one.workload, one.from, one.to, one.landed_on].some(text => text && text.toLowerCase().includes(view.filter))) &&
@@ -46,13 +46,13 @@ function recent() {
   more.addEventListener("click", () => { view.limit += MORE; drawRecent(); $("evictions-more")?.focus(); });
   say($("evictions-count"), document_.recent.length ? `${number(kept.length)} of ${number(shown.length)} shown` : "");
   return [table("Recent evictions", [["Pod"], ["When"], ["Plan"], ["From"], ["Landed"], ["Status"], ["Predicted"], ["Measured"], ["Why"]], rows,
-    document_.recent.length ? "none fits the filter" : document_.mode === "on" ? "no pod has been evicted yet" : "no pod has been evicted: eviction is not on"), more];
+    document_.recent.length ? "none matches the filter" : document_.mode === "on" ? "no pod has been evicted yet" : "no pod has been evicted: the mode is not on"), more];
 }
 
 function reservations() {
   const rows = document_.reservations.map(one => [one.node, one.for || "", one.kind === "waiting" ? "a waiting pod" : one.kind || "",
-    known(one.until) ? (one.until > now() ? `${ago(one.until - now())} more` : "over") : null, known(one.cpu) ? `${number(one.cpu, 3)} cores` : null, known(one.memory) ? bytes(one.memory) : null]);
-  return table("Room that is held", [["Node"], ["For"], ["What"], ["How long"], ["cpu", "number"], ["memory", "number"]], rows, "no room is held now");
+    known(one.until) ? (one.until > now() ? `${ago(one.until - now())} left` : "expired") : null, known(one.cpu) ? `${number(one.cpu, 3)} cores` : null, known(one.memory) ? bytes(one.memory) : null]);
+  return table("Reserved room", [["Node"], ["For"], ["Purpose"], ["Expires in"], ["cpu", "number"], ["memory", "number"]], rows, "no room is reserved now");
 }
 
 const LIMITS = { total: "in one cycle", node: "from one node in a cycle", namespace: "from one namespace in a cycle", workload: "of one workload", rate: "over time" };
@@ -60,7 +60,7 @@ const LIMITS = { total: "in one cycle", node: "from one node in a cycle", namesp
 function head() {
   const shown = [], { mode, paused, breaker, limits } = document_;
   if (mode === "off") shown.push(banner("warn", "Off.", "No plan is made and no pod is evicted."));
-  if (mode === "dry-run") shown.push(banner("warn", "Dry-run.", "Plans are made and judged; no pod is evicted."));
+  if (mode === "dry-run") shown.push(banner("warn", "Dry-run.", "Plans are made and checked; no pod is evicted."));
   if (paused) shown.push(banner("warn", "Paused.", paused));
   if (breaker) shown.push(banner("bad", "Stopped.", breaker));
   const facts = Object.entries(limits || {}).map(([name, value]) => [`At most ${LIMITS[name] || name}`, [value].flat().map(each => each === "0" || !known(each) ? "no limit" : String(each)).join(", ") || "no limit"]);

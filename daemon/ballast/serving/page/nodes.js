@@ -94,11 +94,11 @@ function drawNodes() {
     heading("score", "Score", true, true), heading("published", "Published", false, true)));
   if (held) table.tHead.querySelector(`[data-sort="${CSS.escape(held)}"]`)?.focus();
   table.tBodies[0].replaceChildren(...shown.slice(0, view.limit).map(row));
-  say($("count"), problem || (nodes.length ? `${Math.min(shown.length, view.limit).toLocaleString("en")} of ${shown.length.toLocaleString("en")} shown` : "no nodes selected"));
+  say($("count"), problem || (nodes.length ? `${Math.min(shown.length, view.limit).toLocaleString("en")} of ${shown.length.toLocaleString("en")} shown` : "no node is selected"));
   $("more").hidden = shown.length <= view.limit;
 }
 
-/** Reads the nodes of the chosen window, unless those of this snapshot are shown already. */
+/** Reads the nodes of the chosen window, unless this snapshot is already shown. */
 export async function refreshNodes() {
   const snapshot = state.status.snapshot;
   if (!snapshot) { nodes = []; problem = "no data yet"; return drawNodes(); }

@@ -1,4 +1,4 @@
-// The whole: what is known, what each part is doing, which view is open. Each view keeps itself current.
+// The frame of the page: headline, banners, parts and jobs; it opens views and refreshes them.
 import { $, ago, banner, clock, count, duration, element, now, nothing, read, state, tag } from "./common.js";
 import { readLevels, refreshNodes } from "./nodes.js";
 import { idle, refreshPower } from "./power.js";
@@ -17,7 +17,7 @@ function drawHeadline() {
   const age = now() - snapshot.time, stale = age > 3 * duration(status.interval) + 30;
   const unknown = [snapshot.silent && `${snapshot.silent.toLocaleString("en")} silent`, snapshot.young && `${snapshot.young.toLocaleString("en")} young`].filter(Boolean);
   line.textContent = `${snapshot.known.toLocaleString("en")} of ${count(snapshot.nodes, "node")} known` +
-    (unknown.length ? ` (${unknown.join(", ")})` : "") + `; data ${ago(age)} old${stale ? ", which is too old" : ""}`;
+    (unknown.length ? ` (${unknown.join(", ")})` : "") + `; data ${ago(age)} old${stale ? ", too old" : ""}`;
   line.classList.toggle("stale", stale);
 }
 
@@ -31,14 +31,14 @@ function drawFacts() {
   $("version").textContent = `Ballast ${status.version}`;
 }
 
-// Of these it is the absence that somebody should know of.
+// These conditions are good when True: a banner appears while one is False.
 const GOOD = new Set(["FeedAvailable", "Active"]);
 function drawBanners(lost) {
   const { status } = state, shown = [];
-  if (lost) shown.push(banner("bad", "No contact with Ballast.", `Last answer ${status ? ago((performance.now() - state.fetched) / 1000) + " ago" : "never"}; what is shown below may be wrong.`));
-  if (status && status.frozen) shown.push(banner("bad", "Frozen.", "So much of the cluster is silent that absence would make the others look better. Nothing is published, /watcher answers 500, nothing acts on loads until enough nodes are known again."));
+  if (lost) shown.push(banner("bad", "No contact with Ballast.", `Last answer ${status ? ago((performance.now() - state.fetched) / 1000) + " ago" : "never"}; the data below may be outdated.`));
+  if (status && status.frozen) shown.push(banner("bad", "Frozen.", "Too many nodes are silent, so the loads of the others would mislead. Until enough nodes are known again, nothing is published, /watcher answers 500 and no action depends on loads."));
   if (status && !status.snapshot) shown.push(banner("warn", "Dark.", "Nothing is known about any node yet."));
-  else if (status && status.snapshot.nodes && !status.snapshot.known) shown.push(banner("bad", "Dark.", "No node is known: no fresh, sufficient window of cpu or memory anywhere."));
+  else if (status && status.snapshot.nodes && !status.snapshot.known) shown.push(banner("bad", "Dark.", "No node is known: no node has enough fresh samples of cpu or memory."));
   if (status && status.snapshot && !status.current) shown.push(banner("bad", "Stale.", `No cycle brought data since ${clock(status.snapshot.time)}. The loads below are history, and /watcher answers 500.`));
   for (const condition of status ? status.conditions : []) {
     if ((condition.status === "True") === GOOD.has(condition.type)) continue;
@@ -60,7 +60,7 @@ const MEANINGS = {
 function meaning(part, mode) {
   if (MEANINGS[mode] && state.status.paused[part]) return `${state.status.paused[part]}: nothing is changed`;
   if (state.status.frozen && mode === "on" && part !== "power") return "frozen: nothing is changed";
-  if (part === "power" && MEANINGS[mode] && idle()) return "no policy is set, so nothing is computed";
+  if (part === "power" && MEANINGS[mode] && idle()) return "no policy is set: nothing is computed";
   return (MEANINGS[mode] || {})[part] || "does nothing";
 }
 

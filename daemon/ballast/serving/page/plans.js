@@ -1,7 +1,7 @@
 import { $, ago, count, element, known, nothing, now, number, percent, read, say, signed, table, tag, when } from "./common.js";
 
 const ROWS = 200;
-const KINDS = { relieve: "relieve: off nodes that are too loaded", rebalance: "rebalance: nodes loaded more evenly", redistribute: "redistribute: so that waiting pods can start" };
+const KINDS = { relieve: "relieve: moves pods off overloaded nodes", rebalance: "rebalance: evens out the load of the nodes", redistribute: "redistribute: makes room for waiting pods" };
 const view = { kind: "", show: "" };
 const opened = new Map();
 let plans = null;
@@ -20,18 +20,18 @@ function effect(plan) {
 const GAINS = { relieve: gain => `relieves ${percent(gain)}`, rebalance: gain => `variance −${number(gain, 6)}`, redistribute: gain => `${count(gain, "pod")} can start` };
 
 function steps(plan) {
-  const rows = plan.steps.slice(0, ROWS).map(step => [step.pod, step.from || "", step.to || nothing("wherever the scheduler puts it"), known(step.gain) ? (GAINS[plan.kind] || String)(step.gain) : "", step.reason || ""]);
-  return [element("h4", {}, plan.mode === "on" ? "Steps" : "Steps it would take"),
-    table("Steps", [["Pod"], ["From"], ["To"], ["Gain"], ["Why"]], rows, "none: nothing to move, or nothing may move"), ...cut(plan.steps.length)];
+  const rows = plan.steps.slice(0, ROWS).map(step => [step.pod, step.from || "", step.to || nothing("chosen by the scheduler"), known(step.gain) ? (GAINS[plan.kind] || String)(step.gain) : "", step.reason || ""]);
+  return [element("h4", {}, plan.mode === "on" ? "Steps" : "Steps in dry-run"),
+    table("Steps", [["Pod"], ["From"], ["To"], ["Gain"], ["Why"]], rows, "none: no pod needs to move, or no pod may"), ...cut(plan.steps.length)];
 }
 
-const cut = total => total > ROWS ? [element("p", { class: "soft" }, `The first ${ROWS} of ${number(total)} are shown; /api/v1/plans has all of them.`)] : [];
+const cut = total => total > ROWS ? [element("p", { class: "soft" }, `The first ${ROWS} of ${number(total)} are shown; /api/v1/plans has all.`)] : [];
 
 function refusals(plan) {
   const refused = Object.entries(plan.refused || {}).sort(([a, x], [b, y]) => y - x || (a < b ? -1 : 1)).map(([check, n]) => [check, number(n)]);
   const verdicts = (plan.verdicts || []).filter(each => view.show !== "refused" || each.verdict === "refused");
   return [
-    element("h4", {}, "Refused, by the first check that did"), table("Refused pods by check", [["Check"], ["Pods", "number"]], refused, "no pod was refused"),
+    element("h4", {}, "Refused pods by their first failed check"), table("Refused pods by check", [["Check"], ["Pods", "number"]], refused, "no pod was refused"),
     element("h4", {}, "Verdicts"), table("Verdicts", [["Pod"], ["Verdict"], ["Check"], ["Why"]],
       verdicts.slice(0, ROWS).map(each => [each.pod, each.verdict || "", each.check || "", each.reason || ""]), "none recorded"), ...cut(verdicts.length),
   ];
@@ -47,7 +47,7 @@ function details(plan) {
     if (made.childElementCount > 1) return;
     const placed = plan.placed || [];
     made.append(element("div", {},
-      element("p", { class: "soft" }, `${KINDS[plan.kind] || plan.kind}. Plan ${plan.id}, made ${ago(now() - plan.time)} before this was drawn.${plan.mode === "on" ? "" : " Dry-run: no pod is evicted."}`),
+      element("p", { class: "soft" }, `${KINDS[plan.kind] || plan.kind}. Plan ${plan.id}, ${ago(now() - plan.time)} old when shown.${plan.mode === "on" ? "" : " Dry-run: no pod is evicted."}`),
       effect(plan), ...(placed.length ? [element("p", {}, `Would start: ${placed.slice(0, 20).join(", ")}${placed.length > 20 ? ` and ${number(placed.length - 20)} more` : ""}.`)] : []),
       ...steps(plan), ...refusals(plan)));
   };
@@ -60,7 +60,7 @@ function drawPlans() {
   const held = document.activeElement?.closest?.("#plans-list") ? [...document.querySelectorAll("#plans-list summary")].indexOf(document.activeElement) : -1;
   const made = shown.map(details);
   $("plans-list").replaceChildren(...(made.length ? made.map(([one]) => one) :
-    [element("p", {}, nothing(plans.length ? "No plan of this kind." : "No plan has been made yet. Plans need two complete cycles, a leader, and eviction not off."))]));
+    [element("p", {}, nothing(plans.length ? "No plan of this kind." : "No plan has been made yet. Planning needs a leader, two complete cycles, and a mode other than off."))]));
   made.forEach(([one, fill], index) => {
     if (opened.get(shown[index].id) ?? index === 0) { fill(); one.open = true; }
   });

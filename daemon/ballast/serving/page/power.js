@@ -1,14 +1,14 @@
 import { $, MORE, PAGE, ago, banner, clock, count, element, known, nothing, now, number, percent, read, say, signed, table, tag, when } from "./common.js";
 import { draw } from "./chart.js";
 
-const STATES = { STABLE: "stable", PENDING_INCREASE: "more power: being confirmed", PENDING_DECREASE: "less power: being confirmed" };
+const STATES = { STABLE: "stable", PENDING_INCREASE: "more power, being confirmed", PENDING_DECREASE: "less power, being confirmed" };
 const ACTUATORS = {
-  "scale": "replicas, directly", "hpa-cap": "cap of its HorizontalPodAutoscaler",
-  "scaledobject-cap": "cap of its ScaledObject", "observe": "observed only",
+  "scale": "replicas", "hpa-cap": "maximum of its HorizontalPodAutoscaler",
+  "scaledobject-cap": "maximum of its ScaledObject", "observe": "observed only",
 };
 const REASONS = {
-  ScaledUp: "there is more power", ScaledDown: "there is less power", EmergencyDrop: "power fell suddenly", RateLimited: "the next step of a change",
-  Fallback: "the feed has been silent for too long", ForeignChange: "someone else's change was undone", PlanResumed: "an open plan was finished",
+  ScaledUp: "more power", ScaledDown: "less power", EmergencyDrop: "sudden fall of power", RateLimited: "the next step of a change",
+  Fallback: "the feed was silent for too long", ForeignChange: "a change by someone else was undone", PlanResumed: "an unfinished plan was completed",
 };
 const SPANS = [["1 h", 3600], ["6 h", 21600], ["24 h", 86400]];
 const PLAIN = new Set(["Deployment", "deployments.apps"]);
@@ -33,11 +33,11 @@ function overview() {
 
 function banners(policy) {
   const shown = [], feed = policy.feed || {};
-  if (power.mode === "off") shown.push(banner("warn", "Off.", "Power changes nothing and plans nothing."));
-  if (policy.shadow || power.mode === "dry-run") shown.push(banner("warn", "Dry-run.", "The replicas shown are those that would be. Nothing is changed."));
+  if (power.mode === "off") shown.push(banner("warn", "Off.", "Replicas are neither computed nor changed."));
+  if (policy.shadow || power.mode === "dry-run") shown.push(banner("warn", "Dry-run.", "The replicas shown are computed. Nothing is changed."));
   if (power.paused) shown.push(banner("warn", "Paused.", power.paused));
-  if (feed.problem) shown.push(banner("bad", "Feed.", `${feed.problem}. Nothing is scaled on a guess${known(feed.time) ? `; the last usable sample is ${ago(now() - feed.time)} old` : ""}.`));
-  if (policy.unmet) shown.push(banner("warn", "Not met.", `${count(policy.unmet, "replica")} could not be placed or taken: every target is at its bound.`));
+  if (feed.problem) shown.push(banner("bad", "Feed.", `${feed.problem}. Without a valid sample nothing is scaled${known(feed.time) ? `; the last one is ${ago(now() - feed.time)} old` : ""}.`));
+  if (policy.unmet) shown.push(banner("warn", "Not met.", `${count(policy.unmet, "replica")} cannot be added or removed: every target is at its bound.`));
   return shown;
 }
 
@@ -48,8 +48,8 @@ function numbers(policy) {
   const entries = [
     ["Available now", [watts(feed.watts), off, known(feed.time) ? `, ${ago(now() - feed.time)} ago` : ""]],
     ["Reference", [known(policy.reference) ? watts(policy.reference) : nothing("none yet: the first window has not ended")]],
-    ["Dead band", known(low) ? [`${number(low)} to ${number(high)} W: nothing happens in between`] : [nothing("none yet")]],
-    ["Replicas", [text(replicas), policy.shadow ? ", as they would be" : ""]],
+    ["Dead band", known(low) ? [`${number(low)} to ${number(high)} W: no change in between`] : [nothing("none yet")]],
+    ["Replicas", [text(replicas), policy.shadow ? ", computed" : ""]],
     ["Feed", [feed.semantics || nothing("unknown")]],
   ];
   if (policy.window) {
@@ -66,7 +66,7 @@ function span(history) {
 
 function described(rows) {
   const seen = rows.map(row => row[1]).filter(known), gaps = rows.length - seen.length;
-  if (!seen.length) return "No usable sample in this time.";
+  if (!seen.length) return "No valid sample in this time.";
   const replicas = rows.map(row => row[5]).filter(known);
   return `In this time ${number(Math.min(...seen))} to ${number(Math.max(...seen))} W` +
     (replicas.length ? `, ${Math.min(...replicas)} to ${Math.max(...replicas)} replicas` : "") +
@@ -85,14 +85,14 @@ function charts(policy) {
   const readings = table("Readings", [["Time"], ["Watts", "number"], ["Reference", "number"], ["Replicas", "number"], ["State"]],
     changes(rows).map(row => [when(row[0]), known(row[1]) ? number(row[1]) : nothing("none"), known(row[2]) ? number(row[2]) : null, text(row[5]), STATES[row[6]] || row[6] || ""]), "none yet");
   return [
-    element("div", { class: "bar" }, element("h4", {}, "Over time"), element("div", { class: "choices", role: "group", "aria-label": "How far back" }, ...buttons)),
+    element("div", { class: "bar" }, element("h4", {}, "Over time"), element("div", { class: "choices", role: "group", "aria-label": "Time span" }, ...buttons)),
     ...(rows.length < 2 ? [element("p", {}, nothing("Not enough readings for a chart yet."))] : [box,
-      element("p", { class: "legend" }, element("span", { class: "key window" }), "being confirmed ", element("span", { class: "key gap" }), "no usable sample. ", described(rows), " Drag to zoom, double-click to see all."),
-      element("details", {}, element("summary", {}, "The changes as a table"), readings)]),
+      element("p", { class: "legend" }, element("span", { class: "key window" }), "being confirmed ", element("span", { class: "key gap" }), "no valid sample. ", described(rows), " Drag to zoom, double-click to see all."),
+      element("details", {}, element("summary", {}, "Changes as a table"), readings)]),
   ];
 }
 
-/** Newest first: the rows in which replicas, reference or state became others. */
+/** The rows in which replicas, reference or state changed, newest first. */
 function changes(rows) {
   return rows.filter((row, index) => !index || [2, 5, 6].some(column => row[column] !== rows[index - 1][column])).reverse().slice(0, 60);
 }
@@ -104,7 +104,7 @@ function actions(policy) {
     const names = moved.map(([name, n]) => known(after[name]) ? `${name} ${after[name] - n} → ${after[name]}` : `${name} ${signed(n)}`);
     return [when(action.time), REASONS[action.reason] || action.reason || "", signed(total), names.length > 8 ? `${names.slice(0, 8).join(", ")} and ${names.length - 8} more` : names.join(", ") || nothing("none"), action.result || ""];
   });
-  return [element("h4", {}, policy.shadow ? "What it would have changed" : "What it changed"),
+  return [element("h4", {}, policy.shadow ? "Changes in dry-run" : "Changes"),
     table("Actions", [["When"], ["Why"], ["Replicas", "number"], ["Targets"], ["Result"]], rows, "nothing yet")];
 }
 
@@ -118,7 +118,7 @@ function targetRows() {
 
 function targets(policy) {
   const shown = targetRows(), kept = shown.slice(0, view.limit);
-  const columns = [["Target"], ["Changed by"], ["Replicas", "number"], ...(policy.shadow ? [["Would be", "number"]] : []), ["Bounds", "number"], ["Original cap", "number"], ["Why not"]];
+  const columns = [["Target"], ["Changed by"], ["Replicas", "number"], ...(policy.shadow ? [["In dry-run", "number"]] : []), ["Bounds", "number"], ["Original maximum", "number"], ["Not changed because"]];
   const rows = kept.map(target => [
     element("span", {}, target.ref, element("span", { class: "soft" }, target.kind && !PLAIN.has(target.kind) ? ` ${target.kind}` : "")),
     ACTUATORS[target.actuator] || target.actuator || null,
@@ -134,7 +134,7 @@ function targets(policy) {
   more.addEventListener("click", () => { view.limit += MORE; drawPower(); $("power-more")?.focus(); });
   return [
     element("p", { class: "soft", role: "status" }, `${number(kept.length)} of ${number(shown.length)} shown${shown.length < total ? `, ${number(total)} in all` : ""}`),
-    table("Targets", columns, rows, total ? "none fits the filter" : "this policy has no target"), more,
+    table("Targets", columns, rows, total ? "none matches the filter" : "this policy has no target"), more,
   ];
 }
 
@@ -145,7 +145,7 @@ function drawPower() {
   const open = body.querySelector("details")?.open, held = document.activeElement?.closest?.("#power-tools") ? document.activeElement.id : null;
   if (!policies().length) {
     $("power-tools").hidden = true;
-    const off = power.mode === "off" ? "Power is off." : "No power policy is set. power.policies in the configuration file says which feed and which workloads.";
+    const off = power.mode === "off" ? "Power is off." : "No power policy is set. Set power.policies in the configuration file: a feed of watts, and the workloads to scale.";
     $("power-targets").replaceChildren();
     return body.replaceChildren(...(power.paused ? [banner("warn", "Paused.", power.paused)] : []), element("p", {}, nothing(off)));
   }
@@ -166,7 +166,7 @@ function redraw() {
   if (box) draw(box, box.rows);
 }
 
-/** Whether it is known that there is nothing to follow. */
+/** Whether it is known that there is no policy. */
 export const idle = () => power !== null && !policies().length;
 
 export async function refreshPower() {

@@ -1,0 +1,349 @@
+"""The answers of `/api/v1`: keys, their order and their types. `openapi.json` is generated from these classes.
+
+Times are Unix seconds. What is not known is null, never 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType, field
+
+from ballast.cluster.conditions import StatusCondition
+from ballast.serving.activity import ACTIONS_KEPT, HISTORY_POINTS
+
+NAMESPACED = Meta(description="namespace/name")
+UNIX = Meta(description="Unix time")
+
+State = Literal["known", "young", "silent"]
+Loads = Mapping[str, Mapping[str, float]]
+Numbers = Mapping[str, float | None]
+
+
+class Answer(Struct, forbid_unknown_fields=True):
+    """An object with these keys and no others."""
+
+
+class Error(Answer):
+    """Why a request failed."""
+
+    error: str
+
+
+class CycleRecord(Answer):
+    """One run of one job: `started` in Unix seconds, the `seconds` it took, and its result in one sentence."""
+
+    job: str
+    started: float
+    seconds: float
+    ok: bool
+    sentence: str
+
+
+class Published(Answer):
+    """The labels that a node carries; null for a label it does not have."""
+
+    score: str | None
+    load: str | None
+
+
+class NodeSummary(Answer):
+    """What is the same over every window of a node."""
+
+    name: str
+    pool: Annotated[str | None, Meta(description="null where there are no pools")]
+    state: Annotated[State, Meta(description="young: too new to be known, but its samples arrive")]
+    score: Annotated[int, Meta(ge=0, le=100, description="null while unknown")] | None
+    class_: Annotated[str | None, Meta(description="low, normal or high; null while unknown")] = field(name="class")
+    schedulable: Annotated[bool, Meta(description="ready and not cordoned")]
+    published: Published
+
+
+class Load(Answer):
+    """One resource of one node over one window, as fractions of allocatable."""
+
+    mean: float | None
+    std: float | None
+    p95: float | None
+
+
+class Node(NodeSummary):
+    """A node over one window."""
+
+    newest: Annotated[float | None, Meta(description="Unix time of the newest sample")]
+    load: Annotated[Mapping[str, Load | None], Meta(description="by resource; null where the window is not known")]
+
+
+class Nodes(Answer):
+    """All nodes over one window."""
+
+    time: float
+    window: str
+    resources: Sequence[str]
+    nodes: Sequence[Node]
+
+
+class Statistics(Load):
+    """A load, and how many samples it rests on. `coverage` is the sampled share of the window."""
+
+    known: bool
+    samples: int
+    coverage: float | None
+
+
+class NodeDetail(NodeSummary):
+    """A node over every window."""
+
+    time: float
+    windows: Annotated[
+        Mapping[str, Mapping[str, Statistics]], Meta(description="by length of the window, then by resource")
+    ]
+    newest: Annotated[Numbers, Meta(description="Unix time of the newest sample, by resource")]
+    sources: Annotated[Mapping[str, str], Meta(description="where the samples come from, by resource")]
+    capacity: Mapping[str, float]
+    allocatable: Mapping[str, float]
+
+
+class Scores(Answer):
+    """What one strategy makes of every node for one pod."""
+
+    strategy: str
+    scores: Annotated[Mapping[str, int], Meta(description="0..100 by node")]
+    raw: Annotated[Numbers, Meta(description="the strategy's own figure, by node")]
+    terms: Annotated[Mapping[str, Numbers], Meta(description="the terms of each score, by node")]
+    unknown: Annotated[Sequence[str], Meta(description="nodes that the strategy cannot judge")]
+
+
+class PodScores(Answer):
+    """The scores of every node for one pod."""
+
+    pod: Annotated[str, NAMESPACED]
+    node: Annotated[str | None, Meta(description="the node it is bound to, where its load is counted")]
+    decided: Annotated[
+        str | None, Meta(description="the node the extender chose, until the watch has shown the binding")
+    ]
+    time: Annotated[float | None, Meta(description="Unix time at which the windows end")]
+    neutral: Annotated[str | None, Meta(description="why the extender would now give all nodes the same score")]
+    strategies: Annotated[
+        Sequence[Scores], Meta(description="the strategy of BALLAST_EXTENDER__STRATEGY, then those it blends")
+    ]
+
+
+class Setting(Answer):
+    """One setting, masked where it is secret."""
+
+    name: str
+    value: Any
+    origin: str | None
+
+
+class SnapshotSummary(Answer):
+    """How old the data is, and how much of the cluster it covers."""
+
+    time: float
+    age: Annotated[float, Meta(description="seconds")]
+    windows: Sequence[str]
+    nodes: int
+    known: int
+    young: int
+    silent: int
+    sources: Annotated[Mapping[str, str], Meta(description="where the samples come from, by resource")]
+
+
+class Status(Answer):
+    """The daemon at a glance."""
+
+    version: str
+    time: float
+    leader: bool
+    ready: bool
+    frozen: bool
+    current: Annotated[bool, Meta(description="false before the first cycle and after cycles stopped: the data is old")]
+    modes: Annotated[Mapping[str, str | None], Meta(description="off, dry-run or on, by part")]
+    paused: Annotated[Mapping[str, str | None], Meta(description="why nothing is written now, by part")]
+    interval: Any
+    snapshot: SnapshotSummary | None
+    jobs: Annotated[Sequence[CycleRecord], Meta(description="the last run of each job")]
+    conditions: Sequence[StatusCondition]
+
+
+class Feed(Answer):
+    """Where a policy reads its watts, and the last reading."""
+
+    semantics: str
+    watts: Annotated[float | None, Meta(description="null where the last sample is missing or invalid")]
+    time: Annotated[float | None, Meta(description="Unix time of the last valid sample")]
+    problem: str | None
+
+
+class OpenWindow(Answer):
+    """The confirmation window of a change of power that has not ended yet."""
+
+    since: Annotated[float, UNIX]
+    length: Annotated[float, Meta(description="seconds")]
+
+
+class Target(Answer):
+    """A workload that a power policy scales."""
+
+    ref: Annotated[str, NAMESPACED]
+    kind: str
+    actuator: Annotated[str | None, Meta(description="how its replicas are changed, or observe")]
+    replicas: Annotated[int | None, Meta(description="as the actuator counts them; null where it cannot be read")]
+    potential: Annotated[int | None, Meta(description="the replicas it would have, in dry-run")]
+    min: int | None
+    max: int | None
+    original: Annotated[int | None, Meta(description="the autoscaler's maximum before Ballast lowered it")]
+    excluded: Annotated[str | None, Meta(description="why it is left alone")]
+    problem: str | None
+
+
+class Action(Answer):
+    """One change of replicas."""
+
+    time: float
+    reason: str
+    changes: Annotated[
+        Mapping[str, int], Meta(description="replicas added, below 0 those removed, by namespace/name of the target")
+    ]
+    replicas: Annotated[Mapping[str, int], Meta(description="afterwards, by namespace/name of the target")]
+    result: str
+
+
+Point = tuple[float, float | None, float | None, float | None, float | None, int | None, str]
+"""Unix time, watts, reference, low and high end of the dead band (watts), replicas, state."""
+
+
+class Policy(Answer):
+    """One power policy: its feed, its state and its targets."""
+
+    name: str
+    feed: Feed
+    state: Annotated[
+        Literal["STABLE", "PENDING_INCREASE", "PENDING_DECREASE"] | None, Meta(description="null before it has started")
+    ]
+    reference: Annotated[
+        float | None, Meta(description="watts that the present replicas stand for; null before the first window ends")
+    ]
+    deadband: Annotated[tuple[float, float] | None, Meta(description="[low, high] watts")]
+    window: OpenWindow | None
+    waiting_for: Annotated[str | None, Meta(description="one sentence")]
+    unmet: Annotated[float, Meta(description="replicas that no target can add or remove")]
+    shadow: Annotated[bool, Meta(description="dry-run: the replicas are those that would run")]
+    targets: Sequence[Target]
+    history: Annotated[
+        Sequence[Point],
+        Meta(
+            description=f"oldest first, at most {HISTORY_POINTS}: "
+            "[Unix time, watts, reference, low, high, replicas, state]"
+        ),
+    ]
+    actions: Annotated[Sequence[Action], Meta(description=f"newest first, at most {ACTIONS_KEPT}")]
+
+
+class Power(Answer):
+    """Every power policy, and the conditions of the daemon."""
+
+    mode: str | None
+    paused: Annotated[str | None, Meta(description="why nothing is written now")]
+    policies: Sequence[Policy]
+    conditions: Sequence[StatusCondition]
+
+
+class Step(Answer):
+    """One eviction of a plan."""
+
+    pod: Annotated[str, NAMESPACED]
+    source: str | None = field(name="from")
+    to: str | None
+    gain: Annotated[float, Meta(description="redistribute: waiting pods that start; else the fall of the objective")]
+    reason: str
+
+
+class Verdict(Answer):
+    """What the checks say about one pod."""
+
+    pod: Annotated[str, NAMESPACED]
+    check: Annotated[str | None, Meta(description="the check that refused it")]
+    verdict: Literal["allowed", "refused"]
+    reason: str
+
+
+class Plan(Answer):
+    """One eviction plan."""
+
+    id: str
+    time: float
+    mode: str
+    kind: str
+    steps: Sequence[Step]
+    before: Annotated[Numbers, Meta(description="standard deviation of the load between nodes, by resource")]
+    after: Annotated[Numbers, Meta(description="the same, as predicted")]
+    refused: Annotated[Mapping[str, int], Meta(description="pods by the first check that refused them")]
+    placed: Annotated[Sequence[str], Meta(description="waiting pods that would start")]
+    verdicts: Sequence[Verdict]
+    sentence: str
+
+
+class Predicted(Answer):
+    """The effect that a plan predicts. `load` is by node and resource, in fractions of allocatable."""
+
+    gain: float
+    load: Loads
+    before: Numbers
+    after: Numbers
+    starts: Annotated[int | UnsetType, Meta(description="waiting pods this eviction makes room for")] = UNSET
+
+
+class Measured(Answer):
+    """The effect that was measured; empty until then."""
+
+    load: Loads | UnsetType = UNSET
+    before: Numbers | UnsetType = UNSET
+    after: Numbers | UnsetType = UNSET
+    started: Annotated[int | UnsetType, Meta(description="waiting pods that started")] = UNSET
+    share: Annotated[float | UnsetType | None, Meta(description="measured effect / predicted effect")] = UNSET
+
+
+class Eviction(Answer):
+    """One eviction and its outcome."""
+
+    pod: Annotated[str, NAMESPACED]
+    uid: str
+    workload: Annotated[str | None, Meta(description="namespace/kind/name")]
+    source: str = field(name="from")
+    to: Annotated[str | None, Meta(description="the node its replacement is steered to; null where it is not steered")]
+    time: float
+    kind: str
+    plan: Annotated[str, Meta(description="id of its plan")]
+    status: Literal["recorded", "evicted", "refused", "landed", "ready", "failed", "stopped"]
+    landed_on: str | None
+    ready_at: Annotated[float | None, UNIX]
+    predicted: Predicted
+    measured: Measured
+    why: str | None
+
+
+class HeldRoom(Answer):
+    """Room on a node that is held for a pod: cores of cpu, bytes of memory."""
+
+    node: str
+    for_: Annotated[str, Meta(description="the pod, namespace/name")] = field(name="for")
+    kind: str
+    until: Annotated[float | None, UNIX]
+    cpu: float
+    memory: float
+
+
+class Evictions(Answer):
+    """Recent evictions, and the room that is held for pods."""
+
+    mode: str | None
+    paused: Annotated[str | None, Meta(description="why nothing is evicted now")]
+    limits: Annotated[
+        Mapping[str, str | Sequence[str]], Meta(description="as in the settings; empty before the first cycle")
+    ]
+    breaker: Annotated[str | None, Meta(description="why evictions have stopped")]
+    recent: Annotated[Sequence[Eviction], Meta(description="newest first")]
+    reservations: Sequence[HeldRoom]

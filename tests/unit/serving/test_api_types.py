@@ -1,0 +1,128 @@
+"""What the daemon answers is what `api_types` says: no key more, none less, in the same order."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from ballast.runtime.daemon import Daemon
+from ballast.serving.openapi import ANSWERS, DOCUMENT
+from ballast.simulator.kube.kinds import BY_NAME
+from tests.unit.daemon.rig import Rig, get, rig, until
+from tests.unit.serving import acting
+from tests.unit.serving.client import ask
+from tests.unit.serving.test_api import acting_board
+from tests.unit.serving.world import serving
+
+PATHS = {
+    operation["get"]["operationId"]: path.replace("{name}", "node-0") for path, operation in DOCUMENT["paths"].items()
+}
+
+
+def check_type(identifier: str, body: bytes) -> Any:
+    """Fails unless the answer is its type's own JSON, byte by byte but for 4.0 in place of 4."""
+    answer = msgspec.json.decode(body)
+    typed = msgspec.convert(answer, ANSWERS[identifier], strict=True)
+    assert json.dumps(msgspec.to_builtins(typed)) == json.dumps(floats_where(typed, answer))
+    return answer
+
+
+def floats_where(typed: Any, answer: Any) -> Any:
+    """`answer` with the numbers that the type calls floats as floats, its own order and keys kept."""
+    if isinstance(typed, float):
+        return float(answer)
+    if isinstance(answer, dict):
+        names = typed if isinstance(typed, dict) else by_wire_name(typed)
+        return {key: floats_where(names[key], value) for key, value in answer.items()}
+    if isinstance(answer, list):
+        return [floats_where(*pair) for pair in zip(typed, answer, strict=True)]
+    return answer
+
+
+def by_wire_name(typed: Any) -> dict[str, Any]:
+    return {each.encode_name: getattr(typed, each.name) for each in msgspec.structs.fields(typed)}
+
+
+@pytest.mark.parametrize("identifier", sorted(PATHS.keys() - {"pod_scores", "openapi"}))
+def test_answers_have_the_keys_of_their_types_in_order(identifier: str) -> None:
+    with serving(acting_board()) as port:
+        check_type(identifier, ask(port, PATHS[identifier]).body)
+
+
+@pytest.mark.parametrize(
+    ("identifier", "answer"),
+    [
+        ("plans", [acting.plan(1, 0.0) | {"id": 1}]),
+        ("plans", [acting.plan(1, 0.0, more=1)]),
+        ("evictions", acting.evictions(0.0) | {"mode": "on", "paused": None, "recent": [{"pod": "a/b"}]}),
+        ("power", acting.power(0.0, acting.policy("a", 0.0, state="OTHER")) | {"conditions": []}),
+    ],
+    ids=["a number for an id", "a key too many", "keys missing", "an unknown state"],
+)
+def test_the_types_refuse_what_is_not_documented(identifier: str, answer: Any) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(answer, ANSWERS[identifier], strict=True)
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Any:
+    with rig(tmp_path) as one:
+        yield running(one)
+
+
+def running(one: Rig) -> Daemon:
+    """A daemon that has relieved a hot node, lowered replicas after a fall of power, and knows a waiting pod."""
+    cluster, create = one.cluster, one.cluster.resources.create
+    create(BY_NAME["Namespace"], "", {"metadata": {"name": "plant"}})
+    labels = {"app": "one"}
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}}}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    deployment = {"replicas": 10, "selector": {"matchLabels": labels}, "template": template}
+    create(BY_NAME["Deployment"], "plant", {"metadata": {"name": "one", "namespace": "plant"}, "spec": deployment})
+    side = {"window": "30s", "tolerance": 0.04}
+    member = {"ref": "plant/one", "min": 2, "max": 30}
+    feed = {"query": "simulated_power_watts", "semantics": "available"}
+    policy = {"name": "sun", "feed": feed, "increase": side, "decrease": side, "independents": [member]}
+    config = one.folder / "ballast.yaml"
+    config.write_text(json.dumps({"power": {"policies": [policy]}}))
+    cluster.faults.power_level(1000.0)
+    found = one.daemon(
+        CONFIG_FILE=str(config),
+        POWER__MODE="on",
+        PUBLISHING__MODE="off",
+        EVICTION__MODE="on",
+        EVICTION__HIGH="0.5",
+        EVICTION__LOW="0.4",
+        EVICTION__TARGET_HIGH="0.5",
+        EVICTION__RATE="20/1h",
+    )
+    assert found.workloads.wait_synced(20)
+    until(lambda: found.switches.paused("eviction") is None, "the switches")
+    found.extending.steering.was_asked("default-scheduler")
+    for step in range(8):
+        if step == 5:
+            cluster.faults.power_level(600.0)
+        one.advance()
+        one.watch(found)
+        found.jobs.run("power")
+    found.jobs.run("eviction")
+    return found
+
+
+def test_a_running_daemon_answers_with_these_types(daemon: Daemon) -> None:
+    pod = daemon.cache.pods()[0]
+    node = daemon.cache.nodes()[0].name
+    asked = {name: path.replace("node-0", node) for name, path in PATHS.items()}
+    asked["pod_scores"] = f"/api/v1/pods/{pod.namespace}/{pod.name}/scores"
+    answers = {name: check_type(name, get(daemon, path).content) for name, path in asked.items() if name != "openapi"}
+    assert answers["pod_scores"]["strategies"]
+    assert answers["plans"][0]["steps"]
+    assert answers["evictions"]["recent"]
+    [policy] = answers["power"]["policies"]
+    assert policy["actions"]
+    assert policy["targets"]
+    assert answers["status"]["conditions"] == answers["power"]["conditions"]
