@@ -12,14 +12,14 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from ballast.errors import SettingsError
-from ballast.settings.aliases import read_aliases
 from ballast.settings.consistency import contradictions, impossible_windows, remarks
-from ballast.settings.environment import ORIGIN, read_environment
-from ballast.settings.file import read_file
-from ballast.settings.layer import GivenValue, Layer, nested
 from ballast.settings.messages import problem, shown
 from ballast.settings.model import Settings
 from ballast.settings.names import CONFIG_FILE, VARIABLES
+from ballast.settings.sources.aliases import read_aliases
+from ballast.settings.sources.environment import ORIGIN, read_environment
+from ballast.settings.sources.file import read_file
+from ballast.settings.sources.layer import GivenValue, Layer, nested
 
 TOKEN = "METRICS_PROVIDER_TOKEN"  # noqa: S105 - the name of a variable
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from ballast.errors import SettingsError
-from ballast.settings import aliases, examine, explain, load
+from ballast.settings import examine, explain, load
+from ballast.settings.sources import aliases
 
 
 def row(name: str, environ: dict[str, str]) -> dict[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ballast.settings.layer import Layer
+from ballast.settings.sources.layer import Layer
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 _SOURCES = {"prometheus": "prometheus", "kubernetesmetricsserver": "metrics-server"}

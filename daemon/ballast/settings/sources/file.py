@@ -9,10 +9,10 @@ from typing import Any
 
 import yaml
 
-from ballast.settings.layer import Layer
 from ballast.settings.masking import mask_urls
 from ballast.settings.model import Settings
 from ballast.settings.names import CONFIG_FILE, VARIABLES, suggestion, variable
+from ballast.settings.sources.layer import Layer
 
 
 def read_file(path: Path) -> Layer:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ballast.settings.layer import Layer
 from ballast.settings.names import CONFIG_FILE, PREFIX, VARIABLES, injected, suggestion
+from ballast.settings.sources.layer import Layer
 
 ORIGIN = "environment"
 
