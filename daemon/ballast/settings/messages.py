@@ -1,4 +1,4 @@
-"""What is wrong with a value, in words."""
+"""Sentences about values: how a value is shown, and what is wrong with it."""
 
 from __future__ import annotations
 

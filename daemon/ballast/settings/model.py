@@ -19,7 +19,7 @@ from ballast.settings.windows import Windows
 
 
 class Settings(BaseSettings):
-    """What Ballast was told. `Settings()` are the defaults; `ballast.settings.load` reads the environment."""
+    """All settings. `Settings()` holds the defaults; `ballast.settings.load` reads environment and file."""
 
     model_config = SettingsConfigDict(
         frozen=True, extra="forbid", env_prefix="BALLAST_", env_nested_delimiter="__", validate_default=True

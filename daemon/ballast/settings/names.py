@@ -1,4 +1,4 @@
-"""The names of all variables, and what to say about those that are none."""
+"""The names of all variables, and suggestions for misspelt ones."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ _INJECTED = re.compile(r"BALLAST(_[A-Z0-9]+)*_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-
 
 
 def variable(part: str, field: str) -> str:
+    """`BALLAST_<PART>__<FIELD>`."""
     return f"{PREFIX}{part}__{field}".upper()
 
 
@@ -35,7 +36,7 @@ def injected(name: str) -> bool:
 
 
 def suggestion(name: str) -> str | None:
-    """The variable that was probably meant."""
+    """The variable that was probably meant, None if no name is close."""
     wanted = name.upper().removeprefix(PREFIX)
     part, separator, field = wanted.partition("__")
     if separator:

@@ -21,12 +21,12 @@ def read_environment(environ: Mapping[str, str]) -> Layer:
             meant = suggestion(name)
             if not injected(name):
                 layer.problems.append(
-                    f"{name} is no setting of Ballast."
+                    f"{name} is not a setting of Ballast."
                     + (f" Did you mean {meant}?" if meant else " `ballast config show` lists all settings.")
                     + " Correct or unset it."
                 )
             elif meant and meant.replace("__", "_") == name and "://" not in value:
                 layer.warnings.append(
-                    f"{name} is ignored, it has the form of a Kubernetes Service variable. Did you mean {meant}?"
+                    f"{name} is ignored because it has the form of a Kubernetes Service variable. Did you mean {meant}?"
                 )
     return layer
