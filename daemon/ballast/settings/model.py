@@ -1,4 +1,8 @@
-"""All settings, one frozen part per concern."""
+"""All settings, one frozen part per concern.
+
+`BaseSettings` declares how the variables are named; its sources stay off: they keep no origins and decode lists as
+JSON only.
+"""
 
 from __future__ import annotations
 
@@ -47,5 +51,5 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Nothing is read behind the caller's back."""
+        """Only the arguments: `ballast.settings.sources` reads environment and file."""
         return (init_settings,)

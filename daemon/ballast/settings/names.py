@@ -8,15 +8,17 @@ from types import MappingProxyType
 
 from ballast.settings.model import Settings
 
-PREFIX = "BALLAST_"
-CONFIG_FILE = "BALLAST_CONFIG_FILE"
+PREFIX = Settings.model_config["env_prefix"]
+CONFIG_FILE = f"{PREFIX}CONFIG_FILE"
+
+_DELIMITER = Settings.model_config["env_nested_delimiter"]
 
 _INJECTED = re.compile(r"BALLAST(_[A-Z0-9]+)*_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_[0-9]+_[A-Z0-9_]+)?)")
 
 
 def variable(part: str, field: str) -> str:
     """`BALLAST_<PART>__<FIELD>`."""
-    return f"{PREFIX}{part}__{field}".upper()
+    return f"{PREFIX}{part}{_DELIMITER}{field}".upper()
 
 
 VARIABLES = MappingProxyType(
