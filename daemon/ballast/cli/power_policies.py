@@ -10,8 +10,8 @@ from ballast.errors import SettingsError, UsageError
 from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
 from ballast.power.policy_rules import remarks, unusable_at
-from ballast.settings.file import read_file
 from ballast.settings.names import CONFIG_FILE
+from ballast.settings.sources.file import read_file
 
 _GAP = "the median gap between rows of the feed"
 

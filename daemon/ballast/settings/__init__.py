@@ -1,4 +1,4 @@
-"""What Ballast was told: environment, configuration file, defaults."""
+"""The settings of Ballast: from the environment, the configuration file and the defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules between settings: what contradicts itself, what has no effect, and what `ballast run` needs."""
+"""Rules between settings: contradictions, settings without effect, and what `ballast run` needs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from ballast.settings.names import variable
 from ballast.settings.part import Mode
 
 CRANE_MEAN = 300.0
+"""Seconds over which crane-scheduler averages its metrics."""
 
 
 def contradictions(settings: Settings) -> Iterator[str]:
-    """One sentence for each."""
+    """One sentence for each contradiction between settings."""
     yield from _authentication(settings)
     yield from _pairs(settings)
     yield from _windows(settings)
@@ -22,7 +23,7 @@ def contradictions(settings: Settings) -> Iterator[str]:
 
 
 def remarks(settings: Settings) -> Iterator[str]:
-    """One sentence for each setting that is legal but will not do what it seems to."""
+    """One sentence for each setting that is valid but does not do what it seems to."""
     prometheus, publishing = settings.prometheus, settings.publishing
     if prometheus.insecure_skip_verify and prometheus.ca_file:
         yield (
@@ -45,8 +46,8 @@ def remarks(settings: Settings) -> Iterator[str]:
         yield "BALLAST_PUBLISHING__CRANE has no effect while BALLAST_PUBLISHING__MODE is off. Change one of them."
     if publishing.crane and CRANE_MEAN not in settings.windows.lengths:
         yield (
-            "BALLAST_WINDOWS__LENGTHS has no 5m, over which the metrics of crane-scheduler are means: the length that "
-            "is nearest stands for it. Add 5m."
+            "BALLAST_WINDOWS__LENGTHS has no 5m, the time over which crane-scheduler averages its metrics: the nearest "
+            "length is used instead. Add 5m."
         )
     if publishing.crane_policy_file and not publishing.crane and publishing.strategy != "dynamic":
         yield (
@@ -56,8 +57,8 @@ def remarks(settings: Settings) -> Iterator[str]:
     eviction = settings.eviction
     if eviction.deviation is None and eviction.target_high > eviction.high:
         yield (
-            f"BALLAST_EVICTION__TARGET_HIGH = {eviction.target_high:g} is above HIGH = {eviction.high:g}, to which "
-            "relieve loads its targets at most; the other planners may make nodes that relieve then has to relieve. "
+            f"BALLAST_EVICTION__TARGET_HIGH = {eviction.target_high:g} is above HIGH = {eviction.high:g}, up to which "
+            "relieve fills its targets: the other planners may fill nodes that relieve then has to empty. "
             "Lower TARGET_HIGH."
         )
 
@@ -133,7 +134,7 @@ def _windows(settings: Settings) -> Iterator[str]:
     if doubled:
         yield (
             f"BALLAST_WINDOWS__LENGTHS is {','.join(length.text for length in lengths)}: expected each length once, "
-            f"{', '.join(doubled)} is there again. Remove it."
+            f"{', '.join(doubled)} is given again. Remove it."
         )
 
 

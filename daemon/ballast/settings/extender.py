@@ -1,4 +1,4 @@
-"""How the scheduler extender answers."""
+"""The part `extender` of the settings."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from ballast.settings.values.fraction import Load
 
 
 class ExtenderSettings(SettingsPart):
+    """How the scheduler extender answers."""
+
     strategy: Strategy = "blend"
-    """Strategy behind the answers; ?profile= asks for another one."""
+    """Strategy behind the answers; ?profile= selects another one."""
 
     filter_threshold: Load | None = None
-    """Load above which a node is filtered out; unset: none is for its load."""
+    """Load above which a node is filtered out; unset: no node is filtered out for its load."""
 
     assume_for: Annotated[Duration, Positive] = Duration("30s")
-    """How long a decision counts before the watch confirms it."""
+    """How long a placement decision counts while the watch has not confirmed it."""

@@ -1,4 +1,4 @@
-"""Where Ballast listens."""
+"""The part `http` of the settings."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ def _bind(text: str) -> str:
 
 
 class Http(SettingsPart):
+    """Where Ballast listens."""
+
     host: str = "0.0.0.0"  # noqa: S104
     """Address to listen on."""
 
@@ -25,19 +27,19 @@ class Http(SettingsPart):
     """Port to listen on; 0: any free one."""
 
     extender_bind: Annotated[str, AfterValidator(_bind)] | None = None
-    """HOST:PORT where the extender alone listens; unset: on the common port."""
+    """HOST:PORT of a separate listener for the extender; unset: the common port."""
 
     tls_cert_file: File | None = None
-    """Server certificate; with it Ballast speaks TLS."""
+    """Server certificate; if set, Ballast serves TLS."""
 
     tls_key_file: File | None = None
     """Private key of the server certificate."""
 
     client_ca_file: File | None = None
-    """CA whose client certificates are demanded; needs TLS."""
+    """CA that clients' certificates must come from; needs TLS."""
 
     def of_extender(self) -> Http | None:
-        """The same with the address of the extender, where it has one of its own."""
+        """The same settings at the extender's own address; None without `extender_bind`."""
         if self.extender_bind is None:
             return None
         host, _, port = self.extender_bind.rpartition(":")

@@ -1,4 +1,4 @@
-"""Which replica is the one that writes."""
+"""The part `lease` of the settings."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from ballast.settings.values.dns import label, subdomain
 
 
 class LeaseSettings(SettingsPart):
+    """How the replica that writes is chosen."""
+
     enabled: bool = True
-    """Elect one writer among the replicas; false: this one always writes."""
+    """Elect one writer among the replicas; false: this replica always writes."""
 
     name: Annotated[str, AfterValidator(subdomain)] = "ballast"
     """Name of the Lease."""
 
     namespace: Annotated[str, AfterValidator(label)] | None = None
-    """Namespace of the Lease; unset: that of the pod (POD_NAMESPACE)."""
+    """Namespace of the Lease; unset: the pod's own (POD_NAMESPACE)."""

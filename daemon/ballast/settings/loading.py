@@ -1,4 +1,4 @@
-"""From environment and file to `Settings`, with the origin of each value."""
+"""Reads environment and file into `Settings`, with the origin of each value."""
 
 from __future__ import annotations
 
@@ -12,26 +12,29 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from ballast.errors import SettingsError
-from ballast.settings.aliases import read_aliases
 from ballast.settings.consistency import contradictions, impossible_windows, remarks
-from ballast.settings.environment import ORIGIN, read_environment
-from ballast.settings.file import read_file
-from ballast.settings.layer import GivenValue, Layer, nested
 from ballast.settings.messages import problem, shown
 from ballast.settings.model import Settings
 from ballast.settings.names import CONFIG_FILE, VARIABLES
+from ballast.settings.sources.aliases import read_aliases
+from ballast.settings.sources.environment import ORIGIN, read_environment
+from ballast.settings.sources.file import read_file
+from ballast.settings.sources.layer import GivenValue, Layer, nested
 
 TOKEN = "METRICS_PROVIDER_TOKEN"  # noqa: S105 - the name of a variable
 
 
 @dataclass(frozen=True)
 class SettingsFindings:
-    """`settings` hold the default where a value could not be used; `problems` say why, one sentence each."""
+    """What was read; `settings` has the default where a value could not be used."""
 
     settings: Settings
     values: Mapping[tuple[str, str], GivenValue]
+    """Every value that was set, by (part, field)."""
     unusable: frozenset[tuple[str, str]]
+    """The (part, field) of each value that could not be used."""
     problems: tuple[str, ...]
+    """What stops the start, one sentence each."""
     warnings: tuple[str, ...]
 
 
@@ -56,13 +59,13 @@ def examine(environ: Mapping[str, str] | None = None) -> SettingsFindings:
     if not errors:
         problems.extend(contradictions(settings))
         warnings.extend(remarks(settings))
-        chosen = not values.keys().isdisjoint({("windows", "lengths"), ("windows", "min_samples")})
-        (problems if chosen else warnings).extend(impossible_windows(settings))
+        windows_set = not values.keys().isdisjoint({("windows", "lengths"), ("windows", "min_samples")})
+        (problems if windows_set else warnings).extend(impossible_windows(settings))
     return SettingsFindings(settings, values, frozenset(map(_place, errors)), tuple(problems), tuple(warnings))
 
 
 def explain(environ: Mapping[str, str] | None = None, findings: SettingsFindings | None = None) -> list[dict[str, Any]]:
-    """`{"name", "value", "origin"}` of every setting; a value that could not be used is shown as it was written."""
+    """`{"name", "value", "origin"}` of every setting; an unusable value is shown as written."""
     environ = os.environ if environ is None else environ
     findings = findings or examine(environ)
     path = environ.get(CONFIG_FILE, "").strip() or None
@@ -87,14 +90,17 @@ def _merge(
     aliases: Mapping[tuple[str, str], GivenValue],
     environment: Mapping[tuple[str, str], GivenValue],
 ) -> dict[tuple[str, str], GivenValue]:
-    """The environment wins; aliases authenticate only where no setting of our own does, an inline token first."""
-    own, theirs = {**file, **environment}, dict(aliases)
+    """The environment wins, then aliases, then the file.
+
+    Aliases set a way to authenticate only if no `BALLAST_` setting does; an inline token beats a token file.
+    """
+    own, alias = {**file, **environment}, dict(aliases)
     if ("prometheus", "token_file") in own or ("prometheus", "username") in own:
-        theirs.pop(("prometheus", "token"), None)
-        theirs.pop(("prometheus", "token_file"), None)
-    elif ("prometheus", "token") in theirs:
-        theirs.pop(("prometheus", "token_file"), None)
-    return {**file, **theirs, **environment}
+        alias.pop(("prometheus", "token"), None)
+        alias.pop(("prometheus", "token_file"), None)
+    elif ("prometheus", "token") in alias:
+        alias.pop(("prometheus", "token_file"), None)
+    return {**file, **alias, **environment}
 
 
 def _validate(values: Mapping[tuple[str, str], GivenValue]) -> tuple[Settings, list[ErrorDetails]]:

@@ -1,4 +1,4 @@
-"""What is logged, and how."""
+"""The part `log` of the settings."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ def _level(value: object) -> object:
 
 
 class Log(SettingsPart):
+    """What is logged, and how."""
+
     level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_level)] = "info"
-    """Least level that is logged."""
+    """Lowest level that is logged."""
 
     format: Literal["text", "json"] | None = None
-    """Form of a line; unset: text on a terminal, else json."""
+    """Format of a line; unset: text on a terminal, else json."""

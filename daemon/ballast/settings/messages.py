@@ -1,4 +1,4 @@
-"""What is wrong with a value, in words."""
+"""Sentences about values: how a value is shown, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 from pydantic import SecretStr
 from pydantic_core import ErrorDetails
 
-from ballast.settings.layer import GivenValue
 from ballast.settings.masking import HIDDEN, mask_address, mask_urls
 from ballast.settings.model import Settings
 from ballast.settings.names import VARIABLES, variable
+from ballast.settings.sources.layer import GivenValue
 from ballast.settings.telemetry import ResourceSetting
 from ballast.settings.values.count import Count
 from ballast.settings.values.duration import Duration

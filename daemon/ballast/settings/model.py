@@ -1,4 +1,8 @@
-"""All settings, one frozen part per concern."""
+"""All settings, one frozen part per concern.
+
+`BaseSettings` declares how the variables are named; its sources stay off: they keep no origins and decode lists as
+JSON only.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ from ballast.settings.windows import Windows
 
 
 class Settings(BaseSettings):
-    """What Ballast was told. `Settings()` are the defaults; `ballast.settings.load` reads the environment."""
+    """All settings. `Settings()` holds the defaults; `ballast.settings.load` reads environment and file."""
 
     model_config = SettingsConfigDict(
         frozen=True, extra="forbid", env_prefix="BALLAST_", env_nested_delimiter="__", validate_default=True
@@ -47,5 +51,5 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Nothing is read behind the caller's back."""
+        """Only the arguments: `ballast.settings.sources` reads environment and file."""
         return (init_settings,)

@@ -1,4 +1,4 @@
-"""The names of all variables, and what to say about those that are none."""
+"""The names of all variables, and suggestions for misspelt ones."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from types import MappingProxyType
 
 from ballast.settings.model import Settings
 
-PREFIX = "BALLAST_"
-CONFIG_FILE = "BALLAST_CONFIG_FILE"
+PREFIX = Settings.model_config["env_prefix"]
+CONFIG_FILE = f"{PREFIX}CONFIG_FILE"
+
+_DELIMITER = Settings.model_config["env_nested_delimiter"]
 
 _INJECTED = re.compile(r"BALLAST(_[A-Z0-9]+)*_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_[0-9]+_[A-Z0-9_]+)?)")
 
 
 def variable(part: str, field: str) -> str:
-    return f"{PREFIX}{part}__{field}".upper()
+    """`BALLAST_<PART>__<FIELD>`."""
+    return f"{PREFIX}{part}{_DELIMITER}{field}".upper()
 
 
 VARIABLES = MappingProxyType(
@@ -35,7 +38,7 @@ def injected(name: str) -> bool:
 
 
 def suggestion(name: str) -> str | None:
-    """The variable that was probably meant."""
+    """The variable that was probably meant, None if no name is close."""
     wanted = name.upper().removeprefix(PREFIX)
     part, separator, field = wanted.partition("__")
     if separator:

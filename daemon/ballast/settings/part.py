@@ -1,4 +1,4 @@
-"""What all parts of the settings have in common."""
+"""The base of all parts of the settings, and types that they share."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _mode(value: object) -> object:
 
 def _positive(value: float) -> float:
     if not value > 0:
-        raise ValueError("expected something larger than 0")
+        raise ValueError("expected a value larger than 0")
     return value
 
 

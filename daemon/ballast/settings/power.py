@@ -1,4 +1,4 @@
-"""Replicas inside the power that is available."""
+"""The part `power` of the settings."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ballast.settings.part import Mode, ModeSetting, SettingsPart
 
 
 class Power(SettingsPart):
-    """`policies` are the raw policies of the configuration file, each a mapping as written."""
+    """Keeps the replicas of workloads within the available power."""
 
     mode: ModeSetting = Mode.DRY_RUN
-    """Whether replicas and caps are changed."""
+    """Whether replica counts and caps are changed."""
 
     policies: Annotated[tuple[Mapping[str, Any], ...], Field(exclude=True)] = ()
-    """Power policies; only in the configuration file."""
+    """Power policies, each a mapping as written; only in the configuration file."""

@@ -1,4 +1,4 @@
-"""How to reach Prometheus, or anything that answers its HTTP API."""
+"""The part `prometheus` of the settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MATCHER = re.compile(r"""[A-Za-z_][A-Za-z0-9_]*\s*(=~|!~|!=|=)\s*("(?:[^"\\\n]|
 def _url(value: str) -> str:
     try:
         parts = urlsplit(value)
-        parts.port  # noqa: B018 - raises ValueError when it is no port
+        parts.port  # noqa: B018 - raises ValueError for an invalid port
     except ValueError:
         raise ValueError(
             "expected an http or https address such as http://prometheus:9090, with / in its user as %2F"
@@ -40,7 +40,7 @@ def _matchers(value: object) -> list[str]:
     items = [str(item).strip() for item in as_list(text)]
     for item in items:
         if not _MATCHER.fullmatch(item):
-            raise ValueError(f'expected label matchers such as cluster="a",job=~"node.*"; {item} is none')
+            raise ValueError(f'expected label matchers such as cluster="a",job=~"node.*"; {item} is not one')
     return items
 
 
@@ -48,33 +48,35 @@ def _headers(value: object) -> dict[str, str]:
     headers = {name: str(text) for name, text in as_map(value).items()}
     for name, text in headers.items():
         if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
-            raise ValueError(f"expected header names of letters, digits and dashes; {name!r} is none")
+            raise ValueError(f"expected header names of letters, digits and dashes; {name!r} is not one")
         if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", text):
             raise ValueError(f"expected header values of one line; that of {name} has control characters")
     return headers
 
 
 class Prometheus(SettingsPart):
+    """How to reach Prometheus, or another server with its HTTP API."""
+
     url: Annotated[Annotated[str, AfterValidator(_url)] | None, Field(repr=False)] = None
-    """Address of Prometheus, with a path prefix where there is one."""
+    """Address of Prometheus, with its path prefix if it has one."""
 
     preset: Literal["node-exporter", "kube-prometheus"] = "node-exporter"
-    """Metrics asked for: raw ones of node_exporter, or the recording rules of kube-prometheus."""
+    """Metrics to query: raw ones of node_exporter, or the recording rules of kube-prometheus."""
 
     matchers: Annotated[tuple[str, ...], BeforeValidator(_matchers)] = ()
-    """Label matchers that enter every selector of a preset, such as cluster="a",job=~"node.*"."""
+    """Label matchers added to every selector of a preset, such as cluster="a",job=~"node.*"."""
 
     token_file: File | None = None
     """File with a bearer token; read again when it changes."""
 
     username: str | None = None
-    """User of basic authentication."""
+    """User name for basic authentication."""
 
     password_file: File | None = None
-    """File with the password of basic authentication; read again when it changes."""
+    """File with the password for basic authentication; read again when it changes."""
 
     ca_file: File | None = None
-    """CA certificates that the server is checked against."""
+    """CA certificates that verify the server."""
 
     cert_file: File | None = None
     """Client certificate (mTLS)."""
@@ -83,10 +85,10 @@ class Prometheus(SettingsPart):
     """Private key of the client certificate."""
 
     headers: Annotated[Mapping[str, str], BeforeValidator(_headers), Field(repr=False)] = {}
-    """Further request headers, such as {"X-Scope-OrgID": "team"}; values are never shown."""
+    """Additional request headers, such as {"X-Scope-OrgID": "team"}; values are never shown."""
 
     timeout: Annotated[Duration, Positive] = Duration("10s")
-    """Longest time one query may take."""
+    """Maximum time of one query."""
 
     insecure_skip_verify: bool = False
     """Accept any server certificate."""

@@ -1,4 +1,4 @@
-"""What is written on the nodes."""
+"""The part `publishing` of the settings."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ def _time_zone(name: str) -> str:
 
 
 class Publishing(SettingsPart):
+    """What is written on the nodes."""
+
     mode: ModeSetting = Mode.DRY_RUN
     """Whether labels, annotations and taints are written."""
 
@@ -34,7 +36,7 @@ class Publishing(SettingsPart):
     """Strategy behind the score label."""
 
     taint: bool = False
-    """Also taint overloaded nodes PreferNoSchedule."""
+    """Also taint overloaded nodes with PreferNoSchedule."""
 
     crane: bool = False
     """Also write the annotations of crane-scheduler."""
@@ -43,7 +45,7 @@ class Publishing(SettingsPart):
     """DynamicSchedulerPolicy file of crane-scheduler; unset: its default policy."""
 
     crane_timezone: Annotated[str, AfterValidator(_time_zone)] = "Asia/Shanghai"
-    """Time zone of the stamps in crane's annotations."""
+    """Time zone of the timestamps in crane's annotations."""
 
     max_unknown: Share = 0.2
     """Share of unknown nodes above which publishing freezes."""
@@ -55,13 +57,13 @@ class Publishing(SettingsPart):
     """Time between two rounds of writing; unset: the telemetry interval."""
 
     jitter: Share = 0.1
-    """Share of the interval by which writes are spread."""
+    """Share of the interval over which writes are spread."""
 
     refresh: Annotated[Duration, Positive] = Duration("1h")
-    """How often a node is written although no label changed."""
+    """Time after which a node is written even if no label changed."""
 
     low: Load = 0.3
-    """Load below which the class is low (the larger of the cpu and memory mean)."""
+    """Load below which the class is low; the load is the larger of the cpu and memory means."""
 
     high: Load = 0.8
     """Load from which the class is high."""
@@ -70,8 +72,8 @@ class Publishing(SettingsPart):
     """Load from which the taint is set."""
 
     class_hysteresis: Share = 0.05
-    """How far a load must be beyond a threshold to change the class."""
+    """How far a load must pass a threshold to change the class."""
 
     def every(self, telemetry: Telemetry) -> Duration:
-        """Time between two rounds of writing."""
+        """Time between two rounds of writing: `interval`, or the telemetry interval."""
         return self.interval or telemetry.interval

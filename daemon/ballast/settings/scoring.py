@@ -1,4 +1,4 @@
-"""What the strategies go by, wherever the daemon uses them: labels, metrics, extender."""
+"""The part `scoring` of the settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _keys(value: object) -> dict[str, dict[str, object]]:
     found = {}
     for name, keys in as_map(value).items():
         if name not in STRATEGIES:
-            raise ValueError(f"expected names of strategies; {name!r} is none of {', '.join(STRATEGIES)}")
+            raise ValueError(f"expected names of strategies; {name!r} is not one of {', '.join(STRATEGIES)}")
         if not isinstance(keys, Mapping):
             raise ValueError(f'expected the keys of {name} as a map, such as {{"{name}": {{"key": "value"}}}}')
         found[name] = {str(key): each for key, each in keys.items()}
@@ -24,6 +24,8 @@ def _keys(value: object) -> dict[str, dict[str, object]]:
 
 
 class Scoring(SettingsPart):
+    """Keys of the strategies, for every use in the daemon: labels, metrics, extender."""
+
     keys: Annotated[
         Mapping[str, Mapping[str, Any]],
         BeforeValidator(_keys),
@@ -31,4 +33,4 @@ class Scoring(SettingsPart):
     ] = {}
     """Keys of strategies, as `ballast score --set` takes them, such as {"most-allocated": {"resources": {"cpu": 1,
     "nvidia.com/gpu": 5}}, "peaks": {"node_power_model": "/etc/ballast/power.yaml"}}; `policy` and `node_power_model`
-    may be names of files."""
+    may be file names."""

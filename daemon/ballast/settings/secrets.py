@@ -1,4 +1,4 @@
-"""Secrets that live in files and may change while Ballast runs."""
+"""Secrets in files that may change while Ballast runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ballast.errors import SettingsError
 
 
 class SecretFile:
-    """Reads a file again when it changed, also when a projected volume swaps its symlink."""
+    """A secret in a file; reads it again after a change, also when a projected volume swaps its symlink."""
 
     def __init__(self, path: Path, variable: str = "") -> None:
         self._path = path

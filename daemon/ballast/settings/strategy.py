@@ -1,4 +1,4 @@
-"""The names of the strategies."""
+"""Names of the strategies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is measured, where, and how often."""
+"""The part `telemetry` of the settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ballast.settings.values.speed import Speed
 KNOWN_RESOURCES = ("cpu", "memory", "disk", "network")
 EVERY_NODE = "*"
 WINDOW_KEYS = ("v", "end", "length")
-"""What the window annotation says besides its resources."""
+"""Keys of the window annotation besides its resources."""
 
 
 class ResourceSetting(BaseModel):
@@ -42,7 +42,7 @@ def _resources(value: object) -> list[ResourceSetting]:
     names = [resource.name for resource in found]
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
-        raise ValueError(f"expected each resource once; {', '.join(doubled)} is there more than once")
+        raise ValueError(f"expected each resource once; {', '.join(doubled)} is given more than once")
     return found
 
 
@@ -68,7 +68,9 @@ def _described(name: str, details: object) -> ResourceSetting:
         raise ValueError(f"expected a map for {name}, with the keys query, freshness, node_label")
     unknown = sorted(set(map(str, given)) - {"query", "freshness", "node_label"})
     if unknown:
-        raise ValueError(f"expected the keys query, freshness, node_label for {name}; {', '.join(unknown)} is none")
+        raise ValueError(
+            f"expected the keys query, freshness, node_label for {name}; {', '.join(unknown)} is not one of them"
+        )
     for key, text in given.items():
         if text is not None and (not isinstance(text, str) or not text.strip()):
             raise ValueError(f"expected text for {key} of {name}")
@@ -76,7 +78,9 @@ def _described(name: str, details: object) -> ResourceSetting:
     if resource.node_label is not None:
         _label_name(resource.node_label)
     if not re.fullmatch(r"[a-z][a-z0-9_-]*", name):
-        raise ValueError(f"expected names of a-z, 0-9, _ and -, beginning with a letter, such as gpu; {name!r} is none")
+        raise ValueError(
+            f"expected names of a-z, 0-9, _ and -, beginning with a letter, such as gpu; {name!r} does not match"
+        )
     if name in WINDOW_KEYS:
         raise ValueError(f"{name} cannot be a resource: it is a key of the window annotation; choose another name")
     if name not in KNOWN_RESOURCES and resource.query is None:
@@ -96,7 +100,7 @@ def _rewrites(value: object) -> dict[str, str]:
         try:
             re.compile(pattern)
         except re.error as error:
-            raise ValueError(f"expected regular expressions; {pattern!r} is none: {error}") from None
+            raise ValueError(f"expected regular expressions; {pattern!r} is invalid: {error}") from None
         if not isinstance(replacement, str):
             raise ValueError(f"expected text as the replacement of {pattern!r}, such as $1")
         rewrites[pattern] = replacement
@@ -110,8 +114,10 @@ def _speeds(value: object) -> dict[str, object]:
 
 
 class Telemetry(SettingsPart):
+    """What is measured, where, and how often."""
+
     source: Literal["prometheus", "metrics-server"] = "prometheus"
-    """Where samples come from; metrics-server also helps out when Prometheus is silent."""
+    """Where samples come from; metrics-server is also the fallback when Prometheus is silent."""
 
     interval: Annotated[Duration, Positive] = Duration("30s")
     """Time between two readings."""
@@ -126,28 +132,28 @@ class Telemetry(SettingsPart):
     newest sample; an entry for a known name overrides its preset."""
 
     node_label: Annotated[str, AfterValidator(_label_name)] | None = None
-    """Label of the series that names the node; unset: the preset's, usually instance."""
+    """Label of the series that holds the node's name; unset: the preset's, usually instance."""
 
     node_identity: str | None = None
-    """Kubernetes label of the node that holds what the series call it, such as example.com/hostname; unset: its name,
-    addresses and host names only."""
+    """Kubernetes label of the node that holds its name in the series, such as example.com/hostname; unset: only its
+    name, addresses and host names are matched."""
 
     node_rewrite: Annotated[
         Mapping[str, str], BeforeValidator(_rewrites), WithJsonSchema({"type": ["string", "object"]})
     ] = {}
-    """What series call a node, rewritten before it is looked up: a map of patterns that match the whole value to
-    replacements, such as {"(.+)-metal": "$1"}."""
+    """Rewrites the node names of the series before they are looked up: a map from patterns that match the whole name
+    to replacements, such as {"(.+)-metal": "$1"}."""
 
     network_speed: Annotated[
         Mapping[str, Speed], BeforeValidator(_speeds), WithJsonSchema({"type": ["string", "object"]})
     ] = {}
-    """Link speed where the exporter does not tell: one for every node, such as 10Gbit, or a map such as {"node-a":
+    """Link speed where the exporter does not report it: one for all nodes, such as 10Gbit, or a map such as {"node-a":
     "25Gbit", "*": "10Gbit"}."""
 
     offset: Duration = Duration("0s")
-    """How old a query time is at least, for a Prometheus that scrapes or receives late; query times stay multiples of
+    """Minimum age of a query time, for a Prometheus that scrapes or receives late; query times stay multiples of
     the interval."""
 
     def speed_of(self, node: str) -> float | None:
-        """Bytes per second of a node's link as configured, None if it is not."""
+        """Configured link speed of a node in bytes per second; None if none is configured."""
         return self.network_speed.get(node, self.network_speed.get(EVERY_NODE))

@@ -1,4 +1,4 @@
-"""Over what time loads are averaged, and when an average counts as known."""
+"""The part `windows` of the settings."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from ballast.settings.values.fraction import Share
 
 
 class Windows(SettingsPart):
+    """Over which times loads are averaged, and when an average counts as known."""
+
     lengths: Annotated[
         Annotated[tuple[Annotated[Duration, Positive], ...], BeforeValidator(as_list)], Field(min_length=1)
     ] = (Duration("15m"), Duration("10m"), Duration("5m"))

@@ -59,7 +59,7 @@ def test_show_shows_also_what_cannot_be_used(ballast: Run, capsys: pytest.Captur
     assert ballast("config", "show", "-o", "json", BALLAST_HTTP__PORT="x", BALLAST_FOO="1") == 2
     out, err = capsys.readouterr()
     assert {"name": "BALLAST_HTTP__PORT", "value": "x", "origin": "environment"} in json.loads(out)
-    assert "BALLAST_FOO is no setting" in err
+    assert "BALLAST_FOO is not a setting" in err
 
 
 def test_check_accepts_what_run_would(ballast: Run, capsys: pytest.CaptureFixture[str]) -> None:

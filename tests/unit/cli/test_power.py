@@ -178,7 +178,7 @@ def test_one_of_several_policies_is_chosen_by_name(ballast: Run, tmp_path: Path)
         ("power: {groups: [{name: g, members: [{ref: a/b, max: 3, weight: 0}]}]}", "all weights of g are 0"),
         ("power: {independents: [{ref: a/b, max: 3}], decrease: {window: 10s}}", "shorter than one tick"),
         ("power: {independents: [{ref: a/b, max: 3}], feed: {query: x, maxAge: 90s}}", "feed.maxAge is 90s"),
-        ("power: {deadband: 0.1, deadband: 0.2}", "stands twice"),
+        ("power: {deadband: 0.1, deadband: 0.2}", "is given twice"),
         ("prometheus: {url: http://x}", "no power policy"),
         ("power: [", "--policy"),
     ],

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from ballast.errors import SettingsError
-from ballast.settings import aliases, examine, explain, load
+from ballast.settings import examine, explain, load
+from ballast.settings.sources import aliases
 
 
 def row(name: str, environ: dict[str, str]) -> dict[str, object]:
@@ -116,7 +117,7 @@ def test_a_service_account_that_is_not_there_is_named() -> None:
         load({"ENABLE_OPENSHIFT_AUTH": "true"})
 
 
-def test_what_has_no_meaning_is_a_warning() -> None:
+def test_what_has_no_effect_is_a_warning() -> None:
     findings = examine({"METRICS_PROVIDER_APP_KEY": "hunter2", "DATADOG_CLUSTER_NAME": "x", "LOG_LEVEL": "loud"})
     assert not findings.problems
     assert len(findings.warnings) == 3

@@ -118,20 +118,20 @@ def test_selectors_are_those_of_kubectl(text: str) -> None:
         ('["cpu", {"gpu": {"query": "g"}}]', "a list cannot hold maps"),
         ('{"gpu": {}}', "a query for gpu"),
         ('{"gpu": "g"}', 'a map for gpu, such as {"gpu": {"query": "..."}}'),
-        ('{"gpu": {"queri": "g"}}', "queri is none"),
+        ('{"gpu": {"queri": "g"}}', "queri is not one of them"),
         ('{"gpu": {"query": 5}}', "text for query of gpu"),
-        ("cpu,cpu", "cpu is there more than once"),
+        ("cpu,cpu", "cpu is given more than once"),
         ("[]", "at least one resource"),
         ('{"gpu"', "does not parse"),
         ('{"v": {"query": "g"}}', "v cannot be a resource: it is a key of the window annotation"),
         ('{"end": {"query": "g"}}', "end cannot be a resource"),
         ('{"length": {"query": "g"}}', "length cannot be a resource"),
         ('{"": {"query": "g"}}', "beginning with a letter"),
-        ('{"GPU": {"query": "g"}}', "'GPU' is none"),
-        ('{"a b": {"query": "g"}}', "'a b' is none"),
+        ('{"GPU": {"query": "g"}}', "'GPU' does not match"),
+        ('{"a b": {"query": "g"}}', "'a b' does not match"),
         ('{"nvidia.com/gpu": {"query": "g"}}', "names of a-z, 0-9, _ and -"),
-        ('{"gpu": {"query": "g"}, "cpu": {}, "gpu": {"query": "h"}}', "expected each key once; gpu is there more than"),
-        ('{"gpu": {"query": "g", "query": "h"}}', "expected each key once; query is there more than once"),
+        ('{"gpu": {"query": "g"}, "cpu": {}, "gpu": {"query": "h"}}', "expected each key once; gpu is given more than"),
+        ('{"gpu": {"query": "g", "query": "h"}}', "expected each key once; query is given more than once"),
     ],
 )
 def test_resources_that_cannot_be_read_are_explained(text: str, explanation: str) -> None:
@@ -177,7 +177,7 @@ def test_link_speed_is_one_for_all_or_a_map(text: str, speeds: tuple[float, floa
         ("WINDOWS__MIN_SAMPLES", "2.5", "whole number"),
         ("CLUSTER__QPS", "nan", "finite number"),
         ("CLUSTER__QPS", "0", "above 0"),
-        ("CLUSTER__NODE_SELECTOR", "a=b,c in d", "c in d is no requirement"),
+        ("CLUSTER__NODE_SELECTOR", "a=b,c in d", "c in d is not a requirement"),
         ("CLUSTER__POOL_LABEL", "a b", "the key of a label"),
         ("TELEMETRY__NODE_LABEL", "node-name", "a Prometheus label"),
         ("LEASE__ENABLED", "maybe", "true or false"),
@@ -212,7 +212,7 @@ def test_a_value_that_cannot_be_used_names_variable_value_what_is_allowed_and_th
         assert value.replace('"', '\\"') in problem
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     found = problems(HTTP__PORT="x", LOG__LEVEL="loud", FOO="1")
     assert [problem.split()[0] for problem in found] == ["BALLAST_FOO", "BALLAST_HTTP__PORT", "BALLAST_LOG__LEVEL"]
 
@@ -231,7 +231,7 @@ def test_all_problems_are_told_at_once() -> None:
     ],
 )
 def test_an_unknown_variable_gets_a_did_you_mean(name: str, meant: str) -> None:
-    with pytest.raises(SettingsError, match=f"{name} is no setting of Ballast. Did you mean {meant}?"):
+    with pytest.raises(SettingsError, match=f"{name} is not a setting of Ballast. Did you mean {meant}?"):
         load({name: "secret"})
 
 
@@ -306,3 +306,10 @@ def test_every_missing_file_is_named(tmp_path: Path) -> None:
     found = problems(**{name: str(tmp_path / name) for name in names})
     for name, missing in product(names, [found]):
         assert any(f'BALLAST_{name} is "{tmp_path / name}"' in problem for problem in missing)
+
+
+def test_a_rewrite_is_a_map_of_patterns() -> None:
+    settings = load({"BALLAST_TELEMETRY__NODE_REWRITE": '{"(.+)-metal": "$1"}'})
+    assert settings.telemetry.node_rewrite == {"(.+)-metal": "$1"}
+    with pytest.raises(SettingsError, match=r"NODE_REWRITE.*regular expressions"):
+        load({"BALLAST_TELEMETRY__NODE_REWRITE": '{"(": "x"}'})

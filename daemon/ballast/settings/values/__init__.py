@@ -1,1 +1,1 @@
-"""What a setting can hold beyond plain text and numbers: durations, counts, speeds, lists and maps."""
+"""Types of settings beyond plain text and numbers: durations, counts, speeds, lists and maps."""

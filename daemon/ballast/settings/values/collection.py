@@ -1,4 +1,4 @@
-"""Lists (comma-separated or JSON) and maps (JSON), as text or as YAML gave them."""
+"""Lists (comma-separated or JSON) and maps (JSON), as text or as YAML values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def as_list(value: object) -> list[object]:
-    """Splits `a,b`, decodes `["a","b"]`, takes a sequence as it is; raises ValueError, saying what is allowed."""
+    """Splits `a,b`, decodes `["a","b"]`, keeps a sequence; raises ValueError, saying what is allowed."""
     if isinstance(value, str):
         text = value.strip()
         if text.startswith("["):
@@ -22,7 +22,7 @@ def as_list(value: object) -> list[object]:
 
 
 def as_map(value: object) -> dict[str, object]:
-    """Decodes `{"a": 1}`, takes a mapping as it is; raises ValueError, saying what is allowed."""
+    """Decodes `{"a": 1}`, keeps a mapping; raises ValueError, saying what is allowed."""
     if isinstance(value, str):
         if not value.strip().startswith("{"):
             raise ValueError('expected a JSON map such as {"name": "value"}')
@@ -54,12 +54,12 @@ def split(text: str) -> list[str]:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuses a key that stands twice in one map."""
+    """Refuses a key that is given twice in one map."""
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
         doubled = ", ".join(sorted({key for key in keys if keys.count(key) > 1}))
-        raise ValueError(f"expected each key once; {doubled} is there more than once")
+        raise ValueError(f"expected each key once; {doubled} is given more than once")
     return found
 
 

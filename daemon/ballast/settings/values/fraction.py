@@ -1,4 +1,4 @@
-"""Shares and loads: fractions, which may also be written as percent."""
+"""Shares and loads: fractions, which may be written as percentages."""
 
 from __future__ import annotations
 

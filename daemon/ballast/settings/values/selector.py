@@ -1,4 +1,4 @@
-"""Label keys and selectors of Kubernetes."""
+"""Keys of Kubernetes labels, and label selectors."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ _REQUIREMENT = rf"!?\s*{_KEY}|{_KEY}\s*(?:==|=|!=)\s*(?:{_NAME})?|{_KEY}\s+(?:in
 
 
 def label_key(name: str) -> str:
-    """A label's key, with or without a prefix; raises ValueError."""
+    """Checks the key of a label, with or without a prefix; raises ValueError."""
     if not re.fullmatch(_KEY, name):
         raise ValueError("expected the key of a label such as topology.kubernetes.io/zone")
     return name
 
 
 def selector(text: str) -> str:
-    """A label selector as kubectl takes it; raises ValueError."""
+    """Checks a label selector as kubectl takes it; raises ValueError."""
     for requirement in split(text):
         if not re.fullmatch(_REQUIREMENT, requirement):
-            raise ValueError(f"expected a label selector such as zone in (a,b),!gpu; {requirement} is no requirement")
+            raise ValueError(
+                f"expected a label selector such as zone in (a,b),!gpu; {requirement} is not a requirement"
+            )
     return text

@@ -1,10 +1,10 @@
-"""The variables of load-watcher, read as other names for ours (load-watcher pkg/watcher/internal/metricsprovider)."""
+"""The variables of load-watcher as aliases of settings (load-watcher pkg/watcher/internal/metricsprovider)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ballast.settings.layer import Layer
+from ballast.settings.sources.layer import Layer
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 _SOURCES = {"prometheus": "prometheus", "kubernetesmetricsserver": "metrics-server"}
@@ -19,7 +19,7 @@ _LEVELS = {
     "fatal": "error",
     "panic": "error",
 }
-_MEANINGLESS = (
+_IGNORED = (
     "METRICS_PROVIDER_APP_KEY",
     "SIGNALFX_HOST_NAME_SUFFIX",
     "SIGNALFX_CLUSTER_NAME",
@@ -29,7 +29,7 @@ _MEANINGLESS = (
 
 
 def read_aliases(environ: Mapping[str, str]) -> Layer:
-    """What load-watcher's variables say; whoever merges the layers lets a `BALLAST_` name win."""
+    """The values of load-watcher's variables; `BALLAST_` variables take precedence when the layers are merged."""
     layer = Layer()
 
     def alias(name: str, part: str, field: str, value: object = None) -> None:
@@ -59,8 +59,6 @@ def read_aliases(environ: Mapping[str, str]) -> Layer:
         if level in _LEVELS:
             alias("LOG_LEVEL", "log", "level", _LEVELS[level])
         elif not environ.get("BALLAST_LOG__LEVEL"):
-            layer.warnings.append(f'LOG_LEVEL is "{level}", which is no level that load-watcher knows; it is ignored.')
-    layer.warnings.extend(
-        f"{name} has no meaning for Ballast and is ignored." for name in _MEANINGLESS if environ.get(name)
-    )
+            layer.warnings.append(f'LOG_LEVEL is "{level}", which is not a level of load-watcher; it is ignored.')
+    layer.warnings.extend(f"{name} has no effect in Ballast and is ignored." for name in _IGNORED if environ.get(name))
     return layer

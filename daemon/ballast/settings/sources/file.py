@@ -9,10 +9,10 @@ from typing import Any
 
 import yaml
 
-from ballast.settings.layer import Layer
 from ballast.settings.masking import mask_urls
 from ballast.settings.model import Settings
 from ballast.settings.names import CONFIG_FILE, VARIABLES, suggestion, variable
+from ballast.settings.sources.layer import Layer
 
 
 def read_file(path: Path) -> Layer:
@@ -48,7 +48,7 @@ def read_file(path: Path) -> Layer:
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that stands twice in one mapping."""
+    """Refuses a key that is given twice in one mapping."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -56,7 +56,7 @@ class _Loader(yaml.SafeLoader):
             if key.tag != "tag:yaml.org,2002:merge" and isinstance(key.value, str):
                 if key.value in seen:
                     raise yaml.constructor.ConstructorError(
-                        None, None, f"the key {key.value} stands twice", key.start_mark
+                        None, None, f"the key {key.value} is given twice", key.start_mark
                     )
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
@@ -74,7 +74,7 @@ def _mapping(value: object, what: str, path: Path, layer: Layer) -> dict[str, An
 
 
 def _power(entries: dict[str, Any], path: Path, layer: Layer) -> dict[str, Any]:
-    """The block holds the mode and either one policy or a list of them under `policies`."""
+    """Splits the block into its mode and its policies: one beside the mode, or a list under `policies`."""
     mode = {"mode": entries.pop("mode")} if "mode" in entries else {}
     policies = entries.pop("policies", None)
     if policies is None:
@@ -88,7 +88,7 @@ def _power(entries: dict[str, Any], path: Path, layer: Layer) -> dict[str, Any]:
 
 def _unknown(key: str, path: Path, meant: str | None) -> str:
     hint = f"Did you mean {meant}?" if meant else "`ballast config show` lists all settings."
-    return f"{path.name}: {key} is no setting of Ballast. {hint} Correct or remove it."
+    return f"{path.name}: {key} is not a setting of Ballast. {hint} Correct or remove it."
 
 
 def _nearest_part(part: str) -> str | None:

@@ -1,4 +1,4 @@
-"""One place settings come from."""
+"""The values of one source."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class GivenValue:
-    """A value as it was written, and where."""
+    """A value as it was written, and its origin."""
 
     value: object
     origin: str
@@ -17,13 +17,14 @@ class GivenValue:
 
 @dataclass
 class Layer:
-    """What one origin says, by (part, field), with what is wrong in it."""
+    """The values of one source by (part, field), with its problems and warnings."""
 
     values: dict[tuple[str, str], GivenValue] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
     def give(self, part: str, field: str, value: object, origin: str) -> None:
+        """Sets the value of one field."""
         self.values[part, field] = GivenValue(value, origin)
 
 

@@ -79,3 +79,7 @@ def test_run_needs_an_address_of_prometheus_and_metrics_server_none() -> None:
         check_run(Settings())
     check_run(load({"BALLAST_PROMETHEUS__URL": "http://x"}))
     check_run(Settings(telemetry=Telemetry(source="metrics-server")))
+
+
+def test_the_defaults_can_run() -> None:
+    check_run(load({"BALLAST_PROMETHEUS__URL": "http://prometheus:9090"}))

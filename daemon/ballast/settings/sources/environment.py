@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ballast.settings.layer import Layer
 from ballast.settings.names import CONFIG_FILE, PREFIX, VARIABLES, injected, suggestion
+from ballast.settings.sources.layer import Layer
 
 ORIGIN = "environment"
 
@@ -21,12 +21,12 @@ def read_environment(environ: Mapping[str, str]) -> Layer:
             meant = suggestion(name)
             if not injected(name):
                 layer.problems.append(
-                    f"{name} is no setting of Ballast."
+                    f"{name} is not a setting of Ballast."
                     + (f" Did you mean {meant}?" if meant else " `ballast config show` lists all settings.")
                     + " Correct or unset it."
                 )
             elif meant and meant.replace("__", "_") == name and "://" not in value:
                 layer.warnings.append(
-                    f"{name} is ignored, it has the form of a Kubernetes Service variable. Did you mean {meant}?"
+                    f"{name} is ignored because it has the form of a Kubernetes Service variable. Did you mean {meant}?"
                 )
     return layer

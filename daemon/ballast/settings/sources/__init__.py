@@ -1,0 +1,1 @@
+"""Where settings come from: the environment, variables of load-watcher, the configuration file."""
