@@ -19,7 +19,7 @@ Change = TypeVar("Change")
 
 @dataclass
 class Round:
-    """What one round came to, in nodes: to be written, written, left for the next round, failed; and why it ended early.
+    """What one round came to, in nodes: planned, written, left for the next round, failed; why it ended early.
 
     `problem` is the first failure.
     """
