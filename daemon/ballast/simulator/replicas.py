@@ -66,7 +66,7 @@ def reconcile(resources: ObjectApi, kind: Kind, namespace: str, name: str) -> No
     else:
         for _ in range(desired - len(active)):
             resources.create(POD, namespace, _pod(owner, f"{name}-{resources.store.suffix()}"))
-        # As the ReplicaSet controller does: pods that do not run yet first, then the newest.
+        # Pods that do not run yet are deleted first, then those that changed last.
         surplus = sorted(active, key=lambda pod: (pod.fields["status.phase"] == "Running", -pod.revision))
         surplus = surplus[: max(0, len(active) - desired)]
     for pod in surplus:
