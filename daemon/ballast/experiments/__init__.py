@@ -1,1 +1,1 @@
-"""Reproduces published tables on an embedded scheduler and compares. Pure but for the files it is given."""
+"""Reproduces published tables on an embedded scheduler. Pure, except that it reads files of worlds."""

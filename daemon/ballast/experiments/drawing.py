@@ -14,7 +14,7 @@ _FEW, _MANY = (247, 251, 255), (8, 48, 107)
 
 
 def best_by_lambda(sweep: Sweep) -> str:
-    """For each lambda the most pods over all C, beside kube-scheduler."""
+    """A line chart: for each lambda the most placed pods over all C, and kube-scheduler's as a line."""
     best = sweep.counts.max(axis=1).tolist()
     low, high = _bounds([*best, sweep.base])
     across = _WIDTH - _LEFT - _RIGHT
@@ -45,7 +45,7 @@ def best_by_lambda(sweep: Sweep) -> str:
 
 
 def heat_map(sweep: Sweep) -> str:
-    """The number of pods for each lambda and C."""
+    """A heat map: the placed pods for each lambda and C."""
     counts = sweep.counts
     low, high = float(counts.min()), float(counts.max())
     width = (_WIDTH - _LEFT - _RIGHT) / len(sweep.cs)
@@ -77,7 +77,7 @@ def _where(sweep: Sweep) -> str:
 
 
 def _bounds(values: Sequence[float]) -> tuple[float, float]:
-    """Multiples of 20 with room around all values."""
+    """The axis from a multiple of 20 at or below all values to one above them."""
     return 20.0 * (min(values) // 20), 20.0 * (max(values) // 20 + 2)
 
 

@@ -1,4 +1,4 @@
-"""What redistribution does to the number of placed pods: without it, behind the gate, and as published."""
+"""Compares the number of placed pods without redistribution, with it behind the gate, and as published."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Any
 
 import numpy as np
 
-from ballast.experiments.redistributing import Redistributing
+from ballast.experiments.redistributor import RedistributionRule
 from ballast.experiments.rules import Choice, Residual, Stock
 from ballast.experiments.running import ExperimentRun, outcomes
 from ballast.experiments.scheduling import ScheduleOutcome, gain
 from ballast.experiments.worlds import PODS, LoadWorld
 
 NONE, GATED, PUBLISHED = "none", "gated", "published"
-WAYS: Mapping[str, Redistributing | None] = {
+WAYS: Mapping[str, RedistributionRule | None] = {
     NONE: None,
-    GATED: Redistributing(),
-    PUBLISHED: Redistributing(kappa=None),
+    GATED: RedistributionRule(),
+    PUBLISHED: RedistributionRule(kappa=None),
 }
 SCHEDULERS: Mapping[str, Choice] = {"ballast": Residual(), "kube-scheduler": Stock()}
 
 
 @dataclass(frozen=True)
 class RedistributionCase:
-    """One list of pods in one world before one scheduler; `ways` by the names of WAYS."""
+    """One list of pods in one world, placed by one scheduler; `ways` has the outcomes by the names of WAYS."""
 
     scheduler: str
     world: str
@@ -33,18 +33,22 @@ class RedistributionCase:
     ways: Mapping[str, ScheduleOutcome]
 
     def change(self, way: str) -> float:
-        """Of the number of placed pods, against no redistribution; a fraction."""
+        """The change of the number of placed pods against no redistribution, as a fraction."""
         return gain(self.ways[way].count, self.ways[NONE].count)
 
 
 @dataclass(frozen=True)
 class Comparison:
+    """The result of `compare`: one case for each scheduler, world and list of pods."""
+
     cases: tuple[RedistributionCase, ...]
 
     def of(self, scheduler: str) -> Sequence[RedistributionCase]:
+        """The cases of one scheduler."""
         return [case for case in self.cases if case.scheduler == scheduler]
 
     def document(self) -> dict[str, Any]:
+        """The result as JSON: a summary for each scheduler, and all cases."""
         return {
             "experiment": "redistribution",
             "schedulers": {
@@ -67,7 +71,7 @@ class Comparison:
 
 
 def summary(cases: Sequence[RedistributionCase], way: str) -> dict[str, float]:
-    """Means, and the worst and the best change of the number of placed pods."""
+    """Means over the cases, and the worst and best change of the number of placed pods."""
     changes = [case.change(way) for case in cases]
     return {
         "count": float(np.mean([case.ways[way].count for case in cases])),
@@ -89,15 +93,18 @@ def compare(
     jobs: int = 1,
     begin: Callable[[int], Callable[[], None]] = lambda total: lambda: None,
 ) -> Comparison:
-    """`begin` hears how many runs there are and answers what is to be called after each."""
+    """Runs every scheduler with each of WAYS on every list of pods in every world.
+
+    `begin` is called with the number of runs and returns a function that is called after each run.
+    """
     where = [(name, world, seed) for name in schedulers for world in worlds for seed in seeds]
     runs = [
         ExperimentRun(world, seed, schedulers[name], way, pods) for name, world, seed in where for way in WAYS.values()
     ]
-    found = iter(outcomes(runs, jobs, begin(len(runs))))
+    results = iter(outcomes(runs, jobs, begin(len(runs))))
     return Comparison(
         tuple(
-            RedistributionCase(name, world.name, seed, {way: next(found) for way in WAYS})
+            RedistributionCase(name, world.name, seed, {way: next(results) for way in WAYS})
             for name, world, seed in where
         )
     )

@@ -1,6 +1,6 @@
-"""How an embedded scheduler chooses a node: by kube-scheduler's own scores, or by the dominant-residual criterion.
+"""The node choice of the embedded scheduler: kube-scheduler's own scores, or the dominant-residual criterion.
 
-Both use what the product itself scores with, so an experiment says something about it.
+Both use the product's scoring code, so the results hold for the product.
 """
 
 from __future__ import annotations
@@ -20,27 +20,32 @@ from ballast.scoring.least_allocated import LeastAllocated
 from ballast.scoring.profiles import Arrivals
 from ballast.scoring.residual import NOWHERE, Criterion, Residuals, fits
 
-# As the extender has it.
-OFTEN = 100
+RENEWAL = 100
+"""Arrivals after which the profiles are learned again, as in the extender; sooner at the start."""
 
 
 class Rule(Protocol):
-    """Knows what is free. `pod` counts the arrivals, `kind` is the row of the pod's request in the world."""
+    """Chooses nodes and tracks their free room.
+
+    `pod` is the number of the arrival, `kind` the row of its request in the world, `row` the row of a node.
+    """
 
     def choose(self, pod: int, kind: int) -> int | None:
-        """The row of a node, None where the pod fits nowhere."""
+        """The row of the best node, None if the pod fits on none."""
 
-    def place(self, kind: int, row: int) -> None: ...
+    def place(self, kind: int, row: int) -> None:
+        """Takes the room of a pod from a node."""
 
-    def release(self, kind: int, row: int) -> None: ...
+    def release(self, kind: int, row: int) -> None:
+        """Returns the room of a pod to a node."""
 
 
 @dataclass(frozen=True)
 class Stock:
-    """kube-scheduler's default profile: LeastAllocated and BalancedAllocation, ties at random.
+    """kube-scheduler's default profile: LeastAllocated and BalancedAllocation, ties broken at random.
 
-    `scored` are the resources in their configuration; all others only have to fit. `ties` chooses the random order;
-    which pods came before has no part in it. `until_1_35` takes BalancedAllocation as it was up to v1.35.
+    `scored` are the resources in their configuration; all others only have to fit. `ties` is the seed of the random
+    order, which does not depend on earlier pods. `until_1_35` uses BalancedAllocation as it was up to v1.35.
     """
 
     scored: tuple[str, ...] = RESOURCES[:2]
@@ -48,14 +53,15 @@ class Stock:
     until_1_35: bool = False
 
     def start(self, world: LoadWorld, pods: int) -> Rule:
+        """The rule on the empty nodes of a world, for this number of arrivals."""
         return _StockRule(self, world, pods)
 
 
 @dataclass(frozen=True)
 class Residual:
-    """The dominant-residual criterion, ties by the order of the nodes.
+    """The dominant-residual criterion with g(x) = √x (`root`) or x; ties are broken by the order of the nodes.
 
-    Profiles are weighted by their true shares, or by what was `learned` from the arrivals as the extender does.
+    Profiles are weighted by their true shares, or `learned` from the arrivals as in the extender.
     """
 
     lambda_: float = 0.1
@@ -64,6 +70,7 @@ class Residual:
     learned: bool = False
 
     def start(self, world: LoadWorld, pods: int) -> Rule:
+        """The rule on the empty nodes of a world."""
         return _ResidualRule(self, world)
 
 
@@ -83,19 +90,19 @@ class _StockRule:
         self._ties = np.random.default_rng([spec.ties, len(world.nodes)]).random((pods, len(world.nodes)))
 
     def choose(self, pod: int, kind: int) -> int | None:
-        room = fits(self._free, self._requests[kind])
-        if not room.any():
+        feasible = fits(self._free, self._requests[kind])
+        if not feasible.any():
             return None
         scores = self._least.score(self._fleet, self._pods[kind]).scores + self._balance(kind)
-        return int(np.argmax(np.where(room, scores + self._ties[pod], -1.0)))
+        return int(np.argmax(np.where(feasible, scores + self._ties[pod], -1.0)))
 
     def _balance(self, kind: int) -> Ints:
         if not self._spec.until_1_35:
             return self._balanced.score(self._fleet, self._pods[kind]).scores
-        whole = [self._fleet.allocatable(name) for name in self._spec.scored]
+        allocatable = [self._fleet.allocatable(name) for name in self._spec.scored]
         columns = [RESOURCES.index(name) for name in self._spec.scored]
-        left = (self._free - self._requests[kind]).astype(np.int64)
-        return balance([(each - left[:, k], each) for each, k in zip(whole, columns, strict=True)], len(left))
+        free = (self._free - self._requests[kind]).astype(np.int64)
+        return balance([(each - free[:, k], each) for each, k in zip(allocatable, columns, strict=True)], len(free))
 
     def place(self, kind: int, row: int) -> None:
         self._free[row] -= self._requests[kind]
@@ -115,7 +122,7 @@ class _ResidualRule:
         self._free: Floats = self._nodes.copy()
         self._arrivals = Arrivals()
         self._renew_at = 1
-        self._residuals = self._with(self._requests, SHARES)
+        self._residuals = self._criterion(self._requests, SHARES)
 
     def choose(self, pod: int, kind: int) -> int | None:
         if self._spec.learned:
@@ -133,31 +140,31 @@ class _ResidualRule:
         self._residuals.release(row, self._requests[kind])
 
     def _learn(self, kind: int) -> None:
-        """Renews the profiles whenever the arrivals have doubled, later after every OFTEN."""
+        """Learns the profiles again whenever the arrivals have doubled, later after every RENEWAL arrivals."""
         self._arrivals.learn(self._units[kind])
         count = self._arrivals.count
         if count >= self._renew_at:
-            self._renew_at = count + min(count, OFTEN)
+            self._renew_at = count + min(count, RENEWAL)
             profiles = self._arrivals.profiles()
             requests = [[each.requests.get(name, 0) for name in RESOURCES] for each in profiles]
-            self._residuals = self._with(np.array(requests, float), np.array([each.weight for each in profiles]))
+            self._residuals = self._criterion(np.array(requests, float), np.array([each.weight for each in profiles]))
 
-    def _with(self, profiles: Floats, weights: Floats) -> Residuals:
+    def _criterion(self, profiles: Floats, weights: Floats) -> Residuals:
         criterion = Criterion(profiles, weights / weights.sum(), self._spec.lambda_, self._spec.c, self._spec.root)
         return Residuals(criterion, self._nodes, self._free)
 
 
 def _fleet(world: LoadWorld) -> Fleet:
     count = len(world.nodes)
-    nothing = Load(np.zeros(count), np.zeros(count), np.zeros(count, bool))
+    unknown = Load(np.zeros(count), np.zeros(count), np.zeros(count, bool))
     return Fleet(
         nodes=world.fleet(),
         pods=(),
         time=0.0,
         window_end=0.0,
-        cpu=nothing,
-        memory=nothing,
-        packing_cpu=nothing,
-        power_cpu=nothing,
+        cpu=unknown,
+        memory=unknown,
+        packing_cpu=unknown,
+        power_cpu=unknown,
         cpu_base=world.nodes[:, 0],
     )

@@ -1,4 +1,4 @@
-"""Pods that arrive one after another, each put on a node or left waiting; what waits may be helped by evictions."""
+"""The embedded scheduler: pods arrive one after another and are placed or wait; evictions may make room."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ballast.experiments.redistributing import Redistributing
+from ballast.experiments.redistributor import RedistributionRule
 from ballast.experiments.rules import Choice
 from ballast.experiments.worlds import SIZES, LoadWorld
 from ballast.model.sample import Floats, Ints
@@ -14,25 +14,30 @@ from ballast.model.sample import Floats, Ints
 
 @dataclass(frozen=True)
 class ScheduleOutcome:
-    """`first` is how many pods arrived before the first one that had to wait; `moves` are evictions.
-
-    `volume` is the mean over resources of the share of all nodes that placed pods ask for; `accepted` [size] is the
-    share of the pods of each size that found a node.
-    """
+    """The result of one list of pods."""
 
     count: int
+    """Placed pods."""
+
     first: int
+    """Pods that arrived before the first one that had to wait."""
+
     volume: float
+    """Requests of the placed pods as a share of all nodes, the mean over the resources."""
+
     accepted: tuple[float, ...]
+    """[size]: share of the pods of each size that were placed."""
+
     moves: int
+    """Evictions."""
 
 
 def schedule(
-    world: LoadWorld, kinds: Ints, choice: Choice, redistributing: Redistributing | None = None
+    world: LoadWorld, kinds: Ints, choice: Choice, redistribution: RedistributionRule | None = None
 ) -> ScheduleOutcome:
-    """`kinds` [pod] are rows of the world's requests, in the order of arrival."""
+    """Places a list of pods; `kinds` [pod] are rows of the world's requests, in the order of arrival."""
     rule = choice.start(world, len(kinds))
-    rescue = redistributing.start(world, kinds) if redistributing else None
+    redistributor = redistribution.start(world, kinds) if redistribution else None
     on: Ints = np.full(len(kinds), -1)
     first, moves = len(kinds), 0
     for pod, kind in enumerate(kinds.tolist()):
@@ -41,12 +46,12 @@ def schedule(
             on[pod] = row
             rule.place(kind, row)
             continue
-        if rescue is not None:
-            for change in rescue.moves(on, pod + 1):
+        if redistributor is not None:
+            for change in redistributor.moves(on, pod + 1):
                 moves += 1
-                for moved, home, target in change:
-                    if home >= 0:
-                        rule.release(int(kinds[moved]), home)
+                for moved, source, target in change:
+                    if source >= 0:
+                        rule.release(int(kinds[moved]), source)
                     rule.place(int(kinds[moved]), target)
                     on[moved] = target
         if on[pod] < 0:
@@ -55,7 +60,7 @@ def schedule(
 
 
 def gain(count: float, base: float) -> float:
-    """Pods more than `base`, as a fraction of it; of one pod where it is less."""
+    """(count - base) / base; a base below one pod counts as one."""
     return (count - base) / max(1.0, base)
 
 

@@ -1,8 +1,8 @@
-"""Worlds to place pods in, and the lists of pods that arrive there.
+"""The worlds of the experiments, and the lists of pods that arrive in them.
 
-A world is a catalogue of twelve requests, dev, small, medium and large of a Redis cache, a Redis with a disk and a
-MongoDB, and the sizes of its nodes. Six worlds were searched for so that kube-scheduler places about 542 of the list of
-seed 0, as in the paper; the other four are ordinary ones.
+A world has the sizes of its nodes and twelve requests: dev, small, medium and large of a Redis cache, a persistent
+Redis and a MongoDB. Six worlds were selected so that kube-scheduler places about 542 pods of the list of seed 0, as in
+the paper; the other four are ordinary ones.
 """
 
 from __future__ import annotations
@@ -26,37 +26,38 @@ KINDS = ("cache", "persistent", "mongo")
 CALIBRATED = ("R1", "R2", "R3", "R4", "near12_0", "near12_2")
 PODS = 1000
 
-# Redis 75 %, of which caches 85 %; MongoDB 25 %.
+# Shares of the paper: Redis 75 %, of which caches 85 %; MongoDB 25 %.
 _KIND_SHARES = (0.75 * 0.85, 0.75 * 0.15, 0.25)
 _SIZE_SHARES = (0.5, 0.25, 0.125, 0.125)
 SHARES: Floats = np.outer(_KIND_SHARES, _SIZE_SHARES).reshape(-1)
 
-# A file has milli-cores, MiB and GiB.
+# The units of a file: millicores, MiB and GiB.
 _UNITS = (1, 2**20, 2**30)
 
 
 @dataclass(frozen=True)
 class LoadWorld:
-    """`nodes` [node, resource] and `requests` [profile, resource] are milli-cores and bytes, of RESOURCES."""
+    """`nodes` [node, resource] and `requests` [profile, resource] in millicores and bytes, in order of RESOURCES."""
 
     name: str
     nodes: Ints
     requests: Ints
 
     def fleet(self) -> tuple[Node, ...]:
+        """[node]: the nodes, without pods."""
         return tuple(Node(f"n{row:04d}", allocatable=_amounts(each)) for row, each in enumerate(self.nodes.tolist()))
 
     def shapes(self) -> tuple[Shape, ...]:
-        """[profile]"""
+        """[profile]: the shapes of the pods."""
         return tuple(shape_of([Container(_amounts(each))]) for each in self.requests.tolist())
 
 
 def worlds(path: Path | None = None) -> dict[str, LoadWorld]:
-    """Those that come with Ballast, or those of a file. Raises UsageError."""
+    """The worlds shipped with Ballast, or those of a file, by name. Raises UsageError for an invalid file."""
     where = "the worlds of Ballast" if path is None else f"--worlds {path}"
     try:
         text = (files("ballast.experiments") / "data/worlds.json").read_bytes() if path is None else path.read_bytes()
-        found = msgspec.json.decode(text, type=dict[str, _Written])
+        found = msgspec.json.decode(text, type=dict[str, _FileWorld])
     except OSError as error:
         raise UsageError(f"{where}: {error.strerror}.") from None
     except msgspec.DecodeError as error:
@@ -67,7 +68,7 @@ def worlds(path: Path | None = None) -> dict[str, LoadWorld]:
 
 
 def arrivals(seed: int, count: int = PODS) -> Ints:
-    """The profiles of the pods in the order of their arrival: shares as in the paper, in a random order."""
+    """[pod]: profiles in the order of arrival; their shares are as in the paper, the order is drawn from the seed."""
     exact = SHARES * count
     numbers = np.floor(exact).astype(np.int64)
     rest = np.argsort(-(exact - numbers), kind="stable")[: count - int(numbers.sum())]
@@ -75,20 +76,20 @@ def arrivals(seed: int, count: int = PODS) -> Ints:
     return np.random.default_rng(seed).permutation(np.repeat(np.arange(len(SHARES)), numbers))
 
 
-class _Written(msgspec.Struct):
+class _FileWorld(msgspec.Struct):
     R: list[tuple[int, int, int]]
     A0: list[tuple[int, int, int]]
 
 
-def _world(name: str, written: _Written, where: str) -> LoadWorld:
-    if len(written.R) != len(SHARES):
-        raise UsageError(f"{where}: {name} has {len(written.R)} requests (R); there have to be {len(SHARES)}.")
-    if not written.A0:
+def _world(name: str, world: _FileWorld, where: str) -> LoadWorld:
+    if len(world.R) != len(SHARES):
+        raise UsageError(f"{where}: {name} has {len(world.R)} requests (R); it needs {len(SHARES)}.")
+    if not world.A0:
         raise UsageError(f"{where}: {name} has no nodes (A0).")
-    for what, rows in (("R", written.R), ("A0", written.A0)):
+    for what, rows in (("R", world.R), ("A0", world.A0)):
         if min(map(min, rows)) < 0 or max(map(max, rows)) >= 2**32:
             raise UsageError(f"{where}: {name} has an amount in {what} that is below 0 or too large.")
-    return LoadWorld(name, _table(written.A0), _table(written.R))
+    return LoadWorld(name, _table(world.A0), _table(world.R))
 
 
 def _table(rows: Sequence[tuple[int, int, int]]) -> Ints:

@@ -1,6 +1,6 @@
 """An embedded cluster: Kubernetes API, Prometheus, metrics-server, exporters, scheduler and power feed on real sockets.
 
-with Cluster(World(nodes=200, seed=1)) as cluster:
+with EmbeddedCluster(World(nodes=200, seed=1)) as cluster:
     print(cluster.url, cluster.prometheus_url)
 """
 

@@ -1,4 +1,7 @@
-"""What an autoscaler does without any metric: it keeps the replicas between its two bounds (horizontal.go)."""
+"""The HorizontalPodAutoscaler without metrics: it keeps the replicas between `minReplicas` and `maxReplicas`.
+
+Source: kube-controller-manager, pkg/controller/podautoscaler/horizontal.go.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ Key = tuple[str, str]
 
 
 def autoscalers_of(store: Store, kind: Kind, namespace: str, name: str) -> list[Key]:
-    """Those that scale a workload."""
+    """The (namespace, name) of the autoscalers that scale this workload."""
     return [
         (namespace, stored.name)
         for stored in store.all(AUTOSCALER, namespace)
@@ -20,8 +23,8 @@ def autoscalers_of(store: Store, kind: Kind, namespace: str, name: str) -> list[
     ]
 
 
-def settle(resources: ObjectApi, namespace: str, name: str) -> None:
-    """Brings the replicas within the bounds; 0 replicas stop an autoscaler whose minimum is more."""
+def reconcile(resources: ObjectApi, namespace: str, name: str) -> None:
+    """Brings the replicas within the bounds and writes the status. 0 replicas disable the autoscaler if min > 0."""
     stored = resources.store.get(AUTOSCALER, namespace, name)
     if stored is None:
         return
@@ -33,13 +36,13 @@ def settle(resources: ObjectApi, namespace: str, name: str) -> None:
     current, least = scaled.read()["spec"]["replicas"], spec.get("minReplicas", 1)
     if not current and least:
         return
-    wanted = min(max(current, least), spec["maxReplicas"])
-    if wanted != current:
-        resources.update(kind, namespace, target, lambda found: _with_replicas(found, wanted))
-    report: Document = {"currentReplicas": current, "desiredReplicas": wanted}
-    if wanted != current:
-        report["lastScaleTime"] = resources.now()
-    status = {**(stored.read().get("status") or {}), **report}
+    desired = min(max(current, least), spec["maxReplicas"])
+    if desired != current:
+        resources.update(kind, namespace, target, lambda found: _with_replicas(found, desired))
+    counts: Document = {"currentReplicas": current, "desiredReplicas": desired}
+    if desired != current:
+        counts["lastScaleTime"] = resources.now()
+    status = {**(stored.read().get("status") or {}), **counts}
     resources.update(AUTOSCALER, namespace, name, lambda found: {**found, "status": status}, subresource="status")
 
 

@@ -1,4 +1,4 @@
-"""The embedded cluster: everything on one loopback port, in a thread with an event loop of its own."""
+"""The embedded cluster: all its servers on one loopback port, in a thread with its own event loop."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from ballast.simulator.prometheus_api import PrometheusApi
 from ballast.simulator.world import OWN_NAMESPACE, World
 
 START_TIMEOUT = 30.0
+"""Seconds."""
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -43,14 +44,14 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 class EmbeddedCluster:
     """A Kubernetes API, a Prometheus, a metrics-server, exporters and a power feed over one world.
 
-    `requests` counts what was asked by (verb, resource); `faults` breaks things; `resources` reads and writes objects
-    without HTTP, from any thread. Kubernetes watches send bookmarks every `bookmark_seconds` of the world's clock.
+    `requests` counts the requests by (verb, resource). `faults` switches faults on and off. `resources` reads and
+    writes objects without HTTP, from any thread. Watches send bookmarks every `bookmark_seconds` of the world's clock.
     """
 
     def __init__(self, world: World, host: str = "127.0.0.1", port: int = 0, *, bookmark_seconds: float = 60.0) -> None:
         self.world = world
         self.faults = Faults(world.clock)
-        scenes.trouble(world, self.faults)
+        scenes.inject_faults(world, self.faults)
         self.requests: Counter[tuple[str, str]] = Counter()
         self.store = Store(world.seed)
         populate(world, self.store)
@@ -76,7 +77,7 @@ class EmbeddedCluster:
         self._socket: socket.socket | None = None
 
     def start(self) -> EmbeddedCluster:
-        """Serves from now on; returns when requests are answered. Raises OSError when the address is taken."""
+        """Starts the server and returns once it answers requests. Raises OSError if the address is in use."""
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
         self._socket = socket.create_server((self._host, self._port), family=family, backlog=2048)
         self._port = self._socket.getsockname()[1]
@@ -103,7 +104,7 @@ class EmbeddedCluster:
         return self
 
     def stop(self) -> None:
-        """Ends watches, closes connections and frees the port."""
+        """Ends all watches, closes the connections and frees the port."""
         self._kube.watchers.close()
         if self._server is not None and self._thread is not None:
             self._server.should_exit = True
@@ -121,16 +122,18 @@ class EmbeddedCluster:
 
     @property
     def url(self) -> str:
-        """The Kubernetes API, metrics.k8s.io included."""
+        """The base URL of the Kubernetes API, which includes metrics.k8s.io."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{self._port}"
 
     @property
     def prometheus_url(self) -> str:
+        """The base URL of the Prometheus HTTP API."""
         return f"{self.url}/prometheus"
 
     @property
     def power_url(self) -> str:
+        """The URL of the power feed."""
         return f"{self.url}/power"
 
     def kubeconfig(self, path: Path | str) -> Path:
@@ -151,7 +154,7 @@ class EmbeddedCluster:
         return target
 
     def environment(self, kubeconfig: Path | str) -> dict[str, str]:
-        """What a daemon needs in its environment to watch this cluster; `kubeconfig` was written before."""
+        """The environment variables of a daemon that watches this cluster; `kubeconfig` must exist already."""
         return {
             "BALLAST_CLUSTER__KUBECONFIG": str(kubeconfig),
             "BALLAST_PROMETHEUS__URL": self.prometheus_url,
@@ -167,7 +170,7 @@ class EmbeddedCluster:
             loop = asyncio.get_running_loop()
             self._kube.watchers.start(loop)
             self._controllers.start(loop)
-            scenes.begin(self.world, self.resources, loop)
+            scenes.schedule_events(self.world, self.resources, loop)
             serving = asyncio.create_task(server.serve(sockets=sockets))
             while not server.started and not serving.done():
                 await asyncio.sleep(0.005)
@@ -179,7 +182,7 @@ class EmbeddedCluster:
             runner.run(serve())
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Routes by the first part of the path; faults of the transport come first."""
+        """Routes by the first part of the path; transport faults apply first."""
         path: str = scope["path"]
         if path.startswith("/prometheus"):
             if self.faults.on("prometheus_down"):
@@ -193,7 +196,7 @@ class EmbeddedCluster:
             self.requests["get", "exposition"] += 1
             return await self._exposition.answer(path.removeprefix("/metrics/node/"))(scope, receive, send)
         if path == "/faults":
-            return await (await self._switch(HttpRequest(scope, receive)))(scope, receive, send)
+            return await (await self._faults_answer(HttpRequest(scope, receive)))(scope, receive, send)
         if self.faults.on("kube_reset"):
             return self._reset(scope)
         await self._delay("kube_slow")
@@ -204,11 +207,11 @@ class EmbeddedCluster:
     def _metrics_answer(self, http: HttpRequest) -> Response:
         request = parse(http.method, http.url.path)
         self.requests[request.verb, f"metrics/{request.resource}"] += 1
-        return self._kube.guarded(
-            http, request, lambda: self._metrics.answer(request), missing="metrics_server_missing"
+        return self._kube.aggregated(
+            http, request, lambda: self._metrics.answer(request), fault="metrics_server_missing"
         )
 
-    async def _switch(self, http: HttpRequest) -> Response:
+    async def _faults_answer(self, http: HttpRequest) -> Response:
         if http.method == "DELETE":
             self.faults.clear()
         elif http.method == "POST":
@@ -224,7 +227,7 @@ class EmbeddedCluster:
             await asyncio.sleep(values["delay"])
 
     def _reset(self, scope: Scope) -> None:
-        """Closes the connection the hard way, without an answer."""
+        """Resets the client's TCP connection: with a linger time of 0, closing sends RST."""
         assert self._server is not None
         for connection in list(self._server.server_state.connections):
             transport = getattr(connection, "transport", None)

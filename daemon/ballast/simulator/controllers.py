@@ -1,7 +1,6 @@
-"""The loops of a control plane, small: replicas, their bounds, scheduling, the kubelets' part, budgets and orphans.
+"""The control loops: replicas, autoscaler bounds, scheduling, kubelets, disruption budgets and garbage collection.
 
-They run in the server's event loop, woken by what changed, never by a clock, so a world in which nothing happens costs
-nothing.
+They run in the server's event loop. Only changes wake them, never a timer, so an idle world costs nothing.
 """
 
 from __future__ import annotations
@@ -22,15 +21,20 @@ from ballast.simulator.scheduler import NAME, Scheduler
 from ballast.simulator.world import World
 
 TERMINATION = 1.0
+"""Seconds of the world's clock that a pod takes to terminate."""
+
 PAUSE = 0.01
+"""Seconds between two rounds; changes within them are handled together."""
+
 BATCH = 100
+"""Pods scheduled before the event loop may serve requests again."""
 
 Key = tuple[str, str]
 OWNERS = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET)
 
 
 class Controllers:
-    """`start` in the loop that shall run them. A pod takes `TERMINATION` seconds of the clock to end."""
+    """All controllers, the scheduler and the kubelets; `start` runs them in an event loop."""
 
     def __init__(self, resources: ObjectApi, world: World) -> None:
         self._resources = resources
@@ -42,20 +46,22 @@ class Controllers:
         self._event: asyncio.Event | None = None
         self._changes: list[tuple[Kind, StoreEvent]] = []
         self._waiting: dict[Key, None] = {}
-        self._ending: set[tuple[Key, str]] = set()
-        self._store.listeners += [self._scheduler.follow, self._notice]
+        self._terminating: set[tuple[Key, str]] = set()
+        self._store.listeners += [self._scheduler.follow, self._on_change]
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Runs the controllers as a task of this loop."""
         self._loop = loop
         self._event = asyncio.Event()
         self._task = loop.create_task(self._run())
         self._wake()
 
     def stop(self) -> None:
+        """Cancels the task."""
         if self._task is not None:
             self._task.cancel()
 
-    def _notice(self, kind: Kind, change: StoreEvent) -> None:
+    def _on_change(self, kind: Kind, change: StoreEvent) -> None:
         if kind in OWNERS or kind in (POD, NODE, BUDGET, AUTOSCALER):
             self._changes.append((kind, change))
             if len(self._changes) == 1:
@@ -82,7 +88,7 @@ class Controllers:
                 await asyncio.sleep(0)
 
     def _reconcile(self, changes: Iterable[tuple[Kind, StoreEvent]]) -> None:
-        touched: dict[str, dict[tuple[tuple[str, str], ...], None]] = {}
+        pod_labels: dict[str, dict[tuple[tuple[str, str], ...], None]] = {}
         deployments: dict[Key, None] = {}
         sets: dict[tuple[Kind, Key], None] = {}
         budgets: dict[Key, None] = {}
@@ -93,7 +99,7 @@ class Controllers:
             if kind in OWNERS:
                 autoscalers |= dict.fromkeys(autoscaling.autoscalers_of(self._store, kind, *key))
             if deleted and kind in OWNERS:
-                replicas.collect(self._resources, kind, change.new)
+                replicas.delete_dependents(self._resources, kind, change.new)
             elif kind is DEPLOYMENT:
                 deployments[key] = None
             elif kind in (REPLICA_SET, STATEFUL_SET):
@@ -103,23 +109,23 @@ class Controllers:
             elif kind is AUTOSCALER and not deleted:
                 autoscalers[key] = None
             elif kind is POD:
-                touched.setdefault(key[0], {})[tuple(sorted(change.new.labels.items()))] = None
-                self._tend(key)
-        for namespace, labels in touched.items():
-            seen = [dict(items) for items in labels]
-            sets |= dict.fromkeys(replicas.sets_of(self._store, namespace, seen))
-            budgets |= dict.fromkeys(disruption.budgets_of(self._store, namespace, seen))
+                pod_labels.setdefault(key[0], {})[tuple(sorted(change.new.labels.items()))] = None
+                self._sync_pod(key)
+        for namespace, distinct in pod_labels.items():
+            labels = [dict(items) for items in distinct]
+            sets |= dict.fromkeys(replicas.sets_of(self._store, namespace, labels))
+            budgets |= dict.fromkeys(disruption.budgets_of(self._store, namespace, labels))
         for key in autoscalers:
-            autoscaling.settle(self._resources, *key)
+            autoscaling.reconcile(self._resources, *key)
         for key in deployments:
             replicas.roll_out(self._resources, *key)
         for kind, key in sets:
-            replicas.fill(self._resources, kind, *key)
+            replicas.reconcile(self._resources, kind, *key)
         for key in budgets:
-            disruption.settle(self._resources, *key)
+            disruption.update_status(self._resources, *key)
 
-    def _tend(self, key: Key) -> None:
-        """The kubelet's part of one pod, and the queue of those without a node."""
+    def _sync_pod(self, key: Key) -> None:
+        """Does the kubelet's work for a bound pod, and queues a pod without a node for scheduling."""
         stored = self._store.get(POD, *key)
         if stored is None:
             self._waiting.pop(key, None)
@@ -132,24 +138,24 @@ class Controllers:
         self._waiting.pop(key, None)
         pod = stored.read()
         if "deletionTimestamp" in pod["metadata"]:
-            self._end(key, stored.uid)
+            self._terminate(key, stored.uid)
         elif phase == "Pending":
-            self._begin(key, pod)
+            self._run_pod(key, pod)
 
-    def _begin(self, key: Key, pod: Document) -> None:
+    def _run_pod(self, key: Key, pod: Document) -> None:
         row = self._world.rows.get(pod["spec"]["nodeName"])
         address = self._world.addresses[row] if row is not None else "10.255.255.254"
         status = running_status(pod, self._resources.now(), address)
         with contextlib.suppress(ApiError):
             self._resources.update(POD, *key, lambda current: {**current, "status": status}, subresource="status")
 
-    def _end(self, key: Key, uid: str) -> None:
-        if (key, uid) in self._ending or self._loop is None:
+    def _terminate(self, key: Key, uid: str) -> None:
+        if (key, uid) in self._terminating or self._loop is None:
             return
-        self._ending.add((key, uid))
+        self._terminating.add((key, uid))
 
         def remove() -> None:
-            self._ending.discard((key, uid))
+            self._terminating.discard((key, uid))
             with self._store.lock:
                 stored = self._store.get(POD, *key)
                 if stored is not None and stored.uid == uid:
@@ -168,21 +174,21 @@ class Controllers:
         node = self._scheduler.place(pod)
         with contextlib.suppress(ApiError):
             if node is None:
-                self._tell_unschedulable(key, pod)
+                self._mark_unschedulable(key, pod)
             else:
                 bind(self._resources, *key, node)
                 self._waiting.pop(key, None)
 
-    def _tell_unschedulable(self, key: Key, pod: Document) -> None:
+    def _mark_unschedulable(self, key: Key, pod: Document) -> None:
         conditions = pod["status"].get("conditions") or []
         if any(item["type"] == "PodScheduled" for item in conditions):
             return
-        told = {
+        unschedulable = {
             "type": "PodScheduled",
             "status": "False",
             "reason": "Unschedulable",
-            "message": f"0/{len(self._world.node_names)} nodes are available: none has the room that is asked for.",
+            "message": f"0/{len(self._world.node_names)} nodes are available: none fits the pod's requests.",
             "lastTransitionTime": self._resources.now(),
         }
-        status = {**pod["status"], "conditions": [*conditions, told]}
+        status = {**pod["status"], "conditions": [*conditions, unschedulable]}
         self._resources.update(POD, *key, lambda current: {**current, "status": status}, subresource="status")

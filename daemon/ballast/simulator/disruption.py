@@ -1,4 +1,7 @@
-"""The status of PodDisruptionBudgets, as the disruption controller keeps it."""
+"""The status of PodDisruptionBudgets, as the disruption controller computes it.
+
+Source: kube-controller-manager, pkg/controller/disruption/disruption.go.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ Key = tuple[str, str]
 
 
 def budgets_of(store: Store, namespace: str, labels: Sequence[Mapping[str, str]]) -> list[Key]:
-    """The budgets that select any of these pods."""
+    """The (namespace, name) of the budgets that select a pod with any of these label sets."""
     return [
         (namespace, stored.name)
         for stored in store.all(BUDGET, namespace)
@@ -23,8 +26,8 @@ def budgets_of(store: Store, namespace: str, labels: Sequence[Mapping[str, str]]
     ]
 
 
-def settle(resources: ObjectApi, namespace: str, name: str) -> None:
-    """Counts healthy pods and writes how many may be disrupted."""
+def update_status(resources: ObjectApi, namespace: str, name: str) -> None:
+    """Counts the healthy pods and writes how many may be disrupted."""
     store = resources.store
     stored = store.get(BUDGET, namespace, name)
     if stored is None:
@@ -57,7 +60,7 @@ def settle(resources: ObjectApi, namespace: str, name: str) -> None:
 
 
 def _expected(store: Store, namespace: str, spec: Document, pods: int) -> int:
-    """Replicas the controllers of the selected pods ask for; the pods themselves for an absolute minimum."""
+    """The replicas that the controllers of the selected pods want; with an absolute minimum, the number of pods."""
     if spec.get("maxUnavailable") is None and isinstance(spec.get("minAvailable"), int):
         return pods
     total = 0

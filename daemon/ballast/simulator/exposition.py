@@ -1,4 +1,4 @@
-"""node_exporter's text format, one endpoint a node, for a real Prometheus to scrape."""
+"""node_exporter's text format, one endpoint per node, for a real Prometheus to scrape."""
 
 from __future__ import annotations
 
@@ -11,12 +11,19 @@ from ballast.model.sample import Floats
 from ballast.simulator.observations import Observations
 
 STEP = 5.0
+"""Seconds of the grid on which usage is integrated."""
+
 MOST_STEPS = 360
+"""Steps integrated at once, which bounds the memory."""
+
 RESOURCES = ("cpu", "disk", "receive", "transmit")
 
 
 class NodeExporters:
-    """Counters are integrals of the world's usage on a grid of 5 s, so they do not depend on who scrapes when."""
+    """The exporters of all nodes.
+
+    Counters are integrals of the world's usage on a grid of 5 s, so their values do not depend on the scrapes.
+    """
 
     def __init__(self, observations: Observations) -> None:
         self._observations = observations
@@ -26,7 +33,7 @@ class NodeExporters:
         self._sums = {resource: np.zeros(len(world.node_names)) for resource in RESOURCES}
 
     def answer(self, node: str) -> Response:
-        """404 for a node that does not exist, 503 from one that went dark."""
+        """The page of one node; 404 if it does not exist, 503 if its exporter is dark."""
         row = self._world.rows.get(node)
         now = self._world.clock.wall()
         if row is None:
@@ -36,6 +43,7 @@ class NodeExporters:
         return PlainTextResponse(self.text(node, now), media_type="text/plain; version=0.0.4")
 
     def text(self, node: str, now: float) -> str:
+        """The metrics of one node at a Unix time; a broken exporter shows NaN everywhere."""
         row = self._world.rows[node]
         counters = self._counters(row, now)
         cores, link = float(self._world.usage.cores[row]), float(self._world.usage.speed[row])
@@ -73,7 +81,7 @@ class NodeExporters:
         return _all_nan(text) if self._observations.broken(node) else text
 
     def _counters(self, row: int, now: float) -> dict[str, float]:
-        """Seconds of full use since the start, for each resource of one node."""
+        """Seconds of full use since the start, by resource, for one node."""
         with self._lock:
             self._advance(now)
             rest = now - self._until

@@ -1,13 +1,13 @@
-"""A switch for everything that goes wrong in real clusters.
+"""Faults of real clusters, each with a switch.
 
-Each public method of `Faults` below `clear` is one switch, from Python and over HTTP alike:
+Each public method of `Faults` between `clear` and `values` is one switch, in Python and over HTTP:
 
     cluster.faults.kube_429(seconds=60)
     curl -X POST URL/faults -d '{"fault": "kube_429", "seconds": 60}'
-    curl URL/faults            # what is on
+    curl URL/faults            # active faults
     curl -X DELETE URL/faults  # all off
 
-`seconds` are seconds of the cluster's clock from now on; without them a fault stays on until it is cleared.
+`seconds` count from now on the cluster's clock; without them a fault stays on until it is cleared.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Values = Mapping[str, Any]
 
 
 class Faults:
-    """Nothing is on at first. Names of nodes are those of the world; times are in seconds of `clock`."""
+    """No fault is on at first. Node names are those of the world; times are in seconds of `clock`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -32,7 +32,7 @@ class Faults:
         self.nan: set[str] = set()
 
     def clear(self) -> None:
-        """Everything works again."""
+        """Switches all faults off."""
         self._on.clear()
         self._denied.clear()
         self.dark.clear()
@@ -43,15 +43,15 @@ class Faults:
         self._switch("kube_429", seconds, retry_after=retry_after)
 
     def kube_500(self, seconds: float | None = None) -> None:
-        """The API server fails."""
+        """The API server answers 500."""
         self._switch("kube_500", seconds)
 
     def kube_401(self, seconds: float | None = None) -> None:
-        """The credentials are no longer accepted."""
+        """The API server rejects the credentials."""
         self._switch("kube_401", seconds)
 
     def kube_slow(self, delay: float, seconds: float | None = None) -> None:
-        """Every answer of the API server takes `delay` seconds of the machine's time longer."""
+        """The API server delays every answer by `delay` seconds of real time."""
         self._switch("kube_slow", seconds, delay=delay)
 
     def kube_reset(self, seconds: float | None = None) -> None:
@@ -59,7 +59,7 @@ class Faults:
         self._switch("kube_reset", seconds)
 
     def kube_forbidden(self, verb: str, resource: str, seconds: float | None = None) -> None:
-        """RBAC does not allow `verb` on `resource` ("nodes", "pods/eviction"); "*" stands for any."""
+        """RBAC does not allow `verb` on `resource` ("nodes", "pods/eviction"); "*" matches any."""
         self._denied[verb, resource] = self._until(seconds)
 
     def kube_watch_gone(self, seconds: float | None = None) -> None:
@@ -67,11 +67,11 @@ class Faults:
         self._switch("kube_watch_gone", seconds)
 
     def kube_watch_silence(self, seconds: float | None = None) -> None:
-        """Watches stay open and say nothing."""
+        """Watches stay open but send nothing."""
         self._switch("kube_watch_silence", seconds)
 
     def metrics_server_missing(self, seconds: float | None = None) -> None:
-        """metrics.k8s.io is not served: 503 as from an aggregator without a backend."""
+        """metrics.k8s.io is not served: 503, as from an aggregator without a backend."""
         self._switch("metrics_server_missing", seconds)
 
     def prometheus_down(self, seconds: float | None = None) -> None:
@@ -79,21 +79,23 @@ class Faults:
         self._switch("prometheus_down", seconds)
 
     def prometheus_slow(self, delay: float, seconds: float | None = None) -> None:
-        """Every answer of Prometheus takes `delay` seconds of the machine's time longer."""
+        """Prometheus delays every answer by `delay` seconds of real time."""
         self._switch("prometheus_slow", seconds, delay=delay)
 
     def prometheus_html(self, seconds: float | None = None) -> None:
-        """A login page instead of JSON, with status 200."""
+        """A proxy in front of Prometheus answers 200 with a login page instead of JSON."""
         self._switch("prometheus_html", seconds)
 
     def prometheus_401(self, seconds: float | None = None) -> None:
+        """Prometheus rejects the credentials."""
         self._switch("prometheus_401", seconds)
 
     def prometheus_500(self, seconds: float | None = None) -> None:
+        """Prometheus answers 500."""
         self._switch("prometheus_500", seconds)
 
     def prometheus_empty(self, seconds: float | None = None) -> None:
-        """Every query gives an empty result."""
+        """Every query returns an empty result."""
         self._switch("prometheus_empty", seconds)
 
     def prometheus_nan(self, seconds: float | None = None) -> None:
@@ -101,23 +103,23 @@ class Faults:
         self._switch("prometheus_nan", seconds)
 
     def prometheus_partial(self, share: float = 0.5, seconds: float | None = None) -> None:
-        """Only the first `share` of the nodes is answered, with a warning, as Thanos does."""
+        """Queries return only the first `share` of the nodes, with a warning, as Thanos does."""
         self._switch("prometheus_partial", seconds, share=share)
 
     def prometheus_clusters(self, names: Sequence[str] = ("blue", "green"), seconds: float | None = None) -> None:
-        """Every series exists once for each of several clusters."""
+        """Every series exists once for each of these values of the label `cluster`."""
         self._switch("prometheus_clusters", seconds, names=list(names))
 
     def prometheus_duplicates(self, seconds: float | None = None) -> None:
-        """Every node has a second series, under another spelling of its name."""
+        """Every node has a second series, whose `instance` is the node's name instead of its address."""
         self._switch("prometheus_duplicates", seconds)
 
     def prometheus_stale(self, age: float, seconds: float | None = None) -> None:
-        """All samples are `age` seconds old, as behind a remote write that lags."""
+        """All samples are `age` seconds old, as behind a lagging remote write."""
         self._switch("prometheus_stale", seconds, age=age)
 
     def node_dark(self, node: str, after: float = 0.0) -> None:
-        """The node's exporter stops `after` seconds from now; its metrics and metrics-server entries end there."""
+        """The node's exporter stops `after` seconds from now; its series and metrics-server entries end then."""
         self.dark[node] = self._clock.wall() + after
 
     def exporter_nan(self, node: str) -> None:
@@ -125,7 +127,7 @@ class Faults:
         self.nan.add(node)
 
     def power_level(self, watts: float, seconds: float | None = None) -> None:
-        """The power feed gives so many watts, whatever the scene says."""
+        """The power feed shows this many watts instead of the scene's."""
         self._switch("power_level", seconds, watts=watts)
 
     def power_silent(self, seconds: float | None = None) -> None:
@@ -137,38 +139,34 @@ class Faults:
         self._switch("power_doubled", seconds)
 
     def power_frozen(self, seconds: float | None = None) -> None:
-        """The power feed's exporter ends now, and Prometheus goes on answering with its last sample."""
+        """The power feed's exporter stops now; Prometheus keeps answering with its last sample."""
         self._switch("power_frozen", seconds, at=self._clock.wall())
 
     def values(self, fault: str) -> Values | None:
-        """The parameters of a fault that is on, or None."""
+        """The parameters of a fault, or None if it is off."""
         until, values = self._on.get(fault, (-math.inf, {}))
         return values if self._clock.monotonic() < until else None
 
     def on(self, fault: str) -> bool:
+        """Whether a fault is on."""
         return self.values(fault) is not None
 
     def denied(self, verb: str, resource: str) -> bool:
+        """Whether `kube_forbidden` applies to this verb and resource."""
         now = self._clock.monotonic()
         return any(
-            now < until and wanted in ("*", verb) and named in ("*", resource)
-            for (wanted, named), until in self._denied.items()
+            now < until and denied_verb in ("*", verb) and denied_resource in ("*", resource)
+            for (denied_verb, denied_resource), until in self._denied.items()
         )
 
-    def watch_gone(self) -> bool:
-        return self.on("kube_watch_gone")
-
-    def watch_silent(self) -> bool:
-        return self.on("kube_watch_silence")
-
     def apply(self, fault: str, **values: Any) -> None:
-        """A switch by its name. Raises ValueError when there is none, TypeError for wrong parameters."""
+        """Switches a fault on by its name. Raises ValueError for an unknown name, TypeError for wrong parameters."""
         if fault not in SWITCHES:
             raise ValueError(f"there is no fault {fault!r}; there are {', '.join(SWITCHES)}")
         getattr(self, fault)(**values)
 
     def active(self) -> list[dict[str, Any]]:
-        """What is on, as JSON."""
+        """The faults that are on, as JSON objects."""
         now = self._clock.monotonic()
         found = [{"fault": name, **values} for name, (until, values) in self._on.items() if now < until]
         found += [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,30 +26,41 @@ class NodeShape:
 
 @dataclass(frozen=True)
 class WorkloadSpec:
-    """A controller and what its pods ask for: millicores and MiB, limits only where `limited`."""
+    """A workload controller and the requests of its pods."""
 
     kind: str
     namespace: str
     name: str
     replicas: int
     cpu: int
+    """Request of one pod in millicores."""
+
     memory: int
+    """Request of one pod in MiB."""
+
     limited: bool = True
+    """Whether pods have limits, of twice their requests."""
+
     budget: bool = False
+    """Whether a PodDisruptionBudget covers the pods."""
+
     autoscaled: bool = False
-    selector: Mapping[str, str] | None = None
+    """Whether a HorizontalPodAutoscaler scales the workload."""
 
     @property
     def labels(self) -> dict[str, str]:
+        """The labels of the controller and of its pods."""
         return {"app": self.name, "app.kubernetes.io/name": self.name}
 
 
 def metadata(name: str, uid: str, created: str, namespace: str = "", **more: Any) -> Document:
-    place = {"namespace": namespace} if namespace else {}
-    return {"name": name, **place, "uid": uid, "resourceVersion": "1", "creationTimestamp": created, **more}
+    """ObjectMeta at its first version; `more` are further fields."""
+    scope = {"namespace": namespace} if namespace else {}
+    return {"name": name, **scope, "uid": uid, "resourceVersion": "1", "creationTimestamp": created, **more}
 
 
 def owner(kind: str, name: str, uid: str) -> list[Document]:
+    """The `ownerReferences` of an object with this apps/v1 controller."""
     version = "apps/v1"
     return [
         {"apiVersion": version, "kind": kind, "name": name, "uid": uid, "controller": True, "blockOwnerDeletion": True}
@@ -60,6 +70,7 @@ def owner(kind: str, name: str, uid: str) -> list[Document]:
 def node(
     name: str, uid: str, created: str, index: int, shape: NodeShape, *, zone: str, pool: str, now: str
 ) -> Document:
+    """A ready node; the kubelet reserves 0.1 cores + 2 % of the cores, and 512 MiB + 16 MiB per GiB."""
     address = node_address(index)
     reserved_cpu, reserved_memory = 100 + 20 * shape.cores, 512 + 16 * shape.gib
     capacity = {
@@ -119,6 +130,7 @@ def node(
 
 
 def node_address(index: int) -> str:
+    """The internal IP of the node with this index."""
     return f"10.{index // 65_025}.{index // 255 % 255}.{index % 255 + 1}"
 
 
@@ -181,7 +193,7 @@ def controller(workload: WorkloadSpec, kind: str, name: str, uid: str, created: 
 def running_pod(
     base: Document, name: str, uid: str, created: str, namespace: str, node_name: str, ip: str, **more: Any
 ) -> Document:
-    """A pod of a template that runs on a node; `more` goes into its metadata."""
+    """A pod from the template `base` that runs on a node; `more` goes into its metadata."""
     document = {
         "kind": "Pod",
         "apiVersion": "v1",
@@ -194,7 +206,7 @@ def running_pod(
 
 
 def running_status(pod: Document, since: str, ip: str) -> Document:
-    """What a kubelet reports of a pod whose containers run."""
+    """The status that a kubelet reports for a pod whose containers run."""
     conditions = [
         {"type": kind, "status": "True", "lastTransitionTime": since, "lastProbeTime": None}
         for kind in ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
@@ -226,6 +238,7 @@ def running_status(pod: Document, since: str, ip: str) -> Document:
 
 
 def budget(workload: WorkloadSpec, uid: str, created: str) -> Document:
+    """A PodDisruptionBudget that lets a tenth of the pods be unavailable, but at least one."""
     healthy = workload.replicas
     least = max(healthy - max(1, healthy // 10), 1)
     return {
@@ -244,6 +257,7 @@ def budget(workload: WorkloadSpec, uid: str, created: str) -> Document:
 
 
 def autoscaler(workload: WorkloadSpec, uid: str, created: str) -> Document:
+    """A HorizontalPodAutoscaler between 2 replicas and twice the workload's."""
     target = {"type": "Utilization", "averageUtilization": 70}
     return {
         "kind": "HorizontalPodAutoscaler",
@@ -260,10 +274,10 @@ def autoscaler(workload: WorkloadSpec, uid: str, created: str) -> Document:
 
 
 def realistic(document: Document, manager: str, created: str) -> Document:
-    """The same object at the size it has in a real cluster: with field ownership, environment, mounts and images."""
+    """The object at its size in a real cluster: with managed fields, environment, mounts and images."""
     document = {**document, "metadata": dict(document["metadata"])}
     if document["kind"] == "Pod":
-        document["spec"] = _furnished(document["spec"])
+        document["spec"] = _full_size(document["spec"])
     if document["kind"] == "Node":
         images = [
             {
@@ -287,7 +301,7 @@ def realistic(document: Document, manager: str, created: str) -> Document:
     return document
 
 
-def _furnished(spec: Document) -> Document:
+def _full_size(spec: Document) -> Document:
     environment = [{"name": f"SERVICE_{n}_URL", "value": f"http://service-{n}.internal:8080"} for n in range(10)]
     mounts = [
         {"name": name, "mountPath": f"/etc/{name}", "readOnly": True} for name in ("config", "certificates", "features")
@@ -306,7 +320,7 @@ def _furnished(spec: Document) -> Document:
 
 
 def pod_requests(pod: Document) -> tuple[float, float]:
-    """Cores and bytes a pod's containers ask for together."""
+    """The sum of the containers' requests as (cores, bytes)."""
     containers = pod["spec"].get("containers") or ()
     requests = [(container.get("resources") or {}).get("requests") or {} for container in containers]
     cores = sum(quantity(request.get("cpu", 0)) for request in requests)

@@ -1,4 +1,4 @@
-"""What a Prometheus that scrapes this cluster would know at a time: values per node with the troubles of exporters."""
+"""The samples that a Prometheus would have scraped from the exporters of this cluster, with their faults."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from ballast.simulator.world import World
 
 SCRAPE_INTERVAL = 15.0
 LOOKBACK = 300.0
+"""Seconds after which Prometheus drops a series without samples."""
 
 
 class Observations:
-    """Arrays are [node, time]; NaN in `newest` means no sample within Prometheus' lookback of five minutes."""
+    """Samples per node; arrays are [node, time]."""
 
     def __init__(self, world: World, faults: Faults) -> None:
         self.world = world
@@ -23,16 +24,18 @@ class Observations:
         self._offsets = np.arange(count) * 7919 % 1500 / 100.0
 
     def newest(self, times: Floats) -> Floats:
-        """Unix time of the newest sample of each node: scrapes every 15 s, each node with its own phase."""
-        asked = times - self._lag()
-        asked = np.minimum(asked[None, :], self._ends()[:, None])
+        """Unix time of each node's newest sample; NaN if it is older than the lookback of 5 minutes.
+
+        Every node is scraped every 15 s, at its own offset.
+        """
+        last = np.minimum((times - self._lag())[None, :], self._ends()[:, None])
         offsets = self._offsets[:, None]
-        newest: Floats = np.floor((asked - offsets) / SCRAPE_INTERVAL) * SCRAPE_INTERVAL + offsets
+        newest: Floats = np.floor((last - offsets) / SCRAPE_INTERVAL) * SCRAPE_INTERVAL + offsets
         newest[times[None, :] - newest > LOOKBACK] = np.nan
         return newest
 
     def values(self, subject: str, times: Floats) -> Floats:
-        """Ratios 0..1 of a resource; constant after a node's last sample, NaN from a broken exporter."""
+        """The usage of a resource as a ratio 0..1; constant after a node's last sample, NaN from a broken exporter."""
         lag = self._lag()
         if subject == "network":
             values = np.maximum(self.world.ratio("receive", times - lag), self.world.ratio("transmit", times - lag))
@@ -50,9 +53,11 @@ class Observations:
         return values
 
     def dark(self, node: str, time: float) -> bool:
+        """Whether the node's exporter has stopped by this Unix time."""
         return time > self._faults.dark.get(node, np.inf)
 
     def broken(self, node: str) -> bool:
+        """Whether the node's exporter sends NaN."""
         return node in self._faults.nan
 
     def _last(self, subject: str, row: int, end: float) -> float:

@@ -1,4 +1,4 @@
-"""Writes a world into an empty store: namespaces, nodes, controllers, budgets, and pods already on nodes."""
+"""Writes a world into an empty store: namespaces, nodes, controllers, budgets, and pods that run on nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ballast.simulator.kube.kinds import BY_NAME, POD, Kind
 from ballast.simulator.kube.resources import stamp
 from ballast.simulator.kube.store import Store, Stored, selectable_fields, stored
 from ballast.simulator.objects import WorkloadSpec
-from ballast.simulator.world import AGE, NAMESPACES, OWN_NAMESPACE, ZONES, Pattern, World
+from ballast.simulator.world import AGE, NAMESPACES, OWN_NAMESPACE, ZONES, PlacedPod, World
 
 Document = dict[str, Any]
 
@@ -26,7 +26,7 @@ _PLACEHOLDERS = ("@name@", "@uid@", "@node@", "@ip@", "@version@")
 
 
 def populate(world: World, store: Store) -> None:
-    """Fills `store`, and the world's members and usage with the same pods."""
+    """Fills `store`, and gives the world's members and usage the same pods."""
     _Builder(world, store).build()
 
 
@@ -44,7 +44,7 @@ class _Builder:
         self._namespaces()
         self._nodes()
         placed = [(workload, self._controllers(workload)) for workload in self._world.workloads]
-        self._own()
+        self._service_account()
         self._pods(placed)
         for kind, found in self._found.items():
             self._store.load(kind, found)
@@ -102,13 +102,16 @@ class _Builder:
             self._add("HorizontalPodAutoscaler", objects.autoscaler(workload, self._uid(), self._created))
         return pods_owner
 
-    def _own(self) -> None:
-        """What a daemon in this cluster would run as."""
+    def _service_account(self) -> None:
+        """Adds the service account of a daemon in this cluster."""
         metadata = objects.metadata("ballast", self._uid(), self._created, OWN_NAMESPACE)
         self._add("ServiceAccount", {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": metadata})
 
     def _pods(self, placed: list[tuple[WorkloadSpec, Document]]) -> None:
-        """Agents first, one a node; the others in random order, each to the node with the most room left."""
+        """Places DaemonSet pods first, one per node; then the others in random order.
+
+        Each of these goes to the node with the largest free share of its scarcer resource, give or take some noise.
+        """
         world = self._world
         rows: list[int] = []
         profiles: list[int] = []
@@ -122,7 +125,7 @@ class _Builder:
             self._room[row][1] -= workload.memory * 2**20
             pods.append(renders[number](name, row))
             profile = world.profile(workload)
-            member = Pattern(row, True, profile, workload.cpu / 1000, workload.memory * 2.0**20)
+            member = PlacedPod(row, True, profile, workload.cpu / 1000, workload.memory * 2.0**20)
             world.members[workload.namespace, name] = member
             world.allocated[row] += (member.cores, member.memory, 1.0)
             rows.append(row)
@@ -138,27 +141,30 @@ class _Builder:
             else:
                 waiting += [(number, f"{base}-{self._suffix()}") for _ in range(workload.replicas)]
         self._random.shuffle(waiting)
-        first = [list(room) for room in self._room]
+        initial = [list(room) for room in self._room]
         heap = [(self._random.random() * 0.1, row) for row in range(len(self._room))]
         heapq.heapify(heap)
         for number, name in waiting:
             workload = placed[number][0]
-            aside = []
+            popped = []
             while heap:
                 filled, row = heapq.heappop(heap)
                 cores, memory = self._room[row]
                 if cores >= workload.cpu / 1000 and memory >= workload.memory * 2**20:
                     put(number, name, row)
-                    filled = 1 - min(self._room[row][0] / first[row][0], self._room[row][1] / first[row][1])
-                    aside.append((filled + self._random.random() * 0.1, row))
+                    filled = 1 - min(self._room[row][0] / initial[row][0], self._room[row][1] / initial[row][1])
+                    popped.append((filled + self._random.random() * 0.1, row))
                     break
-                aside.append((filled, row))
-            for entry in aside:
+                popped.append((filled, row))
+            for entry in popped:
                 heapq.heappush(heap, entry)
         world.usage.fill(np.array(rows, dtype=np.int64), np.array(profiles, dtype=np.int64))
 
     def _render(self, workload: WorkloadSpec, owner: Document) -> Callable[[str, int], Stored]:
-        """A function from (name, row of the node) to a stored pod; the template is encoded once."""
+        """A function from (name, row of the node) to a stored pod.
+
+        The template is encoded once; each pod replaces the placeholders in its bytes.
+        """
         name, uid, node, ip, version = _PLACEHOLDERS
         labels = owner["spec"]["template"]["metadata"]["labels"]
         references = objects.owner(owner["kind"], owner["metadata"]["name"], owner["metadata"]["uid"])
@@ -187,8 +193,8 @@ class _Builder:
             values = (pod_name, pod_uid, names[row], addresses[row], str(self._revision))
             for placeholder, value in zip(_PLACEHOLDERS, values, strict=True):
                 raw = raw.replace(placeholder.encode(), value.encode())
-            own = {**fields, "spec.nodeName": names[row]}
-            return Stored(workload.namespace, pod_name, pod_uid, self._revision, labels, own, raw)
+            pod_fields = {**fields, "spec.nodeName": names[row]}
+            return Stored(workload.namespace, pod_name, pod_uid, self._revision, labels, pod_fields, raw)
 
         return render
 

@@ -1,4 +1,4 @@
-"""The power that is available: a breathing trace as JSON over HTTP."""
+"""The available power: a synthetic trace, served as JSON over HTTP and as a Prometheus series."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from ballast.simulator.world import World
 
 WATTS_PER_CORE = 22.0
 SOLAR_DAY = 120.0
-"""Seconds of the machine's time that a day of the power scene has."""
+"""Seconds of real time that a day of the power scene lasts."""
 
 MORNING = 0.35
+"""The fraction of the day at which the power scene starts."""
 
 
 def watts(world: World, time: float) -> float:
-    """Available watts at a Unix time: about what the cluster needs, with the sun and with a wave of ten minutes.
+    """Available watts at a Unix time: about what the cluster needs, with a daily wave and one of ten minutes.
 
-    In the power scene, a solar day with clouds and some wind at night, from the morning on.
+    In the calm scene it is constant. In the power scene it is a solar day with clouds, and some wind at night.
     """
     full = WATTS_PER_CORE * float(world.usage.cores.sum())
     if world.scene == "calm":
@@ -39,7 +40,7 @@ def watts(world: World, time: float) -> float:
 
 
 def series(world: World, faults: Faults, times: Floats, *, fresh: bool) -> Floats:
-    """[series, time]: the watts Prometheus knows of, or the Unix times of their samples; one a second is taken."""
+    """[series, time]: the watts in Prometheus, or with `fresh` the Unix times of their samples, one per second."""
     count = 0 if faults.on("power_silent") else 2 if faults.on("power_doubled") else 1
     frozen, level = faults.values("power_frozen"), faults.values("power_level")
     sampled = np.floor(times if frozen is None else np.minimum(times, frozen["at"]))
@@ -50,7 +51,7 @@ def series(world: World, faults: Faults, times: Floats, *, fresh: bool) -> Float
 
 
 def answer(world: World, faults: Faults) -> Response:
-    """`{"watts": …, "time": RFC 3339, "timestamp": Unix seconds}`"""
+    """The feed's JSON document: `{"watts": …, "time": RFC 3339, "timestamp": Unix seconds}`."""
     now, frozen = world.clock.wall(), faults.values("power_frozen")
     now = now if frozen is None else min(now, frozen["at"])
     level = faults.values("power_level")

@@ -1,4 +1,4 @@
-"""Prometheus' query API for what Ballast asks: `query`, `query_range`, build information and health."""
+"""The part of Prometheus' HTTP API that Ballast uses: `query`, `query_range`, build information and health."""
 
 from __future__ import annotations
 
@@ -22,14 +22,18 @@ from ballast.simulator.observations import Observations
 from ballast.simulator.power_feed import series
 
 MOST_POINTS = 11_000
+"""Prometheus' limit of points per series in a range query."""
+
 MOST_CACHED = 64
+"""Label sets of all nodes kept encoded, by query shape."""
+
 PARTIAL = "No StoreAPIs matched for this query: partial response: 1 of 2 stores did not answer"
 LOGIN_PAGE = "<!doctype html><html><head><title>Sign in</title></head><body><form>Sign in</form></body></html>"
 VERSION = "3.15.0"
 
 
 class QueryError(Exception):
-    """An answer with `status: error`."""
+    """An answer with `status: error`; `kind` is its `errorType`, `code` the HTTP status."""
 
     def __init__(self, message: str, kind: str = "bad_data", code: int = 400) -> None:
         super().__init__(message)
@@ -38,7 +42,10 @@ class QueryError(Exception):
 
 @dataclass(frozen=True)
 class MetricTable:
-    """Series as [series, time]: encoded label sets, and values, with `present` saying where there is a sample."""
+    """The result of a query: `labels` are encoded label sets, `values` and `present` are [series, time].
+
+    `present` is true where the series has a sample.
+    """
 
     labels: Sequence[str]
     values: Floats
@@ -46,7 +53,10 @@ class MetricTable:
 
 
 class PrometheusApi:
-    """An ASGI application to be mounted under any path; counts ("query", "prometheus") and ("query_range", …)."""
+    """An ASGI application for any mount path.
+
+    It counts its requests as ("query", "prometheus") and ("query_range", "prometheus").
+    """
 
     def __init__(self, observations: Observations, faults: Faults, requests: Counter[tuple[str, str]]) -> None:
         self._observations = observations
@@ -88,10 +98,10 @@ class PrometheusApi:
         time = _time(values, "time", self._world.clock.wall())
         table = self._table(_query(values), np.array([time]))
         stamp = _number(time)
-        there = table.present[:, 0]
+        sampled = table.present[:, 0]
         series = [
             f'{{"metric":{labels},"value":[{stamp},"{value}"]}}'
-            for labels, value, present in zip(table.labels, _texts(table.values[:, 0]), there.tolist(), strict=True)
+            for labels, value, present in zip(table.labels, _texts(table.values[:, 0]), sampled.tolist(), strict=True)
             if present
         ]
         return self._success("vector", series)
@@ -111,12 +121,13 @@ class PrometheusApi:
         table = self._table(query, times)
         stamps = [f'[{_number(time)},"' for time in times.tolist()]
         series = []
-        for labels, row, there in zip(table.labels, table.values, table.present, strict=True):
+        # Lines are joined as text: a range query of a large cluster has millions of points.
+        for labels, row, sampled in zip(table.labels, table.values, table.present, strict=True):
             texts = _texts(row)
-            if there.all():
+            if sampled.all():
                 points = '"],'.join([stamp + text for stamp, text in zip(stamps, texts, strict=True)])
             else:
-                kept = zip(stamps, texts, there.tolist(), strict=True)
+                kept = zip(stamps, texts, sampled.tolist(), strict=True)
                 points = '"],'.join([stamp + text for stamp, text, present in kept if present])
             if points:
                 series.append(f'{{"metric":{labels},"values":[{points}"]]}}')
@@ -132,27 +143,27 @@ class PrometheusApi:
         )
 
     def _table(self, query: str, times: Floats) -> MetricTable:
-        question = promql.read(query)
-        if question.subject.startswith("pod_"):
-            return self._pods(question, times)
-        if question.subject == "power":
-            rows = series(self._world, self._faults, times, fresh=question.fresh)
+        parsed = promql.parse(query)
+        if parsed.subject.startswith("pod_"):
+            return self._pods(parsed, times)
+        if parsed.subject == "power":
+            rows = series(self._world, self._faults, times, fresh=parsed.fresh)
             labels = ["{}", '{"feed":"second"}'][: len(rows)]
             return MetricTable(labels, rows, np.ones_like(rows, dtype=bool))
-        if not question.subject:
+        if not parsed.subject:
             return MetricTable([], np.empty((0, len(times))), np.empty((0, len(times)), dtype=bool))
         newest = self._observations.newest(times)
         present = ~np.isnan(newest)
-        if question.fresh:
+        if parsed.fresh:
             values = newest
-        elif question.subject == "up":
+        elif parsed.subject == "up":
             values = np.ones_like(newest)
         else:
-            values = self._observations.values(question.subject, times)
-        return self._labelled(question, values, present)
+            values = self._observations.values(parsed.subject, times)
+        return self._labelled(parsed, values, present)
 
-    def _labelled(self, question: promql.Question, values: Floats, present: np.ndarray) -> MetricTable:
-        """The rows that match, once for each cluster and spelling that a fault asks for."""
+    def _labelled(self, parsed: promql.ParsedQuery, values: Floats, present: np.ndarray) -> MetricTable:
+        """The rows that match, once for each cluster and each spelling of `instance` that a fault adds."""
         count = len(self._world.node_names)
         if (partial := self._faults.values("prometheus_partial")) is not None:
             count = int(count * partial["share"])
@@ -164,7 +175,7 @@ class PrometheusApi:
         rows: list[int] = []
         for cluster in clusters:
             for by_name in spellings:
-                names = self._series(question, cluster, by_name)
+                names = self._series(parsed, cluster, by_name)
                 kept = [row for row in range(count) if names[row]]
                 labels += [names[row] for row in kept]
                 rows += kept
@@ -172,9 +183,9 @@ class PrometheusApi:
             return MetricTable(labels, values, present)
         return MetricTable(labels, values[rows], present[rows])
 
-    def _series(self, question: promql.Question, cluster: str, by_name: bool) -> list[str]:
-        """Encoded label sets by row, empty where a matcher refuses the node."""
-        key = (question.labels, question.matchers, cluster, by_name)
+    def _series(self, parsed: promql.ParsedQuery, cluster: str, by_name: bool) -> list[str]:
+        """Encoded label sets by row, empty where a matcher rejects the node."""
+        key = (parsed.labels, parsed.matchers, cluster, by_name)
         if key not in self._names:
             if len(self._names) >= MOST_CACHED:
                 self._names.clear()
@@ -188,14 +199,14 @@ class PrometheusApi:
                 }
                 if cluster:
                     full["cluster"] = cluster
-                kept = full if question.labels is None else {key: full[key] for key in question.labels if key in full}
-                found.append(json.dumps(kept, separators=(",", ":")) if question.matches(full) else "")
+                kept = full if parsed.labels is None else {key: full[key] for key in parsed.labels if key in full}
+                found.append(json.dumps(kept, separators=(",", ":")) if parsed.matches(full) else "")
             self._names[key] = found
         return self._names[key]
 
-    def _pods(self, question: promql.Question, times: Floats) -> MetricTable:
-        """cpu in cores, memory in bytes, disk and network in bytes per second, from where pods are now."""
-        resource = question.subject.removeprefix("pod_")
+    def _pods(self, parsed: promql.ParsedQuery, times: Floats) -> MetricTable:
+        """Usage of the pods that run now: cpu in cores, memory in bytes, disk and network in bytes per second."""
+        resource = parsed.subject.removeprefix("pod_")
         world = self._world
         with world.lock:
             members = [(key, member) for key, member in world.members.items() if member.running]
@@ -205,8 +216,8 @@ class PrometheusApi:
         rows = []
         for (namespace, name), member in members:
             full = {"namespace": namespace, "pod": name, "node": world.node_names[member.node]}
-            if question.matches(full):
-                kept = full if question.labels is None else {key: full[key] for key in question.labels if key in full}
+            if parsed.matches(full):
+                kept = full if parsed.labels is None else {key: full[key] for key in parsed.labels if key in full}
                 labels.append(json.dumps(kept, separators=(",", ":")))
                 rows.append(member.profile)
         values = np.round(each[rows], 4) if rows else np.empty((0, len(times)))

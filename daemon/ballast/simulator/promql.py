@@ -1,4 +1,7 @@
-"""Recognises what a query asks for. No PromQL engine: metric names, `timestamp(`, output labels and simple matchers."""
+"""Recognises what a query asks for: metric names, `timestamp(`, output labels and simple matchers.
+
+It is no PromQL engine.
+"""
 
 from __future__ import annotations
 
@@ -45,36 +48,41 @@ _SUBJECTS = (
 
 
 @dataclass(frozen=True)
-class Question:
-    """`subject` is one of the above, or empty when nothing is recognised; `labels` are the output's, None = all.
-
-    `fresh`: the value is the Unix time of the newest sample.
-    """
+class ParsedQuery:
+    """The parts of a query that decide its answer."""
 
     subject: str
+    """What is measured, one of `_SUBJECTS`; empty if no metric is recognised."""
+
     fresh: bool
+    """Whether the query asks for the Unix time of the newest sample."""
+
     labels: tuple[str, ...] | None
+    """The output labels; None for all."""
+
     matchers: tuple[tuple[str, str, str], ...]
+    """(label, operator, value)."""
 
     def matches(self, series: Mapping[str, str]) -> bool:
-        """Whether a series passes the matchers on labels it has, or could have (`cluster`)."""
+        """Whether a series passes the matchers; those on labels it lacks count only for `cluster`."""
         return all(
             _match(*matcher, series) for matcher in self.matchers if matcher[0] in series or matcher[0] == "cluster"
         )
 
 
-def read(query: str) -> Question:
+def parse(query: str) -> ParsedQuery:
+    """Finds the parts of a query by regular expressions."""
     matchers = tuple(_MATCHER.findall(query))
     bare = re.sub(r'"(?:[^"\\]|\\.)*"', "", query)
     names = set(_NAMES.findall(bare))
     subject = next((subject for subject, metrics in _SUBJECTS if names.intersection(metrics)), "")
     by = _BY.search(query)
     labels = tuple(label.strip() for label in by.group(1).split(",") if label.strip()) if by else None
-    return Question(subject, "timestamp" in names, labels, matchers)
+    return ParsedQuery(subject, "timestamp" in names, labels, matchers)
 
 
 def problem(query: str) -> str | None:
-    """What a parser would say about a query that is plainly broken, or None."""
+    """Prometheus' parse error for an empty query or unbalanced brackets, or None."""
     if not query.strip():
         return "unknown position: parse error: no expression found in input"
     for opening, closing, name in (("(", ")", "parenthesis"), ("{", "}", "brace"), ("[", "]", "bracket")):
@@ -87,12 +95,12 @@ def problem(query: str) -> str | None:
 
 
 _TESTS: Mapping[str, Callable[[str, str], bool]] = {
-    "=": lambda wanted, value: value == wanted,
-    "!=": lambda wanted, value: value != wanted,
-    "=~": lambda wanted, value: re.fullmatch(wanted, value) is not None,
-    "!~": lambda wanted, value: re.fullmatch(wanted, value) is None,
+    "=": lambda pattern, value: value == pattern,
+    "!=": lambda pattern, value: value != pattern,
+    "=~": lambda pattern, value: re.fullmatch(pattern, value) is not None,
+    "!~": lambda pattern, value: re.fullmatch(pattern, value) is None,
 }
 
 
-def _match(label: str, operator: str, wanted: str, series: Mapping[str, str]) -> bool:
-    return _TESTS[operator](wanted, series.get(label, ""))
+def _match(label: str, operator: str, pattern: str, series: Mapping[str, str]) -> bool:
+    return _TESTS[operator](pattern, series.get(label, ""))

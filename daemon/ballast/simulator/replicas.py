@@ -1,4 +1,4 @@
-"""Deployments, ReplicaSets and StatefulSets keep their number of pods; dependents of deleted owners go."""
+"""The controllers of Deployments, ReplicaSets and StatefulSets, and the garbage collection of their dependents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Key = tuple[str, str]
 
 
 def sets_of(store: Store, namespace: str, labels: Sequence[Mapping[str, str]]) -> list[tuple[Kind, Key]]:
-    """The ReplicaSets and StatefulSets that select any of these pods."""
+    """The ReplicaSets and StatefulSets that select a pod with any of these label sets."""
     found = []
     for kind in (REPLICA_SET, STATEFUL_SET):
         for stored in store.all(kind, namespace):
@@ -29,7 +29,7 @@ def sets_of(store: Store, namespace: str, labels: Sequence[Mapping[str, str]]) -
 
 
 def roll_out(resources: ObjectApi, namespace: str, name: str) -> None:
-    """A Deployment's newest ReplicaSet gets all replicas at once, older ones none."""
+    """Gives all replicas to a Deployment's newest ReplicaSet at once, and none to older ones."""
     stored = resources.store.get(DEPLOYMENT, namespace, name)
     if stored is None:
         return
@@ -41,49 +41,50 @@ def roll_out(resources: ObjectApi, namespace: str, name: str) -> None:
             newest = old
         else:
             _scale(resources, namespace, old.name, 0)
-    wanted = deployment["spec"]["replicas"]
+    desired = deployment["spec"]["replicas"]
     if newest is not None:
-        _scale(resources, namespace, newest.name, wanted)
+        _scale(resources, namespace, newest.name, desired)
     else:
-        resources.create(REPLICA_SET, namespace, _new_set(deployment, wanted))
+        resources.create(REPLICA_SET, namespace, _new_set(deployment, desired))
 
 
-def fill(resources: ObjectApi, kind: Kind, namespace: str, name: str) -> None:
-    """Creates missing pods, deletes surplus ones, and reports both in the status."""
+def reconcile(resources: ObjectApi, kind: Kind, namespace: str, name: str) -> None:
+    """Creates the missing pods of a ReplicaSet or StatefulSet, deletes surplus ones, and updates the status."""
     stored = resources.store.get(kind, namespace, name)
     if stored is None:
         return
     owner = stored.read()
-    wanted, selector = owner["spec"]["replicas"], owner["spec"]["selector"]
+    desired, selector = owner["spec"]["replicas"], owner["spec"]["selector"]
     pods = [pod for pod in resources.store.all(POD, namespace) if matches(selector, pod.labels)]
-    living = [pod for pod in pods if _alive(pod)]
+    active = [pod for pod in pods if _is_active(pod)]
     if kind is STATEFUL_SET:
         names = {pod.name for pod in pods}
-        for ordinal in range(wanted):
+        for ordinal in range(desired):
             if f"{name}-{ordinal}" not in names:
                 resources.create(POD, namespace, _pod(owner, f"{name}-{ordinal}"))
-        surplus = [pod for pod in living if int(pod.name.rpartition("-")[2]) >= wanted]
+        surplus = [pod for pod in active if int(pod.name.rpartition("-")[2]) >= desired]
     else:
-        for _ in range(wanted - len(living)):
+        for _ in range(desired - len(active)):
             resources.create(POD, namespace, _pod(owner, f"{name}-{resources.store.suffix()}"))
-        surplus = sorted(living, key=lambda pod: (pod.fields["status.phase"] == "Running", -pod.revision))
-        surplus = surplus[: max(0, len(living) - wanted)]
+        # Pods that do not run yet are deleted first, then those that changed last.
+        surplus = sorted(active, key=lambda pod: (pod.fields["status.phase"] == "Running", -pod.revision))
+        surplus = surplus[: max(0, len(active) - desired)]
     for pod in surplus:
         resources.delete(POD, namespace, pod.name)
-    _report(resources, kind, owner)
+    _update_status(resources, kind, owner)
 
 
-def collect(resources: ObjectApi, kind: Kind, gone: Stored) -> None:
-    """Deletes what a deleted owner leaves behind."""
+def delete_dependents(resources: ObjectApi, kind: Kind, deleted: Stored) -> None:
+    """Deletes the ReplicaSets or pods of a deleted owner."""
     dependents = REPLICA_SET if kind is DEPLOYMENT else POD
-    for stored in _owned(resources.store, dependents, gone.namespace, gone.uid):
+    for stored in _owned(resources.store, dependents, deleted.namespace, deleted.uid):
         resources.delete(dependents, stored.namespace, stored.name)
 
 
-def _report(resources: ObjectApi, kind: Kind, owner: Document) -> None:
+def _update_status(resources: ObjectApi, kind: Kind, owner: Document) -> None:
     metadata, selector = owner["metadata"], owner["spec"]["selector"]
     namespace, name = metadata["namespace"], metadata["name"]
-    pods = [pod for pod in resources.store.all(POD, namespace) if matches(selector, pod.labels) and _alive(pod)]
+    pods = [pod for pod in resources.store.all(POD, namespace) if matches(selector, pod.labels) and _is_active(pod)]
     ready = sum(is_ready(pod.read()) for pod in pods)
     counts = {
         "replicas": len(pods),
@@ -96,13 +97,13 @@ def _report(resources: ObjectApi, kind: Kind, owner: Document) -> None:
         if reference["kind"] == "Deployment":
             deployment = resources.store.get(DEPLOYMENT, namespace, reference["name"])
             if deployment is not None and owner["spec"]["replicas"]:
-                above = {
+                rollout = {
                     **counts,
                     "updatedReplicas": len(pods),
                     "unavailableReplicas": owner["spec"]["replicas"] - ready,
                     "observedGeneration": deployment.read()["metadata"].get("generation", 1),
                 }
-                _write_status(resources, DEPLOYMENT, namespace, reference["name"], above)
+                _write_status(resources, DEPLOYMENT, namespace, reference["name"], rollout)
 
 
 def _write_status(resources: ObjectApi, kind: Kind, namespace: str, name: str, counts: Mapping[str, int]) -> None:
@@ -121,18 +122,18 @@ def _scale(resources: ObjectApi, namespace: str, name: str, replicas: int) -> No
     resources.update(REPLICA_SET, namespace, name, change)
 
 
-def _alive(pod: Stored) -> bool:
+def _is_active(pod: Stored) -> bool:
     if pod.fields["status.phase"] in ("Succeeded", "Failed"):
         return False
     return b'"deletionTimestamp"' not in pod.raw
 
 
 def _owned(store: Store, kind: Kind, namespace: str, uid: str) -> list[Stored]:
-    mark = uid.encode()
+    encoded_uid = uid.encode()
     return [
         stored
         for stored in store.all(kind, namespace)
-        if mark in stored.raw
+        if encoded_uid in stored.raw
         and any(reference["uid"] == uid for reference in stored.read()["metadata"].get("ownerReferences") or ())
     ]
 
@@ -163,5 +164,5 @@ def _new_set(deployment: Document, replicas: int) -> Document:
 def _pod(owner: Document, name: str) -> Document:
     template, metadata = owner["spec"]["template"], owner["metadata"]
     references = objects.owner(owner["kind"], metadata["name"], metadata["uid"])
-    own = {**template["metadata"], "name": name, "generateName": f"{metadata['name']}-", "ownerReferences": references}
-    return {"metadata": own, "spec": template["spec"]}
+    identity = {"name": name, "generateName": f"{metadata['name']}-", "ownerReferences": references}
+    return {"metadata": {**template["metadata"], **identity}, "spec": template["spec"]}

@@ -1,4 +1,4 @@
-"""What happens in a world of its own accord."""
+"""The faults and events that belong to the scene of a world."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from ballast.simulator.world import World
 
 DARK_AFTER = 60.0
 BURST_AFTER = 30.0
+"""Both in seconds of the world's clock."""
+
 FEWEST_NODES = 5
+"""Smaller worlds have no faults."""
 
 
-def trouble(world: World, faults: Faults) -> None:
-    """A node goes dark and an exporter sends NaN; not in the calm scene and that of power, nor in worlds too small."""
+def inject_faults(world: World, faults: Faults) -> None:
+    """In the scenes breathing and burst, one node goes dark after a minute and another exporter sends NaN."""
     if world.scene not in ("calm", "power") and len(world.node_names) >= FEWEST_NODES:
         faults.node_dark(world.dark_node, after=DARK_AFTER)
         faults.exporter_nan(world.nan_node)
 
 
-def begin(world: World, resources: ObjectApi, loop: asyncio.AbstractEventLoop) -> None:
-    """In the burst scene, a deployment of one pod a node arrives after half a minute of the clock."""
+def schedule_events(world: World, resources: ObjectApi, loop: asyncio.AbstractEventLoop) -> None:
+    """In the scene burst, a deployment of one pod per node arrives after half a minute of the clock."""
     if world.scene == "burst":
         loop.call_later(BURST_AFTER / world.clock.speed, _burst, world, resources)
 

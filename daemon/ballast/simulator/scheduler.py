@@ -1,4 +1,4 @@
-"""Puts pending pods on nodes: what fits, what taints allow, then score labels beside the room that is left."""
+"""A small scheduler: filters nodes by requests, node selector and taints; scores them by score label and free room."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from ballast.simulator.world import World
 NAME = "default-scheduler"
 SCORE_LABEL = "ballast.dev/score"
 LABEL_WEIGHT, ROOM_WEIGHT = 1.0, 3.0
+"""Weights of the two scores, each 0..100; the label's 0..10 is scaled up."""
 
 Document = dict[str, Any]
 
 
 class Scheduler:
-    """Keeps allocatable amounts, taints and labels of nodes as arrays; requests come from the world."""
+    """Caches allocatable amounts, taints and labels of the nodes; the requests of their pods come from the world."""
 
     def __init__(self, world: World, store: Store) -> None:
         self._world = world
@@ -36,28 +37,28 @@ class Scheduler:
         self._loaded = False
 
     def follow(self, kind: Kind, change: StoreEvent) -> None:
-        """A store listener."""
+        """A store listener that keeps the cache of nodes up to date."""
         if kind is NODE and self._loaded and change.new.name in self._world.rows:
             self._read(self._world.rows[change.new.name], None if change.type == "DELETED" else change.new.read())
 
     def place(self, pod: Document) -> str | None:
-        """The best node for a pod, or None when it fits nowhere."""
+        """The name of the best node for a pod, or None if it fits on none."""
         if not self._loaded:
             self._load()
         cores, memory = pod_requests(pod)
         room = self._allocatable - self._world.allocated
         fits = self._open & (room >= np.array([cores, memory, 1.0])).all(axis=1)
         spec = pod["spec"]
-        if wanted := spec.get("nodeSelector"):
-            fits &= np.array([wanted.items() <= labels.items() for labels in self._labels])
+        if selector := spec.get("nodeSelector"):
+            fits &= np.array([selector.items() <= labels.items() for labels in self._labels])
         for row in np.flatnonzero(fits):
             if any(_repels(taint, spec.get("tolerations") or []) for taint in self._taints[row]):
                 fits[row] = False
         if not fits.any():
             return None
         with np.errstate(divide="ignore", invalid="ignore"):
-            left = ((room - np.array([cores, memory, 1.0])) / self._allocatable)[:, :2].mean(axis=1) * 100
-        total = LABEL_WEIGHT * 10 * self._scores + ROOM_WEIGHT * left + self._generator.random(len(left))
+            free = ((room - np.array([cores, memory, 1.0])) / self._allocatable)[:, :2].mean(axis=1) * 100
+        total = LABEL_WEIGHT * 10 * self._scores + ROOM_WEIGHT * free + self._generator.random(len(free))
         return self._world.node_names[int(np.argmax(np.where(fits, total, -np.inf)))]
 
     def _load(self) -> None:

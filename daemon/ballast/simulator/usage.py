@@ -1,9 +1,9 @@
-"""How much of its nodes a moving population of pods uses, at any time, past ones too.
+"""The usage of nodes by their pods, at any time, including the past.
 
-Usage of a node = what its system takes + the sum over its pods of what their workload takes at that time + noise. A
-workload breathes with the day and with a shorter wave of its own; noise is a circular first-order autoregression that
-is a function of node and time alone. So where a pod is put changes the load of nodes, and a range query asked later
-gives what an instant query gave then.
+Usage of a node = usage of its system + sum of the usage of its pods + noise. The usage of a pod follows its workload's
+profile: a daily wave and a shorter one. The noise is a circular first-order autoregression, a function of node and time
+only. So the placement of a pod changes the load of its node, and a range query returns the same values as an instant
+query did at the time.
 """
 
 from __future__ import annotations
@@ -16,30 +16,51 @@ from ballast.model.sample import Floats, Ints
 
 DAY = 86_400.0
 NOISE_STEP = 30.0
+"""Seconds between two knots of the noise."""
+
 NOISE_KNOTS = 512
 NOISE_CORRELATION = 300.0
+"""Seconds in which the noise's correlation falls by 1/e."""
+
 MOST_MOVES = 50_000
+"""Starts and ends of pods that are kept; beyond it the older half is dropped."""
+
 RESOURCES = ("cpu", "memory", "disk", "receive", "transmit")
 
 
 class UsageProfile(NamedTuple):
-    """What one pod of a workload takes: cores, bytes, share of a disk's time, bytes per second.
-
-    `day` and `wave` are amplitudes as shares of that, `period` is the wave's in seconds, `phase` in radians.
-    """
+    """The mean usage of one pod of a workload, and how it varies."""
 
     cpu: float
+    """Cores."""
+
     memory: float
+    """Bytes."""
+
     disk: float = 0.01
+    """Share of a disk's time."""
+
     network: float = 2e5
+    """Bytes received per second; 70 % as many are sent."""
+
     day: float = 0.3
+    """Amplitude of the daily wave, as a share of the mean."""
+
     wave: float = 0.2
+    """Amplitude of the shorter wave, as a share of the mean."""
+
     period: float = 600.0
+    """Period of the shorter wave in seconds."""
+
     phase: float = 0.0
+    """Phase in radians."""
 
 
 class Usage:
-    """Arrays are [node] for amounts and [node, time] for answers. Not thread-safe: the world holds a lock."""
+    """The usage of all nodes. Capacities `cores`, `memory` (bytes) and `speed` (bytes/s) are [node].
+
+    Not thread-safe: the world holds a lock.
+    """
 
     def __init__(
         self,
@@ -60,7 +81,7 @@ class Usage:
         self._knots = _circular_noise(generator, len(cores)) if breathing else None
 
     def add(self, profile: UsageProfile) -> int:
-        """Registers a workload; its index is what `place` takes."""
+        """Registers a workload; its index is the `profile` of the other methods."""
         self._profiles.append(profile)
         self._table = None
         if len(self._profiles) > self._counts.shape[1]:
@@ -68,18 +89,18 @@ class Usage:
         return len(self._profiles) - 1
 
     def fill(self, nodes: Ints, profiles: Ints) -> None:
-        """Pods that have always been there."""
+        """Adds pods that have always run; `nodes` and `profiles` are [pod]."""
         np.add.at(self._counts, (nodes, profiles), 1.0)
 
     def move(self, time: float, node: int, profile: int, delta: int) -> None:
-        """A pod of that workload starts (+1) or ends (-1) on a node at a Unix time; the last 25,000 are remembered."""
+        """A pod of that workload starts (+1) or ends (-1) on a node at a Unix time."""
         self._counts[node, profile] += delta
         self._moves.append((time, node, profile, delta))
         if len(self._moves) > MOST_MOVES:
             del self._moves[: MOST_MOVES // 2]
 
     def per_pod(self, resource: str, times: Floats) -> Floats:
-        """[workload, time]: what one pod takes."""
+        """[workload, time]: the usage of one pod, in the units of UsageProfile."""
         table = self._columns()
         base = table[:, ("cpu", "memory", "disk", "receive", "transmit").index(resource)][:, None]
         if not self._breathing:
@@ -92,7 +113,7 @@ class Usage:
         return moved
 
     def ratio(self, resource: str, times: Floats) -> Floats:
-        """[node, time]: share of capacity (cpu, memory), of time (disk), of link speed (receive, transmit)."""
+        """[node, time], 0..1: share of capacity (cpu, memory), of time (disk) or of link speed (receive, transmit)."""
         each = self.per_pod(resource, times)
         used: Floats = self._counts[:, : len(self._profiles)] @ each
         self._undo_later_moves(used, each, times)
@@ -108,9 +129,10 @@ class Usage:
         return np.clip(used, 0.002, ceiling, out=used)
 
     def _undo_later_moves(self, used: Floats, each: Floats, times: Floats) -> None:
-        first = float(times.min()) if len(times) else 0.0
+        # The counts are those of now; at earlier times the later moves had not happened yet.
+        earliest = float(times.min()) if len(times) else 0.0
         for time, node, profile, delta in reversed(self._moves):
-            if time <= first:
+            if time <= earliest:
                 break
             before = times < time
             used[node, before] -= delta * each[profile, before]
@@ -135,7 +157,10 @@ class Usage:
 
 
 def _circular_noise(generator: np.random.Generator, nodes: int) -> Floats:
-    """[node, knot]: unit variance, correlation falling by 1/e in NOISE_CORRELATION seconds, no seam."""
+    """[node, knot]: a periodic AR(1) process of unit variance; the correlation falls by 1/e in NOISE_CORRELATION s.
+
+    White noise is filtered in the frequency domain, so the last knot joins the first without a jump.
+    """
     keep = np.exp(-NOISE_STEP / NOISE_CORRELATION)
     white = generator.standard_normal((nodes, NOISE_KNOTS))
     frequency = np.exp(-2j * np.pi * np.arange(NOISE_KNOTS // 2 + 1) / NOISE_KNOTS)

@@ -1,6 +1,6 @@
-"""A cluster that could be: nodes of several sizes, workloads that breathe, pods on nodes. The seed decides it.
+"""A generated cluster: nodes of several sizes, workloads of varying load, and their pods. The seed determines it.
 
-`population.populate` writes it into a store; `follow` keeps usage in step with where pods are.
+`population.populate` writes it into a store; `follow` updates the usage when pods start, move or end.
 """
 
 from __future__ import annotations
@@ -35,23 +35,32 @@ OWN_NAMESPACE = "ballast"
 
 
 @dataclass(frozen=True)
-class Pattern:
-    """A pod as it counts: its node's row (-1 without one), whether it uses anything yet, its workload's profile, and
-    what it asks for in cores and bytes."""
+class PlacedPod:
+    """A pod as the world counts it."""
 
     node: int
+    """Row of its node; -1 without one."""
+
     running: bool
+    """Whether it uses resources yet."""
+
     profile: int
+    """Index of its workload's usage profile."""
+
     cores: float
+    """Requested cores."""
+
     memory: float
+    """Requested bytes."""
 
 
 class World:
-    """`pods` defaults to 15 a node; `realistic` gives objects their size in real clusters (about 7 kB).
+    """The nodes, workloads and usage of one generated cluster.
 
-    Scenes: `breathing` (workloads rise and fall, one node goes dark after a minute, one exporter sends NaN), `calm`
-    (nothing changes, nothing is wrong), `burst` (as breathing, and a large deployment arrives after half a minute),
-    `power` (workloads rise and fall, and the power feed has a solar day of two minutes).
+    `pods` defaults to 15 per node; `realistic` gives objects their size in real clusters (about 7 kB). Scenes:
+    `breathing` (load rises and falls, one node goes dark after a minute, one exporter sends NaN), `calm` (constant
+    load, no faults), `burst` (as breathing, and a large deployment arrives after half a minute), `power` (load rises
+    and falls, and the power feed shows a solar day of two minutes). Raises ValueError for an unknown scene or no nodes.
     """
 
     def __init__(
@@ -87,26 +96,26 @@ class World:
         )
         self.workloads = self._make_workloads(pods if pods is not None else PODS_PER_NODE * nodes)
         self._profiles: dict[tuple[str, str], int] = {}
-        self.members: dict[tuple[str, str], Pattern] = {}
+        self.members: dict[tuple[str, str], PlacedPod] = {}
         self.allocated: Floats = np.zeros((nodes, 3))
 
     def ratio(self, resource: str, times: Floats | Sequence[float]) -> Floats:
-        """[node, time], 4 decimals: cpu and memory of capacity, disk of time, receive and transmit of the link."""
+        """[node, time]: `Usage.ratio`, rounded to 4 decimals; `times` are Unix times."""
         with self.lock:
             return np.round(self.usage.ratio(resource, np.asarray(times, dtype=np.float64)), 4)
 
     @property
     def dark_node(self) -> str:
-        """The node that goes dark in scenes with troubles."""
+        """The node that goes dark in scenes with faults."""
         return self.node_names[len(self.node_names) // 3]
 
     @property
     def nan_node(self) -> str:
-        """The node whose exporter sends NaN in scenes with troubles."""
+        """The node whose exporter sends NaN in scenes with faults."""
         return self.node_names[len(self.node_names) * 2 // 3]
 
     def pod_usage(self, time: float) -> list[tuple[tuple[str, str], int, float, float]]:
-        """((namespace, name), row of the node, cores, bytes) of every pod that runs."""
+        """((namespace, name), row of the node, cores, bytes) of every running pod at a Unix time."""
         at = np.array([time])
         with self.lock:
             cpu, memory = (self.usage.per_pod(resource, at)[:, 0].tolist() for resource in ("cpu", "memory"))
@@ -117,7 +126,7 @@ class World:
             ]
 
     def follow(self, kind: Kind, change: StoreEvent) -> None:
-        """A store listener: a pod that is bound, starts or ends changes what its node has left and uses."""
+        """A store listener: updates the allocated and used amounts when a pod is bound, starts or ends."""
         if kind is not POD:
             return
         key = change.new.namespace, change.new.name
@@ -130,23 +139,23 @@ class World:
                 self.members[key] = after
                 self._count(after, 1)
 
-    def _member(self, pod: Stored, before: Pattern | None) -> Pattern:
+    def _member(self, pod: Stored, before: PlacedPod | None) -> PlacedPod:
         phase = pod.fields["status.phase"]
         node = self.rows.get(pod.fields["spec.nodeName"], -1) if phase not in ("Succeeded", "Failed") else -1
         running = node >= 0 and phase == "Running"
         if before is not None:
             return replace(before, node=node, running=running)
         cores, memory = pod_requests(pod.read())
-        return Pattern(node, running, self._profile_of(pod, cores, memory), cores, memory)
+        return PlacedPod(node, running, self._profile_of(pod, cores, memory), cores, memory)
 
-    def _count(self, member: Pattern, sign: int) -> None:
+    def _count(self, member: PlacedPod, sign: int) -> None:
         if member.node >= 0:
             self.allocated[member.node] += sign * np.array([member.cores, member.memory, 1.0])
         if member.running:
             self.usage.move(self.clock.wall(), member.node, member.profile, sign)
 
     def profile(self, workload: WorkloadSpec) -> int:
-        """The usage profile of a workload's pods, made once and the same for every run with this seed."""
+        """The index of the usage profile of a workload's pods, drawn once from the seed and the workload's name."""
         key = workload.namespace, workload.name
         if key not in self._profiles:
             draw = np.random.default_rng([self.seed, *f"{workload.namespace}/{workload.name}".encode()])
@@ -172,7 +181,7 @@ class World:
         return self.profile(workload)
 
     def _make_workloads(self, pods: int) -> list[WorkloadSpec]:
-        """Deployments and some StatefulSets that ask for two thirds of the cluster, and an agent on every node."""
+        """Deployments and StatefulSets that request 62 % of the cores and 55 % of the memory, and a DaemonSet."""
         nodes = len(self.node_names)
         agent = WorkloadSpec("DaemonSet", "kube-system", "node-agent", nodes, 50, 96, limited=False)
         left = pods - nodes

@@ -41,7 +41,7 @@ def test_rules_are_set_beside_the_default_on_the_same_pods(found: Sweep) -> None
     assert all(0 <= share <= 1 for share in rules[OURS].accepted)
 
 
-def test_each_world_can_be_looked_at_alone(found: Sweep) -> None:
+def test_each_world_has_its_own_table(found: Sweep) -> None:
     parts = found.worlds()
     assert list(parts) == ["R1", "R3"]
     assert sum(part.base for part in parts.values()) / 2 == pytest.approx(found.base)
@@ -53,17 +53,17 @@ def test_nothing_was_tuned_elsewhere_without_another_list() -> None:
 
 
 def test_the_number_of_processes_changes_nothing() -> None:
-    wanted = {**TINY, "pods": 60}
-    alone, together = (sweep([WORLDS["R2"]], [4], **wanted, jobs=jobs).document() for jobs in (1, 2))
+    options = {**TINY, "pods": 60}
+    alone, together = (sweep([WORLDS["R2"]], [4], **options, jobs=jobs).document() for jobs in (1, 2))
     assert alone == together
 
 
 def test_every_run_is_counted_as_it_ends() -> None:
-    told: list[int] = []
+    calls: list[int] = []
 
     def begin(total: int):  # type: ignore[no-untyped-def]
-        told.append(total)
-        return lambda: told.append(1)
+        calls.append(total)
+        return lambda: calls.append(1)
 
     sweep([WORLDS["R2"]], [0], **{**TINY, "pods": 10}, begin=begin)
-    assert told[0] == sum(told[1:]) == 3 * 2 + 4 + 2
+    assert calls[0] == sum(calls[1:]) == 3 * 2 + 4 + 2

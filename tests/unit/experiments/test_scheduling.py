@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ballast.experiments.redistributing import Redistributing, Rescue
+from ballast.experiments.redistributor import RedistributionRule, Redistributor
 from ballast.experiments.rules import Choice, Residual, Stock
 from ballast.experiments.scheduling import gain, schedule
 from ballast.experiments.worlds import RESOURCES, SHARES, LoadWorld, arrivals, worlds
@@ -86,7 +86,7 @@ def test_a_pod_that_leaves_gives_its_room_back(choice: Choice) -> None:
     assert rule.choose(2, 0) == 0
 
 
-def test_an_outcome_tells_what_was_placed() -> None:
+def test_an_outcome_counts_what_was_placed() -> None:
     world = LoadWorld("two", np.array([[4, 4, 0], [4, 4, 0]]), np.array([[1, 1, 0], *[[3, 3, 0]] * 10, [9, 9, 0]]))
     found = schedule(world, np.array([0, 1, 11, 1, 1]), Residual())
     assert (found.count, found.first, found.moves) == (3, 2, 0)
@@ -94,32 +94,30 @@ def test_an_outcome_tells_what_was_placed() -> None:
     assert found.accepted == (1.0, 2 / 3, 1.0, 0.0)
 
 
-def test_where_nothing_was_placed_a_gain_is_of_one_pod() -> None:
+def test_a_gain_over_no_pods_is_relative_to_one_pod() -> None:
     assert [gain(count, base) for count, base in ((3, 2), (2, 0), (0, 0))] == [0.5, 2.0, 0.0]
 
 
 def test_an_eviction_makes_room_when_the_pod_can_go_elsewhere() -> None:
-    # The pods of 2 lie on both nodes of 4; only together on one node do they leave room for 4.
+    # A pod of size 2 is on each node of size 4; only if both share one node is there room for the pod of size 4.
     requests = np.array([[2, 2, 0], [4, 4, 0], *[[1, 1, 0]] * 10])
     world = LoadWorld("two", np.array([[4, 4, 0], [4, 4, 0]]), requests)
     kinds = np.array([0, 0, 1])
     without = schedule(world, kinds, Residual(lambda_=1.0))
-    published = schedule(world, kinds, Residual(lambda_=1.0), Redistributing(kappa=None))
+    published = schedule(world, kinds, Residual(lambda_=1.0), RedistributionRule(kappa=None))
     assert (without.count, without.first, without.moves) == (2, 2, 0)
     assert (published.count, published.first, published.moves) == (3, 3, 1)
-    assert schedule(world, kinds, Residual(lambda_=1.0), Redistributing(kappa=0.0)).moves == 0
+    assert schedule(world, kinds, Residual(lambda_=1.0), RedistributionRule(kappa=0.0)).moves == 0
 
 
 @pytest.mark.parametrize("kappa", [0.5, None])
-def test_asking_only_when_the_answer_may_differ_changes_nothing(
-    kappa: float | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_skipping_hopeless_kinds_changes_nothing(kappa: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
     world = replace(WORLDS["near12_0"], nodes=WORLDS["near12_0"].nodes[::3])
     kinds = arrivals(5, 300)
-    found = schedule(world, kinds, Residual(), Redistributing(kappa))
+    found = schedule(world, kinds, Residual(), RedistributionRule(kappa))
     always = property(lambda self: (), lambda self, value: None)
-    monkeypatch.setattr(Rescue, "_hopeless", always, raising=False)
-    assert schedule(world, kinds, Residual(), Redistributing(kappa)) == found
+    monkeypatch.setattr(Redistributor, "_hopeless", always, raising=False)
+    assert schedule(world, kinds, Residual(), RedistributionRule(kappa)) == found
     assert found.moves
 
 

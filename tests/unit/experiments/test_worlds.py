@@ -41,7 +41,7 @@ def test_the_worlds_that_come_along_have_cores_and_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         ("{", "truncated"),
         ("[]", "Expected `object`"),
@@ -52,10 +52,10 @@ def test_the_worlds_that_come_along_have_cores_and_bytes() -> None:
         (json.dumps({"a": {"R": [ROW] * 12, "A0": [[1, 2]]}}), "length"),
     ],
 )
-def test_a_file_that_is_no_list_of_worlds_is_refused(content: str, told: str, tmp_path: Path) -> None:
+def test_a_file_that_is_no_list_of_worlds_is_refused(content: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "worlds.json"
     path.write_text(content)
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         worlds(path)
 
 

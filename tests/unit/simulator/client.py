@@ -11,7 +11,6 @@ from ballast.simulator import EmbeddedCluster
 
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
-JSON_PATCH = "application/json-patch+json"
 
 
 class Answer:
@@ -64,7 +63,7 @@ class Client:
         return self.ask("DELETE", path, body)
 
     def watch(self, path: str, **query: Any) -> list[Any]:
-        """Everything a watch says until it ends by itself after a second of the cluster's clock."""
+        """All events of a watch, which ends after one second of the cluster's clock."""
         return self.get(path, watch="true", **{"timeoutSeconds": 1, **query}).lines
 
     def prometheus(self, query: str, **more: Any) -> Answer:

@@ -14,7 +14,7 @@ PATIENCE = 20.0
 
 @pytest.fixture
 def clock() -> FakeClock:
-    """Stands still for the world; timeouts of requests pass fifty times as fast as the machine's time."""
+    """Stands still for the world; timeouts of requests pass fifty times as fast as real time."""
     clock = FakeClock()
     clock.speed = 50.0
     return clock
@@ -35,12 +35,12 @@ def client(cluster: EmbeddedCluster) -> Iterator[Client]:
 
 @pytest.fixture
 def eventually() -> Callable[[Callable[[], object]], None]:
-    """Waits for what controllers do in a thread of their own."""
+    """Waits until a condition holds; controllers run in another thread."""
 
     def wait(holds: Callable[[], object]) -> None:
         end = time.monotonic() + PATIENCE
         while not holds():
-            assert time.monotonic() < end, "it never came to hold"
+            assert time.monotonic() < end, "the condition did not hold in time"
             time.sleep(0.01)
 
     return wait

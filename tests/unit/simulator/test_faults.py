@@ -37,11 +37,11 @@ def test_a_missing_right_names_verb_resource_and_user(client: Client, cluster: E
     assert 'cannot create resource "pods/eviction" in API group "" in the namespace "default"' in answer.json["message"]
 
 
-def test_a_client_that_dies_within_its_request_is_nobody_s_error(cluster: EmbeddedCluster) -> None:
+def test_a_client_that_disconnects_within_its_request_gets_no_response(cluster: EmbeddedCluster) -> None:
     async def gone() -> dict[str, str]:
         return {"type": "http.disconnect"}
 
-    async def nobody(message: object) -> None:
+    async def send(message: object) -> None:
         raise AssertionError(message)
 
     credentials = (b"authorization", f"Bearer {cluster.token}".encode())
@@ -55,7 +55,7 @@ def test_a_client_that_dies_within_its_request_is_nobody_s_error(cluster: Embedd
                 "headers": [credentials, (b"content-type", b"application/merge-patch+json")],
             },
             gone,
-            nobody,
+            send,
         )
     )
 
@@ -83,7 +83,7 @@ def test_server_errors_and_resets(client: Client, cluster: EmbeddedCluster) -> N
     assert client.get(NODES).code == 200
 
 
-def test_watches_can_go_and_fall_silent(client: Client, cluster: EmbeddedCluster) -> None:
+def test_watches_can_end_and_fall_silent(client: Client, cluster: EmbeddedCluster) -> None:
     cluster.faults.kube_watch_gone()
     assert client.watch(NODES, resourceVersion=cluster.store.revision)[0]["object"]["code"] == 410
     cluster.faults.clear()

@@ -40,11 +40,11 @@ def test_remaining_items_are_counted_only_without_a_selector(client: Client) -> 
     assert "remainingItemCount" not in narrowed["metadata"]
 
 
-def test_a_token_of_forgotten_history_is_gone_and_offers_an_inconsistent_rest(
+def test_a_token_of_compacted_history_expires_and_offers_an_inconsistent_rest(
     client: Client, cluster: EmbeddedCluster
 ) -> None:
     token = client.get("/api/v1/nodes", limit=2).json["metadata"]["continue"]
-    cluster.store.forget()
+    cluster.store.compact()
     gone = client.get("/api/v1/nodes", **{"limit": 2, "continue": token})
     assert gone.code == 410
     assert gone.json["reason"] == "Expired"

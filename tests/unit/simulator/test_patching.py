@@ -66,28 +66,3 @@ def test_a_strategic_patch_merges_lists_by_their_key_and_obeys_directives() -> N
     assert patching.strategic({"spec": {"a": 1}}, {"spec": {"$patch": "replace", "b": 2}}) == {"spec": {"b": 2}}
     with pytest.raises(ApiError, match="merge key"):
         patching.strategic(pod, {"containers": [{"image": "3"}]})
-
-
-def test_json_patch_operations() -> None:
-    document = {"a": [1, 2], "b": {"c": 3}}
-
-    def patched(*operations: Any) -> Any:
-        return patching.apply(patching.JSON, document, list(operations))
-
-    assert patched({"op": "add", "path": "/a/-", "value": 9})["a"] == [1, 2, 9]
-    assert patched({"op": "add", "path": "/a/0", "value": 9})["a"] == [9, 1, 2]
-    assert patched({"op": "replace", "path": "/b/c", "value": 4})["b"] == {"c": 4}
-    assert patched({"op": "move", "from": "/b/c", "path": "/d"}) == {"a": [1, 2], "b": {}, "d": 3}
-    assert patched({"op": "copy", "from": "/b", "path": "/e"})["e"] == {"c": 3}
-    assert patched({"op": "test", "path": "/a/1", "value": 2}, {"op": "remove", "path": "/a"}) == {"b": {"c": 3}}
-    assert patched({"op": "replace", "path": "", "value": {}}) == {}
-    for wrong in (
-        {"op": "replace", "path": "/nope", "value": 1},
-        {"op": "add", "path": "/a/7", "value": 1},
-        {"op": "fly", "path": "/a", "from": "/a"},
-        {"op": "add", "path": "a", "value": 1},
-        "nonsense",
-    ):
-        with pytest.raises(ApiError):
-            patched(wrong)
-    assert document == {"a": [1, 2], "b": {"c": 3}}

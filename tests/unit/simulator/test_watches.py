@@ -22,7 +22,7 @@ def version(client: Client) -> str:
     return str(client.get(NODES, limit=1).json["metadata"]["resourceVersion"])
 
 
-def test_a_watch_tells_every_change_after_a_version_in_order(client: Client) -> None:
+def test_a_watch_sends_every_change_after_a_version_in_order(client: Client) -> None:
     start = version(client)
     for value in ("1", "2", "3"):
         label(client, "node-000", turn=value)
@@ -65,13 +65,13 @@ def test_a_streamed_list_ends_with_an_annotated_bookmark(client: Client) -> None
 def test_a_version_too_old_ends_in_gone(client: Client, cluster: EmbeddedCluster) -> None:
     start = version(client)
     label(client, "node-000", turn="1")
-    cluster.store.forget()
+    cluster.store.compact()
     (event,) = client.watch(NODES, resourceVersion=start)
     assert event["type"] == "ERROR"
     assert (event["object"]["code"], event["object"]["reason"]) == (410, "Expired")
 
 
-def test_a_selector_turns_changes_into_coming_and_going(client: Client) -> None:
+def test_a_selector_turns_changes_into_additions_and_deletions(client: Client) -> None:
     start = version(client)
     label(client, "node-000", tier="gold")
     label(client, "node-000", turn="1")
@@ -89,7 +89,7 @@ def test_one_object_can_be_watched(client: Client) -> None:
     assert [event["object"]["metadata"]["name"] for event in events] == ["node-001"]
 
 
-def test_a_waiting_watch_hears_of_a_change_at_once(cluster: EmbeddedCluster) -> None:
+def test_a_waiting_watch_sends_a_change_at_once(cluster: EmbeddedCluster) -> None:
     start = cluster.store.revision
     with requests.get(
         f"{cluster.url}{NODES}",

@@ -54,7 +54,7 @@ def test_nodes_differ_and_breathe_unless_it_is_calm() -> None:
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 7, 60])
-def test_pods_stand_where_they_fit(nodes: int) -> None:
+def test_pods_are_placed_where_they_fit(nodes: int) -> None:
     world = World(nodes, clock=FakeClock())
     store = Store()
     populate(world, store)
@@ -89,14 +89,14 @@ def test_moved_pods_change_the_future_and_not_the_past() -> None:
     assert (after[row, ~past] < before[row, ~past]).all()
 
 
-def test_troubles_come_with_the_scene() -> None:
+def test_faults_come_with_the_scene() -> None:
     for scene in SCENES:
         cluster = EmbeddedCluster(World(20, clock=FakeClock(), scene=scene))
         kinds = {fault["fault"] for fault in cluster.faults.active()}
         assert kinds == (set() if scene in ("calm", "power") else {"node_dark", "exporter_nan"})
 
 
-def test_what_cannot_be_a_world_is_refused() -> None:
+def test_an_invalid_world_is_refused() -> None:
     with pytest.raises(ValueError, match="none of breathing, calm, burst"):
         World(scene="stormy")
     with pytest.raises(ValueError, match="at least one node"):

@@ -1,4 +1,4 @@
-"""What the API server fills in: the defaults clients rely on, and empty fields that it leaves out."""
+"""Defaulting of the API server: the defaults that clients rely on, and the empty fields that it drops."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _FIRST_STATUS: dict[str, Document] = {
     "PodDisruptionBudget": {"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0},
     "HorizontalPodAutoscaler": {"currentMetrics": None, "desiredReplicas": 0},
 }
-_STAYS_FOR = [
+_DEFAULT_TOLERATIONS = [
     {"key": f"node.kubernetes.io/{why}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
     for why in ("not-ready", "unreachable")
 ]
 
 
 def check_types(document: Document) -> None:
-    """Raises ApiError (422) for labels or annotations that are no map of strings."""
+    """Raises ApiError (422) if labels or annotations are not a map of strings."""
     for name in ("labels", "annotations"):
         values = (document.get("metadata") or {}).get(name)
         if values is None:
@@ -37,16 +37,16 @@ def check_types(document: Document) -> None:
 
 
 def on_create(kind: Kind, document: Document) -> Document:
-    """The first state of a posted object: status as its controller has not been there yet."""
+    """The defaults of a created object, with the status it has before its controller sees it."""
     check_types(document)
     if kind.name == "Pod":
         spec = {
             "priority": 0,
             "preemptionPolicy": "PreemptLowerPriority",
-            "tolerations": _STAYS_FOR,
+            "tolerations": _DEFAULT_TOLERATIONS,
             **(document.get("spec") or {}),
         }
-        document = {**document, "spec": spec, "status": {"phase": "Pending", "qosClass": _quality(spec)}}
+        document = {**document, "spec": spec, "status": {"phase": "Pending", "qosClass": _qos_class(spec)}}
     elif kind.name == "Namespace":
         document = {"spec": {"finalizers": ["kubernetes"]}, **document, "status": {"phase": "Active"}}
         labels = document["metadata"].get("labels") or {}
@@ -57,6 +57,7 @@ def on_create(kind: Kind, document: Document) -> Document:
 
 
 def on_write(kind: Kind, document: Document) -> Document:
+    """The defaults of every write; drops empty metadata fields."""
     metadata = document["metadata"]
     for key in ("labels", "annotations", "finalizers", "ownerReferences"):
         if key in metadata and not metadata[key]:
@@ -74,6 +75,7 @@ def on_write(kind: Kind, document: Document) -> Document:
 
 
 def workload_spec(kind: str, spec: Document) -> Document:
+    """The defaults of the spec of a Deployment, ReplicaSet or StatefulSet."""
     filled = {"replicas": 1, **spec}
     if kind == "Deployment":
         strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
@@ -83,7 +85,7 @@ def workload_spec(kind: str, spec: Document) -> Document:
 
 
 def pod_spec(spec: Document) -> Document:
-    """The defaults of a pod's spec, and of a template's."""
+    """The defaults of the spec of a pod or a pod template."""
     filled = {
         "restartPolicy": "Always",
         "dnsPolicy": "ClusterFirst",
@@ -108,7 +110,7 @@ def _container(container: Document) -> Document:
     return {**filled, "resources": {**resources, **({"requests": requests} if requests else {})}}
 
 
-def _quality(spec: Document) -> str:
+def _qos_class(spec: Document) -> str:
     resources = [container.get("resources") or {} for container in spec.get("containers") or ()]
     if not any(found.get("requests") or found.get("limits") for found in resources):
         return "BestEffort"

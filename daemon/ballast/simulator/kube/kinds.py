@@ -1,4 +1,4 @@
-"""The table of served kinds, and the discovery documents made from it."""
+"""The table of served kinds, and the discovery documents generated from it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ KUBERNETES_VERSION = "v1.36.3"
 
 @dataclass(frozen=True)
 class Kind:
-    """One served resource. `unconditional`: a replace may leave out the resource version.
-
-    `create_on_update`: a replace of what is not there creates it. `generation`: a change of the spec is counted.
-    """
+    """One served resource."""
 
     group: str
     version: str
@@ -24,31 +21,37 @@ class Kind:
     plural: str
     namespaced: bool = True
     short: tuple[str, ...] = ()
+    """Short names for kubectl."""
+
     subresources: tuple[str, ...] = ()
     unconditional: bool = True
+    """Whether a replace may omit the resource version."""
+
     create_on_update: bool = False
+    """Whether a replace of a missing object creates it."""
+
     generation: bool = False
+    """Whether `metadata.generation` counts the changes of the spec."""
 
     @property
     def api_version(self) -> str:
+        """`group/version`, or the version alone in the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def type_fields(self) -> dict[str, str]:
+        """`kind` and `apiVersion` of an object."""
         return {"kind": self.name, "apiVersion": self.api_version}
 
     @property
     def type_length(self) -> int:
-        """How long an encoded object's beginning is, up to the first field that is its own."""
+        """The length of the start of an encoded object, up to the first field after `kind` and `apiVersion`."""
         return len(f'{{"kind":"{self.name}","apiVersion":"{self.api_version}",')
 
     @property
     def resource(self) -> GroupResource:
+        """The resource as error messages name it."""
         return GroupResource(self.group, self.plural)
-
-    @property
-    def singular(self) -> str:
-        return self.name.lower()
 
 
 _WORKLOAD = ("status", "scale")
@@ -132,7 +135,7 @@ def group_list(*, metrics: bool) -> dict[str, Any]:
 
 
 def group(name: str, *, metrics: bool) -> dict[str, Any] | None:
-    """`/apis/<group>`, or None when it is not served."""
+    """`/apis/<group>`, or None if it is not served."""
     for entry in group_list(metrics=metrics)["groups"]:
         if entry["name"] == name:
             return {"kind": "APIGroup", "apiVersion": "v1", **entry}
@@ -140,7 +143,7 @@ def group(name: str, *, metrics: bool) -> dict[str, Any] | None:
 
 
 def resource_list(group: str, version: str) -> dict[str, Any] | None:
-    """`/api/v1` and `/apis/<group>/<version>`, or None when it is not served."""
+    """`/api/v1` and `/apis/<group>/<version>`, or None if it is not served."""
     if (group, version) == _METRICS_GROUP:
         resources = [
             {"name": plural, "singularName": "", "namespaced": plural == "pods", "kind": kind, "verbs": ["get", "list"]}
@@ -183,7 +186,7 @@ def _group(name: str, version: str) -> dict[str, Any]:
 def _entries(kind: Kind) -> Iterable[dict[str, Any]]:
     yield {
         "name": kind.plural,
-        "singularName": kind.singular,
+        "singularName": kind.name.lower(),
         "namespaced": kind.namespaced,
         "kind": kind.name,
         "verbs": _VERBS,

@@ -1,4 +1,4 @@
-"""List requests: selectors, pages from one frozen state, continue tokens."""
+"""List requests: selectors, pages of one consistent state, continue tokens."""
 
 from __future__ import annotations
 
@@ -22,25 +22,28 @@ EXPIRED = (
 
 
 def answer(store: Store, kind: Kind, namespace: str, query: Mapping[str, str]) -> bytes:
-    """The encoded list. Raises ApiError: 400 for a query that cannot be, 410 for a token that is too old, 504 for a
-    version that does not exist yet."""
+    """The encoded list.
+
+    Raises ApiError: 400 for an invalid query, 410 for a token that is too old, 504 for a version that does not exist
+    yet.
+    """
     selector = selectors.parse(query.get("labelSelector", ""), query.get("fieldSelector", ""))
     limit = _integer(query, "limit")
     revision, listed, start = _state(store, kind, namespace, query, limit)
     page: list[Stored] = []
-    following: Stored | None = None
+    last: Stored | None = None
     at = start
     while at < len(listed):
         stored = listed[at]
         if selector is None or selector(stored):
             if limit and len(page) == limit:
-                following = page[-1]
+                last = page[-1]
                 break
             page.append(stored)
         at += 1
     metadata: dict[str, object] = {"resourceVersion": str(revision)}
-    if following is not None:
-        metadata["continue"] = _token(revision, following)
+    if last is not None:
+        metadata["continue"] = _token(revision, last)
         if selector is None:
             metadata["remainingItemCount"] = len(listed) - at
     head = {"kind": f"{kind.name}List", "apiVersion": kind.api_version, "metadata": metadata}
@@ -48,19 +51,20 @@ def answer(store: Store, kind: Kind, namespace: str, query: Mapping[str, str]) -
     return json.dumps(head, separators=(",", ":")).encode()[:-1] + b',"items":[' + items + b"]}"
 
 
-def wanted_version(query: Mapping[str, str]) -> int:
-    """`resourceVersion` of a query, 0 without one. Raises ApiError (400)."""
+def requested_version(query: Mapping[str, str]) -> int:
+    """The `resourceVersion` of a query, 0 without one. Raises ApiError (400)."""
     return _integer(query, "resourceVersion")
 
 
 def _state(
     store: Store, kind: Kind, namespace: str, query: Mapping[str, str], limit: int
 ) -> tuple[int, Sequence[Stored], int]:
+    """(version of the list, all its objects, index of the page's first)."""
     token = query.get("continue", "")
     if token:
         return _continued(store, kind, namespace, token)
     with store.lock:
-        revision = wanted_version(query)
+        revision = requested_version(query)
         if revision > store.revision:
             raise too_large_version(revision, store.revision)
         if query.get("resourceVersionMatch") == "Exact" and revision != store.revision:

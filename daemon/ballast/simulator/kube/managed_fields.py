@@ -1,4 +1,4 @@
-"""`metadata.managedFields`: who wrote what. Entries are honest about the manager and coarse about lists."""
+"""`metadata.managedFields`: which manager wrote which fields. A change within a list owns the whole list."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Document = dict[str, Any]
 
 
 def fields_v1(document: Document) -> Document:
-    """The FieldsV1 form of everything in a document, as large as the API server makes it."""
+    """All fields of a document in FieldsV1 format, as large as the API server makes it."""
     fields: Document = {}
     for key, value in document.items():
         if isinstance(value, dict):
@@ -23,6 +23,7 @@ def fields_v1(document: Document) -> Document:
 def entry(
     manager: str, operation: str, api_version: str, time: str, fields: Document, subresource: str = ""
 ) -> Document:
+    """One ManagedFieldsEntry."""
     found = {
         "manager": manager,
         "operation": operation,
@@ -34,14 +35,14 @@ def entry(
     return {**found, "subresource": subresource} if subresource else found
 
 
-def remember(document: Document, old: Document | None, manager: str, time: str, subresource: str = "") -> None:
-    """Adds what changed against `old` to the manager's entry, and takes it from the others."""
+def record(document: Document, old: Document | None, manager: str, time: str, subresource: str = "") -> None:
+    """Adds the fields that differ from `old` to the manager's entry, and removes them from the other entries."""
     changed = fields_v1(_difference(_owned(document), _owned(old or {})))
     metadata = document["metadata"]
     entries = list(metadata.get("managedFields") or ())
     same = (manager, "Update", subresource)
     for at, found in enumerate(entries):
-        fields = _less(found["fieldsV1"], changed)
+        fields = _without(found["fieldsV1"], changed)
         if fields != found["fieldsV1"]:
             entries[at] = {**found, "fieldsV1": fields}
     entries = [found for found in entries if found["fieldsV1"]]
@@ -81,15 +82,15 @@ def _union(one: Document, other: Document) -> Document:
     return merged
 
 
-def _less(fields: Document, other: Document) -> Document:
-    """Without the fields that `other` names, and without what holds nothing then."""
-    left: Document = {}
+def _without(fields: Document, other: Document) -> Document:
+    """`fields` without those of `other`, and without parents that become empty."""
+    remaining: Document = {}
     for key, value in fields.items():
         if key == "." or key not in other:
-            left[key] = value
-        elif value.keys() - {"."} and (inner := _less(value, other[key])).keys() - {"."}:
-            left[key] = inner
-    return left
+            remaining[key] = value
+        elif value.keys() - {"."} and (inner := _without(value, other[key])).keys() - {"."}:
+            remaining[key] = inner
+    return remaining
 
 
 def _item_key(item: Document) -> str:

@@ -1,4 +1,4 @@
-"""metrics.k8s.io/v1beta1: nodes and pods, as metrics-server answers."""
+"""metrics.k8s.io/v1beta1: nodes and pods, as metrics-server serves them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from ballast.simulator.kube.api_errors import ApiError, GroupResource, no_such_p
 from ballast.simulator.kube.kinds import NODE, POD
 from ballast.simulator.kube.requests import Request
 from ballast.simulator.kube.resources import stamp
-from ballast.simulator.kube.server import refusal
+from ballast.simulator.kube.server import error_response
 from ballast.simulator.kube.store import Store
 from ballast.simulator.observations import Observations
 
 RESOLUTION = 15.0
+"""Seconds between two samples, metrics-server's default."""
 
 
 class MetricsApi:
-    """Answers for the newest whole resolution step; a node whose exporter went dark is missing, as in a real outage."""
+    """Serves the newest sample; a node whose exporter is dark is missing, as in a real outage."""
 
     def __init__(self, observations: Observations, store: Store) -> None:
         self._observations = observations
@@ -27,10 +28,11 @@ class MetricsApi:
         self._store = store
 
     def answer(self, request: Request) -> Response:
+        """The response to a get or list of nodes or pods."""
         try:
             document = self._document(request)
         except ApiError as error:
-            return refusal(error)
+            return error_response(error)
         return Response(json.dumps(document, separators=(",", ":")), media_type="application/json")
 
     def _document(self, request: Request) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The least of an OpenAPI v3 document: enough for kubectl to leave validation of what it applies to the server."""
+"""A minimal OpenAPI v3 document: enough that `kubectl apply` leaves the validation to the server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def index() -> dict[str, Any]:
 
 
 def document(path: str) -> dict[str, Any] | None:
-    """`/openapi/v3/<path>`, or None when no such group is served."""
+    """`/openapi/v3/<path>`, or None if the group is not served."""
     group_version = path.removeprefix("apis/") if path.startswith("apis/") else "v1"
     served = [kind for kind in KINDS if kind.api_version == group_version]
     if not served or path not in index()["paths"]:
@@ -27,11 +27,11 @@ def document(path: str) -> dict[str, Any] | None:
 
 
 def _path(root: str, kind: Kind) -> tuple[str, dict[str, Any]]:
-    place = "namespaces/{namespace}/" if kind.namespaced else ""
+    scope = "namespaces/{namespace}/" if kind.namespaced else ""
     operation = {
         "parameters": [{"name": "fieldValidation", "in": "query", "schema": {"type": "string"}}],
         "responses": {"200": {"description": "OK"}},
         "x-kubernetes-action": "patch",
         "x-kubernetes-group-version-kind": {"group": kind.group, "version": kind.version, "kind": kind.name},
     }
-    return f"/{root}/{place}{kind.plural}/{{name}}", {"patch": operation}
+    return f"/{root}/{scope}{kind.plural}/{{name}}", {"patch": operation}

@@ -1,4 +1,4 @@
-"""What a request to the Kubernetes API is about, read from its path, as RBAC sees it."""
+"""The verb and the resource of a request to the Kubernetes API, as RBAC sees them."""
 
 from __future__ import annotations
 
@@ -9,23 +9,28 @@ _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH
 
 @dataclass(frozen=True)
 class Request:
-    """`resource` is empty for paths that name none (discovery, health)."""
+    """What a method and a path ask for; absent parts are empty."""
 
     verb: str
+    """The RBAC verb, such as "get" or "deletecollection"."""
+
     group: str = ""
     version: str = ""
     namespace: str = ""
     resource: str = ""
+    """The plural name; empty for discovery and health paths."""
+
     name: str = ""
     subresource: str = ""
 
     @property
     def full_resource(self) -> str:
+        """`resource` or `resource/subresource`."""
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
 def parse(method: str, path: str, *, watch: bool = False) -> Request:
-    """`/api/v1/…` and `/apis/<group>/<version>/…`; anything else is a request without a resource."""
+    """Parses `/api/v1/…` and `/apis/<group>/<version>/…`; any other path gives a request without a resource."""
     verb = _VERBS.get(method, method.lower())
     parts = [part for part in path.split("/") if part]
     if parts[:1] == ["api"] and len(parts) > 2:

@@ -1,4 +1,4 @@
-"""Create, replace, patch and delete with the API server's rules. One place for HTTP, controllers and tests."""
+"""Create, replace, patch and delete by the API server's rules, for HTTP, controllers and tests."""
 
 from __future__ import annotations
 
@@ -38,22 +38,25 @@ _SERVERS_METADATA = (
 
 
 class ObjectApi:
-    """Every method raises ApiError. `dry` writes validate and answer, and store nothing."""
+    """Reads and writes objects. Every method raises ApiError; writes with `dry` validate but store nothing."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self.store = store
         self._clock = clock
 
     def now(self) -> str:
+        """The time of the cluster's clock in RFC 3339."""
         return stamp(self._clock.wall())
 
     def get(self, kind: Kind, namespace: str, name: str) -> Stored:
+        """The object; 404 if it does not exist."""
         found = self.store.get(kind, namespace, name)
         if found is None:
             raise not_found(kind.resource, name)
         return found
 
     def create(self, kind: Kind, namespace: str, document: Document, *, manager: str = "", dry: bool = False) -> Stored:
+        """Creates an object; 409 if the name is taken."""
         given = document.get("kind") or kind.name, document.get("apiVersion") or kind.api_version
         if given != (kind.name, kind.api_version):
             raise wrong_kind(*given, kind.name)
@@ -83,7 +86,7 @@ class ObjectApi:
             new = defaults.on_create(kind, new)
             validation.check(kind, new, None)
             if manager:
-                managed_fields.remember(new, None, manager, self.now())
+                managed_fields.record(new, None, manager, self.now())
             return self._write(kind, new, dry)
 
     def replace(
@@ -97,7 +100,7 @@ class ObjectApi:
         manager: str = "",
         dry: bool = False,
     ) -> Stored:
-        """Also creates what is not there, for kinds that allow it."""
+        """Replaces an object; kinds with `create_on_update` are created if missing."""
         metadata = document.get("metadata") or {}
         if metadata.get("name", name) != name:
             raise wrong_name(metadata["name"], name)
@@ -110,7 +113,7 @@ class ObjectApi:
                 new = {**document, "metadata": {**metadata, "name": name, "resourceVersion": ""}}
                 return self.create(kind, namespace, new, manager=manager, dry=dry)
             if current is not None and metadata.get("uid", current.uid) != current.uid:
-                raise conflict(kind.resource, name, _another_uid(kind, current, metadata["uid"]))
+                raise conflict(kind.resource, name, _uid_mismatch(kind, current, metadata["uid"]))
             return self.update(
                 kind, namespace, name, lambda _: document, subresource=subresource, manager=manager, dry=dry
             )
@@ -127,6 +130,7 @@ class ObjectApi:
         manager: str = "",
         dry: bool = False,
     ) -> Stored:
+        """Applies a patch of the given content type."""
         return self.update(
             kind,
             namespace,
@@ -148,8 +152,10 @@ class ObjectApi:
         manager: str = "",
         dry: bool = False,
     ) -> Stored:
-        """Applies `change` to the object. A resource version in the result must be the current one; a result that
-        equals the object writes nothing."""
+        """Applies `change` to the object.
+
+        A resource version in the result must be the current one. A result equal to the object writes nothing.
+        """
         with self.store.lock:
             current = self.get(kind, namespace, name)
             old = current.read()
@@ -157,7 +163,7 @@ class ObjectApi:
             new = {**new, "apiVersion": old["apiVersion"], "kind": old["kind"]}
             defaults.check_types(new)
             new["metadata"] = self._checked_metadata(kind, current, new.get("metadata") or {}, old["metadata"])
-            _keep_other_half(kind, subresource, new, old)
+            _separate_status(kind, subresource, new, old)
             new = defaults.on_write(kind, new)
             validation.check(kind, new, old)
             if new == old:
@@ -165,13 +171,13 @@ class ObjectApi:
             if kind.generation and new.get("spec") != old.get("spec"):
                 new["metadata"]["generation"] = old["metadata"].get("generation", 1) + 1
             if manager:
-                managed_fields.remember(new, old, manager, self.now(), subresource)
+                managed_fields.record(new, old, manager, self.now(), subresource)
             return self._write(kind, new, dry)
 
     def delete(
         self, kind: Kind, namespace: str, name: str, options: Mapping[str, Any] | None = None, *, dry: bool = False
     ) -> Stored:
-        """Removes the object, or marks a bound pod as terminating; the kubelet's part is done by the controllers."""
+        """Removes the object; a bound pod is only marked as terminating, and the controllers remove it later."""
         options = options or {}
         with self.store.lock:
             current = self.get(kind, namespace, name)
@@ -191,8 +197,8 @@ class ObjectApi:
             return self.store.put(kind, document)
 
     def _checked_metadata(self, kind: Kind, current: Stored, metadata: Document, old: Document) -> Document:
-        asked = metadata.get("resourceVersion")
-        if asked and asked != str(current.revision):
+        version = metadata.get("resourceVersion")
+        if version and version != str(current.revision):
             raise conflict(kind.resource, current.name)
         if metadata.get("name", current.name) != current.name:
             raise wrong_name(metadata["name"], current.name)
@@ -211,9 +217,9 @@ class ObjectApi:
             return 0
         if current.fields["status.phase"] in ("Succeeded", "Failed"):
             return 0
-        asked = options.get("gracePeriodSeconds")
+        requested = options.get("gracePeriodSeconds")
         default = current.read()["spec"].get("terminationGracePeriodSeconds", DEFAULT_GRACE)
-        return int(default if asked is None else asked)
+        return int(default if requested is None else requested)
 
     def _write(self, kind: Kind, document: Document, dry: bool) -> Stored:
         if dry:
@@ -223,7 +229,7 @@ class ObjectApi:
 
 
 def check_preconditions(kind: Kind, current: Stored, preconditions: Mapping[str, str]) -> None:
-    """Raises ApiError (409) unless UID and resource version are the ones named."""
+    """Raises ApiError (409) if the UID or the resource version differs from the precondition."""
     resource = GroupResource(kind.group, kind.name)
     uid, version = preconditions.get("uid"), preconditions.get("resourceVersion")
     if uid and uid != current.uid:
@@ -240,7 +246,7 @@ def check_preconditions(kind: Kind, current: Stored, preconditions: Mapping[str,
         raise conflict(resource, current.name, why)
 
 
-def _another_uid(kind: Kind, current: Stored, uid: str) -> str:
+def _uid_mismatch(kind: Kind, current: Stored, uid: str) -> str:
     key = "/".join(filter(None, ("/registry", kind.plural, current.namespace, current.name)))
     return (
         f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition "
@@ -249,12 +255,12 @@ def _another_uid(kind: Kind, current: Stored, uid: str) -> str:
 
 
 def stamp(seconds: float) -> str:
-    """RFC 3339 in UTC, whole seconds."""
+    """A Unix time in RFC 3339, in UTC and whole seconds."""
     return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _keep_other_half(kind: Kind, subresource: str, new: Document, old: Document) -> None:
-    """A write to an object leaves its status alone; a write to its status leaves everything else alone."""
+def _separate_status(kind: Kind, subresource: str, new: Document, old: Document) -> None:
+    """Restores the status after a write to the object, and everything else after a write to a subresource."""
     if "status" not in kind.subresources:
         return
     kept = (

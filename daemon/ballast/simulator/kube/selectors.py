@@ -1,4 +1,4 @@
-"""Label and field selectors, parsed once and asked per object."""
+"""Label and field selectors of list and watch requests, and LabelSelector objects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ORDER = re.compile(r"^([^\s!=<>]+)\s*([<>])\s*(-?\d+)$")
 
 
 def parse(labels: str, fields: str) -> Selector | None:
-    """A selector over both, or None when everything is asked for. Raises ApiError (400)."""
+    """A predicate for both selectors, or None if they select everything. Raises ApiError (400)."""
     tests = [*map(_label_test, _split(labels)), *map(_field_test, _split(fields))]
     if not tests:
         return None
@@ -25,7 +25,7 @@ def parse(labels: str, fields: str) -> Selector | None:
 
 
 def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """A LabelSelector object (matchLabels, matchExpressions); an empty one selects everything, None nothing."""
+    """Whether a LabelSelector object matches; an empty one selects everything, None nothing."""
     if selector is None:
         return False
     if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
@@ -71,8 +71,8 @@ def _label_test(requirement: str) -> Selector:
         if requirement.startswith("!"):
             return lambda stored: requirement[1:] not in stored.labels
         return lambda stored: requirement in stored.labels
-    stranger = requirement.split()[-1]
-    raise bad_request(f"unable to parse requirement: found '{stranger}', expected: in, notin, =, ==, !=, gt, lt")
+    token = requirement.split()[-1]
+    raise bad_request(f"unable to parse requirement: found '{token}', expected: in, notin, =, ==, !=, gt, lt")
 
 
 def _integer(text: str | None) -> int | None:

@@ -1,4 +1,4 @@
-"""The Kubernetes API over HTTP: discovery, and every verb on the kinds of the table."""
+"""The Kubernetes API over HTTP: discovery, and all verbs on the served kinds."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from ballast.simulator.kube.resources import Document, ObjectApi
 from ballast.simulator.kube.watch import Watchers, WatchStream
 
 USER = "system:serviceaccount:ballast:ballast"
-PATCH_TYPES = (patching.JSON, patching.MERGE, patching.STRATEGIC)
+PATCH_TYPES = (patching.MERGE, patching.STRATEGIC)
 
 
 class KubeApiServer:
-    """An ASGI application. Counts every request in `requests` by (verb, resource)."""
+    """An ASGI application. It counts every request in `requests` by (verb, resource)."""
 
     def __init__(
         self,
@@ -69,26 +69,26 @@ class KubeApiServer:
         if request.resource:
             self._requests[request.verb, request.full_resource] += 1
         try:
-            self.refuse(http, request)
+            self._check_access(http, request)
             response: ASGIApp = await self._answer(http, request)
         except ApiError as error:
-            response = refusal(error)
+            response = error_response(error)
         except ClientDisconnect:
             return
         await response(scope, receive, send)
 
-    def guarded(self, http: HttpRequest, request: Request, answer: Callable[[], Response], missing: str) -> Response:
-        """An aggregated API behind the same doors; while the fault `missing` is on, nobody stands behind it."""
+    def aggregated(self, http: HttpRequest, request: Request, answer: Callable[[], Response], fault: str) -> Response:
+        """The response of an aggregated API behind the same access checks; 503 while `fault` is on."""
         try:
-            self.refuse(http, request)
-            if self._faults.on(missing):
+            self._check_access(http, request)
+            if self._faults.on(fault):
                 raise unavailable()
         except ApiError as error:
-            return refusal(error)
+            return error_response(error)
         return answer()
 
-    def refuse(self, http: HttpRequest, request: Request) -> None:
-        """Raises ApiError for what stands before the resource: overload, credentials, RBAC."""
+    def _check_access(self, http: HttpRequest, request: Request) -> None:
+        """Raises ApiError for overload, wrong credentials or missing rights."""
         if (values := self._faults.values("kube_429")) is not None:
             raise overloaded(values["retry_after"])
         if self._faults.on("kube_500"):
@@ -223,17 +223,17 @@ class KubeApiServer:
                 *where, patch_type, body, subresource=request.subresource, manager=manager, dry=dry
             )
             return _json(stored.raw)
-        there = self.resources.store.get(*where) is not None
+        existed = self.resources.store.get(*where) is not None
         stored = self.resources.replace(*where, body, subresource=request.subresource, manager=manager, dry=dry)
-        return _json(stored.raw, 200 if there else 201)
+        return _json(stored.raw, 200 if existed else 201)
 
     def _delete(self, http: HttpRequest, kind: Kind, request: Request, body: Any) -> Response:
         dry, _ = _options(http)
         options = _delete_options(http, body)
-        gone = self.resources.delete(kind, request.namespace, request.name, options, dry=dry)
+        deleted = self.resources.delete(kind, request.namespace, request.name, options, dry=dry)
         if kind is kinds.POD:
-            return _json(gone.raw)
-        return _json(json.dumps(success(kind.resource, gone.name, gone.uid)).encode())
+            return _json(deleted.raw)
+        return _json(json.dumps(success(kind.resource, deleted.name, deleted.uid)).encode())
 
     def _delete_all(self, http: HttpRequest, kind: Kind, request: Request, body: Any) -> Response:
         listed = listing.answer(self.resources.store, kind, request.namespace, http.query_params)
@@ -244,7 +244,8 @@ class KubeApiServer:
         return _json(listed)
 
 
-def refusal(error: ApiError) -> Response:
+def error_response(error: ApiError) -> Response:
+    """An error as a Status object, or as plain text."""
     headers = dict(error.headers)
     if error.text:
         return PlainTextResponse(error.message + "\n", error.code, headers)
@@ -256,7 +257,7 @@ def _json(body: bytes, code: int = 200, headers: dict[str, str] | None = None) -
 
 
 async def _body(http: HttpRequest) -> Any:
-    """The decoded body, {} without one."""
+    """The decoded body; {} if it is empty."""
     raw = await http.body()
     if not raw:
         return {}

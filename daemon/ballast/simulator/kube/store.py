@@ -1,7 +1,7 @@
-"""Objects with resource versions: the current state, the history watches read, and frozen lists for paging.
+"""Objects with resource versions: the current state, the history for watches, and frozen lists for paging.
 
-Objects are kept encoded. A cluster of 30,000 realistic pods is 200 MB this way, and several gigabytes as dictionaries;
-what selectors and fan-out need is beside each of them.
+Objects are kept encoded: 30,000 realistic pods take 200 MB this way, and several gigabytes as dictionaries. The fields
+that selectors and listeners need are kept beside the bytes.
 """
 
 from __future__ import annotations
@@ -19,35 +19,48 @@ import msgspec
 from ballast.simulator.kube.kinds import KINDS, Kind
 
 HISTORY = 16_384
+"""Changes kept per kind."""
+
 FROZEN_LISTS = 16
+"""Lists kept for paging, over all kinds."""
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder()
 
 
 class Stored(msgspec.Struct, frozen=True, gc=False):
-    """One version of one object; `fields` are those a field selector can name."""
+    """One version of one object."""
 
     namespace: str
+    """Empty for cluster-scoped kinds."""
+
     name: str
     uid: str
     revision: int
+    """The resource version."""
+
     labels: Mapping[str, str]
     fields: Mapping[str, str]
+    """The values that field selectors can name."""
+
     raw: bytes
+    """The object as JSON."""
 
     def item(self, kind: Kind) -> bytes:
-        """As an item of a list, which names its kind only once."""
+        """The object as an item of a list, without `kind` and `apiVersion`."""
         return b"{" + self.raw[kind.type_length :]
 
     def read(self) -> dict[str, Any]:
-        """A fresh copy, free to change."""
+        """A decoded copy, which the caller may change."""
         document: dict[str, Any] = _decoder.decode(self.raw)
         return document
 
 
 class StoreEvent(msgspec.Struct, frozen=True, gc=False):
-    """`type` is ADDED, MODIFIED or DELETED; of a deletion `new` is the last state with the deletion's version."""
+    """A change: `type` is ADDED, MODIFIED or DELETED.
+
+    Of a deletion, `new` is the last state with the version of the deletion.
+    """
 
     revision: int
     type: str
@@ -56,7 +69,7 @@ class StoreEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 class Expired(Exception):
-    """The asked history or frozen list is gone. `oldest` is the last version that was dropped."""
+    """The requested history or frozen list is no longer kept. `oldest` is the last version that was dropped."""
 
     def __init__(self, oldest: int) -> None:
         super().__init__(oldest)
@@ -75,7 +88,7 @@ Listener = Callable[[Kind, StoreEvent], None]
 
 
 class Store:
-    """Thread-safe; listeners run under the lock, in the writer's thread."""
+    """All objects, by kind. Thread-safe; listeners run under the lock, in the writer's thread."""
 
     def __init__(self, seed: int = 0) -> None:
         self.lock = threading.RLock()
@@ -86,10 +99,11 @@ class Store:
         self._frozen: OrderedDict[tuple[Kind, str, int], Sequence[Stored]] = OrderedDict()
 
     def get(self, kind: Kind, namespace: str, name: str) -> Stored | None:
+        """The current version of an object, or None."""
         return self._tables[kind].objects.get((namespace, name))
 
     def all(self, kind: Kind, namespace: str = "") -> list[Stored]:
-        """In the order of the keys, as etcd lists them."""
+        """All objects of a kind, ordered by (namespace, name) as etcd lists them; an empty namespace means all."""
         with self.lock:
             table = self._tables[kind]
             if table.order is None:
@@ -101,7 +115,7 @@ class Store:
             return [table.objects[key] for key in table.order[low:high]]
 
     def freeze(self, kind: Kind, namespace: str) -> tuple[int, Sequence[Stored]]:
-        """A list that later pages can be read from, and its version."""
+        """(version, objects) of the current list, kept so that later pages can read from it."""
         with self.lock:
             listed = self.all(kind, namespace)
             self._frozen[kind, namespace, self.revision] = listed
@@ -110,7 +124,7 @@ class Store:
             return self.revision, listed
 
     def frozen(self, kind: Kind, namespace: str, revision: int) -> Sequence[Stored]:
-        """The list frozen at that version. Raises Expired."""
+        """The list frozen at this version. Raises Expired."""
         with self.lock:
             listed = self._frozen.get((kind, namespace, revision))
             if listed is None:
@@ -118,15 +132,15 @@ class Store:
             return listed
 
     def since(self, kind: Kind, revision: int) -> list[StoreEvent]:
-        """Changes after that version. Raises Expired."""
+        """The changes after this version. Raises Expired."""
         with self.lock:
             table = self._tables[kind]
             if revision < table.dropped:
                 raise Expired(table.dropped)
             return table.changes[bisect.bisect_right(table.changes, revision, key=lambda change: change.revision) :]
 
-    def forget(self) -> None:
-        """Drops all history and all frozen lists, as a compaction does."""
+    def compact(self) -> None:
+        """Drops all history and all frozen lists, as a compaction of etcd does."""
         with self.lock:
             self._frozen.clear()
             for table in self._tables.values():
@@ -134,16 +148,17 @@ class Store:
                 table.dropped = self.revision
 
     def new_uid(self) -> str:
+        """A UUID from the store's seed."""
         with self.lock:
             return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
 
     def suffix(self, length: int = 5) -> str:
-        """A random ending for generated names."""
+        """A random suffix for generated names."""
         with self.lock:
             return "".join(self._random.choices("bcdfghjklmnpqrstvwxz2456789", k=length))
 
     def put(self, kind: Kind, document: dict[str, Any]) -> Stored:
-        """Writes an object under the next version, new or not."""
+        """Creates or replaces an object, with the next version."""
         with self.lock:
             metadata = document["metadata"]
             key = metadata.get("namespace", ""), metadata["name"]
@@ -157,6 +172,7 @@ class Store:
             return new
 
     def remove(self, kind: Kind, old: Stored) -> Stored:
+        """Deletes an object; returns its last state with the version of the deletion."""
         with self.lock:
             table = self._tables[kind]
             del table.objects[old.namespace, old.name]
@@ -166,7 +182,7 @@ class Store:
             return new
 
     def load(self, kind: Kind, objects: Sequence[Stored]) -> None:
-        """Fills an empty table at once, without history; versions come from the objects."""
+        """Fills an empty table without history; the objects bring their versions."""
         with self.lock:
             table = self._tables[kind]
             table.objects.update(((stored.namespace, stored.name), stored) for stored in objects)
@@ -174,14 +190,10 @@ class Store:
             self.revision = max(self.revision, max((stored.revision for stored in objects), default=0))
             table.dropped = self.revision
 
-    def next_revision(self) -> int:
-        self.revision += 1
-        return self.revision
-
     def _stored(self, kind: Kind, document: dict[str, Any]) -> Stored:
-        revision = self.next_revision()
-        document["metadata"]["resourceVersion"] = str(revision)
-        return stored(kind, document, revision)
+        self.revision += 1
+        document["metadata"]["resourceVersion"] = str(self.revision)
+        return stored(kind, document, self.revision)
 
     def _record(self, kind: Kind, change: StoreEvent) -> None:
         table = self._tables[kind]
@@ -194,7 +206,7 @@ class Store:
 
 
 def stored(kind: Kind, document: dict[str, Any], revision: int) -> Stored:
-    """The encoded form of a document that already carries its resource version."""
+    """The encoded form of a document that already has its resource version."""
     metadata = document["metadata"]
     return Stored(
         metadata.get("namespace", ""),
@@ -208,6 +220,7 @@ def stored(kind: Kind, document: dict[str, Any], revision: int) -> Stored:
 
 
 def selectable_fields(kind: Kind, document: dict[str, Any]) -> dict[str, str]:
+    """The values that field selectors can name, by their paths."""
     fields = {}
     if kind.name == "Pod":
         spec, status = document.get("spec", {}), document.get("status", {})

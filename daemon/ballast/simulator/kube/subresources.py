@@ -1,4 +1,4 @@
-"""Scale, binding and eviction."""
+"""The subresources scale, binding and eviction."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def write_scale(
     manager: str = "",
     dry: bool = False,
 ) -> Document:
-    """Replaces the Scale, or patches it when `patch_type` is given."""
+    """Replaces the Scale, or patches it if `patch_type` is given."""
 
     def change(workload: Document) -> Document:
         scale = body
@@ -72,7 +72,7 @@ def write_scale(
 
 
 def bind(resources: ObjectApi, namespace: str, name: str, node: str) -> Document:
-    """What a scheduler does. Raises ApiError: 404 without such a pod, 409 when it is bound already."""
+    """Binds a pod to a node. Raises ApiError: 404 if the pod does not exist, 409 if it is bound already."""
     if not node:
         raise bad_request("pod does not have a target node")
 
@@ -94,7 +94,7 @@ def bind(resources: ObjectApi, namespace: str, name: str, node: str) -> Document
 
 
 def evict(resources: ObjectApi, namespace: str, name: str, eviction: Document, *, dry: bool = False) -> Document:
-    """The API-initiated eviction of kube-apiserver 1.36: the budget is judged before the preconditions.
+    """The API-initiated eviction of kube-apiserver 1.36, which checks the budget before the preconditions.
 
     Raises ApiError: 404, 409 for a precondition, 429 from a disruption budget, 500 when two budgets cover the pod.
     """
@@ -105,7 +105,7 @@ def evict(resources: ObjectApi, namespace: str, name: str, eviction: Document, *
     with resources.store.lock:
         stored = resources.get(POD, namespace, name)
         pod = stored.read()
-        if not _past_disruption(pod):
+        if not _ignores_budgets(pod):
             _take_from_budget(resources, pod, dry)
         check_preconditions(POD, stored, options.get("preconditions") or {})
         kept = {key: value for key, value in options.items() if key != "preconditions"}
@@ -113,7 +113,7 @@ def evict(resources: ObjectApi, namespace: str, name: str, eviction: Document, *
     return success(code=201)
 
 
-def _past_disruption(pod: Document) -> bool:
+def _ignores_budgets(pod: Document) -> bool:
     return pod["status"].get("phase") in ("Succeeded", "Failed", "Pending") or "deletionTimestamp" in pod["metadata"]
 
 
@@ -146,10 +146,11 @@ def _take_from_budget(resources: ObjectApi, pod: Document, dry: bool) -> None:
     if dry:
         return
     disrupted = {**(status.get("disruptedPods") or {}), pod["metadata"]["name"]: resources.now()}
-    left = {**status, "disruptionsAllowed": status["disruptionsAllowed"] - 1, "disruptedPods": disrupted}
-    resources.update(BUDGET, namespace, name, lambda document: {**document, "status": left}, subresource="status")
+    taken = {**status, "disruptionsAllowed": status["disruptionsAllowed"] - 1, "disruptedPods": disrupted}
+    resources.update(BUDGET, namespace, name, lambda document: {**document, "status": taken}, subresource="status")
 
 
 def is_ready(pod: Document) -> bool:
+    """Whether the condition Ready is True."""
     conditions = pod.get("status", {}).get("conditions") or ()
     return any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)

@@ -1,6 +1,6 @@
-"""What the API server refuses with 422: names, labels, taints, immutable fields.
+"""The validation of the API server: names, labels, taints and immutable fields.
 
-Texts follow k8s.io/apimachinery pkg/api/validate/content and pkg/apis/core/validation of Kubernetes 1.36.
+Messages follow k8s.io/apimachinery pkg/api/validate/content and pkg/apis/core/validation of Kubernetes 1.36.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _POD_IMMUTABLE_TEXT = (
 
 
 def check(kind: Kind, new: dict[str, Any], old: dict[str, Any] | None) -> None:
-    """Raises ApiError (422) naming every field that cannot be."""
+    """Raises ApiError (422) with a cause for every invalid field; `old` is None on create."""
     causes = [*_metadata(new["metadata"])]
     if kind.name == "Node":
         causes += _taints(new.get("spec", {}).get("taints") or [])

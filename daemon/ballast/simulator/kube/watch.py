@@ -14,34 +14,42 @@ from ballast.simulator.faults import Faults
 from ballast.simulator.kube import selectors
 from ballast.simulator.kube.api_errors import ErrorCause, expired, invalid
 from ballast.simulator.kube.kinds import Kind
-from ballast.simulator.kube.listing import wanted_version
+from ballast.simulator.kube.listing import requested_version
 from ballast.simulator.kube.store import Expired, Store, Stored, StoreEvent
 
 Write = Callable[[bytes], Awaitable[None]]
 
 CHUNK = 256
+"""Events sent in one body message."""
+
 LONGEST = 1_800.0
+"""Seconds after which a watch without `timeoutSeconds` ends."""
+
 SHORTEST_PAUSE = 0.05
+"""Seconds; the lower bound of the time between bookmarks."""
 
 
 class Watchers:
-    """Wakes every stream of one event loop when the store changed, from whatever thread it was changed."""
+    """Wakes all watch streams of one event loop when the store changes; any thread may change it."""
 
     def __init__(self, store: Store) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._awake: set[asyncio.Event] = set()
+        self._events: set[asyncio.Event] = set()
         self._scheduled = False
         self.closing = False
         store.listeners.append(lambda kind, change: self.wake())
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Sets the loop that runs the streams."""
         self._loop = loop
 
     def close(self) -> None:
+        """Ends all streams."""
         self.closing = True
         self.wake()
 
     def wake(self) -> None:
+        """Wakes all streams; several calls before the loop runs count once."""
         if self._loop is not None and not self._scheduled:
             self._scheduled = True
             with contextlib.suppress(RuntimeError):
@@ -49,32 +57,39 @@ class Watchers:
 
     def _set_all(self) -> None:
         self._scheduled = False
-        for event in self._awake:
+        for event in self._events:
             event.set()
 
     @contextlib.contextmanager
-    def awake(self) -> Iterator[asyncio.Event]:
+    def subscribed(self) -> Iterator[asyncio.Event]:
+        """An event that is set whenever the store changes, for the time of the context."""
         event = asyncio.Event()
-        self._awake.add(event)
+        self._events.add(event)
         try:
             yield event
         finally:
-            self._awake.discard(event)
+            self._events.discard(event)
 
 
 @dataclass
 class WatchStream:
-    """One watch as an ASGI application. Times in `query` are seconds of the cluster's clock, which runs `speed` times
-    as fast as the machine's; a bookmark is due every `bookmark_seconds` of it."""
+    """One watch as an ASGI application. Raises ApiError for an invalid query."""
 
     store: Store
     watchers: Watchers
     faults: Faults
     kind: Kind
     namespace: str
+    """Empty for all namespaces."""
+
     query: Mapping[str, str]
+    """The parameters of the request; its times are seconds of the cluster's clock."""
+
     speed: float
+    """How many times as fast as real time the cluster's clock runs."""
+
     bookmark_seconds: float
+    """Time between bookmarks, in seconds of the cluster's clock."""
 
     def __post_init__(self) -> None:
         query = self.query
@@ -86,12 +101,12 @@ class WatchStream:
             cause = ErrorCause("FieldValueForbidden", text, "resourceVersionMatch")
             raise invalid("meta.k8s.io", "ListOptions", "", [cause])
         with self.store.lock:
-            self._position = wanted_version(query)
+            self._position = requested_version(query)
             self._backlog: list[Stored] = []
             if not self._position or self._initial_end:
                 self._position = self.store.revision
                 self._backlog = self.store.all(self.kind, self.namespace)
-        self._gone = False
+        self._disconnected = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-cache, private")]
@@ -100,20 +115,20 @@ class WatchStream:
         async def write(body: bytes) -> None:
             await send({"type": "http.response.body", "body": body, "more_body": True})
 
-        with self.watchers.awake() as event:
-            listener = asyncio.create_task(self._notice_departure(receive, event))
+        with self.watchers.subscribed() as event:
+            listener = asyncio.create_task(self._watch_disconnect(receive, event))
             try:
                 await write(b"")
                 await self._stream(write, event)
-                if not self._gone:
+                if not self._disconnected:
                     await send({"type": "http.response.body", "body": b"", "more_body": False})
             finally:
                 listener.cancel()
 
-    async def _notice_departure(self, receive: Receive, event: asyncio.Event) -> None:
+    async def _watch_disconnect(self, receive: Receive, event: asyncio.Event) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        self._gone = True
+        self._disconnected = True
         event.set()
 
     async def _stream(self, write: Write, event: asyncio.Event) -> None:
@@ -122,13 +137,13 @@ class WatchStream:
         pause = max(SHORTEST_PAUSE, self.bookmark_seconds / self.speed)
         bookmark = now() + pause
         await self._write_all(write, self._initial())
-        while not self._gone and not self.watchers.closing:
+        while not self._disconnected and not self.watchers.closing:
             event.clear()
-            if self.faults.watch_silent():
+            if self.faults.on("kube_watch_silence"):
                 await self._wait(event, SHORTEST_PAUSE)
                 continue
             try:
-                if self.faults.watch_gone():
+                if self.faults.on("kube_watch_gone"):
                     raise Expired(self.store.revision)
                 changes = self._next()
             except Expired as error:
@@ -146,7 +161,7 @@ class WatchStream:
             await self._wait(event, min(deadline, bookmark if self._bookmarks else deadline) - now())
 
     def _next(self) -> list[StoreEvent]:
-        """What is to be sent; without anything of this kind the position moves to the newest version of all."""
+        """The changes to send; if there are none of this kind, the position moves to the store's newest version."""
         with self.store.lock:
             changes = self.store.since(self.kind, self._position)
             self._position = changes[-1].revision if changes else max(self._position, self.store.revision)
@@ -175,6 +190,7 @@ class WatchStream:
             yield self._bookmark({"k8s.io/initial-events-end": "true"})
 
     def _lines(self, changes: list[StoreEvent]) -> Iterator[bytes]:
+        # As seen through the selector: an object that starts to match is added, one that stops to match is deleted.
         for change in changes:
             was = change.old is not None and self._selected(change.old)
             now = change.type != "DELETED" and self._selected(change.new)

@@ -1,4 +1,4 @@
-"""Redistribution as the product plans it, asked at every pod that finds no node; what it moves lands where planned."""
+"""Redistribution by the product's planner, run for every pod that finds no node; moved pods land where planned."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from ballast.placement.planners.redistribute import redistribute
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 
 Change = list[tuple[int, int, int]]
-"""What one step moves: (pod, from, to), in this order; a pod that starts comes from -1."""
+"""The moves of one step in order, as (pod, from, to); a pod that starts has from = -1."""
 
 
 @dataclass(frozen=True)
-class Redistributing:
-    """`kappa` is the gate's limit of what a started pod may cost; None is the published rule. Every pod is safe."""
+class RedistributionRule:
+    """`kappa` is the gate's limit of the cost per started pod; None is the published rule. Every pod may be moved."""
 
     kappa: float | None = 0.5
 
-    def start(self, world: LoadWorld, kinds: Ints) -> Rescue:
+    def start(self, world: LoadWorld, kinds: Ints) -> Redistributor:
+        """The planner for one list of pods; `kinds` [pod] are rows of the world's requests."""
         shapes = world.shapes()
         pods = [Pod("a", f"p{number:06d}", shape=shapes[kind]) for number, kind in enumerate(kinds.tolist())]
-        return Rescue(self.kappa, world.fleet(), pods, kinds)
+        return Redistributor(self.kappa, world.fleet(), pods, kinds)
 
 
-class Rescue:
-    """Follows one list of pods. `kinds` [pod] tell which of them are alike.
+class Redistributor:
+    """Plans redistribution for one list of pods; pods with the same entry in `kinds` [pod] have the same requests.
 
-    Once no eviction helps anybody, whatever it costs, none will until somebody else leaves: pods that are placed later
-    take room, and a later one lets at most those start whom its node had no room for before. So the planner is asked
-    again only for a kind of pod that did not wait then.
+    The planner is not run again for kinds of pods that it could not help, at any cost, until another pod leaves: pods
+    placed later only take room, and moving one of them frees only room that its node lacked before.
     """
 
     def __init__(self, kappa: float | None, nodes: tuple[Node, ...], pods: list[Pod], kinds: Ints) -> None:
@@ -46,24 +46,27 @@ class Rescue:
         self._hopeless: set[int] = set()
 
     def moves(self, on: Ints, arrived: int) -> Iterator[Change]:
-        """`on` [pod] is the row of its node, -1 while it waits; of the `arrived` pods, the last one begins to."""
+        """Steps that let waiting pods start, after the last of the `arrived` pods found no node.
+
+        `on` [pod] is the row of its node, -1 while it waits; the caller updates it with every step.
+        """
         if int(self._kinds[arrived - 1]) in self._hopeless:
             return
         pods = self._current(on[:arrived].tolist())
         arranged = layout(self._nodes, pods, (), np.zeros((len(self._nodes), 0)))
-        standing = SimulatedPlacement(arranged, targets=np.ones(len(self._nodes), bool), ceiling=1.0)
+        placement = SimulatedPlacement(arranged, targets=np.ones(len(self._nodes), bool), ceiling=1.0)
         movable = np.ones(len(pods), bool)
-        dear: list[Ints] = []
-        made = False
-        steps = redistribute(standing, movable, lambda pod, target: None, kappa=self._kappa, costly=dear.append)
+        too_costly: list[Ints] = []
+        found = False
+        steps = redistribute(placement, movable, lambda pod, target: None, kappa=self._kappa, costly=too_costly.append)
         for step in steps:
-            made = True
+            found = True
             yield [(step.pod, step.source, step.target), *((each, -1, step.source) for each in step.starts)]
         waiting = self._kinds[:arrived][on[:arrived] < 0]
-        self._hopeless = set() if made or dear else set(waiting.tolist())
+        self._hopeless = set() if found or too_costly else set(waiting.tolist())
 
     def _current(self, rows: list[int]) -> list[Pod]:
-        """The pods as a watch would show them."""
+        """The pods on their current nodes; only changed ones are rebuilt."""
         for number, row in enumerate(rows):
             if row != self._known[number]:
                 self._known[number] = row
