@@ -36,7 +36,6 @@ from ballast.scoring import (
     most_allocated,
     peaks,
     requested_to_capacity,
-    target_load,
 )
 from ballast.scoring.blend import Blend, Strategy
 from ballast.scoring.demand import DEFAULT_REQUESTS
@@ -345,10 +344,7 @@ class ExtenderService:
         def make(name: str, keys: Mapping[str, object]) -> Strategy:
             if name == dominant_residual.NAME and state is not None:
                 return state.residual
-            made = strategy(name, keys)
-            if state is not None and name == target_load.NAME and in_flight != "off":
-                state.model.fleet.keep((name, made), state.model.in_flight["cpu"])
-            return made
+            return strategy(name, keys)
 
         return self._strategies.make(name, in_flight, make)
 

@@ -75,6 +75,7 @@ class AssumedPods:
             for held, sign in self._journal or ():
                 model.place(held, sign)
         self._journal = None
+        model.placed.forget()
         self._flying = {uid: held for uid, held in self._flying.items() if model.fly(held)}
         self.model = model
 

@@ -54,11 +54,9 @@ class Dynamic:
 
     def _hot_value(self, fleet: Fleet) -> Floats:
         """From the bindings where they are counted, else from the annotation."""
-        counts = {seconds: fleet.bindings(seconds) for seconds, _ in self.policy.hot}
-        counted = {seconds: count for seconds, count in counts.items() if count is not None}
-        if len(counted) < len(counts) or not counts:
+        if not self.policy.hot or any(seconds not in fleet.bindings for seconds, _ in self.policy.hot):
             return self._read(fleet, crane.HOT_VALUE, 0.0)
-        return crane.hot_values(self.policy, counted).astype(float)
+        return crane.hot_values(self.policy, fleet.bindings).astype(float)
 
     def _read(self, fleet: Fleet, key: str, period: float) -> Floats:
         zone = crane.time_zone(self.timezone)

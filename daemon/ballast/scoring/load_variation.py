@@ -115,7 +115,7 @@ class LoadVariation:
     def _resource(self, fleet: Fleet, name: str, asked: int) -> Floats:
         key = (NAME, name, self.margin, self.sensitivity)
         whole, used, deviation = fleet.per_node(key, lambda every: self._standing(every, name))
-        extra = float(asked) if self.in_flight != "full" else since_window(fleet, self.in_flight, name) + asked
+        extra = float(asked) if self.in_flight != "full" else since_window(fleet, name) + asked
         mu = used + extra * _unit(name)
         mu /= whole
         np.minimum(mu, 1.0, out=mu)

@@ -70,7 +70,7 @@ class LowRisk:
         capacity, placed = fleet.allocatable(name), fleet.placed
         unit = 1.0 if name == "cpu" else 2.0**-20
         whole = capacity * unit
-        extra = in_flight.since_window(fleet, self.in_flight, name) * unit
+        extra = in_flight.since_window(fleet, name) * unit if self.in_flight == "full" else 0.0
         mu, sigma = mu_sigma(whole, extra, load.mean * whole / 100, load.std * whole / 100)
         request = np.minimum(placed.requested(name), capacity)
         risk = load_risk(mu, sigma * np.sqrt(self.window), request, placed.limited(name), capacity)

@@ -62,7 +62,7 @@ class Peaks:
     def _standing(self, fleet: Fleet, k2: Floats) -> tuple[Floats, Floats, Floats]:
         """(milli-cores in use, the same in percent, e^(k2 x) of it) without the pod."""
         if self.in_flight == "full":
-            used = _measured(fleet) + in_flight.since_window(fleet, self.in_flight, "cpu")
+            used = _measured(fleet) + in_flight.since_window(fleet, "cpu")
             now = self._percent(fleet, used)
             return used, now, exponential(k2 * now)
 

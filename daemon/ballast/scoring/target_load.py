@@ -50,10 +50,8 @@ class TargetLoad:
     def _in_flight(self, fleet: Fleet) -> Ints | float:
         if self.in_flight == "off":
             return 0.0
-        start = fleet.window_end - (in_flight.REPORTING_SECONDS if self.in_flight == "upstream" else 0)
-        return fleet.once(
-            (NAME, self), lambda: in_flight.bound_since(fleet, start, "cpu", self.default, self.multiplier)
-        )
+        lag = in_flight.REPORTING_SECONDS if self.in_flight == "upstream" else 0.0
+        return in_flight.since_window(fleet, "cpu", self.default, self.multiplier, lag=lag)
 
 
 def target_load(percent: Floats, target: float) -> Floats:

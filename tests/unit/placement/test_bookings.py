@@ -11,6 +11,7 @@ from ballast.model.pod import Pod
 from ballast.placement.assumed_pods import AssumedPods, learn
 from ballast.placement.fleet_model import FleetModel, Held
 from ballast.scoring.fleet import REMEMBERED
+from ballast.scoring.in_flight import DEFAULTS
 from ballast.scoring.profiles import Arrivals
 from tests.unit.placement.snapshots import EMPTY, LARGE, SMALL, TIME, pod, shape, snapshot
 
@@ -31,7 +32,7 @@ def reserved(booked: AssumedPods, resource: str = "cpu") -> list[int]:
 
 def in_flight(booked: AssumedPods) -> list[int]:
     assert booked.model is not None
-    return [int(amount) for amount in booked.model.in_flight["cpu"]]
+    return [int(amount) for amount in booked.model.in_flight.use("cpu", 1000, 1.5)]
 
 
 def assume(booked: AssumedPods, uid: str, node: str, now: float = 0.0) -> bool:
@@ -233,8 +234,9 @@ def test_whatever_happens_the_sums_are_those_of_what_is_held(steps: list[tuple])
     for resource in ("cpu", "memory", "nvidia.com/gpu"):
         assert (booked.model.placed.reserved(resource) == fresh.placed.reserved(resource)).all()
         assert (booked.model.placed.scored(resource) == fresh.placed.scored(resource)).all()
-    for resource, amounts in fresh.in_flight.items():
-        assert np.array_equal(booked.model.in_flight[resource], amounts)
+    for resource, default in DEFAULTS.items():
+        expected = fresh.in_flight.use(resource, default, 1.5)
+        assert np.array_equal(booked.model.in_flight.use(resource, default, 1.5), expected)
     assert len(booked.ledger) <= len(held)
 
 
