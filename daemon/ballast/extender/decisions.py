@@ -24,22 +24,11 @@ from ballast.placement.assumed_pods import OUTCOMES, AssumedPods, learn, owner_o
 from ballast.placement.choice import Keys, choose, keys, worth
 from ballast.placement.fleet_model import FleetModel
 from ballast.placement.live_residual import LiveResidual
-from ballast.scoring import (
-    balanced,
-    blend,
-    crane,
-    dominant_residual,
-    dynamic,
-    least_allocated,
-    load_variation,
-    low_risk,
-    most_allocated,
-    peaks,
-    requested_to_capacity,
-)
-from ballast.scoring.blend import Blend, Strategy
+from ballast.scoring import crane, dominant_residual
+from ballast.scoring.blend import Blend
 from ballast.scoring.demand import DEFAULT_REQUESTS
 from ballast.scoring.dominant_residual import DominantResidual
+from ballast.scoring.protocol import Strategy
 from ballast.scoring.scores import Scores
 from ballast.scoring.strategy import strategy
 from ballast.serving.board import Board
@@ -57,23 +46,8 @@ PODS_STALE = 120.0
 OFTEN = 100
 """Arrivals after which the mix of arriving pods is looked at again; sooner while there were few."""
 
-REQUESTS_ALONE = frozenset(
-    {least_allocated.NAME, most_allocated.NAME, requested_to_capacity.NAME, balanced.NAME, dominant_residual.NAME}
-)
-"""Strategies that do not look at the load, so that silent telemetry does not keep them from deciding."""
-
-
-TAKE_TIME = frozenset({load_variation.NAME, peaks.NAME, dynamic.NAME})
-"""Strategies that keep something of the nodes, whatever pods there are."""
-
-NEED_PODS = REQUESTS_ALONE | {low_risk.NAME, blend.NAME}
-"""Strategies that say nothing as long as nobody knows the pods."""
-
-NEED_A_POD = frozenset({low_risk.NAME, peaks.NAME, dominant_residual.NAME, blend.NAME})
-"""Strategies that find all nodes alike, or nearly, without a pod to place: STANDARD stands for it."""
-
 STANDARD = Pod("", "standard", shape=shape_of([Container(DEFAULT_REQUESTS)]))
-"""What kube-scheduler takes a container for that asks for nothing: 100m and 200Mi."""
+"""The pod that labels are scored for if a strategy needs one: 100m and 200Mi, kube-scheduler's defaults."""
 
 
 @dataclass
@@ -171,9 +145,11 @@ class ExtenderService:
             (state.hosts, state.keys) if state and model.follows else (Hosts(model.names), keys(model.names))
         )
         made = _State(model, hosts, node_keys, snapshot.known, _loads(model), residual)
-        for name in {load_variation.NAME, self._settings.strategy, *(state.strategies if state else ())} & TAKE_TIME:
-            made.strategies[name] = self._strategy(name, made)
-            made.strategies[name].score(model.fleet)  # what it keeps of a fleet is made while no scheduler waits
+        for name in {self._settings.strategy, *(state.strategies if state else ())}:
+            found = made.strategies[name] = self._strategy(name, made)
+            for part in [each for _, each, _ in found.parts] if isinstance(found, Blend) else [found]:
+                if part.warms:
+                    part.score(model.fleet)  # fills its caches while no scheduler waits
         with self._lock:
             bookings.expire(self._clock.monotonic())
             self.steering.expire()
@@ -238,15 +214,15 @@ class ExtenderService:
             return self._bookings.owners_in_flight()
 
     def node_scores(self, name: str) -> dict[str, int | None]:
-        """What every node is worth by itself, by what is measured and where pods are: 0..100, None where unknown."""
+        """{node: its score without a particular pod, 0..100, None where unknown}."""
         state = self._state
         if state is None:
             return {}
-        if name in NEED_PODS and self._pods_age() > PODS_STALE:
-            return dict.fromkeys(state.model.names)
         made = self._strategy(name, state, "off")
-        with self._lock if name in NEED_PODS else nullcontext():
-            scores = made.score(state.model.fleet, STANDARD if name in NEED_A_POD else None)
+        if made.needs_pods and self._pods_age() > PODS_STALE:
+            return dict.fromkeys(state.model.names)
+        with self._lock if made.needs_pods else nullcontext():
+            scores = made.score(state.model.fleet, STANDARD if made.needs_pod else None)
         unknown = scores.unknown | ~state.known
         pairs = zip(scores.scores.tolist(), unknown.tolist(), strict=True)
         return dict(zip(state.model.names, (None if hidden else score for score, hidden in pairs), strict=True))
@@ -263,9 +239,10 @@ class ExtenderService:
         found: dict[str, Scores] = {}
         with self._lock:
             state, decision = self._state, self._bookings.ledger.get(pod.uid)
-            neutral = "no-snapshot" if state is None else self._unusable(asked)
+            neutral: str | None = "no-snapshot"
             if state is not None:
                 made = self._strategy(asked, state)
+                neutral = self._unusable(made)
                 parts = {part: each for part, each, _ in made.parts} if isinstance(made, Blend) else {}
                 for each, one in {asked: made, **parts}.items():
                     found[each] = (
@@ -287,13 +264,13 @@ class ExtenderService:
         named = state.hosts.named(names)
         if (steered := self.steering.steer(pod, named)) is not None:
             return steered
-        rows, model = named.rows, state.model
-        blind = name not in REQUESTS_ALONE and not state.known[rows].any()
-        neutral = self._unusable(name) or ("unknown-nodes" if blind or not len(rows) else None)
+        rows, model, made = named.rows, state.model, state.strategies[name]
+        blind = made.needs_load and not state.known[rows].any()
+        neutral = self._unusable(made) or ("unknown-nodes" if blind or not len(rows) else None)
         if neutral is not None:
             return equal(named, neutral)
         arriving = self._arriving(pod)
-        fleet, made = model.fleet if named.everybody else model.fleet.at(rows), state.strategies[name]
+        fleet = model.fleet if named.everybody else model.fleet.at(rows)
         scores = made.finer(fleet, arriving) if isinstance(made, Blend) else made.score(fleet, arriving)
         if scores.unknown.all():
             return equal(named, "unknown-nodes")
@@ -327,11 +304,11 @@ class ExtenderService:
             for position in np.flatnonzero(over).tolist()
         }
 
-    def _unusable(self, name: str) -> str | None:
+    def _unusable(self, made: Strategy) -> str | None:
         """Why a strategy cannot decide now."""
         if self._pods_age() > PODS_STALE:
             return "no-pods"
-        return None if name in REQUESTS_ALONE else self._load_unusable()
+        return self._load_unusable() if made.needs_load else None
 
     def _load_unusable(self) -> str | None:
         if self._board.frozen:
@@ -343,7 +320,7 @@ class ExtenderService:
 
         def make(name: str, keys: Mapping[str, object]) -> Strategy:
             if name == dominant_residual.NAME and state is not None:
-                return state.residual
+                return state.residual  # follows the pods one by one, where the plain strategy scores all nodes again
             return strategy(name, keys)
 
         return self._strategies.make(name, in_flight, make)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -29,6 +30,13 @@ NO_CHANGE = 75
 
 @dataclass(frozen=True)
 class Balanced:
+    """`weights` names the resources; every weight is 1."""
+
+    needs_load: ClassVar[bool] = False
+    needs_pods: ClassVar[bool] = True
+    needs_pod: ClassVar[bool] = False
+    warms: ClassVar[bool] = False
+
     weights: Weights
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:

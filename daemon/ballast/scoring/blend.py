@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,21 +18,21 @@ from ballast.model.sample import Bools, Floats, Ints
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.in_flight import mode
 from ballast.scoring.keys import LARGEST_WEIGHT, StrategyKeys
+from ballast.scoring.protocol import Strategy
 from ballast.scoring.scores import Scores
 
 NAME = "blend"
 WEIGHTS = {"dominant-residual": 0.7, "load-variation": 0.3}
 
 
-class Strategy(Protocol):
-    """A pure function over all nodes; the pod is None where nodes are scored by themselves, as for labels."""
-
-    def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores: ...
-
-
 @dataclass(frozen=True)
 class Blend:
     """Pairs of name, strategy and weight."""
+
+    needs_load: ClassVar[bool] = True
+    needs_pods: ClassVar[bool] = True
+    needs_pod: ClassVar[bool] = True
+    warms: ClassVar[bool] = False
 
     parts: tuple[tuple[str, Strategy, float], ...]
 

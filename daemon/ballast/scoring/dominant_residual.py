@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -34,6 +35,11 @@ SPAN = 99
 @dataclass(frozen=True)
 class DominantResidual:
     """Without `profiles` they are observed, without `resources` all count that a node has or a pod asks for."""
+
+    needs_load: ClassVar[bool] = False
+    needs_pods: ClassVar[bool] = True
+    needs_pod: ClassVar[bool] = True
+    warms: ClassVar[bool] = False
 
     lambda_: float = LAMBDA
     c: float = C["sqrt"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -28,6 +29,11 @@ NAME = "dynamic"
 @dataclass(frozen=True)
 class Dynamic:
     """The time zone is that of the clock which stamps the annotations."""
+
+    needs_load: ClassVar[bool] = True
+    needs_pods: ClassVar[bool] = False
+    needs_pod: ClassVar[bool] = False
+    warms: ClassVar[bool] = True
 
     policy: crane.CranePolicy
     timezone: str = crane.DEFAULT_TIMEZONE

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,6 +26,13 @@ NAME = "least-allocated"
 
 @dataclass(frozen=True)
 class LeastAllocated:
+    """`weights` are those of the resources."""
+
+    needs_load: ClassVar[bool] = False
+    needs_pods: ClassVar[bool] = True
+    needs_pod: ClassVar[bool] = False
+    warms: ClassVar[bool] = False
+
     weights: Weights
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:

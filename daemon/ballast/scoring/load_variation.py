@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -100,6 +101,11 @@ def mu_sigma(capacity: ArrayLike, request: ArrayLike, mean: ArrayLike, deviation
 @dataclass(frozen=True)
 class LoadVariation:
     """A node of which neither cpu nor memory is known scores 0."""
+
+    needs_load: ClassVar[bool] = True
+    needs_pods: ClassVar[bool] = False
+    needs_pod: ClassVar[bool] = False
+    warms: ClassVar[bool] = True
 
     margin: float = 1.0
     sensitivity: float = 1.0

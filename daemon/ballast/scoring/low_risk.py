@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -35,6 +36,11 @@ VARIANCE_ALLOWANCE = 0.99
 @dataclass(frozen=True)
 class LowRisk:
     """`window` is the number of samples a measurement was smoothed over; the weights are those of the limits' risk."""
+
+    needs_load: ClassVar[bool] = True
+    needs_pods: ClassVar[bool] = True
+    needs_pod: ClassVar[bool] = True
+    warms: ClassVar[bool] = False
 
     window: int = WINDOW
     cpu_weight: float = WEIGHT

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -31,6 +32,11 @@ LARGEST = 2.0**63
 @dataclass(frozen=True)
 class Peaks:
     """`models` are (k0, k1, k2) in watts by node name."""
+
+    needs_load: ClassVar[bool] = True
+    needs_pods: ClassVar[bool] = False
+    needs_pod: ClassVar[bool] = True
+    warms: ClassVar[bool] = True
 
     models: Mapping[str, tuple[float, float, float]]
     upstream: bool = False

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -31,6 +32,11 @@ SCALES = {"10": 1, "100": 10}
 @dataclass(frozen=True)
 class RequestedToCapacity:
     """`table` has the score at every whole percent requested, 0..100."""
+
+    needs_load: ClassVar[bool] = False
+    needs_pods: ClassVar[bool] = True
+    needs_pod: ClassVar[bool] = False
+    warms: ClassVar[bool] = False
 
     weights: Weights
     table: tuple[int, ...]

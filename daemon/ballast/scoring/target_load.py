@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -27,6 +28,11 @@ NAME = "target-load"
 @dataclass(frozen=True)
 class TargetLoad:
     """`target` is percent; `default` is the milli-cores of a container that neither asks for cpu nor limits it."""
+
+    needs_load: ClassVar[bool] = True
+    needs_pods: ClassVar[bool] = False
+    needs_pod: ClassVar[bool] = False
+    warms: ClassVar[bool] = False
 
     target: float = 40.0
     default: int = in_flight.DEFAULT_CPU
