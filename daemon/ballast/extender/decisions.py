@@ -100,6 +100,10 @@ class ExtenderService:
         self._strategy(settings.strategy)
 
     def prioritize(self, pod: wire.Pod, names: Sequence[str], profile: str | None) -> Priorities:
+        """Decides for a pod: 10 points for the chosen node, 0..9 for the others; 5 for all if it cannot decide.
+
+        `profile` names another strategy than that of the settings. Raises UsageError if it cannot be used.
+        """
         name = profile or self._settings.strategy
         with self._lock:
             state = self._state
@@ -111,6 +115,7 @@ class ExtenderService:
             return self._decide(state, name, pod, names)
 
     def filter(self, pod: wire.Pod, names: Sequence[str]) -> Rejections:
+        """{node: why} for nodes that are reserved for other pods or loaded above the threshold."""
         threshold, state = self._settings.filter_threshold, self._state
         if not names or (threshold is None and self.steering.idle):
             return Rejections()
@@ -192,6 +197,7 @@ class ExtenderService:
         self._clock.wait(self._never, PAUSE)
 
     def put(self, item: Pod) -> None:
+        """The watch shows a pod."""
         with self._lock:
             self.steering.shown(item)
             self._bookings.put(item, self._clock.monotonic())
@@ -200,6 +206,7 @@ class ExtenderService:
             self._renew()
 
     def remove(self, item: Pod) -> None:
+        """The watch shows that a pod is gone."""
         with self._lock:
             self.steering.gone(item.uid)
             self._bookings.remove(item.uid)

@@ -54,18 +54,22 @@ class ReservationDesk:
         return any(now - at <= LATELY for at in list(self._asked.values()))
 
     def hold(self, reservation: Reservation) -> None:
+        """Reserves room; replaces the reservation of the same name."""
         with self._lock:
             self._reservations.hold(reservation)
 
     def extend(self, name: str, until: float) -> None:
+        """Moves the deadline further ahead; `until` is Unix seconds."""
         with self._lock:
             self._reservations.extend(name, until)
 
     def release(self, name: str) -> None:
+        """Ends a reservation."""
         with self._lock:
             self._reservations.release(name)
 
     def standing(self) -> tuple[Reservation, ...]:
+        """All reservations whose deadline has not passed."""
         with self._lock:
             self.expire()
             return self._reservations.standing()

@@ -61,6 +61,7 @@ class AssumedPods:
         self._hold(name, held)
 
     def release(self, name: str) -> None:
+        """Drops a reservation."""
         self._reserved.discard(name)
         self._hold(name, None)
 
@@ -124,6 +125,7 @@ class AssumedPods:
         return True
 
     def expire(self, now: float) -> None:
+        """Undoes the decisions whose time is over."""
         for decision in self.ledger.expire(now):
             self._undo(decision, "expired")
 

@@ -26,14 +26,17 @@ class Candidates(Fleet):
 
     @property
     def placed(self) -> Placed:
+        """What placed pods take, kept up to date pod by pod."""
         return self.there
 
     def allocatable(self, resource: str) -> Ints:
+        """As `Fleet.allocatable`, taken from the whole."""
         if self.whole is None or self.index is None:
             return super().allocatable(resource)
         return self.whole.allocatable(resource).take(self.index)
 
     def per_node(self, key: Hashable, compute: Callable[[Fleet], Floats]) -> Floats:
+        """As `Fleet.per_node`, computed once for the whole."""
         if self.whole is None or self.index is None:
             return super().per_node(key, compute)
         return self.whole.per_node(key, compute).take(self.index, axis=-1)

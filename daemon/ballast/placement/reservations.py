@@ -16,6 +16,8 @@ LONGEST = 3600.0
 
 
 class Purpose(StrEnum):
+    """Why room is held: for the replacement of an evicted pod, or for a waiting pod."""
+
     REPLACEMENT = "replacement"
     WAITING = "waiting"
 
@@ -62,6 +64,7 @@ class Reservations:
         return len(self._standing)
 
     def standing(self) -> tuple[Reservation, ...]:
+        """All reservations."""
         return tuple(self._standing.values())
 
     def hold(self, reservation: Reservation) -> None:
@@ -70,16 +73,19 @@ class Reservations:
         self._bookings.reserve(reservation.name, Held(reservation.node, reservation.shape, since=reservation.until))
 
     def extend(self, name: str, until: float) -> None:
+        """Moves the deadline of a reservation further ahead; never back."""
         found = self._standing.get(name)
         if found is not None and found.until < until:
             self.hold(replace(found, until=until))
 
     def release(self, name: str) -> None:
+        """Ends the reservation of this name, if there is one."""
         if self._standing.pop(name, None) is not None:
             self._given.pop(name, None)
             self._bookings.release(name)
 
     def expire(self, now: float) -> None:
+        """Ends the reservations whose deadline has passed; `now` is Unix seconds."""
         for name in [name for name, each in self._standing.items() if not now < each.until <= now + LONGEST]:
             self.release(name)
 

@@ -40,6 +40,7 @@ class Balanced:
     weights: Weights
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
+        """See the module; 75 everywhere for a pod that requests nothing."""
         asked = (demand(pod.shape) if pod else NOTHING).reserved
         found = list(allocations(fleet, self.weights, asked, defaults=False))
         nodes = len(fleet.nodes)
@@ -99,6 +100,7 @@ def _pair(shares: Sequence[Floats], exists: Sequence[Bools]) -> tuple[Floats, Fl
 
 
 def parse(given: Mapping[str, object]) -> Balanced:
+    """The strategy with its keys. Raises UsageError."""
     keys = StrategyKeys(NAME, given)
     weights = parse_weights(keys, only_one=True)
     mode(keys)

@@ -37,6 +37,7 @@ class Blend:
     parts: tuple[tuple[str, Strategy, float], ...]
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
+        """The mean of the whole scores; `terms` are the scores of each strategy, NaN where unknown."""
         found = self._found(fleet, pod)
         terms = {
             name: np.where(each.unknown, np.nan, each.scores)

@@ -36,6 +36,7 @@ class LeastAllocated:
     weights: Weights
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
+        """The weighted mean of `unused` over the resources."""
         return fit_scores(fleet, pod, self.weights, unused)
 
 
@@ -45,6 +46,7 @@ def unused(requested: Ints, allocatable: Ints) -> Ints:
 
 
 def parse(given: Mapping[str, object]) -> LeastAllocated:
+    """The strategy with its keys. Raises UsageError."""
     keys = StrategyKeys(NAME, given)
     weights = parse_weights(keys)
     mode(keys)

@@ -112,6 +112,7 @@ class LoadVariation:
     in_flight: str = "off"
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
+        """The smaller score of cpu and memory; `terms` are both, NaN where unknown."""
         asked = (demand(pod.shape) if pod else NOTHING).requested
         terms = {name: self._resource(fleet, name, asked[name]) for name in RESOURCES}
         raw = np.fmin(terms["cpu"], terms["memory"])

@@ -48,6 +48,7 @@ class LowRisk:
     in_flight: str = "off"
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
+        """`terms` are the risks of cpu and memory, 0..1."""
         asked = demand(pod.shape) if pod else NOTHING
         risks = {name: self._risk(fleet, name, asked.requested[name], asked.limited[name]) for name in CPU_AND_MEMORY}
         raw = (1 - np.maximum(risks["cpu"], risks["memory"])) * 100
@@ -84,6 +85,7 @@ class LowRisk:
 
 
 def total_risk(weight: float, limit_risk: Floats, load_risk: Floats) -> Floats:
+    """Both risks by their weights, 0..1."""
     return np.clip(weight * limit_risk + (1 - weight) * load_risk, 0.0, 1.0)
 
 

@@ -36,6 +36,7 @@ class MostAllocated:
     weights: Weights
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
+        """The weighted mean of `used` over the resources."""
         return fit_scores(fleet, pod, self.weights, used)
 
 
@@ -45,6 +46,7 @@ def used(requested: Ints, allocatable: Ints) -> Ints:
 
 
 def parse(given: Mapping[str, object]) -> MostAllocated:
+    """The strategy with its keys. Raises UsageError."""
     keys = StrategyKeys(NAME, given)
     weights = parse_weights(keys)
     mode(keys)

@@ -43,6 +43,7 @@ class Peaks:
     in_flight: str = "off"
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
+        """`raw` is the rise of power; `terms` are the percent of cpu in use before and after."""
         k1, k2, modelled = self._models(fleet)
         used, now, before = self._standing(fleet, k2)
         with_pod = self._percent(fleet, used + self._asked(pod))
@@ -144,6 +145,7 @@ def masked(values: Floats, there: Bools) -> Floats:
 
 
 def parse(given: Mapping[str, object]) -> Peaks:
+    """The strategy with its keys. Raises UsageError."""
     import scipy.special  # noqa: F401 - takes long, and better now than when a pod waits
 
     keys = StrategyKeys(NAME, given)

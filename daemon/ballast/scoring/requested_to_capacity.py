@@ -42,6 +42,7 @@ class RequestedToCapacity:
     table: tuple[int, ...]
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
+        """The weighted mean of the curve over the resources."""
         table = self._table
 
         def percent(requested: Ints, allocatable: Ints) -> Ints:
@@ -72,6 +73,7 @@ def _at(percent: int, shape: Sequence[tuple[int, int]], factor: int) -> int:
 
 
 def parse(given: Mapping[str, object]) -> RequestedToCapacity:
+    """The strategy with its keys. Raises UsageError."""
     keys = StrategyKeys(NAME, given)
     weights = parse_weights(keys)
     shape = _parse_shape(keys)

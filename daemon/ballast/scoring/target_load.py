@@ -40,6 +40,7 @@ class TargetLoad:
     in_flight: str = "off"
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
+        """`terms` has the predicted percent of cpu."""
         load, whole = fleet.packing_cpu, fleet.cpu_base.astype(float)
         used = (load.mean / 100) * whole
         asked = float(predicted(pod.shape, "cpu", self.default, self.multiplier)) if pod else 0.0
