@@ -109,3 +109,10 @@ def test_a_built_in_strategy_cannot_be_replaced(tmp_path: Path, monkeypatch: pyt
 def test_the_settings_refuse_a_name_that_is_not_installed() -> None:
     with pytest.raises(SettingsError, match="expected one of load-variation"):
         settings({"BALLAST_EXTENDER__STRATEGY": "free-network"})
+
+
+def test_the_documentation_shows_the_example_as_it_is() -> None:
+    document = (EXAMPLE.parents[1] / "docs" / "scoring.md").read_text()
+    for name in ("pyproject.toml", "ballast_example_strategy.py"):
+        lines = (EXAMPLE / name).read_text().splitlines()
+        assert "\n".join([f"+++ b/{name}", *(f"+{line}" for line in lines)]) in document
