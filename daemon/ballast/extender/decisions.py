@@ -1,4 +1,4 @@
-"""What the extender decides with: the load of the last snapshot, the pods of the watch, its own decisions."""
+"""The extender: decides by the load of the last snapshot, the pods of the watch and its own decisions."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ from ballast.settings.extender import ExtenderSettings
 
 BATCH = 25
 PAUSE = 0.0005
-"""Pods of a list that are taken in at once, and the seconds in which waiting requests have their turn."""
+"""Pods of a list that are added at once, and the pause in seconds after each batch, for waiting requests."""
 
 PODS_STALE = 120.0
 """Seconds without a word from the watch of pods; a quiet healthy one stays below 90."""
 
 OFTEN = 100
-"""Arrivals after which the mix of arriving pods is looked at again; sooner while there were few."""
+"""The pod profiles are learned again after this many arrivals, earlier at the start."""
 
 STANDARD = Pod("", "standard", shape=shape_of([Container(DEFAULT_REQUESTS)]))
 """The pod that labels are scored for if a strategy needs one: 100m and 200Mi, kube-scheduler's defaults."""
@@ -52,15 +52,22 @@ STANDARD = Pod("", "standard", shape=shape_of([Container(DEFAULT_REQUESTS)]))
 
 @dataclass
 class _State:
-    """Everything that is made anew for each snapshot, or for other nodes."""
+    """What belongs to one snapshot."""
 
     model: FleetModel
     hosts: Hosts
     keys: Keys
+    """[node]: hashes of the names, which break ties."""
+
     known: Bools
+    """[node]: whether its load is known."""
+
     load: Floats
+    """[node]: as `_loads` gives it."""
+
     residual: LiveResidual
     strategies: dict[str, Strategy] = field(default_factory=dict)
+    """By name, those that were asked for."""
 
 
 class ExtenderService:
@@ -131,7 +138,7 @@ class ExtenderService:
         return Rejections({**reserved, **self._overloaded(state, threshold, others)})
 
     def look(self, snapshot: Snapshot) -> None:
-        """A cycle of telemetry ended. Takes time, but keeps requests waiting for little of it."""
+        """Decides by this snapshot from now on. Most of the work is done without the lock, so requests go on."""
         state, bookings = self._state, self._bookings
         bindings = crane.bindings_of(self._pods(), snapshot.rows, self._strategies.policy, snapshot.time)
         model = FleetModel(snapshot, state.model if state else None, bindings=bindings, siblings=self.siblings)
@@ -164,7 +171,7 @@ class ExtenderService:
             self._state = made
 
     def replace(self, items: list[Pod]) -> None:
-        """The watch has listed all pods. Requests have their turn between batches of them."""
+        """The watch has listed all pods. Requests are answered between batches of them."""
         with self._lock:
             first = self._bookings.nothing_shown
             if first:
@@ -188,7 +195,7 @@ class ExtenderService:
         self._renew()
 
     def give_way(self) -> None:
-        """Between the pieces of long work: where schedulers ask, a decision ends and the next request comes in."""
+        """Called between the pieces of long work: lets waiting decisions run if schedulers ask."""
         if not self.in_use():
             give_way()
             return
@@ -216,7 +223,7 @@ class ExtenderService:
         return self.steering.in_use()
 
     def owners_in_flight(self) -> set[str]:
-        """The UIDs of who owns pods that wait, or that do not show in the windows yet."""
+        """The UIDs of the owners of pods that wait or do not show in the window yet."""
         with self._lock:
             return self._bookings.owners_in_flight()
 
@@ -235,7 +242,7 @@ class ExtenderService:
         return dict(zip(state.model.names, (None if hidden else score for score, hidden in pairs), strict=True))
 
     def scores_of(self, namespace: str, name: str) -> dict[str, Any] | None:
-        """What the strategy of the settings says of every node for a pod, and each one that it blends.
+        """The scores of every node for a pod: by the strategy of the settings and by each one that it blends.
 
         None where no such pod is known.
         """
@@ -333,7 +340,7 @@ class ExtenderService:
         return self._strategies.make(name, in_flight, make)
 
     def _renew(self) -> None:
-        """What is expected to arrive is what arrived lately."""
+        """Learns the pod profiles again from the latest arrivals."""
         with self._lock:
             state, arrivals = self._state, self._bookings.arrivals
             self._renew_at = arrivals.count + min(max(arrivals.count, 1), OFTEN)

@@ -78,7 +78,7 @@ class LiveResidual:
         return Prepared(names, free, residuals, tuple(profiles))
 
     def install(self, prepared: Prepared) -> None:
-        """From now on with these profiles; what changed meanwhile is made up for."""
+        """Scores with these profiles from now on, after applying what changed since the copies were made."""
         self._prepared = prepared
         self._requests = {}
         self._upto = len(self._model.changes)
@@ -102,7 +102,7 @@ class LiveResidual:
         return Scores(exact, exact, np.zeros(len(exact), bool), {})
 
     def explained(self, pod: Pod | None) -> Scores:
-        """The scores of all nodes with their terms, computed anew."""
+        """The scores of all nodes with their terms, computed without the kept table."""
         profiles = self._prepared.profiles if self._prepared else ()
         return replace(self._plain, profiles=self._plain.profiles or profiles).score(self._model.fleet, pod)
 

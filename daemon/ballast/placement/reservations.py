@@ -24,20 +24,25 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True)
 class Reservation:
-    """`holder` is the UID of the pod that waits, or of the controller whose next pod is the replacement.
-
-    `name` is its own; `pod` (namespace/name) is for people: the one that waits, or the one that was evicted. `until` is
-    Unix seconds.
-    """
+    """Room for one pod on one node."""
 
     name: str
+    """The name of the reservation itself."""
+
     node: str
     purpose: Purpose
     pod: str
+    """namespace/name for people: the pod that waits, or the pod that was evicted."""
+
     holder: str
+    """The UID of the pod that waits, or of the controller whose next pod is the replacement."""
+
     shape: Shape
     until: float
+    """The deadline, in Unix seconds."""
+
     priority: int = 0
+    """The priority of the pod that the room is held for."""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class Blend:
         return self._mean([(each.scores, each.unknown) for each in found], len(fleet.nodes), terms)
 
     def finer(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
-        """The mean of what the strategies have not rounded yet, for whoever needs the order of nodes alone."""
+        """The mean of the scores before rounding, which orders nodes more finely; without terms."""
         return self._mean([(each.exact, each.unknown) for each in self._found(fleet, pod)], len(fleet.nodes), {})
 
     def _found(self, fleet: Fleet, pod: Pod | None) -> list[Scores]:

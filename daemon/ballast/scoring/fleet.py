@@ -1,4 +1,4 @@
-"""What strategies look at: nodes, their load over the window, and the pods that are there, as arrays over nodes."""
+"""The input of strategies: nodes, their load over the window and their pods, as arrays over nodes."""
 
 from __future__ import annotations
 

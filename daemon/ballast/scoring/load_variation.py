@@ -121,7 +121,7 @@ class LoadVariation:
 
     def _resource(self, fleet: Fleet, name: str, asked: int) -> Floats:
         key = (NAME, name, self.margin, self.sensitivity)
-        whole, used, deviation = fleet.per_node(key, lambda every: self._standing(every, name))
+        whole, used, deviation = fleet.per_node(key, lambda every: self._without_pod(every, name))
         extra = float(asked) if self.in_flight != "full" else since_window(fleet, name) + asked
         mu = used + extra * _unit(name)
         mu /= whole
@@ -130,7 +130,7 @@ class LoadVariation:
         mu /= 2
         return np.asarray((1 - mu) * 100)
 
-    def _standing(self, fleet: Fleet, name: str) -> Floats:
+    def _without_pod(self, fleet: Fleet, name: str) -> Floats:
         """What does not depend on the pod: the amount, the mean in use and the deviation's risk.
 
         The mean is NaN where it is unknown; a node without the resource counts as a full one.

@@ -19,10 +19,10 @@ WORLD = snapshot([0.1, 0.2, 0.3])
 
 
 def bookings() -> tuple[AssumedPods, Counter[str]]:
-    told: Counter[str] = Counter()
-    made = AssumedPods(30.0, lambda outcome: told.update([outcome]))
+    outcomes: Counter[str] = Counter()
+    made = AssumedPods(30.0, lambda outcome: outcomes.update([outcome]))
     made.adopt(FleetModel(WORLD))
-    return made, told
+    return made, outcomes
 
 
 def reserved(booked: AssumedPods, resource: str = "cpu") -> list[int]:
@@ -40,16 +40,16 @@ def assume(booked: AssumedPods, uid: str, node: str, now: float = 0.0) -> bool:
 
 
 def test_a_decision_counts_at_once() -> None:
-    booked, told = bookings()
+    booked, outcomes = bookings()
     booked.put(pod("a"), 0.0)
     assert assume(booked, "a", "n1")
     assert reserved(booked) == [0, 500, 0]
     assert in_flight(booked) == [0, 750, 0]
-    assert told == {"assumed": 1}
+    assert outcomes == {"assumed": 1}
 
 
 def test_the_watch_confirms_it_and_nothing_counts_twice() -> None:
-    booked, told = bookings()
+    booked, outcomes = bookings()
     booked.put(pod("a"), 0.0)
     assume(booked, "a", "n1")
     booked.put(pod("a", "n1", bound=TIME + 10), 1.0)
@@ -57,21 +57,21 @@ def test_the_watch_confirms_it_and_nothing_counts_twice() -> None:
     assert len(booked.ledger) == 0
     booked.expire(100.0)
     assert reserved(booked) == [0, 500, 0]
-    assert told == {"assumed": 1, "confirmed": 1}
+    assert outcomes == {"assumed": 1, "confirmed": 1}
 
 
 def test_a_pod_that_went_elsewhere_counts_there() -> None:
-    booked, told = bookings()
+    booked, outcomes = bookings()
     booked.put(pod("a"), 0.0)
     assume(booked, "a", "n1")
     booked.put(pod("a", "n2"), 1.0)
     assert reserved(booked) == [0, 0, 500]
-    assert told == {"assumed": 1, "undone": 1}
+    assert outcomes == {"assumed": 1, "undone": 1}
 
 
 @pytest.mark.parametrize("how", ["removed", "finished", "deleting"])
 def test_a_pod_that_is_gone_counts_nowhere(how: str) -> None:
-    booked, told = bookings()
+    booked, outcomes = bookings()
     booked.put(pod("a"), 0.0)
     assume(booked, "a", "n1")
     if how == "removed":
@@ -81,38 +81,38 @@ def test_a_pod_that_is_gone_counts_nowhere(how: str) -> None:
     else:
         booked.put(Pod("default", "a", "a", shape=SMALL, deleting=True), 1.0)
     assert reserved(booked) == [0, 0, 0]
-    assert told == {"assumed": 1, "undone": 1}
+    assert outcomes == {"assumed": 1, "undone": 1}
 
 
 def test_a_decision_nobody_confirms_expires() -> None:
-    booked, told = bookings()
+    booked, outcomes = bookings()
     booked.put(pod("a"), 0.0)
     assume(booked, "a", "n1")
     booked.expire(29.9)
     assert reserved(booked) == [0, 500, 0]
     booked.expire(30.0)
     assert reserved(booked) == [0, 0, 0]
-    assert told == {"assumed": 1, "expired": 1}
+    assert outcomes == {"assumed": 1, "expired": 1}
 
 
 def test_a_retry_replaces_what_was_decided_before() -> None:
-    booked, told = bookings()
+    booked, outcomes = bookings()
     booked.put(pod("a"), 0.0)
     assume(booked, "a", "n1")
     booked.forget_decision("a")
     assert reserved(booked) == [0, 0, 0]
     assume(booked, "a", "n0")
     assert reserved(booked) == [500, 0, 0]
-    assert told == {"assumed": 2, "retried": 1}
+    assert outcomes == {"assumed": 2, "retried": 1}
 
 
 def test_bound_pods_and_pods_without_a_name_are_not_decided() -> None:
-    booked, told = bookings()
+    booked, outcomes = bookings()
     booked.put(pod("a", "n0"), 0.0)
     assert not assume(booked, "a", "n1")
     assert not assume(booked, "", "n1")
     assert reserved(booked) == [500, 0, 0]
-    assert not told
+    assert not outcomes
 
 
 def test_a_pod_the_watch_shows_later_keeps_its_decision() -> None:
