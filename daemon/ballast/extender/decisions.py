@@ -1,4 +1,4 @@
-"""What the extender decides with: the load of the last snapshot, the pods of the watch, its own decisions."""
+"""The extender: decides by the load of the last snapshot, the pods of the watch and its own decisions."""
 
 from __future__ import annotations
 
@@ -24,23 +24,11 @@ from ballast.placement.assumed_pods import OUTCOMES, AssumedPods, learn, owner_o
 from ballast.placement.choice import Keys, choose, keys, worth
 from ballast.placement.fleet_model import FleetModel
 from ballast.placement.live_residual import LiveResidual
-from ballast.scoring import (
-    balanced,
-    blend,
-    crane,
-    dominant_residual,
-    dynamic,
-    least_allocated,
-    load_variation,
-    low_risk,
-    most_allocated,
-    peaks,
-    requested_to_capacity,
-    target_load,
-)
-from ballast.scoring.blend import Blend, Strategy
+from ballast.scoring import crane, dominant_residual
+from ballast.scoring.blend import Blend
 from ballast.scoring.demand import DEFAULT_REQUESTS
 from ballast.scoring.dominant_residual import DominantResidual
+from ballast.scoring.protocol import Strategy
 from ballast.scoring.scores import Scores
 from ballast.scoring.strategy import strategy
 from ballast.serving.board import Board
@@ -50,44 +38,36 @@ from ballast.settings.extender import ExtenderSettings
 
 BATCH = 25
 PAUSE = 0.0005
-"""Pods of a list that are taken in at once, and the seconds in which waiting requests have their turn."""
+"""Pods of a list that are added at once, and the pause in seconds after each batch, for waiting requests."""
 
 PODS_STALE = 120.0
 """Seconds without a word from the watch of pods; a quiet healthy one stays below 90."""
 
 OFTEN = 100
-"""Arrivals after which the mix of arriving pods is looked at again; sooner while there were few."""
-
-REQUESTS_ALONE = frozenset(
-    {least_allocated.NAME, most_allocated.NAME, requested_to_capacity.NAME, balanced.NAME, dominant_residual.NAME}
-)
-"""Strategies that do not look at the load, so that silent telemetry does not keep them from deciding."""
-
-
-TAKE_TIME = frozenset({load_variation.NAME, peaks.NAME, dynamic.NAME})
-"""Strategies that keep something of the nodes, whatever pods there are."""
-
-NEED_PODS = REQUESTS_ALONE | {low_risk.NAME, blend.NAME}
-"""Strategies that say nothing as long as nobody knows the pods."""
-
-NEED_A_POD = frozenset({low_risk.NAME, peaks.NAME, dominant_residual.NAME, blend.NAME})
-"""Strategies that find all nodes alike, or nearly, without a pod to place: STANDARD stands for it."""
+"""The pod profiles are learned again after this many arrivals, earlier at the start."""
 
 STANDARD = Pod("", "standard", shape=shape_of([Container(DEFAULT_REQUESTS)]))
-"""What kube-scheduler takes a container for that asks for nothing: 100m and 200Mi."""
+"""The pod that labels are scored for if a strategy needs one: 100m and 200Mi, kube-scheduler's defaults."""
 
 
 @dataclass
 class _State:
-    """Everything that is made anew for each snapshot, or for other nodes."""
+    """What belongs to one snapshot."""
 
     model: FleetModel
     hosts: Hosts
     keys: Keys
+    """[node]: hashes of the names, which break ties."""
+
     known: Bools
+    """[node]: whether its load is known."""
+
     load: Floats
+    """[node]: as `_loads` gives it."""
+
     residual: LiveResidual
     strategies: dict[str, Strategy] = field(default_factory=dict)
+    """By name, those that were asked for."""
 
 
 class ExtenderService:
@@ -127,6 +107,10 @@ class ExtenderService:
         self._strategy(settings.strategy)
 
     def prioritize(self, pod: wire.Pod, names: Sequence[str], profile: str | None) -> Priorities:
+        """Decides for a pod: 10 points for the chosen node, 0..9 for the others; 5 for all if it cannot decide.
+
+        `profile` names another strategy than that of the settings. Raises UsageError if it cannot be used.
+        """
         name = profile or self._settings.strategy
         with self._lock:
             state = self._state
@@ -138,6 +122,7 @@ class ExtenderService:
             return self._decide(state, name, pod, names)
 
     def filter(self, pod: wire.Pod, names: Sequence[str]) -> Rejections:
+        """{node: why} for nodes that are reserved for other pods or loaded above the threshold."""
         threshold, state = self._settings.filter_threshold, self._state
         if not names or (threshold is None and self.steering.idle):
             return Rejections()
@@ -153,7 +138,7 @@ class ExtenderService:
         return Rejections({**reserved, **self._overloaded(state, threshold, others)})
 
     def look(self, snapshot: Snapshot) -> None:
-        """A cycle of telemetry ended. Takes time, but keeps requests waiting for little of it."""
+        """Decides by this snapshot from now on. Most of the work is done without the lock, so requests go on."""
         state, bookings = self._state, self._bookings
         bindings = crane.bindings_of(self._pods(), snapshot.rows, self._strategies.policy, snapshot.time)
         model = FleetModel(snapshot, state.model if state else None, bindings=bindings, siblings=self.siblings)
@@ -172,9 +157,11 @@ class ExtenderService:
             (state.hosts, state.keys) if state and model.follows else (Hosts(model.names), keys(model.names))
         )
         made = _State(model, hosts, node_keys, snapshot.known, _loads(model), residual)
-        for name in {load_variation.NAME, self._settings.strategy, *(state.strategies if state else ())} & TAKE_TIME:
-            made.strategies[name] = self._strategy(name, made)
-            made.strategies[name].score(model.fleet)  # what it keeps of a fleet is made while no scheduler waits
+        for name in {self._settings.strategy, *(state.strategies if state else ())}:
+            found = made.strategies[name] = self._strategy(name, made)
+            for part in [each for _, each, _ in found.parts] if isinstance(found, Blend) else [found]:
+                if part.warms:
+                    part.score(model.fleet)  # fills its caches while no scheduler waits
         with self._lock:
             bookings.expire(self._clock.monotonic())
             self.steering.expire()
@@ -184,7 +171,7 @@ class ExtenderService:
             self._state = made
 
     def replace(self, items: list[Pod]) -> None:
-        """The watch has listed all pods. Requests have their turn between batches of them."""
+        """The watch has listed all pods. Requests are answered between batches of them."""
         with self._lock:
             first = self._bookings.nothing_shown
             if first:
@@ -208,7 +195,7 @@ class ExtenderService:
         self._renew()
 
     def give_way(self) -> None:
-        """Between the pieces of long work: where schedulers ask, a decision ends and the next request comes in."""
+        """Called between the pieces of long work: lets waiting decisions run if schedulers ask."""
         if not self.in_use():
             give_way()
             return
@@ -217,6 +204,7 @@ class ExtenderService:
         self._clock.wait(self._never, PAUSE)
 
     def put(self, item: Pod) -> None:
+        """The watch shows a pod."""
         with self._lock:
             self.steering.shown(item)
             self._bookings.put(item, self._clock.monotonic())
@@ -225,6 +213,7 @@ class ExtenderService:
             self._renew()
 
     def remove(self, item: Pod) -> None:
+        """The watch shows that a pod is gone."""
         with self._lock:
             self.steering.gone(item.uid)
             self._bookings.remove(item.uid)
@@ -234,26 +223,26 @@ class ExtenderService:
         return self.steering.in_use()
 
     def owners_in_flight(self) -> set[str]:
-        """The UIDs of who owns pods that wait, or that do not show in the windows yet."""
+        """The UIDs of the owners of pods that wait or do not show in the window yet."""
         with self._lock:
             return self._bookings.owners_in_flight()
 
     def node_scores(self, name: str) -> dict[str, int | None]:
-        """What every node is worth by itself, by what is measured and where pods are: 0..100, None where unknown."""
+        """{node: its score without a particular pod, 0..100, None where unknown}."""
         state = self._state
         if state is None:
             return {}
-        if name in NEED_PODS and self._pods_age() > PODS_STALE:
-            return dict.fromkeys(state.model.names)
         made = self._strategy(name, state, "off")
-        with self._lock if name in NEED_PODS else nullcontext():
-            scores = made.score(state.model.fleet, STANDARD if name in NEED_A_POD else None)
+        if made.needs_pods and self._pods_age() > PODS_STALE:
+            return dict.fromkeys(state.model.names)
+        with self._lock if made.needs_pods else nullcontext():
+            scores = made.score(state.model.fleet, STANDARD if made.needs_pod else None)
         unknown = scores.unknown | ~state.known
         pairs = zip(scores.scores.tolist(), unknown.tolist(), strict=True)
         return dict(zip(state.model.names, (None if hidden else score for score, hidden in pairs), strict=True))
 
     def scores_of(self, namespace: str, name: str) -> dict[str, Any] | None:
-        """What the strategy of the settings says of every node for a pod, and each one that it blends.
+        """The scores of every node for a pod: by the strategy of the settings and by each one that it blends.
 
         None where no such pod is known.
         """
@@ -264,9 +253,10 @@ class ExtenderService:
         found: dict[str, Scores] = {}
         with self._lock:
             state, decision = self._state, self._bookings.ledger.get(pod.uid)
-            neutral = "no-snapshot" if state is None else self._unusable(asked)
+            neutral: str | None = "no-snapshot"
             if state is not None:
                 made = self._strategy(asked, state)
+                neutral = self._unusable(made)
                 parts = {part: each for part, each, _ in made.parts} if isinstance(made, Blend) else {}
                 for each, one in {asked: made, **parts}.items():
                     found[each] = (
@@ -288,13 +278,13 @@ class ExtenderService:
         named = state.hosts.named(names)
         if (steered := self.steering.steer(pod, named)) is not None:
             return steered
-        rows, model = named.rows, state.model
-        blind = name not in REQUESTS_ALONE and not state.known[rows].any()
-        neutral = self._unusable(name) or ("unknown-nodes" if blind or not len(rows) else None)
+        rows, model, made = named.rows, state.model, state.strategies[name]
+        blind = made.needs_load and not state.known[rows].any()
+        neutral = self._unusable(made) or ("unknown-nodes" if blind or not len(rows) else None)
         if neutral is not None:
             return equal(named, neutral)
         arriving = self._arriving(pod)
-        fleet, made = model.fleet if named.everybody else model.fleet.at(rows), state.strategies[name]
+        fleet = model.fleet if named.everybody else model.fleet.at(rows)
         scores = made.finer(fleet, arriving) if isinstance(made, Blend) else made.score(fleet, arriving)
         if scores.unknown.all():
             return equal(named, "unknown-nodes")
@@ -328,11 +318,11 @@ class ExtenderService:
             for position in np.flatnonzero(over).tolist()
         }
 
-    def _unusable(self, name: str) -> str | None:
+    def _unusable(self, made: Strategy) -> str | None:
         """Why a strategy cannot decide now."""
         if self._pods_age() > PODS_STALE:
             return "no-pods"
-        return None if name in REQUESTS_ALONE else self._load_unusable()
+        return self._load_unusable() if made.needs_load else None
 
     def _load_unusable(self) -> str | None:
         if self._board.frozen:
@@ -344,16 +334,13 @@ class ExtenderService:
 
         def make(name: str, keys: Mapping[str, object]) -> Strategy:
             if name == dominant_residual.NAME and state is not None:
-                return state.residual
-            made = strategy(name, keys)
-            if state is not None and name == target_load.NAME and in_flight != "off":
-                state.model.fleet.keep((name, made), state.model.in_flight["cpu"])
-            return made
+                return state.residual  # follows the pods one by one, where the plain strategy scores all nodes again
+            return strategy(name, keys)
 
         return self._strategies.make(name, in_flight, make)
 
     def _renew(self) -> None:
-        """What is expected to arrive is what arrived lately."""
+        """Learns the pod profiles again from the latest arrivals."""
         with self._lock:
             state, arrivals = self._state, self._bookings.arrivals
             self._renew_at = arrivals.count + min(max(arrivals.count, 1), OFTEN)

@@ -18,12 +18,14 @@ from ballast.placement.reservations import Arriving, Reservation, Reservations, 
 from ballast.serving.extender import Priorities
 from ballast.serving.host_index import Named
 
-LATELY = 600.0
+IN_USE_FOR = 600.0
+"""Seconds after its last decision for which a scheduler counts as asking."""
+
 MOST_NAMES = 1000
-"""Scheduler names that are remembered."""
+"""The most scheduler names that are kept."""
 
 UNSIZED = Shape()
-"""What a pod is booked with whose room is held for it anyhow."""
+"""The shape booked for a pod that has a reservation: nothing, so that it is not counted twice."""
 
 
 class ReservationDesk:
@@ -49,23 +51,27 @@ class ReservationDesk:
         return None if at is None else self._clock.monotonic() - at
 
     def in_use(self) -> bool:
-        """Whether any scheduler got a decision within `LATELY`."""
+        """Whether any scheduler got a decision within `IN_USE_FOR`."""
         now = self._clock.monotonic()
-        return any(now - at <= LATELY for at in list(self._asked.values()))
+        return any(now - at <= IN_USE_FOR for at in list(self._asked.values()))
 
     def hold(self, reservation: Reservation) -> None:
+        """Reserves room; replaces the reservation of the same name."""
         with self._lock:
             self._reservations.hold(reservation)
 
     def extend(self, name: str, until: float) -> None:
+        """Moves the deadline further ahead; `until` is Unix seconds."""
         with self._lock:
             self._reservations.extend(name, until)
 
     def release(self, name: str) -> None:
+        """Ends a reservation."""
         with self._lock:
             self._reservations.release(name)
 
     def standing(self) -> tuple[Reservation, ...]:
+        """All reservations whose deadline has not passed."""
         with self._lock:
             self.expire()
             return self._reservations.standing()

@@ -9,9 +9,9 @@ import yaml
 
 from ballast.errors import UsageError
 from ballast.scoring import balanced, blend, dynamic
-from ballast.scoring.blend import Strategy
 from ballast.scoring.crane import DEFAULT_POLICY, parse_policy
-from ballast.scoring.strategy import NAMES, strategy
+from ballast.scoring.protocol import Strategy
+from ballast.scoring.strategy import names, strategy
 from ballast.settings import Settings
 from ballast.settings.names import variable
 
@@ -22,7 +22,7 @@ SETTING = variable("scoring", "keys")
 
 
 class Strategies:
-    """Files are read here, once."""
+    """Makes strategies with the keys of the settings. Files are read once, when it is created."""
 
     def __init__(self, settings: Settings | None = None) -> None:
         """Raises UsageError for a file that cannot be read, and for a policy that cannot be used."""
@@ -51,7 +51,7 @@ class Strategies:
                 return blend.parse({"in_flight": in_flight} | parts, lambda each, keys: self._part(each, keys, part))
             return self._part(name, {"in_flight": in_flight}, part)
         except UsageError as error:
-            raise UsageError(f"{error} Its keys are given in {SETTING}." if name in NAMES else str(error)) from error
+            raise UsageError(f"{error} Its keys are given in {SETTING}." if name in names() else str(error)) from error
 
     def _part(
         self, name: str, keys: Mapping[str, object], part: Callable[[str, Mapping[str, object]], Strategy] | None

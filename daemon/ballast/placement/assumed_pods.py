@@ -1,4 +1,4 @@
-"""Where every pod is, by the watch and by decisions that the watch has not shown yet."""
+"""Pods on their nodes: as the watch shows them, and as decided where the watch has not shown it yet."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ OUTCOMES = ("assumed", "confirmed", "undone", "expired", "retried", "refused")
 class AssumedPods:
     """A decision is booked at once; the pod's binding confirms it, or undoes it when it went elsewhere or is gone.
 
-    `told` hears the outcome of each decision, one of OUTCOMES. Not for several threads at once; all times are passed
-    in, `now` is monotonic.
+    `on_outcome` is called with the outcome of each decision, one of OUTCOMES. Not for several threads at once. All
+    times are parameters; `now` is monotonic.
     """
 
-    def __init__(self, assume_for: float, told: Callable[[str], None] = lambda outcome: None) -> None:
+    def __init__(self, assume_for: float, on_outcome: Callable[[str], None] = lambda outcome: None) -> None:
         self.ledger = Assumptions(assume_for)
         self.arrivals = Arrivals()
         self.model: FleetModel | None = None
-        self._told = told
+        self._on_outcome = on_outcome
         self._waiting: dict[str, Pod] = {}
         self._held: dict[str, Held] = {}
         self._reserved: set[str] = set()
@@ -37,7 +37,7 @@ class AssumedPods:
         return self._waiting.get(uid)
 
     def owners_in_flight(self) -> set[str]:
-        """The UIDs of who owns pods that wait or were bound after the window ended."""
+        """The UIDs of the owners of pods that wait or were bound after the window ended."""
         waiting = (owner_of(pod) for pod in self._waiting.values())
         return {*waiting, *(held.owner for held in self._flying.values())} - {""}
 
@@ -61,6 +61,7 @@ class AssumedPods:
         self._hold(name, held)
 
     def release(self, name: str) -> None:
+        """Drops a reservation."""
         self._reserved.discard(name)
         self._hold(name, None)
 
@@ -75,6 +76,7 @@ class AssumedPods:
             for held, sign in self._journal or ():
                 model.place(held, sign)
         self._journal = None
+        model.placed.forget()
         self._flying = {uid: held for uid, held in self._flying.items() if model.fly(held)}
         self.model = model
 
@@ -95,7 +97,7 @@ class AssumedPods:
         self._waiting.pop(uid, None)
         decision = self.ledger.drop(uid)
         if decision is not None:
-            self._told("confirmed" if decision.node == pod.node else "undone")
+            self._on_outcome("confirmed" if decision.node == pod.node else "undone")
         before = self._held.get(uid)
         if before is None or before.node != pod.node or before.shape is not pod.shape:
             self._hold(uid, Held(pod.node, pod.shape, pod.scheduled_at or pod.created, owner_of(pod)))
@@ -116,13 +118,14 @@ class AssumedPods:
             return False
         self._hold(uid, None)
         if not self.ledger.assume(uid, node, now, seen=uid in self._waiting):
-            self._told("refused")
+            self._on_outcome("refused")
             return False
-        self._told("assumed")
+        self._on_outcome("assumed")
         self._hold(uid, Held(node, shape, wall, owner))
         return True
 
     def expire(self, now: float) -> None:
+        """Undoes the decisions whose time is over."""
         for decision in self.ledger.expire(now):
             self._undo(decision, "expired")
 
@@ -132,7 +135,7 @@ class AssumedPods:
             self._undo(decision, outcome)
 
     def _undo(self, decision: Decision, outcome: str) -> None:
-        self._told(outcome)
+        self._on_outcome(outcome)
         self._hold(decision.uid, None)
 
     def _hold(self, uid: str, held: Held | None) -> None:

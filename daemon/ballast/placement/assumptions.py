@@ -37,6 +37,7 @@ class Assumptions:
         return uid in self._decisions
 
     def get(self, uid: str) -> Decision | None:
+        """The decision for this pod, if there is one."""
         return self._decisions.get(uid)
 
     def assume(self, uid: str, node: str, now: float, *, seen: bool) -> bool:
@@ -55,6 +56,7 @@ class Assumptions:
             self._enter(Decision(uid, decision.node, True, now + self._assume_for))
 
     def drop(self, uid: str) -> Decision | None:
+        """Removes and returns the decision for this pod, if there is one."""
         decision = self._decisions.pop(uid, None)
         if decision is not None and not decision.seen:
             self._unseen -= 1

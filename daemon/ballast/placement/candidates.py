@@ -2,77 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast, overload
-
-from numpy.typing import NDArray
+from functools import cached_property
+from typing import overload
 
 from ballast.model.node import Node
-from ballast.model.sample import Floats, Ints
+from ballast.model.sample import Bools, Floats, Ints
 from ballast.model.snapshot import Snapshot
-from ballast.scoring.fleet import Fleet, Load, Placed, fleet_of
-
-T = TypeVar("T")
+from ballast.scoring.fleet import Fleet, InFlight, Load, Placed, fleet_of
 
 
 @dataclass(frozen=True)
 class Candidates(Fleet):
-    """All nodes of a snapshot, or those at `index` of a `whole`.
+    """All nodes of a snapshot, or those at the rows `index` of a `whole`.
 
-    `there` is what pods take. It and what is `kept` are changed in place while the fleet is in use.
+    `there` is what placed pods take. It, `in_flight` and `bindings` change in place while the fleet is in use.
     """
 
     there: Placed = field(default_factory=lambda: Placed(0))
     whole: Candidates | None = None
     index: Ints | None = None
-    kept: dict[Hashable, Ints] = field(default_factory=dict)
 
     @property
     def placed(self) -> Placed:
+        """What placed pods take, kept up to date pod by pod."""
         return self.there
 
     def allocatable(self, resource: str) -> Ints:
+        """As `Fleet.allocatable`, taken from the whole."""
         if self.whole is None or self.index is None:
             return super().allocatable(resource)
         return self.whole.allocatable(resource).take(self.index)
 
     def per_node(self, key: Hashable, compute: Callable[[Fleet], Floats]) -> Floats:
+        """As `Fleet.per_node`, computed once for the whole."""
         if self.whole is None or self.index is None:
             return super().per_node(key, compute)
         return self.whole.per_node(key, compute).take(self.index, axis=-1)
 
-    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
-        if self.whole is None or self.index is None or key not in self.whole.kept:
-            return super().once(key, compute)
-        amounts, index = self.whole.kept[key], self.index
-        return super().once(key, lambda: cast(T, amounts.take(index)))
-
-    def keep(self, key: Hashable, amounts: Ints) -> None:
-        """`once(key, …)` gives these amounts per node, here and in every part."""
-        self.kept[key] = amounts
-        self.once(key, lambda: amounts)
-
     def at(self, index: Ints) -> Candidates:
         """The nodes at these rows alone, as they are now."""
-        cpu = _Part(self.cpu, index)
+        cpu = _PartOfLoad(self.cpu, index)
         return Candidates(
-            nodes=_Some(self.nodes, index),
+            nodes=_PartOfNodes(self.nodes, index),
             pods=(),
             time=self.time,
             window_end=self.window_end,
             cpu=cpu,
-            memory=_Part(self.memory, index),
-            packing_cpu=cpu if self.packing_cpu is self.cpu else _Part(self.packing_cpu, index),
-            power_cpu=cpu if self.power_cpu is self.cpu else _Part(self.power_cpu, index),
+            memory=_PartOfLoad(self.memory, index),
+            packing_cpu=cpu if self.packing_cpu is self.cpu else _PartOfLoad(self.packing_cpu, index),
+            power_cpu=cpu if self.power_cpu is self.cpu else _PartOfLoad(self.power_cpu, index),
             cpu_base=self.cpu_base.take(index),
-            there=_Taken(self.there, index),
+            in_flight=None if self.in_flight is None else _PartInFlight(self.in_flight, index),
+            bindings=_PartOfBindings(self.bindings, index),
+            there=_PartOfPlaced(self.there, index),
             whole=self,
             index=index,
         )
 
 
-def candidates(snapshot: Snapshot, there: Placed) -> Candidates:
+def candidates(snapshot: Snapshot, there: Placed, in_flight: InFlight, bindings: Mapping[float, Ints]) -> Candidates:
     """All nodes of a snapshot."""
     fleet = fleet_of(snapshot)
     return Candidates(
@@ -85,12 +75,14 @@ def candidates(snapshot: Snapshot, there: Placed) -> Candidates:
         packing_cpu=fleet.packing_cpu,
         power_cpu=fleet.power_cpu,
         cpu_base=fleet.cpu_base,
+        in_flight=in_flight,
+        bindings=bindings,
         there=there,
     )
 
 
-class _Some(Sequence[Node]):
-    """Some of the nodes, looked up when somebody asks for one."""
+class _PartOfNodes(Sequence[Node]):
+    """Some of the nodes, looked up when one is read."""
 
     def __init__(self, nodes: Sequence[Node], index: Ints) -> None:
         self._nodes = nodes
@@ -109,7 +101,35 @@ class _Some(Sequence[Node]):
         return self._nodes[int(self._index[at])]
 
 
-class _Taken(Placed):
+class _PartInFlight:
+    """The pods in flight on some of the nodes."""
+
+    def __init__(self, whole: InFlight, index: Ints) -> None:
+        self._whole = whole
+        self._index = index
+
+    def use(self, resource: str, default: int, multiplier: float) -> Ints:
+        return self._whole.use(resource, default, multiplier).take(self._index)
+
+
+class _PartOfBindings(Mapping[float, Ints]):
+    """The counts of bindings on some of the nodes, taken when they are read: one strategy alone reads them."""
+
+    def __init__(self, whole: Mapping[float, Ints], index: Ints) -> None:
+        self._whole = whole
+        self._index = index
+
+    def __getitem__(self, seconds: float) -> Ints:
+        return self._whole[seconds].take(self._index)
+
+    def __iter__(self) -> Iterator[float]:
+        return iter(self._whole)
+
+    def __len__(self) -> int:
+        return len(self._whole)
+
+
+class _PartOfPlaced(Placed):
     """The sums of some of the nodes."""
 
     def __init__(self, whole: Placed, index: Ints) -> None:
@@ -130,13 +150,21 @@ class _Taken(Placed):
         return self._whole.limited(resource).take(self._index)
 
 
-class _Part(Load):
-    """The load of some of the nodes, looked up when somebody asks for it."""
+class _PartOfLoad(Load):
+    """The load of some of the nodes; each array is taken when it is first read, as few strategies read all."""
 
     def __init__(self, whole: Load, index: Ints) -> None:
-        vars(self).update(_whole=whole, _index=index)
+        self._whole = whole
+        self._index = index
 
-    def __getattr__(self, name: str) -> NDArray[Any]:
-        found: NDArray[Any] = getattr(vars(self)["_whole"], name).take(vars(self)["_index"])
-        vars(self)[name] = found
-        return found
+    @cached_property
+    def mean(self) -> Floats:
+        return self._whole.mean.take(self._index)
+
+    @cached_property
+    def std(self) -> Floats:
+        return self._whole.std.take(self._index)
+
+    @cached_property
+    def known(self) -> Bools:
+        return self._whole.known.take(self._index)

@@ -1,4 +1,4 @@
-"""Which node is chosen, and what every node is told to be worth.
+"""Which node is chosen, and the points of every node.
 
 A scheduler adds an extender's points, 0..10, to those of its own plugins and breaks ties at random. So that the
 decision is known the moment it is made, one node alone gets 10 and the others at most 9.

@@ -12,13 +12,14 @@ from ballast.model.sample import Ints
 from ballast.model.shape import Shape
 from ballast.model.snapshot import Snapshot
 from ballast.placement.candidates import Candidates, candidates
-from ballast.scoring.demand import DEFAULT_REQUESTS, predicted, units
+from ballast.scoring.demand import predicted, units
 from ballast.scoring.fleet import Placed
-from ballast.scoring.in_flight import DEFAULT_CPU, MULTIPLIER
+from ballast.scoring.in_flight import DEFAULTS, MULTIPLIER
 
 MANY = 64
-"""From so many pods of one shape on, sums are made by whole arrays."""
-MEASURED = ("cpu", "memory")
+"""From this number of pods of one shape on, sums are added as whole arrays."""
+
+Siblings = Mapping[str, Mapping[str, float]]
 
 
 class Held(NamedTuple):
@@ -28,6 +29,58 @@ class Held(NamedTuple):
     shape: Shape
     since: float
     owner: str = ""
+
+
+class PodsInFlight:
+    """Pods bound after the end of the window, and sums of what they are expected to use.
+
+    A sum is kept for each (resource, default, multiplier) that was read once, and then follows pod by pod.
+    """
+
+    def __init__(self, nodes: int, siblings: Siblings) -> None:
+        self._nodes = nodes
+        self._siblings = siblings
+        self._pods: dict[tuple[int, int, str], tuple[Shape, int]] = {}
+        self._sums: dict[tuple[str, int, float], Ints] = {}
+        self._uses: dict[tuple[int, str, int, float], tuple[Shape, int]] = {}
+        for resource, default in DEFAULTS.items():
+            self.use(resource, default, MULTIPLIER)
+
+    def use(self, resource: str, default: int, multiplier: float) -> Ints:
+        """[node]: the expected use in milli-cores or bytes; the array changes in place with the pods.
+
+        The measured mean of a pod's siblings counts before what `predicted` makes of its limit and request.
+        """
+        key = (resource, default, multiplier)
+        found = self._sums.get(key)
+        if found is None:
+            found = np.zeros(self._nodes, np.int64)
+            for (row, _, owner), (shape, count) in list(self._pods.items()):
+                found[row] += count * self._use(shape, owner, *key)
+            self._sums[key] = found
+        return found
+
+    def count(self, row: int, shape: Shape, owner: str, sign: int) -> None:
+        """Adds a pod to a row; with sign -1 takes it away."""
+        key = (row, id(shape), owner)
+        count = self._pods.get(key, (shape, 0))[1] + sign
+        if count:
+            self._pods[key] = (shape, count)
+        else:
+            self._pods.pop(key, None)
+        for each, amounts in self._sums.items():
+            amounts[row] += sign * self._use(shape, owner, *each)
+
+    def _use(self, shape: Shape, owner: str, resource: str, default: int, multiplier: float) -> int:
+        measured = self._siblings.get(owner, {}).get(resource)
+        if measured is not None:
+            return units(resource, measured)
+        # The shape is kept beside the number, so that its id stays its own.
+        key = (id(shape), resource, default, multiplier)
+        found = self._uses.get(key)
+        if found is None:
+            found = self._uses[key] = (shape, predicted(shape, resource, default, multiplier))
+        return found[1]
 
 
 class FleetModel:
@@ -42,29 +95,23 @@ class FleetModel:
         previous: FleetModel | None = None,
         *,
         bindings: Mapping[float, Ints] | None = None,
-        siblings: Mapping[str, Mapping[str, float]] | None = None,
+        siblings: Siblings | None = None,
     ) -> None:
-        """The sums of `previous` are shared with it where the nodes are the same ones; else they begin empty.
+        """Shares the sums of `previous` if the nodes are the same; otherwise they begin empty.
 
-        `bindings` count what was bound up to the snapshot, per node, by seconds before it; it is changed in place.
+        `bindings` are pods bound up to the snapshot, [node] by seconds before it; the arrays are changed in place.
         `siblings` are means of measured use (cores, bytes) of the pods of one owner, by its UID.
         """
         names = [node.name for node in snapshot.nodes]
-        self._uses: dict[int, tuple[Shape, tuple[int, ...]]] = {}
         self.window_end = snapshot.time
-        self.in_flight: Mapping[str, Ints] = {resource: np.zeros(len(names), np.int64) for resource in MEASURED}
+        self.in_flight = PodsInFlight(len(names), siblings or {})
         self.changes: list[int] = []
         self.follows = previous is not None and previous.names == names
         self.names: list[str] = names
         self.rows: Mapping[str, int] = {name: row for row, name in enumerate(names)}
         self.placed: Placed = previous.placed if previous is not None and self.follows else Placed(len(names))
-        self.fleet: Candidates = candidates(snapshot, self.placed)
-        self._siblings = siblings or {}
         self._bindings = bindings or {}
-        for resource, amounts in self.in_flight.items():
-            self.fleet.keep(("in flight", resource), amounts)
-        for seconds, counts in self._bindings.items():
-            self.fleet.keep(("bindings", seconds), counts)
+        self.fleet: Candidates = candidates(snapshot, self.placed, self.in_flight, self._bindings)
 
     def fill(self, held: Iterable[Held]) -> None:
         """Counts many pods at once."""
@@ -94,25 +141,8 @@ class FleetModel:
             return False
         row = self.rows.get(held.node)
         if row is not None:
-            for resource, use in zip(MEASURED, self._use(held), strict=True):
-                self.in_flight[resource][row] += sign * use
+            self.in_flight.count(row, held.shape, held.owner, sign)
             for counts in self._bindings.values():
                 counts[row] += sign
             self.changes.append(row)
         return True
-
-    def _use(self, held: Held) -> tuple[int, ...]:
-        """What it is expected to use: as measured of its siblings, else as predicted from what it asks for."""
-        shape = held.shape
-        found = self._uses.get(id(shape))
-        if found is None:
-            uses = tuple(predicted(shape, resource, _DEFAULTS[resource], MULTIPLIER) for resource in MEASURED)
-            found = self._uses[id(shape)] = (shape, uses)
-        measured = self._siblings.get(held.owner)
-        if not measured:
-            return found[1]
-        pairs = zip(MEASURED, found[1], strict=True)
-        return tuple(units(name, measured[name]) if name in measured else use for name, use in pairs)
-
-
-_DEFAULTS = {"cpu": DEFAULT_CPU, "memory": units("memory", DEFAULT_REQUESTS["memory"])}

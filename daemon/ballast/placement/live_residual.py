@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from ballast.model.pod import Pod
 from ballast.model.sample import Floats, Ints
 from ballast.model.shape import Shape
+from ballast.placement.candidates import Candidates
 from ballast.placement.fleet_model import FleetModel
 from ballast.scoring.demand import NOTHING, demand
 from ballast.scoring.dominant_residual import DominantResidual, exact_scores, matrices
@@ -34,6 +36,11 @@ class Prepared:
 
 class LiveResidual:
     """Scores as `DominantResidual` does with the profiles it was last renewed with; without any, exactly as that."""
+
+    needs_load: ClassVar[bool] = DominantResidual.needs_load
+    needs_pods: ClassVar[bool] = DominantResidual.needs_pods
+    needs_pod: ClassVar[bool] = DominantResidual.needs_pod
+    warms: ClassVar[bool] = DominantResidual.warms
 
     def __init__(self, model: FleetModel, plain: DominantResidual) -> None:
         self._model = model
@@ -71,7 +78,7 @@ class LiveResidual:
         return Prepared(names, free, residuals, tuple(profiles))
 
     def install(self, prepared: Prepared) -> None:
-        """From now on with these profiles; what changed meanwhile is made up for."""
+        """Scores with these profiles from now on, after applying what changed since the copies were made."""
         self._prepared = prepared
         self._requests = {}
         self._upto = len(self._model.changes)
@@ -88,15 +95,14 @@ class LiveResidual:
             self._follow(prepared, np.array(list(set(changes[self._upto :]))))
             self._upto = len(changes)
         column = prepared.residuals.steps(self._request(pod, prepared.names))
-        index = getattr(fleet, "index", None)
-        if index is not None:
-            column = column[index]
+        if isinstance(fleet, Candidates) and fleet.index is not None:
+            column = column[fleet.index]
         room = column != NOWHERE
         exact = exact_scores(column, room)
         return Scores(exact, exact, np.zeros(len(exact), bool), {})
 
     def explained(self, pod: Pod | None) -> Scores:
-        """The scores of all nodes with their terms, computed anew."""
+        """The scores of all nodes with their terms, computed without the kept table."""
         profiles = self._prepared.profiles if self._prepared else ()
         return replace(self._plain, profiles=self._plain.profiles or profiles).score(self._model.fleet, pod)
 

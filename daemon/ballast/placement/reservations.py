@@ -16,26 +16,33 @@ LONGEST = 3600.0
 
 
 class Purpose(StrEnum):
+    """Why room is held: for the replacement of an evicted pod, or for a waiting pod."""
+
     REPLACEMENT = "replacement"
     WAITING = "waiting"
 
 
 @dataclass(frozen=True)
 class Reservation:
-    """`holder` is the UID of the pod that waits, or of the controller whose next pod is the replacement.
-
-    `name` is its own; `pod` (namespace/name) is for people: the one that waits, or the one that was evicted. `until` is
-    Unix seconds.
-    """
+    """Room for one pod on one node."""
 
     name: str
+    """The name of the reservation itself."""
+
     node: str
     purpose: Purpose
     pod: str
+    """namespace/name for people: the pod that waits, or the pod that was evicted."""
+
     holder: str
+    """The UID of the pod that waits, or of the controller whose next pod is the replacement."""
+
     shape: Shape
     until: float
+    """The deadline, in Unix seconds."""
+
     priority: int = 0
+    """The priority of the pod that the room is held for."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +69,7 @@ class Reservations:
         return len(self._standing)
 
     def standing(self) -> tuple[Reservation, ...]:
+        """All reservations."""
         return tuple(self._standing.values())
 
     def hold(self, reservation: Reservation) -> None:
@@ -70,16 +78,19 @@ class Reservations:
         self._bookings.reserve(reservation.name, Held(reservation.node, reservation.shape, since=reservation.until))
 
     def extend(self, name: str, until: float) -> None:
+        """Moves the deadline of a reservation further ahead; never back."""
         found = self._standing.get(name)
         if found is not None and found.until < until:
             self.hold(replace(found, until=until))
 
     def release(self, name: str) -> None:
+        """Ends the reservation of this name, if there is one."""
         if self._standing.pop(name, None) is not None:
             self._given.pop(name, None)
             self._bookings.release(name)
 
     def expire(self, now: float) -> None:
+        """Ends the reservations whose deadline has passed; `now` is Unix seconds."""
         for name in [name for name, each in self._standing.items() if not now < each.until <= now + LONGEST]:
             self.release(name)
 

@@ -117,6 +117,7 @@ def parse_weights(keys: StrategyKeys, *, only_one: bool = False) -> Weights:
 
 
 def check_resource(keys: StrategyKeys, name: str) -> None:
+    """Raises UsageError for a name that kube-scheduler does not score."""
     if not _NATIVE.fullmatch(name) and not _QUALIFIED.fullmatch(name):
         raise keys.error(
             "resources",

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -29,9 +30,17 @@ NO_CHANGE = 75
 
 @dataclass(frozen=True)
 class Balanced:
+    """`weights` names the resources; every weight is 1."""
+
+    needs_load: ClassVar[bool] = False
+    needs_pods: ClassVar[bool] = True
+    needs_pod: ClassVar[bool] = False
+    warms: ClassVar[bool] = False
+
     weights: Weights
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
+        """See the module; 75 everywhere for a pod that requests nothing."""
         asked = (demand(pod.shape) if pod else NOTHING).reserved
         found = list(allocations(fleet, self.weights, asked, defaults=False))
         nodes = len(fleet.nodes)
@@ -91,6 +100,7 @@ def _pair(shares: Sequence[Floats], exists: Sequence[Bools]) -> tuple[Floats, Fl
 
 
 def parse(given: Mapping[str, object]) -> Balanced:
+    """The strategy with its keys. Raises UsageError."""
     keys = StrategyKeys(NAME, given)
     weights = parse_weights(keys, only_one=True)
     mode(keys)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,25 +18,26 @@ from ballast.model.sample import Bools, Floats, Ints
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.in_flight import mode
 from ballast.scoring.keys import LARGEST_WEIGHT, StrategyKeys
+from ballast.scoring.protocol import Strategy
 from ballast.scoring.scores import Scores
 
 NAME = "blend"
 WEIGHTS = {"dominant-residual": 0.7, "load-variation": 0.3}
 
 
-class Strategy(Protocol):
-    """A pure function over all nodes; the pod is None where nodes are scored by themselves, as for labels."""
-
-    def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores: ...
-
-
 @dataclass(frozen=True)
 class Blend:
     """Pairs of name, strategy and weight."""
 
+    needs_load: ClassVar[bool] = True
+    needs_pods: ClassVar[bool] = True
+    needs_pod: ClassVar[bool] = True
+    warms: ClassVar[bool] = False
+
     parts: tuple[tuple[str, Strategy, float], ...]
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
+        """The mean of the whole scores; `terms` are the scores of each strategy, NaN where unknown."""
         found = self._found(fleet, pod)
         terms = {
             name: np.where(each.unknown, np.nan, each.scores)
@@ -45,7 +46,7 @@ class Blend:
         return self._mean([(each.scores, each.unknown) for each in found], len(fleet.nodes), terms)
 
     def finer(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
-        """The mean of what the strategies have not rounded yet, for whoever needs the order of nodes alone."""
+        """The mean of the scores before rounding, which orders nodes more finely; without terms."""
         return self._mean([(each.exact, each.unknown) for each in self._found(fleet, pod)], len(fleet.nodes), {})
 
     def _found(self, fleet: Fleet, pod: Pod | None) -> list[Scores]:

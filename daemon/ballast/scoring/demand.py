@@ -15,7 +15,7 @@ DEFAULT_REQUESTS = {"cpu": 0.1, "memory": 200.0 * 2**20}
 CPU_AND_MEMORY = ("cpu", "memory")
 
 LARGEST = 2**53
-"""What larger amounts count as: the API server lets anybody ask for 2^63 - 1, and sums have to stay whole numbers."""
+"""Larger amounts count as this one: the API server accepts 2^63 - 1, and sums have to stay exact."""
 
 REMEMBERED = 1000
 
@@ -24,7 +24,7 @@ Units = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Demand:
-    """What a shape asks for, each computed when it is first read."""
+    """What a shape requests, counted in five ways; each is computed when it is first read."""
 
     shape: Shape
 
@@ -67,7 +67,7 @@ class Demand:
 
 
 def demand(shape: Shape) -> Demand:
-    """Shapes are shared by the pods of one kind, so the next one finds what was computed for the last."""
+    """The demand of a shape. Pods of one template share their shape, so it is computed once for all of them."""
     found = _recent.get(id(shape))
     if found is None:
         if len(_recent) >= REMEMBERED:
@@ -116,5 +116,7 @@ def _trimaran(shape: Shape, containers: list[Amounts], init_containers: list[Amo
     }
 
 
+# A cache and nothing else: `demand` answers the same without it. Shapes hold maps and cannot be hashed, so it goes by
+# their id, which stays their own while the cached Demand holds the shape. Threads may at worst compute one twice.
 _recent: dict[int, Demand] = {}
 NOTHING = Demand(Shape())

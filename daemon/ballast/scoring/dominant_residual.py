@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -35,6 +36,11 @@ SPAN = 99
 class DominantResidual:
     """Without `profiles` they are observed, without `resources` all count that a node has or a pod asks for."""
 
+    needs_load: ClassVar[bool] = False
+    needs_pods: ClassVar[bool] = True
+    needs_pod: ClassVar[bool] = True
+    warms: ClassVar[bool] = False
+
     lambda_: float = LAMBDA
     c: float = C["sqrt"]
     root: bool = True
@@ -42,6 +48,7 @@ class DominantResidual:
     resources: tuple[str, ...] = ()
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
+        """`raw` is L; `terms` are max(rho) and the fall of H. NaN where the pod does not fit."""
         asked = {name: amount for name, amount in (demand(pod.shape) if pod else NOTHING).reserved.items() if amount}
         asked.pop("pods", None)
         profiles = self._profiles(fleet, asked)
@@ -60,6 +67,7 @@ class DominantResidual:
         )
 
     def criterion(self, profiles: Sequence[Profile], names: Sequence[str]) -> Criterion:
+        """The criterion over these resources, in this order."""
         weights = np.array([profile.weight for profile in profiles], float)
         amounts = np.array([[profile.requests.get(name, 0) for name in names] for profile in profiles], float)
         return Criterion(
@@ -111,6 +119,7 @@ def matrices(fleet: Fleet, names: Sequence[str]) -> tuple[Floats, Floats]:
 
 
 def parse(given: Mapping[str, object]) -> DominantResidual:
+    """The strategy with its keys. Raises UsageError."""
     keys = StrategyKeys(NAME, given)
     lambda_ = keys.number("lambda", LAMBDA, 0.0, 1.0)
     g = keys.choice("g", "sqrt", C)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -28,6 +29,11 @@ NAME = "dynamic"
 @dataclass(frozen=True)
 class Dynamic:
     """The time zone is that of the clock which stamps the annotations."""
+
+    needs_load: ClassVar[bool] = True
+    needs_pods: ClassVar[bool] = False
+    needs_pod: ClassVar[bool] = False
+    warms: ClassVar[bool] = True
 
     policy: crane.CranePolicy
     timezone: str = crane.DEFAULT_TIMEZONE
@@ -54,11 +60,9 @@ class Dynamic:
 
     def _hot_value(self, fleet: Fleet) -> Floats:
         """From the bindings where they are counted, else from the annotation."""
-        counts = {seconds: fleet.bindings(seconds) for seconds, _ in self.policy.hot}
-        counted = {seconds: count for seconds, count in counts.items() if count is not None}
-        if len(counted) < len(counts) or not counts:
+        if not self.policy.hot or any(seconds not in fleet.bindings for seconds, _ in self.policy.hot):
             return self._read(fleet, crane.HOT_VALUE, 0.0)
-        return crane.hot_values(self.policy, counted).astype(float)
+        return crane.hot_values(self.policy, fleet.bindings).astype(float)
 
     def _read(self, fleet: Fleet, key: str, period: float) -> Floats:
         zone = crane.time_zone(self.timezone)

@@ -1,11 +1,11 @@
-"""What strategies look at: nodes, their load over the window, and the pods that are there, as arrays over nodes."""
+"""The input of strategies: nodes, their load over the window and their pods, as arrays over nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -31,42 +31,70 @@ class Load:
     known: Bools
 
 
+class InFlight(Protocol):
+    """Pods that were bound after the window ended, so that the measured load does not show them yet."""
+
+    def use(self, resource: str, default: int, multiplier: float) -> Ints:
+        """[node]: their expected use of a resource, in milli-cores or bytes.
+
+        `default` and `multiplier` are those of `ballast.scoring.demand.predicted`.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class Fleet:
-    """One moment of the candidates; `pods` are all pods that are known, also waiting and finished ones.
-
-    `cpu` and `memory` are percent of allocatable. `packing_cpu` and `power_cpu` are percent of `cpu_base`, the
-    milli-cores which target-load and peaks take for the whole node. `time` is now and `window_end` the end of the
-    window, both in Unix seconds. Amounts are milli-cores for cpu, else bytes or pieces. `siblings` are means of
-    measured use (cores, bytes) of the pods of one owner, by its UID.
-    """
+    """The nodes a strategy scores, at one moment. Amounts are milli-cores for cpu, otherwise bytes or counts."""
 
     nodes: Sequence[Node]
+    """Nodes, in the order of all arrays."""
+
     pods: tuple[Pod, ...]
+    """All known pods, also waiting and finished ones. Empty in the daemon, which keeps sums instead."""
+
     time: float
+    """Now, in Unix seconds."""
+
     window_end: float
+    """The end of the window, in Unix seconds."""
+
     cpu: Load
+    """Percent of allocatable cpu."""
+
     memory: Load
+    """Percent of allocatable memory."""
+
     packing_cpu: Load
+    """Percent of `cpu_base`, as target-load reads it."""
+
     power_cpu: Load
+    """Percent of `cpu_base`, as peaks reads it."""
+
     cpu_base: Ints
+    """[node]: the milli-cores that target-load and peaks take for the whole node."""
+
     siblings: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """The mean measured use (cores, bytes) of the pods of one owner, by the owner's UID."""
+
+    in_flight: InFlight | None = None
+    """Pods in flight as the daemon counts them; None where they are counted from `pods`."""
+
+    bindings: Mapping[float, Ints] = field(default_factory=dict)
+    """[node] by seconds: pods bound within the last so many seconds. Empty where they are not counted."""
+
     _memo: Memo = field(default_factory=lambda: Memo(), repr=False, compare=False)
 
     def once(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """What depends neither on the arriving pod nor on placed ones is computed once."""
+        """Caches what depends neither on the arriving pod nor on placed ones."""
         return self._memo.once(key, compute)
 
     def per_node(self, key: Hashable, compute: Callable[[Fleet], Floats]) -> Floats:
-        """[…, node]: what depends on nothing but the node itself is computed once, also for every part of a fleet."""
+        """[…, node]: caches what depends on the node alone; parts of a fleet read it from the whole."""
         return self.once(key, lambda: compute(self))
-
-    def bindings(self, seconds: float) -> Ints | None:
-        """[node]: pods bound in the last `seconds`; None where nobody counted them."""
-        return self.once(("bindings", seconds), lambda: None)
 
     @cached_property
     def rows(self) -> Mapping[str, int]:
+        """{node name: row}."""
         return {node.name: row for row, node in enumerate(self.nodes)}
 
     def allocatable(self, resource: str) -> Ints:
@@ -80,6 +108,7 @@ class Fleet:
 
     @cached_property
     def placed(self) -> Placed:
+        """What the unfinished pods on each node request and are limited to."""
         found = Placed(len(self.nodes))
         for pod in self.pods:
             row = self.rows.get(pod.node)
@@ -89,17 +118,19 @@ class Fleet:
 
 
 class Memo:
-    """Keeps what was computed, by key."""
+    """A cache of computed values, by key."""
 
     def __init__(self) -> None:
         self._kept: dict[Hashable, object] = {}
 
     def once(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """The cached value, computed if it is missing."""
         if key not in self._kept:
             self._kept[key] = compute()
         return self._kept[key]  # type: ignore[return-value]
 
     def forget(self) -> None:
+        """Drops all values."""
         self._kept.clear()
 
 
@@ -113,31 +144,39 @@ class Placed:
         self._memo = Memo()
 
     def once(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """What depends on the placed pods is computed again when they change."""
+        """Caches what depends on the placed pods, until they change or `forget` is called."""
         return self._memo.once(key, compute)
+
+    def forget(self) -> None:
+        """Drops what `once` cached: for a new snapshot, whose load the cached values do not have."""
+        self._memo.forget()
 
     def add(self, row: int | slice, shape: Shape, count: int | Ints = 1) -> None:
         """`count` pods at a row, or as many as it says at each row of a slice."""
-        self._memo.forget()
+        self.forget()
         for key, amount in self._amounts(shape):
             if key not in self._sums:
                 self._sums[key] = np.zeros(self._nodes, np.int64)
             self._sums[key][row] += amount * count
 
     def remove(self, row: int, shape: Shape) -> None:
+        """Takes one pod of this shape away from a row."""
         self.add(row, shape, -1)
 
     def reserved(self, resource: str) -> Ints:
+        """[node]: what the scheduler sets aside."""
         return self._sum("reserved", resource)
 
     def scored(self, resource: str) -> Ints:
-        """What NodeResourcesFit counts: with defaults for cpu and memory."""
+        """[node]: what NodeResourcesFit counts, with defaults for cpu and memory."""
         return self._sum("placed", resource)
 
     def requested(self, resource: str) -> Ints:
+        """[node]: requests as Trimaran adds them up."""
         return self._sum("requested", resource)
 
     def limited(self, resource: str) -> Ints:
+        """[node]: limits as Trimaran adds them up."""
         return self._sum("limited", resource)
 
     def _sum(self, kind: str, resource: str) -> Ints:
@@ -164,6 +203,7 @@ def _flat(asked: Demand) -> tuple[tuple[tuple[str, str], int], ...]:
 
 
 def amounts(resource: str, of: Iterable[Mapping[str, float]]) -> Ints:
+    """One resource of each entry as whole numbers, 0 where an entry does not have it."""
     return np.array([units(resource, each.get(resource, 0.0)) for each in of], np.int64)
 
 

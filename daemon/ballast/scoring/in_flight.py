@@ -15,6 +15,8 @@ from ballast.scoring.keys import StrategyKeys
 MODES = ("off", "upstream", "full")
 DEFAULT_CPU = 1000
 MULTIPLIER = 1.5
+DEFAULTS = {"cpu": DEFAULT_CPU, "memory": units("memory", DEFAULT_REQUESTS["memory"])}
+"""What a container without request and limit is expected to use: milli-cores, bytes."""
 
 # targetloadpacking.go, metricsAgentReportingIntervalSeconds: what Trimaran supposes the measurements to lag by.
 REPORTING_SECONDS = 60
@@ -33,7 +35,7 @@ def bound_since(
     That is the measured use of their siblings, else the limit, else the request times `multiplier`, else a default.
     """
     if default is None:
-        default = DEFAULT_CPU if resource == "cpu" else units(resource, DEFAULT_REQUESTS[resource])
+        default = DEFAULTS[resource]
     total = np.zeros(len(fleet.nodes), np.int64)
     for pod in fleet.pods:
         if pod.finished or pod.scheduled_at is None or math.floor(pod.scheduled_at) <= start:
@@ -44,11 +46,20 @@ def bound_since(
     return total
 
 
-def since_window(fleet: Fleet, mode: str, resource: str) -> Ints:
-    """[node]: what `full` adds to the load of a resource; nothing in the other modes."""
-    if mode != "full":
-        return fleet.once("nothing", lambda: np.zeros(len(fleet.nodes), np.int64))
-    return fleet.once(("in flight", resource), lambda: bound_since(fleet, fleet.window_end, resource))
+def since_window(
+    fleet: Fleet, resource: str, default: int | None = None, multiplier: float = MULTIPLIER, *, lag: float = 0.0
+) -> Ints:
+    """[node]: what pods bound since the window ended are expected to use; see `bound_since`.
+
+    Where `fleet.pods` are counted, those bound up to `lag` seconds before the end of the window count too.
+    """
+    if default is None:
+        default = DEFAULTS[resource]
+    if fleet.in_flight is not None:
+        return fleet.in_flight.use(resource, default, multiplier)
+    start = fleet.window_end - lag
+    key = ("in flight", resource, default, multiplier, start)
+    return fleet.once(key, lambda: bound_since(fleet, start, resource, default, multiplier))
 
 
 def _use(fleet: Fleet, pod: Pod, resource: str, default: int, multiplier: float) -> int:

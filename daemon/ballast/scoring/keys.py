@@ -27,10 +27,12 @@ class StrategyKeys:
         return self._given.pop(key, None)
 
     def number(self, key: str, default: float, low: float = -math.inf, high: float = math.inf) -> float:
+        """A number within `low` and `high`, `default` without one."""
         value = self.take(key)
         return default if value is None else self.as_number(key, value, low, high)
 
     def choice(self, key: str, default: str, allowed: Iterable[str]) -> str:
+        """One of the `allowed` words, `default` without one."""
         value, choices = self.take(key), list(allowed)
         if value is None:
             return default
@@ -39,6 +41,7 @@ class StrategyKeys:
         return str(value)
 
     def mapping(self, key: str) -> Mapping[str, object] | None:
+        """A map with at least one entry, None without one."""
         value = self.take(key)
         if value is None:
             return None
@@ -47,18 +50,21 @@ class StrategyKeys:
         return {str(name): each for name, each in value.items()}
 
     def as_number(self, key: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:
+        """A value that was already taken, as a number within `low` and `high`."""
         number = to_number(value)
         if number is None or not low <= number <= high:
             raise self.error(key, value, f"give a {described(low, high)}")
         return number
 
     def finish(self) -> None:
+        """Raises UsageError for a key that no call took."""
         for key in self._given:
             close = difflib.get_close_matches(key, self._asked, 1)
             hint = f"Did you mean {close[0]}?" if close else f"Its keys are {', '.join(self._asked)}."
             raise UsageError(f"The strategy {self.strategy} has no key {key}. {hint}")
 
     def error(self, key: str, value: object, allowed: str) -> UsageError:
+        """The error for a value; `allowed` says what to give instead."""
         shown = json.dumps(value, default=str)
         return UsageError(
             f"{self.strategy}: {key} cannot be {shown if len(shown) < 200 else shown[:200] + '…'}; {allowed}."
@@ -77,6 +83,7 @@ def to_number(value: object) -> float | None:
 
 
 def described(low: float, high: float) -> str:
+    """A range of numbers in words."""
     if low == -math.inf and high == math.inf:
         return "number"
     if high == math.inf:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,9 +26,17 @@ NAME = "least-allocated"
 
 @dataclass(frozen=True)
 class LeastAllocated:
+    """`weights` are those of the resources."""
+
+    needs_load: ClassVar[bool] = False
+    needs_pods: ClassVar[bool] = True
+    needs_pod: ClassVar[bool] = False
+    warms: ClassVar[bool] = False
+
     weights: Weights
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
+        """The weighted mean of `unused` over the resources."""
         return fit_scores(fleet, pod, self.weights, unused)
 
 
@@ -37,6 +46,7 @@ def unused(requested: Ints, allocatable: Ints) -> Ints:
 
 
 def parse(given: Mapping[str, object]) -> LeastAllocated:
+    """The strategy with its keys. Raises UsageError."""
     keys = StrategyKeys(NAME, given)
     weights = parse_weights(keys)
     mode(keys)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -101,11 +102,17 @@ def mu_sigma(capacity: ArrayLike, request: ArrayLike, mean: ArrayLike, deviation
 class LoadVariation:
     """A node of which neither cpu nor memory is known scores 0."""
 
+    needs_load: ClassVar[bool] = True
+    needs_pods: ClassVar[bool] = False
+    needs_pod: ClassVar[bool] = False
+    warms: ClassVar[bool] = True
+
     margin: float = 1.0
     sensitivity: float = 1.0
     in_flight: str = "off"
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
+        """The smaller score of cpu and memory; `terms` are both, NaN where unknown."""
         asked = (demand(pod.shape) if pod else NOTHING).requested
         terms = {name: self._resource(fleet, name, asked[name]) for name in RESOURCES}
         raw = np.fmin(terms["cpu"], terms["memory"])
@@ -114,8 +121,8 @@ class LoadVariation:
 
     def _resource(self, fleet: Fleet, name: str, asked: int) -> Floats:
         key = (NAME, name, self.margin, self.sensitivity)
-        whole, used, deviation = fleet.per_node(key, lambda every: self._standing(every, name))
-        extra = float(asked) if self.in_flight != "full" else since_window(fleet, self.in_flight, name) + asked
+        whole, used, deviation = fleet.per_node(key, lambda every: self._without_pod(every, name))
+        extra = float(asked) if self.in_flight != "full" else since_window(fleet, name) + asked
         mu = used + extra * _unit(name)
         mu /= whole
         np.minimum(mu, 1.0, out=mu)
@@ -123,7 +130,7 @@ class LoadVariation:
         mu /= 2
         return np.asarray((1 - mu) * 100)
 
-    def _standing(self, fleet: Fleet, name: str) -> Floats:
+    def _without_pod(self, fleet: Fleet, name: str) -> Floats:
         """What does not depend on the pod: the amount, the mean in use and the deviation's risk.
 
         The mean is NaN where it is unknown; a node without the resource counts as a full one.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -36,12 +37,18 @@ VARIANCE_ALLOWANCE = 0.99
 class LowRisk:
     """`window` is the number of samples a measurement was smoothed over; the weights are those of the limits' risk."""
 
+    needs_load: ClassVar[bool] = True
+    needs_pods: ClassVar[bool] = True
+    needs_pod: ClassVar[bool] = True
+    warms: ClassVar[bool] = False
+
     window: int = WINDOW
     cpu_weight: float = WEIGHT
     memory_weight: float = WEIGHT
     in_flight: str = "off"
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
+        """`terms` are the risks of cpu and memory, 0..1."""
         asked = demand(pod.shape) if pod else NOTHING
         risks = {name: self._risk(fleet, name, asked.requested[name], asked.limited[name]) for name in CPU_AND_MEMORY}
         raw = (1 - np.maximum(risks["cpu"], risks["memory"])) * 100
@@ -70,7 +77,7 @@ class LowRisk:
         capacity, placed = fleet.allocatable(name), fleet.placed
         unit = 1.0 if name == "cpu" else 2.0**-20
         whole = capacity * unit
-        extra = in_flight.since_window(fleet, self.in_flight, name) * unit
+        extra = in_flight.since_window(fleet, name) * unit if self.in_flight == "full" else 0.0
         mu, sigma = mu_sigma(whole, extra, load.mean * whole / 100, load.std * whole / 100)
         request = np.minimum(placed.requested(name), capacity)
         risk = load_risk(mu, sigma * np.sqrt(self.window), request, placed.limited(name), capacity)
@@ -78,6 +85,7 @@ class LowRisk:
 
 
 def total_risk(weight: float, limit_risk: Floats, load_risk: Floats) -> Floats:
+    """Both risks by their weights, 0..1."""
     return np.clip(weight * limit_risk + (1 - weight) * load_risk, 0.0, 1.0)
 
 

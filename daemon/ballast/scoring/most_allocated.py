@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,9 +26,17 @@ NAME = "most-allocated"
 
 @dataclass(frozen=True)
 class MostAllocated:
+    """`weights` are those of the resources."""
+
+    needs_load: ClassVar[bool] = False
+    needs_pods: ClassVar[bool] = True
+    needs_pod: ClassVar[bool] = False
+    warms: ClassVar[bool] = False
+
     weights: Weights
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
+        """The weighted mean of `used` over the resources."""
         return fit_scores(fleet, pod, self.weights, used)
 
 
@@ -37,6 +46,7 @@ def used(requested: Ints, allocatable: Ints) -> Ints:
 
 
 def parse(given: Mapping[str, object]) -> MostAllocated:
+    """The strategy with its keys. Raises UsageError."""
     keys = StrategyKeys(NAME, given)
     weights = parse_weights(keys)
     mode(keys)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,13 +33,19 @@ LARGEST = 2.0**63
 class Peaks:
     """`models` are (k0, k1, k2) in watts by node name."""
 
+    needs_load: ClassVar[bool] = True
+    needs_pods: ClassVar[bool] = False
+    needs_pod: ClassVar[bool] = True
+    warms: ClassVar[bool] = True
+
     models: Mapping[str, tuple[float, float, float]]
     upstream: bool = False
     in_flight: str = "off"
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
+        """`raw` is the rise of power; `terms` are the percent of cpu in use before and after."""
         k1, k2, modelled = self._models(fleet)
-        used, now, before = self._standing(fleet, k2)
+        used, now, before = self._without_pod(fleet, k2)
         with_pod = self._percent(fleet, used + self._asked(pod))
 
         known = fleet.power_cpu.known & modelled
@@ -59,10 +66,10 @@ class Peaks:
             terms={"now": masked(now, fleet.power_cpu.known), "with_pod": masked(with_pod, fleet.power_cpu.known)},
         )
 
-    def _standing(self, fleet: Fleet, k2: Floats) -> tuple[Floats, Floats, Floats]:
+    def _without_pod(self, fleet: Fleet, k2: Floats) -> tuple[Floats, Floats, Floats]:
         """(milli-cores in use, the same in percent, e^(k2 x) of it) without the pod."""
         if self.in_flight == "full":
-            used = _measured(fleet) + in_flight.since_window(fleet, self.in_flight, "cpu")
+            used = _measured(fleet) + in_flight.since_window(fleet, "cpu")
             now = self._percent(fleet, used)
             return used, now, exponential(k2 * now)
 
@@ -70,7 +77,7 @@ class Peaks:
             now = fleet.power_cpu.mean
             return self.models, _measured(fleet), now, exponential(k2 * now)
 
-        return fleet.once((NAME, "standing", id(self.models)), compute)[1:]
+        return fleet.once((NAME, "without pod", id(self.models)), compute)[1:]
 
     def _percent(self, fleet: Fleet, used: Floats) -> Floats:
         """Of what the node has; 0 where it has none."""
@@ -121,15 +128,15 @@ def normalised(raw: Floats, compared: Bools) -> Floats:
     """100 for the least and 0 for the largest of the compared; 0 for the others, and for all when all are 0."""
     if not compared.any():
         return np.zeros(len(raw))
-    everybody = bool(compared.all())
-    some = raw if everybody else raw[compared]
+    everywhere = bool(compared.all())
+    some = raw if everywhere else raw[compared]
     least, most = some.min(), some.max()
     if least == 0 and most == 0:
         return np.zeros(len(raw))
     if least == most:
         return np.where(compared, 100.0, 0.0)
     points = 100 - np.trunc(100 * (raw - least) / (most - least))
-    return points if everybody else np.where(compared, points, 0.0)
+    return points if everywhere else np.where(compared, points, 0.0)
 
 
 def masked(values: Floats, there: Bools) -> Floats:
@@ -138,6 +145,7 @@ def masked(values: Floats, there: Bools) -> Floats:
 
 
 def parse(given: Mapping[str, object]) -> Peaks:
+    """The strategy with its keys. Raises UsageError."""
     import scipy.special  # noqa: F401 - takes long, and better now than when a pod waits
 
     keys = StrategyKeys(NAME, given)

@@ -46,6 +46,7 @@ class Arrivals:
         self.count = 0
 
     def learn(self, requests: Units) -> None:
+        """Counts one arriving pod with these requests."""
         key = _key(requests)
         self.count += 1
         rate = max(self._rate, 1 / self.count)
@@ -56,6 +57,7 @@ class Arrivals:
             del self._shares[min(self._shares, key=lambda each: (self._shares[each], each))]
 
     def profiles(self) -> tuple[Profile, ...]:
+        """The kinds of pods with their shares, which sum to 1."""
         return tuple(Profile(dict(key), share) for key, share in sorted(self._shares.items()))
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,10 +33,16 @@ SCALES = {"10": 1, "100": 10}
 class RequestedToCapacity:
     """`table` has the score at every whole percent requested, 0..100."""
 
+    needs_load: ClassVar[bool] = False
+    needs_pods: ClassVar[bool] = True
+    needs_pod: ClassVar[bool] = False
+    warms: ClassVar[bool] = False
+
     weights: Weights
     table: tuple[int, ...]
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
+        """The weighted mean of the curve over the resources."""
         table = self._table
 
         def percent(requested: Ints, allocatable: Ints) -> Ints:
@@ -66,6 +73,7 @@ def _at(percent: int, shape: Sequence[tuple[int, int]], factor: int) -> int:
 
 
 def parse(given: Mapping[str, object]) -> RequestedToCapacity:
+    """The strategy with its keys. Raises UsageError."""
     keys = StrategyKeys(NAME, given)
     weights = parse_weights(keys)
     shape = _parse_shape(keys)

@@ -25,7 +25,7 @@ LARGEST = 9e18
 NOWHERE = np.iinfo(np.int64).max
 
 TOGETHER = 64
-"""Rows that are renewed at once, so that the arrays stay small."""
+"""The most rows that are renewed at once, so that the arrays stay small."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,7 @@ class Residuals:
         key = request.tobytes()
         slot = self._slots.get(key)
         if slot is None:
+            # A full table gives the slot of the request that came first, but never that of request 0.
             slot = len(self._slots)
             if slot == len(self._table):
                 oldest = next(islice(self._slots, 1, None))
@@ -119,26 +120,32 @@ class Residuals:
         return found
 
     def place(self, row: int, request: Floats) -> None:
-        """Takes the amounts from a node; `release` gives them back."""
+        """Takes the amounts from a node."""
         self.settle(np.array([row]), self._free[[row]] - request)
 
     def release(self, row: int, request: Floats) -> None:
+        """Gives the amounts back to a node."""
         self.place(row, -request)
 
     def settle(self, rows: Ints, free: Floats) -> None:
-        """What is free at these rows, [row, resource], from now on."""
+        """Sets what is free at these rows, [row, resource], and renews their L."""
         self._free[rows] = free
         for start in range(0, len(rows), TOGETHER):
             self._renew(rows[start : start + TOGETHER])
 
     def _renew(self, rows: Ints) -> None:
+        """Computes L again at these rows, for all remembered requests at once."""
         count = len(self._slots)
+        # [row, request, resource]: what would be free with each request. H takes one list of amounts, so rows and
+        # requests are flattened into it and taken apart again.
         left = self._free[rows, None] - self._requests[:count]
         room = np.maximum(left, 0.0).reshape(len(rows) * count, left.shape[2])
         fitness = self._criterion.fitness(room).reshape(len(rows), count)
+        # Request 0 asks for nothing, so its column is H before placing, from which the fall of the others is taken.
         self._fitness[rows] = fitness[:, 0]
         shares = (self._whole[rows, None] - left) / self._divisor[rows, None]
         lambda_ = self._criterion.lambda_
         losses = lambda_ * shares.max(axis=2, initial=0.0) + (1 - lambda_) * (fitness[:, :1] - fitness)
+        # `_least` is -inf for resources that are not requested: they may be overcommitted already.
         fitting = (left >= self._least[:count]).all(axis=2)
         self._table[:count, rows] = np.where(fitting, steps(losses), NOWHERE).T

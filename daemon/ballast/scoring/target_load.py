@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -28,12 +29,18 @@ NAME = "target-load"
 class TargetLoad:
     """`target` is percent; `default` is the milli-cores of a container that neither asks for cpu nor limits it."""
 
+    needs_load: ClassVar[bool] = True
+    needs_pods: ClassVar[bool] = False
+    needs_pod: ClassVar[bool] = False
+    warms: ClassVar[bool] = False
+
     target: float = 40.0
     default: int = in_flight.DEFAULT_CPU
     multiplier: float = in_flight.MULTIPLIER
     in_flight: str = "off"
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
+        """`terms` has the predicted percent of cpu."""
         load, whole = fleet.packing_cpu, fleet.cpu_base.astype(float)
         used = (load.mean / 100) * whole
         asked = float(predicted(pod.shape, "cpu", self.default, self.multiplier)) if pod else 0.0
@@ -50,10 +57,8 @@ class TargetLoad:
     def _in_flight(self, fleet: Fleet) -> Ints | float:
         if self.in_flight == "off":
             return 0.0
-        start = fleet.window_end - (in_flight.REPORTING_SECONDS if self.in_flight == "upstream" else 0)
-        return fleet.once(
-            (NAME, self), lambda: in_flight.bound_since(fleet, start, "cpu", self.default, self.multiplier)
-        )
+        lag = in_flight.REPORTING_SECONDS if self.in_flight == "upstream" else 0.0
+        return in_flight.since_window(fleet, "cpu", self.default, self.multiplier, lag=lag)
 
 
 def target_load(percent: Floats, target: float) -> Floats:

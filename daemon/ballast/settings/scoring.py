@@ -7,16 +7,16 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
 
+from ballast.scoring.strategy import names
 from ballast.settings.part import SettingsPart
-from ballast.settings.strategy import STRATEGIES
 from ballast.settings.values.collection import as_map
 
 
 def _keys(value: object) -> dict[str, dict[str, object]]:
     found = {}
     for name, keys in as_map(value).items():
-        if name not in STRATEGIES:
-            raise ValueError(f"expected names of strategies; {name!r} is not one of {', '.join(STRATEGIES)}")
+        if name not in names():
+            raise ValueError(f"expected names of strategies; {name!r} is not one of {', '.join(names())}")
         if not isinstance(keys, Mapping):
             raise ValueError(f'expected the keys of {name} as a map, such as {{"{name}": {{"key": "value"}}}}')
         found[name] = {str(key): each for key, each in keys.items()}

@@ -6,25 +6,14 @@ from typing import Annotated, TypeAlias
 
 from pydantic import AfterValidator
 
-STRATEGIES = (
-    "load-variation",
-    "target-load",
-    "low-risk",
-    "peaks",
-    "least-allocated",
-    "most-allocated",
-    "requested-to-capacity",
-    "balanced",
-    "dynamic",
-    "dominant-residual",
-    "blend",
-)
+from ballast.scoring.strategy import names
 
 
 def _strategy(name: str) -> str:
-    if name not in STRATEGIES:
-        raise ValueError(f"expected one of {', '.join(STRATEGIES)}")
+    if name not in names():
+        raise ValueError(f"expected one of {', '.join(names())}")
     return name
 
 
 Strategy: TypeAlias = Annotated[str, AfterValidator(_strategy)]
+"""The name of a strategy for labels, metrics or the extender."""

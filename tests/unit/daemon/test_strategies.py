@@ -156,7 +156,7 @@ def test_what_is_measured_of_its_siblings_counts_for_a_pod_in_flight() -> None:
         desk.extending.put(msgspec.structs.replace(pod("p", "n0", bound=TIME + 5), owner=owner))
         state = desk.extending._state
         assert state is not None
-        return int(state.model.in_flight["cpu"][0])
+        return int(state.model.in_flight.use("cpu", 1000, 1.5)[0])
 
     assert burst({}) == 750, "its request times 1.5"
     assert burst({"rs": {"cpu": 2.0}}) == 2000

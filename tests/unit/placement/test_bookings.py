@@ -11,6 +11,7 @@ from ballast.model.pod import Pod
 from ballast.placement.assumed_pods import AssumedPods, learn
 from ballast.placement.fleet_model import FleetModel, Held
 from ballast.scoring.fleet import REMEMBERED
+from ballast.scoring.in_flight import DEFAULTS
 from ballast.scoring.profiles import Arrivals
 from tests.unit.placement.snapshots import EMPTY, LARGE, SMALL, TIME, pod, shape, snapshot
 
@@ -18,10 +19,10 @@ WORLD = snapshot([0.1, 0.2, 0.3])
 
 
 def bookings() -> tuple[AssumedPods, Counter[str]]:
-    told: Counter[str] = Counter()
-    made = AssumedPods(30.0, lambda outcome: told.update([outcome]))
+    outcomes: Counter[str] = Counter()
+    made = AssumedPods(30.0, lambda outcome: outcomes.update([outcome]))
     made.adopt(FleetModel(WORLD))
-    return made, told
+    return made, outcomes
 
 
 def reserved(booked: AssumedPods, resource: str = "cpu") -> list[int]:
@@ -31,7 +32,7 @@ def reserved(booked: AssumedPods, resource: str = "cpu") -> list[int]:
 
 def in_flight(booked: AssumedPods) -> list[int]:
     assert booked.model is not None
-    return [int(amount) for amount in booked.model.in_flight["cpu"]]
+    return [int(amount) for amount in booked.model.in_flight.use("cpu", 1000, 1.5)]
 
 
 def assume(booked: AssumedPods, uid: str, node: str, now: float = 0.0) -> bool:
@@ -39,16 +40,16 @@ def assume(booked: AssumedPods, uid: str, node: str, now: float = 0.0) -> bool:
 
 
 def test_a_decision_counts_at_once() -> None:
-    booked, told = bookings()
+    booked, outcomes = bookings()
     booked.put(pod("a"), 0.0)
     assert assume(booked, "a", "n1")
     assert reserved(booked) == [0, 500, 0]
     assert in_flight(booked) == [0, 750, 0]
-    assert told == {"assumed": 1}
+    assert outcomes == {"assumed": 1}
 
 
 def test_the_watch_confirms_it_and_nothing_counts_twice() -> None:
-    booked, told = bookings()
+    booked, outcomes = bookings()
     booked.put(pod("a"), 0.0)
     assume(booked, "a", "n1")
     booked.put(pod("a", "n1", bound=TIME + 10), 1.0)
@@ -56,21 +57,21 @@ def test_the_watch_confirms_it_and_nothing_counts_twice() -> None:
     assert len(booked.ledger) == 0
     booked.expire(100.0)
     assert reserved(booked) == [0, 500, 0]
-    assert told == {"assumed": 1, "confirmed": 1}
+    assert outcomes == {"assumed": 1, "confirmed": 1}
 
 
 def test_a_pod_that_went_elsewhere_counts_there() -> None:
-    booked, told = bookings()
+    booked, outcomes = bookings()
     booked.put(pod("a"), 0.0)
     assume(booked, "a", "n1")
     booked.put(pod("a", "n2"), 1.0)
     assert reserved(booked) == [0, 0, 500]
-    assert told == {"assumed": 1, "undone": 1}
+    assert outcomes == {"assumed": 1, "undone": 1}
 
 
 @pytest.mark.parametrize("how", ["removed", "finished", "deleting"])
 def test_a_pod_that_is_gone_counts_nowhere(how: str) -> None:
-    booked, told = bookings()
+    booked, outcomes = bookings()
     booked.put(pod("a"), 0.0)
     assume(booked, "a", "n1")
     if how == "removed":
@@ -80,38 +81,38 @@ def test_a_pod_that_is_gone_counts_nowhere(how: str) -> None:
     else:
         booked.put(Pod("default", "a", "a", shape=SMALL, deleting=True), 1.0)
     assert reserved(booked) == [0, 0, 0]
-    assert told == {"assumed": 1, "undone": 1}
+    assert outcomes == {"assumed": 1, "undone": 1}
 
 
 def test_a_decision_nobody_confirms_expires() -> None:
-    booked, told = bookings()
+    booked, outcomes = bookings()
     booked.put(pod("a"), 0.0)
     assume(booked, "a", "n1")
     booked.expire(29.9)
     assert reserved(booked) == [0, 500, 0]
     booked.expire(30.0)
     assert reserved(booked) == [0, 0, 0]
-    assert told == {"assumed": 1, "expired": 1}
+    assert outcomes == {"assumed": 1, "expired": 1}
 
 
 def test_a_retry_replaces_what_was_decided_before() -> None:
-    booked, told = bookings()
+    booked, outcomes = bookings()
     booked.put(pod("a"), 0.0)
     assume(booked, "a", "n1")
     booked.forget_decision("a")
     assert reserved(booked) == [0, 0, 0]
     assume(booked, "a", "n0")
     assert reserved(booked) == [500, 0, 0]
-    assert told == {"assumed": 2, "retried": 1}
+    assert outcomes == {"assumed": 2, "retried": 1}
 
 
 def test_bound_pods_and_pods_without_a_name_are_not_decided() -> None:
-    booked, told = bookings()
+    booked, outcomes = bookings()
     booked.put(pod("a", "n0"), 0.0)
     assert not assume(booked, "a", "n1")
     assert not assume(booked, "", "n1")
     assert reserved(booked) == [500, 0, 0]
-    assert not told
+    assert not outcomes
 
 
 def test_a_pod_the_watch_shows_later_keeps_its_decision() -> None:
@@ -233,8 +234,9 @@ def test_whatever_happens_the_sums_are_those_of_what_is_held(steps: list[tuple])
     for resource in ("cpu", "memory", "nvidia.com/gpu"):
         assert (booked.model.placed.reserved(resource) == fresh.placed.reserved(resource)).all()
         assert (booked.model.placed.scored(resource) == fresh.placed.scored(resource)).all()
-    for resource, amounts in fresh.in_flight.items():
-        assert np.array_equal(booked.model.in_flight[resource], amounts)
+    for resource, default in DEFAULTS.items():
+        expected = fresh.in_flight.use(resource, default, 1.5)
+        assert np.array_equal(booked.model.in_flight.use(resource, default, 1.5), expected)
     assert len(booked.ledger) <= len(held)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from ballast.errors import UsageError
 from ballast.scoring.strategy import NAMES, strategy
-from ballast.settings.strategy import STRATEGIES
+from ballast.settings import load as settings
 from tests.unit.scoring.worlds import a_fleet, load, node, pod, scored
 
 AMOUNTS = {"cpu": "4", "memory": "8Gi"}
@@ -70,8 +70,9 @@ def test_weights_that_cannot_be_used_are_refused(weights: dict[str, Any], messag
         strategy("blend", {"weights": weights})
 
 
-def test_every_strategy_of_the_settings_exists() -> None:
-    assert set(NAMES) == set(STRATEGIES)
+@pytest.mark.parametrize("name", NAMES)
+def test_the_settings_take_every_strategy(name: str) -> None:
+    assert settings({"BALLAST_EXTENDER__STRATEGY": name}).extender.strategy == name
 
 
 def test_an_unknown_strategy_is_refused_with_what_there_is() -> None:

@@ -1,0 +1,31 @@
+"""What a strategy is: a score of nodes, and traits by which the daemon knows what the score depends on."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol
+
+from ballast.model.pod import Pod
+from ballast.scoring.fleet import Fleet
+from ballast.scoring.scores import Scores
+
+TRAITS = ("needs_load", "needs_pods", "needs_pod", "warms")
+
+
+class Strategy(Protocol):
+    """A pure function over all nodes, with its traits as class attributes."""
+
+    needs_load: ClassVar[bool]
+    """It reads measured load. The extender answers neutrally while the load is unknown or old."""
+
+    needs_pods: ClassVar[bool]
+    """It reads what placed pods request. Nodes have no score while the watch of pods is silent."""
+
+    needs_pod: ClassVar[bool]
+    """Without a pod it scores all nodes alike, or nearly. A label is then for a pod of 100m and 200Mi."""
+
+    warms: ClassVar[bool]
+    """It caches arrays over nodes, so the extender scores each new snapshot once before schedulers see it."""
+
+    def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
+        """The scores of all nodes, for a pod to place or, without one, for the nodes by themselves."""
+        ...
