@@ -11,11 +11,11 @@ from ballast.cluster import wire
 from ballast.cluster.client import KubeApi
 from ballast.cluster.configmaps import collection
 from ballast.cluster.decoding import Reader
+from ballast.cluster.freshness import SWITCHES_SILENT
 from ballast.cluster.watch import Reflector
 from ballast.metrics import Metrics
 
 NAME = "ballast-switches"
-OLDEST = 30.0
 _decoder = msgspec.json.Decoder(wire.ConfigMap)
 
 
@@ -25,7 +25,7 @@ class Switches:
     def __init__(self, api: KubeApi, clock: Clock, metrics: Metrics, namespace: str) -> None:
         self._where = f"ConfigMap {namespace}/{NAME}"
         self._object = _Single()
-        # A quiet watch says nothing for a minute; short ones make its silence mean something within 30 s.
+        # A quiet watch may be silent for a minute; short watches keep a healthy one below SWITCHES_SILENT.
         self._watch = Reflector(
             api,
             clock,
@@ -65,7 +65,7 @@ class Switches:
         problem = f": {self._watch.problem}" if self._watch.problem else ""
         if not self._watch.synced:
             return f"paused because {self._where} has not been read{problem}"
-        if self._watch.age > OLDEST:
+        if self._watch.age > SWITCHES_SILENT:
             return f"paused because {self._where} was last seen {self._watch.age:.0f} s ago{problem}"
         for key in ("paused", f"paused.{part}"):
             value = self.values.get(key, "false")
