@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import msgspec
 import requests
 import tenacity
 import urllib3
@@ -138,16 +139,16 @@ class HttpSession:
 
 
 class HttpAnswer:
-    """A body that came with status 200; prometheus-api-client takes it for a response."""
+    """A body that came with status 200, with what prometheus-api-client reads of a response."""
 
     status_code = 200
 
     def __init__(self, content: bytes) -> None:
         self.content = content
 
-    def json(self) -> dict[str, dict[str, bytes]]:
-        """The body as it came, where the client looks for the result: it would drop warnings and decode slowly."""
-        return {"data": {"result": self.content}}
+    def json(self) -> Any:
+        """The decoded body."""
+        return msgspec.json.decode(self.content)
 
 
 class _Authorization(AuthBase):
