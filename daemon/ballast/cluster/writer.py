@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Protocol, Self
+from typing import Protocol
 
 from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
@@ -85,14 +84,24 @@ class Writer:
             self._events.report(outcome)
         return outcome
 
-    def beside(self, *, qps: float, burst: int, at_once: int) -> Self:
+    def beside(self, *, qps: float, burst: int, at_once: int) -> Writer:
         """Another writer with the same checks and records that has a rate of its own and sends so many at once.
 
         It finishes and stops with this one.
         """
-        other = copy.copy(self)
-        other._pace = Pace(self._clock, qps, burst)
-        other._at_once, other._turn, other._others = at_once, threading.Semaphore(at_once), []
+        other = Writer(
+            self._api,
+            self._clock,
+            self._metrics,
+            qps=qps,
+            burst=burst,
+            modes=self._modes,
+            paused=self._paused,
+            leading=self._leading,
+            events=self._events,
+        )
+        other._at_once, other._turn = at_once, threading.Semaphore(at_once)
+        other._finished, other._stop = self._finished, self._stop
         self._others.append(other)
         return other
 
