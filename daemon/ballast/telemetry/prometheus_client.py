@@ -36,7 +36,7 @@ class Grid:
         return self.start + index * self.step
 
 
-class RawConnection(PrometheusConnect):  # type: ignore[misc] - the library has no types
+class RawConnection(PrometheusConnect):  # type: ignore[misc]  # the library has no types
     """Gives undecoded bodies: the library's own queries drop the warnings and round the times of a range to seconds."""
 
     def body(self, endpoint: str, params: Mapping[str, str]) -> bytes:
