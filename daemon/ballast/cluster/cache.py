@@ -45,15 +45,18 @@ class Cache:
             self._watches["pods"] = Reflector(api, clock, metrics, pod_sinks, pod_reader(keep, between), "/api/v1/pods")
 
     def start(self) -> None:
+        """Starts the watches, each in its own thread."""
         for watch in self._watches.values():
             watch.start()
 
     def stop(self) -> None:
+        """Ends the watches."""
         for watch in self._watches.values():
             watch.stop()
 
     @property
     def alive(self) -> bool:
+        """Whether all watch threads still run."""
         return all(watch.alive for watch in self._watches.values())
 
     @property
@@ -78,6 +81,7 @@ class Cache:
         return self._nodes.sorted()
 
     def node(self, name: str) -> Node | None:
+        """The selected node of that name, or None."""
         return self._nodes.get(name)
 
     def pods(self) -> tuple[Pod, ...]:
@@ -85,6 +89,7 @@ class Cache:
         return self._pods.all()
 
     def pods_on(self, node: str) -> tuple[Pod, ...]:
+        """The pods bound to a node, in no particular order."""
         return self._pods.on(node)
 
     def age(self, kind: str) -> float:

@@ -41,7 +41,8 @@ class ConnectionSettings(Protocol):
     """The part of `settings.cluster` this room reads."""
 
     @property
-    def kubeconfig(self) -> Path | str | None: ...
+    def kubeconfig(self) -> Path | str | None:
+        """The kubeconfig file, or None for the usual places."""
 
 
 def connect(settings: ConnectionSettings, metrics: Metrics) -> KubeApi:
@@ -123,6 +124,7 @@ class KubeApi:
             return response.data
 
     def get(self, path: str, *, query: Mapping[str, str | int] | None = None, timeout: float | None = None) -> bytes:
+        """`request` with the method GET."""
         return self.request("GET", path, query=query, timeout=timeout)
 
     def stream(self, path: str, query: Mapping[str, str | int], *, idle: float = 90.0) -> Lines:
@@ -138,6 +140,7 @@ class KubeApi:
             return Lines(response, self._unreachable)
 
     def close(self) -> None:
+        """Closes the idle connections."""
         self._pool.clear()
 
     def _configure(self) -> None:

@@ -52,9 +52,11 @@ class RoleLabel:
 
     @property
     def alive(self) -> bool:
+        """Whether the labelling thread still runs."""
         return going(self._thread, self._stop)
 
     def leading(self, leads: bool) -> None:
+        """Whether the pod should carry the label from now on."""
         self._wanted = leads
         self._changed.set()
 

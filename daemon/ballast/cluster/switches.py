@@ -39,20 +39,25 @@ class Switches:
         )
 
     def start(self) -> None:
+        """Starts the watch."""
         self._watch.start()
 
     def stop(self) -> None:
+        """Ends the watch."""
         self._watch.stop()
 
     @property
     def alive(self) -> bool:
+        """Whether the watch thread still runs."""
         return self._watch.alive
 
     @property
     def synced(self) -> bool:
+        """Whether the ConfigMap, or its absence, was read at least once."""
         return self._watch.synced
 
     def wait_synced(self, timeout: float | None) -> bool:
+        """Waits up to `timeout` seconds for the first read; returns `synced`."""
         return self._watch.wait_synced(timeout)
 
     @property

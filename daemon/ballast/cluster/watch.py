@@ -34,11 +34,14 @@ _meta = msgspec.json.Decoder(wire.HasMeta)
 class Sink(Protocol[T]):
     """Where a watch puts what it sees."""
 
-    def replace(self, items: list[T]) -> None: ...
+    def replace(self, items: list[T]) -> None:
+        """The whole collection, after a list."""
 
-    def put(self, item: T) -> None: ...
+    def put(self, item: T) -> None:
+        """An object that was added or changed."""
 
-    def remove(self, item: T) -> None: ...
+    def remove(self, item: T) -> None:
+        """An object that was deleted, in its last state."""
 
 
 class Reflector(Generic[T]):
@@ -84,6 +87,7 @@ class Reflector(Generic[T]):
         self._problem: str | None = None
 
     def start(self) -> None:
+        """Lists and watches in a thread of its own."""
         self._thread = threading.Thread(target=self._run, name=f"watch-{self.kind}", daemon=True)
         self._thread.start()
 
@@ -97,6 +101,7 @@ class Reflector(Generic[T]):
 
     @property
     def alive(self) -> bool:
+        """Whether the thread still runs."""
         return going(self._thread, self._stop)
 
     @property
@@ -105,6 +110,7 @@ class Reflector(Generic[T]):
         return self._synced.is_set()
 
     def wait_synced(self, timeout: float | None) -> bool:
+        """Waits up to `timeout` seconds for the first list; returns `synced`."""
         return self._clock.wait(self._synced, timeout)
 
     @property

@@ -72,19 +72,23 @@ class WorkloadCache:
             )
 
     def start(self) -> None:
+        """Starts the watches, each in its own thread."""
         for watch in self._watches.values():
             watch.start()
 
     def stop(self) -> None:
+        """Ends the watches."""
         for watch in self._watches.values():
             watch.stop()
 
     @property
     def kinds(self) -> tuple[str, ...]:
+        """The watched kinds by their plurals."""
         return tuple(self._watches)
 
     @property
     def alive(self) -> bool:
+        """Whether all watch threads still run."""
         return all(watch.alive for watch in self._watches.values())
 
     @property
@@ -132,6 +136,7 @@ class WorkloadCache:
         )
 
     def budgets(self) -> tuple[DisruptionBudget, ...]:
+        """The PodDisruptionBudgets."""
         return self._all("poddisruptionbudgets")
 
     def autoscalers(self) -> tuple[Autoscaler, ...]:
@@ -139,12 +144,15 @@ class WorkloadCache:
         return self._all(AUTOSCALERS)
 
     def scaled_objects(self) -> tuple[Autoscaler, ...]:
+        """KEDA's ScaledObjects, as autoscalers."""
         return self._all(SCALED_OBJECTS)
 
     def namespaces(self) -> tuple[Namespace, ...]:
+        """All namespaces."""
         return self._all(NAMESPACES)
 
     def namespace(self, name: str) -> Namespace | None:
+        """The namespace of that name, or None."""
         held = self._held.get(NAMESPACES)
         return held.get("", name) if held else None
 

@@ -18,6 +18,8 @@ _audit = structlog.get_logger("audit")
 
 
 class Result(StrEnum):
+    """What became of a write."""
+
     DONE = "done"
     DRY_RUN = "dry-run"
     REFUSED = "refused"
@@ -88,6 +90,7 @@ class WriteOutcome:
 
     @property
     def done(self) -> bool:
+        """Whether the server took the write."""
         return self.result is Result.DONE
 
 

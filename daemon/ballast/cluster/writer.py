@@ -26,7 +26,8 @@ STOPPING = "Ballast is stopping"
 class Reporter(Protocol):
     """Tells people about outcomes, as Events do."""
 
-    def report(self, outcome: WriteOutcome) -> None: ...
+    def report(self, outcome: WriteOutcome) -> None:
+        """Sends an Event about an outcome."""
 
 
 class Writer:

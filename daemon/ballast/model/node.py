@@ -8,6 +8,8 @@ import msgspec
 
 
 class Taint(msgspec.Struct, frozen=True, gc=False):
+    """A taint of a node."""
+
     key: str
     effect: str
     value: str = ""

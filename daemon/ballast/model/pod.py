@@ -13,6 +13,8 @@ FINISHED = ("Succeeded", "Failed")
 
 
 class Owner(msgspec.Struct, frozen=True, gc=False):
+    """One of the owner references of an object."""
+
     kind: str
     name: str
     uid: str
@@ -52,4 +54,5 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def finished(self) -> bool:
+        """Whether all its containers have ended for good."""
         return self.phase in FINISHED

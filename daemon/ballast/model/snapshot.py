@@ -52,6 +52,7 @@ class Snapshot:
 
     @cached_property
     def rows(self) -> Mapping[str, int]:
+        """Node name → row."""
         return {node.name: row for row, node in enumerate(self.nodes)}
 
     def pool(self, row: int) -> str:
@@ -75,6 +76,7 @@ class Snapshot:
 
     @property
     def primary(self) -> Window:
+        """The window that loads and scores are computed from."""
         return next(iter(self.windows.values()))
 
     @cached_property

@@ -47,6 +47,8 @@ class Toleration(msgspec.Struct, frozen=True, gc=False):
 
 
 class HostPort(msgspec.Struct, frozen=True, gc=False):
+    """A port that a container takes on its node."""
+
     port: int
     protocol: str = "TCP"
     address: str = "0.0.0.0"  # noqa: S104 - any address, as Kubernetes fills it in

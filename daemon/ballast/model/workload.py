@@ -70,6 +70,8 @@ class Autoscaler(msgspec.Struct, frozen=True, gc=False):
 
 
 class Namespace(msgspec.Struct, frozen=True, gc=False):
+    """A namespace with the annotations Ballast reads."""
+
     name: str
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}

@@ -33,6 +33,7 @@ class PublishedKeys:
 
     @classmethod
     def of(cls, node: Node, keys: NodeKeys) -> PublishedKeys:
+        """What a node carries under `keys`."""
         return cls(
             node.labels.get(keys.score),
             node.labels.get(keys.load),
@@ -53,6 +54,7 @@ class NodeChange:
 
     @property
     def empty(self) -> bool:
+        """Whether there is nothing to write."""
         return not self.labels and not self.annotations and self.taint is None
 
 

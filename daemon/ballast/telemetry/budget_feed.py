@@ -49,6 +49,7 @@ def problems(policy: PowerPolicy) -> Iterator[str]:
 
 
 def asks_prometheus(policy: PowerPolicy) -> bool:
+    """Whether any part of the feed is a Prometheus query."""
     return any(_queries(policy.feed))
 
 
@@ -82,6 +83,7 @@ class BudgetFeed:
 
     @property
     def semantics(self) -> str:
+        """What the feed's watts mean, as the policy names it."""
         return (self._feed.semantics or Semantics.AVAILABLE).value
 
     @property
@@ -110,6 +112,7 @@ class BudgetFeed:
         return Watts(remaining(limit, scaled["consumption"], mine), time)
 
     def close(self) -> None:
+        """Closes the HTTP connections; the Prometheus client belongs to the caller."""
         for wire in self._wires:
             with suppress(OSError):
                 wire.close()

@@ -23,6 +23,7 @@ class NoConnection(SourceUnavailable):
 
 
 def too_slow(url: str, part: str, timeout: float) -> SourceUnavailable:
+    """For an answer that did not come within `timeout` seconds."""
     return SourceUnavailable(
         f"{url} did not answer within {timeout:g} s; look at the load of the server and the cost of the query, "
         f"or raise {part}TIMEOUT"
@@ -30,6 +31,7 @@ def too_slow(url: str, part: str, timeout: float) -> SourceUnavailable:
 
 
 def too_large(url: str, part: str, limit: int) -> TooLarge:
+    """For an answer of more than `limit` bytes."""
     return TooLarge(
         f"the answer of {url} is larger than {limit / 2**20:g} MiB; ask for less: aggregate by node in "
         f"BALLAST_TELEMETRY__RESOURCES, or narrow {part}MATCHERS"

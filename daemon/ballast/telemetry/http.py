@@ -80,12 +80,15 @@ class HttpSession:
             raise passing.error from None
 
     def get(self, url: str) -> bytes:
+        """The body at `url`; raises as `request`."""
         return self.request("GET", url).content
 
     def mount(self, prefix: str, adapter: requests.adapters.HTTPAdapter) -> None:
+        """As `requests.Session.mount`."""
         self._session.mount(prefix, adapter)
 
     def close(self) -> None:
+        """Closes the idle connections."""
         self._session.close()
 
     def _pause(self, seconds: float) -> None:

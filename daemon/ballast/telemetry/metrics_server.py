@@ -41,6 +41,7 @@ class MetricsServerSource:
         self._given: dict[tuple[str, str], float] = {}
 
     def read(self, at: float, names: NodeNames, resources: Sequence[str] | None = None) -> Reading:
+        """The samples that are newer than those of earlier calls; one request."""
         asked = [resource for resource in self.resources if resources is None or resource in resources]
         if not asked:
             return Reading(self.name, at, {})

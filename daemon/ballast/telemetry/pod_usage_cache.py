@@ -17,6 +17,8 @@ FEW = 500
 
 
 class PodUsageCache:
+    """Keeps the last answer about the usage of pods for SELDOM seconds."""
+
     def __init__(self, source: Source, get: Callable[[str], bytes], settings: Settings) -> None:
         """`get` fetches a path from the Kubernetes API and raises ClusterError."""
         self._source, self._get, self._settings = source, get, settings

@@ -68,6 +68,7 @@ class PrometheusFeed:
         self._count = count
 
     def read(self, at: float) -> PowerSample:
+        """Sends both queries and waits for the sample."""
         return self.ask(at)()
 
     def ask(self, at: float) -> Callable[[], PowerSample]:
@@ -119,6 +120,7 @@ class HttpFeed:
         self._names = (json_path, time_path)
 
     def read(self, at: float) -> PowerSample:
+        """Fetches the document; a failure is in `problem`."""
         try:
             document = msgspec.json.decode(self._get())
         except TelemetryError as error:
@@ -150,6 +152,7 @@ class CsvFeed:
         self._changed = _changed(path)
 
     def read(self, at: float) -> PowerSample:
+        """The newest row not later than `at`."""
         try:
             if (changed := _changed(self._path)) != self._changed:
                 self._samples, self._changed = list(trace(self._path)), changed

@@ -40,6 +40,7 @@ class PrometheusSource:
         self._metrics = metrics
 
     def read(self, at: float, names: NodeNames, resources: Sequence[str] | None = None) -> Reading:
+        """The samples at `at` from one instant query per resource and one for their age."""
         asked = self._questions if resources is None else self._questions.only(resources)
         grid = Grid(at, 1.0, 1)
         return next(self._assembly.readings(grid, asked, self._ask(asked, grid), names))
@@ -81,6 +82,7 @@ class PrometheusSource:
         return PodAnswers(at, bodies, problems, tuple(resources), max_age, skew, self._client.url)
 
     def close(self) -> None:
+        """Fails the queries under way and frees the connections."""
         self._client.close()
 
     def _ask(self, asked: QuerySet, grid: Grid) -> Answers:

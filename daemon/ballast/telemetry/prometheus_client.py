@@ -30,9 +30,11 @@ class Grid:
 
     @property
     def end(self) -> float:
+        """The last evaluation time."""
         return self.time(self.count - 1)
 
     def time(self, index: int) -> float:
+        """The evaluation time number `index`, from 0."""
         return self.start + index * self.step
 
 

@@ -36,6 +36,7 @@ class QuerySet:
     problems: dict[str, str] = field(default_factory=dict)
 
     def only(self, resources: Sequence[str]) -> QuerySet:
+        """The part about `resources`."""
         return QuerySet(
             tuple(question for question in self.asked if question.resource in resources),
             {resource: problem for resource, problem in self.problems.items() if resource in resources},

@@ -39,6 +39,7 @@ class SeriesTable:
         return len(self.nodes)
 
     def cluster_names(self) -> list[str]:
+        """The distinct values of the label `cluster`, sorted."""
         return sorted(set(self.clusters) - {""})
 
     def group(self, name: str) -> SeriesTable:
