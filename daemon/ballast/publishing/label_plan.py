@@ -60,20 +60,26 @@ class NodeChange:
 
 @dataclass(frozen=True)
 class LabelRules:
-    """Loads are fractions, times seconds, `jitter` the fraction of `refresh` by which refreshes are spread.
-
-    `interval` is the time between two snapshots that are planned for.
-    """
+    """The thresholds and times of publishing. Loads are fractions, times are seconds."""
 
     low: float
+    """Below it a node is `low`."""
     high: float
+    """From it on a node is `high`."""
     overloaded: float
+    """From it on a node is overloaded."""
     hysteresis: float
+    """How far the load has to go back beyond a threshold before the class or the taint changes back."""
     refresh: float
+    """The age at which an annotation is renewed."""
     jitter: float
+    """The fraction of `refresh` by which refreshes are spread."""
     forget_after: float
+    """How long a node keeps what it carries while it is young or has no score."""
     interval: float
+    """The time between two snapshots that are planned for."""
     taint: bool
+    """Whether overloaded nodes get the taint."""
 
 
 class _Track:

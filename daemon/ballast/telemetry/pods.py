@@ -30,18 +30,19 @@ PATH = "/apis/metrics.k8s.io/v1beta1/pods"
 
 @dataclass(frozen=True)
 class PodAnswers:
-    """What a source said at the evaluation time `at`, by resource; that of NEWEST tells the times of the samples.
-
-    A question that failed is absent from `bodies` and has a sentence in `problems`. metrics-server answers everything
-    at once, in one body without a name.
-    """
+    """The undecoded answers of a source about pods."""
 
     at: float
+    """The evaluation time, Unix seconds."""
     bodies: Mapping[str, bytes]
+    """By resource; NEWEST gives the times of the samples. metrics-server answers all in one body, under ""."""
     problems: Mapping[str, str]
+    """A sentence for each query that failed."""
     resources: tuple[str, ...]
     max_age: float
+    """Seconds."""
     skew: float
+    """Seconds by which a sample may be ahead of `at`."""
     url: str = ""
 
 

@@ -19,19 +19,22 @@ GROUP_LABEL = "ballast_group"
 
 @dataclass(frozen=True)
 class SeriesTable:
-    """Series by evaluation times: `values`, `present` and `unreadable` are [series, time].
-
-    `nodes` holds the value of the first label of those asked for that a series has ("" without any), `clusters` and
-    `groups` those of `cluster` and GROUP_LABEL, `in_bytes` marks bytes per second instead of ratios.
-    """
+    """The series of an answer by evaluation times."""
 
     nodes: list[str]
+    """[series] the value of the first of the requested labels that the series has, "" without any."""
     clusters: list[str]
+    """[series] the value of `cluster`."""
     groups: list[str]
+    """[series] the value of GROUP_LABEL."""
     in_bytes: Bools
+    """[series] bytes per second instead of a ratio."""
     values: Floats
+    """[series, time], NaN where there is no number."""
     present: Bools
+    """[series, time] whether there is a sample."""
     unreadable: Bools
+    """[series, time] whether the sample is no number."""
     warnings: tuple[str, ...] = ()
     infos: tuple[str, ...] = ()
 
