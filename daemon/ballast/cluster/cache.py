@@ -93,11 +93,11 @@ class Cache:
         return self._pods.on(node)
 
     def age(self, kind: str) -> float:
-        """Seconds since the server last said anything about `nodes` or `pods`; a quiet healthy watch stays below 90."""
+        """Seconds since the server last sent anything about `nodes` or `pods`; a quiet healthy watch stays below 90."""
         return self._watches[kind].age
 
     def problem(self, kind: str) -> str | None:
-        """Why a kind cannot be followed now, e.g. the RBAC rule that is missing; it is tried again all the while."""
+        """Why a kind cannot be listed or watched now, e.g. a missing RBAC rule; retries go on."""
         return self._watches[kind].problem
 
 

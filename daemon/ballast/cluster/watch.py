@@ -1,4 +1,4 @@
-"""Follows one collection: lists it, then watches it, for ever, in a thread of its own."""
+"""Lists and watches one collection in a thread of its own, like client-go's Reflector."""
 
 from __future__ import annotations
 
@@ -115,12 +115,12 @@ class Reflector(Generic[T]):
 
     @property
     def age(self) -> float:
-        """Seconds since the server last said anything; infinite before the first list."""
+        """Seconds since the server last sent anything; infinite before the first list."""
         return float("inf") if self._alive_at is None else self._clock.monotonic() - self._alive_at
 
     @property
     def problem(self) -> str | None:
-        """Why the collection cannot be followed now, while it goes on trying."""
+        """Why the collection cannot be listed or watched now; retries go on."""
         return self._problem
 
     def _run(self) -> None:
@@ -153,7 +153,7 @@ class Reflector(Generic[T]):
             failures = 0 if healthy and not quick else failures + 1
             if reason not in ("ended", "absent", "gone"):
                 if self._problem != problem:
-                    _log.warning("cannot follow a collection; trying again", kind=self.kind, problem=problem)
+                    _log.warning("cannot list or watch a collection; trying again", kind=self.kind, problem=problem)
                 self._problem = problem
             if failures:
                 longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** (failures - 1))

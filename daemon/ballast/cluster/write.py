@@ -1,4 +1,4 @@
-"""One change in the cluster and what became of it."""
+"""One change in the cluster and its outcome."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Result(StrEnum):
     REFUSED = "refused"
     """Not sent: the part is off or paused, this replica does not lead, it is stopping, or it would come too late."""
     CONFLICT = "conflict"
-    """Someone else wrote first; read again and decide anew."""
+    """The object was changed meanwhile; read and decide again."""
     GONE = "gone"
     """The object is no longer there."""
     FAILED = "failed"
@@ -33,7 +33,7 @@ class Result(StrEnum):
 
 @dataclass(frozen=True)
 class WriteTarget:
-    """The object a write is about, as people and Events name it."""
+    """The object a write is about, as Events name it."""
 
     kind: str
     name: str

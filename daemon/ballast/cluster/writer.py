@@ -24,7 +24,7 @@ STOPPING = "Ballast is stopping"
 
 
 class Reporter(Protocol):
-    """Tells people about outcomes, as Events do."""
+    """Reports outcomes to users, as Events do."""
 
     def report(self, outcome: WriteOutcome) -> None:
         """Sends an Event about an outcome."""
@@ -69,16 +69,16 @@ class Writer:
         return self._clock.monotonic() + seconds
 
     def submit(self, write: Write, *, deadline: float | None = None) -> WriteOutcome:
-        """Waits for its turn, its token and the API server's leave, sends, and records what became of it.
+        """Waits for its turn, its token and the API server's leave, sends, and records the outcome.
 
         Never raises for what the server answers. A 429 of API fairness holds all writes back and is tried again; one
         with a cause (a disruption budget, say) fails this write alone. What cannot be sent before `deadline` (see
-        `within`) is given up at once: what it was planned from is too old then.
+        `within`) is given up at once, because its plan would be too old then.
         """
         return self.tell(self._attempt(write, math.inf if deadline is None else deadline))
 
     def tell(self, outcome: WriteOutcome) -> WriteOutcome:
-        """Records an outcome and reports it as an Event if its part may; for what is decided before it is submitted."""
+        """Records an outcome and reports it as an Event while its part is on; also before `submit`."""
         write = outcome.write
         record(self._metrics, outcome)
         if self._events and write.event and self._modes.get(write.part or "") == "on" and self._leading():
@@ -86,7 +86,7 @@ class Writer:
         return outcome
 
     def beside(self, *, qps: float, burst: int, at_once: int) -> Writer:
-        """Another writer with the same checks and records that has a rate of its own and sends so many at once.
+        """Another writer with the same checks and records, but its own rate and `at_once` writes at a time.
 
         It finishes and stops with this one.
         """
@@ -107,7 +107,7 @@ class Writer:
         return other
 
     def finish(self, patience: float = FINISH_PATIENCE) -> None:
-        """Refuses what parts want from now on, also what waits already; returns when the writes under way have ended.
+        """Refuses the writes of parts from now on, waiting ones too; returns when the writes under way have ended.
 
         Ballast's own writes still pass. Waits `patience` seconds at most.
         """
@@ -121,7 +121,7 @@ class Writer:
                 writer._turn.release(taken)
 
     def stop(self) -> None:
-        """Whatever waits or comes later is refused."""
+        """Refuses all writes that wait or come later."""
         self._finished.set()
         self._stop.set()
 
@@ -155,7 +155,7 @@ class Writer:
     def _too_late(self, write: Write, failed: WriteOutcome | None) -> WriteOutcome:
         hold = self._pace.held_until - self._clock.monotonic()
         if hold <= 0:
-            reason = "other writes left no room for it in time (BALLAST_CLUSTER__QPS)"
+            reason = "the write rate did not allow it in time (BALLAST_CLUSTER__QPS)"
             return WriteOutcome(write, Result.REFUSED, reason, too_late=True)
         until = datetime.fromtimestamp(self._clock.wall() + hold, UTC).strftime("%H:%M:%S UTC")
         reason = f"held back by the API server until {until}"

@@ -46,7 +46,7 @@ class PrometheusSource:
         return next(self._assembly.readings(grid, asked, self._ask(asked, grid), names))
 
     def backfill(self, start: float, end: float, step: float, names: NodeNames) -> Iterator[Reading]:
-        """Asks in pieces: few enough points for the server's limit, the body limit and a decoding that holds nobody up.
+        """Asks in pieces: few enough points for the server's limit, the body limit and a short decoding.
 
         A resource that failed is not asked again; its sentence is in every later reading.
         """
@@ -66,7 +66,7 @@ class PrometheusSource:
     def ask_pods(
         self, at: float, resources: Sequence[str] = ("cpu", "memory"), pods: Sequence[str] | None = None
     ) -> PodAnswers:
-        """What pods use, undecoded; of `pods`, named namespace/name, or of all."""
+        """The undecoded usage of `pods`, named namespace/name, or of all."""
         texts = presets.pod_queries(self._settings, pods)
         asked = {name: texts[name] for name in resources} | {NEWEST: presets.pod_freshness(self._settings, pods)}
         grid = Grid(at, 1.0, 1)

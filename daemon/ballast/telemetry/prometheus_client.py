@@ -49,7 +49,7 @@ class RawConnection(PrometheusConnect):  # type: ignore[misc]  # the library has
 
 
 class PrometheusClient:
-    """For several threads at once. Raises as Wire does; SettingsError without a URL."""
+    """Safe to use from several threads. Raises as HttpSession does; SettingsError without a URL."""
 
     def __init__(self, settings: Settings) -> None:
         prometheus = settings.prometheus
@@ -78,7 +78,7 @@ class PrometheusClient:
             return connection.body("query_range", {"query": query, **times, **timeout})
 
     def start(self, query: str, grid: Grid) -> Future[bytes]:
-        """`ask` in a thread that nobody waits for: `close` ends the waiting, and the end of the process the thread."""
+        """`ask` in a daemon thread; `close` fails the future at once."""
         future: Future[bytes] = Future()
         with self._lock:
             stopped = self._closing.is_set()
@@ -91,7 +91,7 @@ class PrometheusClient:
         return future
 
     def close(self) -> None:
-        """Fails what is under way, at once; what was asked still ends by its deadline, unheard."""
+        """Fails the futures under way at once; their requests end by their deadlines, unused."""
         with self._lock:
             self._closing.set()
             pending, self._pending = self._pending, set()
@@ -117,7 +117,7 @@ class PrometheusClient:
 
     @contextmanager
     def _connection(self) -> Iterator[RawConnection]:
-        """One that nobody else uses meanwhile."""
+        """A connection that no other thread uses meanwhile."""
         with self._lock:
             connection = self._idle.pop() if self._idle else None
         connection = connection or self._connect()

@@ -130,7 +130,7 @@ def _not_prometheus(body: bytes, url: str) -> str:
             f"{url} answers HTML instead of JSON, a login or another page; check host and path prefix in "
             f"BALLAST_PROMETHEUS__URL, and credentials in BALLAST_PROMETHEUS__TOKEN_FILE"
         )
-    return f"{url} answers something that is no Prometheus JSON; check BALLAST_PROMETHEUS__URL"
+    return f"the answer of {url} is not JSON of Prometheus; check BALLAST_PROMETHEUS__URL"
 
 
 @lru_cache(maxsize=64)

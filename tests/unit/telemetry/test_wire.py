@@ -148,7 +148,7 @@ def test_a_wrong_path_points_to_the_prefix(plain: HTTPServer) -> None:
 
 def test_a_redirect_is_told_not_followed(plain: HTTPServer) -> None:
     plain.expect_request("/api/v1/query").respond_with_data("", status=302, headers={"Location": "https://login/?x=y"})
-    with pytest.raises(SourceUnavailable, match=r"sends us on to https://login/ \(302\)"):
+    with pytest.raises(SourceUnavailable, match=r"redirects to https://login/ \(302\)"):
         ask(plain.url_for(""))
     assert len(plain.log) == 1
 
@@ -281,7 +281,7 @@ def test_half_an_answer_is_no_answer(piece: bytes, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(wire_module, "_ATTEMPTS", 1)
     server = Socket(b"HTTP/1.1 200 OK\r\n" + piece)
     wire = HttpSession(server.url, part="BALLAST_PROMETHEUS__", timeout=2)
-    with pytest.raises(SourceUnavailable, match=r"\(the answer broke off\)"):
+    with pytest.raises(SourceUnavailable, match=r"\(the answer ended early\)"):
         wire.get(server.url)
     wire.close()
     server.close()
