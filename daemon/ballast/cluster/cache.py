@@ -48,15 +48,18 @@ class Cache:
         self._between = between
 
     def start(self) -> None:
+        """Starts the watches, each in its own thread."""
         for watch in self._watches.values():
             watch.start()
 
     def stop(self) -> None:
+        """Ends the watches."""
         for watch in self._watches.values():
             watch.stop()
 
     @property
     def alive(self) -> bool:
+        """Whether all watch threads still run."""
         return all(watch.alive for watch in self._watches.values())
 
     @property
@@ -81,6 +84,7 @@ class Cache:
         return self._nodes.sorted()
 
     def node(self, name: str) -> Node | None:
+        """The selected node of that name, or None."""
         return self._nodes.get(name)
 
     def pods(self) -> tuple[Pod, ...]:
@@ -88,14 +92,15 @@ class Cache:
         return self._pods.all()
 
     def pods_on(self, node: str) -> tuple[Pod, ...]:
+        """The pods bound to a node, in no particular order."""
         return self._pods.on(node)
 
     def age(self, kind: str) -> float:
-        """Seconds since the server last said anything about `nodes` or `pods`; a quiet healthy watch stays below 90."""
+        """Seconds since the server last sent anything about `nodes` or `pods`; a quiet healthy watch stays below 90."""
         return self._watches[kind].age
 
     def problem(self, kind: str) -> str | None:
-        """Why a kind cannot be followed now, e.g. the RBAC rule that is missing; it is tried again all the while."""
+        """Why a kind cannot be listed or watched now, e.g. a missing RBAC rule; retries go on."""
         return self._watches[kind].problem
 
 

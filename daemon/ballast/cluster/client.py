@@ -41,7 +41,8 @@ class ConnectionSettings(Protocol):
     """The part of `settings.cluster` this room reads."""
 
     @property
-    def kubeconfig(self) -> Path | str | None: ...
+    def kubeconfig(self) -> Path | str | None:
+        """The kubeconfig file, or None for the usual places."""
 
 
 def connect(settings: ConnectionSettings, metrics: Metrics) -> KubeApi:
@@ -75,8 +76,9 @@ def load_configuration(kubeconfig: Path | str | None) -> Any:
             config.load_kube_config(str(home), client_configuration=configuration)
     except (config.ConfigException, yaml.YAMLError, OSError, ValueError, KeyError, TypeError) as error:
         raise SettingsError(
-            f"No way to a Kubernetes API server: {origin}{f'={given}' if given else ''}: {str(error).rstrip('.')}. "
-            "Set BALLAST_CLUSTER__KUBECONFIG to a kubeconfig file, or run in a pod with a service account."
+            f"No usable configuration of a Kubernetes API server: {origin}{f'={given}' if given else ''}: "
+            f"{str(error).rstrip('.')}. Set BALLAST_CLUSTER__KUBECONFIG to a kubeconfig file, or run "
+            "in a pod with a service account."
         ) from error
     return configuration
 
@@ -109,7 +111,7 @@ class KubeApi:
         """The answer's body. `body` is sent as it is if bytes, else as JSON; `timeout` is seconds to wait for bytes.
 
         Raises a ClusterError for every answer of 400 or more, Unreachable without an answer, and Unauthorized also when
-        the own credentials cannot be read.
+        the credentials cannot be read.
         """
         query = query or {}
         if body is not None and not isinstance(body, bytes):
@@ -123,6 +125,7 @@ class KubeApi:
             return response.data
 
     def get(self, path: str, *, query: Mapping[str, str | int] | None = None, timeout: float | None = None) -> bytes:
+        """`request` with the method GET."""
         return self.request("GET", path, query=query, timeout=timeout)
 
     def stream(self, path: str, query: Mapping[str, str | int], *, idle: float = 90.0) -> Lines:
@@ -138,6 +141,7 @@ class KubeApi:
             return Lines(response, self._unreachable)
 
     def close(self) -> None:
+        """Closes the idle connections."""
         self._pool.clear()
 
     def _configure(self) -> None:
@@ -216,7 +220,7 @@ class KubeApi:
         return {"Authorization": bearer["value"].strip()} if bearer and bearer["value"] else {}
 
     def _reconfigured(self) -> bool:
-        """After a 401: reads certificates, tokens and exec plugins anew, unless that was done a moment ago."""
+        """After a 401: reads certificates, tokens and exec plugins again, at most every _RELOAD_EVERY seconds."""
         with self._lock:
             if self._clock.monotonic() - self._configured_at < _RELOAD_EVERY:
                 return False

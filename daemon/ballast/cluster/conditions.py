@@ -1,4 +1,4 @@
-"""What is wrong or special right now, for people and alerts."""
+"""Status conditions: what is wrong or special now, for users and alerts."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ class Conditions:
         self._by_type: dict[str, StatusCondition] = {}
 
     def set(self, condition: str, reason: str, message: str) -> None:
-        """It holds now; `reason` is CamelCase, `message` a sentence."""
+        """Sets the condition True; `reason` is CamelCase, `message` a sentence."""
         self._put(condition, "True", reason, message)
 
     def clear(self, condition: str, reason: str = "Resolved", message: str = "") -> None:
-        """It no longer holds. Nothing happens where it never did."""
+        """Sets the condition False, if it was ever set."""
         if condition in self._by_type:
             self._put(condition, "False", reason, message)
 
     def say(self, condition: str, holds: bool, reason: str, message: str) -> None:
-        """Whether it holds now, also where it never did: for what people look up before they miss it."""
+        """Sets the condition True or False, creating it if needed."""
         self._put(condition, "True" if holds else "False", reason, message)
 
     def report(self, condition: str, reason: str, message: str | None) -> None:

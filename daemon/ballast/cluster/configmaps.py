@@ -24,6 +24,7 @@ class ConfigMapStore:
 
 
 def collection(namespace: str) -> str:
+    """The path of the ConfigMaps of a namespace."""
     return f"/api/v1/namespaces/{namespace}/configmaps"
 
 

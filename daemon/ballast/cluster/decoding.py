@@ -65,6 +65,7 @@ class Shared:
         self._owners: dict[tuple[str, str, str, bool], Owner] = {}
 
     def string(self, value: str) -> str:
+        """The one copy of a string."""
         return _room(self._strings, _STRINGS).setdefault(value, value)
 
     def strings(self, values: Mapping[str, str] | None) -> Mapping[str, str]:
@@ -83,6 +84,7 @@ class Shared:
         return found
 
     def shape(self, spec: wire.PodSpec) -> Shape:
+        """The one copy of a pod's shape."""
         key = _shape_key(spec)
         found = self._shapes.get(key)
         if found is None:
@@ -90,6 +92,7 @@ class Shared:
         return found
 
     def template(self, pod: wire.Pod) -> Template:
+        """The one copy of a pod's template; PLAIN where it says nothing."""
         key = template_key(pod)
         if key is None:
             return PLAIN
@@ -137,6 +140,7 @@ class Reader(Generic[T]):
         return found, page.metadata
 
     def read(self, raw: msgspec.Raw | bytes) -> T | None:
+        """One object, or None where it cannot be read."""
         try:
             return self.decode(raw)
         except msgspec.DecodeError as error:
@@ -145,16 +149,19 @@ class Reader(Generic[T]):
 
 
 def node_reader(keep: Callable[[str], bool]) -> Reader[Node]:
+    """Reads nodes with the annotations whose keys `keep` accepts."""
     decoder, shared = msgspec.json.Decoder(wire.Node), Shared()
     return Reader("nodes", lambda raw: to_node(decoder.decode(raw), shared, keep))
 
 
 def pod_reader(keep: Callable[[str], bool], between: Callable[[], object] = give_way) -> Reader[Pod]:
+    """Reads pods with the annotations whose keys `keep` accepts."""
     decoder, shared = msgspec.json.Decoder(wire.Pod), Shared()
     return Reader("pods", lambda raw: to_pod(decoder.decode(raw), shared, keep), between)
 
 
 def to_node(node: wire.Node, shared: Shared, keep: Callable[[str], bool]) -> Node:
+    """A node of the model."""
     meta, spec, status = node.metadata, node.spec, node.status
     return Node(
         name=meta.name,
@@ -174,6 +181,7 @@ def to_node(node: wire.Node, shared: Shared, keep: Callable[[str], bool]) -> Nod
 
 
 def to_pod(pod: wire.Pod, shared: Shared, keep: Callable[[str], bool]) -> Pod:
+    """A pod of the model."""
     meta, spec, status = pod.metadata, pod.spec, pod.status
     conditions = {condition.type: condition for condition in status.conditions or ()}
     bound, ready = conditions.get("PodScheduled"), conditions.get("Ready")
@@ -202,6 +210,7 @@ def to_pod(pod: wire.Pod, shared: Shared, keep: Callable[[str], bool]) -> Pod:
 
 
 def to_shape(spec: wire.PodSpec) -> Shape:
+    """The requests and limits of a pod spec."""
     return shape_of(
         map(_container, spec.containers or ()),
         map(_container, spec.init_containers or ()),

@@ -69,7 +69,7 @@ def refusal(
     request = f"{method} {path}"
     if status == 401:
         return Unauthorized(
-            f"The API server does not accept our credentials ({request}: {said}). They come from the file that "
+            f"The API server does not accept Ballast's credentials ({request}: {said}). They come from the file that "
             "BALLAST_CLUSTER__KUBECONFIG names, else KUBECONFIG, else the pod's service account.",
             status=status,
             reason=answer.reason,

@@ -53,9 +53,11 @@ class Events:
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
 
     def start(self) -> None:
+        """Starts the sending thread."""
         self._thread.start()
 
     def stop(self) -> None:
+        """Ends the sending thread; what is still queued is dropped."""
         self._stop.set()
         try:
             self._waiting.put_nowait(None)
@@ -66,9 +68,11 @@ class Events:
 
     @property
     def alive(self) -> bool:
+        """Whether the sending thread still runs."""
         return going(self._thread, self._stop)
 
     def report(self, outcome: WriteOutcome) -> None:
+        """Queues an Event about a write's outcome; its reason is `write.event` plus the result in CamelCase."""
         write = outcome.write
         reason = write.event + "".join(word.capitalize() for word in outcome.result.split("-"))
         if outcome.done and write.done_event:

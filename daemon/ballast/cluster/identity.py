@@ -16,7 +16,7 @@ def own_namespace(lease_namespace: str | None) -> str:
 
 
 def known_namespace(lease_namespace: str | None) -> str | None:
-    """Likewise; None where nobody says one."""
+    """As `own_namespace`, but None without any of these."""
     if found := os.environ.get("POD_NAMESPACE") or lease_namespace:
         return found
     try:
@@ -26,5 +26,5 @@ def known_namespace(lease_namespace: str | None) -> str | None:
 
 
 def own_identity() -> str:
-    """A name no other process has, not even the one before in the same pod."""
+    """A name unique to this process, even among restarts in one pod."""
     return f"{os.environ.get('POD_NAME') or socket.gethostname()}_{secrets.token_hex(4)}"

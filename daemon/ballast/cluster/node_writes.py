@@ -46,7 +46,7 @@ def replace_taints(
     reason: str,
     deadline: float | None = None,
 ) -> WriteOutcome:
-    """Changes a node's taints as a whole list, against the version just read; reads again when someone else was first.
+    """Changes a node's taints as a whole list, against the version just read; reads again after a conflict.
 
     `change` gets the taints as they are now and returns those wanted; with nothing to change nothing is sent.
     `deadline` as in `Writer.submit`.

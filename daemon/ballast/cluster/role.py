@@ -18,9 +18,9 @@ _log = structlog.get_logger("cluster")
 
 
 class RoleLabel:
-    """Makes the own pod carry `ballast.dev/role: leader` exactly while `leading`; from a thread of its own.
+    """Labels this pod `ballast.dev/role: leader` exactly while `leading`; from a thread of its own.
 
-    Without a pod (POD_NAME, POD_NAMESPACE), or when the pod is not there or may not be patched, it says so once.
+    Without a pod (POD_NAME, POD_NAMESPACE), or when the pod is gone or patching it is forbidden, it logs that once.
     """
 
     def __init__(self, writer: Writer, clock: Clock, *, pod: str | None, namespace: str | None) -> None:
@@ -52,9 +52,11 @@ class RoleLabel:
 
     @property
     def alive(self) -> bool:
+        """Whether the labelling thread still runs."""
         return going(self._thread, self._stop)
 
     def leading(self, leads: bool) -> None:
+        """Whether the pod should carry the label from now on."""
         self._wanted = leads
         self._changed.set()
 
@@ -66,7 +68,7 @@ class RoleLabel:
             try:
                 labelled = self._label(self._wanted)
             except Exception:
-                _log.exception("labelling the own pod failed unexpectedly; trying again")
+                _log.exception("labelling this pod failed unexpectedly; trying again")
                 labelled = False
             if not labelled and not stopping:
                 self._clock.wait(self._stop, _RETRY)
@@ -99,5 +101,5 @@ class RoleLabel:
 
     def _warn(self, why: str) -> None:
         if not self._warned:
-            _log.warning("the own pod is not labelled as leader, so the extender's Service finds no one", why=why)
+            _log.warning("this pod is not labelled as leader, so the extender's Service has no endpoint", why=why)
         self._warned = True

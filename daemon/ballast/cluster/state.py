@@ -17,7 +17,7 @@ _ATTEMPTS = 5
 
 
 class StateStore:
-    """Every write is against the version that was read, so a leader of yesterday cannot overwrite its successor."""
+    """Every write is against the version that was read, so a former leader cannot overwrite its successor."""
 
     def __init__(self, api: KubeApi, writer: Writer, namespace: str) -> None:
         self._api = api
@@ -29,7 +29,7 @@ class StateStore:
         return {key: value for key, value in self._read().data.items() if key != "schema"}
 
     def update(self, change: Callable[[dict[str, str]], Mapping[str, str]], *, reason: str) -> WriteOutcome:
-        """Replaces the keys by what the pure function `change` makes of them; again if someone else was first.
+        """Replaces the keys by what the pure function `change` makes of them; again after a conflict.
 
         With nothing to change nothing is sent. Raises ClusterError when it cannot be read.
         """

@@ -11,11 +11,11 @@ from ballast.cluster import wire
 from ballast.cluster.client import KubeApi
 from ballast.cluster.configmaps import collection
 from ballast.cluster.decoding import Reader
+from ballast.cluster.freshness import SWITCHES_SILENT
 from ballast.cluster.watch import Reflector
 from ballast.metrics import Metrics
 
 NAME = "ballast-switches"
-OLDEST = 30.0
 _decoder = msgspec.json.Decoder(wire.ConfigMap)
 
 
@@ -25,7 +25,7 @@ class Switches:
     def __init__(self, api: KubeApi, clock: Clock, metrics: Metrics, namespace: str) -> None:
         self._where = f"ConfigMap {namespace}/{NAME}"
         self._object = _Single()
-        # A quiet watch says nothing for a minute; short ones make its silence mean something within 30 s.
+        # A quiet watch may be silent for a minute; short watches keep a healthy one below SWITCHES_SILENT.
         self._watch = Reflector(
             api,
             clock,
@@ -39,20 +39,25 @@ class Switches:
         )
 
     def start(self) -> None:
+        """Starts the watch."""
         self._watch.start()
 
     def stop(self) -> None:
+        """Ends the watch."""
         self._watch.stop()
 
     @property
     def alive(self) -> bool:
+        """Whether the watch thread still runs."""
         return self._watch.alive
 
     @property
     def synced(self) -> bool:
+        """Whether the ConfigMap, or its absence, was read at least once."""
         return self._watch.synced
 
     def wait_synced(self, timeout: float | None) -> bool:
+        """Waits up to `timeout` seconds for the first read; returns `synced`."""
         return self._watch.wait_synced(timeout)
 
     @property
@@ -65,7 +70,7 @@ class Switches:
         problem = f": {self._watch.problem}" if self._watch.problem else ""
         if not self._watch.synced:
             return f"paused because {self._where} has not been read{problem}"
-        if self._watch.age > OLDEST:
+        if self._watch.age > SWITCHES_SILENT:
             return f"paused because {self._where} was last seen {self._watch.age:.0f} s ago{problem}"
         for key in ("paused", f"paused.{part}"):
             value = self.values.get(key, "false")

@@ -37,6 +37,7 @@ def template_key(pod: wire.Pod) -> object:
 
 
 def to_template(pod: wire.Pod) -> Template:
+    """The scheduling constraints and local data of a pod."""
     spec = pod.spec
     affinity = spec.affinity or wire.Affinity()
     return Template(
@@ -58,6 +59,7 @@ def to_template(pod: wire.Pod) -> Template:
 
 
 def to_selector(selector: wire.LabelSelector | None) -> Selector | None:
+    """A label selector of the model; None selects nothing."""
     return None if selector is None else Selector(tuple(_requirements(selector)))
 
 

@@ -1,4 +1,4 @@
-"""Whether a thread does what it was started for."""
+"""Whether threads are alive."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import threading
 
 
 def going(thread: threading.Thread | None, stop: threading.Event) -> bool:
-    """False once a thread has ended without being told to; true before its start and from `stop` on."""
+    """False only if the thread ended before `stop` was set."""
     return thread is None or thread.ident is None or thread.is_alive() or stop.is_set()

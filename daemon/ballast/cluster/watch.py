@@ -1,4 +1,4 @@
-"""Follows one collection: lists it, then watches it, for ever, in a thread of its own."""
+"""Lists and watches one collection in a thread of its own, like client-go's Reflector."""
 
 from __future__ import annotations
 
@@ -34,11 +34,14 @@ _meta = msgspec.json.Decoder(wire.HasMeta)
 class Sink(Protocol[T]):
     """Where a watch puts what it sees."""
 
-    def replace(self, items: list[T]) -> None: ...
+    def replace(self, items: list[T]) -> None:
+        """The whole collection, after a list."""
 
-    def put(self, item: T) -> None: ...
+    def put(self, item: T) -> None:
+        """An object that was added or changed."""
 
-    def remove(self, item: T) -> None: ...
+    def remove(self, item: T) -> None:
+        """An object that was deleted, in its last state."""
 
 
 class Reflector(Generic[T]):
@@ -84,6 +87,7 @@ class Reflector(Generic[T]):
         self._problem: str | None = None
 
     def start(self) -> None:
+        """Lists and watches in a thread of its own."""
         self._thread = threading.Thread(target=self._run, name=f"watch-{self.kind}", daemon=True)
         self._thread.start()
 
@@ -97,6 +101,7 @@ class Reflector(Generic[T]):
 
     @property
     def alive(self) -> bool:
+        """Whether the thread still runs."""
         return going(self._thread, self._stop)
 
     @property
@@ -105,16 +110,17 @@ class Reflector(Generic[T]):
         return self._synced.is_set()
 
     def wait_synced(self, timeout: float | None) -> bool:
+        """Waits up to `timeout` seconds for the first list; returns `synced`."""
         return self._clock.wait(self._synced, timeout)
 
     @property
     def age(self) -> float:
-        """Seconds since the server last said anything; infinite before the first list."""
+        """Seconds since the server last sent anything; infinite before the first list."""
         return float("inf") if self._alive_at is None else self._clock.monotonic() - self._alive_at
 
     @property
     def problem(self) -> str | None:
-        """Why the collection cannot be followed now, while it goes on trying."""
+        """Why the collection cannot be listed or watched now; retries go on."""
         return self._problem
 
     def _run(self) -> None:
@@ -147,7 +153,7 @@ class Reflector(Generic[T]):
             failures = 0 if healthy and not quick else failures + 1
             if reason not in ("ended", "absent", "gone"):
                 if self._problem != problem:
-                    _log.warning("cannot follow a collection; trying again", kind=self.kind, problem=problem)
+                    _log.warning("cannot list or watch a collection; trying again", kind=self.kind, problem=problem)
                 self._problem = problem
             if failures:
                 longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** (failures - 1))

@@ -15,6 +15,8 @@ class WireStruct(msgspec.Struct, gc=False, rename="camel"):
 
 
 class Owner(WireStruct):
+    """metav1.OwnerReference."""
+
     kind: str = ""
     name: str = ""
     uid: str = ""
@@ -22,6 +24,8 @@ class Owner(WireStruct):
 
 
 class Meta(WireStruct):
+    """metav1.ObjectMeta."""
+
     name: str = ""
     namespace: str = ""
     uid: str = ""
@@ -34,6 +38,8 @@ class Meta(WireStruct):
 
 
 class Condition(WireStruct):
+    """The condition of a node or pod."""
+
     type: str = ""
     status: str = ""
     reason: str = ""
@@ -41,22 +47,30 @@ class Condition(WireStruct):
 
 
 class Taint(WireStruct):
+    """v1.Taint."""
+
     key: str = ""
     effect: str = ""
     value: str = ""
 
 
 class Address(WireStruct):
+    """v1.NodeAddress."""
+
     type: str = ""
     address: str = ""
 
 
 class NodeSpec(WireStruct):
+    """v1.NodeSpec."""
+
     taints: list[Taint] | None = None
     unschedulable: bool | None = None
 
 
 class NodeStatus(WireStruct):
+    """v1.NodeStatus."""
+
     capacity: Quantities | None = None
     allocatable: Quantities | None = None
     addresses: list[Address] | None = None
@@ -64,29 +78,39 @@ class NodeStatus(WireStruct):
 
 
 class Node(WireStruct):
+    """v1.Node."""
+
     metadata: Meta
     spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
     status: NodeStatus = msgspec.field(default_factory=NodeStatus)
 
 
 class Resources(WireStruct):
+    """v1.ResourceRequirements."""
+
     requests: Quantities | None = None
     limits: Quantities | None = None
 
 
 class Port(WireStruct):
+    """v1.ContainerPort."""
+
     host_port: int = 0
     protocol: str = "TCP"
     host_ip: str = msgspec.field(default="", name="hostIP")
 
 
 class Container(WireStruct):
+    """v1.Container."""
+
     resources: Resources | None = None
     restart_policy: str | None = None
     ports: list[Port] | None = None
 
 
 class Toleration(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """v1.Toleration."""
+
     key: str = ""
     operator: str = "Equal"
     value: str = ""
@@ -94,6 +118,8 @@ class Toleration(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Volume(WireStruct):
+    """v1.Volume."""
+
     name: str = ""
     empty_dir: dict[str, Any] | None = None
     host_path: dict[str, Any] | None = None
@@ -102,30 +128,42 @@ class Volume(WireStruct):
 
 
 class LabelRequirement(WireStruct):
+    """metav1.LabelSelectorRequirement; for nodes v1.NodeSelectorRequirement."""
+
     key: str = ""
     operator: str = ""
     values: list[str] | None = None
 
 
 class LabelSelector(WireStruct):
+    """metav1.LabelSelector."""
+
     match_labels: dict[str, str] | None = None
     match_expressions: list[LabelRequirement] | None = None
 
 
 class NodeTerm(WireStruct):
+    """v1.NodeSelectorTerm."""
+
     match_expressions: list[LabelRequirement] | None = None
     match_fields: list[LabelRequirement] | None = None
 
 
 class NodeTerms(WireStruct):
+    """v1.NodeSelector."""
+
     node_selector_terms: list[NodeTerm] | None = None
 
 
 class NodeAffinity(WireStruct):
+    """v1.NodeAffinity, its required half."""
+
     required: NodeTerms | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
 
 
 class PodTerm(WireStruct):
+    """v1.PodAffinityTerm."""
+
     topology_key: str = ""
     label_selector: LabelSelector | None = None
     namespaces: list[str] | None = None
@@ -135,16 +173,22 @@ class PodTerm(WireStruct):
 
 
 class PodAffinity(WireStruct):
+    """v1.PodAffinity or v1.PodAntiAffinity, its required half."""
+
     required: list[PodTerm] | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
 
 
 class Affinity(WireStruct):
+    """v1.Affinity."""
+
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
     pod_anti_affinity: PodAffinity | None = None
 
 
 class Spread(WireStruct):
+    """v1.TopologySpreadConstraint."""
+
     max_skew: int = 1
     topology_key: str = ""
     when_unsatisfiable: str = "DoNotSchedule"
@@ -156,6 +200,8 @@ class Spread(WireStruct):
 
 
 class PodSpec(WireStruct):
+    """v1.PodSpec."""
+
     node_name: str = ""
     scheduler_name: str = "default-scheduler"
     priority: int | None = None
@@ -174,22 +220,30 @@ class PodSpec(WireStruct):
 
 
 class PodStatus(WireStruct):
+    """v1.PodStatus."""
+
     phase: str = "Pending"
     conditions: list[Condition] | None = None
 
 
 class Pod(WireStruct):
+    """v1.Pod."""
+
     metadata: Meta
     spec: PodSpec = msgspec.field(default_factory=PodSpec)
     status: PodStatus = msgspec.field(default_factory=PodStatus)
 
 
 class ConfigMap(WireStruct):
+    """v1.ConfigMap."""
+
     metadata: Meta
     data: dict[str, str] | None = None
 
 
 class LeaseSpec(WireStruct):
+    """coordination.k8s.io/v1 LeaseSpec."""
+
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
     acquire_time: datetime | None = None
@@ -198,11 +252,15 @@ class LeaseSpec(WireStruct):
 
 
 class Lease(WireStruct):
+    """coordination.k8s.io/v1 Lease."""
+
     metadata: Meta
     spec: LeaseSpec = msgspec.field(default_factory=LeaseSpec)
 
 
 class ListMeta(WireStruct):
+    """metav1.ListMeta."""
+
     resource_version: str = ""
     continue_: str = msgspec.field(default="", name="continue")
 
@@ -215,20 +273,28 @@ class Page(WireStruct):
 
 
 class WatchEvent(WireStruct):
+    """metav1.WatchEvent."""
+
     type: str
     object: msgspec.Raw
 
 
 class HasMeta(WireStruct):
+    """The metadata of any object."""
+
     metadata: Meta = msgspec.field(default_factory=Meta)
 
 
 class Cause(WireStruct):
+    """metav1.StatusCause."""
+
     reason: str = ""
     message: str = ""
 
 
 class StatusDetails(WireStruct):
+    """metav1.StatusDetails."""
+
     causes: list[Cause] | None = None
     retry_after_seconds: int | None = None
 

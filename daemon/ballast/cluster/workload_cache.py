@@ -1,4 +1,4 @@
-"""What stands behind pods, kept current by watches: workloads, budgets, autoscalers, namespaces."""
+"""Workloads, disruption budgets, autoscalers and namespaces, kept current by watches."""
 
 from __future__ import annotations
 
@@ -72,19 +72,23 @@ class WorkloadCache:
             )
 
     def start(self) -> None:
+        """Starts the watches, each in its own thread."""
         for watch in self._watches.values():
             watch.start()
 
     def stop(self) -> None:
+        """Ends the watches."""
         for watch in self._watches.values():
             watch.stop()
 
     @property
     def kinds(self) -> tuple[str, ...]:
+        """The watched kinds by their plurals."""
         return tuple(self._watches)
 
     @property
     def alive(self) -> bool:
+        """Whether all watch threads still run."""
         return all(watch.alive for watch in self._watches.values())
 
     @property
@@ -105,11 +109,11 @@ class WorkloadCache:
         return self._watches[kind].synced
 
     def age(self, kind: str) -> float:
-        """Seconds since the server last said anything about a kind; a quiet healthy watch stays below 90."""
+        """Seconds since the server last sent anything about a kind; a quiet healthy watch stays below 90."""
         return self._watches[kind].age
 
     def problem(self, kind: str) -> str | None:
-        """Why a kind cannot be followed now, e.g. the RBAC rule that is missing; it is tried again all the while."""
+        """Why a kind cannot be listed or watched now, e.g. a missing RBAC rule; retries go on."""
         return self._watches[kind].problem
 
     def workloads(self) -> tuple[Workload, ...]:
@@ -132,6 +136,7 @@ class WorkloadCache:
         )
 
     def budgets(self) -> tuple[DisruptionBudget, ...]:
+        """The PodDisruptionBudgets."""
         return self._all("poddisruptionbudgets")
 
     def autoscalers(self) -> tuple[Autoscaler, ...]:
@@ -139,12 +144,15 @@ class WorkloadCache:
         return self._all(AUTOSCALERS)
 
     def scaled_objects(self) -> tuple[Autoscaler, ...]:
+        """KEDA's ScaledObjects, as autoscalers."""
         return self._all(SCALED_OBJECTS)
 
     def namespaces(self) -> tuple[Namespace, ...]:
+        """All namespaces."""
         return self._all(NAMESPACES)
 
     def namespace(self, name: str) -> Namespace | None:
+        """The namespace of that name, or None."""
         held = self._held.get(NAMESPACES)
         return held.get("", name) if held else None
 
@@ -198,11 +206,11 @@ def path_of(kind: str) -> str:
 
 
 def reader(kind: str, keep: Callable[[str], bool]) -> Reader[Any]:
-    """Decodes the objects of a kind, with the annotations that `keep` likes."""
+    """Decodes the objects of a kind, with the annotations whose keys `keep` accepts."""
     shared = Shared()
     if kind in WORKLOADS:
-        called = WORKLOADS[kind]
-        return _decoding(kind, forms.WireWorkload, lambda each: forms.to_workload(called, each, shared, keep))
+        singular = WORKLOADS[kind]
+        return _decoding(kind, forms.WireWorkload, lambda each: forms.to_workload(singular, each, shared, keep))
     if kind == "poddisruptionbudgets":
         return _decoding(kind, forms.WireBudget, lambda each: forms.to_budget(each, shared))
     if kind == AUTOSCALERS:

@@ -14,20 +14,28 @@ from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Work
 
 
 class WorkloadMeta(wire.Meta):
+    """metav1.ObjectMeta with the generation."""
+
     generation: int = 0
 
 
 class WireTemplate(wire.WireStruct):
+    """v1.PodTemplateSpec, its metadata alone."""
+
     metadata: wire.Meta = msgspec.field(default_factory=wire.Meta)
 
 
 class WorkloadSpec(wire.WireStruct):
+    """The spec fields that the kinds of apps/v1 share."""
+
     replicas: int | None = None
     template: WireTemplate | None = None
     selector: wire.LabelSelector | None = None
 
 
 class WorkloadStatus(wire.WireStruct):
+    """The status fields that the kinds of apps/v1 share."""
+
     observed_generation: int | None = None
     replicas: int = 0
     ready_replicas: int = 0
@@ -53,44 +61,60 @@ class WireOther(wire.WireStruct):
 
 
 class BudgetSpec(wire.WireStruct):
+    """policy/v1 PodDisruptionBudgetSpec."""
+
     selector: wire.LabelSelector | None = None
 
 
 class BudgetStatus(wire.WireStruct):
+    """policy/v1 PodDisruptionBudgetStatus."""
+
     observed_generation: int = 0
     disruptions_allowed: int = 0
 
 
 class WireBudget(wire.WireStruct):
+    """policy/v1 PodDisruptionBudget."""
+
     metadata: WorkloadMeta
     spec: BudgetSpec = msgspec.field(default_factory=BudgetSpec)
     status: BudgetStatus = msgspec.field(default_factory=BudgetStatus)
 
 
 class ScaleTargetRef(wire.WireStruct):
+    """The target of an autoscaler."""
+
     api_version: str = ""
     kind: str = ""
     name: str = ""
 
 
 class AutoscalerSpec(wire.WireStruct):
+    """autoscaling/v2 HorizontalPodAutoscalerSpec."""
+
     scale_target_ref: ScaleTargetRef = msgspec.field(default_factory=ScaleTargetRef)
     min_replicas: int | None = None
     max_replicas: int = 0
 
 
 class AutoscalerStatus(wire.WireStruct):
+    """autoscaling/v2 HorizontalPodAutoscalerStatus."""
+
     last_scale_time: datetime | None = None
     desired_replicas: int | None = None
 
 
 class WireAutoscaler(wire.WireStruct):
+    """autoscaling/v2 HorizontalPodAutoscaler."""
+
     metadata: wire.Meta
     spec: AutoscalerSpec = msgspec.field(default_factory=AutoscalerSpec)
     status: AutoscalerStatus = msgspec.field(default_factory=AutoscalerStatus)
 
 
 class ScaledObjectSpec(wire.WireStruct):
+    """keda.sh/v1alpha1 ScaledObjectSpec."""
+
     scale_target_ref: ScaleTargetRef = msgspec.field(default_factory=ScaleTargetRef)
     min_replica_count: int | None = None
     max_replica_count: int | None = None
@@ -104,10 +128,13 @@ class WireScaledObject(wire.WireStruct):
 
 
 class WireNamespace(wire.WireStruct):
+    """v1.Namespace."""
+
     metadata: wire.Meta
 
 
 def to_workload(kind: str, found: WireWorkload, shared: Shared, keep: Callable[[str], bool]) -> Workload:
+    """A workload of the model from an object of apps/v1."""
     meta = found.metadata
     replicas = 1 if found.spec.replicas is None else found.spec.replicas
     return Workload(
@@ -131,6 +158,7 @@ def to_workload(kind: str, found: WireWorkload, shared: Shared, keep: Callable[[
 
 
 def to_other(found: WireOther, shared: Shared, keep: Callable[[str], bool]) -> Workload:
+    """A workload of unknown replicas from an object of another kind."""
     meta = found.metadata
     return Workload(
         kind=shared.string(found.kind),
@@ -147,6 +175,7 @@ def to_other(found: WireOther, shared: Shared, keep: Callable[[str], bool]) -> W
 
 
 def to_budget(found: WireBudget, shared: Shared) -> DisruptionBudget:
+    """A disruption budget of the model."""
     return DisruptionBudget(
         namespace=shared.string(found.metadata.namespace),
         name=found.metadata.name,
@@ -157,6 +186,7 @@ def to_budget(found: WireBudget, shared: Shared) -> DisruptionBudget:
 
 
 def to_autoscaler(found: WireAutoscaler, shared: Shared, keep: Callable[[str], bool]) -> Autoscaler:
+    """An autoscaler of the model from a HorizontalPodAutoscaler."""
     meta, spec, status = found.metadata, found.spec, found.status
     return Autoscaler(
         namespace=shared.string(meta.namespace),
@@ -195,6 +225,7 @@ def to_scaled_object(found: WireScaledObject, shared: Shared, keep: Callable[[st
 
 
 def to_namespace(found: wire.HasMeta | WireNamespace, keep: Callable[[str], bool]) -> Namespace:
+    """A namespace of the model."""
     meta = found.metadata
     return Namespace(name=meta.name, labels=meta.labels or {}, annotations=_kept(meta.annotations, keep))
 

@@ -1,4 +1,4 @@
-"""One change in the cluster and what became of it."""
+"""One change in the cluster and its outcome."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ _audit = structlog.get_logger("audit")
 
 
 class Result(StrEnum):
+    """What became of a write."""
+
     DONE = "done"
     DRY_RUN = "dry-run"
     REFUSED = "refused"
     """Not sent: the part is off or paused, this replica does not lead, it is stopping, or it would come too late."""
     CONFLICT = "conflict"
-    """Someone else wrote first; read again and decide anew."""
+    """The object was changed meanwhile; read and decide again."""
     GONE = "gone"
     """The object is no longer there."""
     FAILED = "failed"
@@ -31,7 +33,7 @@ class Result(StrEnum):
 
 @dataclass(frozen=True)
 class WriteTarget:
-    """The object a write is about, as people and Events name it."""
+    """The object a write is about, as Events name it."""
 
     kind: str
     name: str
@@ -45,49 +47,52 @@ class WriteTarget:
 
 @dataclass(frozen=True, kw_only=True)
 class Write:
-    """What is to be sent, and why.
-
-    `part` is publishing, power or eviction; None for Ballast's own Lease, state and role label, which no mode or pause
-    holds back. `body` is sent as JSON. `event` is the CamelCase beginning of an Event's reason, which its result ends,
-    empty for no Event; `done_event` is the whole reason once it is done, where that has a name of its own.
-    Events of writes that are `aggregated` are counted together over all targets. `timeout` is seconds to wait for the
-    answer, None for the usual time.
-    """
+    """What is to be sent, and why."""
 
     kind: str
+    """What the metrics and the audit log call it."""
     part: str | None
+    """A Part, or None for Ballast's own Lease, state and role label, which no mode or pause holds back."""
     method: str
     path: str
     target: WriteTarget
     reason: str
     body: Any = None
+    """Sent as JSON."""
     content_type: str | None = None
     query: Mapping[str, str | int] | None = None
     leader_only: bool = True
+    """Whether only the leader may send it."""
     event: str = ""
+    """The CamelCase beginning of an Event's reason; the result completes it. Empty: no Event."""
     done_event: str = ""
+    """The whole reason of the Event once it is done, where that has a name of its own."""
     aggregated: bool = False
+    """Whether its Events are counted together over all targets."""
     timeout: float | None = None
+    """Seconds to wait for the answer, None for the usual time."""
 
 
 @dataclass(frozen=True)
 class WriteOutcome:
-    """`reason` is a sentence when nothing was done, `status` the HTTP status then; `body` the server's answer.
-
-    `too_late` says that it was given up because of its deadline, and that others with this deadline will be too;
-    `causes` are what a 429 names, a disruption budget for one.
-    """
+    """What became of a write."""
 
     write: Write
     result: Result
     reason: str = ""
+    """A sentence where nothing was done."""
     status: int = 0
+    """The HTTP status where nothing was done, 0 without an answer."""
     body: bytes = b""
+    """The server's answer."""
     too_late: bool = False
+    """Whether it was given up because of its deadline; others with this deadline will be too."""
     causes: tuple[str, ...] = ()
+    """What a 429 names, such as a disruption budget."""
 
     @property
     def done(self) -> bool:
+        """Whether the server took the write."""
         return self.result is Result.DONE
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Protocol, Self
+from typing import Protocol
 
 from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
@@ -25,9 +24,10 @@ STOPPING = "Ballast is stopping"
 
 
 class Reporter(Protocol):
-    """Tells people about outcomes, as Events do."""
+    """Reports outcomes to users, as Events do."""
 
-    def report(self, outcome: WriteOutcome) -> None: ...
+    def report(self, outcome: WriteOutcome) -> None:
+        """Sends an Event about an outcome."""
 
 
 class Writer:
@@ -69,35 +69,45 @@ class Writer:
         return self._clock.monotonic() + seconds
 
     def submit(self, write: Write, *, deadline: float | None = None) -> WriteOutcome:
-        """Waits for its turn, its token and the API server's leave, sends, and records what became of it.
+        """Waits for its turn, its token and the API server's leave, sends, and records the outcome.
 
         Never raises for what the server answers. A 429 of API fairness holds all writes back and is tried again; one
         with a cause (a disruption budget, say) fails this write alone. What cannot be sent before `deadline` (see
-        `within`) is given up at once: what it was planned from is too old then.
+        `within`) is given up at once, because its plan would be too old then.
         """
         return self.tell(self._attempt(write, math.inf if deadline is None else deadline))
 
     def tell(self, outcome: WriteOutcome) -> WriteOutcome:
-        """Records an outcome and reports it as an Event if its part may; for what is decided before it is submitted."""
+        """Records an outcome and reports it as an Event while its part is on; also before `submit`."""
         write = outcome.write
         record(self._metrics, outcome)
         if self._events and write.event and self._modes.get(write.part or "") == "on" and self._leading():
             self._events.report(outcome)
         return outcome
 
-    def beside(self, *, qps: float, burst: int, at_once: int) -> Self:
-        """Another writer with the same checks and records that has a rate of its own and sends so many at once.
+    def beside(self, *, qps: float, burst: int, at_once: int) -> Writer:
+        """Another writer with the same checks and records, but its own rate and `at_once` writes at a time.
 
         It finishes and stops with this one.
         """
-        other = copy.copy(self)
-        other._pace = Pace(self._clock, qps, burst)
-        other._at_once, other._turn, other._others = at_once, threading.Semaphore(at_once), []
+        other = Writer(
+            self._api,
+            self._clock,
+            self._metrics,
+            qps=qps,
+            burst=burst,
+            modes=self._modes,
+            paused=self._paused,
+            leading=self._leading,
+            events=self._events,
+        )
+        other._at_once, other._turn = at_once, threading.Semaphore(at_once)
+        other._finished, other._stop = self._finished, self._stop
         self._others.append(other)
         return other
 
     def finish(self, patience: float = FINISH_PATIENCE) -> None:
-        """Refuses what parts want from now on, also what waits already; returns when the writes under way have ended.
+        """Refuses the writes of parts from now on, waiting ones too; returns when the writes under way have ended.
 
         Ballast's own writes still pass. Waits `patience` seconds at most.
         """
@@ -111,7 +121,7 @@ class Writer:
                 writer._turn.release(taken)
 
     def stop(self) -> None:
-        """Whatever waits or comes later is refused."""
+        """Refuses all writes that wait or come later."""
         self._finished.set()
         self._stop.set()
 
@@ -145,7 +155,7 @@ class Writer:
     def _too_late(self, write: Write, failed: WriteOutcome | None) -> WriteOutcome:
         hold = self._pace.held_until - self._clock.monotonic()
         if hold <= 0:
-            reason = "other writes left no room for it in time (BALLAST_CLUSTER__QPS)"
+            reason = "the write rate did not allow it in time (BALLAST_CLUSTER__QPS)"
             return WriteOutcome(write, Result.REFUSED, reason, too_late=True)
         until = datetime.fromtimestamp(self._clock.wall() + hold, UTC).strftime("%H:%M:%S UTC")
         reason = f"held back by the API server until {until}"

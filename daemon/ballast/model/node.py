@@ -8,30 +8,35 @@ import msgspec
 
 
 class Taint(msgspec.Struct, frozen=True, gc=False):
+    """A taint of a node."""
+
     key: str
     effect: str
     value: str = ""
 
 
 class Node(msgspec.Struct, frozen=True, gc=False):
-    """Amounts are cores for cpu, bytes for memory, counts for pods and extended resources; times are Unix seconds.
-
-    `annotations` holds only the keys Ballast reads (its own prefix and foreign opt-outs), not everything on the object.
-    """
+    """A node, with the fields that Ballast reads. Amounts are cores for cpu, bytes for memory, otherwise counts."""
 
     name: str
     uid: str = ""
     resource_version: str = ""
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
+    """Only the keys that Ballast reads: those under its prefix, and opt-outs of other tools."""
     capacity: Mapping[str, float] = {}
     allocatable: Mapping[str, float] = {}
     addresses: tuple[tuple[str, str], ...] = ()
+    """(type, address) of each, such as ("InternalIP", "10.0.0.1")."""
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
+    """Cordoned."""
     ready: bool = True
+    """The condition Ready."""
     created: float = 0.0
+    """Unix seconds."""
     deleting: bool = False
+    """Whether it has a deletion timestamp."""
 
     @property
     def schedulable(self) -> bool:

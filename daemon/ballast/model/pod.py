@@ -13,6 +13,8 @@ FINISHED = ("Succeeded", "Failed")
 
 
 class Owner(msgspec.Struct, frozen=True, gc=False):
+    """One of the owner references of an object."""
+
     kind: str
     name: str
     uid: str
@@ -20,29 +22,34 @@ class Owner(msgspec.Struct, frozen=True, gc=False):
 
 
 class Pod(msgspec.Struct, frozen=True, gc=False):
-    """`node` is empty until bound; times are Unix seconds, `scheduled_at` the moment PodScheduled turned True.
-
-    `waiting_since` is the moment the scheduler found no node for it, `gated` that it may not be scheduled yet.
-    """
+    """A pod, with the fields that Ballast reads."""
 
     namespace: str
     name: str
     uid: str = ""
     node: str = ""
+    """The name of its node, empty until it is bound."""
     phase: str = "Pending"
     shape: Shape = Shape()
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
+    """Only the keys that Ballast reads."""
     owner: Owner | None = None
+    """Its controller, else its first owner."""
     scheduler_name: str = "default-scheduler"
     priority: int = 0
     created: float = 0.0
+    """Unix seconds."""
     scheduled_at: float | None = None
+    """Unix seconds at which the condition PodScheduled turned True."""
     deleting: bool = False
+    """Whether it has a deletion timestamp."""
     template: Template = PLAIN
     ready: bool = False
     waiting_since: float | None = None
+    """Unix seconds at which the scheduler found no node for it."""
     gated: bool = False
+    """Whether it has scheduling gates, so it may not be scheduled yet."""
 
     @property
     def waiting(self) -> bool:
@@ -52,4 +59,5 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def finished(self) -> bool:
+        """Whether all its containers have ended for good."""
         return self.phase in FINISHED

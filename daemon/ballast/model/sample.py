@@ -41,17 +41,19 @@ class Samples:
 
 @dataclass(frozen=True)
 class Reading:
-    """One cycle's answer of one source at the evaluation time `at`.
-
-    A resource that failed is absent from `samples` and has a sentence in `problems`; `rejected` counts samples
-    by the reasons of REJECTION_REASONS; `strangers` names a few series that match no node or several.
-    """
+    """One cycle's answer of one source."""
 
     source: str
     at: float
+    """The evaluation time, Unix seconds."""
     samples: Mapping[str, Samples]
+    """By resource; one that failed is absent."""
     problems: Mapping[str, str] = field(default_factory=dict)
+    """A sentence for each resource that failed."""
     rejected: Mapping[str, int] = field(default_factory=Counter)
+    """Samples by the reasons of REJECTION_REASONS."""
     strangers: tuple[str, ...] = ()
+    """A few series that match no node, or several."""
     warnings: tuple[str, ...] = ()
     queries: int = 0
+    """How many queries were sent."""

@@ -16,6 +16,7 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether `labels` meet it."""
         value = labels.get(self.key)
         if self.operator == "In":
             return value is not None and value in self.values
@@ -40,6 +41,7 @@ class Selector(msgspec.Struct, frozen=True, gc=False):
     requirements: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether `labels` meet all requirements."""
         return all(requirement.matches(labels) for requirement in self.requirements)
 
 

@@ -59,6 +59,7 @@ def shape_of(
     overhead: Amounts = _NOTHING,
     pod_level: Container | None = None,
 ) -> Shape:
+    """The shape with its effective requests and limits."""
     parts = Shape(
         containers=tuple(containers),
         init_containers=tuple(init_containers),

@@ -14,44 +14,53 @@ from ballast.model.sample import Bools, Floats, Ints
 
 @dataclass(frozen=True)
 class Window:
-    """Statistics of one window length; arrays are [resource, node], means are *load* (fraction of allocatable).
-
-    `mean`, `std` (population) and `p95` (linear interpolation) are NaN where the window is not `known`.
-    """
+    """Statistics of one window length. Arrays are [resource, node]; loads are fractions of allocatable."""
 
     name: str
+    """Its length as the user spelled it."""
     seconds: float
+    """Its length."""
     mean: Floats
+    """NaN where not known, like `std` and `p95`."""
     std: Floats
+    """Population standard deviation."""
     p95: Floats
+    """With linear interpolation."""
     count: Ints
+    """Samples in the window."""
     coverage: Floats
+    """The fraction of the window that the samples account for, 0..1."""
     known: Bools
+    """Whether there are enough samples (see WindowRules)."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """`time` is the evaluation time, the end of every window. `nodes` are the selected ones, by name.
-
-    `windows` are keyed by their length as the user spelled it, in the order of the setting; the first one is `primary`.
-    `newest` [resource, node] is the Unix time of the newest raw sample (NaN without any); `allocatable_share`
-    [resource, node] turns load into a ratio of capacity. A node is *known* when cpu or memory is; *young* when it is
-    not known yet but not silent either; else it is silent. `pools` names each node's pool; empty: all are in one.
-    """
+    """What one cycle knows about the selected nodes. A node is silent if it is neither known nor young."""
 
     time: float
+    """The evaluation time, the end of every window (Unix seconds)."""
     nodes: tuple[Node, ...]
+    """The selected nodes by name."""
     resources: tuple[str, ...]
     windows: Mapping[str, Window]
+    """By their length as the user spelled it, in the order of the setting; the first one is `primary`."""
     newest: Floats
+    """[resource, node] Unix time of the newest raw sample, NaN without any."""
     allocatable_share: Floats
+    """[resource, node] factor from load to a ratio of capacity."""
     known: Bools
+    """[node] whether cpu or memory is known."""
     young: Bools
+    """[node] not known yet, but not silent either."""
     sources: Mapping[str, str] = field(default_factory=dict)
+    """The source of each resource."""
     pools: tuple[str, ...] = ()
+    """[node] the name of its pool; empty where all nodes are in one."""
 
     @cached_property
     def rows(self) -> Mapping[str, int]:
+        """Node name → row."""
         return {node.name: row for row, node in enumerate(self.nodes)}
 
     def pool(self, row: int) -> str:
@@ -75,6 +84,7 @@ class Snapshot:
 
     @property
     def primary(self) -> Window:
+        """The window that loads and scores are computed from."""
         return next(iter(self.windows.values()))
 
     @cached_property

@@ -47,27 +47,30 @@ class Toleration(msgspec.Struct, frozen=True, gc=False):
 
 
 class HostPort(msgspec.Struct, frozen=True, gc=False):
+    """A port that a container takes on its node."""
+
     port: int
     protocol: str = "TCP"
     address: str = "0.0.0.0"  # noqa: S104 - any address, as Kubernetes fills it in
 
 
 class Template(msgspec.Struct, frozen=True, gc=False):
-    """Shared between the pods of one workload. `node_affinity` None: no requirement.
-
-    `local_volumes` are the names of emptyDir and hostPath volumes, `resource_claims` whether devices are claimed.
-    """
+    """The scheduling constraints and local data of a pod, shared between the pods of one workload."""
 
     node_selector: tuple[tuple[str, str], ...] = ()
     node_affinity: tuple[NodeTerm, ...] | None = None
+    """The alternatives, of which one has to hold; None where there is no requirement."""
     tolerations: tuple[Toleration, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
     affinity: tuple[PodTerm, ...] = ()
     anti_affinity: tuple[PodTerm, ...] = ()
     spread: tuple[Spread, ...] = ()
     local_volumes: tuple[str, ...] = ()
+    """The names of the emptyDir and hostPath volumes."""
     volume_claims: bool = False
+    """Whether it has a persistent or an ephemeral volume claim."""
     resource_claims: bool = False
+    """Whether it claims devices."""
 
     @property
     def looks_at_pods(self) -> bool:

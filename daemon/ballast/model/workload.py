@@ -11,28 +11,30 @@ from ballast.model.selector import Selector
 
 
 class Workload(msgspec.Struct, frozen=True, gc=False):
-    """`replicas` is the number asked for; `rolling` means pods are being replaced by others of a new template.
-
-    Of kinds that only their /scale tells the number of, `replicas` is None. `version` is the resourceVersion;
-    `observed` the generation that its controller has seen; `ready` and `present` are pods, as it counts them;
-    `pod_labels` are those of the template.
-    """
+    """A Deployment, ReplicaSet, StatefulSet, DaemonSet, or another object with a /scale."""
 
     kind: str
     namespace: str
     name: str
     uid: str = ""
     replicas: int | None = 1
+    """The number asked for (spec); None where only the /scale subresource gives it."""
     rolling: bool = False
+    """Whether pods of an older template are being replaced."""
     annotations: Mapping[str, str] = {}
     owner: Owner | None = None
     version: str = ""
+    """The resourceVersion."""
     generation: int = 0
     observed: int | None = None
+    """The generation that its controller has seen."""
     ready: int = 0
+    """Ready pods, by its status."""
     present: int = 0
+    """Pods, by its status."""
     selector: Selector | None = None
     pod_labels: Mapping[str, str] = {}
+    """The labels of its pod template."""
     api_version: str = ""
 
 
@@ -47,29 +49,35 @@ class DisruptionBudget(msgspec.Struct, frozen=True, gc=False):
 
 
 class Autoscaler(msgspec.Struct, frozen=True, gc=False):
-    """A HorizontalPodAutoscaler or a ScaledObject of KEDA. `kind` and `name` are those of what it scales.
-
-    `own_name` and `own_kind` are its own, `group` is the API group of what it scales. `scaled_at` is when it last did
-    (Unix seconds); `desired` what it wants now. `version` is its resourceVersion.
-    """
+    """A HorizontalPodAutoscaler or a ScaledObject of KEDA."""
 
     namespace: str
     kind: str
+    """The kind of what it scales."""
     name: str
+    """The name of what it scales."""
     scaled_at: float | None = None
+    """Unix seconds at which it last changed the replicas."""
     own_name: str = ""
+    """Its own name."""
     own_kind: str = "HorizontalPodAutoscaler"
+    """Its own kind."""
     uid: str = ""
     version: str = ""
+    """Its resourceVersion."""
     group: str = ""
+    """The API group of what it scales."""
     minimum: int = 1
     maximum: int = 0
     desired: int | None = None
+    """The replicas it wants now."""
     annotations: Mapping[str, str] = {}
     owner: Owner | None = None
 
 
 class Namespace(msgspec.Struct, frozen=True, gc=False):
+    """A namespace with the annotations Ballast reads."""
+
     name: str
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}

@@ -126,9 +126,11 @@ class CranePlanner:
         return [change for _, change in sorted(found, key=lambda each: (-each[0], each[1].node))]
 
     def text(self, value: CraneAnnotations) -> str:
+        """The annotation: number and stamp in the time zone of the scheduler."""
         return f"{value.number},{datetime.fromtimestamp(int(value.stamp), self._zone).strftime(STAMP)}"
 
     def wrote(self, change: CraneChange) -> None:
+        """Records that a change was written."""
         self._written.setdefault(change.node, {}).update(change.values)
 
     def _values(self, snapshot: Snapshot, metric: CraneMetric) -> Floats:

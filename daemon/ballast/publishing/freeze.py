@@ -23,9 +23,11 @@ class Freeze:
 
     @property
     def frozen(self) -> bool:
+        """Whether writes are held back."""
         return self.since is not None
 
     def forgotten(self, now: float) -> bool:
+        """Whether the freeze has lasted `forget_after` seconds at monotonic time `now`."""
         return self.since is not None and now - self.since >= self.forget_after
 
     def after(self, unknown: int, nodes: int, now: float) -> Freeze:

@@ -33,6 +33,7 @@ class PublishedKeys:
 
     @classmethod
     def of(cls, node: Node, keys: NodeKeys) -> PublishedKeys:
+        """What a node carries under `keys`."""
         return cls(
             node.labels.get(keys.score),
             node.labels.get(keys.load),
@@ -53,25 +54,32 @@ class NodeChange:
 
     @property
     def empty(self) -> bool:
+        """Whether there is nothing to write."""
         return not self.labels and not self.annotations and self.taint is None
 
 
 @dataclass(frozen=True)
 class LabelRules:
-    """Loads are fractions, times seconds, `jitter` the fraction of `refresh` by which refreshes are spread.
-
-    `interval` is the time between two snapshots that are planned for.
-    """
+    """The thresholds and times of publishing. Loads are fractions, times are seconds."""
 
     low: float
+    """Below it a node is `low`."""
     high: float
+    """From it on a node is `high`."""
     overloaded: float
+    """From it on a node is overloaded."""
     hysteresis: float
+    """How far the load has to go back beyond a threshold before the class or the taint changes back."""
     refresh: float
+    """The age at which an annotation is renewed."""
     jitter: float
+    """The fraction of `refresh` by which refreshes are spread."""
     forget_after: float
+    """How long a node keeps what it carries while it is young or has no score."""
     interval: float
+    """The time between two snapshots that are planned for."""
     taint: bool
+    """Whether overloaded nodes get the taint."""
 
 
 class _Track:

@@ -18,4 +18,5 @@ class NodeKeys:
 
     @classmethod
     def of(cls, prefix: str) -> NodeKeys:
+        """The names under a prefix such as `ballast.dev`."""
         return cls(f"{prefix}/score", f"{prefix}/load", f"{prefix}/window", f"{prefix}/overloaded")

@@ -1,4 +1,4 @@
-"""One round of publishing: plan against what the nodes carry, send the patches, tell what happened."""
+"""One round of publishing: plan the changes against what the nodes carry, send the patches, report the outcome."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from ballast.cluster.write import Result, WriteOutcome
 from ballast.cluster.writer import Writer
 from ballast.model.node import Node
 from ballast.model.snapshot import Snapshot
+from ballast.parts import Part
 from ballast.publishing.freeze import Freeze
 from ballast.publishing.label_plan import LabelPlanner, NodeChange, PublishedKeys
 from ballast.publishing.node_keys import TAINT_EFFECT, NodeKeys
 from ballast.publishing.round import Round, send
 
-PART = "publishing"
+PART = Part.PUBLISHING
 
 
 class _Meta(msgspec.Struct):

@@ -1,4 +1,4 @@
-"""The watts a policy may use, from whatever its feed names."""
+"""The watts that a policy may use, from its feed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Ask = Callable[[float], Callable[[], PowerSample]]
 
 @dataclass(frozen=True)
 class Watts:
-    """`watts` is None where there is nothing usable, for the reason in `problem`; `time` is the samples' own (Unix)."""
+    """`watts` is None where no value is usable, for the reason in `problem`; `time` is the samples' own (Unix)."""
 
     watts: Fraction | None
     time: float | None = None
@@ -39,7 +39,7 @@ class Watts:
 
 
 def problems(policy: PowerPolicy) -> Iterator[str]:
-    """One sentence for each part of the feed whose age nobody could tell."""
+    """One sentence for each query of the feed that lacks a way to query the age of its samples."""
     for query, freshness in _queries(policy.feed):
         if freshness is None:
             try:
@@ -49,6 +49,7 @@ def problems(policy: PowerPolicy) -> Iterator[str]:
 
 
 def asks_prometheus(policy: PowerPolicy) -> bool:
+    """Whether any part of the feed is a Prometheus query."""
     return any(_queries(policy.feed))
 
 
@@ -82,11 +83,12 @@ class BudgetFeed:
 
     @property
     def semantics(self) -> str:
+        """What the feed's watts mean, as the policy names it."""
         return (self._feed.semantics or Semantics.AVAILABLE).value
 
     @property
     def needs_own(self) -> bool:
-        """Whether `read` wants to know what the targets themselves use."""
+        """Whether `read` needs the power that the policy's targets use."""
         consumption = self._feed.consumption
         return consumption is not None and consumption.of is Of.TOTAL and self._feed.own is None
 
@@ -105,11 +107,12 @@ class BudgetFeed:
         scaled = {name: number * feed.unit.watts for name, number in numbers.items()}
         limit = scaled["limit"] if feed.limit.watts is None else feed.limit.watts * feed.unit.watts
         if self.needs_own and own is None:
-            return Watts(None, time, "nobody knows how many replicas of the targets run now", "unreadable")
+            return Watts(None, time, "the number of running replicas of the targets is unknown", "unreadable")
         mine = scaled.get("own", own if self.needs_own and own is not None else Fraction(0))
         return Watts(remaining(limit, scaled["consumption"], mine), time)
 
     def close(self) -> None:
+        """Closes the HTTP connections; the Prometheus client belongs to the caller."""
         for wire in self._wires:
             with suppress(OSError):
                 wire.close()

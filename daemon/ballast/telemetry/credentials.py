@@ -1,4 +1,4 @@
-"""What Prometheus wants to see. Files are looked at with each request: rotated secrets count at once."""
+"""Credentials for Prometheus. Files are checked at each request, so that rotated secrets count at once."""
 
 from __future__ import annotations
 

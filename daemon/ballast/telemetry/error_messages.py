@@ -1,4 +1,4 @@
-"""What went wrong between us and a server, in a sentence that names the setting and the next step."""
+"""Errors of HTTP requests to telemetry servers, as sentences that name the setting and the next step."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ _SLOW = (TimeoutError, requests.Timeout, urllib3.exceptions.ReadTimeoutError)
 
 
 class TooLarge(TelemetryError):
-    """An answer of too many bytes or points; a smaller question may pass."""
+    """An answer of too many bytes or points; a smaller query may succeed."""
 
 
 class NoConnection(SourceUnavailable):
-    """Nobody answered; may be over in a moment."""
+    """No connection; it may succeed when tried again."""
 
 
 def too_slow(url: str, part: str, timeout: float) -> SourceUnavailable:
+    """For an answer that did not come within `timeout` seconds."""
     return SourceUnavailable(
-        f"{url} did not answer within {timeout:g} s; look at the load of the server and the cost of the query, "
+        f"{url} did not answer within {timeout:g} s; check the load of the server and the cost of the query, "
         f"or raise {part}TIMEOUT"
     )
 
 
 def too_large(url: str, part: str, limit: int) -> TooLarge:
+    """For an answer of more than `limit` bytes."""
     return TooLarge(
         f"the answer of {url} is larger than {limit / 2**20:g} MiB; ask for less: aggregate by node in "
         f"BALLAST_TELEMETRY__RESOURCES, or narrow {part}MATCHERS"
@@ -57,7 +59,7 @@ def unreachable(
     if isinstance(error, requests.exceptions.ProxyError):
         advice = f"check HTTP_PROXY, HTTPS_PROXY and NO_PROXY, and {part}URL"
         return NoConnection(f"{url} cannot be reached through the proxy ({said}); {advice}")
-    advice = f"check {part}URL, that the server runs, and that no NetworkPolicy forbids the way"
+    advice = f"check {part}URL, that the server runs, and that no NetworkPolicy blocks the connection"
     return NoConnection(f"{url} cannot be reached ({said}); {advice}")
 
 
@@ -65,16 +67,20 @@ def refused(url: str, part: str, response: requests.Response, body: bytes) -> Te
     """For an answer other than 200."""
     status, said = response.status_code, _said(body)
     if status in (401, 403):
-        why = "credentials are missing or no longer valid" if status == 401 else "these credentials may not ask this"
+        why = (
+            "credentials are missing or no longer valid"
+            if status == 401
+            else "these credentials do not allow this request"
+        )
         where = f"{part}TOKEN_FILE, {part}USERNAME with {part}PASSWORD_FILE, or {part}HEADERS"
         return SourceUnavailable(f"{url} answers {status}{said}: {why}; check {where}")
     if 300 <= status < 400:
         target = masked(response.headers.get("Location", "another address")).partition("?")[0]
         advice = f"write the final address into {part}URL, or set {part}TOKEN_FILE or {part}HEADERS if that is a login"
-        return SourceUnavailable(f"{url} sends us on to {target} ({status}); {advice}")
+        return SourceUnavailable(f"{url} redirects to {target} ({status}); {advice}")
     if status == 404 and not said:
         path = urlsplit(response.url or "").path
-        return SourceUnavailable(f"{url} knows no {path} (404); check host and path prefix in {part}URL")
+        return SourceUnavailable(f"{url} has no {path} (404); check host and path prefix in {part}URL")
     if "maximum resolution" in said or status == 413:
         return TooLarge(f"{url} answers {status}{said}: too many points in one answer; ask in smaller pieces")
     if status in (400, 422):
@@ -94,7 +100,7 @@ class _ErrorBody(msgspec.Struct):
 
 
 def _said(body: bytes) -> str:
-    """The server's own words, from the JSON in which Prometheus explains errors."""
+    """The error text in the JSON of Prometheus, with a leading comma; empty without one."""
     try:
         words = msgspec.json.decode(body, type=_ErrorBody).error
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -116,6 +122,6 @@ def _chain(error: BaseException) -> list[BaseException]:
 
 def _innermost(reasons: list[BaseException]) -> str:
     if any(isinstance(reason, IncompleteRead) for reason in reasons):
-        return "the answer broke off"
+        return "the answer ended early"
     spoken = [str(reason.strerror) for reason in reasons if isinstance(reason, OSError) and reason.strerror]
     return (spoken or [str(reasons[-1])])[-1].strip()[:200]

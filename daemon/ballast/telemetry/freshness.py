@@ -10,7 +10,7 @@ from ballast.telemetry.responses import SeriesTable
 
 
 def sample_times(table: SeriesTable, rows: Ints, newest: SeriesTable, names: NodeNames) -> Floats:
-    """[series, time] Unix times of the samples in `table`, NaN where nobody tells.
+    """[series, time] Unix times of the samples in `table`, NaN where it is unknown.
 
     `newest` is the answer of the freshness query. The same label value means the same exporter, so its newest time
     counts; otherwise the oldest time of all series of that node does.

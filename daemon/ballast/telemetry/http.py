@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import msgspec
 import requests
 import tenacity
 import urllib3
@@ -28,7 +29,7 @@ class HttpSession:
     """A `requests` session for one thread; stands in for the session that prometheus-api-client would make.
 
     `part` is the prefix of the settings that its errors name. Redirects are not followed. `verify` and `cert` go with
-    each request, so REQUESTS_CA_BUNDLE never has a say; proxies from the environment do. `clock` is the machine's: a
+    each request, so REQUESTS_CA_BUNDLE has no effect; proxies from the environment do. `clock` is the machine's: a
     server does not answer faster because the samples' time is sped up.
     """
 
@@ -61,7 +62,7 @@ class HttpSession:
         if verify is False:
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         self._retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(_Passing),
+            retry=tenacity.retry_if_exception_type(_Transient),
             stop=tenacity.stop_after_attempt(_ATTEMPTS),
             wait=tenacity.wait_exponential_jitter(multiplier=0.1, max=1.0, jitter=0.1),
             sleep=self._pause,
@@ -75,16 +76,19 @@ class HttpSession:
         deadline = self._clock.monotonic() + (timeout or self._timeout)
         try:
             return self._retrying(self._once, method, url, params, deadline)
-        except _Passing as passing:
-            raise passing.error from None
+        except _Transient as transient:
+            raise transient.error from None
 
     def get(self, url: str) -> bytes:
+        """The body at `url`; raises as `request`."""
         return self.request("GET", url).content
 
     def mount(self, prefix: str, adapter: requests.adapters.HTTPAdapter) -> None:
+        """As `requests.Session.mount`."""
         self._session.mount(prefix, adapter)
 
     def close(self) -> None:
+        """Closes the idle connections."""
         self._session.close()
 
     def _pause(self, seconds: float) -> None:
@@ -116,13 +120,13 @@ class HttpSession:
             problem: TelemetryError = unreachable(
                 self.url, self._part, self._timeout, error, client_certificate=self.cert is not None
             )
-            raise (_Passing(problem) if isinstance(problem, NoConnection) else problem) from error
+            raise (_Transient(problem) if isinstance(problem, NoConnection) else problem) from error
         if response.status_code in (405, 501) and form:
             self._post_refused = True
             return self._once(method, url, params, deadline)
         if response.status_code != 200:
             problem = refused(self.url, self._part, response, body)
-            raise _Passing(problem) if response.status_code in _RETRIED_STATUS else problem
+            raise _Transient(problem) if response.status_code in _RETRIED_STATUS else problem
         return HttpAnswer(body)
 
     def _body(self, response: requests.Response, deadline: float) -> bytes:
@@ -138,20 +142,20 @@ class HttpSession:
 
 
 class HttpAnswer:
-    """A body that came with status 200; prometheus-api-client takes it for a response."""
+    """A body that came with status 200, with what prometheus-api-client reads of a response."""
 
     status_code = 200
 
     def __init__(self, content: bytes) -> None:
         self.content = content
 
-    def json(self) -> dict[str, dict[str, bytes]]:
-        """The body as it came, where the client looks for the result: it would drop warnings and decode slowly."""
-        return {"data": {"result": self.content}}
+    def json(self) -> Any:
+        """The decoded body."""
+        return msgspec.json.decode(self.content)
 
 
 class _Authorization(AuthBase):
-    """Set on every request, so that no ~/.netrc answers in its place."""
+    """Set on every request, so that ~/.netrc is not used."""
 
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
@@ -163,8 +167,8 @@ class _Authorization(AuthBase):
         return request
 
 
-class _Passing(Exception):
-    """Holds an error that may be gone in a moment."""
+class _Transient(Exception):
+    """Holds an error after which the request is tried again."""
 
     def __init__(self, error: TelemetryError) -> None:
         super().__init__(str(error))

@@ -1,4 +1,4 @@
-"""Which values may enter a window. A value that may not is counted by its reason and never becomes a number."""
+"""Which values may enter a window. A rejected value is counted by its reason and never becomes a number."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ballast.model.sample import Bools, Floats, Ints, Samples
 from ballast.telemetry.node_names import AMBIGUOUS, UNMATCHED
 
 LARGEST_SHARE = 1.5
-"""What cpu and memory can reach, with room for rounding: they are shares of what the node has."""
+"""The largest accepted ratio of cpu and memory, which are shares of capacity; above 1 for rounding."""
 
 LARGEST_RATIO = 10.0
 SUSPICIOUS_RATIO = 1.5
@@ -29,7 +29,7 @@ def accept(
 ) -> Samples:
     """The samples among `values` that count at `at`; adds what does not to `rejected`.
 
-    `rows` are codes of NodeNames, `times` the Unix times of the raw samples (NaN: nobody knows how old, so stale).
+    `rows` are codes of NodeNames, `times` the Unix times of the raw samples (NaN: unknown, hence stale).
     What is above `largest` is in another unit: unreadable. Several equal values of a node count once, with the newest
     time; differing ones are all rejected as duplicates.
     """

@@ -41,6 +41,7 @@ class MetricsServerSource:
         self._given: dict[tuple[str, str], float] = {}
 
     def read(self, at: float, names: NodeNames, resources: Sequence[str] | None = None) -> Reading:
+        """The samples that are newer than those of earlier calls; one request."""
         asked = [resource for resource in self.resources if resources is None or resource in resources]
         if not asked:
             return Reading(self.name, at, {})
@@ -65,7 +66,7 @@ class MetricsServerSource:
             at,
             samples,
             rejected=+rejected,
-            strangers=tuple(f"{name!r} is no node" for name in strangers[:5]),
+            strangers=tuple(f"{name!r} is not a node" for name in strangers[:5]),
             queries=1,
         )
 
@@ -124,7 +125,7 @@ class MetricsServerSource:
             return _decode(self._get(PATH)).items
         except NotFound as error:
             raise SourceUnavailable(
-                "metrics-server is not installed: the Kubernetes API knows no metrics.k8s.io; install it, or set "
+                "metrics-server is not installed: the Kubernetes API does not serve metrics.k8s.io; install it, or set "
                 "BALLAST_TELEMETRY__SOURCE=prometheus"
             ) from error
         except Forbidden as error:
@@ -134,12 +135,12 @@ class MetricsServerSource:
         except ClusterError as error:
             if error.status == 503:
                 raise SourceUnavailable(
-                    "metrics-server does not answer (503 from the Kubernetes API); look at the APIService "
-                    "v1beta1.metrics.k8s.io and at the pods of metrics-server"
+                    "metrics-server does not answer (503 from the Kubernetes API); check the APIService "
+                    "v1beta1.metrics.k8s.io and the pods of metrics-server"
                 ) from error
             raise SourceUnavailable(f"metrics.k8s.io: {error}") from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise TelemetryError(f"{PATH} answers something that is no list of node metrics: {error}") from error
+            raise TelemetryError(f"the answer of {PATH} is not a list of node metrics: {error}") from error
 
     def _count(self, result: str) -> None:
         self._metrics.queries.labels(self.name, result).inc()

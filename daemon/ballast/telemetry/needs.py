@@ -1,4 +1,4 @@
-"""How many replicas workloads need for their own load or latency, as Prometheus knows them."""
+"""How many replicas workloads need for their own load or latency, queried from Prometheus."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class NeedsReader:
         self._metrics = metrics
 
     def read(self, at: float, counts: Mapping[str, int]) -> dict[str, int]:
-        """Replicas needed by namespace/name; where nobody knows, a target needs what it has."""
+        """Replicas needed by namespace/name; where it is unknown, the current count."""
         asked = {
             name: (needs, self._client.start(needs.query, Grid(at, 1.0, 1)))
             for name, needs in self._needs.items()

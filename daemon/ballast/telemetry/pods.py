@@ -1,4 +1,4 @@
-"""What pods use; asked only when a part needs it. Answers stay undecoded until somebody has the time.
+"""Usage of pods, queried only when a part needs it. Answers are decoded later, by their user.
 
 Source: cadvisor's metrics in Prometheus, or PodMetrics of metrics-server.
 """
@@ -30,18 +30,19 @@ PATH = "/apis/metrics.k8s.io/v1beta1/pods"
 
 @dataclass(frozen=True)
 class PodAnswers:
-    """What a source said at the evaluation time `at`, by resource; that of NEWEST tells the times of the samples.
-
-    A question that failed is absent from `bodies` and has a sentence in `problems`. metrics-server answers everything
-    at once, in one body without a name.
-    """
+    """The undecoded answers of a source about pods."""
 
     at: float
+    """The evaluation time, Unix seconds."""
     bodies: Mapping[str, bytes]
+    """By resource; NEWEST gives the times of the samples. metrics-server answers all in one body, under ""."""
     problems: Mapping[str, str]
+    """A sentence for each query that failed."""
     resources: tuple[str, ...]
     max_age: float
+    """Seconds."""
     skew: float
+    """Seconds by which a sample may be ahead of `at`."""
     url: str = ""
 
 
@@ -105,7 +106,7 @@ def decode(said: PodAnswers) -> PodUsage:
             problems[name] = str(error)
     warnings = sorted({text for table in tables.values() for text in table.warnings})
     newest = tables.pop(NEWEST, None)
-    unknown_age = problems.pop(NEWEST, "nobody was asked")
+    unknown_age = problems.pop(NEWEST, "it was not queried")
     rows: dict[str, int] = {}
     samples: dict[str, Samples] = {}
     rejected: Counter[str] = Counter()
@@ -172,7 +173,7 @@ def _from_metrics_server(said: PodAnswers) -> PodUsage:
     try:
         items = _read(said.bodies[""]).items
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        problem = f"{PATH} answers something that is no list of pod metrics: {error}"
+        problem = f"the answer of {PATH} is not a list of pod metrics: {error}"
         return PodUsage(said.at, (), {}, dict.fromkeys(said.resources, problem))
     rows: dict[str, int] = {}
     samples: dict[str, Samples] = {}

@@ -1,4 +1,4 @@
-"""Readers of the power feed: raw watts with their own time. What they mean is decided elsewhere."""
+"""Readers of the power feed: raw watts with the time of their own."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class PowerFeed(Protocol):
 
 
 class PrometheusFeed:
-    """Asks for the watts and, in a second query, for their time. Raises SettingsError where the time cannot be asked.
+    """Queries the watts and, separately, their time. Raises SettingsError where the time cannot be queried.
 
-    Several series are added up; their number must be `expect_series`; the oldest of their times counts. `count` hears
-    ok, empty or error of every query.
+    Several series are added up; their number must be `expect_series`; the oldest of their times counts. `count` is
+    called with ok, empty or error for every query.
     """
 
     def __init__(
@@ -68,10 +68,11 @@ class PrometheusFeed:
         self._count = count
 
     def read(self, at: float) -> PowerSample:
+        """Sends both queries and waits for the sample."""
         return self.ask(at)()
 
     def ask(self, at: float) -> Callable[[], PowerSample]:
-        """Sends both queries; the sample is there when what is returned is called."""
+        """Sends both queries; the function it returns waits for the sample."""
         asked = [self._client.start(query, Grid(at, 1.0, 1)) for query in (self._query, self._freshness)]
         return lambda: self._sample(at, asked)
 
@@ -84,8 +85,8 @@ class PrometheusFeed:
             many = f"the feed's query {self._query} gives {len(watts)} series, expectSeries is {self._expect_series}"
             return PowerSample(None, at, many, "series")
         if not len(times):
-            silent = f"nobody tells how old the feed's samples are: {self._freshness} gives nothing"
-            return PowerSample(None, at, silent, "unreadable")
+            unknown_age = f"the age of the feed's samples is unknown: {self._freshness} gives no series"
+            return PowerSample(None, at, unknown_age, "unreadable")
         time = float(times.values.min())
         if not math.isfinite(time):
             broken = f"the time of the feed's samples cannot be read: {self._freshness} gives {time}"
@@ -119,13 +120,14 @@ class HttpFeed:
         self._names = (json_path, time_path)
 
     def read(self, at: float) -> PowerSample:
+        """Fetches the document; a failure is in `problem`."""
         try:
             document = msgspec.json.decode(self._get())
         except TelemetryError as error:
             return PowerSample(None, at, str(error), "unreachable")
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            strange = f"the feed answers something that is no JSON ({error}); check its url"
-            return PowerSample(None, at, strange, "unreadable")
+            not_json = f"the feed's answer is not JSON ({error}); check its url"
+            return PowerSample(None, at, not_json, "unreadable")
         time = self._clock.wall()
         try:
             if self._time_path is not None:
@@ -133,8 +135,8 @@ class HttpFeed:
             watts = _pick(document, self._path)
         except (KeyError, IndexError, TypeError, ValueError):
             names = " or ".join(name for name in self._names if name)
-            lacking = f"the feed's answer has nothing usable at {names}; correct jsonPath"
-            return PowerSample(None, at, lacking, "unreadable")
+            missing = f"the feed's answer has no usable value at {names}; correct jsonPath"
+            return PowerSample(None, at, missing, "unreadable")
         return _sample(watts, time)
 
 
@@ -150,6 +152,7 @@ class CsvFeed:
         self._changed = _changed(path)
 
     def read(self, at: float) -> PowerSample:
+        """The newest row not later than `at`."""
         try:
             if (changed := _changed(self._path)) != self._changed:
                 self._samples, self._changed = list(trace(self._path)), changed
@@ -204,15 +207,15 @@ def _row(time_text: str, watts: str, newest: float) -> PowerSample:
 
 
 def _sample(value: object, time: float) -> PowerSample:
-    """Watts as given; what is no finite number of at least 0 is invalid."""
+    """Watts as given; only a finite number of at least 0 is valid."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return PowerSample(None, time, f"{value!r} is no number of watts", "unreadable")
+        return PowerSample(None, time, f"{value!r} is not a number of watts", "unreadable")
     try:
         watts = float(value)
     except (ValueError, OverflowError):
-        return PowerSample(None, time, f"{value!r} is no number of watts", "unreadable")
+        return PowerSample(None, time, f"{value!r} is not a number of watts", "unreadable")
     if not math.isfinite(watts) or watts < 0:
-        return PowerSample(None, time, f"{watts:g} W is no power", "negative" if watts < 0 else "non_finite")
+        return PowerSample(None, time, f"{watts:g} W is not a valid power", "negative" if watts < 0 else "non_finite")
     return PowerSample(watts, time)
 
 
@@ -229,21 +232,21 @@ def _time(value: Any) -> float:
 
 
 def own_timestamp(query: str) -> str:
-    """The query for the oldest time of a query's samples. Raises SettingsError where it cannot be told."""
+    """The query for the oldest time of a query's samples. Raises SettingsError where there is none."""
     if is_plain_selector(query):
         return f"timestamp({query.strip()})"
     match = _AGGREGATED.fullmatch(query)
     if match is not None and is_plain_selector(match["selector"]):
         return f"min(timestamp({match['selector'].strip()}))"
     raise SettingsError(
-        f"the feed's query {query!r} is neither a selector nor a sum, avg, min or max of one, so nobody can tell how "
-        f"old its samples are; give feed.freshness, a query for their Unix time such as min(timestamp(a_metric)), or "
-        f"record it under a name of its own (a recording rule) and ask for that"
+        f"the feed's query {query!r} is neither a selector nor a sum, avg, min or max of one, so the age of its "
+        f"samples cannot be queried; give feed.freshness, a query for their Unix time such as "
+        f"min(timestamp(a_metric)), or record it under a name of its own (a recording rule) and ask for that"
     )
 
 
 def _steps(path: str) -> list[str | int]:
-    """Raises SettingsError for what is no dotted path."""
+    """The keys and indexes of a dotted path. Raises SettingsError for anything else."""
     text = path.strip().removeprefix("{").removesuffix("}").removeprefix("$").removeprefix(".")
     if text and not re.fullmatch(r"(?:\[\d+\]|[^.\[\]]+)(?:\[\d+\]|\.[^.\[\]]+)*", text):
         raise SettingsError(f"jsonPath {path!r}: expected a dotted path such as $.site.power[0].watts")

@@ -1,4 +1,4 @@
-"""PromQL of the presets: what is asked when the user names only a resource.
+"""PromQL of the presets: the queries of resources that the user only names.
 
 Sources of the expressions: prometheus-operator/kube-prometheus (`instance:node_cpu:ratio`) and node_exporter's mixin
 (memory with its fallback, disk devices). Every answer is aggregated by the node label and `cluster`, so replicas of
@@ -156,5 +156,5 @@ def _selector(metric: str, matchers: tuple[str, ...]) -> str:
 
 
 def _or_bytes(label: str, ratio: str, traffic: str) -> str:
-    """Bytes per second, marked, for the nodes whose link speed nobody reports; NETWORK_SPEED makes them ratios."""
+    """Bytes per second, marked, for nodes without a reported link speed; NETWORK_SPEED makes them ratios."""
     return f'{ratio} or on ({label}, cluster) label_replace({traffic}, "{UNIT_LABEL}", "{BYTES}", "", "")'

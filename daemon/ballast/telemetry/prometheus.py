@@ -40,12 +40,13 @@ class PrometheusSource:
         self._metrics = metrics
 
     def read(self, at: float, names: NodeNames, resources: Sequence[str] | None = None) -> Reading:
+        """The samples at `at` from one instant query per resource and one for their age."""
         asked = self._questions if resources is None else self._questions.only(resources)
         grid = Grid(at, 1.0, 1)
         return next(self._assembly.readings(grid, asked, self._ask(asked, grid), names))
 
     def backfill(self, start: float, end: float, step: float, names: NodeNames) -> Iterator[Reading]:
-        """Asks in pieces: few enough points for the server's limit, the body limit and a decoding that holds nobody up.
+        """Asks in pieces: few enough points for the server's limit, the body limit and a short decoding.
 
         A resource that failed is not asked again; its sentence is in every later reading.
         """
@@ -65,7 +66,7 @@ class PrometheusSource:
     def ask_pods(
         self, at: float, resources: Sequence[str] = ("cpu", "memory"), pods: Sequence[str] | None = None
     ) -> PodAnswers:
-        """What pods use, undecoded; of `pods`, named namespace/name, or of all."""
+        """The undecoded usage of `pods`, named namespace/name, or of all."""
         texts = presets.pod_queries(self._settings, pods)
         asked = {name: texts[name] for name in resources} | {NEWEST: presets.pod_freshness(self._settings, pods)}
         grid = Grid(at, 1.0, 1)
@@ -81,6 +82,7 @@ class PrometheusSource:
         return PodAnswers(at, bodies, problems, tuple(resources), max_age, skew, self._client.url)
 
     def close(self) -> None:
+        """Fails the queries under way and frees the connections."""
         self._client.close()
 
     def _ask(self, asked: QuerySet, grid: Grid) -> Answers:

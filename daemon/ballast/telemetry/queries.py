@@ -1,4 +1,4 @@
-"""What a cycle asks: one query per resource, one for the freshness of them all."""
+"""The queries of a cycle: one per resource, and one for the freshness of all."""
 
 from __future__ import annotations
 
@@ -30,19 +30,20 @@ class Query:
 
 @dataclass(frozen=True)
 class QuerySet:
-    """What can be asked, and a sentence for each resource that cannot."""
+    """The queries that can be sent, and a sentence for each resource without one."""
 
     asked: tuple[Query, ...]
     problems: dict[str, str] = field(default_factory=dict)
 
     def only(self, resources: Sequence[str]) -> QuerySet:
+        """The part about `resources`."""
         return QuerySet(
             tuple(question for question in self.asked if question.resource in resources),
             {resource: problem for resource, problem in self.problems.items() if resource in resources},
         )
 
     def without(self, problems: Mapping[str, str]) -> QuerySet:
-        """What is left to ask once these resources failed."""
+        """The queries without those of the resources that failed."""
         return QuerySet(
             tuple(question for question in self.asked if question.resource not in problems),
             {**self.problems, **problems},
@@ -82,7 +83,7 @@ def joined(expressions: Sequence[str]) -> str:
 
 
 def is_plain_selector(query: str) -> bool:
-    """Whether `timestamp(query)` tells the time of the samples themselves."""
+    """Whether `timestamp(query)` is the time of the raw samples."""
     return _PLAIN_SELECTOR.fullmatch(query) is not None
 
 
@@ -99,7 +100,7 @@ def _question(resource: ResourceSetting, settings: Settings) -> Query | str:
     if is_plain_selector(resource.query):
         return Query(resource.name, resource.query, label, f"timestamp({resource.query.strip()})")
     return (
-        f"BALLAST_TELEMETRY__RESOURCES: the query of {resource.name} is more than a selector, so nobody can tell how "
-        f"old its samples are; add `freshness` beside `query`, such as "
+        f"BALLAST_TELEMETRY__RESOURCES: the query of {resource.name} is more than a selector, so the age "
+        f"of its samples cannot be queried; add `freshness` beside `query`, such as "
         f'"freshness": "max by ({label}) (timestamp(<a metric of the same exporter>))"'
     )

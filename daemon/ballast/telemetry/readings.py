@@ -1,4 +1,4 @@
-"""From decoded answers to readings: whose value it is, how old, and whether it counts."""
+"""From decoded answers to readings: the node and the age of each value, and whether it is accepted."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class _Found:
 
 
 class ReadingBuilder:
-    """Makes readings of one source."""
+    """Turns the answers of one source into readings."""
 
     def __init__(self, source: str, settings: Settings, remarks: Remarks) -> None:
         interval = float(settings.telemetry.interval)
@@ -69,8 +69,8 @@ class ReadingBuilder:
         self._exactly = (
             ""
             if settings.cluster.node_selector is None
-            else ", or rewrite what series say in BALLAST_TELEMETRY__NODE_REWRITE: with BALLAST_CLUSTER__NODE_SELECTOR "
-            "it has to be a whole name or an address"
+            else ", or rewrite its values with BALLAST_TELEMETRY__NODE_REWRITE: with BALLAST_CLUSTER__NODE_SELECTOR "
+            "they have to be whole names or addresses"
         )
 
     def readings(self, grid: Grid, questions: QuerySet, answers: Answers, names: NodeNames) -> Iterator[Reading]:
@@ -113,15 +113,15 @@ class ReadingBuilder:
         largest = largest_ratio(question.resource)
         if looks_like_percent(table.values, largest):
             return (
-                f"a tenth of the values of {question.resource} or more are above {largest:g}, so they are no ratios "
-                f"0..1: these look like percent; divide by 100 in BALLAST_TELEMETRY__RESOURCES"
+                f"a tenth of the values of {question.resource} or more are above {largest:g}, so they are not ratios "
+                f"0..1 but look like percent; divide by 100 in BALLAST_TELEMETRY__RESOURCES"
             )
         self._accept(question.resource, table, rows, sample_times(table, rows, newest, names), grid, found)
         if len(names) and np.all(rows < 0):
             for samples in found.samples:
                 del samples[question.resource]
             return (
-                f"no series belongs to a node, for example {_shown(question.label, min(table.nodes))}; "
+                f"no series matches a node, for example {_shown(question.label, min(table.nodes))}; "
                 f"set BALLAST_TELEMETRY__NODE_LABEL to the label that names the node{self._exactly}"
             )
         return None
@@ -179,7 +179,7 @@ def _failure(table: SeriesTable | TelemetryError, newest: SeriesTable | Telemetr
 
 
 def _nothing(question: Query) -> str:
-    speeds = ", and set BALLAST_TELEMETRY__NETWORK_SPEED where nobody reports link speeds"
+    speeds = ", and set BALLAST_TELEMETRY__NETWORK_SPEED where link speeds are not reported"
     return (
         f"the query of {question.resource} gives no series; check that Prometheus has what BALLAST_PROMETHEUS__PRESET "
         f"or BALLAST_TELEMETRY__RESOURCES asks for, and BALLAST_PROMETHEUS__MATCHERS"
@@ -200,7 +200,7 @@ def _note_strangers(question: Query, table: SeriesTable, rows: Ints, found: _Fou
         table.nodes[index]: rows[index] for index in np.flatnonzero((rows == UNMATCHED) | (rows == AMBIGUOUS)).tolist()
     }
     for name in nsmallest(_NAMED_STRANGERS, strange):
-        what = " could be several nodes" if strange[name] == AMBIGUOUS else " is no node"
+        what = " could be several nodes" if strange[name] == AMBIGUOUS else " is not a node"
         found.strangers.add(_shown(question.label, name) + what)
 
 

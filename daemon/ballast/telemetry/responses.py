@@ -19,19 +19,22 @@ GROUP_LABEL = "ballast_group"
 
 @dataclass(frozen=True)
 class SeriesTable:
-    """Series by evaluation times: `values`, `present` and `unreadable` are [series, time].
-
-    `nodes` holds the value of the first label of those asked for that a series has ("" without any), `clusters` and
-    `groups` those of `cluster` and GROUP_LABEL, `in_bytes` marks bytes per second instead of ratios.
-    """
+    """The series of an answer by evaluation times."""
 
     nodes: list[str]
+    """[series] the value of the first of the requested labels that the series has, "" without any."""
     clusters: list[str]
+    """[series] the value of `cluster`."""
     groups: list[str]
+    """[series] the value of GROUP_LABEL."""
     in_bytes: Bools
+    """[series] bytes per second instead of a ratio."""
     values: Floats
+    """[series, time], NaN where there is no number."""
     present: Bools
+    """[series, time] whether there is a sample."""
     unreadable: Bools
+    """[series, time] whether the sample is no number."""
     warnings: tuple[str, ...] = ()
     infos: tuple[str, ...] = ()
 
@@ -39,6 +42,7 @@ class SeriesTable:
         return len(self.nodes)
 
     def cluster_names(self) -> list[str]:
+        """The distinct values of the label `cluster`, sorted."""
         return sorted(set(self.clusters) - {""})
 
     def group(self, name: str) -> SeriesTable:
@@ -126,7 +130,7 @@ def _not_prometheus(body: bytes, url: str) -> str:
             f"{url} answers HTML instead of JSON, a login or another page; check host and path prefix in "
             f"BALLAST_PROMETHEUS__URL, and credentials in BALLAST_PROMETHEUS__TOKEN_FILE"
         )
-    return f"{url} answers something that is no Prometheus JSON; check BALLAST_PROMETHEUS__URL"
+    return f"the answer of {url} is not JSON of Prometheus; check BALLAST_PROMETHEUS__URL"
 
 
 @lru_cache(maxsize=64)

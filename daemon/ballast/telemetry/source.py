@@ -1,4 +1,4 @@
-"""The port behind which every telemetry source stands."""
+"""The interface of telemetry sources."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ballast.telemetry.node_names import NodeNames
 class Source(Protocol):
     """Reads the nodes' samples. A failing query costs its resource only: a sentence in `Reading.problems`.
 
-    What is rejected is in `Reading.rejected`; whoever takes the reading counts it.
+    What is rejected is in `Reading.rejected`; the reader of it counts that.
     """
 
     @property
@@ -30,4 +30,4 @@ class Source(Protocol):
         """One reading per grid time from `start` to `end`, ascending; nothing from a source without history."""
 
     def close(self) -> None:
-        """Gives up what is under way and frees the connections."""
+        """Cancels the queries under way and frees the connections."""

@@ -1,4 +1,4 @@
-"""What Prometheus says beside its answers: logged once, and no longer than anybody reads."""
+"""Warnings and infos in the answers of Prometheus: logged once each, cut at LONGEST characters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Remarks:
     def __init__(self, source: str, metrics: Metrics) -> None:
         self._source = source
         self._metrics = metrics
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     def heard(self, tables: Iterable[SeriesTable]) -> set[str]:
         """The distinct warnings of some answers, all of them counted; infos go to the log and no further."""
@@ -45,11 +45,11 @@ class Remarks:
         return tuple(ordered[:MOST])
 
     def _new(self, text: str) -> bool:
-        if text in self._told:
+        if text in self._logged:
             return False
-        if len(self._told) >= _REMEMBERED:
-            self._told.clear()
-        self._told.add(text)
+        if len(self._logged) >= _REMEMBERED:
+            self._logged.clear()
+        self._logged.add(text)
         return True
 
 

@@ -31,6 +31,7 @@ class Streak:
         return self.length
 
     def reset(self) -> None:
+        """Ends the run."""
         self.length = 0
         self._last = -math.inf
 

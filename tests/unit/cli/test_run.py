@@ -104,7 +104,7 @@ def test_sigterm_while_nobody_listens_at_the_api_servers_address(cluster: Embedd
     settings = environment(cluster, tmp_path)
     cluster.stop()
     process = Process(tmp_path / "log", settings)
-    until(lambda: "cannot follow a collection" in process.said)
+    until(lambda: "cannot list or watch a collection" in process.said)
     assert process.terminate() == 0
     assert "No answer from the Kubernetes API" in process.said
     assert "Traceback" not in process.said

@@ -35,6 +35,7 @@ def test_it_is_created_with_a_schema_and_replaced_at_the_version_read(rig: Rig, 
     assert [method for method, _, _ in rig.api.writes] == ["POST", "PUT"]
     assert rig.api.writes[1][2]["metadata"]["resourceVersion"] == "101"
     assert rig.api.objects[PATH]["data"]["schema"] == "1"
+    assert {body["kind"] for _, _, body in rig.api.writes} == {"ConfigMap"}
 
 
 def test_with_nothing_to_change_nothing_is_sent(rig: Rig, state: StateStore) -> None:

@@ -119,7 +119,7 @@ def rude(request: pytest.FixtureRequest) -> Iterator[str]:
     ("rude", "said"),
     [
         (Rude, "is larger than 64 MiB; ask for less"),
-        (Refusing, "answers 403: these credentials may not ask this; check BALLAST_PROMETHEUS__TOKEN_FILE"),
+        (Refusing, "answers 403: these credentials do not allow this request; check BALLAST_PROMETHEUS__TOKEN_FILE"),
     ],
     indirect=["rude"],
 )

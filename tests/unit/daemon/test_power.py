@@ -180,8 +180,8 @@ def test_metrics_tell_of_it(plant: Plant) -> None:
 @pytest.mark.parametrize(
     ("trouble", "told"),
     [
-        (lambda plant: plant.power(float("nan")), "nan W is no power"),
-        (lambda plant: plant.power(-5), "-5 W is no power"),
+        (lambda plant: plant.power(float("nan")), "nan W is not a valid power"),
+        (lambda plant: plant.power(-5), "-5 W is not a valid power"),
         (lambda plant: plant.faults.power_silent(), "gives 0 series"),
         (lambda plant: plant.faults.power_doubled(), "gives 2 series, expectSeries is 1"),
         (lambda plant: plant.faults.prometheus_500(), "answers 500"),
@@ -446,7 +446,7 @@ def test_events_tell_of_what_begins_and_ends(plant: Plant) -> None:
         ({"decrease": {"window": "10s"}}, "decrease.window is 10s, shorter than one tick"),
         ({"independents": [{"ref": "a/b", "max": 1}, {"ref": "a/b", "max": 2}]}, "a/b is there 2 times"),
         ({"independents": [{"ref": "a/b", "min": 3, "max": 1}]}, "min is 3, max 1"),
-        ({"feed": {"query": "a - b", "semantics": "available"}}, "nobody can tell how old its samples are"),
+        ({"feed": {"query": "a - b", "semantics": "available"}}, "the age of its samples cannot be queried"),
         ({"feed": {"query": "draw_watts", "semantics": "consumption"}}, "can be no budget"),
     ],
 )

@@ -77,7 +77,7 @@ def test_what_cannot_count_is_counted_by_reason() -> None:
     reading = source(Api(broken, item("b", time=AT - 900), item("stranger")), "cpu").read(AT, NODES)
     assert reading.samples["cpu"].rows.tolist() == []
     assert reading.rejected == {"unreadable": 1, "stale": 1, "unmatched": 1}
-    assert reading.strangers == ("'stranger' is no node",)
+    assert reading.strangers == ("'stranger' is not a node",)
 
 
 def test_a_node_without_capacity_has_no_sample() -> None:
@@ -106,7 +106,7 @@ def test_a_missing_api_is_a_problem_of_each_resource(error: ClusterError, words:
 
 
 def test_nonsense_and_emptiness_are_problems() -> None:
-    assert "no list of node metrics" in source(lambda _path: b"<html>").read(AT, NODES).problems["cpu"]
+    assert "is not a list of node metrics" in source(lambda _path: b"<html>").read(AT, NODES).problems["cpu"]
     assert "lists no node" in source(Api()).read(AT, NODES).problems["cpu"]
 
 

@@ -101,7 +101,7 @@ def test_what_metrics_server_does_not_know_is_not_zero() -> None:
 
 def test_an_answer_that_is_none_is_a_problem() -> None:
     usage = decode(ask_metrics_server(lambda path: b"<html>", AT, ("cpu",), settings()))
-    assert "no list of pod metrics" in usage.problems["cpu"]
+    assert "is not a list of pod metrics" in usage.problems["cpu"]
 
 
 def test_without_metrics_server_there_is_a_problem() -> None:

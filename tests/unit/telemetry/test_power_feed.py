@@ -59,7 +59,7 @@ def test_without_a_time_there_is_no_sample(wire: RequestsMock) -> None:
 @pytest.mark.parametrize("query", ["sum(a) - sum(b)", "rate(energy_joules_total[5m])", "sum(rate(x[5m]))", "1000"])
 def test_a_query_that_hides_its_time_is_refused(query: str) -> None:
     client = PrometheusClient(settings())
-    with pytest.raises(SettingsError, match="how old"):
+    with pytest.raises(SettingsError, match="the age of its samples cannot be queried"):
         PrometheusFeed(client, query)
     PrometheusFeed(client, query, freshness="min(timestamp(a))")
 

@@ -174,7 +174,7 @@ def test_what_is_said_does_not_depend_on_the_order_of_an_answer(wire: RequestsMo
 
     FakePrometheus(evaluate).serve(wire)
     one, other = (source().read(AT + shift, named(3)) for shift in (0, 30))
-    assert one.strangers == other.strangers == tuple(f"instance='other-{index}' is no node" for index in range(5))
+    assert one.strangers == other.strangers == tuple(f"instance='other-{index}' is not a node" for index in range(5))
     assert one.problems == other.problems
 
 
@@ -203,7 +203,7 @@ def test_series_that_are_no_node_are_counted_and_named(wire: RequestsMock) -> No
     FakePrometheus(evaluate).serve(wire)
     reading = source().read(AT, named(3))
     assert reading.rejected == {"unmatched": 2}
-    assert reading.strangers == ("instance='192.168.7.7:9100' is no node",)
+    assert reading.strangers == ("instance='192.168.7.7:9100' is not a node",)
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_percent_instead_of_ratios_is_refused_as_a_whole(
     FakePrometheus(evaluate).serve(wire)
     reading = source(settings({"resources": resource})).read(AT, named(3))
     assert not reading.samples
-    assert "these look like percent; divide by 100" in reading.problems[resource]
+    assert "look like percent; divide by 100" in reading.problems[resource]
 
 
 def test_a_little_more_than_everything_counts_and_one_wild_value_does_not(wire: RequestsMock) -> None:

@@ -26,7 +26,7 @@ from ballast.telemetry.error_messages import TooLarge
 from ballast.telemetry.http import HttpSession
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.prometheus import PrometheusSource
-from ballast.telemetry.prometheus_client import Grid, PrometheusClient
+from ballast.telemetry.prometheus_client import Grid, PrometheusClient, RawConnection
 
 NOW = Grid(1_700_000_000.0, 1.0, 1)
 OK = b'{"status":"success","data":{"resultType":"vector","result":[]}}'
@@ -148,7 +148,7 @@ def test_a_wrong_path_points_to_the_prefix(plain: HTTPServer) -> None:
 
 def test_a_redirect_is_told_not_followed(plain: HTTPServer) -> None:
     plain.expect_request("/api/v1/query").respond_with_data("", status=302, headers={"Location": "https://login/?x=y"})
-    with pytest.raises(SourceUnavailable, match=r"sends us on to https://login/ \(302\)"):
+    with pytest.raises(SourceUnavailable, match=r"redirects to https://login/ \(302\)"):
         ask(plain.url_for(""))
     assert len(plain.log) == 1
 
@@ -281,7 +281,7 @@ def test_half_an_answer_is_no_answer(piece: bytes, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(wire_module, "_ATTEMPTS", 1)
     server = Socket(b"HTTP/1.1 200 OK\r\n" + piece)
     wire = HttpSession(server.url, part="BALLAST_PROMETHEUS__", timeout=2)
-    with pytest.raises(SourceUnavailable, match=r"\(the answer broke off\)"):
+    with pytest.raises(SourceUnavailable, match=r"\(the answer ended early\)"):
         wire.get(server.url)
     wire.close()
     server.close()
@@ -380,3 +380,11 @@ def test_bodies_are_kept_as_they_came(plain: HTTPServer) -> None:
     answer = {"status": "success", "warnings": ["partial"], "data": {"resultType": "vector", "result": []}}
     plain.expect_request("/api/v1/query").respond_with_json(answer)
     assert json.loads(ask(plain.url_for(""))) == answer
+
+
+def test_the_librarys_own_queries_work_with_the_session(plain: HTTPServer) -> None:
+    plain.expect_request("/api/v1/query").respond_with_data(OK)
+    wire = HttpSession(plain.url_for("/"), part="BALLAST_PROMETHEUS__", timeout=4)
+    with RawConnection(plain.url_for("").rstrip("/"), session=wire, method="POST") as connection:
+        assert connection.custom_query("up") == []
+        assert connection.body("query", {"query": "up"}) == OK

@@ -1,0 +1,13 @@
+"""The parts of Ballast that write to the cluster, by the names in settings, switches, records and the API."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Part(StrEnum):
+    """Each has a mode (`BALLAST_<PART>__MODE`) and a pause switch (`paused.<part>`)."""
+
+    PUBLISHING = "publishing"
+    POWER = "power"
+    EVICTION = "eviction"
