@@ -196,7 +196,7 @@ class _Tick:
             reference = _price(policy, anchor, load_of(_after(active, split)))
             ramp, mode = Ramp(level, self.at), ControllerMode.of(sign)
         plan = PowerPlan(self.state.sequence + 1, self.at, reason, counts, reference, ramp, mode)
-        return ControllerResult(replace(self.state, plan=plan), reason, unmet=unmet, allocation=split)
+        return ControllerResult(replace(self.state, plan=plan), reason, unmet=unmet)
 
     def _split(self, targets: list[Target], delta: int) -> ReplicaAllocation:
         return allocate(targets, delta, restore_first=self.policy.restore_first)

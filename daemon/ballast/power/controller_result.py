@@ -10,7 +10,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Self
 
-from ballast.power.allocation import ReplicaAllocation, Target
+from ballast.power.allocation import Target
 from ballast.power.controller_state import ControllerState
 from ballast.power.policy import PowerPolicy
 from ballast.power.values import exact
@@ -65,16 +65,15 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class ControllerResult:
-    """The state after a tick and why. `unmet` replicas are wanted but beyond the bounds.
+    """The state after a tick and the reason for it.
 
-    `cancelled`: a window was left without an action. With an open plan in the state, `allocation` says how it came.
+    `unmet` (replicas, signed) are wanted but beyond the bounds. `cancelled`: a window ended without an action.
     """
 
     state: ControllerState
     reason: Reason
     cancelled: bool = False
     unmet: int = 0
-    allocation: ReplicaAllocation | None = None
 
 
 def after_plan(state: ControllerState) -> ControllerState:

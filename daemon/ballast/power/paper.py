@@ -60,7 +60,7 @@ def _act(
     counts = {target.name: target.current + split.changes[target.name] for target in targets}
     reason = Reason.scaled(1 if split.effective > 0 else -1)
     plan = PowerPlan(state.sequence + 1, at, reason, counts, watts)
-    return ControllerResult(replace(state, plan=plan), reason, unmet=split.unmet, allocation=split)
+    return ControllerResult(replace(state, plan=plan), reason, unmet=split.unmet)
 
 
 def _relative(watts: Fraction, reference: Fraction) -> Fraction:

@@ -265,9 +265,8 @@ class PowerPolicy(PolicySection):
             for group in self.groups
         )
         independents = tuple(_bounded(member, bounds) for member in self.independents)
-        copy = self.model_copy(update={"groups": groups, "independents": independents})
-        copy.__dict__.pop("places", None)
-        return copy
+        # Built from the fields alone: `model_copy` would take the cached `places` of the old bounds along.
+        return self.model_construct(**{**dict(self), "groups": groups, "independents": independents})
 
     def _all(self) -> Iterator[PolicyMember]:
         for group in self.groups:

@@ -108,7 +108,6 @@ def _name(value: object) -> str:
     return value
 
 
-Exact: TypeAlias = Annotated[Fraction, PlainValidator(exact)]
 Positive: TypeAlias = Annotated[Fraction, PlainValidator(exact), AfterValidator(_positive)]
 NotNegative: TypeAlias = Annotated[Fraction, PlainValidator(exact), AfterValidator(_not_negative)]
 Share: TypeAlias = Annotated[Fraction, PlainValidator(_fraction)]

@@ -10,7 +10,7 @@ import msgspec
 
 from ballast.actuation.protected import Protected
 from ballast.actuation.scaling import deletion_cost, release, retry_on_conflict, scale
-from ballast.actuation.scaling.cap import PART, ceiling, least
+from ballast.actuation.scaling.cap import PART, ceiling, form_named, form_of, least
 from ballast.actuation.scaling.contention import Contention
 from ballast.actuation.scaling.own_writes import OwnWrites
 from ballast.actuation.scaling.scale import Scale
@@ -160,7 +160,7 @@ class Actuators:
     def _cap(self, standing: TargetStatus, count: int, writer: Writer, reason: str, together: bool) -> WriteOutcome:
         before = standing.autoscaler
         assert before is not None
-        form = release.form_of(before)
+        form = form_of(before)
 
         def decide(seen: Autoscaler) -> Write | WriteOutcome:
             try:
@@ -185,7 +185,7 @@ class Actuators:
         if not (outcome.done and outcome.body):
             return None
         with suppress(msgspec.DecodeError):
-            after = release.form_named(outcome.write.target.kind).decode(outcome.body)
+            after = form_named(outcome.write.target.kind).decode(outcome.body)
             self._memory.capped(after)
             return after
         return None

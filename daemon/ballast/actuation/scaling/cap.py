@@ -1,7 +1,7 @@
-"""Caps on autoscalers: the largest number of replicas they may ask for, and what it was before.
+"""Caps on autoscalers: the largest number of replicas they may ask for.
 
-The original is remembered in the annotation `original-max-replicas`, and what Ballast set in `power-cap`, in the same
-patch as the cap itself.
+Two annotations remember the cap before Ballast's (`original-max-replicas`) and Ballast's own (`power-cap`). They are
+written in the same patch as the cap.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from dataclasses import dataclass
 import msgspec
 
 from ballast.cluster.decoding import Shared
+from ballast.cluster.workloads import WireAutoscaler, WireScaledObject, to_autoscaler, to_scaled_object
 from ballast.cluster.write import MERGE_PATCH, Write, WriteTarget, object_path
 from ballast.model.workload import Autoscaler
 
 ORIGINAL = "original-max-replicas"
 SET = "power-cap"
 PART = "power"
+_PAUSED = "autoscaling.keda.sh/paused"
+_PAUSED_AT = "autoscaling.keda.sh/paused-replicas"
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,38 @@ def least(autoscaler: Autoscaler) -> int:
     return max(1, autoscaler.minimum)
 
 
-def reading(form: type[msgspec.Struct], build: Callable[..., Autoscaler]) -> Callable[[bytes], Autoscaler]:
+def paused(scaled_object: Autoscaler) -> str | None:
+    """Why a cap has no effect now, or None: KEDA removes the autoscaler of a paused ScaledObject."""
+    for key in (_PAUSED, _PAUSED_AT):
+        value = scaled_object.annotations.get(key)
+        if value is not None and (key == _PAUSED_AT or value != "false"):
+            return f'ScaledObject {scaled_object.own_name} is paused ({key}: "{value}")'
+    return None
+
+
+def form_of(autoscaler: Autoscaler) -> Form:
+    """The form of this autoscaler's kind."""
+    return form_named(autoscaler.own_kind)
+
+
+def form_named(kind: str) -> Form:
+    """The form of a kind, HorizontalPodAutoscaler or ScaledObject."""
+    return SCALED_OBJECT if kind == "ScaledObject" else HPA
+
+
+def _decoder(form: type[msgspec.Struct], build: Callable[..., Autoscaler]) -> Callable[[bytes], Autoscaler]:
     """Decodes one object with all its annotations. Raises msgspec.DecodeError."""
     decoder = msgspec.json.Decoder(form)
     return lambda body: build(decoder.decode(body), Shared(), lambda key: True)
+
+
+HPA = Form("autoscaling/v2", "horizontalpodautoscalers", "maxReplicas", _decoder(WireAutoscaler, to_autoscaler))
+"""Its controller obeys a lowered `maxReplicas` at its next sync, whatever the metrics say."""
+
+SCALED_OBJECT = Form(
+    "keda.sh/v1alpha1", "scaledobjects", "maxReplicaCount", _decoder(WireScaledObject, to_scaled_object)
+)
+"""KEDA carries `maxReplicaCount` into the HorizontalPodAutoscaler it owns, and undoes any edit there.
+
+It also copies the annotations of the ScaledObject to that autoscaler, Ballast's included (controllers/keda/hpa.go).
+"""

@@ -10,14 +10,12 @@ from typing import NamedTuple
 
 from ballast.actuation.protected import Protected
 from ballast.actuation.scaling import scale
-from ballast.actuation.scaling.cap import is_ours, least, original
+from ballast.actuation.scaling.cap import form_of, is_ours, least, original, paused
 from ballast.actuation.scaling.contention import Contention
 from ballast.actuation.scaling.detection import Autoscalers
 from ballast.actuation.scaling.managed_fields import manager_of
 from ballast.actuation.scaling.own_writes import OwnWrites
-from ballast.actuation.scaling.release import form_of
 from ballast.actuation.scaling.scale import Scale
-from ballast.actuation.scaling.scaledobject_cap import paused
 from ballast.actuation.scaling.target_status import Actuator, TargetStatus
 from ballast.clock import Clock
 from ballast.cluster.client import KubeApi

@@ -10,8 +10,8 @@ from typing import Protocol
 from ballast.actuation.scaling.target_status import TargetStatus
 from ballast.cluster.write import Result
 from ballast.cluster.write import WriteOutcome as Written
-from ballast.errors import ClusterError
-from ballast.jobs.power.store import PowerStore, Record, Superseded
+from ballast.errors import ClusterError, Superseded
+from ballast.jobs.power.store import PowerStore, Record
 from ballast.jobs.power.view import Action, TickContext, TickReport, Why
 from ballast.power.controller import abandon, commit, observe, rebaselined, resumed, without
 from ballast.power.controller_result import NOTHING, ControllerResult, Reason, Sample

@@ -23,10 +23,9 @@ from ballast.jobs.power.departed import DepartedTargets
 from ballast.jobs.power.metrics import PowerMetrics
 from ballast.jobs.power.view import Action, TickContext, TickReport, Why
 from ballast.power.values import exact
+from ballast.serving.activity import ACTIONS, HISTORY
 from ballast.telemetry.budget_feed import Watts
 
-HISTORY = 2_880
-ACTIONS = 100
 CYCLES_BEFORE_ACTING = 2
 REBASELINE = "power.rebaseline"
 log = structlog.get_logger("ballast.power")

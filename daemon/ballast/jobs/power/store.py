@@ -11,7 +11,7 @@ import msgspec
 
 from ballast.cluster.state import StateStore as Keys
 from ballast.cluster.write import Result
-from ballast.errors import ClusterError
+from ballast.errors import Superseded
 from ballast.power.controller_state import ControllerMode, ControllerState, PowerPlan
 
 
@@ -109,10 +109,6 @@ class PowerStore:
             opened = {**_plain(_Open(record.planned or 0.0)), **_plain(plan)} if plan is not None else None
             wanted[self._plan] = _text(opened) if opened is not None else None
         return wanted
-
-
-class Superseded(ClusterError):
-    """The keys are not what this replica knows: another one has led meanwhile."""
 
 
 def _decoded(kept: str, plan: str | None) -> Record:
