@@ -1,4 +1,4 @@
-"""What goes into a tick and what comes out of it."""
+"""A tick's input (sample, targets) and its result."""
 
 from __future__ import annotations
 
@@ -42,23 +42,25 @@ class Reason(StrEnum):
 
     @classmethod
     def detected(cls, sign: int) -> Reason:
+        """The reason for a window that opens in this direction."""
         return cls.INCREASE_DETECTED if sign > 0 else cls.DECREASE_DETECTED
 
     @classmethod
     def scaled(cls, sign: int) -> Reason:
+        """The reason for a plan in this direction."""
         return cls.SCALED_UP if sign > 0 else cls.SCALED_DOWN
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """`watts` of the feed at the tick `at` (seconds); None where there is nothing usable."""
+    """`watts` of the feed at the tick `at` (seconds); None where there is no usable value."""
 
     at: Fraction | None
     watts: Fraction | None
 
     @classmethod
     def of(cls, at: float, watts: float | None) -> Self:
-        """Floats mean the decimals they print as; what is no power is nothing usable."""
+        """From floats, read as the decimals they print as. Negative or not finite watts become None."""
         usable = watts is not None and math.isfinite(watts) and watts >= 0
         return cls(exact(at) if math.isfinite(at) else None, exact(watts) if usable else None)
 
@@ -77,7 +79,7 @@ class ControllerResult:
 
 
 def after_plan(state: ControllerState) -> ControllerState:
-    """The state once its open plan was applied."""
+    """The state once its open plan is applied."""
     plan = state.plan
     if plan is None:
         return state
@@ -91,7 +93,7 @@ def after_plan(state: ControllerState) -> ControllerState:
 def targets_of(
     policy: PowerPolicy, replicas: Mapping[str, int], baseline: Mapping[str, int], needed: Mapping[str, int] = NOTHING
 ) -> list[Target]:
-    """The members that take part, with the replicas they have now, return to first, and need for their load."""
+    """The members with a count in `replicas`, as targets of an allocation."""
     places = policy.places
     return [
         Target(

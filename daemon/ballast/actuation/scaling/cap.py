@@ -33,13 +33,14 @@ class Form:
     decode: Callable[[bytes], Autoscaler]
 
     def path(self, autoscaler: Autoscaler) -> str:
+        """API path of this autoscaler."""
         collection = f"/apis/{self.api_version}/namespaces/{autoscaler.namespace}/{self.plural}"
         return object_path(collection, autoscaler.own_name)
 
     def write(self, autoscaler: Autoscaler, prefix: str, cap: int, reason: str, *, aggregated: bool = False) -> Write:
         """Sets the cap, at most to the original, against the version of `autoscaler`. Raises as `original` does.
 
-        The original stays noted also when it is reached: as long as a budget looks after the target, the cap counts.
+        The original stays noted when it is reached: as long as a policy has the target, the cap counts.
         """
         before = ceiling(autoscaler, prefix)
         annotations: dict[str, str | None] = {
@@ -49,7 +50,7 @@ class Form:
         return self._patch(autoscaler, annotations, min(cap, before), reason, aggregated)
 
     def forget(self, autoscaler: Autoscaler, prefix: str, reason: str, *, cap: int | None = None) -> Write:
-        """Removes what was noted and sets `cap`; None leaves the cap as someone else has set it."""
+        """Removes Ballast's annotations and sets `cap`; None leaves the cap as it is."""
         return self._patch(autoscaler, {f"{prefix}/{ORIGINAL}": None, f"{prefix}/{SET}": None}, cap, reason)
 
     def _patch(
@@ -82,7 +83,7 @@ class Form:
 
 
 def original(autoscaler: Autoscaler, prefix: str) -> int | None:
-    """The cap before Ballast's, None where none is remembered. Raises ValueError for what is no decimal number."""
+    """The cap before Ballast's, None where none is noted. Raises ValueError where it is not a decimal number."""
     text = autoscaler.annotations.get(f"{prefix}/{ORIGINAL}")
     if text is None:
         return None
@@ -109,7 +110,7 @@ def is_ours(autoscaler: Autoscaler, prefix: str) -> bool:
 
 
 def least(autoscaler: Autoscaler) -> int:
-    """The lowest cap that its own minimum allows; a cap of 0 would be no autoscaler."""
+    """The lowest cap that its own minimum allows, at least 1."""
     return max(1, autoscaler.minimum)
 
 

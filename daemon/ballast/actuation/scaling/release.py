@@ -1,4 +1,4 @@
-"""Gives back the caps that Ballast set: the originals come from the annotation beside them."""
+"""Gives back the caps that Ballast set; the original is in an annotation of the autoscaler."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def give_back(
 
 
 def carries(autoscaler: Autoscaler, prefix: str) -> bool:
-    """Whether Ballast has written on it. What KEDA copied to the autoscaler it owns does not count."""
+    """Whether it has Ballast's annotations. Those that KEDA copied to the autoscaler it owns do not count."""
     copied = autoscaler.owner is not None and autoscaler.owner.kind == "ScaledObject"
     return not copied and any(f"{prefix}/{key}" in autoscaler.annotations for key in (ORIGINAL, SET))
 
 
 def read(api: KubeApi, form: Form, path: str) -> Autoscaler:
-    """Raises ClusterError."""
+    """The autoscaler at this API path. Raises ClusterError."""
     body = api.get(path)
     try:
         return form.decode(body)
