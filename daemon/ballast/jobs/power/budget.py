@@ -123,7 +123,7 @@ class PolicyController:
         except ClusterError as error:
             return replace(self._resting(view), words=f"the state cannot be read: {error}", problem=str(error))
         record = self._valid(record, now)
-        view = replace(view, state=record.state, counts=self._shadowed(record, found))
+        view = replace(view, state=record.state, counts=_shadowed(record, found) if self._shadow else found)
         view = replace(view, policy=self._inside(view))
         if not found:
             return replace(self._resting(view), reason=Why.NO_TARGETS, words="no target takes part")
@@ -155,7 +155,7 @@ class PolicyController:
     def _decide(self, view: TickReport, record: Record, found: Mapping[str, int]) -> TickReport:
         now, policy, counts = view.now, view.policy, view.counts
         if record.state.plan is not None:
-            dropped = self._outdated(record, counts, view)
+            dropped = _outdated(policy, record, view, self._attempts)
             if dropped is None:
                 return self._apply(view, record, Why.RESUMED)
             record = replace(record, state=abandon(policy, record.state, _own(record.state, counts)), planned=None)
@@ -281,18 +281,13 @@ class PolicyController:
         if self._record is None:
             return view
         self._record = replace(self._record, state=resumed(self._record.state))
-        return replace(view, state=self._record.state, counts=self._shadowed(self._record, view.counts))
-
-    def _shadowed(self, record: Record, found: Mapping[str, int]) -> Mapping[str, int]:
-        """The counts of a dry run: last + found - base, the decided counts plus what others changed since."""
-        if not self._shadow or record.found is None:
-            return found
-        last, base = record.state.last, record.found
-        return {name: max(0, last.get(name, n) + n - base.get(name, n)) for name, n in found.items()}
+        return replace(
+            view, state=self._record.state, counts=_shadowed(self._record, view.counts) if self._shadow else view.counts
+        )
 
     def _inside(self, view: TickReport) -> PowerPolicy:
         """The policy within the bounds of the objects. A rollout keeps its count, except in an emergency."""
-        emergency = self._emergency(view)
+        emergency = _emergency(self.policy, view)
         statuses = view.statuses
         bounds = {
             name: (count, count) if (each := statuses[name]).rolling and not emergency else (each.minimum, each.maximum)
@@ -301,35 +296,6 @@ class PolicyController:
         if bounds != self._bounds:
             self._bounds, self._bounded = bounds, self.policy.within(bounds)
         return self._bounded
-
-    def _outdated(self, record: Record, counts: Mapping[str, int], view: TickReport) -> str | None:
-        """Why the open plan must be dropped, or None."""
-        state, plan = record.state, record.state.plan
-        assert plan is not None
-        age = view.now.wall - (record.planned or 0.0)
-        if age > PLAN_LASTS:
-            return f"the open plan is {age / 60:.0f} min old and is dropped"
-        if age < -AHEAD:
-            return f"the open plan is from {-age / 60:.0f} min in the future, its age is unknown; it is dropped"
-        moved = [
-            name
-            for name, count in counts.items()
-            if name in plan.replicas and count not in (plan.replicas[name], state.last.get(name))
-        ]
-        if moved:
-            return f"someone else changed {moved[0]} meanwhile; the open plan is dropped"
-        if self._attempts >= ATTEMPTS:
-            return "the open plan could not be carried out and is dropped"
-        if self._emergency(view) and plan.reason != Reason.EMERGENCY:
-            return "the open plan gives way to an emergency"
-        return None
-
-    def _emergency(self, view: TickReport) -> bool:
-        """Whether the sample is low enough for an emergency: W <= R · (1 - emergencyDrop.relative)."""
-        drop, watts, reference = self.policy.emergency_drop, view.watts.watts, view.state.reference
-        if drop is None or watts is None or reference is None:
-            return False
-        return max(watts - self.policy.base_power, self.policy.floor) <= reference * (1 - drop.relative)
 
     def _baseline(self, view: TickReport, record: Record) -> str | None:
         """What a new baseline waits for; None where the next valid sample may be the baseline."""
@@ -358,6 +324,45 @@ class PolicyController:
         """The counts that targets need; asked only below the dead band, when replicas may be taken away."""
         watts, band = view.watts.watts, view.band
         return self._needs(view.counts) if band and watts is not None and watts < band[0] else NOTHING
+
+
+def _outdated(policy: PowerPolicy, record: Record, view: TickReport, attempts: int) -> str | None:
+    """Why the open plan must be dropped, or None."""
+    state, plan = record.state, record.state.plan
+    assert plan is not None
+    age = view.now.wall - (record.planned or 0.0)
+    if age > PLAN_LASTS:
+        return f"the open plan is {age / 60:.0f} min old and is dropped"
+    if age < -AHEAD:
+        return f"the open plan is from {-age / 60:.0f} min in the future, its age is unknown; it is dropped"
+    moved = [
+        name
+        for name, count in view.counts.items()
+        if name in plan.replicas and count not in (plan.replicas[name], state.last.get(name))
+    ]
+    if moved:
+        return f"someone else changed {moved[0]} meanwhile; the open plan is dropped"
+    if attempts >= ATTEMPTS:
+        return "the open plan could not be carried out and is dropped"
+    if _emergency(policy, view) and plan.reason != Reason.EMERGENCY:
+        return "the open plan gives way to an emergency"
+    return None
+
+
+def _emergency(policy: PowerPolicy, view: TickReport) -> bool:
+    """Whether the sample is low enough for an emergency: W <= R · (1 - emergencyDrop.relative)."""
+    drop, watts, reference = policy.emergency_drop, view.watts.watts, view.state.reference
+    if drop is None or watts is None or reference is None:
+        return False
+    return max(watts - policy.base_power, policy.floor) <= reference * (1 - drop.relative)
+
+
+def _shadowed(record: Record, found: Mapping[str, int]) -> Mapping[str, int]:
+    """The counts of a dry run: last + found - base, the decided counts plus what others changed since."""
+    if record.found is None:
+        return found
+    last, base = record.state.last, record.found
+    return {name: max(0, last.get(name, n) + n - base.get(name, n)) for name, n in found.items()}
 
 
 _DECIDED = (Reason.SCALED_UP, Reason.SCALED_DOWN, Reason.EMERGENCY, Reason.AT_LIMIT, Reason.ROUNDS_TO_ZERO)
