@@ -13,7 +13,8 @@ BallastError
     ├── Conflict           409
     ├── Gone               410; the resource version is too old
     ├── TooManyRequests    429; carries retry_after and causes
-    └── Unreachable        no answer: refused, timed out, TLS
+    ├── Unreachable        no answer: refused, timed out, TLS
+    └── Superseded         another replica has written our keys of `ballast-state` meanwhile
 """
 
 from __future__ import annotations
@@ -98,3 +99,7 @@ class TooManyRequests(ClusterError):
 
 class Unreachable(ClusterError):
     """No answer: connection refused, timed out, or TLS failed."""
+
+
+class Superseded(ClusterError):
+    """Keys of `ballast-state` are not what this replica last wrote: another one has led meanwhile."""

@@ -1,4 +1,4 @@
-"""What Ballast does not act on: itself, metrics-server, and what answers at the addresses it reads from."""
+"""Workloads that Ballast never changes: itself, metrics-server, and the servers it reads from."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ballast.model.pod import Pod
 from ballast.model.workload import Workload
 
 METRICS_SERVER = (("k8s-app", "metrics-server"), ("app.kubernetes.io/name", "metrics-server"))
-LOOK_AGAIN = 300.0
+REFRESH = 300.0
 
 
 class Protected:
-    """`own` is namespace and name of the own pod, where there is one; `urls` are what Ballast reads from."""
+    """`own` names Ballast's own pod in `namespace`; None outside a cluster. `urls` are what Ballast reads from."""
 
     def __init__(
         self,
@@ -40,28 +40,28 @@ class Protected:
         self._own_labels: Mapping[str, str] | None = None
         self._services = tuple(dict.fromkeys(found for url in urls if (found := service_of(url, namespace))))
         self._selectors: dict[tuple[str, str], Mapping[str, str] | None] = {}
-        self._look_at = clock.monotonic()
-        self._looked_for_own = own is None
+        self._refresh_at = clock.monotonic()
+        self._own_known = own is None
         self.revision = 0
 
     def refresh(self) -> None:
-        """Asks what pods the services stand for, at most every LOOK_AGAIN seconds; `revision` rises with an answer."""
-        if not self._looked_for_own and (pods := tuple(self._pods())):
+        """Reads the Services' selectors, at most every REFRESH seconds; `revision` then rises."""
+        if not self._own_known and (pods := tuple(self._pods())):
             own = (pod for pod in pods if pod.name == self._own and pod.namespace == self._namespace)
             self._own_labels = next((pod.labels for pod in own), None)
-            self._looked_for_own = True
+            self._own_known = True
             self.revision += 1
-        if self._clock.monotonic() >= self._look_at:
-            self._look_at = self._clock.monotonic() + LOOK_AGAIN
+        if self._clock.monotonic() >= self._refresh_at:
+            self._refresh_at = self._clock.monotonic() + REFRESH
             self.revision += 1
             for namespace, name in self._services:
                 self._selectors[namespace, name] = self._selector(namespace, name)
 
     def reason(self, workload: Workload) -> str | None:
-        """Why this workload is not touched, or None."""
+        """Why this workload is not changed, or None."""
         labels, home = workload.pod_labels, workload.namespace
-        if home == self._namespace and not self._looked_for_own:
-            return "nobody knows yet whether it is Ballast itself: pods have not been listed"
+        if home == self._namespace and not self._own_known:
+            return "it may be Ballast itself: pods have not been listed yet"
         own = self._own_labels if home == self._namespace else None
         if own and workload.selector is not None and workload.selector.matches(own):
             return "it is Ballast itself"
@@ -74,7 +74,7 @@ class Protected:
         return None
 
     def _selector(self, namespace: str, name: str) -> Mapping[str, str] | None:
-        """None where it cannot be told; then a workload of that name is taken for it."""
+        """The selector of a Service; None where it is unknown, then a workload of that name counts."""
         try:
             body = self._api.get(object_path(f"/api/v1/namespaces/{namespace}/services", name))
             return msgspec.json.decode(body, type=_Service).spec.selector

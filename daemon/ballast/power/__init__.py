@@ -1,1 +1,1 @@
-"""Replicas inside the power that is available: when the number changes, and whose."""
+"""Power budgets: how many replicas the available watts carry, when that changes, and which targets change."""

@@ -1,4 +1,9 @@
-"""Whose replicas change when their sum has to: entities in proportion, members by weight, everyone within bounds."""
+"""Splits a change of the total number of replicas over the targets.
+
+An entity is a group or a target without one. Entity e gets amount · m(e) / Σ m, where m(e) is the sum over its members
+of watts · replicas (on the way down) or watts · room below the limit (on the way up). Shares become whole numbers by
+largest remainder; inside a group they are split by weight. Every target stays within its bounds.
+"""
 
 from __future__ import annotations
 
@@ -13,51 +18,59 @@ ONE = Fraction(1)
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A workload under a budget, `name` is namespace/name; without a `group` it is an entity of its own.
-
-    `baseline` is the count it returns to first when power comes back. `needed` is what its own load asks for: it
-    gives up those replicas only when the others have nothing left to give. `watts` are those of one replica.
-    """
+    """A workload under a budget."""
 
     name: str
+    """namespace/name"""
     current: int
+    """Replicas, or the cap, now."""
     minimum: int
     maximum: int
     group: str | None = None
+    """The group it belongs to; None: it is an entity of its own."""
     weight: Fraction = ONE
+    """Its part of the group's share."""
     watts: Fraction = ONE
+    """Watts of one replica."""
     baseline: int | None = None
+    """Replicas it returns to first when power comes back; None: the present ones."""
     needed: int = 0
+    """Replicas its own load asks for; it gives them up only when no other target can give any."""
 
     @property
     def entity(self) -> str:
+        """Name of the entity that its share is computed for."""
         return self.group or self.name
 
     @property
     def suspended(self) -> bool:
-        """Someone set it to 0 although it may not be: it is left alone and counts nowhere."""
+        """Whether someone set it to 0 although its minimum is above 0: it is left alone and counts nowhere."""
         return self.current == 0 and self.minimum > 0
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaAllocation:
-    """`changes` per target, signed; `quotas` (exact) and `shares` (whole) per entity are magnitudes.
-
-    `redistributed` counts the replicas that went to another target than their share said.
-    """
+    """How a change was split."""
 
     delta: int
+    """The change of the total that was asked for."""
     changes: Mapping[str, int]
+    """Signed change by target."""
     quotas: Mapping[str, Fraction]
+    """Exact share by entity, without sign."""
     shares: Mapping[str, int]
+    """Whole share by entity, without sign."""
     redistributed: int
+    """Replicas that another target than the intended one took."""
 
     @property
     def effective(self) -> int:
+        """The change of the total that is possible."""
         return sum(self.changes.values())
 
     @property
     def unmet(self) -> int:
+        """What is missing from `delta`, signed."""
         return self.delta - self.effective
 
 
@@ -66,10 +79,10 @@ def allocate(
 ) -> ReplicaAllocation:
     """Splits `delta` over `targets` so that each stays between its minimum and maximum; what cannot be met is `unmet`.
 
-    Less goes in proportion to what entities have, more in proportion to the room they have; inside a group by weight.
-    What one cannot carry goes replica by replica to the one with most room, inside its group first (`inside_first`).
-    A target that is outside its bounds is brought back first, as part of `delta`; the others make up for it.
-    `restore_first`: the way back up leads through the baselines, and the way down first takes what is above them.
+    Reductions go in proportion to the replicas of entities, increases in proportion to their room. What a target cannot
+    take goes replica by replica to the target with the most room, in its own group first with `inside_first`.
+    A target outside its bounds is brought back first, as part of `delta`; the others make up for it.
+    `restore_first`: increases fill up to the baselines first, reductions first take what is above them.
     """
     ordered = sorted(targets, key=lambda target: target.name)
     split = _Split([target for target in ordered if not target.suspended], inside_first)
@@ -81,7 +94,7 @@ def allocate(
 
 
 class _Split:
-    """The counts on their way from what is to what shall be."""
+    """The counts while they are moved from the present ones to the new ones."""
 
     def __init__(self, active: Sequence[Target], inside_first: bool) -> None:
         self.counts = {target.name: min(max(target.current, target.minimum), target.maximum) for target in active}
@@ -115,7 +128,7 @@ class _Split:
             amount = self._step(-1, amount, limits, by_count=True)
 
     def _step(self, sign: int, amount: int, limits: Mapping[str, int], *, by_count: bool = False) -> int:
-        """Moves all counts together by `amount`, none beyond its limit; returns what is left of the amount."""
+        """Moves the sum of all counts by `amount`, none beyond its limit; returns the rest that found no room."""
         if not amount:
             return 0
         room = {name: max(0, sign * (limit - self.counts[name])) for name, limit in limits.items()}
@@ -126,7 +139,7 @@ class _Split:
         return amount - now
 
     def _distribute(self, amount: int, room: Mapping[str, int], measure: Mapping[str, int]) -> dict[str, int]:
-        """What each target moves; entities share in proportion to the `measure` of their members, in watts."""
+        """What each target moves; an entity's share is amount · m / Σ m with m = Σ measure · watts of its members."""
         weights = {
             entity: sum(measure[member.name] * self._watts[member.name] for member in members)
             for entity, members in self._members.items()
@@ -134,25 +147,25 @@ class _Split:
         for entity, quota in quotas(amount, weights).items():
             self.quotas[entity] += quota
         moved: dict[str, int] = {}
-        homeless = 0
+        rest = 0
         for entity, share in largest_remainder(amount, weights).items():
             self.shares[entity] += share
-            homeless += self._inside(self._weights[entity], share, room, moved)
-        self.redistributed += homeless
-        hand_out(homeless, room, moved)
+            rest += self._inside(self._weights[entity], share, room, moved)
+        self.redistributed += rest
+        hand_out(rest, room, moved)
         return moved
 
     def _inside(self, weights: Mapping[str, int], share: int, room: Mapping[str, int], moved: dict[str, int]) -> int:
-        """Splits the share of one entity by weight; returns what its members cannot carry."""
+        """Splits the share of one entity by weight; returns what its members have no room for."""
         left = share
         for name, count in largest_remainder(share, weights).items():
             moved[name] = min(count, room[name])
             left -= moved[name]
         if not left or not self._inside_first:
             return left
-        homeless = hand_out(left, {name: room[name] for name in weights}, moved)
-        self.redistributed += left - homeless
-        return homeless
+        rest = hand_out(left, {name: room[name] for name in weights}, moved)
+        self.redistributed += left - rest
+        return rest
 
 
 def _baseline(target: Target) -> int:

@@ -1,4 +1,8 @@
-"""How many replicas a budget carries: absolute, from one pair of watts and load, so that no path leads astray."""
+"""How much load (replicas, weighted with their watts) a power budget carries.
+
+The anchor is one pair of watts W0 and load L0. A budget of W watts carries L(W) = L0 · W / W0. This is absolute: errors
+of earlier steps do not add up.
+"""
 
 from __future__ import annotations
 
@@ -15,28 +19,28 @@ _PRECISION = 10**30
 
 
 def load_of(targets: Sequence[Target]) -> Fraction:
-    """Replicas, each counted with its watts; suspended targets have none."""
+    """The sum of replicas · watts per replica over all targets."""
     scale = lcm(*(target.watts.denominator for target in targets))
     whole = (target.current * target.watts.numerator * (scale // target.watts.denominator) for target in targets)
     return Fraction(sum(whole), scale)
 
 
 def affordable(anchor: Anchor, watts: Fraction) -> Fraction:
-    """The load that `watts` carry."""
+    """The load that `watts` carry: L0 · watts / W0."""
     return anchor.load * watts / anchor.watts
 
 
 def price(anchor: Anchor, load: Fraction) -> Fraction | None:
-    """The watts that carry `load`; None where the anchor has no load."""
+    """The watts that carry `load`: W0 · load / L0; None where the anchor has no load."""
     return anchor.watts * load / anchor.load if anchor.load else None
 
 
 def shifted(anchor: Anchor, before: Fraction, change: Fraction, reference: Fraction, heaviest: Fraction) -> Anchor:
-    """The anchor after someone else changed the load of `before` by `change` at `reference` watts.
+    """The anchor after someone else changed the load of `before` by `change` at `reference` watts R.
 
-    Where bounds keep the load further from what the watts carry than rounding would (of a replica of the `heaviest`),
-    the change counts in proportion: at the price of a replica there it would be many times itself at other watts. When
-    all load goes or comes the anchor stays: what it says of watts is still true.
+    Usually L0' = L0 + change · W0 / R, so that L(R) changes by exactly `change`. Where bounds keep the load further
+    from L(R) than rounding to whole replicas (of `heaviest` watts) would, L0' = L0 · (before + change) / before: the
+    absolute change would be many times itself at other watts. When all load goes or comes the anchor stays as it is.
     """
     after, carried = before + change, affordable(anchor, reference)
     if anchor.load and (before <= 0 or after <= 0):
@@ -49,7 +53,7 @@ def shifted(anchor: Anchor, before: Fraction, change: Fraction, reference: Fract
 
 
 def rounded(ideal: Fraction, current: int, rounding: Rounding) -> int:
-    """The whole number for `ideal`, coming from `current`."""
+    """`ideal` replicas as a whole number; NEAREST_AWAY rounds halves away from `current`."""
     if rounding is Rounding.FLOOR:
         return floor(ideal)
     if rounding is Rounding.NEAREST_AWAY and ideal > current:
@@ -60,10 +64,10 @@ def rounded(ideal: Fraction, current: int, rounding: Rounding) -> int:
 def wanted_change(
     targets: Sequence[Target], load: Fraction, rounding: Rounding, after: Callable[[int], Fraction]
 ) -> int:
-    """By how many replicas their number should change to reach `load`; bounds are not looked at.
+    """By how many replicas the total should change to reach `load`; bounds of targets are ignored.
 
-    Where replicas differ in watts, the change is the one nearest to now that stays within `load`, or the largest that
-    does; `after` tells the load after a change.
+    With equal watts w per replica: round(load / w) − current. Otherwise the largest change whose load, `after(change)`,
+    stays within `load`, found by bisection.
     """
     current = sum(target.current for target in targets)
     watts = {target.watts for target in targets}

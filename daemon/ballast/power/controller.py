@@ -1,7 +1,12 @@
-"""One tick of a budget: from a sample of the feed to a plan, or to the reason why there is none.
+"""One tick of a power policy: from a sample of the feed to a plan, or to the reason why there is none.
 
-The published model (MENRA W. Romial, 2025) with its contradictions decided: the reference moves with an action alone,
-the whole window confirms a change, and the target is absolute. `paper.py` is the model as it was published.
+The published model (MENRA W. Romial, 2025, §3) with its contradictions decided; `paper.py` is the model as published.
+
+* Watts W are those above the base power. A window opens where W >= R · (1 + deadband) or W <= R · (1 - deadband). The
+  reference R moves only with an action.
+* The whole window must confirm a change, not only its two ends (§3.1).
+* The target is absolute: the anchor (W0, L0) carries L(W) = L0 · W / W0. Equation (1) of §3.2 instead multiplies the
+  present count by 1 + (W - R) / R, so that its rounding errors add up.
 """
 
 from __future__ import annotations
@@ -27,11 +32,11 @@ def observe(
     replicas: Mapping[str, int],
     needed: Mapping[str, int] = NOTHING,
 ) -> ControllerResult:
-    """What one sample changes. `replicas` are those there are now, of every target that takes part.
+    """What one sample changes. `replicas` are the present counts, by namespace/name, of all targets that take part.
 
-    `needed` are those a target asks for by its own load: it keeps them as long as the others can give.
+    `needed` are the counts that targets need for their own load: they keep them as long as the others can give.
 
-    An open plan in the state of the answer is to be stored, applied and then committed; as long as it is open nothing
+    The caller saves, applies and then commits a plan that is open in the resulting state. While a plan is open, nothing
     else happens. Never raises for any sample.
     """
     if state.plan is not None:
@@ -60,12 +65,12 @@ def observe(
 
 
 def commit(state: ControllerState) -> ControllerState:
-    """After the open plan was applied: it is closed, the reference moves."""
+    """The state after the open plan was applied: the plan is closed, the reference moves."""
     return after_plan(state)
 
 
 def abandon(policy: PowerPolicy, state: ControllerState, replicas: Mapping[str, int]) -> ControllerState:
-    """Drops an open plan that may have been applied in part: what is there now is where the next one begins."""
+    """Drops an open plan that may have been applied in part; the next plan starts from `replicas`."""
     if state.anchor is None or state.reference is None:
         return replace(state.settled(), plan=None, last=dict(replicas))
     reference = _price(policy, state.anchor, load_of(targets_of(policy, replicas, state.baseline)))
@@ -73,17 +78,20 @@ def abandon(policy: PowerPolicy, state: ControllerState, replicas: Mapping[str, 
 
 
 def resumed(state: ControllerState) -> ControllerState:
-    """After a restart or a long silence: a window begins anew, it is never shortened."""
+    """The state after a restart or a long silence: a window starts again, it is never shortened."""
     return replace(state.settled(), alarm=None, seen=None)
 
 
 def rebaselined(state: ControllerState) -> ControllerState:
-    """Everything forgotten but the count of plans: the next valid sample is the new beginning."""
+    """An empty state that keeps the count of plans: the next valid sample gives a new anchor."""
     return ControllerState(sequence=state.sequence)
 
 
 def without(policy: PowerPolicy, state: ControllerState, gone: Mapping[str, Fraction]) -> ControllerState:
-    """After targets have left the policy, given with the watts of one replica: they take their share along."""
+    """The state after targets left the policy; their share of the load leaves the anchor.
+
+    `gone` gives the watts of one replica by namespace/name.
+    """
     if state.anchor is not None and state.reference is not None:
         watts = {**{name: place.member.watts for name, place in policy.places.items()}, **gone}
         leaving = {name: -state.last[name] for name in gone if name in state.last}
@@ -99,6 +107,8 @@ def without(policy: PowerPolicy, state: ControllerState, gone: Mapping[str, Frac
 
 @dataclass(frozen=True, slots=True)
 class _Tick:
+    """One valid sample against a state with an anchor. `watts` are those above the base power."""
+
     policy: PowerPolicy
     state: ControllerState
     at: Fraction
@@ -128,24 +138,30 @@ class _Tick:
 
     def _follow(self) -> ControllerResult:
         state, sign = self.state, self._direction(self.reference)
-        left = state.mode is not ControllerMode.STABLE and state.mode.sign != sign
+        cancelled = state.mode is not ControllerMode.STABLE and state.mode.sign != sign
         if not sign:
-            return ControllerResult(state.settled(), Reason.CANCELLED if left else Reason.INSIDE, cancelled=left)
+            return ControllerResult(
+                state.settled(), Reason.CANCELLED if cancelled else Reason.INSIDE, cancelled=cancelled
+            )
         mode = ControllerMode.of(sign)
         window = state.window.add(self.watts) if state.window and state.mode is mode else None
         opened = window is None
         window = window or ChangeWindow.opened(self.at, self.watts)
         state = replace(state, mode=mode, window=window)
         if self.at - window.since < self._side(sign).window:
-            return ControllerResult(state, Reason.detected(sign) if opened else Reason.WAITING, cancelled=left)
+            return ControllerResult(state, Reason.detected(sign) if opened else Reason.WAITING, cancelled=cancelled)
         tick = replace(self, state=state)
         level = tick._level(window, sign)
         if level is None:
             return replace(tick._stay(self.watts, Reason.UNSTABLE), cancelled=True)
-        return replace(tick._act(sign, level, Reason.scaled(sign)), cancelled=left)
+        return replace(tick._act(sign, level, Reason.scaled(sign)), cancelled=cancelled)
 
     def _level(self, window: ChangeWindow, sign: int) -> Fraction | None:
-        """The watts that the window confirms; None where it confirms nothing."""
+        """The watts that the window confirms; None where it confirms nothing.
+
+        With all samples within the tolerance t, high - low <= t · low, the newest; else the most cautious: the lowest
+        of an increase, the highest of a decrease. ENDPOINT compares the first and the newest only (§3.1).
+        """
         tolerance = self._side(sign).tolerance
         if self.policy.stability is Stability.ENDPOINT:
             first = self._at_least_floor(window.first)
@@ -156,19 +172,24 @@ class _Tick:
         return window.low if sign > 0 else window.high
 
     def _ramp(self) -> ControllerResult:
-        """The next step of a change that was cut, unless the feed says the contrary or came to the reference."""
+        """The next step of a change that a rate limit has cut, unless the watts have come back."""
         ramp, sign = self.state.ramp, self.state.mode.sign
         assert ramp is not None
         beyond = (self._at_least_floor(self.watts) - self.reference) * sign > 0
         if not beyond or self._direction(self._at_least_floor(ramp.level)) == -sign:
-            calm = replace(self, state=self.state.settled())
-            return replace(calm._follow(), cancelled=True)
+            settled = replace(self, state=self.state.settled())
+            return replace(settled._follow(), cancelled=True)
         step = self._side(sign).max_step
         if step and self.at - ramp.stepped < step.period:
             return ControllerResult(self.state, Reason.RATE_LIMITED)
         return self._act(sign, ramp.level, Reason.scaled(sign))
 
     def _act(self, sign: int, level: Fraction, reason: Reason, *, limited: bool = True) -> ControllerResult:
+        """A plan for the load L(level) = L0 · level / W0, rounded to whole replicas, within bounds and `maxStep`.
+
+        No plan where the change has the wrong sign or is 0. A plan that `maxStep` cuts moves the reference only to
+        W0 · L / L0, the price of the load L that it reaches.
+        """
         policy, targets = self.policy, targets_of(self.policy, self.replicas, self.state.baseline, self.needed)
         active = [target for target in targets if not target.suspended]
         current = sum(target.current for target in active)
@@ -196,19 +217,20 @@ class _Tick:
             reference = _price(policy, anchor, load_of(_after(active, split)))
             ramp, mode = Ramp(level, self.at), ControllerMode.of(sign)
         plan = PowerPlan(self.state.sequence + 1, self.at, reason, counts, reference, ramp, mode)
-        return ControllerResult(replace(self.state, plan=plan), reason, unmet=unmet, allocation=split)
+        return ControllerResult(replace(self.state, plan=plan), reason, unmet=unmet)
 
     def _split(self, targets: list[Target], delta: int) -> ReplicaAllocation:
         return allocate(targets, delta, restore_first=self.policy.restore_first)
 
     def _stay(self, level: Fraction, reason: Reason) -> ControllerResult:
-        """Nothing to do after all; only in the published reading does the reference move."""
+        """No replica changes; the reference moves only with `reference: paper`."""
         state = self.state.settled()
         if self.policy.reference is Basis.PAPER:
             state = replace(state, reference=self._at_least_floor(level))
         return ControllerResult(state, reason)
 
     def _direction(self, reference: Fraction) -> int:
+        """+1 above the dead band around `reference`, −1 below it, 0 inside."""
         watts, deadband = self._at_least_floor(self.watts), self.policy.deadband
         return (watts >= reference * (1 + deadband)) - (watts <= reference * (1 - deadband))
 
@@ -222,7 +244,7 @@ class _Tick:
 def _begin(
     policy: PowerPolicy, state: ControllerState, watts: Fraction, replicas: Mapping[str, int]
 ) -> ControllerResult:
-    """The first valid sample, or what the policy calls nominal, becomes the anchor; nothing is done yet."""
+    """The first valid sample, or the policy's `nominal`, becomes the anchor; no replica changes."""
     targets = targets_of(policy, replicas, {})
     load, nominal = load_of(targets), policy.nominal
     if nominal is None:
@@ -241,7 +263,7 @@ def _begin(
 def _silence(
     policy: PowerPolicy, state: ControllerState, at: Fraction, replicas: Mapping[str, int]
 ) -> ControllerResult:
-    """No usable sample: everything stays, until the fallback is due."""
+    """No usable sample: nothing changes until `fallback.after` seconds have passed."""
     if state.anchor is None:
         return ControllerResult(state, Reason.INVALID)
     if state.seen is None:
@@ -254,9 +276,9 @@ def _silence(
     if policy.fallback.policy is WhenSilent.FLOOR:
         counts = {target.name: target.minimum for target in targets}
     else:
-        said = policy.fallback.replicas or {}
+        fixed = policy.fallback.replicas or {}
         counts = {
-            target.name: min(max(said.get(target.name, target.current), target.minimum), target.maximum)
+            target.name: min(max(fixed.get(target.name, target.current), target.minimum), target.maximum)
             for target in targets
         }
     counts = {**replicas, **counts}
@@ -268,9 +290,9 @@ def _silence(
 
 
 def _rebased(policy: PowerPolicy, state: ControllerState, replicas: Mapping[str, int]) -> ControllerState:
-    """Someone else changed replicas: the anchor moves with them, so that they are neither undone nor amplified.
+    """Someone else changed replicas: the anchor moves with them (see `shifted`), so that nothing is undone.
 
-    Who does not take part for a while has its share of the load and its baseline again afterwards.
+    A target that does not take part for a while gets its share of the load and its baseline back afterwards.
     """
     last, places = state.last, policy.places
     watts = {name: places[name].member.watts for name in {**last, **replicas} if name in places}
@@ -286,7 +308,7 @@ def _rebased(policy: PowerPolicy, state: ControllerState, replicas: Mapping[str,
 
 
 def _left(state: ControllerState, names: Iterable[str], watts: Mapping[str, Fraction]) -> ControllerState:
-    """Their share of the load goes with them, and is remembered."""
+    """Targets that no longer take part: their share of the anchor's load is taken off and remembered in `away`."""
     for name in names:
         assert state.anchor is not None
         count, anchor = state.last[name], _shifted(state, {name: -state.last[name]}, watts)
@@ -297,7 +319,12 @@ def _left(state: ControllerState, names: Iterable[str], watts: Mapping[str, Frac
 
 
 def _came(state: ControllerState, counts: Mapping[str, int], watts: Mapping[str, Fraction]) -> ControllerState:
-    """They bring the share they had; replicas that are new count as they would at the anchor's watts, or at more."""
+    """Targets that take part again, or for the first time: L0 grows by their share.
+
+    L0' = L0 + before.load + (count - before.count) · w · min(1, W0 / R), with `before` as remembered in `away` (0 for
+    a new target), w the watts of one replica and R the reference. Below the anchor's watts (R < W0) a new replica
+    counts as one at W0, of which R carries only R / W0; above them it counts so that R carries it whole.
+    """
     if not counts:
         return state
     assert state.anchor is not None
@@ -312,7 +339,7 @@ def _came(state: ControllerState, counts: Mapping[str, int], watts: Mapping[str,
 
 
 def _shifted(state: ControllerState, changes: Mapping[str, int], watts: Mapping[str, Fraction]) -> Anchor:
-    """The anchor after these changes; `watts` are those of one replica of everyone concerned."""
+    """The anchor after these changes of counts; `watts` are those of one replica, by namespace/name."""
     assert state.anchor is not None
     assert state.reference is not None
     change = sum((watts[name] * count for name, count in changes.items()), ZERO)
@@ -323,7 +350,7 @@ def _shifted(state: ControllerState, changes: Mapping[str, int], watts: Mapping[
 
 
 def _enforced(tick: _Tick) -> ControllerResult:
-    """Someone else changed replicas: what was decided before comes back, with what this sample asks for."""
+    """Someone else changed replicas: the counts decided before are restored, with what this sample asks for."""
     policy, state, found = tick.policy, tick.state, tick.replicas
     left_alone = {
         name
@@ -341,6 +368,7 @@ def _enforced(tick: _Tick) -> ControllerResult:
 
 
 def _price(policy: PowerPolicy, anchor: Anchor, load: Fraction) -> Fraction:
+    """The watts that carry `load`, at least the floor."""
     return max(price(anchor, load) or ZERO, policy.floor)
 
 

@@ -1,4 +1,4 @@
-"""What goes into a tick and what comes out of it."""
+"""A tick's input (sample, targets) and its result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Self
 
-from ballast.power.allocation import ReplicaAllocation, Target
+from ballast.power.allocation import Target
 from ballast.power.controller_state import ControllerState
 from ballast.power.policy import PowerPolicy
 from ballast.power.values import exact
@@ -42,43 +42,44 @@ class Reason(StrEnum):
 
     @classmethod
     def detected(cls, sign: int) -> Reason:
+        """The reason for a window that opens in this direction."""
         return cls.INCREASE_DETECTED if sign > 0 else cls.DECREASE_DETECTED
 
     @classmethod
     def scaled(cls, sign: int) -> Reason:
+        """The reason for a plan in this direction."""
         return cls.SCALED_UP if sign > 0 else cls.SCALED_DOWN
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """`watts` of the feed at the tick `at` (seconds); None where there is nothing usable."""
+    """`watts` of the feed at the tick `at` (seconds); None where there is no usable value."""
 
     at: Fraction | None
     watts: Fraction | None
 
     @classmethod
     def of(cls, at: float, watts: float | None) -> Self:
-        """Floats mean the decimals they print as; what is no power is nothing usable."""
+        """From floats, read as the decimals they print as. Negative or not finite watts become None."""
         usable = watts is not None and math.isfinite(watts) and watts >= 0
         return cls(exact(at) if math.isfinite(at) else None, exact(watts) if usable else None)
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerResult:
-    """The state after a tick and why. `unmet` replicas are wanted but beyond the bounds.
+    """The state after a tick and the reason for it.
 
-    `cancelled`: a window was left without an action. With an open plan in the state, `allocation` says how it came.
+    `unmet` (replicas, signed) are wanted but beyond the bounds. `cancelled`: a window ended without an action.
     """
 
     state: ControllerState
     reason: Reason
     cancelled: bool = False
     unmet: int = 0
-    allocation: ReplicaAllocation | None = None
 
 
 def after_plan(state: ControllerState) -> ControllerState:
-    """The state once its open plan was applied."""
+    """The state once its open plan is applied."""
     plan = state.plan
     if plan is None:
         return state
@@ -92,7 +93,7 @@ def after_plan(state: ControllerState) -> ControllerState:
 def targets_of(
     policy: PowerPolicy, replicas: Mapping[str, int], baseline: Mapping[str, int], needed: Mapping[str, int] = NOTHING
 ) -> list[Target]:
-    """The members that take part, with the replicas they have now, return to first, and need for their load."""
+    """The members with a count in `replicas`, as targets of an allocation."""
     places = policy.places
     return [
         Target(

@@ -1,4 +1,4 @@
-"""What a budget's controller remembers: small, exact, and written ahead of everything it does."""
+"""The controller's state. It is exact (fractions) and saved before anything is changed."""
 
 from __future__ import annotations
 
@@ -12,22 +12,26 @@ import msgspec
 
 
 class ControllerMode(StrEnum):
+    """Whether a window is open, and in which direction (states of the published model, §3.1)."""
+
     STABLE = "STABLE"
     PENDING_INCREASE = "PENDING_INCREASE"
     PENDING_DECREASE = "PENDING_DECREASE"
 
     @property
     def sign(self) -> int:
+        """Direction of the change: 0, +1 or −1."""
         return {ControllerMode.STABLE: 0, ControllerMode.PENDING_INCREASE: 1, ControllerMode.PENDING_DECREASE: -1}[self]
 
     @classmethod
     def of(cls, sign: int) -> ControllerMode:
+        """The mode of a direction: 0, +1 or −1."""
         return (cls.STABLE, cls.PENDING_INCREASE, cls.PENDING_DECREASE)[sign]
 
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """`load` (watts of all replicas, or their number) belongs to `watts` of budget."""
+    """A budget of `watts` (W0) carries `load` (L0): replicas weighted with their watts, or their number."""
 
     watts: Fraction
     load: Fraction
@@ -35,7 +39,7 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True)
 class Away:
-    """What a target had when it ceased to take part: its share of the anchor's load, and its replicas."""
+    """What a target had when it stopped taking part: its share of the anchor's load, and its replicas."""
 
     load: Fraction
     count: int
@@ -43,7 +47,7 @@ class Away:
 
 @dataclass(frozen=True, slots=True)
 class ChangeWindow:
-    """The samples since `since` (seconds): the first, the lowest and the highest watts, and how many there are."""
+    """The samples since `since` (seconds): the first, lowest and highest watts, and their number."""
 
     since: Fraction
     first: Fraction
@@ -53,9 +57,11 @@ class ChangeWindow:
 
     @classmethod
     def opened(cls, at: Fraction, watts: Fraction) -> ChangeWindow:
+        """A window with its first sample."""
         return cls(at, watts, watts, watts)
 
     def add(self, watts: Fraction) -> ChangeWindow:
+        """The window with one sample more."""
         return ChangeWindow(self.since, self.first, min(self.low, watts), max(self.high, watts), self.count + 1)
 
 
@@ -69,45 +75,54 @@ class Ramp:
 
 @dataclass(frozen=True, slots=True)
 class PowerPlan:
-    """Absolute replicas by namespace/name, written down before they are applied; `reference`, `ramp` and `mode` hold
-    after it.
-
-    `at` is the time of the sample that led to it, `id` counts up. One that only undoes what someone else did leaves the
-    window open.
-    """
+    """New replicas for all targets, saved before they are applied."""
 
     id: int
+    """Counts up."""
     at: Fraction
+    """Time (seconds) of the sample that led to it."""
     reason: str
     replicas: Mapping[str, int]
+    """Absolute counts by namespace/name."""
     reference: Fraction
+    """The reference (watts) once the plan is applied."""
     ramp: Ramp | None = None
+    """The rest of a change that a rate limit has cut, once the plan is applied."""
     mode: ControllerMode = ControllerMode.STABLE
+    """The mode once the plan is applied."""
     closes_window: bool = True
+    """False for a plan that only undoes someone else's change."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerState:
-    """Watts are those above the base power. `reference` and `anchor` are None before the first valid sample.
-
-    `last` and `baseline` are replicas by namespace/name: those last seen or decided, and those to return to first.
-    `baseline` also knows those in `away`, who do not take part now. `alarm` holds the samples of an emergency, `seen`
-    is the time of the newest valid sample, or since when one is missed.
-    """
+    """What the controller knows between two ticks. Watts are those above the base power."""
 
     mode: ControllerMode = ControllerMode.STABLE
     reference: Fraction | None = None
+    """Watts last acted on; None before the first valid sample."""
     anchor: Anchor | None = None
+    """None before the first valid sample."""
     last: Mapping[str, int] = field(default_factory=dict)
+    """Replicas last seen or decided, by namespace/name."""
     baseline: Mapping[str, int] = field(default_factory=dict)
+    """Replicas to return to first, by namespace/name, also of the targets in `away`."""
     away: Mapping[str, Away] = field(default_factory=dict)
+    """Targets that do not take part now, by namespace/name."""
     window: ChangeWindow | None = None
+    """The open window of a change."""
     alarm: ChangeWindow | None = None
+    """The samples in a row that are low enough for an emergency."""
     ramp: Ramp | None = None
+    """The rest of a change that a rate limit has cut."""
     plan: PowerPlan | None = None
+    """The open plan."""
     seen: Fraction | None = None
+    """Time (seconds) of the newest valid sample, or the time since which none has come."""
     sequence: int = 0
+    """Plans so far."""
     schema: int = 1
+    """Version of the stored form."""
 
     def dump(self) -> str:
         """JSON; fractions as text such as "1000" or "2/3"."""
@@ -125,11 +140,11 @@ class ControllerState:
         return state
 
     def lasting(self) -> ControllerState:
-        """Without what every sample changes: two states with the same lasting part need not be written again."""
+        """The state without what every sample changes; if the rest is the same, it need not be saved again."""
         return replace(self, seen=None, window=None, alarm=None)
 
     def settled(self) -> ControllerState:
-        """STABLE, with no window open; the reference stays."""
+        """The state in STABLE, without window and ramp; the reference stays."""
         return replace(self, mode=ControllerMode.STABLE, window=None, ramp=None)
 
 

@@ -1,4 +1,4 @@
-"""What a feed's numbers mean, and the watts that follow from them."""
+"""The feed of a policy: where its numbers come from, and which watts they mean."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEFAULT_FLOOR = Fraction(1)
 
 
 class Semantics(StrEnum):
-    """`AVAILABLE` watts are the budget; of a `LIMIT`, those of others are taken away; `CARBON` goes through a map."""
+    """What a number of the feed means. CARBON intensities become watts through `map`."""
 
     AVAILABLE = "available"
     LIMIT = "limit"
@@ -24,6 +24,8 @@ class Semantics(StrEnum):
 
 
 class Unit(StrEnum):
+    """Unit of a feed's numbers."""
+
     MICROWATT = "uW"
     MILLIWATT = "mW"
     WATT = "W"
@@ -32,18 +34,21 @@ class Unit(StrEnum):
 
     @property
     def watts(self) -> Fraction:
+        """Watts of one unit."""
         exponents = {Unit.MICROWATT: -6, Unit.MILLIWATT: -3, Unit.WATT: 0, Unit.KILOWATT: 3, Unit.MEGAWATT: 6}
         return Fraction(10) ** exponents[self]
 
 
 class Of(StrEnum):
-    """Whose consumption a query gives: that of all, or of all but the policy's own targets."""
+    """Whose consumption a query gives: of everything, or of everything but the policy's own targets."""
 
     TOTAL = "total"
     OTHERS = "others"
 
 
 class LimitSpec(PolicySection):
+    """A limit that is shared with other consumers: a query, or fixed watts."""
+
     query: str | None = None
     freshness: str | None = None
     watts: Positive | None = None
@@ -56,12 +61,16 @@ class LimitSpec(PolicySection):
 
 
 class Consumption(PolicySection):
+    """What is consumed under the limit."""
+
     query: str
     freshness: str | None = None
     of: Of = Of.TOTAL
 
 
 class Own(PolicySection):
+    """The part of the consumption that is the policy's own targets'."""
+
     query: str
     freshness: str | None = None
 
@@ -71,18 +80,18 @@ class FeedSpec(PolicySection):
 
     query: str | None = None
     freshness: str | None = None
-    """Gives the Unix time of the query's samples, where `timestamp(query)` cannot."""
+    """A query for the Unix time of the samples, where `timestamp(query)` cannot give it."""
     url: str | None = None
     json_path: str = "$"
     time_path: str | None = None
-    """Where the time of the watts stands in the JSON; without it they are as old as the answer."""
+    """Path of the samples' time in the JSON; without it they are as old as the answer."""
     csv: str | None = None
     limit: LimitSpec | None = None
     consumption: Consumption | None = None
     own: Own | None = None
     semantics: Semantics | None = None
     map: tuple[tuple[NotNegative, NotNegative], ...] | None = None
-    """Steps (intensity, watts) of a carbon intensity: up to this intensity, these watts; beyond the last, 0 W."""
+    """Steps (intensity, watts): up to this carbon intensity these watts, beyond the last 0 W."""
     unit: Unit = Unit.WATT
     expect_series: Count = 1
     max_age: Period | None = None
@@ -120,5 +129,5 @@ class FeedSpec(PolicySection):
 
 
 def remaining(limit: Fraction, consumption: Fraction, own: Fraction) -> Fraction:
-    """Watts for our own targets: the limit without what others use; `own` is the part of `consumption` that is ours."""
+    """Watts for the policy's own targets: max(0, limit - max(0, consumption - own)), all in watts."""
     return max(Fraction(0), limit - max(Fraction(0), consumption - own))

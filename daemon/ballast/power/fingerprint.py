@@ -1,4 +1,4 @@
-"""What the numbers of a policy's anchor mean: it holds as long as they mean the same."""
+"""A fingerprint of the parts of a policy that its anchor depends on."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ballast.power.policy import PowerPolicy
 from ballast.power.policy_section import PolicySection
 
 _HOW = frozenset({"max_age", "expect_series", "freshness", "time_path", "floor_watts"})
-"""How a feed is read and judged, which its watts do not depend on."""
+"""Keys that say how a feed is read and checked; its watts do not depend on them."""
 
 
 def policy_fingerprint(policy: PowerPolicy) -> str:
-    """Short text that changes when other watts or other replicas are meant: feed, basePower, nominal or compat.
+    """16 hexadecimal digits that change with feed, basePower, nominal or compat: the anchor's watts then mean others.
 
-    What is left at its default does not count.
+    Keys at their default do not count.
     """
-    told = {"base": policy.base_power, "compat": policy.compat, "nominal": policy.nominal, "feed": policy.feed}
-    plain = {name: _plain(value) for name, value in told.items()}
+    parts = {"base": policy.base_power, "compat": policy.compat, "nominal": policy.nominal, "feed": policy.feed}
+    plain = {name: _plain(value) for name, value in parts.items()}
     return sha256(msgspec.json.encode(plain, enc_hook=str, order="deterministic")).hexdigest()[:16]
 
 

@@ -1,4 +1,4 @@
-"""The published model to the letter, with its failures, for comparison.
+"""The published model to the letter, with its failures, for comparison (`compat: paper`).
 
 MENRA W. Romial, "Modèle Mathématique pour un Ordonnancement Dynamique et Adaptatif des Réplicas Kubernetes", 2025, §3;
 where the text leaves something open, as its author's own implementation decides (menraromial/elara).
@@ -22,7 +22,7 @@ _FROM_NOTHING = Fraction(999)
 def observe(
     policy: PowerPolicy, state: ControllerState, at: Fraction, watts: Fraction, replicas: Mapping[str, int]
 ) -> ControllerResult:
-    """§3.1: the two ends of a window decide; the reference moves with them, whatever they say."""
+    """§3.1: the two ends of a window decide. The reference moves at its end, also if nothing is done."""
     if state.reference is None:
         return ControllerResult(replace(state, reference=watts, last=dict(replicas)), Reason.BOOTSTRAPPED)
     if state.mode is ControllerMode.STABLE or state.window is None:
@@ -49,7 +49,7 @@ def _act(
     change: Fraction,
     replicas: Mapping[str, int],
 ) -> ControllerResult:
-    """§3.2, equation (1)."""
+    """§3.2, equation (1): N' = round(N · (1 + change)), with change = (W - R) / R and N the present total."""
     targets = [replace(target, watts=ONE) for target in targets_of(policy, replicas, {})]
     total = sum(target.current for target in targets)
     delta = rounded(total * (1 + change), total, policy.rounds) - total
@@ -60,11 +60,11 @@ def _act(
     counts = {target.name: target.current + split.changes[target.name] for target in targets}
     reason = Reason.scaled(1 if split.effective > 0 else -1)
     plan = PowerPlan(state.sequence + 1, at, reason, counts, watts)
-    return ControllerResult(replace(state, plan=plan), reason, unmet=split.unmet, allocation=split)
+    return ControllerResult(replace(state, plan=plan), reason, unmet=split.unmet)
 
 
 def _relative(watts: Fraction, reference: Fraction) -> Fraction:
-    """The relative change; from 0 W it is as large as the author's implementation says."""
+    """(watts - reference) / reference; from 0 W the number that the author's implementation uses."""
     if not reference:
         return _FROM_NOTHING if watts else Fraction(0)
     return (watts - reference) / reference

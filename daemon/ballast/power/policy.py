@@ -1,4 +1,4 @@
-"""One power budget: its feed, when to act on it, and between whom it is shared."""
+"""A power policy: its feed, when to act on it, and the targets that share the budget."""
 
 from __future__ import annotations
 
@@ -61,12 +61,16 @@ class Foreign(StrEnum):
 
 
 class WhenSilent(StrEnum):
+    """What a silent feed leads to: nothing, every target at its min, or the numbers given."""
+
     HOLD = "hold"
     FLOOR = "floor"
     REPLICAS = "replicas"
 
 
 class Actuation(StrEnum):
+    """How targets may be changed: as detected, by replicas alone, by caps alone, or not at all."""
+
     AUTO = "auto"
     DIRECT = "direct"
     CAP = "cap"
@@ -87,6 +91,7 @@ class MaxStep(PolicySection):
         return self
 
     def of(self, total: int) -> int:
+        """The largest step from `total` replicas."""
         return self.pods or max(1, int(total * (self.percent or 0) / 100))
 
 
@@ -99,17 +104,21 @@ class Side(PolicySection):
 
 
 class Increase(Side):
+    """Defaults of an increase."""
+
     window: Seconds = Fraction(60)
     tolerance: Share = Fraction(4, 100)
 
 
 class Decrease(Side):
+    """Defaults of a decrease."""
+
     window: Seconds = Fraction(120)
     tolerance: Share = Fraction(5, 100)
 
 
 class EmergencyDrop(PolicySection):
-    """A fall by `relative` in so many `samples` in a row needs no window."""
+    """A drop by the fraction `relative` in `samples` samples in a row needs no window."""
 
     relative: OpenShare
     samples: Count = 2
@@ -123,7 +132,7 @@ class EmergencyDrop(PolicySection):
 
 
 class Fallback(PolicySection):
-    """What holds when the feed gave nothing usable for `after` seconds."""
+    """What is done when the feed gave no usable sample for `after` seconds."""
 
     after: Period = Fraction(300)
     policy: WhenSilent = WhenSilent.HOLD
@@ -131,16 +140,16 @@ class Fallback(PolicySection):
 
 
 class Nominal(PolicySection):
-    """So many replicas belong to so many watts."""
+    """A fixed anchor: `watts` carry `replicas`."""
 
     watts: Positive
     replicas: PositiveCount
 
 
 class Needs(PolicySection):
-    """What says how many replicas a workload needs itself: a PromQL query for its `load` per replica or its `latency`.
+    """How many replicas a workload needs for its own load: a PromQL query for its `load` per replica or its `latency`.
 
-    `target` is the load a replica should have, or the highest latency that is good.
+    `target` is the load a replica should have, or the highest good latency.
     """
 
     load: str | None = None
@@ -155,10 +164,11 @@ class Needs(PolicySection):
 
     @property
     def query(self) -> str:
+        """The query that is given."""
         return self.load or self.latency or ""
 
     def replicas(self, value: Fraction | None, count: int) -> int:
-        """Of `count` replicas those it needs at this load or latency; all where nobody knows."""
+        """Replicas needed of `count`: ceil(count · load / target), or all above the target latency; all if unknown."""
         if value is None:
             return count
         if self.load is not None:
@@ -167,7 +177,7 @@ class Needs(PolicySection):
 
 
 class Member(PolicySection):
-    """A workload; `replicas` is where offline commands begin (default: max)."""
+    """A workload under the policy; offline commands start at `replicas` (default: max)."""
 
     ref: Reference
     min: Count = 1
@@ -189,14 +199,18 @@ class Member(PolicySection):
 
     @property
     def watts(self) -> Fraction:
+        """Watts of one replica; 1 where not given."""
         return self.watts_per_replica or ONE
 
     @property
     def start(self) -> int:
+        """Replicas at which offline commands start."""
         return self.max if self.replicas is None else self.replicas
 
 
 class Group(PolicySection):
+    """Members that share as one entity."""
+
     name: Name
     members: tuple[Member, ...] = Field(min_length=1)
 
@@ -210,7 +224,7 @@ class PolicyMember:
 
 
 class PowerPolicy(PolicySection):
-    """One budget over many workloads. Powers are watts, durations seconds, both exact."""
+    """One budget over many workloads. Powers are in watts, durations in seconds, both exact."""
 
     name: Name = "power"
     feed: FeedSpec | None = None
@@ -247,10 +261,12 @@ class PowerPolicy(PolicySection):
 
     @property
     def floor(self) -> Fraction:
+        """Watts below which no replica is affordable."""
         return self.feed.floor_watts if self.feed else DEFAULT_FLOOR
 
     @property
     def rounds(self) -> Rounding:
+        """The rounding in force."""
         return self.rounding or (Rounding.NEAREST_AWAY if self.paper else Rounding.SAFE)
 
     @cached_property
@@ -259,15 +275,14 @@ class PowerPolicy(PolicySection):
         return {place.member.name: place for place in sorted(self._all(), key=lambda place: place.member.name)}
 
     def within(self, bounds: Mapping[str, tuple[int, int]]) -> PowerPolicy:
-        """The same, its members also inside `bounds` (lowest and highest replicas by namespace/name)."""
+        """The policy with its members also inside `bounds`: lowest and highest replicas by namespace/name."""
         groups = tuple(
             group.model_copy(update={"members": tuple(_bounded(member, bounds) for member in group.members)})
             for group in self.groups
         )
         independents = tuple(_bounded(member, bounds) for member in self.independents)
-        copy = self.model_copy(update={"groups": groups, "independents": independents})
-        copy.__dict__.pop("places", None)
-        return copy
+        # Built from the fields alone: `model_copy` would take the cached `places` of the old bounds along.
+        return self.model_construct(**{**dict(self), "groups": groups, "independents": independents})
 
     def _all(self) -> Iterator[PolicyMember]:
         for group in self.groups:

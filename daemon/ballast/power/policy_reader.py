@@ -1,4 +1,4 @@
-"""Policies from the mappings of a configuration file; what is wrong with them in words."""
+"""Reads policies from the mappings of a configuration file; errors are sentences for the user."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _problem(label: str, raw: Mapping[str, Any], error: ErrorDetails) -> str:
 
 def _hint(key: str) -> str:
     if key in ("dryRun", "dry_run", "dryrun"):
-        return "Whether anything is changed is said by BALLAST_POWER__MODE (off, dry-run or on). Remove it."
+        return "BALLAST_POWER__MODE (off, dry-run or on) sets whether anything is changed. Remove it."
     near = get_close_matches(key, _KEYS, n=1, cutoff=0.6)
     return f"Did you mean {near[0]}? Correct or remove it." if near else "Correct or remove it."
 
@@ -94,9 +94,9 @@ def _names(raws: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for number, raw in enumerate(raws):
         name = str(raw.get("name") or "")
         if not name:
-            yield f"power policy number {number + 1} has no name; several policies are told apart by it. Give it one."
+            yield f"power policy number {number + 1} has no name; several policies need different names. Give it one."
         elif name in seen:
-            yield f"power policy {name} is there twice: expected a name of its own for each. Rename one."
+            yield f"power policy {name} exists twice: expected a different name for each policy. Rename one."
         seen.add(name)
 
 

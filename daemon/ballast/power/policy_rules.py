@@ -1,4 +1,4 @@
-"""Rules between the keys of a policy: what contradicts itself, and what is legal but risky."""
+"""Rules between the keys of a policy: contradictions, and what is legal but risky."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def contradictions(policy: PowerPolicy) -> Iterator[str]:
 
 
 def unusable_at(policy: PowerPolicy, interval: Fraction, called: str) -> Iterator[str]:
-    """One sentence for each window that a tick of `interval` seconds, which is `called` so, cannot look into."""
+    """One sentence for each window shorter than a tick of `interval` seconds; `called` names that setting."""
     for name, side in _sides(policy):
         if 0 < side.window < interval:
             yield (
@@ -39,13 +39,13 @@ def unusable_at(policy: PowerPolicy, interval: Fraction, called: str) -> Iterato
 
 
 def not_to_run(policy: PowerPolicy) -> Iterator[str]:
-    """One sentence for each thing that only offline commands can do without."""
+    """One sentence for each thing that the daemon needs and offline commands do not."""
     if policy.feed is None:
         yield "feed is missing: expected where the available watts come from, such as feed: {query: ...}. Give it."
     elif policy.feed.query is not None and policy.feed.semantics is None:
         yield (
-            f"feed.semantics is missing: expected one of {', '.join(Semantics)}. Say what feed.query means; "
-            "most exporters give consumption, which can be no budget."
+            f"feed.semantics is missing: expected one of {', '.join(Semantics)}. State what feed.query means; "
+            "most exporters give consumption, which cannot be a budget."
         )
     if policy.stability is Stability.ENDPOINT:
         for text in _inversions(policy):
@@ -53,7 +53,7 @@ def not_to_run(policy: PowerPolicy) -> Iterator[str]:
 
 
 def remarks(policy: PowerPolicy, interval: Fraction | None = None) -> Iterator[str]:
-    """One sentence for each thing that is legal but will not do what it seems to."""
+    """One sentence for each thing that is legal but does not do what it seems to."""
     for text in _inversions(policy):
         if policy.paper or policy.stability is Stability.ENDPOINT:
             yield f"{text} Then a confirmed increase may take replicas away, and the other way round."
@@ -78,7 +78,7 @@ def remarks(policy: PowerPolicy, interval: Fraction | None = None) -> Iterator[s
 
 
 def number(value: Fraction) -> str:
-    """As short as it can be written."""
+    """The number in its shortest decimal form."""
     return f"{float(value):.10g}"
 
 
@@ -103,7 +103,7 @@ def _members(policy: PowerPolicy) -> Iterator[str]:
     groups = Counter(group.name for group in policy.groups)
     for name, times in groups.items():
         if times > 1:
-            yield f"groups: {name} is there {times} times: expected a name of its own for each. Rename one."
+            yield f"groups: {name} exists {times} times: expected a different name for each group. Rename one."
     homes: dict[str, list[str]] = {}
     for home, member in _everyone(policy):
         homes.setdefault(member.name, []).append(home)
@@ -114,7 +114,7 @@ def _members(policy: PowerPolicy) -> Iterator[str]:
     for name, places in homes.items():
         if len(places) > 1:
             yield (
-                f"{name} is there {len(places)} times ({', '.join(places)}): expected each target once, groups do not "
+                f"{name} is listed {len(places)} times ({', '.join(places)}): expected each target once, groups do not "
                 "overlap. Remove it from all but one."
             )
     for group in policy.groups:
@@ -159,7 +159,7 @@ def _fallback(policy: PowerPolicy) -> Iterator[str]:
     for name, count in (fallback.replicas or {}).items():
         place = policy.places.get(name)
         if place is None:
-            yield f"fallback.replicas: {name} is no target of this policy. Correct or remove it."
+            yield f"fallback.replicas: {name} is not a target of this policy. Correct or remove it."
         elif not place.member.min <= count <= place.member.max:
             yield (
                 f"fallback.replicas: {name} is {count}: expected a number between its min {place.member.min} and its "

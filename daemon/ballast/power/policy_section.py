@@ -1,4 +1,4 @@
-"""What all parts of a policy have in common."""
+"""The base class of all parts of a policy."""
 
 from __future__ import annotations
 

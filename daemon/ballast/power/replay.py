@@ -1,4 +1,4 @@
-"""A recorded feed through the daemon's own controller, with every plan applied at once."""
+"""Runs a recorded feed through the daemon's own controller; every plan is applied at once."""
 
 from __future__ import annotations
 
@@ -17,25 +17,28 @@ from ballast.power.policy import PowerPolicy
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """`t` seconds since the first row, None where the row has no time; `watts` None for an invalid sample.
-
-    `state`, `reference` (watts, None before the first valid sample) and `replicas` are those after the tick, `delta`
-    replicas were changed in it.
-    """
+    """One sample and the state after it."""
 
     t: Fraction | None
+    """Seconds since the first row; None where the row has no time."""
     watts: Fraction | None
+    """None for an invalid sample."""
     state: ControllerMode
     reference: Fraction | None
+    """Watts; None before the first valid sample."""
     delta: int
+    """Change of the total of replicas in this tick."""
     replicas: Mapping[str, int]
+    """By namespace/name."""
     reason: str
 
     @property
     def total(self) -> int:
+        """All replicas together."""
         return sum(self.replicas.values())
 
     def document(self) -> dict[str, Any]:
+        """The tick as JSON."""
         return {
             "t": _number(self.t),
             "watts": _number(self.watts),
@@ -49,10 +52,10 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """`actions` are the ticks that changed replicas, `cancels` the windows left without one.
+    """`actions` are the ticks that changed replicas, `cancels` the windows that ended without an action.
 
-    `error` is the mean over valid ticks of |replicas - ideal|, the ideal being in proportion to the first valid watts
-    and within the bounds; None without any.
+    `error` is the mean of |replicas - ideal| over valid ticks, with ideal = first replicas · watts / first valid watts,
+    within the bounds; None without valid ticks.
     """
 
     ticks: Sequence[Tick]
@@ -61,6 +64,7 @@ class Replay:
     error: Fraction | None
 
     def document(self) -> dict[str, Any]:
+        """The replay as JSON."""
         last = self.ticks[-1] if self.ticks else None
         final = (
             {"state": last.state.value, "reference": _number(last.reference), "replicas": dict(last.replicas)}
@@ -78,7 +82,7 @@ class Replay:
 
 
 def replay(policy: PowerPolicy, samples: Iterable[Sample], replicas: Mapping[str, int]) -> Replay:
-    """Each sample is a tick; `replicas` by namespace/name is the beginning."""
+    """One tick for each sample, starting with `replicas` by namespace/name."""
     state, now, ticks = ControllerState(), dict(sorted(replicas.items())), []
     actions = cancels = 0
     start: Fraction | None = None
@@ -116,7 +120,7 @@ def usual_gap(samples: Iterable[Sample]) -> Fraction | None:
 
 
 class _Ideal:
-    """How far the replicas are from those in proportion to the watts."""
+    """Measures how far the replicas are from the ones in proportion to the watts."""
 
     def __init__(self, policy: PowerPolicy, replicas: Mapping[str, int]) -> None:
         self._base, self._floor, self._total = _base(policy), policy.floor, sum(replicas.values())

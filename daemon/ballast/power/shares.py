@@ -1,4 +1,4 @@
-"""Whole numbers out of exact proportions."""
+"""Splits whole numbers in exact proportions (largest remainder, Hamilton's method)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def largest_remainder(amount: int, weights: Mapping[str, int]) -> dict[str, int]
 def hand_out(amount: int, room: Mapping[str, int], given: MutableMapping[str, int]) -> int:
     """Adds `amount` to `given`, one at a time to the name with most room left, ties by name.
 
-    `given` counts against `room`. Returns what nobody has room for.
+    `given` counts against `room`. Returns the rest that no name has room for.
     """
     if not amount:
         return 0

@@ -1,4 +1,4 @@
-"""Numbers, durations and references as they stand in a policy: exact, 0.1 is a tenth."""
+"""Numbers, durations and references of a policy, read exactly: 0.1 is a tenth."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INT32 = 2**31 - 1
 
 
 def exact(value: object) -> Fraction:
-    """The number as it was written; raises ValueError for what is none or not finite."""
+    """The number as written. Raises ValueError where it is not a finite number."""
     if isinstance(value, Fraction):
         return value
     if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
@@ -35,7 +35,7 @@ def exact(value: object) -> Fraction:
 
 
 def seconds(value: object) -> Fraction:
-    """Raises ValueError, saying what is allowed."""
+    """A duration in seconds. Raises ValueError that states what is allowed."""
     if isinstance(value, str) and (parts := _DURATION.findall(value.strip())):
         units = [unit for _, unit in parts]
         falling = units == sorted(set(units), key=list(_UNITS).index)
@@ -108,7 +108,6 @@ def _name(value: object) -> str:
     return value
 
 
-Exact: TypeAlias = Annotated[Fraction, PlainValidator(exact)]
 Positive: TypeAlias = Annotated[Fraction, PlainValidator(exact), AfterValidator(_positive)]
 NotNegative: TypeAlias = Annotated[Fraction, PlainValidator(exact), AfterValidator(_not_negative)]
 Share: TypeAlias = Annotated[Fraction, PlainValidator(_fraction)]

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from ballast.actuation.scaling.target_status import HoldKind
 from ballast.cluster.write import Result
 from ballast.model.pod import Pod
 from tests.unit.actuation.power_rig import APPS, HPAS, Rig, autoscaler, policy, workload
@@ -184,7 +185,7 @@ def test_while_pods_are_not_known_nothing_rises_that_is_not_complete() -> None:
 
 def test_until_pods_are_listed_anything_beside_ballast_may_be_ballast() -> None:
     found = Rig({API: workload("api", 5)}, guarded=True)
-    assert "whether it is Ballast itself" in (found.standing(policy("api")).excluded or "")
+    assert "it may be Ballast itself" in (found.standing(policy("api")).excluded or "")
     found.pods = (Pod(namespace="shop", name="ballast-0", uid="1", labels={"app": "ballast"}),)
     assert found.standing(policy("api")).usable
 
@@ -202,3 +203,15 @@ def test_our_own_write_is_forgotten_when_the_watch_never_shows_it() -> None:
     assert found.standing(policy("api"), fresh=False).count == 3
     found.clock.advance(101)
     assert found.standing(policy("api"), fresh=False).count == 5
+
+
+def test_the_text_of_a_condition_does_not_change_while_a_target_is_contended() -> None:
+    found = Rig({API: workload("api", 5)})
+    fight(found, 3)
+    before = found.standing(policy("api")).obstacle
+    found.clock.advance(60)
+    after = found.standing(policy("api")).obstacle
+    assert before is not None
+    assert after is not None
+    assert (before.kind, before.lasting) == (HoldKind.CONTENDED, after.lasting)
+    assert before.text != after.text

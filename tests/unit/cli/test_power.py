@@ -174,7 +174,7 @@ def test_one_of_several_policies_is_chosen_by_name(ballast: Run, tmp_path: Path)
         ("power: {deadbnd: 0.1}", "Did you mean deadband?"),
         ("power: {feed: {query: x, semantics: consumption}}", "consumption rises with the replicas"),
         ("power: {independents: [{ref: a/b, min: 5, max: 3}]}", "min is 5, max 3"),
-        ("power: {independents: [{ref: a/b, max: 3}, {ref: a/b, max: 3}]}", "a/b is there 2 times"),
+        ("power: {independents: [{ref: a/b, max: 3}, {ref: a/b, max: 3}]}", "a/b is listed 2 times"),
         ("power: {groups: [{name: g, members: [{ref: a/b, max: 3, weight: 0}]}]}", "all weights of g are 0"),
         ("power: {independents: [{ref: a/b, max: 3}], decrease: {window: 10s}}", "shorter than one tick"),
         ("power: {independents: [{ref: a/b, max: 3}], feed: {query: x, maxAge: 90s}}", "feed.maxAge is 90s"),

@@ -370,7 +370,10 @@ def test_a_confirmation_that_cannot_be_read_is_told_in_words_that_hold_still(pla
     plant.rig.put_config_map("ballast-switches", {"power.rebaseline": "yesterday"})
     until(lambda: daemon.context.switches.values.get("power.rebaseline"), "the switch")
     plant.tick(daemon)
-    assert condition(daemon, "Degraded") == "key power.rebaseline of ballast-switches is 'yesterday', not RFC 3339"
+    assert (
+        condition(daemon, "Degraded")
+        == "key power.rebaseline of ballast-switches is 'yesterday', expected a time in RFC 3339"
+    )
     conditions = daemon.context.conditions.list()
     plant.ticks(daemon, 3)
     assert daemon.context.conditions.list() == conditions
@@ -444,7 +447,7 @@ def test_events_tell_of_what_begins_and_ends(plant: Plant) -> None:
     ("keys", "told"),
     [
         ({"decrease": {"window": "10s"}}, "decrease.window is 10s, shorter than one tick"),
-        ({"independents": [{"ref": "a/b", "max": 1}, {"ref": "a/b", "max": 2}]}, "a/b is there 2 times"),
+        ({"independents": [{"ref": "a/b", "max": 1}, {"ref": "a/b", "max": 2}]}, "a/b is listed 2 times"),
         ({"independents": [{"ref": "a/b", "min": 3, "max": 1}]}, "min is 3, max 1"),
         ({"feed": {"query": "a - b", "semantics": "available"}}, "the age of its samples cannot be queried"),
         ({"feed": {"query": "draw_watts", "semantics": "consumption"}}, "can be no budget"),

@@ -91,7 +91,7 @@ def test_an_empty_key_counts_as_unset() -> None:
         ("groups: [{name: g, members: []}]", "groups[0].members: expected at least one"),
         (
             "groups: [{name: g, members: [{ref: a/b, max: 1}]}, {name: g, members: [{ref: a/c, max: 1}]}]",
-            "g is there 2",
+            "g exists 2",
         ),
         ("groups: [{name: g, members: [{ref: a/b, max: 1, weight: 0}]}]", "all weights of g are 0"),
         ("groups: [{name: g, members: [{ref: a/b, max: 1, weight: -1}]}]", "weight is -1"),
@@ -115,7 +115,7 @@ def test_an_empty_key_counts_as_unset() -> None:
         ),
         (f"feed: {{query: x, maxAge: 61s}}\n{ONE}", "expected at most the shorter window, 60s"),
         (f"fallback: {{policy: replicas}}\n{ONE}", "expected a map of fallback.replicas"),
-        (f"fallback: {{policy: replicas, replicas: {{a/c: 1}}}}\n{ONE}", "a/c is no target"),
+        (f"fallback: {{policy: replicas, replicas: {{a/c: 1}}}}\n{ONE}", "a/c is not a target"),
         (f"fallback: {{policy: replicas, replicas: {{a/b: 9}}}}\n{ONE}", "a/b is 9"),
     ],
 )
@@ -129,7 +129,7 @@ def test_all_problems_are_told_at_once_each_with_its_policy() -> None:
     refused = refusal(f"name: one\ndeadband: 2\nfeed: {{}}\n{ONE}", f"name: two\n{ONE}", f"name: two\n{ONE}", ONE)
     assert "power policy one: deadband is 2" in refused
     assert "power policy one: feed: expected one of" in refused
-    assert "power policy two is there twice" in refused
+    assert "power policy two exists twice" in refused
     assert "number 4 has no name" in refused
     assert "a/b is a target of the power policies two and power" in refused
 

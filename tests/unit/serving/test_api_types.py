@@ -114,8 +114,8 @@ def running(one: Rig) -> Daemon:
 
 
 def test_a_running_daemon_answers_with_these_types(daemon: Daemon) -> None:
-    pod = daemon.cache.pods()[0]
-    node = daemon.cache.nodes()[0].name
+    pod = daemon.context.cache.pods()[0]
+    node = daemon.context.cache.nodes()[0].name
     asked = {name: path.replace("node-0", node) for name, path in PATHS.items()}
     asked["pod_scores"] = f"/api/v1/pods/{pod.namespace}/{pod.name}/scores"
     answers = {name: check_type(name, get(daemon, path).content) for name, path in asked.items() if name != "openapi"}

@@ -1,7 +1,7 @@
-"""Caps on autoscalers: the largest number of replicas they may ask for, and what it was before.
+"""Caps on autoscalers: the largest number of replicas they may ask for.
 
-The original is remembered in the annotation `original-max-replicas`, and what Ballast set in `power-cap`, in the same
-patch as the cap itself.
+Two annotations remember the cap before Ballast's (`original-max-replicas`) and Ballast's own (`power-cap`). They are
+written in the same patch as the cap.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from dataclasses import dataclass
 import msgspec
 
 from ballast.cluster.decoding import Shared
+from ballast.cluster.workloads import WireAutoscaler, WireScaledObject, to_autoscaler, to_scaled_object
 from ballast.cluster.write import MERGE_PATCH, Write, WriteTarget, object_path
 from ballast.model.workload import Autoscaler
 
 ORIGINAL = "original-max-replicas"
 SET = "power-cap"
 PART = "power"
+_PAUSED = "autoscaling.keda.sh/paused"
+_PAUSED_AT = "autoscaling.keda.sh/paused-replicas"
 
 
 @dataclass(frozen=True)
@@ -30,13 +33,14 @@ class Form:
     decode: Callable[[bytes], Autoscaler]
 
     def path(self, autoscaler: Autoscaler) -> str:
+        """API path of this autoscaler."""
         collection = f"/apis/{self.api_version}/namespaces/{autoscaler.namespace}/{self.plural}"
         return object_path(collection, autoscaler.own_name)
 
     def write(self, autoscaler: Autoscaler, prefix: str, cap: int, reason: str, *, aggregated: bool = False) -> Write:
         """Sets the cap, at most to the original, against the version of `autoscaler`. Raises as `original` does.
 
-        The original stays noted also when it is reached: as long as a budget looks after the target, the cap counts.
+        The original stays noted when it is reached: as long as a policy has the target, the cap counts.
         """
         before = ceiling(autoscaler, prefix)
         annotations: dict[str, str | None] = {
@@ -46,7 +50,7 @@ class Form:
         return self._patch(autoscaler, annotations, min(cap, before), reason, aggregated)
 
     def forget(self, autoscaler: Autoscaler, prefix: str, reason: str, *, cap: int | None = None) -> Write:
-        """Removes what was noted and sets `cap`; None leaves the cap as someone else has set it."""
+        """Removes Ballast's annotations and sets `cap`; None leaves the cap as it is."""
         return self._patch(autoscaler, {f"{prefix}/{ORIGINAL}": None, f"{prefix}/{SET}": None}, cap, reason)
 
     def _patch(
@@ -79,7 +83,7 @@ class Form:
 
 
 def original(autoscaler: Autoscaler, prefix: str) -> int | None:
-    """The cap before Ballast's, None where none is remembered. Raises ValueError for what is no decimal number."""
+    """The cap before Ballast's, None where none is noted. Raises ValueError where it is not a decimal number."""
     text = autoscaler.annotations.get(f"{prefix}/{ORIGINAL}")
     if text is None:
         return None
@@ -106,11 +110,42 @@ def is_ours(autoscaler: Autoscaler, prefix: str) -> bool:
 
 
 def least(autoscaler: Autoscaler) -> int:
-    """The lowest cap that its own minimum allows; a cap of 0 would be no autoscaler."""
+    """The lowest cap that its own minimum allows, at least 1."""
     return max(1, autoscaler.minimum)
 
 
-def reading(form: type[msgspec.Struct], build: Callable[..., Autoscaler]) -> Callable[[bytes], Autoscaler]:
+def paused(scaled_object: Autoscaler) -> str | None:
+    """Why a cap has no effect now, or None: KEDA removes the autoscaler of a paused ScaledObject."""
+    for key in (_PAUSED, _PAUSED_AT):
+        value = scaled_object.annotations.get(key)
+        if value is not None and (key == _PAUSED_AT or value != "false"):
+            return f'ScaledObject {scaled_object.own_name} is paused ({key}: "{value}")'
+    return None
+
+
+def form_of(autoscaler: Autoscaler) -> Form:
+    """The form of this autoscaler's kind."""
+    return form_named(autoscaler.own_kind)
+
+
+def form_named(kind: str) -> Form:
+    """The form of a kind, HorizontalPodAutoscaler or ScaledObject."""
+    return SCALED_OBJECT if kind == "ScaledObject" else HPA
+
+
+def _decoder(form: type[msgspec.Struct], build: Callable[..., Autoscaler]) -> Callable[[bytes], Autoscaler]:
     """Decodes one object with all its annotations. Raises msgspec.DecodeError."""
     decoder = msgspec.json.Decoder(form)
     return lambda body: build(decoder.decode(body), Shared(), lambda key: True)
+
+
+HPA = Form("autoscaling/v2", "horizontalpodautoscalers", "maxReplicas", _decoder(WireAutoscaler, to_autoscaler))
+"""Its controller obeys a lowered `maxReplicas` at its next sync, whatever the metrics say."""
+
+SCALED_OBJECT = Form(
+    "keda.sh/v1alpha1", "scaledobjects", "maxReplicaCount", _decoder(WireScaledObject, to_scaled_object)
+)
+"""KEDA carries `maxReplicaCount` into the HorizontalPodAutoscaler it owns, and undoes any edit there.
+
+It also copies the annotations of the ScaledObject to that autoscaler, Ballast's included (controllers/keda/hpa.go).
+"""

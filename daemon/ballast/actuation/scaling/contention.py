@@ -1,4 +1,4 @@
-"""Notices when someone keeps writing back what Ballast changed, and stops before that becomes a fight."""
+"""Notices when another controller keeps writing back what Ballast changed, and then leaves the target alone."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ballast.actuation.scaling.target_status import Hold, HoldKind
 from ballast.clock import Clock
 
 TIMES = 3
@@ -28,11 +29,12 @@ class Contention:
         self._records: dict[str, _Record] = {}
 
     def wrote(self, name: str, before: int, after: int) -> None:
+        """Ballast has changed the target's replicas or cap."""
         record = self._records.setdefault(name, _Record())
         record.before, record.after = before, after
 
     def saw(self, name: str, value: int, who: Callable[[], str]) -> bool:
-        """Whether `value`, newer than the last write, undoes it; `who` names the field manager that did, or nobody."""
+        """Whether `value`, newer than Ballast's last write, undoes it; `who` gives the field manager, "" if unknown."""
         record = self._records.get(name)
         if record is None or record.after is None or value == record.after:
             return False
@@ -44,21 +46,22 @@ class Contention:
         return undone
 
     def calm(self, name: str) -> bool:
-        """Whether time alone changes nothing: nobody has written back anything yet."""
+        """Whether nothing was written back yet, so that time alone changes nothing."""
         record = self._records.get(name)
         return record is None or not record.undone
 
-    def contended(self, name: str) -> str | None:
-        """Why the target is left alone, or None."""
+    def contended(self, name: str) -> Hold | None:
+        """The hold on a contended target, or None."""
         record = self._records.get(name)
         if record is None or len(record.undone) < TIMES or self._clock.monotonic() - record.undone[0] >= WITHIN:
             return None
         who = titled(record.manager) if record.manager else "someone"
         left = WITHIN - (self._clock.monotonic() - record.undone[0])
-        return (
+        text = (
             f"contended: {who} has written back what Ballast changed {TIMES} times in {WITHIN / 60:.0f} minutes. Let "
-            f"only one of them own the field; Ballast tries again in {left:.0f} s."
+            "only one of them own the field; Ballast tries again"
         )
+        return Hold(HoldKind.CONTENDED, f"{text} in {left:.0f} s.", f"{text} later.")
 
 
 _KNOWN = {

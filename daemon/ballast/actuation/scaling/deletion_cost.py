@@ -1,6 +1,6 @@
 """Before a reduction, pods on hot nodes get a lower deletion cost, so that their ReplicaSet takes them first.
 
-A cost that somebody else has set stays as it is.
+A cost that someone else has set stays as it is.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Cost:
 
 
 def costs(pods: Iterable[Pod], loads: Mapping[str, float], fewer: int, prefix: str) -> Iterator[Cost]:
-    """What changes before `fewer` of these pods go: the ones on the hottest nodes cost the least.
+    """The changes of costs before `fewer` of these pods are deleted: those on the hottest nodes cost the least.
 
     `loads` are fractions by node; pods on nodes whose load is not known are left alone.
     """
@@ -42,6 +42,7 @@ def costs(pods: Iterable[Pod], loads: Mapping[str, float], fewer: int, prefix: s
 
 
 def write(change: Cost, prefix: str, reason: str) -> Write:
+    """The patch that sets or removes the cost of one pod."""
     pod, value = change.pod, None if change.cost is None else str(change.cost)
     return Write(
         kind="deletion-cost",

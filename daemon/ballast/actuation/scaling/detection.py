@@ -1,4 +1,4 @@
-"""Which way a workload's replicas may be changed, decided by who else changes them."""
+"""Decides how a workload's replicas may be changed, by what else scales it."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ class Autoscalers:
         group = workload.api_version.rpartition("/")[0]
         return (*_of(self._scaled_objects, workload, group), *_of(self._hpas, workload, group))
 
-    def detect(self, workload: Workload, wish: Actuation) -> Detected:
-        """The replicas of what an autoscaler scales are never written; only its cap is."""
+    def detect(self, workload: Workload, actuation: Actuation) -> Detected:
+        """How to change the workload: with an autoscaler only its cap is written, never the replicas."""
         group = workload.api_version.rpartition("/")[0]
         keda, hpas = _of(self._scaled_objects, workload, group), _of(self._hpas, workload, group)
-        if wish is Actuation.OBSERVE:
+        if actuation is Actuation.OBSERVE:
             return Detected(Actuator.OBSERVE)
         if len(keda) > 1 or (not keda and len(hpas) > 1):
             both = " and ".join(f"{each.own_kind} {each.own_name}" for each in keda or hpas)
             return _problem(f"{both} both scale it. Remove one of them.")
         if keda:
-            return _capped(Actuator.SCALED_OBJECT_CAP, keda[0], wish)
+            return _capped(Actuator.SCALED_OBJECT_CAP, keda[0], actuation)
         if hpas:
             hpa = hpas[0]
             if hpa.owner is not None and hpa.owner.kind == "ScaledObject":
@@ -56,17 +56,19 @@ class Autoscalers:
                     f"HorizontalPodAutoscaler {hpa.own_name} belongs to ScaledObject {hpa.owner.name}, which cannot be "
                     "seen. Allow Ballast to list scaledobjects of keda.sh."
                 )
-            return _capped(Actuator.HPA_CAP, hpa, wish)
-        if wish is Actuation.CAP:
+            return _capped(Actuator.HPA_CAP, hpa, actuation)
+        if actuation is Actuation.CAP:
             return _problem("actuation is cap, but no autoscaler scales it. Add one, or use actuation: auto.")
-        if workload.owner is not None and workload.owner.controller and wish is not Actuation.DIRECT:
+        if workload.owner is not None and workload.owner.controller and actuation is not Actuation.DIRECT:
             owner = f"{workload.owner.kind} {workload.owner.name}"
-            return _problem(f"it belongs to {owner}, which sets its replicas. Name that one, or use actuation: direct.")
+            return _problem(
+                f"it belongs to {owner}, which sets its replicas. Name that in ref, or use actuation: direct."
+            )
         return Detected(Actuator.SCALE)
 
 
-def _capped(actuator: Actuator, autoscaler: Autoscaler, wish: Actuation) -> Detected:
-    if wish is Actuation.DIRECT:
+def _capped(actuator: Actuator, autoscaler: Autoscaler, actuation: Actuation) -> Detected:
+    if actuation is Actuation.DIRECT:
         return _problem(
             f"actuation is direct, but {autoscaler.own_kind} {autoscaler.own_name} scales it and would undo every "
             "change. Use actuation: auto."

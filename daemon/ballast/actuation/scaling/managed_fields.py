@@ -1,4 +1,4 @@
-"""Who last wrote a field, by `metadata.managedFields`."""
+"""The field manager that last wrote a field, from `metadata.managedFields`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ballast.errors import ClusterError
 
 
 def is_ours(api: KubeApi, path: str, field: str) -> bool:
-    """Whether Ballast wrote `spec.<field>` last; when that cannot be seen, it may have."""
+    """Whether Ballast wrote `spec.<field>` last; True where that cannot be read."""
     try:
         entries = msgspec.json.decode(api.get(path))["metadata"].get("managedFields") or ()
     except (ClusterError, msgspec.DecodeError, KeyError, TypeError):
@@ -21,7 +21,7 @@ def is_ours(api: KubeApi, path: str, field: str) -> bool:
 
 
 def manager_of(api: KubeApi, path: str, field: str) -> str:
-    """Who but Ballast owns `spec.<field>` and wrote last; empty where that cannot be seen."""
+    """The newest field manager of `spec.<field>` other than Ballast; empty where that cannot be read."""
     try:
         entries = msgspec.json.decode(api.get(path))["metadata"].get("managedFields") or ()
     except (ClusterError, msgspec.DecodeError, KeyError, TypeError):

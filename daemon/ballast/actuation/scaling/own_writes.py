@@ -1,4 +1,4 @@
-"""What Ballast itself has just written, until the watches have caught up with it."""
+"""Ballast's own newest writes, kept until the watches have caught up."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ballast.model.workload import Autoscaler
 T = TypeVar("T")
 
 LASTS = 100.0
-"""Seconds after which the watch is believed whatever its versions say: those of a restored cluster begin anew."""
+"""Seconds after which the watch is believed regardless of versions: those of a restored cluster start again."""
 
 
 class OwnWrites:
-    """By target name for scales, by kind and name for autoscalers."""
+    """Written scales by target name, written autoscalers by kind and name."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -24,13 +24,15 @@ class OwnWrites:
         self._autoscalers: dict[tuple[str, str, str], tuple[Autoscaler, float]] = {}
 
     def scaled(self, name: str, scale: Scale) -> None:
+        """Remembers the scale that was written to a target."""
         self._scales[name] = scale, self._clock.monotonic()
 
     def capped(self, autoscaler: Autoscaler) -> None:
+        """Remembers an autoscaler as it was written."""
         self._autoscalers[_key(autoscaler)] = autoscaler, self._clock.monotonic()
 
     def scale(self, name: str, version: str) -> Scale | None:
-        """What was written to a target whose watch is still at `version`, or that has not changed since."""
+        """The scale written to a target, unless the watch, at `version`, is newer."""
         kept = self._young(self._scales.get(name))
         if kept is None or newer(version, kept.version):
             self._scales.pop(name, None)

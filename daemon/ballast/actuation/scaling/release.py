@@ -1,4 +1,4 @@
-"""Gives back the caps that Ballast set: the originals come from the annotation beside them."""
+"""Gives back the caps that Ballast set; the original is in an annotation of the autoscaler."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from ballast.actuation.scaling import retry_on_conflict
-from ballast.actuation.scaling.cap import ORIGINAL, SET, Form, is_ours, original
-from ballast.actuation.scaling.hpa_cap import HPA
-from ballast.actuation.scaling.scaledobject_cap import SCALED_OBJECT
+from ballast.actuation.scaling.cap import ORIGINAL, SET, Form, form_of, is_ours, original
 from ballast.cluster.client import KubeApi
 from ballast.cluster.write import Result, Write, WriteOutcome
 from ballast.cluster.writer import Writer
@@ -34,21 +32,13 @@ def give_back(
 
 
 def carries(autoscaler: Autoscaler, prefix: str) -> bool:
-    """Whether Ballast has written on it. What KEDA copied to the autoscaler it owns does not count."""
+    """Whether it has Ballast's annotations. Those that KEDA copied to the autoscaler it owns do not count."""
     copied = autoscaler.owner is not None and autoscaler.owner.kind == "ScaledObject"
     return not copied and any(f"{prefix}/{key}" in autoscaler.annotations for key in (ORIGINAL, SET))
 
 
-def form_of(autoscaler: Autoscaler) -> Form:
-    return form_named(autoscaler.own_kind)
-
-
-def form_named(kind: str) -> Form:
-    return SCALED_OBJECT if kind == "ScaledObject" else HPA
-
-
 def read(api: KubeApi, form: Form, path: str) -> Autoscaler:
-    """Raises ClusterError."""
+    """The autoscaler at this API path. Raises ClusterError."""
     body = api.get(path)
     try:
         return form.decode(body)

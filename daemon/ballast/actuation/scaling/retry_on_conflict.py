@@ -1,4 +1,4 @@
-"""A write against the version that was seen: when someone else was first, it is read again and decided anew."""
+"""Writes against a resource version: after a conflict the object is read again and the write decided again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ ATTEMPTS = 5
 def retry_on_conflict(
     writer: Writer, seen: S, decide: Callable[[S], Write | WriteOutcome], read: Callable[[], S]
 ) -> WriteOutcome:
-    """Submits what `decide` makes of what was seen, or ends with the outcome that it answers, which is recorded."""
+    """Submits the write that `decide` makes of `seen`, up to ATTEMPTS times.
+
+    Where `decide` returns an outcome instead of a write, that is recorded and returned.
+    """
     outcome: WriteOutcome | None = None
     for _ in range(ATTEMPTS):
         decided = decide(seen)

@@ -1,4 +1,4 @@
-"""The subresource `scale`, which everything that can be scaled has."""
+"""The subresource `scale` of workloads."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _decoder = msgspec.json.Decoder(_Scale)
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """`replicas` are those asked for; `selector` is that of the pods, None where there is none."""
+    """`replicas` asked for at a resource version; `selector` of the pods, None without one."""
 
     replicas: int
     version: str
@@ -43,14 +43,14 @@ class Scale:
 
 
 def path_of(workload: Workload, kind: str) -> str:
-    """`kind` is the plural, with or without its group."""
+    """API path of the scale; `kind` is the plural, with or without its group."""
     plural = kind.partition(".")[0]
     collection = f"/apis/{workload.api_version}/namespaces/{workload.namespace}/{plural}"
     return f"{object_path(collection, workload.name)}/scale"
 
 
 def decode(body: bytes) -> Scale:
-    """Raises ClusterError for what is no Scale."""
+    """A Scale from JSON. Raises ClusterError where the body is not one."""
     try:
         found = _decoder.decode(body)
         selector = parse(found.status.selector) if found.status.selector else None
@@ -60,14 +60,14 @@ def decode(body: bytes) -> Scale:
 
 
 def read(api: KubeApi, path: str) -> Scale:
-    """Raises ClusterError."""
+    """The Scale at this API path. Raises ClusterError."""
     return decode(api.get(path))
 
 
 def write(
     workload: Workload, path: str, replicas: int, version: str, reason: str, *, aggregated: bool = False
 ) -> Write:
-    """Sets the replicas, if nobody has changed the object since `version`."""
+    """The patch that sets the replicas; it conflicts if the object changed since `version`."""
     return Write(
         kind="scale",
         part=PART,

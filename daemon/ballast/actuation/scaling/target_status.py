@@ -1,4 +1,4 @@
-"""How a target of a power budget stands: what scales it, what counts, and what stands in the way."""
+"""The status of a power policy's target: what scales it, its replicas and bounds, and why it may not be changed."""
 
 from __future__ import annotations
 
@@ -23,40 +23,88 @@ class Actuator(StrEnum):
     """Not at all."""
 
 
+class HoldKind(StrEnum):
+    """Why a target is not changed."""
+
+    EXCLUDED = "excluded"
+    """An annotation or Ballast's own rules forbid it."""
+    CONTENDED = "contended"
+    """Another controller keeps writing back what Ballast changed."""
+    PROBLEM = "problem"
+    """It cannot be changed, although nothing forbids it."""
+    OBSERVED = "observed"
+    """Its policy only observes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Why a target is not changed now; `kind` decides, `text` explains."""
+
+    kind: HoldKind
+    text: str
+    without_durations: str | None = None
+    """`text` without durations that change every tick; None where it has none."""
+
+    @property
+    def lasting(self) -> str:
+        """The text of a condition: the same as long as the hold lasts."""
+        return self.without_durations or self.text
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetStatus:
-    """`name` is namespace/name. `count` is what a budget counts: the replicas asked for, or the cap in force where
-    Ballast set one; None where it is not known. `replicas` are those asked for now, whoever asks.
-
-    `minimum` and `maximum` bound what can be set now: an autoscaler's own minimum, the original of a cap; the present
-    count where a change would do nothing (no cap to raise) or has to wait (pods still Pending).
-
-    `rolling` means that pods of a new template replace others, as far as its controller has seen.
-
-    `problem` is why nothing can be changed although nobody forbade it.
-    """
+    """A target at one moment, as the watches and Ballast's own newest writes show it."""
 
     name: str
+    """namespace/name"""
     kind: str
     actuator: Actuator
     count: int | None
+    """What a budget counts: the replicas asked for, or Ballast's cap where one is in force; None if unknown."""
     minimum: int = 0
+    """The lowest count that can be set now: of a cap, the autoscaler's own minimum."""
     maximum: int = INT32
+    """The highest count that can be set now: of a cap, the original; the present count where pods are Pending."""
     replicas: int | None = None
+    """Replicas asked for now, whoever set them."""
     pending: int = 0
+    """Pods of the target that are Pending."""
     capped: bool = False
+    """Whether the cap in force is Ballast's."""
     original: int | None = None
+    """The autoscaler's cap without Ballast; None without an autoscaler."""
     rolling: bool = False
+    """Whether pods of a new template replace others, as far as the workload's controller has seen."""
     excluded: str | None = None
-    problem: str | None = None
+    """Why Ballast must not change it, or None."""
+    obstacle: Hold | None = None
+    """Why it cannot be changed although nothing forbids it: a hold of kind CONTENDED or PROBLEM."""
     version: str = ""
+    """Resource version of the object that would be written."""
     watts: Fraction = Fraction(1)
+    """Watts of one replica."""
     scale_path: str = ""
+    """API path of its `/scale`."""
     workload: Workload | None = None
     autoscaler: Autoscaler | None = None
+    """The object whose cap is written."""
+
+    @property
+    def problem(self) -> str | None:
+        """The text of `obstacle`."""
+        return None if self.obstacle is None else self.obstacle.text
+
+    @property
+    def hold(self) -> Hold | None:
+        """Why it takes no part in a budget now; None where it does."""
+        if self.excluded is not None:
+            return Hold(HoldKind.EXCLUDED, self.excluded)
+        if self.obstacle is not None:
+            return self.obstacle
+        observed = self.actuator is Actuator.OBSERVE or self.count is None
+        return Hold(HoldKind.OBSERVED, "it is only observed") if observed else None
 
     @property
     def usable(self) -> bool:
         """Whether it takes part in a budget now."""
-        free = self.excluded is None and self.problem is None
-        return free and self.actuator is not Actuator.OBSERVE and self.count is not None
+        return self.hold is None

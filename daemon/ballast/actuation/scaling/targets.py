@@ -1,4 +1,4 @@
-"""How the targets of a budget stand, from what the watches show."""
+"""Reads the status of a policy's targets from the watches."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ from typing import NamedTuple
 
 from ballast.actuation.protected import Protected
 from ballast.actuation.scaling import scale
-from ballast.actuation.scaling.cap import is_ours, least, original
+from ballast.actuation.scaling.cap import form_of, is_ours, least, original, paused
 from ballast.actuation.scaling.contention import Contention
 from ballast.actuation.scaling.detection import Autoscalers
 from ballast.actuation.scaling.managed_fields import manager_of
 from ballast.actuation.scaling.own_writes import OwnWrites
-from ballast.actuation.scaling.release import form_of
 from ballast.actuation.scaling.scale import Scale
-from ballast.actuation.scaling.scaledobject_cap import paused
-from ballast.actuation.scaling.target_status import Actuator, TargetStatus
+from ballast.actuation.scaling.target_status import Actuator, Hold, HoldKind, TargetStatus
 from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
 from ballast.cluster.workload_cache import AUTOSCALERS, NAMESPACES, SCALED_OBJECTS, WorkloadCache, plural_of
@@ -30,25 +28,25 @@ from ballast.model.workload import Autoscaler, Workload
 from ballast.power.policy import Actuation, Member, PowerPolicy
 
 OLDEST = 100.0
-"""Seconds after which a watch that said nothing is not believed; a quiet healthy one stays below 90."""
+"""Seconds of silence after which a watch is not believed; a quiet healthy one stays below 90."""
 
 
 def kinds_of(policies: Iterable[PowerPolicy]) -> frozenset[str]:
-    """What a WorkloadCache has to watch for these policies."""
+    """The kinds that a WorkloadCache has to watch for these policies."""
     members = {plural_of(place.member.kind) for policy in policies for place in policy.places.values()}
     return frozenset({AUTOSCALERS, SCALED_OBJECTS, NAMESPACES, *members})
 
 
 class _Known(NamedTuple):
-    """A standing, and all that it was made of."""
+    """A status that was computed before, and the objects it was computed from."""
 
-    wish: Actuation
-    made_of: tuple[object, ...]
-    standing: TargetStatus
+    actuation: Actuation
+    inputs: tuple[object, ...]
+    status: TargetStatus
 
 
 class Waiting:
-    """The pods that are Pending, sought among all pods only when somebody asks."""
+    """Pods that are Pending; all pods are searched at the first question only."""
 
     def __init__(self, pods: Callable[[], Iterable[Pod]]) -> None:
         self._pods = pods
@@ -71,7 +69,10 @@ class Waiting:
 
 
 class TargetReader:
-    """`told` hears of an annotation that cannot be read, once."""
+    """Reads the status of targets from the watches and from Ballast's own newest writes.
+
+    `on_invalid` is called once for each annotation whose value is invalid.
+    """
 
     def __init__(
         self,
@@ -79,92 +80,92 @@ class TargetReader:
         cache: WorkloadCache,
         pods: Callable[[], tuple[Pod, ...]],
         clock: Clock,
-        memory: OwnWrites,
-        contention: Contention,
         *,
         prefix: str,
         protected: Protected | None,
-        told: Callable[[Workload, str], None],
+        on_invalid: Callable[[Workload, str], None],
     ) -> None:
         self._api = api
         self._cache = cache
         self._pods = pods
         self._clock = clock
-        self._memory = memory
-        self._contention = contention
+        self.own_writes = OwnWrites(clock)
+        self.contention = Contention(clock)
         self._prefix = prefix
         self._protected = protected
-        self._told = told
-        self._said: set[tuple[str, str]] = set()
+        self._on_invalid = on_invalid
+        self._reported: set[tuple[str, str]] = set()
         self._read: dict[str, Scale] = {}
         self._known: dict[str, _Known] = {}
         self._index: tuple[tuple[Autoscaler, ...], tuple[Autoscaler, ...], Autoscalers] | None = None
 
     def autoscalers(self) -> Autoscalers:
-        """As they are now, Ballast's own newest writes included."""
-        hpas = tuple(map(self._memory.autoscaler, self._cache.autoscalers()))
-        scaled_objects = tuple(map(self._memory.autoscaler, self._cache.scaled_objects()))
+        """All autoscalers as they are now, Ballast's own newest writes included."""
+        hpas = tuple(map(self.own_writes.autoscaler, self._cache.autoscalers()))
+        scaled_objects = tuple(map(self.own_writes.autoscaler, self._cache.scaled_objects()))
         kept = self._index
         if kept is None or not (_same(kept[0], hpas) and _same(kept[1], scaled_objects)):
             kept = self._index = hpas, scaled_objects, Autoscalers(hpas, scaled_objects)
         return kept[2]
 
     def blind_to_autoscalers(self) -> str | None:
-        """Why they are not known well enough, or None."""
-        return self._blind(AUTOSCALERS) or self._blind(SCALED_OBJECTS)
+        """Why the autoscalers are not known well enough, or None."""
+        hold = self._blind(AUTOSCALERS) or self._blind(SCALED_OBJECTS)
+        return None if hold is None else hold.text
 
     def look(self, policy: PowerPolicy) -> Mapping[str, TargetStatus]:
-        """Every target by namespace/name."""
+        """The status of every target, by namespace/name."""
         if self._protected is not None:
             self._protected.refresh()
         index, waiting = self.autoscalers(), Waiting(self._pods)
         blind = {kind: self._blind(kind) for kind in kinds_of([policy])}
         blind_to_all = next((blind[kind] for kind in (AUTOSCALERS, SCALED_OBJECTS, NAMESPACES) if blind[kind]), None)
         return {
-            name: self._standing(policy, name, place.member, index, waiting, blind, blind_to_all)
+            name: self._status(policy, name, place.member, index, waiting, blind, blind_to_all)
             for name, place in policy.places.items()
         }
 
-    def _standing(
+    def _status(
         self,
         policy: PowerPolicy,
         ref: str,
         member: Member,
         index: Autoscalers,
         waiting: Waiting,
-        blind: Mapping[str, str | None],
-        blind_to_all: str | None,
+        blind: Mapping[str, Hold | None],
+        blind_to_all: Hold | None,
     ) -> TargetStatus:
         plural = plural_of(member.kind)
-        if (problem := blind[plural] or blind_to_all) is not None:
-            return _unseen(member, problem=problem)
+        if (hold := blind[plural] or blind_to_all) is not None:
+            return _unseen(member, hold)
         namespace, _, name = ref.partition("/")
         workload = self._cache.workload(plural, namespace, name)
         if workload is None:
-            return _unseen(member, problem=f"there is no {member.ref}. Create it, or correct ref.", replicas=0)
-        made_of = (
+            missing = _problem(f"there is no {member.ref}. Create it, or correct ref.")
+            return _unseen(member, missing, replicas=0)
+        inputs = (
             member,
             workload,
             self._cache.namespace(namespace),
-            self._memory.scale(ref, workload.version),
+            self.own_writes.scale(ref, workload.version),
             self._protected and self._protected.revision,
             *index.of(workload),
         )
         known = self._known.get(ref)
-        if known is not None and policy.actuation is known.wish and _same(known.made_of, made_of):
-            return known.standing
-        standing = self._anew(policy, member, plural, workload, index, waiting)
-        if self._lasts(standing):
-            self._known[ref] = _Known(policy.actuation, made_of, standing)
+        if known is not None and policy.actuation is known.actuation and _same(known.inputs, inputs):
+            return known.status
+        status = self._computed(policy, member, plural, workload, index, waiting)
+        if self._lasts(status):
+            self._known[ref] = _Known(policy.actuation, inputs, status)
         else:
             self._known.pop(ref, None)
-        return standing
+        return status
 
-    def _lasts(self, standing: TargetStatus) -> bool:
-        """Whether it stays as it is as long as the objects that it was made of do."""
-        return not (standing.problem or standing.excluded or standing.pending) and self._contention.calm(standing.name)
+    def _lasts(self, status: TargetStatus) -> bool:
+        """Whether it stays valid as long as the objects it was computed from."""
+        return not (status.obstacle or status.excluded or status.pending) and self.contention.calm(status.name)
 
-    def _anew(
+    def _computed(
         self, policy: PowerPolicy, member: Member, plural: str, workload: Workload, index: Autoscalers, waiting: Waiting
     ) -> TargetStatus:
         seen = TargetStatus(
@@ -177,12 +178,12 @@ class TargetReader:
             excluded=self._excluded(workload),
         )
         if plural == "daemonsets":
-            return replace(seen, problem="a DaemonSet has no replicas that could be set. Remove it from the policy.")
+            return replace(seen, obstacle=_problem("a DaemonSet has no replicas to set. Remove it from the policy."))
         path = scale.path_of(workload, plural)
         try:
             now = self._scale(member.name, workload, path)
         except ClusterError as error:
-            return replace(seen, problem=str(error))
+            return replace(seen, obstacle=_problem(str(error)))
         found = index.detect(workload, policy.actuation)
         seen = replace(
             seen,
@@ -190,7 +191,7 @@ class TargetReader:
             count=now.replicas,
             replicas=now.replicas,
             rolling=workload.rolling and workload.observed == workload.generation,
-            problem=found.problem,
+            obstacle=None if found.problem is None else _problem(found.problem),
             version=now.version,
             scale_path=path,
             autoscaler=found.autoscaler,
@@ -204,8 +205,8 @@ class TargetReader:
     def _alone(self, now: Scale, workload: Workload, seen: TargetStatus, waiting: Waiting) -> TargetStatus:
         """A workload that nothing else scales."""
         path = seen.scale_path.removesuffix("/scale")
-        self._contention.saw(seen.name, now.replicas, lambda: manager_of(self._api, path, "replicas"))
-        problem = self._contention.contended(seen.name)
+        self.contention.saw(seen.name, now.replicas, lambda: manager_of(self._api, path, "replicas"))
+        obstacle = self.contention.contended(seen.name)
         selector = workload.selector or now.selector
         complete = workload.replicas is not None and workload.ready >= now.replicas
         try:
@@ -213,20 +214,21 @@ class TargetReader:
         except ClusterError:
             pending = max(1, now.replicas - workload.ready)
         if pending:
-            return replace(seen, pending=pending, maximum=now.replicas, problem=problem)
-        return seen if problem is None else replace(seen, problem=problem)
+            return replace(seen, pending=pending, maximum=now.replicas, obstacle=obstacle)
+        return seen if obstacle is None else replace(seen, obstacle=obstacle)
 
     def _under(self, autoscaler: Autoscaler, seen: TargetStatus) -> TargetStatus:
         """A workload whose autoscaler can be capped."""
         try:
             ours, before = is_ours(autoscaler, self._prefix), original(autoscaler, self._prefix)
         except ValueError as error:
-            return replace(seen, count=None, problem=f"{autoscaler.own_kind} {autoscaler.own_name}: {error}.")
+            obstacle = _problem(f"{autoscaler.own_kind} {autoscaler.own_name}: {error}.")
+            return replace(seen, count=None, obstacle=obstacle)
         form = form_of(autoscaler)
         who = lambda: manager_of(self._api, form.path(autoscaler), form.field)  # noqa: E731
-        self._contention.saw(seen.name, autoscaler.maximum, who)
+        self.contention.saw(seen.name, autoscaler.maximum, who)
         lowest, now = least(autoscaler), seen.replicas or 0
-        problem = paused(autoscaler) if seen.actuator is Actuator.SCALED_OBJECT_CAP else None
+        no_effect = paused(autoscaler) if seen.actuator is Actuator.SCALED_OBJECT_CAP else None
         excluded = seen.excluded
         if not now and autoscaler.minimum:
             excluded = excluded or f"it was set to 0 replicas, which stops {autoscaler.own_kind} {autoscaler.own_name}"
@@ -238,13 +240,13 @@ class TargetReader:
             capped=ours,
             original=before if ours else autoscaler.maximum,
             excluded=excluded,
-            problem=problem or self._contention.contended(seen.name),
+            obstacle=_problem(no_effect) if no_effect else self.contention.contended(seen.name),
             version=autoscaler.version,
         )
 
     def _scale(self, name: str, workload: Workload, path: str) -> Scale:
-        """What is asked for now: by the watch, by our own newer write, or by what only `scale` tells."""
-        if (written := self._memory.scale(name, workload.version)) is not None:
+        """The replicas asked for now: by our own newer write, the watch, or `/scale` where the watch has none."""
+        if (written := self.own_writes.scale(name, workload.version)) is not None:
             return written
         if workload.replicas is not None:
             return Scale(workload.replicas, workload.version)
@@ -253,14 +255,18 @@ class TargetReader:
             known = self._read[name] = scale.read(self._api, path)
         return known
 
-    def _blind(self, kind: str) -> str | None:
+    def _blind(self, kind: str) -> Hold | None:
+        """Why the watch of `kind` is not believed, or None."""
         if kind not in self._cache.kinds:
-            return f"{kind} are not watched"
+            return _problem(f"{kind} are not watched")
+        problem = self._cache.problem(kind)
         if not self._cache.listed(kind):
-            return f"{kind} have not been listed yet: {self._cache.problem(kind) or 'still waiting'}"
+            return _problem(f"{kind} have not been listed yet: {problem or 'still waiting'}")
         age = self._cache.age(kind)
         if age > OLDEST:
-            return f"{kind} were last seen {age:.0f} s ago: {self._cache.problem(kind) or 'no answer'}"
+            why = problem or "no answer"
+            text, lasting = f"{kind} were last seen {age:.0f} s ago: {why}", f"{kind} are no longer seen: {why}"
+            return Hold(HoldKind.PROBLEM, text, lasting)
         return None
 
     def _excluded(self, workload: Workload) -> str | None:
@@ -272,9 +278,9 @@ class TargetReader:
         if found is None:
             return self._protected.reason(workload) if self._protected is not None else None
         name = f"{workload.namespace}/{workload.name}"
-        if found.unreadable and (name, found.reason) not in self._said:
-            self._said.add((name, found.reason))
-            self._told(workload, found.reason)
+        if found.unreadable and (name, found.reason) not in self._reported:
+            self._reported.add((name, found.reason))
+            self._on_invalid(workload, found.reason)
         return found.reason
 
 
@@ -283,7 +289,11 @@ def _same(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
     return len(some) == len(others) and all(map(is_, some, others))
 
 
-def _unseen(member: Member, *, problem: str, replicas: int | None = None) -> TargetStatus:
+def _problem(text: str) -> Hold:
+    return Hold(HoldKind.PROBLEM, text)
+
+
+def _unseen(member: Member, obstacle: Hold, *, replicas: int | None = None) -> TargetStatus:
     return TargetStatus(
         name=member.name,
         kind=member.kind,
@@ -291,5 +301,5 @@ def _unseen(member: Member, *, problem: str, replicas: int | None = None) -> Tar
         count=None,
         watts=member.watts,
         replicas=replicas,
-        problem=problem,
+        obstacle=obstacle,
     )

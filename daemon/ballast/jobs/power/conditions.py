@@ -1,10 +1,10 @@
-"""Power budgets for people and alerts: conditions that hold, and an Event for each thing that begins or ends."""
+"""Conditions of power policies, and one Event for each change of what they report."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 
+from ballast.actuation.scaling.target_status import HoldKind
 from ballast.cluster.conditions import Conditions
 from ballast.cluster.events import Events
 from ballast.cluster.state import NAME
@@ -17,26 +17,25 @@ _LIMITS = {
     "AtMin": "the targets are at their minimum, the watts carry fewer",
     "AtMax": "the targets are at their maximum, the watts carry more",
     "RateLimited": "maxStep cuts the change into steps",
-    "RoundsToZero": "the change of the watts is less than a replica",
+    "RoundsToZero": "the change of the watts is less than one replica",
 }
 _AGES = {"stale": "the newest sample is older than maxAge", "future": "the samples' time is in the future"}
-_PASSING = re.compile(r"\b(?:\d[\d.,]*|inf) (?:s|min|h)\b(?: ago)?")
 _BROKEN = (Why.NOT_STORED, Why.PLAN_FAILED)
 
 
 def tell_conditions(
     conditions: Conditions, views: Sequence[TickReport], paused: str | None, troubles: Mapping[str, str]
 ) -> None:
-    """FeedAvailable, Active, Limited, Fallback, Paused, Contended, Degraded and Rebaselined, over all policies.
+    """Sets FeedAvailable, Active, Limited, Fallback, Paused, Contended, Degraded and Rebaselined over all policies.
 
-    `troubles` are those of no policy, by the reason that the condition Degraded has then.
+    `troubles` are the problems outside any policy, by the reason that condition Degraded gets.
 
-    Messages hold still while nothing changes: they are saved when they do.
+    A changed message is saved, so messages are built without ages and remaining times.
     """
 
     def joined(found: Mapping[str, str]) -> str:
         texts = (f"{name}: {words}" if len(views) > 1 and name else words for name, words in found.items())
-        return _PASSING.sub("some time", "; ".join(texts))
+        return "; ".join(texts)
 
     def say(kind: str, found: Mapping[str, str], reason: str) -> None:
         conditions.say(kind, bool(found), reason if found else "Resolved", joined(found))
@@ -74,13 +73,15 @@ class PowerEvents:
         self._paused: str | None = None
 
     def about(self, views: Sequence[TickReport], paused: str | None, *, quiet: bool) -> None:
-        """`quiet`: remembers, but tells nobody."""
+        """Emits an Event for each change since the last call; with `quiet` the change is only remembered."""
         if bool(paused) != bool(self._paused):
-            self._tell(quiet, "Paused" if paused else "Resumed", paused or "power acts again", warning=False)
+            self._tell(
+                quiet, "Paused" if paused else "Resumed", paused or "power changes are no longer paused", warning=False
+            )
         self._paused = paused
         for view in views:
             name = view.policy.name
-            before, now = self._last.get(name, frozenset()), _standing(view)
+            before, now = self._last.get(name, frozenset()), _ongoing(view)
             self._last[name] = now
             words = f"power policy {name}: {sentences.sentence([view]).removeprefix('power: ')}"
             for reason in sorted(now - before):
@@ -91,7 +92,7 @@ class PowerEvents:
             for reason in _moments(view):
                 if reason != self._detected.get(name):
                     self._tell(quiet, reason, words, warning=False)
-                if reason.endswith("Detected"):
+                if reason in _DETECTED.values():
                     self._detected[name] = reason
             if view.action is not None or view.reason in (Reason.INSIDE, Reason.CANCELLED):
                 self._detected.pop(name, None)
@@ -102,45 +103,44 @@ class PowerEvents:
 
 
 _BEGINS = ("FeedInvalid", "FallbackActivated", "PowerLimited", "Contended", "AutoscalerDetected")
+_DETECTED: dict[str, str] = {
+    Reason.INCREASE_DETECTED: "PowerIncreaseDetected",
+    Reason.DECREASE_DETECTED: "PowerDecreaseDetected",
+}
 _WARNINGS = ("FeedInvalid", "FallbackActivated", "PowerLimited", "Contended")
 
 
-def _standing(view: TickReport) -> frozenset[str]:
-    """What holds now, by the name of the Event that tells of its beginning."""
+def _ongoing(view: TickReport) -> frozenset[str]:
+    """What holds now, by the reason of the Event for its beginning."""
     silent = view.watts.watts is None
     holds: Mapping[str, Callable[[], bool]] = {
         "FeedInvalid": lambda: silent,
         "FallbackActivated": lambda: silent and view.silent_for >= float(view.policy.fallback.after),
         "PowerLimited": lambda: view.limit in ("AtMin", "AtMax"),
         "Contended": lambda: _contended(view) is not None,
-        "AutoscalerDetected": lambda: any(each.autoscaler is not None for each in view.standings.values()),
+        "AutoscalerDetected": lambda: any(each.autoscaler is not None for each in view.statuses.values()),
     }
     return frozenset(reason for reason, test in holds.items() if test())
 
 
 def _moments(view: TickReport) -> list[str]:
-    told = []
-    if view.cancelled:
-        told.append("PendingCancelled")
-    if view.reason == Reason.INCREASE_DETECTED:
-        told.append("PowerIncreaseDetected")
-    if view.reason == Reason.DECREASE_DETECTED:
-        told.append("PowerDecreaseDetected")
-    return told
+    """Reasons of the Events for what happened in this tick alone."""
+    detected = _DETECTED.get(view.reason)
+    return ["PendingCancelled"] * view.cancelled + ([detected] if detected else [])
 
 
 def _contended(view: TickReport) -> str | None:
-    found = [f"{name}: {each.problem}" for name, each in view.standings.items() if "contended" in (each.problem or "")]
-    return "; ".join(found) or None
+    return "; ".join(_obstacles(view, HoldKind.CONTENDED)) or None
+
+
+def _obstacles(view: TickReport, kind: HoldKind) -> list[str]:
+    found = [(name, each.obstacle) for name, each in view.statuses.items()]
+    return [f"{name}: {obstacle.lasting}" for name, obstacle in found if obstacle and obstacle.kind is kind]
 
 
 def _broken(view: TickReport) -> str | None:
     problems = [view.problem] if view.problem else []
-    problems += [
-        f"{name}: {each.problem}"
-        for name, each in sorted(view.standings.items())
-        if each.problem and "contended" not in each.problem
-    ]
+    problems += _obstacles(view, HoldKind.PROBLEM)
     if view.reason in _BROKEN and view.words not in problems:
         problems.append(view.words)
     return "; ".join(problems) or None

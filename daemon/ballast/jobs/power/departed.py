@@ -1,4 +1,4 @@
-"""Targets that have left all policies: whose caps Ballast still holds gets them back."""
+"""Restores the caps of autoscalers whose target is no longer in any policy."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ KEY = "power.left"
 _KINDS = ("power.state.", "power.plan.", "power.shadow.")
 _OVER = (Result.DONE, Result.GONE)
 PAUSE = 20
-"""Cycles from a write that failed to the next attempt: it may be the rights that are gone with the last target."""
+"""Cycles from a failed write to the next attempt; the rights may be gone together with the last target."""
 
 
 class DepartedTargets:
-    """`restore` gives back the caps of the targets (namespace/name) it gets.
+    """Targets known from `ballast-state` that are in no policy; other caps may belong to another Ballast.
 
-    Only of what is in `ballast-state` and in no policy: another Ballast in the cluster may have caps of its own. Who is
-    to get a cap back stands under `power.left` until it is done.
+    `restore` gives back the caps of targets (namespace/name). Key `power.left` lists them until that is done.
     """
 
     def __init__(
@@ -34,47 +33,47 @@ class DepartedTargets:
         self._restore = restore
         self._left: frozenset[str] | None = None
         self._problem: str | None = None
-        self._waits = 0
+        self._pause_left = 0
 
     def forget(self) -> None:
-        """After a change of leader: what is stored counts."""
-        self._left, self._problem, self._waits = None, None, 0
+        """Drops what is known after a change of leader; the saved keys are read again."""
+        self._left, self._problem, self._pause_left = None, None, 0
 
     def cycle(self) -> str | None:
-        """Before the policies are followed; what is wrong, if something is. Tried again until it is done."""
-        self._waits -= 1
-        if self._waits < 0:
+        """Restores caps, before the policies are followed; returns the problem, or None. Tried again until done."""
+        self._pause_left -= 1
+        if self._pause_left < 0:
             self._problem = self._attempt()
         return self._problem
 
     def _attempt(self) -> str | None:
         try:
             if self._left is None:
-                self._left = self._noted()
+                self._left = self._departed()
             if not self._left:
                 return None
             failed = [each for each in self._restore(self._left) if each.result not in _OVER]
             if failed:
-                self._waits = PAUSE
+                self._pause_left = PAUSE
                 return (
-                    f"the cap of {failed[0].write.target}, which is in no policy any more, is not given back: "
-                    f"{failed[0].reason} Allow it, or run ballast release."
+                    f"the cap of {failed[0].write.target}, which is no longer in any policy, is not given back: "
+                    f"{failed[0].reason} Allow the write, or run ballast release."
                 )
-            self._note(frozenset())
+            self._save(frozenset())
             self._left = frozenset()
         except ClusterError as error:
             return f"caps of targets that left the policies are not given back: {error}"
         return None
 
-    def _noted(self) -> frozenset[str]:
-        """Who has left, written down before the policies forget them. Raises ClusterError."""
+    def _departed(self) -> frozenset[str]:
+        """The departed targets, saved before the keys of their policies are removed. Raises ClusterError."""
         data = self._keys.read()
         known = {name for key, text in data.items() if key.startswith((KEY, *_KINDS[:2])) for name in _names(text)}
         left = frozenset(known - self._targets)
-        self._note(left)
+        self._save(left)
         return left
 
-    def _note(self, left: frozenset[str]) -> None:
+    def _save(self, left: frozenset[str]) -> None:
         def change(keys: dict[str, str]) -> Mapping[str, str]:
             rest = {key: text for key, text in keys.items() if key != KEY and not self._of_a_policy_that_left(key)}
             return {**rest, KEY: msgspec.json.encode(sorted(left)).decode()} if left else rest
@@ -99,7 +98,7 @@ class _Stored(msgspec.Struct):
 
 
 def _names(text: str) -> Collection[str]:
-    """Nobody where it cannot be understood."""
+    """Namespace/name of the targets in a saved record or plan; none where it cannot be decoded."""
     try:
         found = msgspec.json.decode(text, type=list[str] | _Stored)
     except msgspec.DecodeError:

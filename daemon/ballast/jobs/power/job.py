@@ -1,4 +1,4 @@
-"""The job `power`: every budget's tick, side by side, and what people see of it."""
+"""The job `power`: one tick of every policy in parallel, with its metrics, conditions, Events and JSON."""
 
 from __future__ import annotations
 
@@ -22,38 +22,46 @@ from ballast.jobs.power.metrics import PowerMetrics
 from ballast.jobs.power.view import Action, TickContext, TickReport, Why
 from ballast.jobs.progress import settling
 from ballast.power.values import exact
+from ballast.serving.activity import ACTIONS_KEPT, HISTORY_POINTS
 from ballast.settings import Mode
 from ballast.telemetry.budget_feed import Watts
 
-HISTORY = 2_880
-ACTIONS = 100
 REBASELINE = "power.rebaseline"
 log = structlog.get_logger("ballast.power")
 
 
 class WattsFeed(Protocol):
-    """Gives watts, and says what they mean."""
+    """The feed of a policy (see `BudgetFeed`)."""
 
     @property
-    def semantics(self) -> str: ...
-    def read(self, at: float, own: Fraction | None = None) -> Watts: ...
-    def close(self) -> None: ...
+    def semantics(self) -> str:
+        """What the watts mean, such as available."""
+
+    def read(self, at: float, own: Fraction | None = None) -> Watts:
+        """The watts at Unix time `at`; `own` are those of the policy's own targets."""
+
+    def close(self) -> None:
+        """Ends connections."""
 
 
 @dataclass
 class PolicyRun:
-    """One policy on its way: its feed, its budget, and what it has come to so far."""
+    """One policy at run time: its controller, its feed, and its recent history."""
 
     budget: PolicyController
     feed: WattsFeed
     own: Callable[[], Fraction | None] = lambda: None
-    history: deque[list[Any]] = field(default_factory=lambda: deque(maxlen=HISTORY))
-    actions: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=ACTIONS))
+    """Watts that the policy's own targets use now; None where unknown."""
+    history: deque[list[Any]] = field(default_factory=lambda: deque(maxlen=HISTORY_POINTS))
+    actions: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=ACTIONS_KEPT))
     seen: float | None = None
+    """Unix time of the newest usable sample."""
     view: TickReport | None = None
+    """The report of the newest tick."""
 
     @property
     def name(self) -> str:
+        """Name of the policy."""
         return self.budget.policy.name
 
 
@@ -92,23 +100,25 @@ class PowerJob:
 
     @property
     def changing(self) -> frozenset[str]:
-        """Namespace/name of what open plans change now."""
+        """Namespace/name of the targets of all open plans."""
         return frozenset().union(*(course.budget.changing for course in self.courses))
 
     def gained(self) -> None:
-        """From now on this replica leads; it acts after two complete cycles."""
+        """This replica leads from now on; it acts after two complete cycles."""
         self._new = True
         self._led = 0
 
     def lost(self) -> None:
+        """This replica no longer leads."""
         self._led = None
 
     def close(self) -> None:
+        """Closes all feeds."""
         for course in self.courses:
             course.feed.close()
 
     def cycle(self) -> str:
-        """One tick of every policy; the failure of one is its own."""
+        """One tick of every policy; a failure of one does not stop the others. Returns the sentence of the cycle."""
         if self._new:
             self._new = False
             for course in self.courses:
@@ -164,7 +174,7 @@ class PowerJob:
         return self._context.leadership.standing_by() or settling(self._led or 0)
 
     def _confirmed(self) -> tuple[float | None, str | None]:
-        """The time that a new baseline was confirmed for, and what is wrong with the switch that says so."""
+        """The Unix time for which a new baseline was confirmed, and what is wrong with the switch."""
         text = self._context.switches.values.get(REBASELINE)
         if text is None:
             return None, None
@@ -172,13 +182,13 @@ class PowerJob:
             moment = datetime.fromisoformat(text.strip())
             return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp(), None
         except (ValueError, OverflowError):
-            return None, f"key {REBASELINE} of ballast-switches is {text!r}, not RFC 3339"
+            return None, f"key {REBASELINE} of ballast-switches is {text!r}, expected a time in RFC 3339"
 
     def _all_metrics(self) -> Iterable[PowerMetrics]:
         return (self._facts, self._would) if self._would else (self._facts,)
 
     def _count(self, course: PolicyRun, view: TickReport) -> None:
-        name, found = course.name, {n: each.count for n, each in view.standings.items() if each.count is not None}
+        name, found = course.name, {n: each.count for n, each in view.statuses.items() if each.count is not None}
         for metrics in self._all_metrics():
             watts, reference = view.watts.watts, view.reference
             metrics.put(metrics.available, name, _float(watts))
@@ -222,7 +232,7 @@ def _own(course: PolicyRun) -> Fraction | None:
     try:
         return course.own()
     except Exception:
-        log.exception("what the targets use cannot be told, unexpectedly", policy=course.name)
+        log.exception("the consumption of the targets is unknown, unexpectedly", policy=course.name)
         return None
 
 
@@ -276,16 +286,16 @@ def _policy(course: PolicyRun, *, shadow: bool) -> dict[str, Any]:
 
 
 def _target(view: TickReport, name: str, *, shadow: bool) -> dict[str, Any]:
-    member, standing = view.policy.places[name].member, view.standings.get(name)
+    member, status = view.policy.places[name].member, view.statuses.get(name)
     return {
         "ref": name,
-        "kind": member.kind if standing is None else standing.kind,
-        "actuator": None if standing is None else str(standing.actuator),
-        "replicas": None if standing is None else standing.count if shadow else view.counts.get(name, standing.count),
+        "kind": member.kind if status is None else status.kind,
+        "actuator": None if status is None else str(status.actuator),
+        "replicas": None if status is None else status.count if shadow else view.counts.get(name, status.count),
         "potential": view.counts.get(name) if shadow else None,
         "min": member.min,
         "max": member.max,
-        "original": None if standing is None else standing.original,
-        "excluded": None if standing is None else standing.excluded,
-        "problem": None if standing is None else standing.problem,
+        "original": None if status is None else status.original,
+        "excluded": None if status is None else status.excluded,
+        "problem": None if status is None else status.problem,
     }

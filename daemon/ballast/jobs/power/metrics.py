@@ -1,4 +1,4 @@
-"""What power budgets look like to Prometheus: families of one prefix, a series per policy."""
+"""The Prometheus metrics of power policies, one series per policy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WORKLOAD = (POLICY, "workload_namespace", "name")
 
 
 class PowerMetrics:
-    """In dry-run there are two of them: what is, and with `potential` in the names what would be."""
+    """The families of one prefix. A dry run has a second set, `potential` in its names, for what would be."""
 
     def __init__(self, registry: CollectorRegistry, *, potential: bool = False) -> None:
         prefix = "ballast_power_potential" if potential else "ballast_power"
@@ -45,17 +45,19 @@ class PowerMetrics:
         self._workloads: dict[str, dict[str, int]] = {}
 
     def put(self, gauge: Gauge, policy: str, value: float | None) -> None:
-        """What is unknown has no series."""
+        """Sets a series; None removes it."""
         if value is None:
             gauge.remove_by_labels({POLICY: policy})
         else:
             gauge.labels(policy).set(value)
 
     def put_state(self, policy: str, state: ControllerMode | None) -> None:
+        """Sets 1 for this state and 0 for the others."""
         for each in ControllerMode:
             self.state.labels(policy, each.value).set(each is state)
 
     def put_workloads(self, policy: str, counts: Mapping[str, int]) -> None:
+        """Sets the counts by namespace/name; targets without a count lose their series."""
         before = self._workloads.get(policy, {})
         for name in before.keys() - counts.keys():
             self.workload.remove(policy, *_parts(name))
@@ -65,7 +67,7 @@ class PowerMetrics:
         self._workloads[policy] = dict(counts)
 
     def begin(self, policies: Iterable[str]) -> None:
-        """Counters show 0 from the start, so that their rise can be seen."""
+        """Creates the counters with 0, so that Prometheus sees their first rise."""
         for policy in policies:
             self.foreign.labels(policy)
             for direction in ("up", "down"):

@@ -1,10 +1,11 @@
-"""What a power cycle saw and did, in words: the sentence of the cycle, and what a policy waits for."""
+"""The sentence of a power cycle, and what a policy waits for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
 
+from ballast.actuation.scaling.target_status import HoldKind
 from ballast.jobs.power.view import TickReport, Why
 from ballast.jobs.sentences import duration
 from ballast.power.controller_result import Reason
@@ -15,37 +16,38 @@ NAMED = 3
 
 
 def sentence(views: Sequence[TickReport], besides: str | None = None) -> str:
-    """ "power: 812 W of 900 W reference, inside the dead band (855 to 945 W); 12 replicas in 3 targets"."""
+    """Such as "power: 812 W of 900 W reference, inside the dead band (855 to 945 W); 12 replicas in 3 targets"."""
     several = len(views) > 1
-    told = [f"{view.policy.name}: {_told(view)}" if several else _told(view) for view in views]
-    return f"power: {'; '.join(told)}" + (f"; {besides}" if besides else "")
+    parts = [f"{view.policy.name}: {_one(view)}" if several else _one(view) for view in views]
+    return f"power: {'; '.join(parts)}" + (f"; {besides}" if besides else "")
 
 
 def waiting_for(view: TickReport) -> str:
-    """One sentence: why nothing happens now, or what did."""
+    """One sentence: why nothing happens now, or what happened."""
     return view.words or _reasons(view)
 
 
 def watts(value: Fraction | float | None) -> str:
+    """Such as "1,234 W"; "no" for None."""
     if value is None:
         return "no"
     number = float(value)
     return f"{number:,.0f} W" if abs(number) >= 10 else f"{number:.3g} W"
 
 
-def _told(view: TickReport) -> str:
+def _one(view: TickReport) -> str:
     parts = [_level(view), waiting_for(view)]
     if view.action is not None:
         parts.append(_action(view))
     elif view.counts:
-        would = "shadow " if view.standings and any(_differs(view, name) for name in view.counts) else ""
+        would = "shadow " if view.statuses and any(_differs(view, name) for name in view.counts) else ""
         parts.append(f"{sum(view.counts.values()):,} {would}replicas in {len(view.counts):,} targets")
     if view.unmet:
         parts.append(f"{abs(view.unmet):,} replicas {'more' if view.unmet > 0 else 'fewer'} are beyond all bounds")
     if view.problem and view.problem not in parts[1]:
         parts.append(view.problem)
-    left_out = [f"{name} ({each.excluded or each.problem})" for name, each in view.standings.items() if not each.usable]
-    left_out = [text for text in left_out if not text.endswith("(None)")]
+    holds = [(name, hold) for name, each in view.statuses.items() if (hold := each.hold)]
+    left_out = [f"{name} ({hold.text})" for name, hold in holds if hold.kind is not HoldKind.OBSERVED]
     if left_out:
         more = f" and {len(left_out) - NAMED} more" if len(left_out) > NAMED else ""
         parts.append(f"left alone: {', '.join(left_out[:NAMED])}{more}")
@@ -66,26 +68,26 @@ def _reasons(view: TickReport) -> str:
         return _silent(view)
     if view.state.mode is not ControllerMode.STABLE and reason not in (Reason.RATE_LIMITED, Reason.UNSTABLE):
         return _window(view)
-    told: dict[str, str] = {
+    texts: dict[str, str] = {
         Reason.BOOTSTRAPPED: "the baseline is taken",
         Reason.BELOW_FLOOR: f"waiting for at least {watts(view.policy.floor)} to begin from",
         Reason.INSIDE: f"inside the dead band{_band(view)}",
         Reason.CANCELLED: f"back inside the dead band{_band(view)}",
-        Reason.UNSTABLE: "the window confirmed nothing",
+        Reason.UNSTABLE: "the window confirmed no change",
         Reason.RATE_LIMITED: "the next step of the change follows",
         Reason.ROUNDS_TO_ZERO: "the change rounds to no replica",
         Reason.AT_LIMIT: "all targets are at their bounds",
         Reason.FOREIGN_CHANGE: "someone else's change is undone",
         Reason.INVALID: "the sample is not newer than the last one",
-        Why.RESUMED: "the open plan of before is finished",
+        Why.RESUMED: "the open plan of the previous leader is finished",
     }
-    return told.get(reason, f"the change is done{_band(view)}")
+    return texts.get(reason, f"the change is done{_band(view)}")
 
 
 def _silent(view: TickReport) -> str:
     fallback, silent = view.policy.fallback, view.silent_for
     if silent < float(fallback.after) or fallback.policy is WhenSilent.HOLD:
-        return f"everything stays, for {duration(silent)} so far"
+        return f"everything stays as it is, for {duration(silent)} so far"
     return f"the fallback {fallback.policy.value} holds after {duration(silent)}"
 
 
@@ -114,4 +116,4 @@ def _action(view: TickReport) -> str:
 
 
 def _differs(view: TickReport, name: str) -> bool:
-    return view.standings[name].count != view.counts[name] and view.action is None
+    return view.statuses[name].count != view.counts[name] and view.action is None

@@ -1,4 +1,4 @@
-"""What power budgets remember in `ballast-state`: their state, and the plan that is open, written ahead."""
+"""The saved state of power policies in `ballast-state`, and the open plan, which is saved before it is applied."""
 
 from __future__ import annotations
 
@@ -11,29 +11,31 @@ import msgspec
 
 from ballast.cluster.state import StateStore as Keys
 from ballast.cluster.write import Result
-from ballast.errors import ClusterError
+from ballast.errors import Superseded
 from ballast.power.controller_state import ControllerMode, ControllerState, PowerPlan
 
 
 @dataclass(frozen=True)
 class Record:
-    """A policy's memory. `based` is when its baseline began, `lost` when it was found missing, `planned` when the open
-    plan was made (Unix seconds).
-
-    In dry-run the state is about replicas that would be; `found` are those that were really there. `meaning` and
-    `watts` (of one replica, by namespace/name) say what the numbers of the state are about.
-    """
+    """What one policy remembers."""
 
     state: ControllerState = field(default_factory=ControllerState)
+    """In a dry run its counts are those that would be."""
     based: float | None = None
+    """Unix time of the baseline."""
     planned: float | None = None
+    """Unix time at which the open plan was made."""
     lost: float | None = None
+    """Unix time at which the state was found missing."""
     found: Mapping[str, int] | None = None
+    """In a dry run, the real counts by namespace/name."""
     meaning: str | None = None
+    """The policy's fingerprint at the baseline."""
     watts: Mapping[str, Fraction] | None = None
+    """Watts of one replica by namespace/name at the baseline."""
 
     def lasting(self) -> Record:
-        """Two records with the same lasting part need not be written again; a new start forgets windows and modes."""
+        """The record without windows and modes, which a restart forgets; if the rest is the same, nothing is saved."""
         return replace(self, state=replace(self.state.lasting(), mode=ControllerMode.STABLE))
 
 
@@ -51,14 +53,14 @@ class _Kept:
 
 @dataclass(frozen=True)
 class _Open:
-    """What is beside the plan's own fields under `power.plan.<policy>`."""
+    """The fields beside the plan's own under `power.plan.<policy>`."""
 
     created: float
     status: str = "open"
 
 
 class PowerStore:
-    """One policy's keys. Writes only against what it has read or written itself, so no other leader is overwritten."""
+    """One policy's keys. A save fails where another replica changed them since they were read or written here."""
 
     def __init__(self, keys: Keys, policy: str, *, shadow: bool) -> None:
         self._keys = keys
@@ -70,7 +72,7 @@ class PowerStore:
         self._written: Record | None = None
 
     def read(self) -> Record | None:
-        """None where nothing is remembered. Raises ClusterError; ValueError where it cannot be understood."""
+        """The saved record, None without one. Raises ClusterError, ValueError where it cannot be decoded."""
         found = self._keys.read()
         self._known = {key: found.get(key) for key in self._names}
         kept, plan = found.get(self._kept), None if self._shadow else found.get(self._plan)
@@ -79,7 +81,10 @@ class PowerStore:
         return record
 
     def save(self, record: Record, *, reason: str) -> str | None:
-        """Writes what changed; why it is not written, or None. Raises ClusterError when it cannot be read."""
+        """Writes the record if it changed; returns why it is not written, or None.
+
+        Raises Superseded where another replica wrote meanwhile, ClusterError where the keys cannot be read.
+        """
         if record.lasting() == (self._written or Record(found=record.found)).lasting():
             return None
         wanted = self._encoded(record)
@@ -111,10 +116,6 @@ class PowerStore:
         return wanted
 
 
-class Superseded(ClusterError):
-    """The keys are not what this replica knows: another one has led meanwhile."""
-
-
 def _decoded(kept: str, plan: str | None) -> Record:
     try:
         record = msgspec.json.decode(kept, type=_Kept, dec_hook=_fraction)
@@ -139,7 +140,7 @@ def _kept(record: Record, state: ControllerState) -> _Kept:
 
 
 def _check(state: ControllerState) -> None:
-    """Raises ValueError for numbers that no policy has led to."""
+    """Raises ValueError for impossible numbers."""
     anchor, reference = state.anchor, state.reference
     if anchor is not None and (anchor.watts <= 0 or anchor.load < 0):
         raise ValueError(f"an anchor of {anchor.load} at {anchor.watts} W")
@@ -151,7 +152,7 @@ def _check(state: ControllerState) -> None:
 
 def _check_counts(counts: Mapping[str, int]) -> None:
     if wrong := [name for name, count in counts.items() if count < 0]:
-        raise ValueError(f"fewer than no replicas of {wrong[0]}")
+        raise ValueError(f"a negative number of replicas of {wrong[0]}")
 
 
 def _text(value: object) -> str:

@@ -1,4 +1,4 @@
-"""What one tick of a power policy saw and did."""
+"""The report of one tick of a power policy: its inputs, its result and the reason."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ZERO = Fraction(0)
 
 
 class Why(StrEnum):
-    """Why a tick did nothing, beside the reasons of the controller itself."""
+    """Why a tick decided nothing, beside the reasons of the controller itself."""
 
     HELD = "Held"
     NO_TARGETS = "NoTargets"
@@ -30,18 +30,21 @@ class Why(StrEnum):
 
 @dataclass(frozen=True)
 class TickContext:
-    """`at` is steady time for the controller, `wall` Unix time. `hold`: why nothing is decided now. `confirmed`: the
-    time (Unix) that people confirmed a new baseline for."""
+    """What a tick gets from outside the policy."""
 
     at: Fraction
+    """Time for the controller (seconds); it never jumps."""
     wall: float
+    """Unix time."""
     hold: str | None = None
+    """Why nothing is decided now, or None."""
     confirmed: float | None = None
+    """Unix time for which a new baseline was confirmed."""
 
 
 @dataclass(frozen=True)
 class Action:
-    """A plan and what became of it."""
+    """A plan and its outcome: counts `before` and `after` by namespace/name, `codes` HTTP status of failed writes."""
 
     time: float
     reason: str
@@ -52,6 +55,7 @@ class Action:
 
     @property
     def changes(self) -> dict[str, int]:
+        """Signed changes by namespace/name, without those that are 0."""
         return {
             name: count - self.before.get(name, count)
             for name, count in self.after.items()
@@ -61,36 +65,46 @@ class Action:
 
 @dataclass(frozen=True)
 class TickReport:
-    """What one cycle saw and did. Watts include the base power.
-
-    `limit` is what keeps replicas from following the watts since the last decision: AtMin, AtMax, RateLimited or
-    RoundsToZero.
-    """
+    """What one tick read and did. Watts include the base power."""
 
     policy: PowerPolicy
     now: TickContext
     watts: Watts
-    standings: Mapping[str, TargetStatus] = field(default_factory=dict)
+    """The sample of the feed."""
+    statuses: Mapping[str, TargetStatus] = field(default_factory=dict)
+    """By namespace/name, all targets."""
     counts: Mapping[str, int] = field(default_factory=dict)
+    """Counts after the tick, by namespace/name, of the targets that take part; shadow counts in a dry run."""
     state: ControllerState = field(default_factory=ControllerState)
+    """The controller's state after the tick."""
     reason: str = Why.HELD
     words: str = ""
+    """A sentence for a reason that has no fixed one."""
     unmet: int = 0
+    """Replicas wanted beyond all bounds, signed."""
     cancelled: bool = False
+    """Whether a window ended without an action."""
     foreign: int = 0
+    """Targets that someone else changed."""
     action: Action | None = None
     problem: str | None = None
+    """What went wrong, or None."""
     rebaselining: str | None = None
+    """What a new baseline waits for, or None."""
     limit: str | None = None
+    """What keeps replicas from following the watts: AtMin, AtMax, RateLimited or RoundsToZero; None: nothing."""
     silent_for: float = 0.0
+    """Seconds since the last valid sample."""
 
     @property
     def reference(self) -> Fraction | None:
+        """The reference with the base power (watts)."""
         base = ZERO if self.policy.paper else self.policy.base_power
         return None if self.state.reference is None else self.state.reference + base
 
     @property
     def band(self) -> tuple[Fraction, Fraction] | None:
+        """The dead band (watts, with the base power): reference · (1 ± deadband) above the base power."""
         if self.state.reference is None or self.reference is None:
             return None
         reach = self.state.reference * self.policy.deadband
@@ -98,6 +112,7 @@ class TickReport:
 
     @property
     def window_length(self) -> Fraction:
+        """Seconds that the window of this mode lasts."""
         return (
             self.policy.increase.window
             if self.state.mode is ControllerMode.PENDING_INCREASE
@@ -106,6 +121,7 @@ class TickReport:
 
     @property
     def window_age(self) -> Fraction | None:
+        """Seconds since the open window began; None without one."""
         window = self.state.window
         return (
             None
@@ -115,7 +131,7 @@ class TickReport:
 
     @property
     def ideal(self) -> Fraction | None:
-        """Replicas that the watts carry, without bounds and rounding."""
+        """Replicas that the watts carry, without bounds and rounding: L(W) / mean watts per replica."""
         anchor, total = self.state.anchor, sum(self.counts.values())
         if anchor is None or self.watts.watts is None or not total:
             return None
