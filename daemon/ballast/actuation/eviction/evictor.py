@@ -28,6 +28,7 @@ from ballast.errors import ClusterError
 from ballast.eviction.gate import Gate
 from ballast.eviction.history import History
 from ballast.eviction.plan import Move, Plan
+from ballast.eviction.planners.registry import planner
 from ballast.eviction.recent_evictions import PastEviction, RecentEvictions
 from ballast.metrics import Metrics
 from ballast.model.pod import Pod
@@ -174,6 +175,7 @@ class Evictor:
         if problem is not None:
             return [Attempt(move.pod, StepStatus.REFUSED, problem) for move in plan.steps[:1]]
         running = self._begin(plan, snapshot)
+        one_at_a_time = planner(plan.kind).one_at_a_time
         self._forbidden = 0
         attempts: list[Attempt] = []
         placed = iter(plan.placed)
@@ -187,7 +189,7 @@ class Evictor:
                 waiting = [pod for _ in move.starts if (pod := find(next(placed, ""))) is not None]
                 running, attempt, goes_on = self._try(running, move, waiting, gate, find)
                 attempts.append(attempt)
-                if not goes_on or (plan.kind == "redistribute" and attempt.permitted):
+                if not goes_on or (one_at_a_time and attempt.permitted):
                     break
         finally:
             with self._lock:
