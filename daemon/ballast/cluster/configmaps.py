@@ -50,5 +50,5 @@ def writing(namespace: str, name: str, wanted: ConfigMapStore, *, kind: str, rea
         path=object_path(path, name) if wanted.version else path,
         target=WriteTarget("ConfigMap", name, namespace),
         reason=reason,
-        body={"apiVersion": "v1", "kind": "ConfigMapStore", "metadata": meta, "data": dict(wanted.data)},
+        body={"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": dict(wanted.data)},
     )
