@@ -311,7 +311,7 @@ def test_without_an_answer_nobody_knows_and_nothing_more_is_done(mill: Mill) -> 
     replica.follow(31)
     assert replica.recent()[0]["status"] == "failed"
     [attempt] = replica.carry_out(mill.pods["shop/web-1"])
-    assert attempt.why == "shop/web-1 was evicted already, or nobody knows whether it was"
+    assert attempt.why == "shop/web-1 was evicted already, or it is unknown whether it was"
 
 
 def test_an_eviction_without_an_answer_that_happened_is_found_out(mill: Mill) -> None:
