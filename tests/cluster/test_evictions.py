@@ -133,7 +133,7 @@ def test_two_budgets_on_one_pod_are_refused_by_name(busy: ControlPlane) -> None:
         _, two, *_ = shown(actor)
         actor.evictor.recorder._memory._rests.clear()
         [attempt] = actor.carry_out(two, to=elsewhere(two))
-        assert attempt.why == "the disruption budgets one and two both cover it, so nobody may evict it"
+        assert attempt.why == "the disruption budgets one and two both cover it, so the API server refuses to evict it"
 
 
 @pytest.mark.timeout(180)

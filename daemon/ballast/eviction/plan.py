@@ -182,7 +182,7 @@ class _PlanBuilder:
     def _without_room(self, placement: SimulatedPlacement) -> tuple[Ints, Ints]:
         """Pods that no other node can take as things stand, and those that only nodes of unknown load could.
 
-        Where a pod of unknown use could go, nobody can tell.
+        Pods of unknown usage are in neither.
         """
         asked = self._considered[self._numbers[self._considered] > NUMBER["node-fit"]]
         asked = asked[self._measured[asked]]

@@ -44,7 +44,7 @@ FOLLOWED = 500
 
 @dataclass(frozen=True)
 class Attempt:
-    """One step that was tried. `status` is recorded (nobody knows whether it happened), evicted, refused, failed or
+    """One step that was tried. `status` is recorded (it is unknown whether it happened), evicted, refused, failed or
     dry-run (it would have been evicted); `why` is a sentence unless it was, `check` the gate's check that refused it.
     """
 
@@ -128,7 +128,7 @@ class Evictor:
 
     def history(self) -> History:
         """What earlier evictions mean for the gate. The caller adds what it knows itself: acting, leader, paused,
-        confirmed, planned, overloaded. During `carry_out` the steps of that plan are in the gate's tally instead."""
+        confirmed, planned, overloaded. During `carry_out` steps of that plan are in the gate's tally instead."""
         return self.recorder.history(self._clock.wall(), self._errors.share())
 
     def pending(self) -> Mapping[str, Mapping[str, float]]:
@@ -145,7 +145,7 @@ class Evictor:
     ) -> list[Attempt]:
         """Evicts as many steps as the gate permits, one after the other; of a redistribution one.
 
-        `gate` makes one of the facts of this moment, with `history()` and `acting`; it is asked anew before each step.
+        `gate` makes one of the facts of this moment, with `history()` and `acting`; it is called before each step.
         `find` gives a pod by namespace/name as the watch shows it. `snapshot` is the one the plan was made from.
         """
         problem = self.recorder.unreadable() or self.stopped(plan.kind)

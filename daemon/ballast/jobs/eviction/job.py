@@ -1,4 +1,4 @@
-"""The eviction job: what planning needs is gathered, plans are made elsewhere, and the first with steps carried out."""
+"""The eviction job: collects the inputs, has the worker plan, and executes the first plan that has steps."""
 
 from __future__ import annotations
 
@@ -189,7 +189,9 @@ class EvictionJob:
         unsteered = None
         if names and not steered:
             who = " and ".join(sorted(names))
-            unsteered = f"where {who} puts replacements is not steered: it has not asked the extender lately"
+            unsteered = (
+                f"where {who} puts replacements is not steered: it has not asked the extender in the last 10 minutes"
+            )
         wanted, told = [], []
         for each in planners():
             if each.name not in self._settings.eviction.planners:
@@ -238,7 +240,7 @@ class EvictionJob:
         return answer
 
     def _loads(self, snapshot: Snapshot, nodes: list[str]) -> Floats:
-        """[node, resource], with what was moved lately and the window does not show yet."""
+        """[node, resource], including moves that the window does not show yet."""
         load = loads(snapshot, nodes)
         pending, watched = self._evictor.pending(), watched_of(snapshot)
         for row, name in enumerate(nodes):
@@ -258,7 +260,7 @@ class EvictionJob:
         for reason, count in answer.rejected.items():
             self._metrics.samples_rejected.labels(reason).inc(count)
         problems = [f"{name}: {problem}" for name, problem in sorted(answer.problems.items())]
-        unknown = "" if answer.measured else "nobody says what pods use, so their requests count"
+        unknown = "" if answer.measured else "no pod usage is available, so requests are used instead"
         tell(self._conditions, "PodUsageUnknown", "QueryFailed", "; ".join(problems) or unknown)
         for plan in answer.plans:
             self._metrics.eviction_plans.labels(plan.kind, "steps" if plan.steps else "empty").inc()

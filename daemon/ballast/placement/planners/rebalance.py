@@ -5,7 +5,7 @@ move lowers the variance of one resource by
 
     (2 a (x_i - mu) - a^2 - 2 b (x_j - mu) - b^2 + (b - a)^2 / n) / n.
 
-So the best targets of pods come from a product of two small matrices. Few nodes are looked at anew for each step: what
+So the best targets of pods come from a product of two small matrices. Few nodes are evaluated again for each step: what
 was best for a source bounds what can be best later, until its own load falls or another node becomes a better target,
 and both of these are bounded in closed form.
 """
