@@ -273,7 +273,7 @@ class EvictionJob:
         attempts: list[Attempt] = []
         if plan.steps:
             homes = {step.pod: step.source for step in begun.steps}
-            gate = self._gates(planner(plan.kind), {name.partition("/")[0] for name in homes})
+            gate = self._gates(plan.kind, {name.partition("/")[0] for name in homes})
             attempts = self._evictor.carry_out(
                 begun, gate, lambda name: self._find(name, homes.get(name, "")), snapshot
             )
@@ -289,13 +289,13 @@ class EvictionJob:
         self._board.plans = tuple(self._plans)
         return sentence
 
-    def _gates(self, planner: Planner, namespaces: set[str]) -> Callable[[], Gate]:
+    def _gates(self, kind: str, namespaces: set[str]) -> Callable[[], Gate]:
         """Each is made of the facts of its moment, as far as pods of these namespaces need them."""
 
         def gate() -> Gate:
             pods = self._cache.pods()
             steered = self._landing.names({pod.scheduler_name for pod in pods})
-            rules = self._rules_for(planner, steered)
+            rules = self._rules_for(planner(kind), steered)
             history = replace(self._history(), acting=True)
             snapshot = self._board.snapshot
             assert snapshot is not None
