@@ -131,9 +131,9 @@ def test_two_budgets_on_one_pod_are_refused_by_name(busy: ControlPlane) -> None:
         assert evictions(busy, since) == {(one.name, 500): 1}
         actor.blind = False
         _, two, *_ = shown(actor)
-        actor.evictor._memory._rests.clear()
+        actor.evictor.recorder._memory._rests.clear()
         [attempt] = actor.carry_out(two, to=elsewhere(two))
-        assert attempt.why == "the disruption budgets one and two both cover it, so nobody may evict it"
+        assert attempt.why == "the disruption budgets one and two both cover it, so the API server refuses to evict it"
 
 
 @pytest.mark.timeout(180)

@@ -31,7 +31,10 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True)
 class Feasibility:
-    """Where the pod could go. `fits` is None where nobody has looked; `crowded`: room there is, load is the reason."""
+    """Where the pod could go.
+
+    `fits` is None if no target was searched for; `crowded`: nodes have room, but their load is too high.
+    """
 
     fits: bool | None = None
     crowded: bool = False
@@ -45,7 +48,7 @@ LOOKED_NOWHERE = Feasibility()
 
 @dataclass(slots=True)
 class CheckInput:
-    """`workload` is None for a pod that nobody owns."""
+    """`workload` is None for a pod without an owner."""
 
     pod: Pod
     facts: Facts

@@ -7,9 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ballast.eviction.plan import Plan
+from ballast.eviction.planners.planner import Effect
+from ballast.eviction.planners.registry import planner
 
 
 def as_json(plan: Plan) -> dict[str, Any]:
+    """A plan as `/api/v1/plans` and `ballast plan -o json` show it; a gain that counts pods is an integer."""
+    counts = planner(plan.kind).effect is Effect.STARTS
     return {
         "kind": plan.kind,
         "steps": [
@@ -17,7 +21,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
                 "pod": move.pod,
                 "from": move.source,
                 "to": move.target,
-                "gain": int(move.gain) if plan.kind == "redistribute" else move.gain,
+                "gain": int(move.gain) if counts else move.gain,
                 "reason": move.reason,
             }
             for move in plan.steps
@@ -30,5 +34,5 @@ def as_json(plan: Plan) -> dict[str, Any]:
 
 
 def numbers(values: Mapping[str, float]) -> dict[str, float | None]:
-    """JSON has no NaN."""
+    """NaN becomes None, as JSON has no NaN."""
     return {name: value if math.isfinite(value) else None for name, value in values.items()}

@@ -1,4 +1,4 @@
-"""The cluster as the checks see it: who stands behind a pod, what protects it, how its node is."""
+"""The cluster as the checks see it: owners and budgets of pods, state of nodes."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Numbers:
 
 
 class Facts:
-    """One moment. `unknown` are the nodes whose load nobody knows; they are counted among `nodes`.
+    """One moment. `unknown` are the nodes of unknown load; they are counted among `nodes`.
 
-    `protected` says of workloads that nobody may move why not.
+    `protected` are workloads that must not be moved, each with the reason.
     `pods` may be those of some namespaces alone, when only these are judged; then `count` is that of all pods on nodes.
     """
 
@@ -67,7 +67,7 @@ class Facts:
                 self._count(pod, pod.owner)
 
     def key(self, pod: Pod) -> WorkloadKey | None:
-        """None for a pod that nobody owns."""
+        """None for a pod without an owner."""
         return None if pod.owner is None else self._key(pod.namespace, pod.owner)
 
     def chain(self, pod: Pod) -> tuple[Workload, ...]:

@@ -11,6 +11,7 @@ import numpy as np
 from ballast.eviction.annotations import opted_in
 from ballast.eviction.check_input import LOOKED_NOWHERE, Check, CheckInput, Feasibility, Verdict
 from ballast.eviction.checks import acting, availability, limits, load, nature, storage
+from ballast.eviction.extensions import extensions
 from ballast.eviction.facts import Facts
 from ballast.eviction.history import NOTHING_YET, History
 from ballast.eviction.rules import GateRules
@@ -31,7 +32,7 @@ class Scope(Enum):
 
 @dataclass(frozen=True)
 class Row:
-    """`liftable`: an opt-in lifts it."""
+    """One check: its name, its function, and what its answer depends on. `liftable`: an opt-in lifts it."""
 
     name: str
     check: Check
@@ -39,7 +40,20 @@ class Row:
     liftable: bool = False
 
 
-ROWS = (
+GROUP = "ballast.checks"
+"""Entry points that each name a `Row` of another package; they come after the built-in checks."""
+
+
+def _row(loaded: object) -> Row | str:
+    if not isinstance(loaded, Row):
+        return f"a check needs to be a ballast.eviction.gate.Row, not {type(loaded).__name__}"
+    lacking = [] if isinstance(loaded.name, str) and loaded.name else ["name"]
+    lacking += [] if callable(loaded.check) else ["check"]
+    lacking += [] if isinstance(loaded.scope, Scope) else ["scope"]
+    return f"a check needs {', '.join(lacking)}" if lacking else loaded
+
+
+BUILT_IN = (
     Row("mirror", nature.mirror, Scope.TEMPLATE),
     Row("static", nature.static, Scope.TEMPLATE),
     Row("terminating", nature.terminating, Scope.POD),
@@ -84,9 +98,12 @@ ROWS = (
     Row("loop", acting.loop, Scope.WORKLOAD),
     Row("audit", acting.audit, Scope.NODE),
 )
+ROWS = (*BUILT_IN, *extensions(GROUP, _row, (row.name for row in BUILT_IN)))
 NAMES = tuple(row.name for row in ROWS)
 NUMBER = {name: number for number, name in enumerate(NAMES)}
 PASSED = len(ROWS)
+_OF_POD = tuple(row for row in ROWS if row.scope is Scope.POD)
+_OTHERS_OF_POD = any(row.scope is Scope.POD for row in ROWS[len(BUILT_IN) :])
 
 
 class Gate:
@@ -119,10 +136,10 @@ class Gate:
         """
         alike: dict[object, int] = {}
         together: dict[object, int] = {}
-        own = tuple(row for row in ROWS if row.scope is Scope.POD)
         terminating, finished, age = NUMBER["terminating"], NUMBER["finished"], NUMBER["min-age"]
         youngest = self.facts.now - self.rules.min_pod_age
-        acting = self.history.acting
+        # The answers of the built-in checks of single pods are known without asking them, unless one of these holds.
+        ask_all = self.history.acting or _OTHERS_OF_POD
         found: list[int] = []
         for pod in pods:
             notes = pod.annotations
@@ -147,8 +164,8 @@ class Gate:
                 number = terminating
             elif pod.phase in FINISHED and number > finished:
                 number = finished
-            elif number > age and (acting or pod.created > youngest):
-                refusal = self._first(pod, LOOKED_NOWHERE, own)
+            elif number > age and (ask_all or pod.created > youngest):
+                refusal = self._first(pod, LOOKED_NOWHERE, _OF_POD)
                 number = min(number, NUMBER[refusal.check]) if refusal else number
             found.append(number)
         return np.array(found, np.int64)

@@ -12,7 +12,7 @@ from ballast.eviction.facts import WorkloadKey
 class History:
     """Times are Unix seconds, of several ascending. `acting` says that a step is about to be taken, not only planned.
 
-    `confirmed` counts the windows in a row that showed a node too loaded, None where nobody counts. `awaited` are
+    `confirmed` counts the windows in a row that showed a node too loaded, None if they are not counted. `awaited` are
     workloads whose replacement is not Ready yet, `planned` those with an open power plan, `looping` those moved twice
     or whose pod came back. `overloaded` are nodes so loaded that relief may not wait for a known landing. `backing_off`
     says until when a workload is left alone after a refusal of the API server.

@@ -13,6 +13,7 @@ import numpy as np
 from ballast.clock import Clock
 from ballast.cluster import wire
 from ballast.cluster.decoding import Shared, give_way, to_pod
+from ballast.cluster.freshness import WATCH_SILENT
 from ballast.extender.reservations import ReservationDesk
 from ballast.extender.strategies import Strategies
 from ballast.metrics import Metrics
@@ -39,9 +40,6 @@ from ballast.settings.extender import ExtenderSettings
 BATCH = 25
 PAUSE = 0.0005
 """Pods of a list that are added at once, and the pause in seconds after each batch, for waiting requests."""
-
-PODS_STALE = 120.0
-"""Seconds without a word from the watch of pods; a quiet healthy one stays below 90."""
 
 OFTEN = 100
 """The pod profiles are learned again after this many arrivals, earlier at the start."""
@@ -233,7 +231,7 @@ class ExtenderService:
         if state is None:
             return {}
         made = self._strategy(name, state, "off")
-        if made.needs_pods and self._pods_age() > PODS_STALE:
+        if made.needs_pods and self._pods_age() > WATCH_SILENT:
             return dict.fromkeys(state.model.names)
         with self._lock if made.needs_pods else nullcontext():
             scores = made.score(state.model.fleet, STANDARD if made.needs_pod else None)
@@ -320,7 +318,7 @@ class ExtenderService:
 
     def _unusable(self, made: Strategy) -> str | None:
         """Why a strategy cannot decide now."""
-        if self._pods_age() > PODS_STALE:
+        if self._pods_age() > WATCH_SILENT:
             return "no-pods"
         return self._load_unusable() if made.needs_load else None
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ballast.actuation.eviction.evictor import Attempt, Evictor
+from ballast.actuation.eviction.evictor import Attempt, Evictor, EvictorOptions
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.clock import SystemClock
 from ballast.cluster.cache import Cache
@@ -85,9 +85,7 @@ class Actor:
             metrics=self.metrics,
             events=self.events,
             landing=self.landing,
-            prefix="ballast.dev",
-            window=2.0,
-            **options,
+            options=EvictorOptions(prefix="ballast.dev", window=2.0, **options),
         )
 
     def __enter__(self) -> Actor:

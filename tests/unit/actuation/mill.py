@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ballast.actuation.eviction.evictor import Attempt, Evictor
+from ballast.actuation.eviction.evictor import Attempt, Evictor, EvictorOptions
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.cluster.state import StateStore
 from ballast.cluster.writer import Writer
@@ -201,9 +201,7 @@ class Replica:
             metrics=self.metrics,
             events=self.told,  # type: ignore[arg-type]
             landing=self.landing,
-            prefix="ballast.dev",
-            window=WINDOW,
-            **self.options,
+            options=EvictorOptions(prefix="ballast.dev", window=WINDOW, **self.options),
         )
 
     def snapshot(self) -> Snapshot:

@@ -298,7 +298,7 @@ def test_two_budgets_on_one_pod_are_both_named(mill: Mill) -> None:
     replica.budgets = budgets
     mill.clock.advance(120)
     [attempt] = replica.carry_out(pod)
-    assert attempt.why == "the disruption budgets one and two both cover it, so nobody may evict it"
+    assert attempt.why == "the disruption budgets one and two both cover it, so the API server refuses to evict it"
 
 
 def test_without_an_answer_nobody_knows_and_nothing_more_is_done(mill: Mill) -> None:
@@ -311,7 +311,7 @@ def test_without_an_answer_nobody_knows_and_nothing_more_is_done(mill: Mill) -> 
     replica.follow(31)
     assert replica.recent()[0]["status"] == "failed"
     [attempt] = replica.carry_out(mill.pods["shop/web-1"])
-    assert attempt.why == "shop/web-1 was evicted already, or nobody knows whether it was"
+    assert attempt.why == "shop/web-1 was evicted already, or it is unknown whether it was"
 
 
 def test_an_eviction_without_an_answer_that_happened_is_found_out(mill: Mill) -> None:

@@ -93,7 +93,7 @@ def test_a_pod_of_unknown_use_is_stale_however_much_room_there_is(explained: Cal
     answer = explained(
         "shop/a", node("n1"), node("n2"), pod("a", "0", on="n1"), pod("b", "1", on="n2"), *workload("web", 2)
     )
-    assert refused(answer) == {"stale": "nothing is known of what it uses"}
+    assert refused(answer) == {"stale": "its resource usage is unknown"}
 
 
 def test_room_on_nodes_that_would_be_too_loaded_has_its_own_reason(explained: Callable[..., dict[str, Any]]) -> None:

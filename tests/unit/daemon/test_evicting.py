@@ -137,7 +137,7 @@ def test_without_a_known_landing_one_eviction_shows_whether_it_is_steered(calm: 
             break
         until(lambda: all(pod.node for pod in daemon.context.cache.pods()), "the replacement")
     assert "rebalance: where default-scheduler puts replacements is not steered" in told
-    assert "has not asked the extender lately" in (condition(daemon, "LandingNotSteered") or "")
+    assert "has not asked the extender in the last 10 minutes" in (condition(daemon, "LandingNotSteered") or "")
     assert evictions(calm) == 1
     daemon.extender.steering.was_asked(STOCK)
     assert "is not steered" not in cycle(calm, daemon)
@@ -149,7 +149,7 @@ def test_relieve_alone_says_too_that_the_landing_is_not_steered(calm: Rig) -> No
     daemon.eviction._resumed = True
     daemon.eviction._landing._failed[STOCK] = calm.clock.wall()
     assert "reservation" in evict(daemon)
-    assert "has not asked the extender lately" in (condition(daemon, "LandingNotSteered") or "")
+    assert "has not asked the extender in the last 10 minutes" in (condition(daemon, "LandingNotSteered") or "")
     assert evictions(calm) == 0
 
 

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from ballast.cluster import wire
+from ballast.cluster.freshness import WATCH_SILENT
 from ballast.errors import UsageError
-from ballast.extender.decisions import PODS_STALE, ExtenderService
+from ballast.extender.decisions import ExtenderService
 from ballast.metrics import Metrics
 from ballast.model.shape import Container, shape_of
 from ballast.model.snapshot import Snapshot
@@ -145,7 +146,7 @@ def test_a_list_tells_of_pods_that_are_gone() -> None:
         ("no-snapshot", lambda desk: None),
         ("old-snapshot", lambda desk: (desk.look(snapshot([0.1, 0.2, 0.3])), desk.clock.advance(91))),
         ("frozen", lambda desk: (desk.look(snapshot([0.1, 0.2, 0.3])), setattr(desk.board, "frozen", True))),
-        ("no-pods", lambda desk: (desk.look(snapshot([0.1, 0.2, 0.3])), setattr(desk, "pods_age", PODS_STALE + 1))),
+        ("no-pods", lambda desk: (desk.look(snapshot([0.1, 0.2, 0.3])), setattr(desk, "pods_age", WATCH_SILENT + 1))),
         ("unknown-nodes", lambda desk: desk.look(snapshot([NAN, NAN, NAN]))),
     ],
 )

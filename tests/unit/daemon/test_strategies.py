@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from ballast.cluster.freshness import WATCH_SILENT
 from ballast.errors import UsageError
-from ballast.extender.decisions import PODS_STALE, ExtenderService
+from ballast.extender.decisions import ExtenderService
 from ballast.extender.strategies import Strategies, problems
 from ballast.metrics import Metrics
 from ballast.model.pod import Owner, Pod
@@ -111,7 +112,7 @@ def test_a_node_that_is_not_known_has_no_score(name: str) -> None:
 @pytest.mark.parametrize("name", ["dominant-residual", "most-allocated", "balanced", "low-risk", "blend"])
 def test_without_pods_nothing_is_said_by_what_they_ask_for(name: str) -> None:
     desk = Desk(TAKEN, THERE)
-    desk.pods_age = PODS_STALE + 1
+    desk.pods_age = WATCH_SILENT + 1
     assert set(desk.extending.node_scores(name).values()) == {None}
     assert None not in desk.extending.node_scores("load-variation").values()
 

@@ -58,7 +58,7 @@ class World:
 
     def plan(self, kind: Kind) -> Plan:
         arranged = layout(self.nodes, self.pods, RESOURCES, self.load)
-        return make_plan(kind, arranged, Gate(self.facts(), self.rules, self.history), self.aims, told=2)
+        return make_plan(kind, arranged, Gate(self.facts(), self.rules, self.history), self.aims, examples=2)
 
 
 @st.composite

@@ -92,7 +92,7 @@ def measured(plan: Running, snapshot: Snapshot) -> dict[str, dict[str, float]]:
 
 
 def share(expected: Loads, seen: Loads) -> float | None:
-    """How much of the expected change was seen: 1 all of it, 0 nothing, below 0 the contrary; None if nobody can tell.
+    """How much of the expected change was seen: 1 all of it, 0 nothing, below 0 the contrary; None if it is unknown.
 
     The projection of what was seen on what was expected.
     """

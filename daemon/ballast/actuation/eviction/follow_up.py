@@ -10,6 +10,8 @@ from msgspec.structs import replace
 
 from ballast.actuation.eviction import effect
 from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
+from ballast.eviction.planners.planner import Effect
+from ballast.eviction.planners.registry import find
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
 
@@ -155,7 +157,8 @@ def _judge(found: Followed, snapshot: Snapshot, now: float, window: float, ready
     if not happened:
         found.finished = True
         return
-    if plan.kind == "redistribute":
+    planner = find(plan.kind)
+    if planner is not None and planner.effect is Effect.STARTS:
         _judge_starts(found, happened, now, ready_within)
         return
     ended = max(max(step.ready_at, step.landed_at, step.gone_at) for step in happened)
@@ -183,6 +186,6 @@ def _judge_starts(found: Followed, happened: Sequence[StepRecord], now: float, r
     found.finished = True
     found.share = started / wanted if wanted else None
     found.measured = {"started": started, "share": found.share}
-    found.told.append(f"redistribute started {started} of {wanted} waiting pods")
+    found.told.append(f"{found.plan.kind} started {started} of {wanted} waiting pods")
     if wanted and not started:
-        found.stop = f"redistribute stops: none of {wanted} waiting pods that it made room for started"
+        found.stop = f"{found.plan.kind} stops: none of {wanted} waiting pods that it made room for started"

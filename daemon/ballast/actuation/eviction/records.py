@@ -14,7 +14,7 @@ Loads = Mapping[str, Mapping[str, float]]
 
 
 class StepStatus(StrEnum):
-    """RECORDED: about to be evicted, or nobody knows whether it was. REFUSED and FAILED did not happen; STOPPED did,
+    """RECORDED: about to be evicted, or it is unknown whether it was. REFUSED and FAILED did not happen; STOPPED did,
     but its replacement came too late."""
 
     RECORDED = "recorded"

@@ -16,7 +16,7 @@ STEERED_FOR = 600.0
 """Seconds for which one question of a scheduler shows that the extender decides where its pods go."""
 
 RESERVED_FOR = 120.0
-"""Seconds for which room is held at least; anew as long as the evicted pod has not ended."""
+"""Seconds for which room is held at least; renewed as long as the evicted pod has not ended."""
 
 
 class ReservationService(Protocol):
@@ -139,7 +139,7 @@ class ReplacementReservations:
             self.extender.release(waiting(uid))
 
     def extend(self, step: StepRecord) -> None:
-        """The evicted pod still ends: nobody can have come in its place."""
+        """The evicted pod still ends: no replacement can have come yet."""
         until = self._clock.wall() + self._reserved_for
         for name in (replacement(step.uid), *map(waiting, step.starts)):
             self.extender.extend(name, until)

@@ -19,6 +19,7 @@ from ballast.actuation.scaling.scale import Scale
 from ballast.actuation.scaling.target_status import Actuator, Hold, HoldKind, TargetStatus
 from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
+from ballast.cluster.freshness import WATCH_SILENT
 from ballast.cluster.workload_cache import AUTOSCALERS, NAMESPACES, SCALED_OBJECTS, WorkloadCache, plural_of
 from ballast.errors import ClusterError
 from ballast.model.exclusion import exclusion, part_exclusion
@@ -26,9 +27,6 @@ from ballast.model.pod import Pod
 from ballast.model.selector import Selector
 from ballast.model.workload import Autoscaler, Workload
 from ballast.power.policy import Actuation, Member, PowerPolicy
-
-OLDEST = 100.0
-"""Seconds of silence after which a watch is not believed; a quiet healthy one stays below 90."""
 
 
 def kinds_of(policies: Iterable[PowerPolicy]) -> frozenset[str]:
@@ -263,7 +261,7 @@ class TargetReader:
         if not self._cache.listed(kind):
             return _problem(f"{kind} have not been listed yet: {problem or 'still waiting'}")
         age = self._cache.age(kind)
-        if age > OLDEST:
+        if age > WATCH_SILENT:
             why = problem or "no answer"
             text, lasting = f"{kind} were last seen {age:.0f} s ago: {why}", f"{kind} are no longer seen: {why}"
             return Hold(HoldKind.PROBLEM, text, lasting)

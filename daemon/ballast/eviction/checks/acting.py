@@ -1,4 +1,4 @@
-"""Whether anybody may act now, and on this very pod."""
+"""Whether Ballast may act now, and on this pod."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ballast.eviction.rules import GateRules
 
 def opt_out(case: CheckInput) -> Finding:
     found = objection(case.facts, case.pod, case.rules.prefix)
-    return allow("nobody wants it left alone") if found is None else refuse(found)
+    return allow("no annotation excludes it") if found is None else refuse(found)
 
 
 def opt_in(case: CheckInput) -> Finding:
     if opted_in(case.facts, case.pod, case.rules.prefix):
         return allow(f"{case.rules.prefix}/evict lifts some checks")
-    return allow("it needs no permission")
+    return allow("no annotation lifts checks")
 
 
 def dry_run(case: CheckInput) -> Finding:
@@ -43,12 +43,12 @@ def retry(case: CheckInput) -> Finding:
     key = case.workload
     until = case.history.backing_off.get(key, 0.0) if key else 0.0
     if until > case.facts.now:
-        return refuse("the API server refused its workload lately", seconds=until - case.facts.now)
-    return allow("the API server did not refuse its workload lately")
+        return refuse("the API server recently refused an eviction of its workload", seconds=until - case.facts.now)
+    return allow("the API server did not recently refuse an eviction of its workload")
 
 
 def grace(case: CheckInput) -> Finding:
-    return allow("its own grace period is kept")
+    return allow("its grace period is respected")
 
 
 def identity(case: CheckInput) -> Finding:
@@ -71,13 +71,13 @@ def paused(case: CheckInput) -> Finding:
 
 def cluster_health(case: CheckInput) -> Finding:
     trouble = cluster_trouble(case.facts, case.rules, case.history)
-    return trouble or _node(case) or allow("the cluster and its node are well")
+    return trouble or _node(case) or allow("the cluster and its node are healthy")
 
 
 def loop(case: CheckInput) -> Finding:
     if case.workload in case.history.looping:
-        return refuse("its workload keeps coming back")
-    return allow("its workload does not come back")
+        return refuse("pods of its workload keep coming back to where they were")
+    return allow("pods of its workload do not come back to where they were")
 
 
 def audit(case: CheckInput) -> Finding:
@@ -105,7 +105,7 @@ def _node(case: CheckInput) -> Finding | None:
     if not node.ready:
         return refuse(f"{node.name} is not Ready")
     if leaving(node):
-        return refuse(f"{node.name} is being taken away")
+        return refuse(f"{node.name} is being removed or is cordoned")
     age = case.facts.now - node.created
     if young(node, case.facts.now, case.rules.min_node_age):
         return refuse(f"{node.name} is too young", age=age, at_least=case.rules.min_node_age)

@@ -1,4 +1,4 @@
-"""What its workload can spare."""
+"""Disruption budgets and the replicas of its workload."""
 
 from __future__ import annotations
 
@@ -8,17 +8,21 @@ from ballast.eviction.check_input import CheckInput, Finding, allow, refuse
 def without_pdb(case: CheckInput) -> Finding:
     if case.rules.needs_budget and not case.facts.budgets(case.pod):
         return refuse("no disruption budget covers it")
-    return allow("a disruption budget is not asked for")
+    return allow("no disruption budget is required, or one covers it")
 
 
 def pdb(case: CheckInput) -> Finding:
     budgets = case.facts.budgets(case.pod)
     if len(budgets) > 1:
         names = " and ".join(budget.name for budget in budgets)
-        return refuse(f"the disruption budgets {names} both cover it, so nobody may evict it", budgets=len(budgets))
+        return refuse(
+            f"the disruption budgets {names} both cover it, so the API server refuses to evict it", budgets=len(budgets)
+        )
     for budget in budgets:
         if not budget.settled:
-            return refuse(f"disruption budget {budget.name} has changed and was not worked out yet")
+            return refuse(
+                f"disruption budget {budget.name} is stale: the disruption controller has not processed its last change"
+            )
         spent = case.tally.budgets[budget.namespace, budget.name]
         if budget.allowed - spent < 1:
             return refuse(f"disruption budget {budget.name} is used up", allowed=budget.allowed, planned=spent)
@@ -29,10 +33,10 @@ def pdb(case: CheckInput) -> Finding:
 def single_replica(case: CheckInput) -> Finding:
     replicas, least = case.facts.replicas(case.pod), case.rules.min_replicas
     if least <= 1:
-        return allow("any number of replicas will do")
+        return allow("any number of replicas is enough")
     if replicas is None:
         owner = case.pod.owner
-        return refuse(f"{owner.kind} {owner.name} is not known" if owner else "its workload is not known")
+        return refuse(f"{owner.kind} {owner.name} is unknown" if owner else "its workload is unknown")
     if replicas < least:
         return refuse("its workload has too few replicas", replicas=replicas, at_least=least)
     return allow("its workload has enough replicas", replicas=replicas)
@@ -70,4 +74,4 @@ def replacement(case: CheckInput) -> Finding:
     if scaled is not None and case.facts.now - scaled < case.rules.quiet_after_scale:
         ago = case.facts.now - scaled
         return refuse("its workload was just scaled", ago=ago, at_least=case.rules.quiet_after_scale)
-    return allow("its workload is at rest")
+    return allow("its workload is not changing")

@@ -1,4 +1,4 @@
-"""How many, and how soon again."""
+"""Limits per cycle, rates, and rests after an eviction."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def limit_namespace(case: CheckInput) -> Finding:
 
 
 def limit_total(case: CheckInput) -> Finding:
-    return _limit(case.tally.total, case.rules.limit_total.of(case.facts.pods), "in all")
+    return _limit(case.tally.total, case.rules.limit_total.of(case.facts.pods), "in this cycle")
 
 
 def limit_workload(case: CheckInput) -> Finding:
@@ -34,8 +34,8 @@ def workload_window(case: CheckInput) -> Finding:
         return allow("its workload has no limit")
     recent = _since(case.history.workload_evictions.get(key, ()), case.facts.now - case.rules.workload_window)
     if recent and recent + case.tally.workloads[key] >= most:
-        return refuse("its workload was moved lately", recent=recent, at_most=most)
-    return allow("its workload was not moved lately", recent=recent)
+        return refuse("too many recent evictions of its workload", recent=recent, at_most=most)
+    return allow("few recent evictions of its workload", recent=recent)
 
 
 def rate(case: CheckInput) -> Finding:
@@ -43,15 +43,15 @@ def rate(case: CheckInput) -> Finding:
         most = limit.of(case.facts.pods)
         recent = _since(case.history.evictions, case.facts.now - seconds)
         if most is not None and recent + case.tally.total >= most:
-            return refuse("too many evictions lately", recent=recent, planned=case.tally.total, at_most=most)
-    return allow("few evictions lately")
+            return refuse("too many recent evictions", recent=recent, planned=case.tally.total, at_most=most)
+    return allow("few recent evictions")
 
 
 def cooldown(case: CheckInput) -> Finding:
     last = case.history.node_evictions.get(case.pod.node)
     if last is not None and case.facts.now - last < case.rules.cooldown:
         return refuse("its node was just relieved", ago=case.facts.now - last, at_least=case.rules.cooldown)
-    return allow("its node has rested")
+    return allow("its node was not relieved recently")
 
 
 def _since(times: Sequence[float], since: float) -> int:
@@ -68,5 +68,5 @@ def _most(case: CheckInput) -> int | None:
 
 def _limit(planned: int, most: int | None, where: str) -> Finding:
     if most is not None and planned >= most:
-        return refuse(f"enough evictions {where}", planned=planned, at_most=most)
-    return allow(f"few evictions {where}", planned=planned)
+        return refuse(f"the limit of evictions {where} is reached", planned=planned, at_most=most)
+    return allow(f"the limit of evictions {where} is not reached", planned=planned)

@@ -1,4 +1,4 @@
-"""What the pod is."""
+"""Properties of the pod itself: kind, priority, age, labels, namespace."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def priority(case: CheckInput) -> Finding:
 
 def bare(case: CheckInput) -> Finding:
     if case.pod.owner is None:
-        return refuse("nobody would create it again")
+        return refuse("no controller would create it again")
     return allow(f"{case.pod.owner.kind} {case.pod.owner.name} creates it again")
 
 

@@ -1,4 +1,4 @@
-"""What the pod would lose or has to take along."""
+"""Volumes and devices that the pod would lose or has to take along."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def local_storage(case: CheckInput) -> Finding:
 def pvc(case: CheckInput) -> Finding:
     if case.rules.refuse_volume_claims and case.pod.template.volume_claims:
         return refuse("it has volume claims")
-    return allow("volume claims do not matter")
+    return allow("volume claims do not prevent its eviction")
 
 
 def resource_claims(case: CheckInput) -> Finding:
     if case.rules.refuse_resource_claims and case.pod.template.resource_claims:
         return refuse("it has resource claims")
-    return allow("resource claims do not matter")
+    return allow("resource claims do not prevent its eviction")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ballast.actuation.eviction.evictor import Evictor
+from ballast.actuation.eviction.evictor import Evictor, EvictorOptions
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations, ReservationService
 from ballast.actuation.protected import Protected
 from ballast.clock import SystemClock
@@ -41,13 +41,15 @@ def build(
         metrics=context.metrics,
         events=context.events,
         landing=landing,
-        prefix=settings.publishing.prefix,
-        window=settings.windows.lengths[0],
-        lag=_lag(settings),
-        acts=settings.eviction.mode is Mode.ON,
-        grace_period=settings.eviction.grace_period,
-        ready_within=settings.eviction.ready_within,
-        nominate=settings.eviction.nominate,
+        options=EvictorOptions(
+            prefix=settings.publishing.prefix,
+            window=settings.windows.lengths[0],
+            lag=_lag(settings),
+            acts=settings.eviction.mode is Mode.ON,
+            grace_period=settings.eviction.grace_period,
+            ready_within=settings.eviction.ready_within,
+            nominate=settings.eviction.nominate,
+        ),
     )
     return EvictionJob(
         context,

@@ -13,7 +13,7 @@ from ballast.placement.planners.relieve import Thresholds, hot
 
 RESOURCES = ("cpu", "memory")
 OVERLOADED = 0.9
-"""Mean load from which a node is relieved even if nobody knows where its pods will land."""
+"""Mean load from which a node is relieved even if the landing of its pods is not steered."""
 
 OVERLOADED_FOR = 3
 GAP = 2.5
@@ -22,7 +22,7 @@ GAP = 2.5
 
 class HotNodes:
     """`confirmed` counts windows in a row above the threshold of relief, by node; a node whose load is unknown in
-    between starts anew."""
+    between starts again at zero."""
 
     def __init__(self, aims: Aims, interval: float) -> None:
         self._aims, self._interval = aims, interval

@@ -1,4 +1,4 @@
-"""Tells of annotations whose value means nothing: they exclude, which nobody may have meant."""
+"""Reports annotations with an invalid value. They exclude the object, perhaps unintentionally."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The eviction job: what planning needs is gathered, plans are made elsewhere, and the first with steps carried out."""
+"""The eviction job: collects the inputs, has the worker plan, and executes the first plan that has steps."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ from ballast.actuation.eviction.evictor import Attempt, Evictor
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.actuation.protected import Protected
 from ballast.cluster.context import Context
+from ballast.cluster.freshness import WATCH_SILENT
 from ballast.errors import ClusterError, WorkerError
 from ballast.eviction.checks.acting import cluster_trouble
 from ballast.eviction.document import as_json
 from ballast.eviction.facts import Facts, WorkloadKey
 from ballast.eviction.gate import NAMES, Gate
 from ballast.eviction.history import History
-from ballast.eviction.plan import Kind, Plan
+from ballast.eviction.plan import Plan
+from ballast.eviction.planners.planner import Demand, Planner
+from ballast.eviction.planners.registry import planner, planners
+from ballast.eviction.rules import GateRules
 from ballast.jobs.eviction.hot_nodes import HotNodes, loads, watched_of
 from ballast.jobs.eviction.invalid_annotations import InvalidAnnotations
 from ballast.jobs.eviction.planning_process import PlanningProcess
@@ -34,6 +38,7 @@ from ballast.jobs.sentences import duration
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats
 from ballast.model.snapshot import Snapshot
+from ballast.serving.activity import PLANS_KEPT
 from ballast.serving.board import Board
 from ballast.settings import Mode
 from ballast.telemetry.pod_usage_cache import PodUsageCache
@@ -49,11 +54,6 @@ KINDS = (
     "namespaces",
 )
 """What the checks look at beside nodes and pods."""
-
-URGENCY: tuple[Kind, ...] = ("relieve", "redistribute", "rebalance")
-PLANS_KEPT = 50
-SILENT = 120.0
-"""Seconds without a word from a watch; a quiet healthy one stays below 90."""
 
 
 class EvictionJob:
@@ -125,21 +125,22 @@ class EvictionJob:
         }
         if self._acts:
             self._strange.look(self._workloads.workloads(), self._workloads.namespaces(), self._cache.pods())
-        halted = self._halted(snapshot)
+        history = self._history()
+        halted = self._halted(snapshot, history)
         self._conditions.report("EvictionsHalted", "NotSafeNow", halted)
         try:
-            told += [f"planned nothing: {halted}"] if halted else self._planned(snapshot)
+            told += [f"planned nothing: {halted}"] if halted else self._planned(snapshot, history)
         finally:
             self._board.evictions = self._evictor.document(self._limits(), halted)
         sentence = "; ".join(part for part in told if part)
         return f"{sentence}; next in {duration(self._settings.eviction.interval)}"
 
-    def _planned(self, snapshot: Snapshot) -> list[str]:
+    def _planned(self, snapshot: Snapshot, history: History) -> list[str]:
         wanted, told = self._wanted(snapshot)
         if not wanted:
             return told
         try:
-            answer = self._asked(snapshot, wanted)
+            answer = self._asked(snapshot, wanted, history)
         except WorkerError as error:
             self._conditions.report("PlanningFailing", "WorkerFailed", str(error))
             raise
@@ -147,19 +148,19 @@ class EvictionJob:
         self._counted(answer)
         return [*(self._carried_out(plan, snapshot) for plan in answer.plans), *told]
 
-    def _halted(self, snapshot: Snapshot) -> str | None:
+    def _halted(self, snapshot: Snapshot, history: History) -> str | None:
         """Why nothing may be evicted now, whatever the plan."""
         for kind in ("nodes", "pods", *KINDS):
             cache = self._workloads if kind in KINDS else self._cache
             problem, age = cache.problem(kind), cache.age(kind)
-            if problem or age > SILENT:
+            if problem or age > WATCH_SILENT:
                 seen = "have never been seen" if np.isinf(age) else f"were last seen {duration(age)} ago"
                 return f"the {kind} {seen}" + (f": {problem}" if problem else "")
         if (paused := self._switches.paused(PART)) is not None:
             return paused
         if self._board.frozen:
             return "the load of too many nodes is unknown"
-        trouble = cluster_trouble(self._facts(snapshot, ()), self._rules, self._history())
+        trouble = cluster_trouble(self._facts(snapshot, ()), self._rules, history)
         if trouble is None:
             return None
         numbers = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in trouble.numbers.items())
@@ -170,30 +171,37 @@ class EvictionJob:
         pods = self._cache.pods()
         names = frozenset({pod.scheduler_name for pod in pods})
         steered = self._landing.names(names)
-        reasons = {
-            "relieve": None if self._hot.confirmed else "no node is too loaded",
-            "redistribute": None if any(pod.waiting for pod in pods) else "no pod waits",
-            "rebalance": None,
-        }
+        demand = Demand(hot=bool(self._hot.confirmed), waiting=any(pod.waiting for pod in pods))
         unsteered = None
         if names and not steered:
             who = " and ".join(sorted(names))
-            unsteered = f"where {who} puts replacements is not steered: it has not asked the extender lately"
+            unsteered = (
+                f"where {who} puts replacements is not steered: it has not asked the extender in the last 10 minutes"
+            )
         wanted, told = [], []
-        for kind in URGENCY:
-            if kind not in self._settings.eviction.planners:
+        for each in planners():
+            if each.name not in self._settings.eviction.planners:
                 continue
-            reason = reasons[kind] or self._evictor.stopped(kind) or (unsteered if kind != "relieve" else None)
+            reason = (
+                each.idle(demand) or self._evictor.stopped(each.name) or (unsteered if each.needs_landing else None)
+            )
             if reason is not None:
-                told.append(f"{kind}: {reason}")
+                told.append(f"{each.name}: {reason}")
                 continue
-            relieves = kind == "relieve"
-            rules = replace(self._rules, steered=steered, needs_landing=not relieves, needs_confirmation=relieves)
-            wanted.append(RequestedPlan(kind, rules, self._aims, limit(self._settings.eviction.max_moves)))
+            rules = self._rules_for(each, steered)
+            wanted.append(RequestedPlan(each.name, rules, self._aims, limit(self._settings.eviction.max_moves)))
         self._conditions.report("LandingNotSteered", "ExtenderNotAsked", unsteered)
         return wanted, told
 
-    def _asked(self, snapshot: Snapshot, wanted: list[RequestedPlan]) -> PlanResponse:
+    def _rules_for(self, planner: Planner, steered: frozenset[str]) -> GateRules:
+        return replace(
+            self._rules,
+            steered=steered,
+            needs_landing=planner.needs_landing,
+            needs_confirmation=planner.needs_confirmation,
+        )
+
+    def _asked(self, snapshot: Snapshot, wanted: list[RequestedPlan], history: History) -> PlanResponse:
         nodes, pods = self._cache.nodes(), self._cache.pods()
         resources = watched_of(snapshot)
         errand = PlanRequest(
@@ -207,7 +215,7 @@ class EvictionJob:
             budgets=self._workloads.budgets(),
             autoscalers=self._replicas.beside(self._workloads.autoscalers()),
             namespaces=self._workloads.namespaces(),
-            history=self._history(),
+            history=history,
             protected=self._protected,
             pool_label=self._settings.cluster.pool_label,
             usage=self._asking.ask(snapshot.time, resources, self._concerned(wanted)),
@@ -218,7 +226,7 @@ class EvictionJob:
         return answer
 
     def _loads(self, snapshot: Snapshot, nodes: list[str]) -> Floats:
-        """[node, resource], with what was moved lately and the window does not show yet."""
+        """[node, resource], including moves that the window does not show yet."""
         load = loads(snapshot, nodes)
         pending, watched = self._evictor.pending(), watched_of(snapshot)
         for row, name in enumerate(nodes):
@@ -228,8 +236,8 @@ class EvictionJob:
         return load
 
     def _concerned(self, wanted: list[RequestedPlan]) -> list[str] | None:
-        """The pods whose usage matters, None for all."""
-        if any(each.kind != "relieve" for each in wanted):
+        """The pods whose usage matters: those on hot nodes if no other may be moved. None for all."""
+        if not all(planner(each.kind).needs_confirmation for each in wanted):
             return None
         return [f"{pod.namespace}/{pod.name}" for node in self._hot.confirmed for pod in self._cache.pods_on(node)]
 
@@ -238,7 +246,7 @@ class EvictionJob:
         for reason, count in answer.rejected.items():
             self._metrics.samples_rejected.labels(reason).inc(count)
         problems = [f"{name}: {problem}" for name, problem in sorted(answer.problems.items())]
-        unknown = "" if answer.measured else "nobody says what pods use, so their requests count"
+        unknown = "" if answer.measured else "no pod usage is available, so requests are used instead"
         self._conditions.report("PodUsageUnknown", "QueryFailed", "; ".join(problems) or unknown)
         for plan in answer.plans:
             self._metrics.eviction_plans.labels(plan.kind, "steps" if plan.steps else "empty").inc()
@@ -246,8 +254,8 @@ class EvictionJob:
                 self._metrics.eviction_verdicts.labels(check, "refused").inc(count)
 
     def _carried_out(self, plan: Plan, snapshot: Snapshot) -> str:
-        """The sentence of a plan; redistribution is planned anew after each eviction."""
-        begun = replace(plan, steps=plan.steps[:1]) if plan.kind == "redistribute" else plan
+        """Carries out a plan, or the first step of one that is made again after each eviction. Returns its sentence."""
+        begun = replace(plan, steps=plan.steps[:1]) if planner(plan.kind).one_at_a_time else plan
         attempts: list[Attempt] = []
         if plan.steps:
             homes = {step.pod: step.source for step in begun.steps}
@@ -267,14 +275,13 @@ class EvictionJob:
         self._board.plans = tuple(self._plans)
         return sentence
 
-    def _gates(self, kind: Kind, namespaces: set[str]) -> Callable[[], Gate]:
+    def _gates(self, kind: str, namespaces: set[str]) -> Callable[[], Gate]:
         """Each is made of the facts of its moment, as far as pods of these namespaces need them."""
 
         def gate() -> Gate:
             pods = self._cache.pods()
             steered = self._landing.names({pod.scheduler_name for pod in pods})
-            relieves = kind == "relieve"
-            rules = replace(self._rules, steered=steered, needs_landing=not relieves, needs_confirmation=relieves)
+            rules = self._rules_for(planner(kind), steered)
             history = replace(self._history(), acting=True)
             snapshot = self._board.snapshot
             assert snapshot is not None

@@ -23,8 +23,8 @@ from ballast.jobs.eviction.planning_request import PlanRequest, PlanResponse, Re
 from ballast.placement.planners.layout import Layout, layout
 from ballast.telemetry.pods import PodUsage, decode
 
-TOLD = 5
-"""Refused pods that are named with their reason, for each check."""
+EXAMPLES = 5
+"""Refused pods that are listed with their reason, for each check."""
 
 
 def answer(errand: PlanRequest) -> PlanResponse:
@@ -92,7 +92,7 @@ def main() -> None:
 def _plan(wanted: RequestedPlan, arranged: Layout, gate: Gate) -> Plan:
     most = wanted.most.of(int(np.count_nonzero(arranged.present)))
     aims = wanted.aims if most is None else replace(wanted.aims, max_moves=most)
-    return make_plan(wanted.kind, arranged, gate, aims, told=TOLD)
+    return make_plan(wanted.kind, arranged, gate, aims, examples=EXAMPLES)
 
 
 def _told(plans: list[Plan], usage: PodUsage | None) -> PlanResponse:

@@ -1,4 +1,4 @@
-"""The start of the worker process: it steps back from the processor before it loads what it plans with.
+"""Entry point of the planning process; lowers its CPU priority before it imports numpy.
 
 Run as a module. Nice everywhere; on Linux it also makes way at once for whatever else of Ballast wants the processor.
 """

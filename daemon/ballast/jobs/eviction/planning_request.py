@@ -1,4 +1,4 @@
-"""What a planning worker is given and what it gives back: arrays and plain data, in pieces that hold nobody up."""
+"""Requests to the planning process and its responses: arrays and plain data, sent in small pieces."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _cut(items: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 def _row(pod: Pod, numbers: dict[int, int], shared: list[Any]) -> tuple[Any, ...]:
-    """A pod without what it shares with others, of which the place is told; what is new goes to `shared`."""
+    """A pod as a row; values shared between pods are indexes into `shared`, to which new ones are appended."""
 
     def place(value: object) -> int:
         number = numbers.get(id(value))

@@ -1,4 +1,4 @@
-"""Whose number of replicas was changed lately, by whomever."""
+"""Workloads whose replica count changed recently, whatever changed it."""
 
 from __future__ import annotations
 

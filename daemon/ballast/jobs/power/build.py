@@ -13,12 +13,12 @@ from ballast.actuation.scaling.actuators import Actuators
 from ballast.actuation.scaling.cap import ORIGINAL
 from ballast.actuation.scaling.managed_fields import is_ours
 from ballast.actuation.scaling.target_status import Actuator, TargetStatus
-from ballast.actuation.scaling.targets import OLDEST
 from ballast.clock import Clock
 from ballast.cluster.cache import Cache
 from ballast.cluster.client import KubeApi
 from ballast.cluster.context import Context
 from ballast.cluster.emergency import EmergencyWriter
+from ballast.cluster.freshness import WATCH_SILENT
 from ballast.errors import ClusterError, SettingsError
 from ballast.jobs.power.budget import PolicyController
 from ballast.jobs.power.conditions import PowerEvents
@@ -129,7 +129,7 @@ def build(context: Context, policies: Sequence[PowerPolicy], board: Board, clien
 
 def _pods(cache: Cache) -> tuple[Pod, ...]:
     """Raises ClusterError while they are not known."""
-    if not cache.listed("pods") or cache.age("pods") > OLDEST:
+    if not cache.listed("pods") or cache.age("pods") > WATCH_SILENT:
         raise ClusterError(cache.problem("pods") or "the pods have not been listed yet")
     return cache.pods()
 

@@ -19,6 +19,7 @@ def largest(vectors: Amounts, layers: int = 1) -> Ints:
         kept: list[int] = []
         rest = left
         while len(rest):
+            # The row with the largest sum is dominated by no other row, and removes all that it dominates.
             top = int(rest[np.argmax(vectors[rest].astype(float).sum(axis=1))])
             kept.append(top)
             rest = rest[~(vectors[rest] <= vectors[top]).all(axis=1)]

@@ -5,7 +5,7 @@ move lowers the variance of one resource by
 
     (2 a (x_i - mu) - a^2 - 2 b (x_j - mu) - b^2 + (b - a)^2 / n) / n.
 
-So the best targets of pods come from a product of two small matrices. Few nodes are looked at anew for each step: what
+So the best targets of pods come from a product of two small matrices. Few nodes are evaluated again for each step: what
 was best for a source bounds what can be best later, until its own load falls or another node becomes a better target,
 and both of these are bounded in closed form.
 """
@@ -127,7 +127,7 @@ class _Pool:
                 return min((self._offers[place] for place in top.tolist()), key=lambda step: step.pod)
             stale = np.where(self._fresh, _NOWHERE, self._bound)
             old = np.argpartition(stale, -_TOGETHER)[-_TOGETHER:] if len(stale) > _TOGETHER else np.arange(len(stale))
-            self._look(np.sort(old[stale[old] > self._floor]).tolist())
+            self._evaluate(np.sort(old[stale[old] > self._floor]).tolist())
 
     def drop(self, pods: Ints) -> None:
         places = self._place[self._standing.on[pods]]
@@ -184,7 +184,7 @@ class _Pool:
         added = used * home
         return weighted(added * (2 * (x - self._mean) - added), self._w)
 
-    def _look(self, places: list[int]) -> None:
+    def _evaluate(self, places: list[int]) -> None:
         """The best feasible move away from each of these nodes."""
         self._shortlist.prepare(self._x, self._mean)
         parts = [self._pods[place] for place in places]
@@ -228,12 +228,16 @@ class _Pool:
             if max(highest, others) <= self._floor:
                 return None, max(highest, others)
             if highest <= others + self.tie:
+                # A target that is not listed could be as good, so the caller has to compare all of them.
                 return None
+            # Of equal gains the first row and column count: rows are pods by name, columns nodes by name.
             row = int(np.argmax(best >= highest - self.tie))
             column = int(np.argmax(gains[row] >= highest - self.tie))
             pod, target = int(pods[row]), int(self._rows[targets[column]])
             if row in narrowed or self._standing.fits(pod, target):
                 return Step(pod, int(self._rows[place]), target, float(gains[row, column])), highest
+            # The best target does not fit. All targets that do not fit are excluded at once, so that each pod is
+            # checked against the nodes only once.
             narrowed.add(row)
             gains[row, ~self._standing.open_among(pod, self._rows[targets])] = _NOWHERE
             best[row] = gains[row].max()

@@ -85,11 +85,12 @@ class _Search:
         room, order, bound = self._promising(groups)
         heap: list[tuple[int, int, int, int]] = []
         self._dear: set[tuple[int, int]] = set()
-        looked = 0
-        while heap or looked < len(order):
-            if looked < len(order) and (not heap or -heap[0][0] <= bound[order[looked]]):
-                chunk = order[looked : looked + _CHUNK]
-                looked += len(chunk)
+        evaluated = 0
+        # Groups are evaluated in the order of their upper bounds, until no bound reaches the best gain in the heap.
+        while heap or evaluated < len(order):
+            if evaluated < len(order) and (not heap or -heap[0][0] <= bound[order[evaluated]]):
+                chunk = order[evaluated : evaluated + _CHUNK]
+                evaluated += len(chunk)
                 for group, gain in self._gains(chunk, groups, room, members):
                     heapq.heappush(heap, (-gain, int(members[group][0]), group, 0))
                 continue
@@ -97,6 +98,7 @@ class _Search:
             if self._movable[pod]:
                 step = self._try(pod, group, -negative)
                 if isinstance(step, int):
+                    # Constraints let fewer pods start than requests do: it returns to the heap with that number.
                     heapq.heappush(heap, (-step, pod, group, place))
                     continue
                 if step is not None:

@@ -60,6 +60,7 @@ class Shortlist:
             self._age = 0
             self._choose(ordered)
         self._bounds = np.concatenate([self._lowest(ordered), self._least_steady], axis=1).T
+        # Listed targets do not count for the bound of the others. A group without others becomes infinite.
         ordered[~self._far] = np.inf
         self._outer = np.concatenate([self._lowest(ordered), self._least_steady], axis=1).T
         self._terms = self._of(self.listed)

@@ -1,0 +1,195 @@
+"""What evictions have done so far: plans under way and past evictions, in memory and in `ballast-state`."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from ballast.actuation.eviction import effect
+from ballast.actuation.eviction.events import document
+from ballast.actuation.eviction.follow_up import Followed
+from ballast.actuation.eviction.journal import Journal
+from ballast.actuation.eviction.records import Running, StepRecord
+from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
+from ballast.cluster.state import StateStore
+from ballast.errors import ClusterError
+from ballast.eviction.facts import WorkloadKey
+from ballast.eviction.history import History
+from ballast.eviction.recent_evictions import PastEviction, RecentEvictions
+from ballast.model.pod import Pod
+
+REMEMBERED = 100
+"""Steps that are shown once they have ended."""
+
+
+class EvictionRecorder:
+    """Safe to read from any thread; all that changes it belongs to the job of evictions, but `resume`.
+
+    Times are Unix seconds. Nothing is evicted before it is saved, so the next leader knows of all that happened.
+    """
+
+    def __init__(self, state: StateStore, landing: ReplacementReservations) -> None:
+        self._journal = Journal(state)
+        self._landing = landing
+        self._lock = threading.Lock()
+        self._resuming = threading.Lock()
+        self._memory = RecentEvictions()
+        self._batch: dict[str, Pod] = {}
+        self._ended: deque[tuple[Running, StepRecord, Mapping[str, Any]]] = deque(maxlen=REMEMBERED)
+        self._loaded = False
+        self.plans: tuple[Running, ...] = ()
+        self.unsaved = False
+
+    def resume(self) -> str | None:
+        """Reads what the leader before has begun. Raises ClusterError when `ballast-state` cannot be read."""
+        with self._resuming:
+            self._loaded = False
+            found = self._journal.read()
+            with self._lock:
+                self._memory, self.plans, self._batch = found.memory, found.plans, {}
+                steps = [step for plan in found.plans for step in plan.steps]
+                self._landing.take_over(steps, found.memory.probed, found.reservations)
+                self._loaded, self.unsaved = True, False
+        waiting = sum(step.open for step in steps)
+        return f"took over {waiting} evictions that are not finished" if waiting else None
+
+    def unreadable(self) -> str | None:
+        """Why it is unknown what was begun, after another attempt to read it; None if it is known."""
+        if self._loaded:
+            return None
+        try:
+            self.resume()
+        except ClusterError as error:
+            return str(error)
+        return None
+
+    @property
+    def batch(self) -> Sequence[Pod]:
+        """The pods that the plan which is carried out now has evicted."""
+        return tuple(self._batch.values())
+
+    @property
+    def following(self) -> int:
+        """How many evictions are followed."""
+        return sum(len(plan.steps) for plan in self.plans)
+
+    def history(self, now: float, api_errors: float) -> History:
+        """What earlier evictions mean for the gate; steps of the plan that is carried out now are left out."""
+        with self._lock:
+            steps = [step for plan in self.plans for step in plan.steps if step.open]
+            steps = [step for step in steps if step.uid not in self._batch]
+            return replace(
+                self._memory.history(now, without=self._batch),
+                awaited=frozenset(step.workload for step in steps if step.workload is not None),
+                replacements=len(steps),
+                api_errors=api_errors,
+            )
+
+    def pending(self, now: float, window: float) -> Mapping[str, Mapping[str, float]]:
+        """{node: {resource: change of load}} that a mean over `window` seconds does not show yet."""
+        with self._lock:
+            return effect.pending(self.plans, now, window)
+
+    def stopped(self, kind: str, now: float) -> str | None:
+        """Why plans of a planner are not carried out now, or None."""
+        with self._lock:
+            stop = self._memory.stopped.get(kind)
+        return stop.why if stop is not None and stop.until > now else None
+
+    def knows(self, uid: str) -> bool:
+        """Whether the pod was evicted, or may have been."""
+        with self._lock:
+            return uid in self._memory
+
+    def evicted(self, past: PastEviction, pod: Pod, running: Running | None = None) -> None:
+        """An eviction that is about to happen, or in dry-run (without `running`) would."""
+        with self._lock:
+            self._memory.add(past)
+            self._batch[past.uid] = pod
+            if running is not None:
+                self._put(running)
+
+    def changed(self, running: Running, step: StepRecord) -> Running:
+        """The plan with this step in place of the one of the same pod."""
+        running = msgspec.structs.replace(
+            running, steps=tuple(step if each.uid == step.uid else each for each in running.steps)
+        )
+        with self._lock:
+            self._put(running)
+            self.unsaved = True
+        return running
+
+    def undone(self, running: Running, step: StepRecord) -> Running:
+        """The plan without a step that certainly did not happen; `step` is shown as it ended."""
+        with self._lock:
+            self._memory.drop(step.uid)
+            self._batch.pop(step.uid, None)
+            running = msgspec.structs.replace(
+                running, steps=tuple(each for each in running.steps if each.uid != step.uid)
+            )
+            self._put(running)
+            self._ended.append((running, step, {}))
+            self.unsaved = True
+        return running
+
+    def refused(self, workload: WorkloadKey, now: float) -> None:
+        """The API server refused to evict a pod of this workload."""
+        with self._lock:
+            self._memory.refused(workload, now)
+
+    def end_batch(self) -> None:
+        """The plan is carried out: its steps count as history from now on."""
+        with self._lock:
+            self._batch = {}
+
+    def followed(self, kind: str, found: Followed, now: float, rest: float) -> None:
+        """What following a plan showed; workloads of late replacements rest for `rest` seconds."""
+        with self._lock:
+            for step in found.returned:
+                if step.workload is not None:
+                    self._memory.came_back(step.workload, now)
+            for step in found.late:
+                if step.workload is not None:
+                    self._memory.rest(step.workload, now + rest)
+            if found.stop is not None:
+                self._memory.stop(kind, found.stop, now)
+            if found.finished:
+                self._ended.extend((found.plan, step, found.measured) for step in found.plan.steps)
+            self._put(found.plan, finished=found.finished)
+
+    def forget(self, now: float) -> None:
+        """Drops what is too old to count."""
+        with self._lock:
+            self._memory.forget(now)
+            self._memory.probed = self._landing.failed
+
+    def save(self, reason: str) -> str | None:
+        """Why it could not be written down, or None."""
+        with self._lock:
+            self._memory.probed = self._landing.failed
+            plans, memory = self.plans, self._memory
+        self.unsaved = True
+        try:
+            outcome = self._journal.write(plans, memory, self._landing.extender.standing(), reason=reason)
+        except ClusterError as error:
+            return f"it could not be written down first: {error}"
+        if not outcome.done:
+            return f"it could not be written down first: {outcome.reason}"
+        self.unsaved = False
+        return None
+
+    def document(self, limits: Mapping[str, Any], breaker: str | None) -> dict[str, Any]:
+        """`/api/v1/evictions`; `breaker` is why all evictions are halted."""
+        with self._lock:
+            plans, ended = self.plans, tuple(self._ended)
+        return document(plans, ended, self._landing.extender.standing(), limits, breaker)
+
+    def _put(self, plan: Running, *, finished: bool = False) -> None:
+        """With the lock held."""
+        others = [each for each in self.plans if each.id != plan.id]
+        self.plans = (*others, plan) if plan.steps and not finished else tuple(others)

@@ -1,0 +1,116 @@
+"""What a planner is: the protocol, and what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from ballast.model.pod import Pod
+from ballast.model.sample import Bools, Floats, Ints
+from ballast.placement.planners.layout import Layout
+from ballast.placement.planners.relieve import Thresholds
+from ballast.placement.planners.simulated_placement import SimulatedPlacement
+from ballast.placement.planners.step import Admit, Step
+
+
+@dataclass(frozen=True)
+class Aims:
+    """What the planners aim for. Loads are fractions of allocatable."""
+
+    high: float = 0.8
+    """Load above which a node is hot."""
+    low: float = 0.6
+    """Load at which relief of a hot node ends."""
+    target_high: float = 0.7
+    """Load that a move may bring its target to; `relieve` keeps below `high` too."""
+    deviation: float | None = None
+    """Load above the mean of the pool from which a node is hot; replaces `high` and `low`."""
+    min_gain: float = 0.0
+    """Least gain of a step, in the planner's own measure."""
+    max_moves: int | None = None
+    """Most steps of a plan; None: no limit."""
+    kappa: float | None = 0.5
+    """Most residual that a started pod may cost; None: no limit."""
+
+
+class Effect(Enum):
+    """What the gain of a plan counts, and by what its outcome is judged."""
+
+    LOAD = "load"
+    """Loads change as predicted."""
+    STARTS = "starts"
+    """Waiting pods start."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What planners could be needed for at this moment."""
+
+    hot: bool
+    """Whether any node was too loaded in its last window."""
+    waiting: bool
+    """Whether any pod waits for a node."""
+
+
+@dataclass(frozen=True)
+class PlanInput:
+    """One cluster to plan for."""
+
+    layout: Layout
+    aims: Aims
+    counted: Bools
+    """[node]: whether its load counts for means and variances."""
+    thresholds: Thresholds
+
+
+Spare: TypeAlias = Callable[[Ints], None]
+"""Called with the pods (rows of the layout) whose move would cost more than it gains."""
+
+
+@runtime_checkable
+class Planner(Protocol):
+    """Proposes evictions; the gate decides on each of them. Planners keep no state between plans."""
+
+    name: str
+    """As in `BALLAST_EVICTION__PLANNERS`, metrics and sentences."""
+    needs_landing: bool
+    """Whether moves are useless unless the extender steers where replacements go."""
+    needs_confirmation: bool
+    """Whether pods only leave nodes that were too loaded in several windows in a row."""
+    one_at_a_time: bool
+    """Whether a new plan is made after each eviction."""
+    effect: Effect
+
+    def idle(self, demand: Demand) -> str | None:
+        """Why no plan is needed now, or None."""
+        ...
+
+    def considers(self, given: PlanInput) -> Bools:
+        """[pod]: those that the plan may move, apart from what the gate refuses."""
+        ...
+
+    def ceiling(self, aims: Aims) -> float:
+        """The load that a move may bring its target to."""
+        ...
+
+    def steps(
+        self, given: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare
+    ) -> Iterator[Step]:
+        """Steps that are already made in `placement`; `movable` [pod] is what the gate has left."""
+        ...
+
+    def reason(self, given: PlanInput, step: Step, load: Floats) -> str:
+        """Why this step is made; `load` [node, resource] is that before it."""
+        ...
+
+
+def bound(layout: Layout) -> Bools:
+    """[pod]: whether it is on a node."""
+    return layout.on >= 0
+
+
+def pod_name(pod: Pod) -> str:
+    """Namespace/name."""
+    return f"{pod.namespace}/{pod.name}"

@@ -1,0 +1,51 @@
+"""`redistribute`: makes room for waiting pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ballast.eviction.planners.planner import Aims, Demand, Effect, PlanInput, Spare, bound, pod_name
+from ballast.model.sample import Bools, Floats
+from ballast.placement.planners.redistribute import redistribute
+from ballast.placement.planners.simulated_placement import SimulatedPlacement
+from ballast.placement.planners.step import Admit, Step
+
+
+class Redistribute:
+    """The gain of a step is the number of waiting pods that start."""
+
+    name = "redistribute"
+    needs_landing = True
+    needs_confirmation = False
+    one_at_a_time = True
+    effect = Effect.STARTS
+
+    def idle(self, demand: Demand) -> str | None:
+        """Without waiting pods there is nothing to make room for."""
+        return None if demand.waiting else "no pod waits"
+
+    def considers(self, given: PlanInput) -> Bools:
+        """All pods on nodes, but none unless a pod waits."""
+        if not any(pod.waiting for pod in given.layout.pods):
+            return np.zeros(len(given.layout.on), bool)
+        return bound(given.layout)
+
+    def ceiling(self, aims: Aims) -> float:
+        """As for every move."""
+        return aims.target_high
+
+    def steps(
+        self, given: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare
+    ) -> Iterator[Step]:
+        """The eviction that lets most waiting pods start first."""
+        aims = given.aims
+        return redistribute(placement, movable, admit, kappa=aims.kappa, limit=aims.max_moves, costly=spare)
+
+    def reason(self, given: PlanInput, step: Step, load: Floats) -> str:
+        """ "makes room on n1 for shop/web-3; costs 0.120 of residual"."""
+        waiting = [pod_name(given.layout.pods[pod]) for pod in step.starts]
+        shown = ", ".join(waiting[:3]) + (f" and {len(waiting) - 3} more" if len(waiting) > 3 else "")
+        source = given.layout.nodes[step.source].name
+        return f"makes room on {source} for {shown}; costs {step.numbers['loss']:.3f} of residual"

@@ -1,0 +1,118 @@
+"""Planners and checks of other packages come through entry points; what cannot be used is refused by name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoint, EntryPoints
+from types import ModuleType
+
+import pytest
+
+from ballast.errors import UsageError
+from ballast.eviction import extensions, gate
+from ballast.eviction.check_input import CheckInput, Finding, refuse
+from ballast.eviction.gate import BUILT_IN, Row, Scope
+from ballast.eviction.planners import registry
+from ballast.eviction.planners.rebalance import Rebalance
+
+Install = Callable[..., None]
+
+
+class Consolidate(Rebalance):
+    """A planner of somebody else."""
+
+    name = "consolidate"
+
+
+class Lacking:
+    """A planner that misses most of the protocol."""
+
+    name = "lacking"
+    needs_landing = True
+
+    def idle(self) -> None:
+        """The only method."""
+
+
+def night(case: CheckInput) -> Finding:
+    """A check of somebody else."""
+    return refuse("it is night")
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    def add(group: str, **objects: object) -> None:
+        module = ModuleType("others")
+        vars(module).update(objects)
+        monkeypatch.setitem(sys.modules, "others", module)
+        points = EntryPoints(EntryPoint(name, f"others:{name}", group) for name in objects)
+        monkeypatch.setattr(extensions, "entry_points", lambda group: points.select(group=group))
+        registry.planners.cache_clear()
+
+    yield add
+    registry.planners.cache_clear()
+
+
+def _rows() -> tuple[Row, ...]:
+    return extensions.extensions(gate.GROUP, gate._row, (row.name for row in BUILT_IN))
+
+
+def test_a_planner_of_another_package_comes_after_the_built_in_ones(install: Install) -> None:
+    install("ballast.planners", ours=Consolidate())
+    assert [each.name for each in registry.planners()] == ["relieve", "redistribute", "rebalance", "consolidate"]
+    assert isinstance(registry.planner("consolidate"), Consolidate)
+
+
+def test_a_planner_that_lacks_something_is_refused_by_name(install: Install) -> None:
+    install("ballast.planners", ours=Lacking())
+    with pytest.raises(UsageError, match=r"ours = others:ours of group ballast\.planners .*: a planner needs effect, "):
+        registry.planners()
+
+
+def test_a_planner_class_is_refused(install: Install) -> None:
+    install("ballast.planners", ours=Consolidate)
+    with pytest.raises(UsageError, match="an instance"):
+        registry.planners()
+
+
+def test_the_name_of_a_built_in_planner_is_taken(install: Install) -> None:
+    install("ballast.planners", ours=Rebalance())
+    with pytest.raises(UsageError, match="the name rebalance is already in use"):
+        registry.planners()
+
+
+def test_what_cannot_be_loaded_is_named(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    install("ballast.planners", ours=Consolidate())
+    vars(sys.modules["others"]).clear()
+    with pytest.raises(UsageError, match=r"Entry point ours = others:ours .* cannot be loaded: AttributeError"):
+        registry.planners()
+
+
+def test_an_unknown_planner_is_refused_with_those_there_are(install: Install) -> None:
+    install("ballast.planners")
+    with pytest.raises(UsageError, match="Choose one of relieve, redistribute, rebalance"):
+        registry.planner("shuffle")
+    assert registry.find("shuffle") is None
+
+
+def test_a_check_of_another_package_is_a_row(install: Install) -> None:
+    row = Row("night", night, Scope.NODE)
+    install("ballast.checks", ours=row)
+    assert _rows() == (row,)
+
+
+@pytest.mark.parametrize(
+    ("broken", "lacks"),
+    [
+        (night, "needs to be a ballast.eviction.gate.Row, not function"),
+        (Row("", night, Scope.NODE), "a check needs name"),
+        (Row("night", None, "node"), "a check needs check, scope"),  # type: ignore[arg-type]
+        (Row("pdb", night, Scope.NODE), "the name pdb is already in use"),
+    ],
+)
+def test_a_check_that_lacks_something_is_refused_by_name(install: Install, broken: object, lacks: str) -> None:
+    install("ballast.checks", ours=broken)
+    with pytest.raises(UsageError, match=r"Entry point ours = others:ours of group ballast\.checks") as caught:
+        _rows()
+    assert lacks in str(caught.value)
