@@ -11,11 +11,14 @@ from ballast.cluster import wire
 from ballast.cluster.client import KubeApi
 from ballast.cluster.configmaps import collection
 from ballast.cluster.decoding import Reader
-from ballast.cluster.freshness import SWITCHES_SILENT
 from ballast.cluster.watch import Reflector
 from ballast.metrics import Metrics
 
 NAME = "ballast-switches"
+
+SWITCHES_SILENT = 30.0
+"""Seconds of silence after which everything is paused. Their watch is renewed after 15 s at most to keep within it."""
+
 _decoder = msgspec.json.Decoder(wire.ConfigMap)
 
 

@@ -21,6 +21,10 @@ from ballast.errors import ClusterError, Gone, NotFound, TooManyRequests
 from ballast.metrics import Metrics
 
 T = TypeVar("T")
+
+WATCH_SILENT = 120.0
+"""Seconds of silence after which a watch is broken: a healthy one is renewed after 90 s of silence at the latest."""
+
 _log = structlog.get_logger("cluster")
 # The server knows only versions before ours, for example after it was restored from a backup.
 _TOO_LARGE = "ResourceVersionTooLarge"

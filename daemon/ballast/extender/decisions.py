@@ -13,7 +13,7 @@ import numpy as np
 from ballast.clock import Clock
 from ballast.cluster import wire
 from ballast.cluster.decoding import Shared, give_way, to_pod
-from ballast.cluster.freshness import WATCH_SILENT
+from ballast.cluster.watch import WATCH_SILENT
 from ballast.extender.reservations import ReservationDesk
 from ballast.extender.strategies import Strategies
 from ballast.metrics import Metrics

@@ -199,7 +199,7 @@ class Target(Answer):
     problem: str | None
 
 
-class Action(Answer):
+class PowerAction(Answer):
     """One change of replicas."""
 
     time: float
@@ -239,7 +239,7 @@ class Policy(Answer):
             "[Unix time, watts, reference, low, high, replicas, state]"
         ),
     ]
-    actions: Annotated[Sequence[Action], Meta(description=f"newest first, at most {ACTIONS_KEPT}")]
+    actions: Annotated[Sequence[PowerAction], Meta(description=f"newest first, at most {ACTIONS_KEPT}")]
 
 
 class Power(Answer):

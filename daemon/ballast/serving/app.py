@@ -19,7 +19,7 @@ from ballast.serving.board import Board
 from ballast.serving.document import GZIP_LEVEL, accepts_gzip
 from ballast.serving.exposition import Exposition
 from ballast.serving.extender import ExtenderRoutes, Scheduling
-from ballast.serving.health import Health
+from ballast.serving.health import HealthRoutes
 from ballast.serving.watcher import Watcher
 
 MAX_BODY = 64 * 1024
@@ -31,7 +31,7 @@ def create_app(board: Board, metrics: Metrics, scheduling: Scheduling | None = N
 
     Bodies above `MAX_BODY` bytes are answered 413; the extender has a limit of its own.
     """
-    watcher, health = Watcher(board), Health(board)
+    watcher, health = Watcher(board), HealthRoutes(board)
     exposition = Exposition(board, metrics)
 
     async def metrics_handler(request: Request) -> Response:

@@ -12,7 +12,7 @@ from ballast.model.snapshot import Snapshot
 from ballast.serving.board import Board, Check
 
 
-class Health:
+class HealthRoutes:
     """The handlers over one board. Stale data never makes a replica unready; it is reported here and in conditions."""
 
     def __init__(self, board: Board) -> None:

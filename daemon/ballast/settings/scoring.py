@@ -7,12 +7,13 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from ballast.scoring.strategy import names
 from ballast.settings.part import SettingsPart
 from ballast.settings.values.collection import as_map
 
 
 def _keys(value: object) -> dict[str, dict[str, object]]:
+    from ballast.scoring.strategy import names  # numpy is slow to import, and most commands need no strategy
+
     found = {}
     for name, keys in as_map(value).items():
         if name not in names():

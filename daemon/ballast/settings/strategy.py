@@ -6,10 +6,10 @@ from typing import Annotated, TypeAlias
 
 from pydantic import AfterValidator
 
-from ballast.scoring.strategy import names
-
 
 def _strategy(name: str) -> str:
+    from ballast.scoring.strategy import names  # numpy is slow to import, and most commands need no strategy
+
     if name not in names():
         raise ValueError(f"expected one of {', '.join(names())}")
     return name

@@ -25,7 +25,7 @@ class NodeShape:
 
 
 @dataclass(frozen=True)
-class WorkloadSpec:
+class GeneratedWorkload:
     """A workload controller and the requests of its pods."""
 
     kind: str
@@ -134,7 +134,7 @@ def node_address(index: int) -> str:
     return f"10.{index // 65_025}.{index // 255 % 255}.{index % 255 + 1}"
 
 
-def template(workload: WorkloadSpec) -> Document:
+def template(workload: GeneratedWorkload) -> Document:
     """The pod template of a workload."""
     requests = {"cpu": f"{workload.cpu}m", "memory": f"{workload.memory}Mi"}
     limits = {"cpu": f"{2 * workload.cpu}m", "memory": f"{2 * workload.memory}Mi"} if workload.limited else {}
@@ -152,7 +152,7 @@ def template(workload: WorkloadSpec) -> Document:
     return {"metadata": {"labels": workload.labels}, "spec": pod_spec({"containers": [container], **extra})}
 
 
-def controller(workload: WorkloadSpec, kind: str, name: str, uid: str, created: str, **more: Any) -> Document:
+def controller(workload: GeneratedWorkload, kind: str, name: str, uid: str, created: str, **more: Any) -> Document:
     """A Deployment, ReplicaSet, StatefulSet or DaemonSet; `more` goes into its metadata."""
     labels = workload.labels
     pod_labels = {**labels, **more.pop("pod_labels", {})}
@@ -237,7 +237,7 @@ def running_status(pod: Document, since: str, ip: str) -> Document:
     }
 
 
-def budget(workload: WorkloadSpec, uid: str, created: str) -> Document:
+def budget(workload: GeneratedWorkload, uid: str, created: str) -> Document:
     """A PodDisruptionBudget that lets a tenth of the pods be unavailable, but at least one."""
     healthy = workload.replicas
     least = max(healthy - max(1, healthy // 10), 1)
@@ -256,7 +256,7 @@ def budget(workload: WorkloadSpec, uid: str, created: str) -> Document:
     }
 
 
-def autoscaler(workload: WorkloadSpec, uid: str, created: str) -> Document:
+def autoscaler(workload: GeneratedWorkload, uid: str, created: str) -> Document:
     """A HorizontalPodAutoscaler between 2 replicas and twice the workload's."""
     target = {"type": "Utilization", "averageUtilization": 70}
     return {

@@ -16,7 +16,7 @@ from ballast.simulator import objects
 from ballast.simulator.kube.kinds import BY_NAME, POD, Kind
 from ballast.simulator.kube.resources import stamp
 from ballast.simulator.kube.store import Store, Stored, selectable_fields, stored
-from ballast.simulator.objects import WorkloadSpec
+from ballast.simulator.objects import GeneratedWorkload
 from ballast.simulator.world import AGE, NAMESPACES, OWN_NAMESPACE, ZONES, PlacedPod, World
 
 Document = dict[str, Any]
@@ -77,7 +77,7 @@ class _Builder:
             allocatable = self._add("Node", document)["status"]["allocatable"]
             self._room.append([quantity(allocatable["cpu"]), quantity(allocatable["memory"])])
 
-    def _controllers(self, workload: WorkloadSpec) -> Document:
+    def _controllers(self, workload: GeneratedWorkload) -> Document:
         """Adds a workload's controllers; returns the one that owns its pods."""
         uid = self._uid()
         document = objects.controller(workload, workload.kind, workload.name, uid, self._created)
@@ -107,7 +107,7 @@ class _Builder:
         metadata = objects.metadata("ballast", self._uid(), self._created, OWN_NAMESPACE)
         self._add("ServiceAccount", {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": metadata})
 
-    def _pods(self, placed: list[tuple[WorkloadSpec, Document]]) -> None:
+    def _pods(self, placed: list[tuple[GeneratedWorkload, Document]]) -> None:
         """Places DaemonSet pods first, one per node; then the others in random order.
 
         Each of these goes to the node with the largest free share of its scarcer resource, give or take some noise.
@@ -160,7 +160,7 @@ class _Builder:
                 heapq.heappush(heap, entry)
         world.usage.fill(np.array(rows, dtype=np.int64), np.array(profiles, dtype=np.int64))
 
-    def _render(self, workload: WorkloadSpec, owner: Document) -> Callable[[str, int], Stored]:
+    def _render(self, workload: GeneratedWorkload, owner: Document) -> Callable[[str, int], Stored]:
         """A function from (name, row of the node) to a stored pod.
 
         The template is encoded once; each pod replaces the placeholders in its bytes.

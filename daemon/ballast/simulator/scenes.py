@@ -8,7 +8,7 @@ from ballast.simulator import objects
 from ballast.simulator.faults import Faults
 from ballast.simulator.kube.kinds import DEPLOYMENT
 from ballast.simulator.kube.resources import ObjectApi
-from ballast.simulator.objects import WorkloadSpec
+from ballast.simulator.objects import GeneratedWorkload
 from ballast.simulator.world import World
 
 DARK_AFTER = 60.0
@@ -33,7 +33,7 @@ def schedule_events(world: World, resources: ObjectApi, loop: asyncio.AbstractEv
 
 
 def _burst(world: World, resources: ObjectApi) -> None:
-    rush = WorkloadSpec("Deployment", "shop", "rush", len(world.node_names), 250, 256)
+    rush = GeneratedWorkload("Deployment", "shop", "rush", len(world.node_names), 250, 256)
     document = objects.controller(rush, "Deployment", rush.name, "", resources.now())
     document["metadata"] = {"name": rush.name, "labels": rush.labels}
     resources.create(DEPLOYMENT, rush.namespace, document)

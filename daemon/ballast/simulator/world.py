@@ -16,7 +16,7 @@ from ballast.model.sample import Floats
 from ballast.simulator import objects
 from ballast.simulator.kube.kinds import POD, Kind
 from ballast.simulator.kube.store import Stored, StoreEvent
-from ballast.simulator.objects import NodeShape, WorkloadSpec, pod_requests
+from ballast.simulator.objects import GeneratedWorkload, NodeShape, pod_requests
 from ballast.simulator.usage import Usage, UsageProfile
 
 SCENES = ("breathing", "calm", "burst", "power")
@@ -154,7 +154,7 @@ class World:
         if member.running:
             self.usage.move(self.clock.wall(), member.node, member.profile, sign)
 
-    def profile(self, workload: WorkloadSpec) -> int:
+    def profile(self, workload: GeneratedWorkload) -> int:
         """The index of the usage profile of a workload's pods, drawn once from the seed and the workload's name."""
         key = workload.namespace, workload.name
         if key not in self._profiles:
@@ -175,15 +175,15 @@ class World:
 
     def _profile_of(self, pod: Stored, cores: float, memory: float) -> int:
         name = pod.labels.get("app", pod.name)
-        workload = WorkloadSpec(
+        workload = GeneratedWorkload(
             "Pod", pod.namespace, name, 1, int((cores or 0.1) * 1000), int((memory or 2**27) / 2**20)
         )
         return self.profile(workload)
 
-    def _make_workloads(self, pods: int) -> list[WorkloadSpec]:
+    def _make_workloads(self, pods: int) -> list[GeneratedWorkload]:
         """Deployments and StatefulSets that request 62 % of the cores and 55 % of the memory, and a DaemonSet."""
         nodes = len(self.node_names)
-        agent = WorkloadSpec("DaemonSet", "kube-system", "node-agent", nodes, 50, 96, limited=False)
+        agent = GeneratedWorkload("DaemonSet", "kube-system", "node-agent", nodes, 50, 96, limited=False)
         left = pods - nodes
         if left < 1:
             return [agent] if pods >= nodes else []
@@ -198,7 +198,7 @@ class World:
             replicas = min(left, max(2, int(self._generator.integers(size // 2, size + size // 2 + 1))))
             spread = float(np.clip(self._generator.lognormal(0.0, 0.45), 0.4, 2.2))
             workloads.append(
-                WorkloadSpec(
+                GeneratedWorkload(
                     "StatefulSet" if role in ("index", "queue") else "Deployment",
                     namespace,
                     role if not cycle else f"{role}-{cycle + 1}",

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ballast.actuation.scaling.target_status import HoldKind
+from ballast.actuation.scaling.target_status import ObstacleKind
 from ballast.cluster.write import Result
 from ballast.model.pod import Pod
 from tests.unit.actuation.power_rig import APPS, HPAS, Rig, autoscaler, policy, workload
@@ -213,5 +213,5 @@ def test_the_text_of_a_condition_does_not_change_while_a_target_is_contended() -
     after = found.standing(policy("api")).obstacle
     assert before is not None
     assert after is not None
-    assert (before.kind, before.lasting) == (HoldKind.CONTENDED, after.lasting)
+    assert (before.kind, before.lasting) == (ObstacleKind.CONTENDED, after.lasting)
     assert before.text != after.text

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ballast.cluster import wire
-from ballast.cluster.freshness import WATCH_SILENT
+from ballast.cluster.watch import WATCH_SILENT
 from ballast.errors import UsageError
 from ballast.extender.decisions import ExtenderService
 from ballast.metrics import Metrics

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ballast.cluster.freshness import WATCH_SILENT
+from ballast.cluster.watch import WATCH_SILENT
 from ballast.errors import UsageError
 from ballast.extender.decisions import ExtenderService
 from ballast.extender.strategies import Strategies, problems

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ballast.actuation.scaling.target_status import Hold, HoldKind
+from ballast.actuation.scaling.target_status import Obstacle, ObstacleKind
 from ballast.clock import Clock
 
 TIMES = 3
@@ -50,7 +50,7 @@ class Contention:
         record = self._records.get(name)
         return record is None or not record.undone
 
-    def contended(self, name: str) -> Hold | None:
+    def contended(self, name: str) -> Obstacle | None:
         """The hold on a contended target, or None."""
         record = self._records.get(name)
         if record is None or len(record.undone) < TIMES or self._clock.monotonic() - record.undone[0] >= WITHIN:
@@ -61,7 +61,7 @@ class Contention:
             f"contended: {who} has written back what Ballast changed {TIMES} times in {WITHIN / 60:.0f} minutes. Let "
             "only one of them own the field; Ballast tries again"
         )
-        return Hold(HoldKind.CONTENDED, f"{text} in {left:.0f} s.", f"{text} later.")
+        return Obstacle(ObstacleKind.CONTENDED, f"{text} in {left:.0f} s.", f"{text} later.")
 
 
 _KNOWN = {

@@ -23,7 +23,7 @@ class Actuator(StrEnum):
     """Not at all."""
 
 
-class HoldKind(StrEnum):
+class ObstacleKind(StrEnum):
     """Why a target is not changed."""
 
     EXCLUDED = "excluded"
@@ -37,10 +37,10 @@ class HoldKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class Obstacle:
     """Why a target is not changed now; `kind` decides, `text` explains."""
 
-    kind: HoldKind
+    kind: ObstacleKind
     text: str
     without_durations: str | None = None
     """`text` without durations that change every tick; None where it has none."""
@@ -77,7 +77,7 @@ class TargetStatus:
     """Whether pods of a new template replace others, as far as the workload's controller has seen."""
     excluded: str | None = None
     """Why Ballast must not change it, or None."""
-    obstacle: Hold | None = None
+    obstacle: Obstacle | None = None
     """Why it cannot be changed although nothing forbids it: a hold of kind CONTENDED or PROBLEM."""
     version: str = ""
     """Resource version of the object that would be written."""
@@ -95,14 +95,14 @@ class TargetStatus:
         return None if self.obstacle is None else self.obstacle.text
 
     @property
-    def hold(self) -> Hold | None:
+    def hold(self) -> Obstacle | None:
         """Why it takes no part in a budget now; None where it does."""
         if self.excluded is not None:
-            return Hold(HoldKind.EXCLUDED, self.excluded)
+            return Obstacle(ObstacleKind.EXCLUDED, self.excluded)
         if self.obstacle is not None:
             return self.obstacle
         observed = self.actuator is Actuator.OBSERVE or self.count is None
-        return Hold(HoldKind.OBSERVED, "it is only observed") if observed else None
+        return Obstacle(ObstacleKind.OBSERVED, "it is only observed") if observed else None
 
     @property
     def usable(self) -> bool:

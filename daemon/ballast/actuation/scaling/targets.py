@@ -16,10 +16,10 @@ from ballast.actuation.scaling.detection import Autoscalers
 from ballast.actuation.scaling.managed_fields import manager_of
 from ballast.actuation.scaling.own_writes import OwnWrites
 from ballast.actuation.scaling.scale import Scale
-from ballast.actuation.scaling.target_status import Actuator, Hold, HoldKind, TargetStatus
+from ballast.actuation.scaling.target_status import Actuator, Obstacle, ObstacleKind, TargetStatus
 from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
-from ballast.cluster.freshness import WATCH_SILENT
+from ballast.cluster.watch import WATCH_SILENT
 from ballast.cluster.workload_cache import AUTOSCALERS, NAMESPACES, SCALED_OBJECTS, WorkloadCache, plural_of
 from ballast.errors import ClusterError
 from ballast.model.exclusion import exclusion, part_exclusion
@@ -130,8 +130,8 @@ class TargetReader:
         member: Member,
         index: Autoscalers,
         waiting: Waiting,
-        blind: Mapping[str, Hold | None],
-        blind_to_all: Hold | None,
+        blind: Mapping[str, Obstacle | None],
+        blind_to_all: Obstacle | None,
     ) -> TargetStatus:
         plural = plural_of(member.kind)
         if (hold := blind[plural] or blind_to_all) is not None:
@@ -253,7 +253,7 @@ class TargetReader:
             known = self._read[name] = scale.read(self._api, path)
         return known
 
-    def _blind(self, kind: str) -> Hold | None:
+    def _blind(self, kind: str) -> Obstacle | None:
         """Why the watch of `kind` is not believed, or None."""
         if kind not in self._cache.kinds:
             return _problem(f"{kind} are not watched")
@@ -264,7 +264,7 @@ class TargetReader:
         if age > WATCH_SILENT:
             why = problem or "no answer"
             text, lasting = f"{kind} were last seen {age:.0f} s ago: {why}", f"{kind} are no longer seen: {why}"
-            return Hold(HoldKind.PROBLEM, text, lasting)
+            return Obstacle(ObstacleKind.PROBLEM, text, lasting)
         return None
 
     def _excluded(self, workload: Workload) -> str | None:
@@ -287,11 +287,11 @@ def _same(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
     return len(some) == len(others) and all(map(is_, some, others))
 
 
-def _problem(text: str) -> Hold:
-    return Hold(HoldKind.PROBLEM, text)
+def _problem(text: str) -> Obstacle:
+    return Obstacle(ObstacleKind.PROBLEM, text)
 
 
-def _unseen(member: Member, obstacle: Hold, *, replicas: int | None = None) -> TargetStatus:
+def _unseen(member: Member, obstacle: Obstacle, *, replicas: int | None = None) -> TargetStatus:
     return TargetStatus(
         name=member.name,
         kind=member.kind,

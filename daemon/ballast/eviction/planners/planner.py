@@ -45,7 +45,7 @@ class Effect(Enum):
 
 
 @dataclass(frozen=True)
-class Demand:
+class PlanningDemand:
     """What planners could be needed for at this moment."""
 
     hot: bool
@@ -83,7 +83,7 @@ class Planner(Protocol):
     """Whether a new plan is made after each eviction."""
     effect: Effect
 
-    def idle(self, demand: Demand) -> str | None:
+    def idle(self, demand: PlanningDemand) -> str | None:
         """Why no plan is needed now, or None."""
         ...
 

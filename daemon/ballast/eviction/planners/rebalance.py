@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ballast.eviction.planners.planner import Aims, Demand, Effect, PlanInput, Spare, bound
+from ballast.eviction.planners.planner import Aims, Effect, PlanInput, PlanningDemand, Spare, bound
 from ballast.model.sample import Bools, Floats
 from ballast.placement.planners.rebalance import rebalance
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
@@ -20,7 +20,7 @@ class Rebalance:
     one_at_a_time = False
     effect = Effect.LOAD
 
-    def idle(self, demand: Demand) -> str | None:
+    def idle(self, demand: PlanningDemand) -> str | None:
         """Load can always be more even."""
         return None
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ballast.eviction.planners.planner import Aims, Demand, Effect, PlanInput, Spare, bound, pod_name
+from ballast.eviction.planners.planner import Aims, Effect, PlanInput, PlanningDemand, Spare, bound, pod_name
 from ballast.model.sample import Bools, Floats
 from ballast.placement.planners.redistribute import redistribute
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
@@ -22,7 +22,7 @@ class Redistribute:
     one_at_a_time = True
     effect = Effect.STARTS
 
-    def idle(self, demand: Demand) -> str | None:
+    def idle(self, demand: PlanningDemand) -> str | None:
         """Without waiting pods there is nothing to make room for."""
         return None if demand.waiting else "no pod waits"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ballast.eviction.planners.planner import Aims, Demand, Effect, PlanInput, Spare, bound
+from ballast.eviction.planners.planner import Aims, Effect, PlanInput, PlanningDemand, Spare, bound
 from ballast.model.sample import Bools, Floats
 from ballast.placement.planners.relieve import hot, relieve
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
@@ -22,7 +22,7 @@ class Relieve:
     one_at_a_time = False
     effect = Effect.LOAD
 
-    def idle(self, demand: Demand) -> str | None:
+    def idle(self, demand: PlanningDemand) -> str | None:
         """Only hot nodes are relieved."""
         return None if demand.hot else "no node is too loaded"
 

@@ -16,7 +16,7 @@ from ballast.actuation.eviction.evictor import Attempt, Evictor
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.actuation.protected import Protected
 from ballast.cluster.context import Context
-from ballast.cluster.freshness import WATCH_SILENT
+from ballast.cluster.watch import WATCH_SILENT
 from ballast.errors import ClusterError, WorkerError
 from ballast.eviction.checks.acting import cluster_trouble
 from ballast.eviction.document import as_json
@@ -24,7 +24,7 @@ from ballast.eviction.facts import Facts, WorkloadKey
 from ballast.eviction.gate import NAMES, Gate
 from ballast.eviction.history import History
 from ballast.eviction.plan import Plan
-from ballast.eviction.planners.planner import Demand, Planner
+from ballast.eviction.planners.planner import Planner, PlanningDemand
 from ballast.eviction.planners.registry import planner, planners
 from ballast.eviction.rules import GateRules
 from ballast.jobs.eviction.hot_nodes import HotNodes, loads, watched_of
@@ -171,7 +171,7 @@ class EvictionJob:
         pods = self._cache.pods()
         names = frozenset({pod.scheduler_name for pod in pods})
         steered = self._landing.names(names)
-        demand = Demand(hot=bool(self._hot.confirmed), waiting=any(pod.waiting for pod in pods))
+        demand = PlanningDemand(hot=bool(self._hot.confirmed), waiting=any(pod.waiting for pod in pods))
         unsteered = None
         if names and not steered:
             who = " and ".join(sorted(names))

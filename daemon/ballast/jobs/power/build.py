@@ -18,7 +18,7 @@ from ballast.cluster.cache import Cache
 from ballast.cluster.client import KubeApi
 from ballast.cluster.context import Context
 from ballast.cluster.emergency import EmergencyWriter
-from ballast.cluster.freshness import WATCH_SILENT
+from ballast.cluster.watch import WATCH_SILENT
 from ballast.errors import ClusterError, SettingsError
 from ballast.jobs.power.budget import PolicyController
 from ballast.jobs.power.conditions import PowerEvents

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ballast.actuation.scaling.target_status import HoldKind
+from ballast.actuation.scaling.target_status import ObstacleKind
 from ballast.cluster.conditions import Conditions
 from ballast.cluster.events import Events
 from ballast.cluster.state import NAME
@@ -130,17 +130,17 @@ def _moments(view: TickReport) -> list[str]:
 
 
 def _contended(view: TickReport) -> str | None:
-    return "; ".join(_obstacles(view, HoldKind.CONTENDED)) or None
+    return "; ".join(_obstacles(view, ObstacleKind.CONTENDED)) or None
 
 
-def _obstacles(view: TickReport, kind: HoldKind) -> list[str]:
+def _obstacles(view: TickReport, kind: ObstacleKind) -> list[str]:
     found = [(name, each.obstacle) for name, each in view.statuses.items()]
     return [f"{name}: {obstacle.lasting}" for name, obstacle in found if obstacle and obstacle.kind is kind]
 
 
 def _broken(view: TickReport) -> str | None:
     problems = [view.problem] if view.problem else []
-    problems += _obstacles(view, HoldKind.PROBLEM)
+    problems += _obstacles(view, ObstacleKind.PROBLEM)
     if view.reason in _BROKEN and view.words not in problems:
         problems.append(view.words)
     return "; ".join(problems) or None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from ballast.actuation.scaling.target_status import HoldKind
+from ballast.actuation.scaling.target_status import ObstacleKind
 from ballast.jobs.power.view import TickReport, Why
 from ballast.jobs.sentences import duration
 from ballast.power.controller_result import Reason
@@ -47,7 +47,7 @@ def _one(view: TickReport) -> str:
     if view.problem and view.problem not in parts[1]:
         parts.append(view.problem)
     holds = [(name, hold) for name, each in view.statuses.items() if (hold := each.hold)]
-    left_out = [f"{name} ({hold.text})" for name, hold in holds if hold.kind is not HoldKind.OBSERVED]
+    left_out = [f"{name} ({hold.text})" for name, hold in holds if hold.kind is not ObstacleKind.OBSERVED]
     if left_out:
         more = f" and {len(left_out) - NAMED} more" if len(left_out) > NAMED else ""
         parts.append(f"left alone: {', '.join(left_out[:NAMED])}{more}")
