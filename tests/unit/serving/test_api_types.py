@@ -100,16 +100,16 @@ def running(one: Rig) -> Daemon:
         EVICTION__TARGET_HIGH="0.5",
         EVICTION__RATE="20/1h",
     )
-    assert found.workloads.wait_synced(20)
-    until(lambda: found.switches.paused("eviction") is None, "the switches")
-    found.extending.steering.was_asked("default-scheduler")
+    assert found.context.workloads.wait_synced(20)
+    until(lambda: found.context.switches.paused("eviction") is None, "the switches")
+    found.extender.steering.was_asked("default-scheduler")
     for step in range(8):
         if step == 5:
             cluster.faults.power_level(600.0)
         one.advance()
         one.watch(found)
-        found.jobs.run("power")
-    found.jobs.run("eviction")
+        found.scheduler.run("power")
+    found.scheduler.run("eviction")
     return found
 
 
