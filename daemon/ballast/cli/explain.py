@@ -19,8 +19,8 @@ from ballast.errors import UsageError
 from ballast.eviction.check_input import LOOKED_NOWHERE, Verdict
 from ballast.eviction.feasibility import feasibility, misplaced, standing_of
 from ballast.eviction.gate import Gate
-from ballast.jobs.sentences import duration
 from ballast.model.pod import Pod
+from ballast.words import duration
 
 
 def explain(

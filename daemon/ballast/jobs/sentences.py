@@ -14,6 +14,7 @@ from ballast.model.snapshot import Snapshot
 from ballast.publishing.freeze import Freeze
 from ballast.publishing.round import Round
 from ballast.settings import Mode, Publishing, Telemetry
+from ballast.words import duration
 
 NAMED = 5
 
@@ -107,10 +108,3 @@ def _left(result: Round) -> str:
     if result.failed:
         text += f", {result.failed:,} failed: {result.problem}"
     return f"{text}; stopped: {result.stopped}" if result.stopped else text
-
-
-def duration(seconds: float) -> str:
-    """ "45 s", "12 min", "2 h"."""
-    if seconds < 120:
-        return f"{seconds:.0f} s" if seconds >= 1 or not seconds else f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"

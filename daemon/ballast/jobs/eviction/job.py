@@ -34,7 +34,6 @@ from ballast.jobs.eviction.planning_request import PlanRequest, PlanResponse, Re
 from ballast.jobs.eviction.recent_scaling import RecentScaling
 from ballast.jobs.eviction.rules import aims_of, limit, rules_of
 from ballast.jobs.eviction.sentences import plan_sentence
-from ballast.jobs.sentences import duration
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats
 from ballast.model.snapshot import Snapshot
@@ -42,6 +41,7 @@ from ballast.serving.activity import PLANS_KEPT
 from ballast.serving.board import Board
 from ballast.settings import Mode
 from ballast.telemetry.pod_usage_cache import PodUsageCache
+from ballast.words import duration
 
 PART = "eviction"
 KINDS = (

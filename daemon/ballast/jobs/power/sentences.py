@@ -7,10 +7,10 @@ from fractions import Fraction
 
 from ballast.actuation.scaling.target_status import ObstacleKind
 from ballast.jobs.power.view import TickReport, Why
-from ballast.jobs.sentences import duration
 from ballast.power.controller_result import Reason
 from ballast.power.controller_state import ControllerMode
 from ballast.power.policy import WhenSilent
+from ballast.words import duration
 
 NAMED = 3
 
