@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import time
 from collections import Counter
@@ -21,6 +22,9 @@ from ballast.simulator.kube.kinds import BY_NAME
 from tests.fakes import FakeClock
 
 NODE, POD, CONFIG_MAP, LEASE = (BY_NAME[name] for name in ("Node", "Pod", "ConfigMap", "Lease"))
+PLANNER = (sys.executable, "-c", "from ballast.jobs.eviction.planner_main import main; main()")
+"""The planning process at the priority of the test, so that a busy machine does not starve it."""
+
 INTERVAL = 30.0
 OWN = "ballast"
 SCORE, LOAD, WINDOW, TAINT = (f"ballast.dev/{key}" for key in ("score", "load", "window", "overloaded"))
@@ -84,6 +88,7 @@ class Rig:
         """A started daemon; its first cycle of telemetry has ended."""
         daemon = Daemon(load(self.environment(**overrides)), clock=self.clock)
         self.daemons.append(daemon)
+        daemon.eviction._worker._command = PLANNER
         daemon.start()
         daemon.scheduler._scheduler.pause()
         if leads:
