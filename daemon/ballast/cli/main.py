@@ -3,49 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
 
-import typer
-
-from ballast import __version__
-from ballast.cli import config, demo, experiment, explain, pause, plan, power, profile, release, run, score
 from ballast.errors import BallastError, SettingsError, UsageError
-
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-
-
-def _print_version(requested: bool) -> None:
-    if requested:
-        typer.echo(f"ballast {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _top(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
-    ] = False,
-) -> None:
-    """Measure the real load of every Kubernetes node and give it to the scheduler."""
-
-
-app.command()(run.run)
-app.command()(demo.demo)
-app.add_typer(config.app, name="config")
-app.add_typer(power.app, name="power")
-app.command()(profile.profile)
-app.command()(score.score)
-app.add_typer(plan.app, name="plan")
-app.command()(explain.explain)
-app.add_typer(experiment.app, name="experiment")
-app.command()(release.release)
-app.command()(pause.pause)
-app.command()(pause.resume)
 
 
 def main() -> None:
     """Runs the command line. Exits 1 if the command failed or was refused, 2 for wrong usage or settings."""
     try:
+        from ballast.cli.app import app  # packages that add checks load here, and may be refused
+
         app()
     except BallastError as error:
         sys.stderr.write(f"{error}\n")

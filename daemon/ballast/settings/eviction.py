@@ -13,7 +13,18 @@ from ballast.settings.values.duration import Duration
 from ballast.settings.values.fraction import Load, Share
 from ballast.settings.values.selector import selector
 
-Planner = Literal["relieve", "rebalance", "redistribute"]
+
+def _planner(name: str) -> str:
+    from ballast.eviction.planners.registry import planners  # numpy is slow to import
+
+    names = [each.name for each in planners()]
+    if name not in names:
+        raise ValueError(f"expected planners out of {', '.join(names)}; {name!r} is not one of them")
+    return name
+
+
+Planner = Annotated[str, AfterValidator(_planner)]
+"""The name of a planner, built in or of another package."""
 
 
 class EvictionSettings(SettingsPart):

@@ -13,7 +13,7 @@ import pytest
 import requests
 from typer.testing import CliRunner
 
-from ballast.cli.main import app
+from ballast.cli.app import app
 from ballast.errors import UsageError
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from ballast.cli.main import app
+from ballast.cli.app import app
 from ballast.simulator import EmbeddedCluster, World
 from tests.unit.daemon.rig import CONFIG_MAP, OWN
 

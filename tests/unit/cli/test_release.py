@@ -11,7 +11,7 @@ import pytest
 import structlog
 from typer.testing import CliRunner
 
-from ballast.cli.main import app
+from ballast.cli.app import app
 from ballast.cluster.write import Write, WriteOutcome
 from ballast.cluster.writer import Writer
 from ballast.errors import BallastError, ClusterError, SettingsError, UsageError

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from ballast.errors import UsageError
+from ballast.errors import SettingsError, UsageError
 from ballast.eviction import extensions, gate
 from ballast.eviction.check_input import CheckInput, Finding, refuse
 from ballast.eviction.gate import BUILT_IN, Row, Scope
 from ballast.eviction.planners import registry
 from ballast.eviction.planners.rebalance import Rebalance
+from ballast.settings import load
 
 Install = Callable[..., None]
 
@@ -116,3 +120,23 @@ def test_a_check_that_lacks_something_is_refused_by_name(install: Install, broke
     with pytest.raises(UsageError, match=r"Entry point ours = others:ours of group ballast\.checks") as caught:
         _rows()
     assert lacks in str(caught.value)
+
+
+def test_settings_take_the_planners_of_other_packages(install: Install) -> None:
+    install(registry.GROUP, consolidate=Consolidate())
+    assert load({"BALLAST_EVICTION__PLANNERS": "relieve,consolidate"}).eviction.planners == ("relieve", "consolidate")
+    with pytest.raises(SettingsError, match=r"BALLAST_EVICTION__PLANNERS .*'tidy' is not one of them"):
+        load({"BALLAST_EVICTION__PLANNERS": "tidy"})
+
+
+def test_the_command_line_refuses_a_broken_check_in_one_line(tmp_path: Path) -> None:
+    info = tmp_path / "others-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[ballast.checks]\nnight = others:night\n")
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-m", "ballast", "--version"]
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("Entry point night = others:night of group ballast.checks cannot be loaded: ")
+    assert done.stderr.count("\n") == 1
