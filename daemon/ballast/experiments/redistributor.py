@@ -61,7 +61,10 @@ class Redistributor:
         steps = redistribute(placement, movable, lambda pod, target: None, kappa=self._kappa, costly=too_costly.append)
         for step in steps:
             found = True
-            yield [(step.pod, step.source, step.target), *((each, -1, step.source) for each in step.starts)]
+            yield [
+                (step.pod, step.source, step.target),
+                *zip(step.starts, [-1] * len(step.starts), step.starts_on, strict=True),
+            ]
         waiting = self._kinds[:arrived][on[:arrived] < 0]
         self._hopeless = set() if found or too_costly else set(waiting.tolist())
 
