@@ -68,14 +68,13 @@ def dominant_residual(
     """Sweep the published 7 values of lambda and 11 of C, and count the pods that find a node."""
     _require_joblib()
     from ballast.experiments.dominant_residual import sweep
-    from ballast.experiments.redistribution import WAYS
 
     chosen = _chosen(worlds, world, [PAPER_WORLD])
     _check_jobs(jobs)
     if folder is not None:
         _make_folder(folder)
     with _progress("sweep") as begin:
-        found = sweep(chosen, _seeds(seeds), WAYS[redistribute], jobs=jobs, begin=begin)
+        found = sweep(chosen, _seeds(seeds), redistribute.value, jobs=jobs, begin=begin)
     document = {**found.document(), "redistribution": redistribute.value}
     written = _write_all(folder, found, document) if folder is not None else []
     if output is Output.JSON:

@@ -13,14 +13,27 @@ from ballast.experiments.rules import Choice, Residual, Stock
 from ballast.experiments.running import ExperimentRun, outcomes
 from ballast.experiments.scheduling import ScheduleOutcome, gain
 from ballast.experiments.worlds import PODS, LoadWorld
+from ballast.placement.planners.landing import OBSERVED
+from ballast.scoring.dominant_residual import DominantResidual
 
 NONE, GATED, PUBLISHED = "none", "gated", "published"
-WAYS: Mapping[str, RedistributionRule | None] = {
-    NONE: None,
-    GATED: RedistributionRule(),
-    PUBLISHED: RedistributionRule(kappa=None),
-}
+WAYS = (NONE, GATED, PUBLISHED)
 SCHEDULERS: Mapping[str, Choice] = {"ballast": Residual(), "kube-scheduler": Stock()}
+PAPER: Mapping[str, Choice] = {f"paper, C {c:g}": Residual(0.1, c, root=False) for c in (22.0, 50.0)}
+"""The criterion of the paper at its two best settings."""
+
+
+def rule(way: str, choice: Choice) -> RedistributionRule | None:
+    """Redistribution beside a scheduler: pods land by the paper's criterion where it places them, with its settings.
+
+    Where it does not, the gated rule uses Ballast's criterion, and the published one lambda 0.1 and C 22.
+    """
+    if way == NONE:
+        return None
+    kappa = None if way == PUBLISHED else RedistributionRule.kappa
+    if isinstance(choice, Residual) and not choice.root:
+        return RedistributionRule(kappa, DominantResidual(choice.lambda_, choice.c, root=False), shares=True)
+    return RedistributionRule(kappa, OBSERVED if way == GATED else DominantResidual(0.1, 22.0, root=False))
 
 
 @dataclass(frozen=True)
@@ -99,7 +112,9 @@ def compare(
     """
     where = [(name, world, seed) for name in schedulers for world in worlds for seed in seeds]
     runs = [
-        ExperimentRun(world, seed, schedulers[name], way, pods) for name, world, seed in where for way in WAYS.values()
+        ExperimentRun(world, seed, schedulers[name], rule(way, schedulers[name]), pods)
+        for name, world, seed in where
+        for way in WAYS
     ]
     results = iter(outcomes(runs, jobs, begin(len(runs))))
     return Comparison(
