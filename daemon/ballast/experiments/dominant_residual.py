@@ -1,4 +1,4 @@
-"""The published sweep of the dominant-residual method: 7 values of lambda by 11 of C, compared with kube-scheduler.
+"""A sweep of the dominant-residual method: 7 values of lambda by 11 of C, compared with kube-scheduler.
 
 Source: Knyazhev and Romanova, "A resource allocation method based on the dominant-residual method and redistribution on
 Kubernetes" (DOI 10.58351/2949-2041.2026.35.6.034). The paper names lambda = 0.1 and C = 22 and 50 as best, with 744 of

@@ -1,5 +1,7 @@
 """Which window and statistic orders nodes best by the load of the next hour, and which level the load stays below.
 
+The rules of other projects are measured beside them.
+
 Every 15 minutes of the second half of a trace all nodes are ordered by each candidate; the order is compared with that
 by the mean of the next hour, and by its peak (Spearman's rank correlation, the mean over these moments).
 """
@@ -14,7 +16,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from ballast.experiments.load_traces import LoadTrace
-from ballast.experiments.predictors import DEFAULT, HOUR, LEVELS, LONGEST, MINUTE, ORDERS, PREDICTORS, Predictor
+from ballast.experiments.predictors import DEFAULT, HOUR, LEVELS, LONGEST, MINUTE, ORDERS, PREDICTORS, RULES, Predictor
 from ballast.experiments.results import ResultRow, Results, markdown
 from ballast.experiments.running import run
 from ballast.experiments.svg import dots
@@ -70,8 +72,7 @@ def part_qualities(load: Floats, step: float, names: Sequence[str]) -> Floats:
             found.append(_figures(guesses[:, there], mean[there], peak[there]))
     if not found:
         return np.full((len(names), 4), np.nan)
-    means: Floats = np.nanmean(found, axis=0)
-    return means
+    return np.asarray(np.nanmean(np.array(found), axis=0))
 
 
 def _figures(guesses: Floats, mean: Floats, peak: Floats) -> Floats:
@@ -89,7 +90,7 @@ def _spearman(guesses: Floats, truth: Floats) -> Floats:
     ranks, wanted = rankdata(guesses, axis=1), rankdata(truth)
     ranks, wanted = ranks - ranks.mean(axis=1, keepdims=True), wanted - wanted.mean()
     size = np.sqrt((ranks**2).sum(axis=1) * (wanted**2).sum())
-    return np.divide(ranks @ wanted, size, out=np.full(len(ranks), np.nan), where=size > 0)
+    return np.asarray(np.divide(ranks @ wanted, size, out=np.full(len(ranks), np.nan), where=size > 0))
 
 
 def _mean(parts: Sequence[Floats]) -> list[Quality]:
@@ -114,7 +115,7 @@ def results(
     begin: Callable[[int], Callable[[], None]] = lambda total: lambda: None,
 ) -> Results:
     """The experiment on these traces; `notes` say which ones are missing."""
-    names = list(dict.fromkeys([*ORDERS, *LEVELS]))
+    names = list(dict.fromkeys([*ORDERS, *LEVELS, *RULES]))
     found = qualities(traces, names, jobs=jobs, begin=begin)
     rows = [
         ResultRow(table, f"{trace}: {name}", None, value)
@@ -141,11 +142,14 @@ def results(
 
 
 ORDER_MEAN, ORDER_PEAK, GAIN, LEVEL = "order by mean", "order by peak", "gain of the lowest tenth", "peaks above level"
+RULE, RULE_GAIN = "rules: order by mean", "rules: gain of the lowest tenth"
 _TITLES = {
     ORDER_MEAN: "Rank correlation of the order of nodes with the mean of the next hour:",
     ORDER_PEAK: "Rank correlation with the peak of the next hour:",
     GAIN: "What the tenth of the nodes with the lowest prediction wins, as a share of what the truly lowest wins:",
     LEVEL: "As a level: share of nodes and moments whose next hour has a peak above it:",
+    RULE: "The rules of other projects, with their defaults; rank correlation with the mean of the next hour:",
+    RULE_GAIN: "What the tenth of the nodes that they prefer wins, as a share of what the truly lowest tenth wins:",
 }
 
 
@@ -160,6 +164,8 @@ def _tables(found: Mapping[str, Mapping[str, Quality]]) -> list[tuple[str, dict[
         (ORDER_PEAK, figures(ORDERS, "peak")),
         (GAIN, figures(ORDERS, "gain")),
         (LEVEL, figures(LEVELS, "above")),
+        (RULE, figures(RULES, "mean")),
+        (RULE_GAIN, figures(RULES, "gain")),
     ]
 
 
@@ -171,7 +177,7 @@ def _table(figures: Mapping[str, Mapping[str, float]], table: str) -> str:
     def cell(trace: str, value: float) -> str:
         if not np.isfinite(value):
             return "–"
-        shown = f"{100 * value:.0f} %" if table in (GAIN, LEVEL) else f"{value:.3f}"
+        shown = f"{100 * value:.0f} %" if table in (GAIN, LEVEL, RULE_GAIN) else f"{value:.3f}"
         return f"**{shown}**" if table != LEVEL and value == best[trace] else shown
 
     lines = ([name, *(cell(trace, each[trace]) for trace in traces)] for name, each in figures.items())

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ballast.cli.experiments import options, report
 from ballast.cli.output import Output, OutputOption
+from ballast.errors import UsageError
 
 if TYPE_CHECKING:
     from ballast.experiments.dominant_residual import Sweep, TableRow
+    from ballast.experiments.worlds import LoadWorld
 
 
 class Way(StrEnum):
@@ -28,6 +31,23 @@ def dominant_residual(
     world: options.Names = None,
     seeds: options.Seeds = "1",
     redistribute: Annotated[Way, typer.Option(help="The rule by which evictions make room, or none.")] = Way.NONE,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Run the paper's own set-up instead, in the cluster of this kubeconfig, which needs KWOK: nodes and pods "
+            "are created, placed by its scheduler, and removed.",
+            show_default=False,
+        ),
+    ] = None,
+    scheduler_name: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="With --kubeconfig: who places the pods. Can be repeated. Default: default-scheduler.",
+            show_default=False,
+        ),
+    ] = None,
     out: options.Out = None,
     data: options.Data = None,
     jobs: options.Jobs = -1,
@@ -36,6 +56,13 @@ def dominant_residual(
 ) -> None:
     """Sweep 7 values of lambda and 11 of C, and count the pods that find a node."""
     chosen, lists = options.chosen_worlds(worlds, world, [options.PAPER_WORLD]), options.seeds_of(seeds)
+    if kubeconfig is not None:
+        if redistribute is not Way.NONE:
+            raise UsageError("--redistribute is for the embedded scheduler. Leave it away, or --kubeconfig.")
+        _in_cluster(kubeconfig, chosen, lists, scheduler_name, out, output)
+        return
+    if scheduler_name:
+        raise UsageError(f"--scheduler-name {scheduler_name[0]}: it needs a cluster. Add --kubeconfig FILE.")
     with options.spread(backend, jobs, "sweep") as begin:
         from ballast.experiments.dominant_residual import sweep
         from ballast.experiments.dominant_residual_results import results
@@ -55,6 +82,32 @@ def dominant_residual(
         typer.echo("")
         rows = [[rule, *(f"{part[rule].count:.0f}" for part in parts.values())] for rule in found.rules()]
         report.print_table(["PODS IN", *parts], rows, left=1)
+    report.tell_where(out, told)
+
+
+def _in_cluster(
+    kubeconfig: Path,
+    worlds: Sequence[LoadWorld],
+    seeds: Sequence[int],
+    schedulers: Sequence[str] | None,
+    out: Path | None,
+    output: Output,
+) -> None:
+    from ballast.cluster.client import connect
+    from ballast.experiments.real_scheduler import DEFAULT_SCHEDULER, results
+    from ballast.metrics import Metrics
+    from ballast.settings.cluster import ClusterSettings
+
+    report.prepare(out)
+    api = connect(ClusterSettings(kubeconfig=kubeconfig), Metrics())
+    with options.progress("runs") as begin:
+        told = results(api, worlds, seeds, schedulers or (DEFAULT_SCHEDULER,), begin=begin)
+    if output is Output.JSON:
+        if out is not None:
+            report.write(out, told)
+        typer.echo(report.as_json(told))
+        return
+    report.print_markdown(told.table)
     report.tell_where(out, told)
 
 
