@@ -1,7 +1,7 @@
 """Writes docs/experiments.md and docs/scoreboard.md; with --check only tells whether they are up to date.
 
-docs/experiments/NAME has what `ballast experiment … --out docs/experiments/NAME` wrote, and `text.in`: Markdown in which
-a line `{{FILE}}` stands for that file of the folder. The pages are these texts one after the other.
+docs/experiments/NAME has what `ballast experiment … --out docs/experiments/NAME` wrote, and `text.in`: Markdown in
+which a line `{{FILE}}` stands for that file of the folder. The pages are these texts one after the other.
 """
 
 from __future__ import annotations
@@ -19,6 +19,12 @@ FOLDER = DOCS / "experiments"
 SECTIONS = ("introduction", "dominant-residual", "redistribution", "genetic", "openb", "windows", "power", "worlds")
 """In the order of the page; a folder that is not there is left out."""
 
+_HEAD = """\
+# Scoreboard
+
+Ballast on public data, beside the rules of other projects. The numbers come from `ballast experiment`, the page from
+`scripts/experiment_pages.py`; [experiments](experiments.md) says where the data come from. No data ship with Ballast.
+"""
 _INCLUDED = re.compile(r"^\{\{(\S+)\}\}$", re.MULTILINE)
 
 
@@ -34,10 +40,9 @@ def experiments() -> str:
 
 
 def scoreboard() -> str:
-    """The lead, then what each experiment says about the rules of other projects."""
+    """The head, then what each experiment says about the rules of other projects."""
     document = json.loads((FOLDER / "windows" / "results.json").read_text(encoding="utf-8"))
-    lead = (FOLDER / "scoreboard.in").read_text(encoding="utf-8")
-    return lead.replace("{{load}}\n", load_scoreboard.section(document))
+    return f"{_HEAD}\n{load_scoreboard.section(document)}"
 
 
 def _text(folder: Path) -> str:

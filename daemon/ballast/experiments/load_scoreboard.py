@@ -9,6 +9,19 @@ from ballast.experiments.predictors import RULES
 from ballast.experiments.results import markdown
 from ballast.experiments.windows import RULE, RULE_GAIN
 
+_LEAD = """\
+## Load: ordering nodes
+
+Each rule orders the nodes every 15 minutes of the second half of a trace. A cell has the rank correlation of that order
+with the mean load of the next hour, and what the tenth of the nodes that the rule prefers wins over the mean node, as a
+share of what the truly least loaded tenth wins. Rules are computed from CPU alone, as the traces have it, and as their
+projects ship them. Thresholds that exclude nodes, and estimates for pods that have just been placed, are no part of the
+order.
+
+    ballast experiment windows --data DIR --out DIR
+
+"""
+
 SOURCES: Mapping[str, str] = {
     "Ballast, mean 15 m": "the mean of the primary window",
     "Ballast `load-variation`, Trimaran LoadVariationRiskBalancing": "(μ + σ) / 2 over 15 minutes "
@@ -24,11 +37,12 @@ SOURCES: Mapping[str, str] = {
 
 
 def section(document: Mapping[str, Any]) -> str:
-    """Markdown of the `results.json` of `ballast experiment windows`."""
+    """The section of the `results.json` of `ballast experiment windows`."""
     values = {(row["table"], row["name"]): row["measured"] for row in document["rows"]}
     traces = list(dict.fromkeys(name.partition(": ")[0] for table, name in values if table == RULE))
     lines = [[rule, *(_cell(values, trace, rule) for trace in traces)] for rule in RULES]
-    return markdown(["rule", *traces], lines) + "\n" + "".join(f"* {rule}: {SOURCES[rule]}.\n" for rule in RULES)
+    sources = "".join(f"* {rule}: {SOURCES[rule]}.\n" for rule in RULES)
+    return f"{_LEAD}{markdown(['rule', *traces], lines)}\n{sources}"
 
 
 def _cell(values: Mapping[tuple[str, str], float], trace: str, rule: str) -> str:

@@ -35,8 +35,8 @@ def dominant_residual(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Run the paper's own set-up instead, in the cluster of this kubeconfig, which needs KWOK: nodes and pods "
-            "are created, placed by its scheduler, and removed.",
+            help="Run the paper's own set-up instead, in the cluster of this kubeconfig, which needs KWOK: nodes and "
+            "pods are created, placed by its scheduler, and removed.",
             show_default=False,
         ),
     ] = None,
