@@ -135,7 +135,7 @@ class ExtenderService:
         others = [name for name in names if name not in reserved] if reserved else names
         return Rejections({**reserved, **self._overloaded(state, threshold, others)})
 
-    def look(self, snapshot: Snapshot) -> None:
+    def observe(self, snapshot: Snapshot) -> None:
         """Decides by this snapshot from now on. Most of the work is done without the lock, so requests go on."""
         state, bookings = self._state, self._bookings
         bindings = crane.bindings_of(self._pods(), snapshot.rows, self._strategies.policy, snapshot.time)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from ballast.errors import WorkerError
+from ballast.eviction.facts import ClusterObjects
 from ballast.eviction.history import History
 from ballast.eviction.rules import GateRules
 from ballast.jobs.eviction import planning_process as module
@@ -55,9 +56,11 @@ def errand() -> PlanRequest:
         wanted=tuple(
             RequestedPlan(kind, GateRules(max_unknown=0.5)) for kind in ("redistribute", "relieve", "rebalance")
         ),
-        nodes=[Node(name, allocatable=amounts) for name in ("n1", "n2", "n3")],
-        pods=[pod(number, "n1") for number in range(9)] + [pod(9, "n2")],
-        workloads=[Workload("ReplicaSet", "shop", "web", replicas=10)],
+        objects=ClusterObjects(
+            nodes=[Node(name, allocatable=amounts) for name in ("n1", "n2", "n3")],
+            pods=[pod(number, "n1") for number in range(9)] + [pod(9, "n2")],
+            workloads=[Workload("ReplicaSet", "shop", "web", replicas=10)],
+        ),
     )
 
 
@@ -79,12 +82,16 @@ def test_what_is_sent_is_what_is_received() -> None:
     usage = PodAnswers(NOW, {"cpu": b"{}"}, {"memory": "refused"}, ("cpu", "memory"), 90.0, 30.0)
     given = replace(errand(), usage=usage, history=History(confirmed={"n1": 3}), pool_label="pool")
     found = told(given)
-    assert list(found.pods) == list(given.pods)
-    assert list(found.nodes) == list(given.nodes)
-    assert list(found.workloads) == list(given.workloads)
+    assert list(found.objects.pods) == list(given.objects.pods)
+    assert list(found.objects.nodes) == list(given.objects.nodes)
+    assert list(found.objects.workloads) == list(given.objects.workloads)
     assert (found.usage, found.history, found.wanted) == (given.usage, given.history, given.wanted)
     assert np.array_equal(found.load, given.load, equal_nan=True)
-    assert len({id(each.shape) for each in found.pods}) == len({id(each.owner) for each in found.pods}) == 1
+    assert (
+        len({id(each.shape) for each in found.objects.pods})
+        == len({id(each.owner) for each in found.objects.pods})
+        == 1
+    )
 
 
 def test_a_plan_of_the_process_is_that_of_the_function(worker: PlanningProcess) -> None:

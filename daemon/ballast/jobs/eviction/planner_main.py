@@ -1,6 +1,6 @@
 """The worker process: makes plans from what it is given, and knows nothing else.
 
-It reads errands from standard input and writes answers to standard output, each with its length.
+It reads requests from standard input and writes answers to standard output, each with its length.
 """
 
 from __future__ import annotations
@@ -27,33 +27,25 @@ EXAMPLES = 5
 """Refused pods that are listed with their reason, for each check."""
 
 
-def answer(errand: PlanRequest) -> PlanResponse:
+def answer(request: PlanRequest) -> PlanResponse:
     """Pure, but for the time it takes."""
-    usage = decode(errand.usage) if errand.usage else None
-    known = np.isfinite(errand.load)
-    kept = [column for column in range(len(errand.resources)) if known[:, column].any()]
+    usage = decode(request.usage) if request.usage else None
+    objects = request.objects
+    known = np.isfinite(request.load)
+    kept = [column for column in range(len(request.resources)) if known[:, column].any()]
     arranged = layout(
-        errand.nodes,
-        errand.pods,
-        [errand.resources[column] for column in kept],
-        errand.load[:, kept],
+        objects.nodes,
+        objects.pods,
+        [request.resources[column] for column in kept],
+        request.load[:, kept],
         usage.by_pod() if usage else None,
-        errand.pool_label,
+        request.pool_label,
     )
-    facts = Facts(
-        now=errand.now,
-        nodes=errand.nodes,
-        pods=errand.pods,
-        unknown=[node.name for node, row in zip(errand.nodes, known, strict=True) if not row.any()],
-        workloads=errand.workloads,
-        budgets=errand.budgets,
-        autoscalers=errand.autoscalers,
-        namespaces=errand.namespaces,
-        protected=errand.protected,
-    )
+    unknown = [node.name for node, row in zip(objects.nodes, known, strict=True) if not row.any()]
+    facts = Facts(objects, now=request.now, unknown=unknown)
     plans: list[Plan] = []
-    for wanted in errand.wanted:
-        plans.append(_plan(wanted, arranged, Gate(facts, wanted.rules, errand.history)))
+    for wanted in request.wanted:
+        plans.append(_plan(wanted, arranged, Gate(facts, wanted.rules, request.history)))
         if plans[-1].steps:
             break
     return _told(plans, usage)
