@@ -17,6 +17,7 @@ from ballast.cluster.client import KubeApi, connect
 from ballast.cluster.decoding import Reader, annotation_filter, node_reader
 from ballast.cluster.identity import own_namespace
 from ballast.cluster.lease import read_lease
+from ballast.cluster.pace import Pace
 from ballast.cluster.workload_cache import AUTOSCALERS, SCALED_OBJECTS, path_of, reader
 from ballast.cluster.write import Result, WriteOutcome
 from ballast.cluster.writer import Writer
@@ -65,8 +66,7 @@ def release(
         api,
         clock,
         metrics,
-        qps=settings.cluster.qps,
-        burst=settings.cluster.burst,
+        pace=Pace(clock, settings.cluster.qps, settings.cluster.burst),
         modes=dict.fromkeys(ReleasePart, "on"),
         paused=lambda part: None,
         leading=stale or (lambda: True),

@@ -15,6 +15,7 @@ from ballast.clock import SystemClock
 from ballast.cluster.cache import Cache
 from ballast.cluster.client import KubeApi, connect
 from ballast.cluster.events import Events
+from ballast.cluster.pace import Pace
 from ballast.cluster.state import StateStore
 from ballast.cluster.workload_cache import WorkloadCache
 from ballast.cluster.writer import Writer
@@ -69,8 +70,7 @@ class Actor:
             self.api,
             clock,
             self.metrics,
-            qps=100,
-            burst=100,
+            pace=Pace(clock, 100, 100),
             modes={"eviction": "on"},
             paused=lambda part: None,
             leading=lambda: self.leading,

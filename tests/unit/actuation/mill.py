@@ -12,6 +12,7 @@ import numpy as np
 
 from ballast.actuation.eviction.evictor import Attempt, Evictor, EvictorOptions
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
+from ballast.cluster.pace import Pace
 from ballast.cluster.state import StateStore
 from ballast.cluster.writer import Writer
 from ballast.errors import ClusterError, NotFound
@@ -187,8 +188,7 @@ class Replica:
             self.mill,  # type: ignore[arg-type]
             self.mill.clock,
             self.metrics,
-            qps=1000,
-            burst=1000,
+            pace=Pace(self.mill.clock, 1000, 1000),
             modes={"eviction": "on"},
             paused=lambda part: self.paused,
             leading=lambda: self.leading,
