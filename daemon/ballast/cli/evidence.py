@@ -15,7 +15,7 @@ from ballast.cli.backing import ABSENT, Backing, backing
 from ballast.cli.metrics_file import loads, metrics
 from ballast.cli.pod_metrics import pod_usage
 from ballast.cluster.decoding import annotation_filter
-from ballast.errors import UsageError
+from ballast.errors import BadFile, UsageError
 from ballast.eviction.facts import ClusterObjects, Facts, WorkloadKey
 from ballast.model.selector import parse
 from ballast.model.workload import Workload
@@ -135,7 +135,7 @@ def _selected(found: files.ClusterFile, text: str, source: str) -> files.Cluster
     selector = parse(text)
     nodes = tuple(node for node in found.nodes if selector.matches(node.labels))
     if not nodes:
-        raise files.BadFile(f"{source}: BALLAST_CLUSTER__NODE_SELECTOR = {text} selects none of the nodes.")
+        raise BadFile(f"{source}: BALLAST_CLUSTER__NODE_SELECTOR = {text} selects none of the nodes.")
     return replace(found, nodes=nodes)
 
 

@@ -24,6 +24,7 @@ from ballast.cluster.writer import Writer
 from ballast.errors import BallastError, ClusterError, NotFound, UsageError
 from ballast.metrics import Metrics
 from ballast.model.workload import Autoscaler
+from ballast.parts import Part
 from ballast.publishing import release as publishing
 from ballast.publishing.crane_plan import is_written
 from ballast.publishing.node_keys import NodeKeys
@@ -36,8 +37,8 @@ READ_INTERVAL, RENEWED = 5.0, 60.0
 class ReleasePart(StrEnum):
     """The parts whose writes can be released."""
 
-    PUBLISHING = "publishing"
-    POWER = "power"
+    PUBLISHING = Part.PUBLISHING
+    POWER = Part.POWER
 
 
 def release(

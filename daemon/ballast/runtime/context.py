@@ -19,6 +19,7 @@ from ballast.cluster.switches import Switches
 from ballast.cluster.workload_cache import WorkloadCache
 from ballast.cluster.writer import Writer
 from ballast.metrics import Metrics
+from ballast.parts import Part
 from ballast.settings import Settings
 
 
@@ -40,9 +41,9 @@ def build_context(settings: Settings, clock: Clock | None, *, kinds: Iterable[st
         metrics,
         pace=Pace(machine, settings.cluster.qps, settings.cluster.burst),
         modes={
-            "publishing": settings.publishing.mode.value,
-            "power": settings.power.mode.value,
-            "eviction": settings.eviction.mode.value,
+            Part.PUBLISHING: settings.publishing.mode.value,
+            Part.POWER: settings.power.mode.value,
+            Part.EVICTION: settings.eviction.mode.value,
         },
         paused=switches.paused,
         leading=leadership.is_leader,

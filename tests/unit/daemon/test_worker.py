@@ -28,6 +28,7 @@ from ballast.model.workload import Workload
 from ballast.telemetry.pods import PodAnswers
 from tests.unit.daemon.rig import until
 
+ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="/proc, SCHED_IDLE and RLIMIT_DATA are Linux's")
 NOW = 1_700_000_000.0
 SHAPE = shape_of([Container({"cpu": 1.0, "memory": 2.0**30})])
 OWNER = Owner("ReplicaSet", "web", "u-web", True)
@@ -105,6 +106,7 @@ def test_a_plan_of_the_process_is_that_of_the_function(worker: PlanningProcess) 
     assert worker.pid == first
 
 
+@ON_LINUX
 def test_the_process_is_nice_and_has_no_environment_to_speak_of(
     worker: PlanningProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +124,7 @@ def test_the_process_is_nice_and_has_no_environment_to_speak_of(
     assert data.split()[3].isdigit()
 
 
+@ON_LINUX
 def test_a_killed_process_costs_one_errand(worker: PlanningProcess) -> None:
     worker.ask(errand())
     os.kill(worker.pid or 0, 9)
@@ -147,6 +150,7 @@ def test_what_takes_too_long_is_ended() -> None:
     assert worker.pid is None
 
 
+@ON_LINUX
 def test_memory_is_limited_and_said_to_be(worker: PlanningProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MEMORY", 2**20)
     with pytest.raises(WorkerError, match=r"it needs more than the|ended"):

@@ -1,6 +1,6 @@
 """The worker process: makes plans from what it is given, and knows nothing else.
 
-It reads requests from standard input and writes answers to standard output, each with its length.
+It reads requests from standard input and writes responses to standard output, each with its length.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def answer(request: PlanRequest) -> PlanResponse:
 
 
 def main() -> None:
-    """Until standard input ends. After what it could not do it ends too: a new process is the cleaner one."""
+    """Runs until standard input ends, or after a request that failed: a new process starts clean."""
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     gc.disable()
@@ -61,7 +61,7 @@ def main() -> None:
             memory, seconds = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the daemon alone
         except EOFError:
             return
-        resource.setrlimit(resource.RLIMIT_DATA, (memory, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+        _limit_memory(memory)
         signal.setitimer(signal.ITIMER_REAL, seconds)
         try:
             found = answer(receive(sys.stdin.buffer))
@@ -81,6 +81,12 @@ def main() -> None:
         gc.collect()
 
 
+def _limit_memory(size: int) -> None:
+    """Only Linux counts all private memory as data; elsewhere the limit does nothing or is refused."""
+    if sys.platform == "linux":
+        resource.setrlimit(resource.RLIMIT_DATA, (size, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+
+
 def _plan(wanted: RequestedPlan, arranged: Layout, gate: Gate) -> Plan:
     most = wanted.most.of(int(np.count_nonzero(arranged.present)))
     aims = wanted.aims if most is None else replace(wanted.aims, max_moves=most)
@@ -88,7 +94,7 @@ def _plan(wanted: RequestedPlan, arranged: Layout, gate: Gate) -> Plan:
 
 
 def _told(plans: list[Plan], usage: PodUsage | None) -> PlanResponse:
-    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 1024)
     if usage is None:
         return PlanResponse(plans=tuple(plans), megabytes=megabytes)
     return PlanResponse(
