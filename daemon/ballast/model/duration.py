@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from fractions import Fraction
 
 _SECONDS = {
@@ -16,24 +15,20 @@ _SECONDS = {
     "µs": Fraction(1, 10**6),
     "ns": Fraction(1, 10**9),
 }
-_PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([a-zµ]+)")
-
-UNITS = ("d", "h", "m", "s", "ms")
-"""Units of Ballast's settings."""
-
-GO_UNITS = ("h", "m", "s", "ms", "us", "µs", "ns")
-"""Units that Go's time.ParseDuration takes."""
+_OWN = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[dhms])")
+_GO = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|ms|[hms])")
 
 
-def seconds(text: str, units: Sequence[str] = UNITS, *, falling: bool = True) -> Fraction | None:
-    """The exact number of seconds; None if `text` is not one or more numbers, each with one of the units.
+def seconds(text: str, *, go: bool = False) -> Fraction | None:
+    """The exact number of seconds; None if `text` is not one or more numbers, each with a unit.
 
-    `falling`: each unit at most once, the larger first.
+    The units are d, h, m, s and ms, each at most once, the larger first; with `go` they are those of Go's
+    time.ParseDuration, in any order.
     """
-    parts = _PART.findall(text)
-    written = [unit for _, unit in parts]
-    if not parts or "".join(number + unit for number, unit in parts) != text or not set(written) <= set(units):
+    parts = (_GO if go else _OWN).findall(text)
+    units = [unit for _, unit in parts]
+    if not parts or "".join(number + unit for number, unit in parts) != text:
         return None
-    if falling and written != sorted(set(written), key=list(_SECONDS).index):
+    if not go and units != sorted(set(units), key=list(_SECONDS).index):
         return None
     return sum((Fraction(f"0{number}") * _SECONDS[unit] for number, unit in parts), Fraction(0))

@@ -185,7 +185,7 @@ def _count(entry: Mapping[str, object]) -> int:
 
 def _seconds(part: str, entry: Mapping[str, object], key: str) -> float:
     text = entry.get(key)
-    seconds = duration.seconds(text, duration.GO_UNITS, falling=False) if isinstance(text, str) else None
+    seconds = duration.seconds(text, go=True) if isinstance(text, str) else None
     if seconds is None:
         raise UsageError(f"policy.spec.{part}: {key} cannot be {text!r}; give a duration such as 3m or 1h30m.")
     if seconds <= 0:

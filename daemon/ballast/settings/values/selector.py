@@ -24,7 +24,9 @@ def selector(text: str) -> str:
     for part in split(text):
         try:
             [requirement] = parse(part).requirements
-            valid = all(re.fullmatch(_NAME, value) for value in requirement.values if value)
+            valid = requirement.operator not in ("Gt", "Lt") and all(
+                re.fullmatch(_NAME, value) for value in requirement.values if value
+            )
         except ValueError:
             valid = False
         if not valid or not re.fullmatch(_KEY, requirement.key):
