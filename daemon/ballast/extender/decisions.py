@@ -63,23 +63,17 @@ class ExtenderService:
 
         Raises UsageError for a strategy that cannot be used.
         """
-        self._strategies = strategies or Strategies()
-        self._pods = pods
+        self._strategies, self._pods = strategies or Strategies(), pods
         self.siblings: Mapping[str, Mapping[str, float]] = {}
-        self._settings = settings
-        self._clock = clock
-        self._board = board
-        self._pods_age = pods_age
-        self._lock = threading.Lock()
-        self._never = threading.Event()
+        self._settings, self._clock, self._board, self._pods_age = settings, clock, board, pods_age
+        self._lock, self._never = threading.Lock(), threading.Event()
         outcomes = {outcome: metrics.extender_decisions.labels(outcome) for outcome in OUTCOMES}
         self._rejections = metrics.extender_rejections.labels("load")
         self._bookings = AssumedPods(settings.assume_for, lambda outcome: outcomes[outcome].inc())
         metrics.extender_assumed.set_function(lambda: len(self._bookings.ledger))
         self.steering = ReservationDesk(self._bookings, self._lock, clock, metrics)
         self._state: SnapshotState | None = None
-        self._shared = Shared()
-        self._renew_at = 1
+        self._shared, self._renew_at = Shared(), 1
         self._strategy(settings.strategy)
 
     def prioritize(self, pod: wire.Pod, names: Sequence[str], profile: str | None) -> Priorities:
@@ -145,8 +139,7 @@ class ExtenderService:
     def replace(self, items: list[Pod]) -> None:
         """The watch has listed all pods. Requests are answered between batches of them."""
         with self._lock:
-            first = self._bookings.nothing_shown
-            if first:
+            if first := self._bookings.nothing_shown:
                 learn(self._bookings.arrivals, items)
         listed: set[str] = set()
         for start in range(0, len(items), BATCH):
@@ -226,8 +219,7 @@ class ExtenderService:
             neutral: str | None = "no-snapshot"
             if state is not None:
                 made = self._strategy(asked, state)
-                neutral = self._unusable(made)
-                found = state.explained(asked, made, pod)
+                neutral, found = self._unusable(made), state.explained(asked, made, pod)
         return {
             "pod": f"{namespace}/{name}",
             "node": pod.node or None,
@@ -260,11 +252,12 @@ class ExtenderService:
         owner = owner_of(arriving)
         bookings.assume(uid, node, arriving.shape, wall=self._clock.wall(), now=self._clock.monotonic(), owner=owner)
         self.steering.was_asked(pod.spec.scheduler_name)
-        if len(rows) == len(names):
-            return Priorities(named.priorities(worth(exact), chosen))
-        points = np.full(len(names), worth(exact).min())
-        points[named.known] = worth(exact)
-        return Priorities(named.priorities(points, int(np.flatnonzero(named.known)[chosen])))
+        points = worth(exact)
+        if len(rows) < len(names):
+            known, points = points, np.full(len(names), points.min())
+            points[named.known] = known
+            chosen = int(np.flatnonzero(named.known)[chosen])
+        return Priorities(named.priorities(points, chosen))
 
     def _arriving(self, pod: wire.Pod) -> Pod:
         """As the watch shows it, else as the scheduler sends it."""
@@ -285,9 +278,8 @@ class ExtenderService:
         """Raises UsageError for a name that is no strategy, or one that needs keys it has not been given."""
 
         def make(name: str, keys: Mapping[str, object]) -> Strategy:
-            if name == dominant_residual.NAME and state is not None:
-                return state.residual  # follows the pods one by one, where the plain strategy scores all nodes again
-            return strategy(name, keys)
+            # The residual of the state follows the pods one by one; the plain strategy scores all nodes again.
+            return state.residual if state and name == dominant_residual.NAME else strategy(name, keys)
 
         return self._strategies.make(name, in_flight, make)
 
