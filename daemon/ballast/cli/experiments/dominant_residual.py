@@ -93,13 +93,14 @@ def _in_cluster(
     out: Path | None,
     output: Output,
 ) -> None:
-    from ballast.cluster.client import connect
+    from ballast.cluster.client import KubeApi, load_configuration
     from ballast.experiments.real_scheduler import DEFAULT_SCHEDULER, results
     from ballast.metrics import Metrics
-    from ballast.settings.cluster import ClusterSettings
 
+    if not kubeconfig.is_file():
+        raise UsageError(f"--kubeconfig {kubeconfig}: there is no such file. Give the kubeconfig of a cluster.")
     report.prepare(out)
-    api = connect(ClusterSettings(kubeconfig=kubeconfig), Metrics())
+    api = KubeApi(lambda: load_configuration(kubeconfig), Metrics())
     with options.progress("runs") as begin:
         told = results(api, worlds, seeds, schedulers or (DEFAULT_SCHEDULER,), begin=begin)
     if output is Output.JSON:
