@@ -7,6 +7,8 @@ import socket
 import ssl
 import sys
 import threading
+from collections.abc import Callable
+from functools import partial
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -33,12 +35,13 @@ class Server:
     certificate is loaded without a restart.
     """
 
-    def __init__(self, app: ASGIApp, settings: Http) -> None:
+    def __init__(self, app: ASGIApp, settings: Http, refused: Callable[[], object] = lambda: None) -> None:
+        """`refused` is called for each request whose headers are too large."""
         self._settings = settings
         self._certificate = _Certificate(settings)
         config = uvicorn.Config(
             app,
-            http=protocol.BoundedProtocol,
+            http=partial(protocol.BoundedProtocol, refused=refused),  # type: ignore[arg-type]
             loop="uvloop",
             ws="none",
             lifespan="off",
