@@ -56,6 +56,12 @@ def create_app(board: Board, metrics: Metrics, scheduling: Scheduling | None = N
     return _app(routes, metrics)
 
 
+def create_health_app(board: Board, metrics: Metrics) -> Starlette:
+    """`/livez` and `/readyz` alone."""
+    health = HealthRoutes(board)
+    return _app([Route("/livez", health.livez), Route("/readyz", health.readyz)], metrics)
+
+
 def create_extender_app(metrics: Metrics, scheduling: Scheduling) -> Starlette:
     """The extender alone."""
     return _app(ExtenderRoutes(scheduling, SystemClock(), metrics).routes(), metrics)
