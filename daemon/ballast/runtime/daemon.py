@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from ballast.actuation.scaling.targets import kinds_of
 import structlog
 
+from ballast.actuation.scaling.targets import kinds_of
 from ballast.clock import Clock
 from ballast.cluster.conditions import SavedConditions
 from ballast.cluster.context import Context

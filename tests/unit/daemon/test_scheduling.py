@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
+import pytest
 import requests
 
+from ballast.errors import SettingsError
 from ballast.runtime.daemon import Daemon
+from ballast.settings.http import Http
 from tests.cluster.harness.process import free_port
 from tests.unit.daemon.rig import POD, Rig, condition, get, metric, until
 

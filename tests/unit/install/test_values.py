@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -175,7 +175,9 @@ def test_without_policies_there_is_no_file(helm: Helm) -> None:
     assert not of_kind(manifests, "ConfigMap")
 
 
-@pytest.mark.parametrize("files", [("tls_cert_file", "tls_key_file"), ("tls_cert_file", "tls_key_file", "client_ca_file")])
+@pytest.mark.parametrize(
+    "files", [("tls_cert_file", "tls_key_file"), ("tls_cert_file", "tls_key_file", "client_ca_file")]
+)
 def test_probes_ask_a_port_of_their_own_without_tls(helm: Helm, files: Sequence[str]) -> None:
     key = {"name": "tls", "key": "x"}
     values: Values = {
