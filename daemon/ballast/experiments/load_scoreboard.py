@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from textwrap import fill
 from typing import Any
 
 from ballast.experiments.predictors import RULES
@@ -41,8 +42,12 @@ def section(document: Mapping[str, Any]) -> str:
     values = {(row["table"], row["name"]): row["measured"] for row in document["rows"]}
     traces = list(dict.fromkeys(name.partition(": ")[0] for table, name in values if table == RULE))
     lines = [[rule, *(_cell(values, trace, rule) for trace in traces)] for rule in RULES]
-    sources = "".join(f"* {rule}: {SOURCES[rule]}.\n" for rule in RULES)
+    sources = "".join(f"{_wrapped(f'* {rule}: {SOURCES[rule]}.')}\n" for rule in RULES)
     return f"{_LEAD}{markdown(['rule', *traces], lines)}\n{sources}"
+
+
+def _wrapped(line: str) -> str:
+    return fill(line, 120, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _cell(values: Mapping[tuple[str, str], float], trace: str, rule: str) -> str:

@@ -14,4 +14,5 @@ def test_every_rule_has_a_source_and_a_line() -> None:
     assert set(SOURCES) == set(RULES)
     for rule in RULES:
         assert f"| {rule} | 1.000; 100 % |" in text
-        assert f"* {rule}: {SOURCES[rule]}." in text
+        assert f"* {rule}: {SOURCES[rule]}." in " ".join(text.split())
+    assert all(len(line) <= 120 for line in text.splitlines())
