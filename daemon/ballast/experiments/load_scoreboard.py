@@ -24,7 +24,7 @@ order.
 """
 
 SOURCES: Mapping[str, str] = {
-    "Ballast, mean 15 m": "the mean of the primary window",
+    "Ballast, mean 15 m": "the mean of the primary window, which is `load-variation` with `safe_variance_margin` 0",
     "Ballast `load-variation`, Trimaran LoadVariationRiskBalancing": "(μ + σ) / 2 over 15 minutes "
     "(kubernetes-sigs/scheduler-plugins `pkg/trimaran/loadvariationriskbalancing/analysis.go`: margin 1, sensitivity "
     "1). `load-variation` is the same rule",
