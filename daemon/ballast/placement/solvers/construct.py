@@ -12,18 +12,21 @@ from ballast.placement.solvers.units import Units
 _AFRESH = 4096
 
 
-def longest_first(units: Units, kept: Ints | None = None, noise: Floats | None = None) -> tuple[Standing, list[int]]:
+def longest_first(
+    units: Units, kept: Ints | None = None, noise: Floats | None = None, *, tight: bool = False
+) -> tuple[Standing, list[int]]:
     """The standing, and the units for which no node was left.
 
     `kept` [unit] are nodes where units begin, -1 for none. `noise` [unit] multiplies the sizes by which units are
     ordered. Units of rules between pods come first, then those with few nodes: they find their place while there is
     room. A node costs u (2 x + u s), summed over the resources: the rise of the mean square of loads when each node
-    counts by its capacity, so that large nodes are not taken for cheap ones.
+    counts by its capacity, so that large nodes are not taken for cheap ones. A `tight` pass looks at requests alone
+    and fills the fullest node that a unit fits on.
     """
     standing = Standing(units)
     if kept is not None and (kept >= 0).any():
         _begin(standing, kept)
-    size = _sizes(units)
+    size = _asked(units) if tight else _sizes(units)
     order = np.lexsort((-(size if noise is None else size * noise), _rank(units, standing)))
     left: list[int] = []
     per_use = _per_use(units)
@@ -36,6 +39,8 @@ def longest_first(units: Units, kept: Ints | None = None, noise: Floats | None =
         use = units.use[unit]
         slope = per_use * use
         cost = load @ (2 * slope) + units.scale @ (slope * use)
+        if tight:
+            cost = (standing.free / np.maximum(units.room, 1e-300)).sum(axis=1)
         if not _place(standing, unit, cost):
             left.append(unit)
     standing.reckon()
@@ -74,9 +79,13 @@ def _begin(standing: Standing, kept: Ints) -> None:
 
 def _sizes(units: Units) -> Floats:
     """[unit]: its weighted load on an average node, in use and in requests."""
+    return np.asarray(units.use[:-1] @ _per_use(units) + 0.1 * _asked(units))
+
+
+def _asked(units: Units) -> Floats:
+    """[unit]: the largest share of an average node that it asks for."""
     room = np.maximum(units.room.sum(axis=0), 1e-300)
-    asked = (units.request[:-1] / room).max(axis=1, initial=0.0) * len(units.room)
-    return np.asarray(units.use[:-1] @ (units.cost * units.count * _per_use(units)) + 0.1 * asked)
+    return np.asarray((units.request[:-1] / room).max(axis=1, initial=0.0) * len(units.room))
 
 
 def _rank(units: Units, standing: Standing) -> Ints:

@@ -39,6 +39,10 @@ class Budget:
             return 0
         return 2**62 if self.evaluations is None else max(0, self.evaluations - self.spent)
 
+    def remaining(self) -> float:
+        """Seconds that are left; without a clock, for ever."""
+        return float("inf") if self._until is None or self.clock is None else max(0.0, self._until - self.clock())
+
     def share(self, part: float) -> Budget:
         """A budget that ends after this part of what is left; what it spends has to be added by `spend`."""
         left = None if self.evaluations is None else int(part * max(0, self.evaluations - self.spent))

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.solvers.relations import Relations
 from ballast.placement.solvers.units import Units
+
+
+@dataclass(frozen=True, eq=False)
+class Saved:
+    """A standing at some moment."""
+
+    on: Ints
+    load: Floats
+    free: Floats
+    value: float
 
 
 class Standing:
@@ -76,3 +88,15 @@ class Standing:
         if not self.relations.simple[unit]:
             self.relations.shift(unit, node, -1)
         return node
+
+    def save(self) -> Saved:
+        """What `restore` needs."""
+        return Saved(self.on.copy(), self.load.copy(), self.free.copy(), self.value())
+
+    def restore(self, saved: Saved) -> None:
+        """Goes back to a saved moment."""
+        changed = np.flatnonzero((self.on != saved.on) & ~self.relations.simple[:-1])
+        for unit in changed.tolist():
+            self.relations.shift(unit, int(self.on[unit]), -1)
+            self.relations.shift(unit, int(saved.on[unit]), 1)
+        self.on, self.load, self.free = saved.on.copy(), saved.load.copy(), saved.free.copy()
