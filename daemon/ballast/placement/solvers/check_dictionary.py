@@ -20,9 +20,9 @@ class CheckDictionary:
 
     def __init__(self, allowed: Bools, tends: Bools) -> None:
         self.allowed: Bools = allowed
-        self.tends: Bools = np.asarray(tends & allowed)
-        self._forbidden: Bools = np.asarray(~allowed)
-        self._preferred: Bools = np.where(self.tends.any(axis=1)[:, None], self.tends, allowed)
+        self.tends: Bools = np.logical_and(tends, allowed)
+        self._forbidden: Bools = np.logical_not(allowed)
+        self._preferred: Bools = np.where(np.asarray(self.tends.any(axis=1))[:, None], self.tends, allowed)
 
     def broken(self, chromosomes: Bools) -> Bools:
         """[individual, pod]: rows of [individual, pod, node] without exactly one bit, or with a forbidden one."""
@@ -39,7 +39,7 @@ class CheckDictionary:
             return 0
         rows = chromosomes[one, pod]
         good = rows & self.allowed[pod]
-        choice = np.where(good.any(axis=1)[:, None], good, self._preferred[pod])
+        choice = np.where(np.asarray(good.any(axis=1))[:, None], good, self._preferred[pod])
         node = np.where(choice, rng.random(choice.shape), -1.0).argmax(axis=1)
         keep = both_bits & self.tends[pod, node] & (rows.sum(axis=1) == 1)
         mended = np.where(keep[:, None], rows, False)

@@ -97,7 +97,7 @@ def _rank(units: Units, standing: Standing) -> Ints:
 def _per_use(units: Units) -> Floats:
     """[resource]: weight times load per use on an average node."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        whole = np.where(units.there, 1.0 / units.scale, 0.0).sum(axis=0)
+        whole = np.where(units.scale > 0, 1.0 / units.scale, 0.0).sum(axis=0)
         found = np.where(whole > 0, units.count / whole, 0.0)
     return np.asarray(found * units.cost * units.count)
 
@@ -105,6 +105,6 @@ def _per_use(units: Units) -> Floats:
 def _aim(units: Units) -> Floats:
     """[resource]: the mean load if all were even; stands for a load that cannot be expressed."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        whole = np.where(units.there, 1.0 / units.scale, 0.0).sum(axis=0)
+        whole = np.where(units.scale > 0, 1.0 / units.scale, 0.0).sum(axis=0)
     used = units.use.sum(axis=0)
     return np.asarray(np.divide(used, whole, out=np.zeros_like(used), where=whole > 0))

@@ -68,7 +68,8 @@ class Exchange:
         table, counts = self._table()
         each = (counts[left] + 1) * (counts[right] + 1)
         fitting = int(np.searchsorted(np.cumsum(each), budget.left(), side="right"))
-        if not fitting or not len(left):
+        if not fitting:
+            budget.over = True
             return None
         left, right, each = left[:fitting], right[:fitting], each[:fitting]
         width = table.shape[1]

@@ -21,8 +21,10 @@ EVEN = 1e-18
 def descend(exchange: Exchange, budget: Budget) -> bool:
     """Rounds until no pair of nodes gains by any swap; False if the budget ended before."""
     n = len(exchange.standing.load)
+    if n < 2 or not exchange.standing.units.size:
+        return False
     still, rounds = 0, 0
-    while still < max(1, n - 1 + n % 2):
+    while still < n - 1 + n % 2:
         made = exchange.round(budget)
         if made is None:
             return False
@@ -37,7 +39,7 @@ def descend(exchange: Exchange, budget: Budget) -> bool:
 def late_acceptance(standing: Standing, budget: Budget, rng: np.random.Generator, moves_left: int) -> None:
     """Improves a standing until the budget ends; what it leaves is the best that it met."""
     exchange = Exchange(standing, rng, moves_left)
-    going = descend(exchange, budget) and len(standing.load) > 1 and standing.units.size > 0
+    going = descend(exchange, budget)
     best = current = standing.save()
     left = best_left = exchange.moves_left
     history = [best.value] * _HISTORY
@@ -54,6 +56,4 @@ def late_acceptance(standing: Standing, budget: Budget, rng: np.random.Generator
             exchange.restore(current, left)
         history[turn % _HISTORY] = current.value
         turn += 1
-        if not budget.left():
-            break
     exchange.restore(best, best_left)

@@ -143,7 +143,7 @@ class PaperPopulation:
             np.bincount(place, weights=self._problem.use[pod, column], minlength=size * n)
             for column in range(self._problem.use.shape[1])
         ]
-        return np.stack(columns, axis=1).reshape(size, n, len(columns))
+        return np.stack(columns, axis=1).reshape(size, n, len(columns)).astype(float)
 
     def _roulette(self) -> Ints:
         """[individual]: rows drawn by equation 12."""

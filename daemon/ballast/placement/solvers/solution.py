@@ -27,6 +27,8 @@ class Budget:
     clock: Callable[[], float] | None = None
     progress: Progress | None = None
     spent: int = 0
+    over: bool = False
+    """Whether what is left is too little for another step."""
     _until: float | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -35,7 +37,7 @@ class Budget:
 
     def left(self) -> int:
         """Evaluations that may still be spent; 0 when the time is over."""
-        if self._until is not None and self.clock is not None and self.clock() >= self._until:
+        if self.over or (self._until is not None and self.clock is not None and self.clock() >= self._until):
             return 0
         return 2**62 if self.evaluations is None else max(0, self.evaluations - self.spent)
 
