@@ -63,7 +63,7 @@ def cluster_problem(
     names = [f"{pod.namespace}/{pod.name}" for pod in arranged.pods]
     bytes_ = np.array([[usage.get(name, {}).get(each, np.nan) for each in extra] for name in names], float)
     part = _parts(arranged.on, bytes_.reshape(len(names), len(extra)), ratio)
-    known = np.isfinite(arranged.load).all(axis=1)
+    known: Bools = np.asarray(np.isfinite(arranged.load).all(axis=1), bool)
     capacity = np.concatenate([arranged.whole, np.where(np.isfinite(ratio), 1.0, np.nan)], axis=1)
     capacity[~known, : len(NEEDED)] = np.nan
     used = np.concatenate([arranged.used, part], axis=1)
@@ -157,14 +157,14 @@ def _base(on: Ints, use: Floats, load: Floats) -> Floats:
     """[node, resource]: what the node uses beyond its pods."""
     placed = on >= 0
     sums = [np.bincount(on[placed], weights=use[placed, k], minlength=len(load)) for k in range(load.shape[1])]
-    return np.where(np.isfinite(load), np.maximum(load - np.stack(sums, axis=1), 0.0), np.nan)
+    return np.asarray(np.where(np.isfinite(load), np.maximum(load - np.stack(sums, axis=1), 0.0), np.nan))
 
 
 def _room(arranged: Layout, fixed: Bools) -> Floats:
     """Allocatable, and never less than what pods hold that stay anyway."""
     held = np.zeros(arranged.total.shape)
     np.add.at(held, arranged.on[fixed], arranged.asked[fixed])
-    return np.maximum(arranged.total.astype(float), held)
+    return np.asarray(np.maximum(arranged.total.astype(float), held))
 
 
 def _notes(

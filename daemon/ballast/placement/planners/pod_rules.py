@@ -86,8 +86,8 @@ class PodRules:
     def _ports(self) -> Iterator[Rule]:
         users: dict[tuple[str, int], dict[str, list[int]]] = {}
         for row, pod in enumerate(self._pods):
-            for port in pod.template.host_ports:
-                users.setdefault((port.protocol, port.port), {}).setdefault(port.address, []).append(row)
+            for used in pod.template.host_ports:
+                users.setdefault((used.protocol, used.port), {}).setdefault(used.address, []).append(row)
         nodes = np.arange(len(self._nodes))
         for (protocol, port), addresses in sorted(users.items()):
             everywhere = addresses.get(_ANY, [])

@@ -22,6 +22,8 @@ MOST = 3e8
 """Placements that are enumerated."""
 _TANGENTS = (0.5, 1.0, 2.0)
 _ROUNDS = 50
+# A linear program of the branch-and-bound counts as so many evaluations.
+_PER_NODE = 1000
 _LONGEST = 3600.0
 _TOLERANCE = 1e-9
 
@@ -124,8 +126,9 @@ def bound(standing: Standing, budget: Budget, max_moves: int) -> float:
         seconds = min(_LONGEST, budget.remaining())
         if not left or standing.value() <= least * (1 + 1e-6):
             break
-        answer = linear.run(rows, price, z, seconds=seconds, nodes=None if budget.evaluations is None else left)
-        budget.spend(max(1, min(left, int(answer.mip_node_count or 1))), standing.value())
+        nodes = None if budget.evaluations is None else max(1, left // _PER_NODE)
+        answer = linear.run(rows, price, z, seconds=seconds, nodes=nodes)
+        budget.spend(min(left, _PER_NODE * max(1, int(answer.mip_node_count or 1))), standing.value())
         if answer.mip_dual_bound is not None and math.isfinite(answer.mip_dual_bound):
             least = max(least, float(answer.mip_dual_bound))
         if answer.x is None:
