@@ -22,10 +22,13 @@ from ballast.placement.solvers.objective import loads
 from ballast.placement.solvers.paper import Broken, PaperPopulation, Quirks
 
 SEEDS = 8
-GENERATIONS = 300
+GENERATIONS = 250
 STOPPED = 110
 """The generation at which the paper's algorithm has converged."""
 _OURS = 200_000
+_POPULATION = 60
+# Converged is a deviation of at most this many times the one that both reach in the end.
+_NEAR = 1.5
 _TABLE_3: Mapping[str, tuple[tuple[float, float, float], tuple[float, float, float]]] = {
     "cpu": ((62.79, 50.67, 38.16), (73.23, 37.86, 37.52)),
     "memory": ((70.08, 39.61, 39.78), (78.51, 35.32, 34.97)),
@@ -33,6 +36,8 @@ _TABLE_3: Mapping[str, tuple[tuple[float, float, float], tuple[float, float, flo
     "disk": ((76.53, 52.43, 45.22), (81.68, 41.5, 40.91)),
 }
 """Use of three nodes in percent: kube-scheduler, and the paper's algorithm."""
+PRINTED = ("100", "010", "001", "010", "011", "100", "100")
+"""The repaired example as the paper prints it."""
 
 
 @dataclass(frozen=True)
@@ -108,17 +113,17 @@ def published_example() -> tuple[Ints, CheckDictionary]:
 
 def _dictionary_rows() -> list[GeneticRow]:
     on, dictionary = published_example()
-    counts = {}
-    for both_bits in (True, False):
-        bits = np.zeros((1, 7, 3), bool)
-        bits[0, np.arange(7), on] = True
-        broken = dictionary.repair(bits, np.random.default_rng(0), both_bits=both_bits)
-        counts[both_bits] = broken, int((bits.sum(axis=2) > 1).sum()), int(dictionary.broken(bits).sum())
+    bits = np.zeros((1, 7, 3), bool)
+    bits[0, np.arange(7), on] = True
+    printed = np.array([[[bit == "1" for bit in row] for row in PRINTED]])
+    found = dictionary.repair(bits, np.random.default_rng(0))
+    table = "tables 1, 2"
     return [
-        GeneticRow("tables 1, 2", "rows that the dictionary finds broken", 2, counts[False][0]),
-        GeneticRow("tables 1, 2", "pods on two nodes after the repair, as printed", 1, counts[True][1]),
-        GeneticRow("tables 1, 2", "pods on two nodes after the repair", 1, counts[False][1]),
-        GeneticRow("tables 1, 2", "broken rows after the repair", 1, counts[False][2]),
+        GeneticRow(table, "rows of table 1 that the dictionary finds broken", 2, found),
+        GeneticRow(
+            table, "broken rows in the printed repair (Pod5 on two nodes)", None, int(dictionary.broken(printed).sum())
+        ),
+        GeneticRow(table, "broken rows after our repair", 0, int(dictionary.broken(bits).sum())),
     ]
 
 
@@ -128,7 +133,9 @@ def _convergence(seed: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for way in Broken:
         rng = np.random.default_rng(seed)
-        population = PaperPopulation(problem, rng, Quirks(whole_rows=True, elite=True, flat=False, broken=way))
+        population = PaperPopulation(
+            problem, rng, Quirks(whole_rows=True, elite=True, flat=False, broken=way), _POPULATION
+        )
         curve = []
         for _ in range(GENERATIONS):
             population.step()
@@ -153,9 +160,9 @@ def _convergence_rows(results: Sequence[Mapping[str, Any]]) -> list[GeneticRow]:
 
 
 def _generations(result: Mapping[str, Any], way: Broken) -> tuple[int, int]:
-    """Until the deviation that both reach: the larger of both ends."""
+    """Until within _NEAR times the larger of both ends."""
     curves = [np.array(result[each.value]) for each in (way, Broken.REPAIR)]
-    target = max(float(curve[-1]) for curve in curves)
+    target = _NEAR * max(float(curve[-1]) for curve in curves)
     first, second = (int(np.argmax(curve <= target)) + 1 for curve in curves)
     return first, second
 
@@ -232,7 +239,7 @@ def _weight_rows(results: Sequence[Mapping[str, Any]]) -> list[GeneticRow]:
 
 
 def _column(results: Sequence[Mapping[str, Any]], resource: str, way: str) -> list[float]:
-    return [float(each) for each in np.mean([result[f"{resource} {way}"] for result in results], axis=0)]
+    return [fmean(values) for values in zip(*(result[f"{resource} {way}"] for result in results), strict=True)]
 
 
 def _mean_curve(curves: Sequence[Sequence[float]]) -> list[float]:
@@ -240,4 +247,4 @@ def _mean_curve(curves: Sequence[Sequence[float]]) -> list[float]:
     table = np.array(curves, float)
     some = np.isfinite(table)
     sums = np.where(some, table, 0.0).sum(axis=0)
-    return np.where(some.any(axis=0), sums / np.maximum(some.sum(axis=0), 1), np.nan).tolist()
+    return [float(each) for each in np.where(some.any(axis=0), sums / np.maximum(some.sum(axis=0), 1), np.nan)]

@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import numpy as np
 
-from ballast.model.sample import Ints
+from ballast.model.sample import Floats, Ints
 from ballast.placement.solvers import Problem, Rule, RuleKind, arrange
 
 RESOURCES = ("cpu", "memory", "disk", "network")
-_SKEW = 0.4
-_SPREAD = 0.3
+_SKEW, _SPREAD = 0.4, 0.2
+_RULED_SKEW, _RULED_SPREAD = 1.5, 0.5
 _LEVEL = 0.5
 _REQUESTS = 0.35
 FORBIDDEN, AFFINE = 0.3, 0.2
 
 
-def skewed(seed: int, nodes: int = 6, pods: int = 100) -> Problem:
-    """Alike nodes half in use; each pod needs one resource 1.4 times as much; requests are use times lognormal(.35)."""
+def skewed(seed: int, nodes: int = 6, pods: int = 100, *, skew: float = _SKEW, spread: float = _SPREAD) -> Problem:
+    """Alike nodes half in use; requests are use times lognormal(.35).
+
+    Each pod needs one resource 1 + `skew` times as much; `spread` is the deviation of the logarithm of use.
+    """
     rng = np.random.default_rng(seed)
-    use = rng.lognormal(0.0, _SPREAD, (pods, len(RESOURCES)))
-    use[np.arange(pods), rng.integers(len(RESOURCES), size=pods)] *= 1 + _SKEW
+    use = rng.lognormal(0.0, spread, (pods, len(RESOURCES)))
+    use[np.arange(pods), rng.integers(len(RESOURCES), size=pods)] *= 1 + skew
     use *= _LEVEL * nodes / use.sum(axis=0)
     request = use[:, :2] * rng.lognormal(0.0, _REQUESTS, (pods, 2))
     return _problem(nodes, pods, use, request)
 
 
 def ruled(seed: int, nodes: int = 4, pods: int = 40) -> Problem:
-    """The same with a random check dictionary: a node is forbidden to a pod with chance .3, affine with .2."""
-    problem = skewed(seed, nodes, pods)
+    """Pods that differ more, with a random check dictionary: a node is forbidden with chance .3, affine with .2."""
+    problem = skewed(seed, nodes, pods, skew=_RULED_SKEW, spread=_RULED_SPREAD)
     rng = np.random.default_rng(seed + 10_000)
     rules = []
     for pod in range(pods):
@@ -43,7 +46,7 @@ def ruled(seed: int, nodes: int = 4, pods: int = 40) -> Problem:
 def three(seed: int, level: float, pods: int = 60) -> Problem:
     """Three alike nodes and one resource, in use to `level`; the weights of the nodes are .5, 1 and 1."""
     rng = np.random.default_rng(seed)
-    use = rng.lognormal(0.0, _SPREAD, (pods, 1))
+    use = rng.lognormal(0.0, _RULED_SPREAD, (pods, 1))
     use *= level * 3 / use.sum()
     return arrange(
         ["n0", "n1", "n2"],
@@ -78,7 +81,7 @@ def stock(problem: Problem, seed: int) -> Ints:
     return on
 
 
-def _problem(nodes: int, pods: int, use: np.ndarray, request: np.ndarray, rules: list[Rule] | None = None) -> Problem:
+def _problem(nodes: int, pods: int, use: Floats, request: Floats, rules: list[Rule] | None = None) -> Problem:
     return arrange(
         [f"n{row}" for row in range(nodes)],
         [f"p{row:03d}" for row in range(pods)],

@@ -20,7 +20,7 @@ from ballast.placement.solvers.problem import Problem
 from ballast.placement.solvers.solution import Budget, Solution, before
 from ballast.placement.solvers.violations import violations
 
-POPULATION = 60
+POPULATION = 20
 CROSSOVER = 0.8
 MUTATION = 0.02
 _CELLS = 400_000_000
