@@ -8,8 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ballast.cli.files import BadFile
-from ballast.errors import UsageError
+from ballast.errors import BadFile, UsageError
 from ballast.model.quantity import quantity
 from ballast.model.sample import Floats, Ints
 from ballast.placement.solvers import Problem, Rule, RuleKind, arrange
