@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from ballast.cli.experiment_genetic import genetic
 from ballast.cli.experiments.dominant_residual import dominant_residual
 from ballast.cli.experiments.redistribution import redistribution
 from ballast.cli.experiments.windows import windows
@@ -12,3 +13,4 @@ app = typer.Typer(no_args_is_help=True, help="Reproduce published tables and mea
 app.command("dominant-residual")(dominant_residual)
 app.command()(redistribution)
 app.command()(windows)
+app.command()(genetic)
