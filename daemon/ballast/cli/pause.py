@@ -22,6 +22,7 @@ class Switched(StrEnum):
     PUBLISHING = "publishing"
     POWER = "power"
     EVICTION = "eviction"
+    BATCH = "batch"
 
 
 PartArgument = Annotated[Switched | None, typer.Argument(help="The part to switch. Default: all parts.")]

@@ -43,6 +43,7 @@ def build_context(settings: Settings, clock: Clock | None, *, kinds: Iterable[st
             "publishing": settings.publishing.mode.value,
             "power": settings.power.mode.value,
             "eviction": settings.eviction.mode.value,
+            "batch": settings.batch.mode.value,
         },
         paused=switches.paused,
         leading=leadership.is_leader,

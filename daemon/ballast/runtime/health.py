@@ -50,6 +50,7 @@ class Health:
             Check("data", True, age or "nothing measured yet"),
             Check("publishing", True, context.paused("publishing") or settings.publishing.mode.value),
             Check("eviction", True, self._mode("eviction", settings.eviction.mode)),
+            Check("batch", True, self._mode("batch", settings.batch.mode)),
             Check("lease", True, context.leadership.standing_by() or "this replica leads"),
         ]
 

@@ -22,7 +22,7 @@ from ballast.serving.document import JSON, Latest
 from ballast.serving.openapi import DOCUMENT
 from ballast.serving.rendering import Rendered
 
-PARTS = ("publishing", "power", "eviction")
+PARTS = ("publishing", "power", "eviction", "batch")
 
 
 class Api:

@@ -20,6 +20,7 @@ from ballast.eviction.facts import Facts
 from ballast.eviction.gate import Gate
 from ballast.eviction.plan import Plan, make_plan
 from ballast.jobs.eviction.planning_request import PlanRequest, PlanResponse, RequestedPlan, encode, receive
+from ballast.placement.batch import plan_batch
 from ballast.placement.planners.layout import Layout, layout
 from ballast.telemetry.pods import PodUsage, decode
 
@@ -29,6 +30,11 @@ EXAMPLES = 5
 
 def answer(errand: PlanRequest) -> PlanResponse:
     """Pure, but for the time it takes."""
+    if errand.batch is not None:
+        labels = {each.name: each.labels for each in errand.namespaces}
+        asked = errand.batch
+        found = plan_batch(errand.nodes, errand.pods, asked.uids, asked.rules, now=errand.now, namespaces=labels)
+        return PlanResponse(batch=found, megabytes=_megabytes())
     usage = decode(errand.usage) if errand.usage else None
     known = np.isfinite(errand.load)
     kept = [column for column in range(len(errand.resources)) if known[:, column].any()]
@@ -96,14 +102,17 @@ def _plan(wanted: RequestedPlan, arranged: Layout, gate: Gate) -> Plan:
 
 
 def _told(plans: list[Plan], usage: PodUsage | None) -> PlanResponse:
-    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     if usage is None:
-        return PlanResponse(plans=tuple(plans), megabytes=megabytes)
+        return PlanResponse(plans=tuple(plans), megabytes=_megabytes())
     return PlanResponse(
         plans=tuple(plans),
         measured=len(usage.pods),
         problems=dict(usage.problems),
         rejected=dict(usage.rejected),
         warnings=usage.warnings,
-        megabytes=megabytes,
+        megabytes=_megabytes(),
     )
+
+
+def _megabytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -18,6 +18,7 @@ from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.sample import Floats
 from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Workload
+from ballast.placement.batch import BatchPlan, BatchRules
 from ballast.telemetry.pods import PodAnswers
 
 PIECE = 250
@@ -34,6 +35,14 @@ class RequestedPlan:
     rules: GateRules = field(default_factory=GateRules)
     aims: Aims = field(default_factory=Aims)
     most: EvictionLimit = UNLIMITED
+
+
+@dataclass(frozen=True)
+class RequestedBatch:
+    """The pods to place together, by UID."""
+
+    uids: tuple[str, ...]
+    rules: BatchRules
 
 
 @dataclass(frozen=True)
@@ -57,15 +66,18 @@ class PlanRequest:
     protected: Mapping[WorkloadKey, str] = field(default_factory=dict)
     pool_label: str | None = None
     usage: PodAnswers | None = None
+    batch: RequestedBatch | None = None
+    """Asks for the placement of a batch instead of plans of moves."""
 
 
 class PlanResponse(msgspec.Struct, frozen=True):
-    """`plans` that were made. `measured` pods said what they use; `rejected` samples did not count.
+    """`plans` that were made, or the plan of the `batch`.
 
-    `problem` is a sentence when there is no plan; `megabytes` the most memory that the worker ever had.
+    `measured` pods said what they use; `rejected` samples did not count. `problem` is a sentence when there is no plan; `megabytes` the most memory that the worker ever had.
     """
 
     plans: tuple[Plan, ...] = ()
+    batch: BatchPlan | None = None
     measured: int = 0
     problems: dict[str, str] = {}
     rejected: dict[str, int] = {}
@@ -168,14 +180,14 @@ def _row(pod: Pod, numbers: dict[int, int], shared: list[Any]) -> tuple[Any, ...
         place(pod.template),
         pod.ready,
         pod.waiting_since,
-        pod.gated,
+        pod.gates,
     )
 
 
 def _pods(rows: bytes, shared: Sequence[Any], strings: dict[str, str]) -> Iterator[Pod]:
     one = strings.setdefault
     for namespace, name, uid, node, phase, shape, labels, notes, owner, scheduler, *rest in _rows.decode(rows):
-        priority, created, scheduled_at, deleting, template, ready, waiting_since, gated = rest
+        priority, created, scheduled_at, deleting, template, ready, waiting_since, gates = rest
         yield Pod(
             one(namespace, namespace),
             name,
@@ -194,5 +206,5 @@ def _pods(rows: bytes, shared: Sequence[Any], strings: dict[str, str]) -> Iterat
             shared[template],
             ready,
             waiting_since,
-            gated,
+            tuple(gates),
         )
