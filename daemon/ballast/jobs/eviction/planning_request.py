@@ -73,7 +73,8 @@ class PlanRequest:
 class PlanResponse(msgspec.Struct, frozen=True):
     """`plans` that were made, or the plan of the `batch`.
 
-    `measured` pods said what they use; `rejected` samples did not count. `problem` is a sentence when there is no plan; `megabytes` the most memory that the worker ever had.
+    `measured` pods said what they use; `rejected` samples did not count. `problem` is a sentence when there is no plan;
+    `megabytes` the most memory that the worker ever had.
     """
 
     plans: tuple[Plan, ...] = ()
