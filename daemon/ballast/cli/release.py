@@ -102,10 +102,8 @@ def release(
             summary.append(f"Removed the gate of {_objects(freed):,} of {held:,} pods.")
     if stale is not None and stale.why:
         summary.append(f"Stopped: {stale.why}")
-    typer.echo(
-        " ".join(summary)
-        or "Released nothing: " + " and ".join(_NOTHING[part] for part in chosen if part in _NOTHING) + "."
-    )
+    nothing = " and ".join(_NOTHING[part] for part in chosen if part in _NOTHING)
+    typer.echo(" ".join(summary) or f"Released nothing: {nothing}.")
     if stale is None and (holder := _writing(api, clock, settings)):
         typer.echo(
             f"warning: {holder} is the leader and writes all this again, unless it is paused or in dry-run. Stop or "

@@ -136,7 +136,7 @@ def test_a_pod_that_the_scheduler_leaves_alone_gives_its_place_away(calm: Rig) -
     seen(daemon, "aaa", "web-0")
     assert cycle(daemon).startswith("let 1 pod go, 1 to go")
     calm.clock.advance(PATIENCE + 1)
-    assert cycle(daemon).startswith("let 1 pod go, 1 that the scheduler takes long for")
+    assert "1 that the scheduler takes long for" in cycle(daemon)
     until(lambda: bound(calm, "web-0"))
 
 
@@ -189,7 +189,7 @@ def test_a_pause_holds_the_gates_and_says_so(calm: Rig) -> None:
     seen(daemon, *WEB)
     calm.put_config_map("ballast-switches", {"paused.batch": "true"})
     until(lambda: daemon.context.switches.paused("batch"))
-    assert cycle(daemon).startswith("5 pods stay gated: paused by key paused.batch")
+    assert cycle(daemon).startswith("5 pods gated, and they stay so: paused by key paused.batch")
     calm.clock.advance(TIMEOUT + 1)
     cycle(daemon)
     assert "paused by key paused.batch" in (condition(daemon, "BatchGatesHeld") or "")
@@ -220,11 +220,7 @@ def test_a_new_leader_lets_old_pods_go_before_it_has_settled_and_plans_the_young
 
 def test_the_one_of_two_replicas_that_leads_writes(calm: Rig) -> None:
     first = batching(calm)
-    second = (
-        batching(calm, settled=False)
-        if False
-        else calm.daemon(leads=False, BATCH__MODE="on", PUBLISHING__MODE="off", BATCH__GATHER="0", BATCH__INTERVAL="1s")
-    )
+    second = calm.daemon(leads=False, BATCH__MODE="on", PUBLISHING__MODE="off", BATCH__INTERVAL="1s")
     create(calm, *map(pod, WEB))
     for each in (first, second):
         seen(each, *WEB)

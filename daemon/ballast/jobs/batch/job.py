@@ -126,7 +126,7 @@ class BatchJob:
         if self._acts and hindered is None and (why := self._hurry(waiting)) is not None:
             return self._give_up(waiting, why)
         if hindered is not None and self._acts:
-            return f"{len(waiting):,} pods stay gated: {hindered}"
+            return f"{sentences.counted(len(waiting))} gated, and they stay so: {hindered}"
         if (reason := self._not_yet(waiting)) is not None:
             return reason
         try:
@@ -160,11 +160,12 @@ class BatchJob:
     def _not_yet(self, waiting: Sequence[Pod]) -> str | None:
         """Why nothing is planned now."""
         if (fresh := settling(self._cycles)) is not None:
-            return f"{len(waiting):,} pods wait: {fresh}"
+            return f"{sentences.counted(len(waiting))} wait: {fresh}"
         cache = self._context.cache
         for kind in ("nodes", "pods"):
             if cache.problem(kind) or cache.age(kind) > WATCH_SILENT:
-                return f"{len(waiting):,} pods wait: the {kind} were last seen {duration(cache.age(kind))} ago"
+                seen = duration(cache.age(kind))
+                return f"{sentences.counted(len(waiting))} wait: the {kind} were last seen {seen} ago"
         ages = [self._held.age(pod) for pod in waiting]
         fresh_batch = not self._planned & {pod.uid for pod in waiting} and not len(self._released)
         if fresh_batch and min(ages) < self._settings.gather and max(ages) < self._settings.timeout / 6:
@@ -172,7 +173,7 @@ class BatchJob:
                 self._worker.prepare()
             except WorkerError as error:
                 return self._give_up(waiting, str(error))
-            return f"gathering: {len(waiting):,} pods so far"
+            return f"gathering: {sentences.counted(len(waiting))} so far"
         return None
 
     def _plan(self, waiting: Sequence[Pod]) -> None:
