@@ -24,11 +24,11 @@ NOW = 10_000.0
 
 
 def node(name: str, cpu: float = 4.0, memory: float = 8.0, pods: float = 110.0, **more: Any) -> Node:
-    return Node(name, allocatable={"cpu": cpu, "memory": memory, "pods": pods}, **more)
+    return Node(name, allocatable={"cpu": cpu, "memory": memory * 1024, "pods": pods}, **more)
 
 
 def pod(name: str, cpu: float = 1.0, memory: float = 1.0, *, gates: tuple[str, ...] = GATE, **more: Any) -> Pod:
-    shape = shape_of([Container({"cpu": cpu, "memory": memory})])
+    shape = shape_of([Container({"cpu": cpu, "memory": memory * 1024})])
     return Pod("a", name, uid=f"u-{name}", shape=shape, gates=gates, **{"created": NOW - 60, **more})
 
 
