@@ -44,7 +44,7 @@ GLANCE = 0.05
 PLAN_HOLDS = 30.0
 """Seconds after which what is left of a plan is planned again."""
 
-MARGIN = 2.0
+MARGIN = 5.0
 """Seconds by which the gates are to be gone before the timeout."""
 
 _PROGRESS = frozenset({Landing.PLANNED, Landing.ELSEWHERE, Landing.REFUSED, Landing.GONE})
