@@ -6,33 +6,23 @@ kubectl makes the change, so that RBAC and the audit log of the cluster apply.
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from ballast.cluster.identity import known_namespace
 from ballast.cluster.switches import NAME
+from ballast.parts import Part
 from ballast.settings import Mode, load
 
-
-class Switched(StrEnum):
-    """The parts of Ballast that can be paused."""
-
-    PUBLISHING = "publishing"
-    POWER = "power"
-    EVICTION = "eviction"
-    BATCH = "batch"
-
-
-PartArgument = Annotated[Switched | None, typer.Argument(help="The part to switch. Default: all parts.")]
+PartArgument = Annotated[Part | None, typer.Argument(help="The part to switch. Default: all parts.")]
 
 
 def pause(part: PartArgument = None) -> None:
     """Print the kubectl command that stops Ballast, or one part of it, from writing."""
     typer.echo(_line(part, "true"))
     settings = load()
-    if part is Switched.BATCH or (part is None and settings.batch.mode is not Mode.OFF):
+    if part is Part.BATCH or (part is None and settings.batch.mode is not Mode.OFF):
         typer.echo(
             f"warning: while it is paused, pods with the gate {settings.publishing.prefix}/batch wait. "
             "`ballast release batch` lets them go.",
@@ -45,7 +35,7 @@ def resume(part: PartArgument = None) -> None:
     typer.echo(_line(part, "false"))
 
 
-def _line(part: Switched | None, value: str) -> str:
+def _line(part: Part | None, value: str) -> str:
     """A shell line that works whether or not the ConfigMap exists; other keys in it stay."""
     namespace = known_namespace(load().lease.namespace)
     if namespace is None:

@@ -19,12 +19,14 @@ from ballast.cluster.decoding import Reader, annotation_filter, node_reader, pod
 from ballast.cluster.emergency import EmergencyWriter
 from ballast.cluster.identity import own_namespace
 from ballast.cluster.lease import read_lease
+from ballast.cluster.pace import Pace
 from ballast.cluster.workload_cache import AUTOSCALERS, SCALED_OBJECTS, path_of, reader
 from ballast.cluster.write import Result, WriteOutcome
 from ballast.cluster.writer import Writer
 from ballast.errors import BallastError, ClusterError, NotFound, UsageError
 from ballast.metrics import Metrics
 from ballast.model.workload import Autoscaler
+from ballast.parts import Part
 from ballast.publishing import release as publishing
 from ballast.publishing.crane_plan import is_written
 from ballast.publishing.node_keys import NodeKeys
@@ -38,9 +40,9 @@ UNBOUND = {"fieldSelector": "spec.nodeName="}
 class ReleasePart(StrEnum):
     """The parts whose writes can be released."""
 
-    PUBLISHING = "publishing"
-    POWER = "power"
-    BATCH = "batch"
+    PUBLISHING = Part.PUBLISHING
+    POWER = Part.POWER
+    BATCH = Part.BATCH
 
 
 def release(
@@ -73,8 +75,7 @@ def release(
         api,
         clock,
         metrics,
-        qps=settings.cluster.qps,
-        burst=settings.cluster.burst,
+        pace=Pace(clock, settings.cluster.qps, settings.cluster.burst),
         modes=dict.fromkeys(ReleasePart, "on"),
         paused=lambda part: None,
         leading=stale or (lambda: True),

@@ -18,6 +18,7 @@ from ballast.cluster.emergency import BURST, QPS
 from ballast.cluster.watch import WATCH_SILENT
 from ballast.cluster.write import Result, WriteOutcome, WriteTarget
 from ballast.errors import WorkerError
+from ballast.eviction.facts import ClusterObjects
 from ballast.jobs.batch import sentences
 from ballast.jobs.batch.held import HeldPods
 from ballast.jobs.batch.released import DONE_WELL, Landing, ReleasedPods
@@ -189,9 +190,11 @@ class BatchJob:
                 resources=(),
                 load=np.zeros((len(nodes), 0)),
                 wanted=(),
-                nodes=nodes,
-                pods=[*pods, *self._released.as_placed(), *map(_as_pod, self._reserved())],
-                namespaces=self._context.workloads.namespaces(),
+                objects=ClusterObjects(
+                    nodes=nodes,
+                    pods=[*pods, *self._released.as_placed(), *map(_as_pod, self._reserved())],
+                    namespaces=self._context.workloads.namespaces(),
+                ),
                 batch=RequestedBatch(tuple(sorted(uids)), self._rules),
             )
         )
