@@ -16,9 +16,13 @@ import numpy as np
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
+from ballast.placement.batch_balance import MeasuredLoad, balanced
 from ballast.placement.planners.layout import PODS, Layout, layout
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.scoring.residual import NOWHERE, Criterion, Residuals
+
+MOST = 2000
+"""Pods in one plan; those that come later in the order are planned when these are bound."""
 
 
 class BatchOrder(StrEnum):
@@ -68,12 +72,15 @@ def plan_batch(
     *,
     now: float,
     namespaces: Mapping[str, Mapping[str, str]] | None = None,
+    measured: MeasuredLoad | None = None,
 ) -> BatchPlan:
     """Places the pods whose UIDs are in `batch`; the other `pods` stay where they are.
 
-    `namespaces` are their labels by name. The answer does not depend on the order of `nodes`, `pods` or `batch`.
+    Where all of them fit and the load is known (`measured`, in the order of `nodes`), they are spread so that it
+    becomes even; else so that most room is left for pods like them. `namespaces` are their labels by name. At most
+    `MOST` pods are in one plan. The answer does not depend on the order of `nodes`, `pods` or `batch`.
     """
-    arranged = _arranged(nodes, pods, frozenset(batch))
+    arranged = _arranged(nodes, pods, frozenset(batch), measured)
     chosen = [row for row, pod in enumerate(arranged.pods) if pod.uid in frozenset(batch) and arranged.on[row] < 0]
     world = SimulatedPlacement(
         arranged, targets=np.ones(len(arranged.nodes), bool), ceiling=np.inf, namespaces=namespaces
@@ -82,7 +89,8 @@ def plan_batch(
     residuals = _residuals(arranged, chosen)
     asked: Floats = arranged.asked[:, 1:].astype(float)
     steps, misfits = [], []
-    for row in order(arranged, chosen, rules, now):
+    ordered = order(arranged, chosen, rules, now)[:MOST]
+    for row in ordered:
         pod = arranged.pods[row]
         name = f"{pod.namespace}/{pod.name}"
         losses = np.where(world.feasible(row), residuals.steps(asked[row]), NOWHERE)
@@ -93,6 +101,13 @@ def plan_batch(
         world.move(row, target)
         residuals.place(target, asked[row])
         steps.append(BatchStep(pod.uid, name, arranged.nodes[target].name))
+    if measured is not None and steps and not any(each.ever for each in misfits):
+        never = {each.uid for each in misfits}
+        rows = [row for row in ordered if arranged.pods[row].uid not in never]
+        even = balanced(arranged, rows, measured, namespaces)
+        if even is not None:
+            places = {arranged.pods[row].uid: arranged.nodes[target].name for row, target in even.items()}
+            steps = [msgspec.structs.replace(step, node=places[step.uid]) for step in steps]
     return BatchPlan(tuple(steps), tuple(misfits))
 
 
@@ -114,12 +129,16 @@ def order(arranged: Layout, rows: Sequence[int], rules: BatchRules, now: float) 
     return sorted(rows, key=key)
 
 
-def _arranged(nodes: Sequence[Node], pods: Sequence[Pod], batch: frozenset[str]) -> Layout:
+def _arranged(
+    nodes: Sequence[Node], pods: Sequence[Pod], batch: frozenset[str], measured: MeasuredLoad | None
+) -> Layout:
     """As if the pods of the batch had been tried, so that they count as waiting."""
     freed = [
         msgspec.structs.replace(pod, gates=(), waiting_since=pod.created) if pod.uid in batch else pod for pod in pods
     ]
-    return layout(nodes, freed, (), np.zeros((len(nodes), 0)))
+    if measured is None:
+        return layout(nodes, freed, (), np.zeros((len(nodes), 0)))
+    return layout(nodes, freed, measured.resources, measured.load)
 
 
 def _residuals(arranged: Layout, rows: Sequence[int]) -> Residuals:

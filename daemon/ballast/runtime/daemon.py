@@ -90,7 +90,7 @@ class Daemon:
         self._feeds = power_build.client(settings, policies)
         self.power = power_build.build(context, policies, board, self._feeds) if policies else None
         self.eviction = eviction_build.build(context, self.extender.steering, reader.source, board, self.power)
-        self.batch = batch_build.build(context, self.extender.steering)
+        self.batch = batch_build.build(context, self.extender.steering, board)
         self.publishing = PublishingJob(context)
         self.crane = crane.build(context, chosen.policy, reader.source)
         self._reader = reader

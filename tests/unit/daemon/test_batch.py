@@ -143,7 +143,7 @@ def test_a_pod_that_the_scheduler_leaves_alone_gives_its_place_away(calm: Rig) -
 def test_a_planner_that_dies_holds_nobody(calm: Rig) -> None:
     daemon = batching(calm)
     assert daemon.batch is not None
-    daemon.batch._worker._command = DEAD
+    daemon.batch._planner.worker._command = DEAD
     create(calm, *map(pod, WEB))
     seen(daemon, *WEB)
     told = cycle(daemon)
@@ -156,13 +156,13 @@ def test_a_planner_that_dies_holds_nobody(calm: Rig) -> None:
 def test_after_a_failure_the_next_batch_is_planned_again(calm: Rig) -> None:
     daemon = batching(calm)
     assert daemon.batch is not None
-    good, daemon.batch._worker._command = daemon.batch._worker._command, DEAD
+    good, daemon.batch._planner.worker._command = daemon.batch._planner.worker._command, DEAD
     create(calm, pod("web-0"))
     seen(daemon, "web-0")
     assert "without a plan" in cycle(daemon)
     until(lambda: bound(calm, "web-0"))
     until(lambda: cycle(daemon).startswith("no pod has the gate"))
-    daemon.batch._worker._command = good
+    daemon.batch._planner.worker._command = good
     create(calm, pod("web-1"))
     seen(daemon, "web-1")
     assert cycle(daemon).startswith("let 1 pod go")

@@ -6,6 +6,7 @@ from collections import defaultdict
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +16,8 @@ from ballast.model.pod import Pod
 from ballast.model.selector import Requirement, Selector
 from ballast.model.shape import Container, shape_of
 from ballast.model.template import PodTerm, Template
-from ballast.placement.batch import BatchOrder, BatchPlan, BatchRules, plan_batch
+from ballast.placement.batch import MOST, BatchOrder, BatchPlan, BatchRules, plan_batch
+from ballast.placement.batch_balance import MeasuredLoad
 
 GATE = ("ballast.dev/batch",)
 ARRIVAL = BatchRules()
@@ -127,3 +129,47 @@ def test_without_a_node_nothing_is_placed(nodes: list[Node]) -> None:
 
 def test_an_empty_batch_is_an_empty_plan() -> None:
     assert planned([node("n0")], []) == BatchPlan()
+
+
+LOADS = MeasuredLoad(("cpu", "memory"), np.array([[0.6, 0.6], [0.1, 0.1], [np.nan, np.nan]]), NOW, 900.0)
+THREE = [node("n0"), node("n1"), node("n2")]
+
+
+def evenly(pods: list[Pod]) -> dict[str, str]:
+    uids = [each.uid for each in pods if each.gates]
+    plan = plan_batch(THREE, pods, uids, ARRIVAL, now=NOW, measured=LOADS)
+    return {step.pod.removeprefix("a/"): step.node for step in plan.steps}
+
+
+def test_where_all_fit_they_go_where_it_makes_the_load_even_and_never_where_it_is_unknown() -> None:
+    pods = [pod(f"p{number}", 0.5, 1.0) for number in range(4)]
+    assert evenly(pods) == dict.fromkeys(["p0", "p1", "p2", "p3"], "n1")
+    assert {step.node for step in planned(THREE, pods).steps} == {"n0", "n1", "n2"}
+
+
+def test_what_the_window_does_not_show_yet_counts() -> None:
+    young = pod("young", 3.0, 6.0, gates=(), node="n1", phase="Running", scheduled_at=NOW - 1)
+    old = pod("old", 3.0, 6.0, gates=(), node="n1", phase="Running", scheduled_at=NOW - 5000)
+    assert evenly([young, pod("p0", 0.5, 1.0)]) == {"p0": "n0"}
+    assert evenly([old, pod("p0", 0.5, 1.0)]) == {"p0": "n1"}
+
+
+def test_where_not_all_fit_room_decides_for_all_of_them() -> None:
+    pods = [pod(f"p{number:02d}", 1.0, 1.0) for number in range(13)]
+    assert sorted(evenly(pods).values()) == ["n0"] * 4 + ["n1"] * 4 + ["n2"] * 4
+
+
+def test_pods_that_keep_apart_stay_apart_where_the_load_decides() -> None:
+    term = PodTerm(selector=Selector((Requirement("app", "In", ("db",)),)), namespaces=("a",), topology_key="host")
+    labels = {"app": "db"}
+    nodes = [node(f"n{row}", labels={"host": f"n{row}"}) for row in range(3)]
+    pods = [pod(f"db-{n}", 0.1, template=Template(anti_affinity=(term,)), labels=labels) for n in range(3)]
+    plan = plan_batch(nodes, pods, [each.uid for each in pods], ARRIVAL, now=NOW, measured=LOADS)
+    assert sorted(step.node for step in plan.steps) == ["n0", "n1", "n2"]
+
+
+def test_a_very_large_batch_is_planned_in_parts() -> None:
+    shape = shape_of([Container({"cpu": 0.001})])
+    pods = [Pod("a", f"p{n:04d}", uid=f"u{n}", shape=shape, gates=GATE, created=float(n)) for n in range(MOST + 5)]
+    plan = planned([node("n0", 10_000.0, pods=10_000.0)], pods)
+    assert (len(plan.steps), plan.steps[-1].uid, plan.misfits) == (MOST, f"u{MOST - 1}", ())

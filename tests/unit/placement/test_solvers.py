@@ -147,7 +147,7 @@ def test_an_unknown_capacity_takes_the_resource_out_for_that_node() -> None:
     problem = problem_of(document, "test")
     assert problem.notes == ("network does not count for n0: the capacity is unknown or 0.",)
     found = solve(problem, solver="late-acceptance", evaluations=3000)
-    network = {node: 0.0 for node in problem.nodes}
+    network = dict.fromkeys(problem.nodes, 0.0)
     for pod in document["pods"]:
         network[found.placement[pod["name"]]] += pod["use"]["network"] / 100
     assert found.objective.sigma[3] == pytest.approx(np.std([network["n1"], network["n2"]]))

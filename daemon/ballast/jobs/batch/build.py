@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 
 from ballast.actuation.gates import gate_name
 from ballast.cluster.context import Context
 from ballast.cluster.emergency import EmergencyWriter
 from ballast.jobs.batch.job import BatchJob
+from ballast.jobs.batch.planner import BatchPlanner, Standing
 from ballast.jobs.batch.released import ReleasedPods, RoomHolder
 from ballast.jobs.eviction.planning_process import PlanningProcess
 from ballast.placement.batch import BatchOrder, BatchRules
-from ballast.placement.reservations import Reservation
+from ballast.serving.board import Board
 from ballast.settings import Mode
 
 
-class Room(RoomHolder, Protocol):
+class Room(RoomHolder, Standing, Protocol):
     """Holds room in the extender, and says what is held."""
 
-    def standing(self) -> tuple[Reservation, ...]: ...
 
-
-def build(context: Context, room: Room) -> BatchJob | None:
-    """None where the part is off."""
+def build(context: Context, room: Room, board: Board) -> BatchJob | None:
+    """None where the part is off. The load of `board` counts while it is current and not frozen."""
     settings = context.settings.batch
     if settings.mode is Mode.OFF:
         return None
@@ -36,11 +34,11 @@ def build(context: Context, room: Room) -> BatchJob | None:
         held_for=settings.timeout,
     )
     rules = BatchRules(BatchOrder(settings.order), settings.aging)
-    standing: Callable[[], tuple[Reservation, ...]] = room.standing
-    return BatchJob(
+    planner = BatchPlanner(
         context,
-        released=released,
-        worker=PlanningProcess(deadline=settings.timeout / 3),
-        rules=rules,
-        standing=standing,
+        PlanningProcess(deadline=settings.timeout / 3),
+        rules,
+        room,
+        lambda: None if board.frozen or board.current() is None else board.snapshot,
     )
+    return BatchJob(context, released=released, planner=planner)

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
-
-import numpy as np
+from collections.abc import Sequence
 
 from ballast.actuation.gates import gate_name
 from ballast.cluster.context import Context
@@ -18,17 +16,14 @@ from ballast.cluster.emergency import BURST, QPS
 from ballast.cluster.watch import WATCH_SILENT
 from ballast.cluster.write import Result, WriteOutcome, WriteTarget
 from ballast.errors import WorkerError
-from ballast.eviction.facts import ClusterObjects
 from ballast.jobs.batch import sentences
 from ballast.jobs.batch.held import HeldPods
+from ballast.jobs.batch.planner import BatchPlanner
 from ballast.jobs.batch.released import DONE_WELL, Landing, ReleasedPods
-from ballast.jobs.eviction.planning_process import PlanningProcess
-from ballast.jobs.eviction.planning_request import PlanRequest, RequestedBatch
 from ballast.jobs.progress import settling
 from ballast.model.pod import Pod
 from ballast.parts import Part
-from ballast.placement.batch import BatchPlan, BatchRules, BatchStep
-from ballast.placement.reservations import Purpose, Reservation
+from ballast.placement.batch import BatchStep
 from ballast.settings import Mode
 from ballast.words import duration
 
@@ -59,15 +54,12 @@ class BatchJob:
         context: Context,
         *,
         released: ReleasedPods,
-        worker: PlanningProcess,
-        rules: BatchRules,
-        standing: Callable[[], tuple[Reservation, ...]],
+        planner: BatchPlanner,
     ) -> None:
-        """`standing` answers all reservations of the extender."""
         settings = context.settings
         self._settings, self._clock, self._machine = settings.batch, context.clock, context.machine_clock
         self._context, self._conditions, self._events = context, context.conditions, context.events
-        self._released, self._worker, self._rules, self._standing = released, worker, rules, standing
+        self._released, self._planner = released, planner
         self._gate = gate_name(settings.publishing.prefix)
         self._held = HeldPods(self._gate, context.clock)
         self._acts = settings.batch.mode is Mode.ON
@@ -83,7 +75,7 @@ class BatchJob:
     def stop(self) -> None:
         """Ends a cycle after the writes under way."""
         self._stopped.set()
-        self._worker.stop()
+        self._planner.stop()
 
     def cycle(self) -> str:
         """Never raises for what the cluster or the planning process does: then the gates go."""
@@ -171,7 +163,7 @@ class BatchJob:
         fresh_batch = not self._planned & {pod.uid for pod in waiting} and not len(self._released)
         if fresh_batch and min(ages) < self._settings.gather and max(ages) < self._settings.timeout / 6:
             try:
-                self._worker.prepare()
+                self._planner.prepare()
             except WorkerError as error:
                 return self._give_up(waiting, str(error))
             return f"gathering: {sentences.counted(len(waiting))} so far"
@@ -182,30 +174,11 @@ class BatchJob:
         uids = frozenset(pod.uid for pod in waiting)
         if uids == self._planned and self._clock.monotonic() - self._planned_at < PLAN_HOLDS:
             return
-        nodes = self._context.cache.nodes()
-        pods = [pod for pod in self._context.cache.pods() if pod.uid not in self._released]
-        answer = self._worker.ask(
-            PlanRequest(
-                now=self._clock.wall(),
-                resources=(),
-                load=np.zeros((len(nodes), 0)),
-                wanted=(),
-                objects=ClusterObjects(
-                    nodes=nodes,
-                    pods=[*pods, *self._released.as_placed(), *map(_as_pod, self._reserved())],
-                    namespaces=self._context.workloads.namespaces(),
-                ),
-                batch=RequestedBatch(tuple(sorted(uids)), self._rules),
-            )
-        )
-        plan = answer.batch or BatchPlan()
+        plan = self._planner.plan(uids, self._released)
         self._steps = list(plan.steps)
         self._misfits = {each.uid: each.reason for each in plan.misfits}
         self._planned, self._planned_at = uids, self._clock.monotonic()
         self._never = [each.uid for each in plan.misfits if not each.ever]
-
-    def _reserved(self) -> list[Reservation]:
-        return [each for each in self._standing() if each.purpose is not Purpose.BATCH]
 
     def _carried_out(self, held: Sequence[Pod], settled: Counter[Landing]) -> str:
         """Lets pods go, `ahead` at a time, until the plan or the time of the cycle ends."""
@@ -287,9 +260,3 @@ class BatchJob:
             self._conditions.report("BatchNotSteered", "LandedElsewhere", None)
         elif settled[Landing.ELSEWHERE]:
             self._conditions.report("BatchNotSteered", "LandedElsewhere", sentences.NOT_STEERED)
-
-
-def _as_pod(reservation: Reservation) -> Pod:
-    """What is held for others takes room like a pod."""
-    name = f"reserved:{reservation.name}"
-    return Pod("", name, uid=name, node=reservation.node, shape=reservation.shape, phase="Running")

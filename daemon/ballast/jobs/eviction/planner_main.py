@@ -64,7 +64,15 @@ def answer(request: PlanRequest) -> PlanResponse:
 def _batch(request: PlanRequest, batch: RequestedBatch) -> PlanResponse:
     objects = request.objects
     labels = {each.name: each.labels for each in objects.namespaces}
-    plan = plan_batch(objects.nodes, objects.pods, batch.uids, batch.rules, now=request.now, namespaces=labels)
+    plan = plan_batch(
+        objects.nodes,
+        objects.pods,
+        batch.uids,
+        batch.rules,
+        now=request.now,
+        namespaces=labels,
+        measured=batch.measured,
+    )
     return PlanResponse(batch=plan, megabytes=_megabytes())
 
 

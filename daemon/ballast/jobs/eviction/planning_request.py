@@ -17,6 +17,7 @@ from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
 from ballast.model.pod import Pod
 from ballast.model.sample import Floats
 from ballast.placement.batch import BatchPlan, BatchRules
+from ballast.placement.batch_balance import MeasuredLoad
 from ballast.telemetry.pods import PodAnswers
 
 PIECE = 250
@@ -41,6 +42,8 @@ class RequestedBatch:
 
     uids: tuple[str, ...]
     rules: BatchRules
+    measured: MeasuredLoad | None = None
+    """In the order of the nodes; None where the load is not known now."""
 
 
 @dataclass(frozen=True)
