@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -21,7 +21,7 @@ from ballast.cli import files
 from ballast.cli.evidence import Origin
 from ballast.cli.output import Output, OutputOption
 from ballast.cli.placement_file import problem_of
-from ballast.errors import PlacementError, UsageError
+from ballast.errors import UsageError
 from ballast.placement.solvers import Objective, Problem, Solution, solve
 from ballast.placement.solvers.objective import loads
 from ballast.placement.solvers.paper import Broken, Quirks
@@ -162,19 +162,10 @@ def _problem(path: Path | None, origin: Origin, weights: str | None) -> Problem:
     if path is None:
         from ballast.cli.placement_cluster import problem_of_cluster
 
-        return _checked(problem_of_cluster(origin, given), given)
+        return problem_of_cluster(origin, given)
     if origin != Origin(None, None, None):
         raise UsageError("--problem holds nodes and pods. Do not combine it with --cluster, --metrics or --live.")
-    return _checked(problem_of(files.read_document(path, "--problem"), f"--problem {path}", given), given)
-
-
-def _checked(problem: Problem, weights: Mapping[str, float] | None) -> Problem:
-    unknown = [name for name in weights or () if name not in problem.resources]
-    if unknown:
-        raise UsageError(f"--weights: there is no {unknown[0]}. Resources are {', '.join(problem.resources)}.")
-    if not problem.nodes:
-        raise PlacementError("There are no nodes, so no pod can be placed. Give at least one node.")
-    return problem
+    return problem_of(files.read_document(path, "--problem"), f"--problem {path}", given)
 
 
 def _weights(text: str | None) -> dict[str, float] | None:

@@ -12,7 +12,7 @@ from ballast.cli import files, live
 from ballast.cli.eviction_settings import settings_of
 from ballast.cli.evidence import Origin, variables
 from ballast.cli.metrics_file import MetricsFile, loads, metrics
-from ballast.cli.placement_file import listed
+from ballast.cli.placement_file import check_weights, listed
 from ballast.cli.pod_metrics import pod_usage
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
@@ -69,6 +69,7 @@ def cluster_problem(
     used = np.concatenate([arranged.used, part], axis=1)
     load = np.concatenate([np.where(known[:, None], arranged.load, np.nan) * arranged.whole, ratio], axis=1)
     resources = [*NEEDED, *extra]
+    check_weights(weights or {}, resources)
     weight = {name: float(name in NEEDED) for name in resources} if weights is None else weights
     counting = [column for column, name in enumerate(resources) if weight.get(name, 0.0) > 0]
     fixed = _fixed(arranged, known, used[:, counting])

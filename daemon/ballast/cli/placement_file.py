@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ballast.cli.files import BadFile
+from ballast.errors import BadFile, UsageError
 from ballast.model.quantity import quantity
 from ballast.model.sample import Floats, Ints
 from ballast.placement.solvers import Problem, Rule, RuleKind, arrange
@@ -34,6 +34,9 @@ def problem_of(document: object, source: str, weights: Mapping[str, float] | Non
         raise BadFile(f"{source}: resources is empty. Name at least one, such as [cpu, memory].")
     nodes = reader.items(whole.get("nodes"), "nodes", _NODE_KEYS)
     pods = reader.items(whole.get("pods"), "pods", _POD_KEYS)
+    if not nodes:
+        raise BadFile(f"{source}: There are no nodes, so no pod can be placed. Give at least one node.")
+    check_weights(weights or {}, resources)
     rows = {name: row for row, name in enumerate(nodes)}
     capacity = reader.table("node", nodes, "capacity", resources)
     request = np.nan_to_num(reader.table("pod", pods, "request", resources))
@@ -57,6 +60,13 @@ def problem_of(document: object, source: str, weights: Mapping[str, float] | Non
         rules=rules,
         notes=list(_unknown(list(nodes), resources, capacity)),
     )
+
+
+def check_weights(weights: Mapping[str, float], resources: Sequence[str]) -> None:
+    """Raises UsageError for `--weights` of a resource that is not there."""
+    for name in weights:
+        if name not in resources:
+            raise UsageError(f"--weights: there is no {name}. Resources are {', '.join(resources)}.")
 
 
 def _unknown(nodes: Sequence[str], resources: Sequence[str], capacity: Floats) -> Iterator[str]:

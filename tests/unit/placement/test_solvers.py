@@ -42,8 +42,7 @@ def small(seed: int, nodes: int = 3, pods: int = 8, sizes: tuple[float, ...] = (
 def test_a_placement_breaks_no_rule_and_is_refused_only_if_there_is_none(solver: str, document: Json) -> None:
     try:
         found = solved(document, solver)
-    except Infeasible as error:
-        assert error.rules
+    except Infeasible:
         assert not all_placements(document)
         return
     assert broken(document, dict(found.placement)) == []

@@ -8,8 +8,10 @@ from ballast.model.sample import Floats, Ints
 from ballast.placement.solvers.standing import Standing
 from ballast.placement.solvers.units import Units
 
+# Units whose costs are computed together.
+_BLOCK = 64
 # After this many units the loads are summed anew.
-_AFRESH = 4096
+_AFRESH = 64 * _BLOCK
 
 
 def longest_first(
@@ -29,22 +31,34 @@ def longest_first(
     size = _asked(units) if tight else _sizes(units)
     order = np.lexsort((-(size if noise is None else size * noise), _rank(units, standing)))
     left: list[int] = []
-    per_use = _per_use(units)
-    aim = _aim(units)
-    missing = ~units.there
-    for number, unit in enumerate(order[standing.on[order] < 0].tolist()):
-        if number % _AFRESH == _AFRESH - 1:
+    order = order[standing.on[order] < 0]
+    for begin in range(0, len(order), _BLOCK):
+        if begin % _AFRESH == _AFRESH - _BLOCK:
             standing.reckon()
-        load = np.where(missing, aim, standing.load) if missing.any() else standing.load
-        use = units.use[unit]
-        slope = per_use * use
-        cost = load @ (2 * slope) + units.scale @ (slope * use)
-        if tight:
-            cost = (standing.free / np.maximum(units.room, 1e-300)).sum(axis=1)
-        if not _place(standing, unit, cost):
-            left.append(unit)
+        left += _fill(standing, order[begin : begin + _BLOCK], tight=tight)
     standing.reckon()
     return standing, left
+
+
+def _fill(standing: Standing, block: Ints, *, tight: bool) -> list[int]:
+    """Places units one after another; costs are products of matrices, and after each unit those of its node anew."""
+    units = standing.units
+    missing = ~units.there
+    aim = _aim(units)
+    use = units.use[block]
+    slope = 2 * _per_use(units) * use
+    curve = slope * use / 2
+    cost = slope @ np.where(missing, aim, standing.load).T + curve @ units.scale.T
+    left: list[int] = []
+    for place, unit in enumerate(block.tolist()):
+        row = (standing.free / np.maximum(units.room, 1e-300)).sum(axis=1) if tight else cost[place]
+        if not _place(standing, unit, row):
+            left.append(unit)
+            continue
+        node = int(standing.on[unit])
+        load = np.where(missing[node], aim, standing.load[node])
+        cost[place + 1 :, node] = slope[place + 1 :] @ load + curve[place + 1 :] @ units.scale[node]
+    return left
 
 
 def _place(standing: Standing, unit: int, cost: Floats) -> bool:

@@ -20,7 +20,7 @@ from ballast.placement.solvers.problem import Problem
 from ballast.placement.solvers.solution import Budget, Solution, before
 from ballast.placement.solvers.violations import violations
 
-POPULATION = 60
+POPULATION = 20
 CROSSOVER = 0.8
 MUTATION = 0.02
 _CELLS = 400_000_000
@@ -47,15 +47,16 @@ class Quirks:
     equations 8 to 11 take the deviation of the mean over resources; off, the root of the mean variance. whole_rows:
     crossover and mutation keep one bit in each row; off, they cut and flip bits anywhere. elite: the best individual
     survives, which the paper does not mention. flat: equation 12 with a fixed Const_max, the largest deviation of the
-    first population; off, that of the current one. both_bits: the misprinted repair. broken: instead of repair.
+    first population, so that selection fades as deviations fall; off, that of the current population. both_bits: the
+    misprinted repair. broken: what happens in place of the repair.
     """
 
     per_pod: bool = False
     count_weights: bool = True
     mean_first: bool = True
     whole_rows: bool = False
-    elite: bool = True
-    flat: bool = False
+    elite: bool = False
+    flat: bool = True
     both_bits: bool = False
     broken: Broken = Broken.REPAIR
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from ballast.placement.solvers import exact, paper
 from ballast.placement.solvers.begin import begin
+from ballast.placement.solvers.exchange import Exchange
 from ballast.placement.solvers.genetic import genetic
-from ballast.placement.solvers.late_acceptance import late_acceptance
+from ballast.placement.solvers.late_acceptance import descend, late_acceptance
 from ballast.placement.solvers.objective import objective
 from ballast.placement.solvers.problem import Problem
 from ballast.placement.solvers.solution import Budget, Progress, Solution, before
@@ -88,9 +89,12 @@ def _auto(size: int, nodes: int, max_moves: int | None) -> str:
 
 
 def _exact(standing: Standing, budget: Budget, rng: np.random.Generator, max_moves: int, moves_left: int) -> float:
-    search = budget.share(_SEARCH)
-    late_acceptance(standing, search, rng, moves_left)
-    budget.spend(search.spent, standing.value())
-    if exact.countable(standing.units) and exact.enumerate_all(standing, budget, max_moves):
-        return standing.value() * (1 - _CAREFUL)
+    if exact.countable(standing.units):
+        descend(Exchange(standing, rng, moves_left), budget)
+        if exact.enumerate_all(standing, budget, max_moves):
+            return standing.value() * (1 - _CAREFUL)
+    else:
+        search = budget.share(_SEARCH)
+        late_acceptance(standing, search, rng, moves_left)
+        budget.spend(search.spent, standing.value())
     return exact.bound(standing, budget, max_moves)
