@@ -184,8 +184,10 @@ class _Reader:
                 yield self.rule(RuleKind(kind), [self.name(name, f"rules: {kind}") for name in each], nodes, pods)
 
     def rule(self, kind: RuleKind, names: list[str], nodes: Mapping[str, int], pods: Mapping[str, int]) -> Rule:
+        by_node = kind in (RuleKind.AFFINE, RuleKind.FORBID)
+        names = [*names[:1], *sorted(set(names[1:]))] if by_node else sorted(set(names))
         text = f"{kind} [{listed(names, 8)}]"
-        if kind in (RuleKind.AFFINE, RuleKind.FORBID):
+        if by_node:
             if len(names) < 2:
                 raise self.bad(f"rules: {text} names no node. Give a pod and at least one node.")
             mask = np.zeros(len(nodes), bool)
