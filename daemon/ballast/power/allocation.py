@@ -2,7 +2,8 @@
 
 An entity is a group or a target without one. Entity e gets amount · m(e) / Σ m, where m(e) is the sum over its members
 of watts · replicas (on the way down) or watts · room below the limit (on the way up). Shares become whole numbers by
-largest remainder; inside a group they are split by weight. Every target stays within its bounds.
+largest remainder; inside a group they are split by weight. Every target stays within its bounds. Entities of a lower
+priority give all they can before higher ones give any, and get back last.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ class Target:
     """Replicas it returns to first when power comes back; None: the present ones."""
     needed: int = 0
     """Replicas its own load asks for; it gives them up only when no other target can give any."""
+    priority: int = 0
+    """Lower ones give first and get back last."""
 
     @property
     def entity(self) -> str:
@@ -105,8 +108,10 @@ class _Split:
         self._active = active
         self._inside_first = inside_first
         self._members: dict[str, list[Target]] = {}
+        self._tiers: dict[int, list[Target]] = {}
         for target in active:
             self._members.setdefault(target.entity, []).append(target)
+            self._tiers.setdefault(target.priority, []).append(target)
         self._watts = whole({target.name: target.watts for target in active})
         self._weights = {
             entity: whole({member.name: member.weight for member in members})
@@ -114,27 +119,34 @@ class _Split:
         }
 
     def up(self, amount: int, restore_first: bool) -> None:
-        if restore_first:
-            amount = self._step(1, amount, {t.name: min(t.maximum, _baseline(t)) for t in self._active})
-        self._step(1, amount, {t.name: t.maximum for t in self._active})
+        for priority in sorted(self._tiers, reverse=True):
+            tier = self._tiers[priority]
+            if restore_first:
+                amount = self._step(1, amount, {t.name: min(t.maximum, _baseline(t)) for t in tier})
+            amount = self._step(1, amount, {t.name: t.maximum for t in tier})
 
     def down(self, amount: int, restore_first: bool) -> None:
+        for priority in sorted(self._tiers):
+            amount = self._give(self._tiers[priority], amount, restore_first)
+        for priority in sorted(self._tiers):
+            amount = self._step(-1, amount, {t.name: t.minimum for t in self._tiers[priority]}, by_count=True)
+
+    def _give(self, tier: Sequence[Target], amount: int, restore_first: bool) -> int:
+        """What the targets of one priority give before anybody gives what its own load needs."""
         if restore_first:
-            amount = self._step(-1, amount, {t.name: max(t.minimum, _baseline(t)) for t in self._active})
-        for limits in (
-            {t.name: max(t.minimum, t.needed) for t in self._active},
-            {t.name: t.minimum for t in self._active},
-        ):
-            amount = self._step(-1, amount, limits, by_count=True)
+            amount = self._step(-1, amount, {t.name: max(t.minimum, _baseline(t)) for t in tier})
+        return self._step(-1, amount, {t.name: max(t.minimum, t.needed) for t in tier}, by_count=True)
 
     def _step(self, sign: int, amount: int, limits: Mapping[str, int], *, by_count: bool = False) -> int:
         """Moves the sum of all counts by `amount`, none beyond its limit; returns the rest that found no room."""
         if not amount:
             return 0
-        room = {name: max(0, sign * (limit - self.counts[name])) for name, limit in limits.items()}
+        room = dict.fromkeys(self.counts, 0) if len(self._tiers) > 1 else {}
+        room.update({name: max(0, sign * (limit - self.counts[name])) for name, limit in limits.items()})
         now = min(amount, sum(room.values()))
         if now:
-            for name, moved in self._distribute(now, room, self.counts if by_count else room).items():
+            counts = {name: count if name in limits else 0 for name, count in self.counts.items()}
+            for name, moved in self._distribute(now, room, counts if by_count else room).items():
                 self.counts[name] += sign * moved
         return amount - now
 

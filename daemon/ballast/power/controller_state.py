@@ -66,6 +66,24 @@ class ChangeWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """A sample of the feed: its own time (seconds), its watts, and the watts that count.
+
+    They differ after a fall of more than half, which a second sample must confirm.
+    """
+
+    time: Fraction
+    watts: Fraction
+    confirmed: Fraction
+
+    def then(self, time: Fraction, watts: Fraction) -> Measured:
+        """The next sample; the same one where its time is not later."""
+        if time <= self.time:
+            return self
+        return Measured(time, watts, watts if 2 * watts >= self.watts else self.watts)
+
+
+@dataclass(frozen=True, slots=True)
 class Ramp:
     """A change to `level` (watts) that a rate limit has cut into steps, the last one at `stepped` (seconds)."""
 
@@ -91,7 +109,9 @@ class PowerPlan:
     mode: ControllerMode = ControllerMode.STABLE
     """The mode once the plan is applied."""
     closes_window: bool = True
-    """False for a plan that only undoes someone else's change."""
+    """False for a plan that only undoes someone else's change, or only moves caps."""
+    entitled: Mapping[str, int] | None = None
+    """Of an absolute budget: what each autoscaled target may have when it wants it, once the plan is applied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +139,12 @@ class ControllerState:
     """The open plan."""
     seen: Fraction | None = None
     """Time (seconds) of the newest valid sample, or the time since which none has come."""
+    measured: Measured | None = None
+    """The newest distinct sample of the feed."""
+    entitled: Mapping[str, int] = field(default_factory=dict)
+    """Of an absolute budget: what each autoscaled target may have when it wants it, by namespace/name."""
+    stepped: Mapping[str, Fraction] = field(default_factory=dict)
+    """Time (seconds) of the last step of targets with a `maxStep` of their own, by namespace/name."""
     sequence: int = 0
     """Plans so far."""
     schema: int = 1
@@ -141,7 +167,7 @@ class ControllerState:
 
     def lasting(self) -> ControllerState:
         """The state without what every sample changes; if the rest is the same, it need not be saved again."""
-        return replace(self, seen=None, window=None, alarm=None)
+        return replace(self, seen=None, measured=None, window=None, alarm=None)
 
     def settled(self) -> ControllerState:
         """The state in STABLE, without window and ramp; the reference stays."""

@@ -116,6 +116,7 @@ def _aliases() -> Iterator[str]:
         for each in vars(module).values():
             if isinstance(each, type) and issubclass(each, PolicySection):
                 yield from (info.alias or name for name, info in each.model_fields.items())
+                yield from each.other_names
 
 
 _KEYS = sorted(set(_aliases()))

@@ -36,6 +36,8 @@ class Watts:
     time: float | None = None
     problem: str | None = None
     reason: str = ""
+    newest: float | None = None
+    """The newest time of all parts of the feed, where it is another."""
 
 
 def problems(policy: PowerPolicy) -> Iterator[str]:
@@ -101,15 +103,17 @@ class BudgetFeed:
             if sample.watts is None:
                 return Watts(None, sample.time, f"{name}: {sample.problem}" if name else sample.problem, sample.reason)
         time = min((sample.time for sample in samples.values()), default=at)
+        latest = max((sample.time for sample in samples.values()), default=at)
+        newest = None if latest == time else latest
         numbers = {name: exact(sample.watts) for name, sample in samples.items()}
         if feed.limit is None:
-            return Watts(feed.watts(numbers[""]), time)
+            return Watts(feed.watts(numbers[""]), time, newest=newest)
         scaled = {name: number * feed.unit.watts for name, number in numbers.items()}
         limit = scaled["limit"] if feed.limit.watts is None else feed.limit.watts * feed.unit.watts
         if self.needs_own and own is None:
             return Watts(None, time, "the number of running replicas of the targets is unknown", "unreadable")
         mine = scaled.get("own", own if self.needs_own and own is not None else Fraction(0))
-        return Watts(remaining(limit, scaled["consumption"], mine), time)
+        return Watts(remaining(limit, scaled["consumption"], mine), time, newest=newest)
 
     def close(self) -> None:
         """Closes the HTTP connections; the Prometheus client belongs to the caller."""

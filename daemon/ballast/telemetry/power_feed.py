@@ -131,7 +131,7 @@ class HttpFeed:
         time = self._clock.wall()
         try:
             if self._time_path is not None:
-                time = _time(_pick(document, self._time_path))
+                time = unix_time(_pick(document, self._time_path))
             watts = _pick(document, self._path)
         except (KeyError, IndexError, TypeError, ValueError):
             names = " or ".join(name for name in self._names if name)
@@ -195,7 +195,7 @@ def trace(path: Path) -> Iterator[PowerSample]:
 
 def _row(time_text: str, watts: str, newest: float) -> PowerSample:
     try:
-        time = _time(time_text.strip())
+        time = unix_time(time_text.strip())
     except ValueError:
         unread = f"the time {time_text!r} is neither seconds nor RFC 3339"
         return PowerSample(None, math.nan, unread, "unreadable")
@@ -219,7 +219,7 @@ def _sample(value: object, time: float) -> PowerSample:
     return PowerSample(watts, time)
 
 
-def _time(value: Any) -> float:
+def unix_time(value: Any) -> float:
     """Unix seconds from seconds or RFC 3339; raises ValueError."""
     try:
         time = float(value)

@@ -195,7 +195,7 @@ class TargetReader:
             autoscaler=found.autoscaler,
         )
         if found.autoscaler is not None:
-            return self._under(found.autoscaler, seen)
+            return self._under(found.autoscaler, seen, absolute=policy.absolute)
         if found.actuator is Actuator.SCALE:
             return self._alone(now, workload, seen, waiting)
         return seen
@@ -215,8 +215,8 @@ class TargetReader:
             return replace(seen, pending=pending, maximum=now.replicas, obstacle=obstacle)
         return seen if obstacle is None else replace(seen, obstacle=obstacle)
 
-    def _under(self, autoscaler: Autoscaler, seen: TargetStatus) -> TargetStatus:
-        """A workload whose autoscaler can be capped."""
+    def _under(self, autoscaler: Autoscaler, seen: TargetStatus, *, absolute: bool) -> TargetStatus:
+        """A workload whose autoscaler can be capped; an absolute budget counts the cap in force, whoever set it."""
         try:
             ours, before = is_ours(autoscaler, self._prefix), original(autoscaler, self._prefix)
         except ValueError as error:
@@ -232,9 +232,9 @@ class TargetReader:
             excluded = excluded or f"it was set to 0 replicas, which stops {autoscaler.own_kind} {autoscaler.own_name}"
         return replace(
             seen,
-            count=autoscaler.maximum if ours else now,
+            count=autoscaler.maximum if ours or absolute else now,
             minimum=lowest,
-            maximum=(before or autoscaler.maximum) if ours else max(now, lowest),
+            maximum=(before or autoscaler.maximum) if ours else autoscaler.maximum if absolute else max(now, lowest),
             capped=ours,
             original=before if ours else autoscaler.maximum,
             excluded=excluded,

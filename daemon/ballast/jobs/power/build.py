@@ -186,7 +186,7 @@ def _own(policy: PowerPolicy, actuators: Actuators) -> Fraction | None:
         running = _running(standings[name])
         if running is None or place.member.watts_per_replica is None:
             return None
-        total += running * place.member.watts_per_replica
+        total += running * place.member.watts
     return total
 
 

@@ -202,6 +202,10 @@ class PowerJob:
             metrics.put(metrics.current, name, sum(counts.values()) if counts else None)
             metrics.put_workloads(name, counts)
             metrics.put(metrics.unmet, name, abs(view.unmet))
+            metrics.put(metrics.demand, name, view.unmet_demand)
+            metrics.put(metrics.load, name, _float(view.load))
+            known = view.load is not None and watts is not None
+            metrics.put(metrics.over, name, _float(view.over or Fraction(0)) if known else None)
             metrics.put(metrics.age, name, None if course.seen is None else max(0.0, view.now.wall - course.seen))
             if view.watts.watts is None:
                 metrics.invalid.labels(name, view.watts.reason or "unreadable").inc()
@@ -278,6 +282,10 @@ def _policy(course: PolicyRun, *, shadow: bool) -> dict[str, Any]:
         else None,
         "waiting_for": sentences.waiting_for(view),
         "unmet": abs(view.unmet),
+        "budget": "absolute" if view.policy.absolute else "anchor",
+        "load": _float(view.load),
+        "over": _float(view.over),
+        "unmet_demand": view.unmet_demand,
         "shadow": shadow,
         "targets": [_target(view, name, shadow=shadow) for name in sorted(view.policy.places)],
         "history": list(course.history),
@@ -296,6 +304,8 @@ def _target(view: TickReport, name: str, *, shadow: bool) -> dict[str, Any]:
         "min": member.min,
         "max": member.max,
         "original": None if status is None else status.original,
+        "priority": view.policy.places[name].priority,
+        "rolling": status is not None and status.rolling,
         "excluded": None if status is None else status.excluded,
         "problem": None if status is None else status.problem,
     }
