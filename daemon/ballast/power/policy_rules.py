@@ -153,7 +153,10 @@ def _feed(policy: PowerPolicy) -> Iterator[str]:
     feed = policy.feed
     if feed is None:
         return
-    shortest = min((side.window for _, side in _sides(policy) if side.window), default=None)
+    windows = (
+        s.window for _, s in _sides(policy) if s.window and (not policy.absolute or "window" in s.model_fields_set)
+    )
+    shortest = min(windows, default=None)
     if feed.max_age is not None and shortest is not None and feed.max_age > shortest:
         yield (
             f"feed.maxAge is {number(feed.max_age)}s: expected at most the shorter window, {number(shortest)}s, or one "

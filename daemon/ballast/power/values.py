@@ -119,6 +119,7 @@ def _name(value: object) -> str:
 
 
 Positive: TypeAlias = Annotated[Fraction, PlainValidator(exact), AfterValidator(_positive)]
+Number: TypeAlias = Annotated[Fraction, PlainValidator(exact)]
 NotNegative: TypeAlias = Annotated[Fraction, PlainValidator(exact), AfterValidator(_not_negative)]
 Share: TypeAlias = Annotated[Fraction, PlainValidator(_fraction)]
 OpenShare: TypeAlias = Annotated[Fraction, PlainValidator(_fraction), AfterValidator(_open)]

@@ -51,7 +51,10 @@ class PolicyFindings:
 def findings(settings: Settings) -> PolicyFindings:
     """The policies of the configuration file, checked as the daemon needs them, also while power is off."""
     if not settings.power.policies:
-        idle = "BALLAST_POWER__MODE is on, but there is no policy under power in the configuration file. Add one."
+        idle = (
+            "BALLAST_POWER__MODE is on, but there is no policy. Give a JSON list in BALLAST_POWER__POLICIES, or power "
+            "in the file of BALLAST_CONFIG_FILE."
+        )
         return PolicyFindings(warnings=(idle,) if settings.power.mode is Mode.ON else ())
     try:
         found = read(settings.power.policies)
@@ -143,7 +146,7 @@ def _run(
     if client is not None and _needs(policy):
         asked = NeedsReader(policy, client, metrics)
         needs = lambda counts: asked.read(_slot(clock, settings), counts)  # noqa: E731
-    feed = BudgetFeed(policy, client, clock, metrics, interval=settings.telemetry.interval)
+    feed = BudgetFeed(policy, client, clock, metrics)
     budget = PolicyController(
         policy,
         actuators,
