@@ -307,5 +307,5 @@ def _target(view: TickReport, name: str, *, shadow: bool) -> dict[str, Any]:
         "priority": view.policy.places[name].priority,
         "rolling": status is not None and status.rolling,
         "excluded": None if status is None else status.excluded,
-        "problem": None if status is None else status.problem,
+        "problem": None if status is None else status.problem or status.note,
     }
