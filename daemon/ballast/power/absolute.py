@@ -150,15 +150,14 @@ class _Tick:
     ) -> ControllerResult:
         policy, state = self.policy, self.state
         cancelled = state.mode is not ControllerMode.STABLE
-        wanted = fill(targets, usable, restore_first=policy.restore_first)
         unmet = 0
-        if wanted == present:
+        if not any(target.current < target.maximum and target.watts <= usable - load for target in targets):
             full = all(target.current >= target.maximum for target in targets)
             unmet = floor((usable - load) / self._average(targets)) if full else 0
             reason = Reason.AT_LIMIT if full and unmet else Reason.INSIDE if full else Reason.ROUNDS_TO_ZERO
+        elif usable >= max(load, policy.floor) * (1 + policy.deadband) or self._uncaps(targets, usable):
+            return self._wait(targets, present, usable, repaired)
         else:
-            if self._uncaps(targets, wanted) or usable >= max(load, policy.floor) * (1 + policy.deadband):
-                return self._wait(targets, present, usable, repaired)
             reason = Reason.INSIDE
         state = self._referring(load).settled()
         if cancelled and reason is Reason.INSIDE:
@@ -166,10 +165,13 @@ class _Tick:
         result = replace(self, state=state)._planned(targets, present, usable, repaired or reason, unmet)
         return replace(result, cancelled=cancelled)
 
-    def _uncaps(self, targets: list[Target], wanted: Mapping[str, int]) -> bool:
+    def _uncaps(self, targets: list[Target], usable: Fraction) -> bool:
         """Whether the watts carry the originals of all autoscalers, and some have less."""
-        short = [t for t in targets if t.name in self.autoscaled and t.current < t.maximum]
-        return bool(short) and all(wanted[target.name] >= target.maximum for target in short)
+        short = [target for target in targets if target.name in self.autoscaled and target.current < target.maximum]
+        if not short:
+            return False
+        wanted = fill(targets, usable, restore_first=self.policy.restore_first)
+        return all(wanted[target.name] >= target.maximum for target in short)
 
     def _wait(
         self, targets: list[Target], present: Mapping[str, int], usable: Fraction, repaired: Reason | None

@@ -88,12 +88,22 @@ def allocate(
     `restore_first`: increases fill up to the baselines first, reductions first take what is above them.
     """
     ordered = sorted(targets, key=lambda target: target.name)
+    split = _split(ordered, delta, restore_first, inside_first)
+    changes = {target.name: split.counts.get(target.name, target.current) - target.current for target in ordered}
+    return ReplicaAllocation(delta, changes, split.quotas(), split.shares, split.redistributed)
+
+
+def counts_after(targets: Iterable[Target], delta: int, *, restore_first: bool = True) -> dict[str, int]:
+    """The counts that `allocate` leads to, without the reasons for them; of suspended targets nothing."""
+    return _split(sorted(targets, key=lambda target: target.name), delta, restore_first, True).counts
+
+
+def _split(ordered: Sequence[Target], delta: int, restore_first: bool, inside_first: bool) -> _Split:
     split = _Split([target for target in ordered if not target.suspended], inside_first)
     rest = delta - split.repaired
     split.up(max(0, rest), restore_first)
     split.down(max(0, -rest), restore_first)
-    changes = {target.name: split.counts.get(target.name, target.current) - target.current for target in ordered}
-    return ReplicaAllocation(delta, changes, split.quotas, split.shares, split.redistributed)
+    return split
 
 
 class _Split:
@@ -102,8 +112,8 @@ class _Split:
     def __init__(self, active: Sequence[Target], inside_first: bool) -> None:
         self.counts = {target.name: min(max(target.current, target.minimum), target.maximum) for target in active}
         self.repaired = sum(self.counts[target.name] - target.current for target in active)
-        self.quotas = dict.fromkeys((target.entity for target in active), Fraction(0))
-        self.shares = dict.fromkeys(self.quotas, 0)
+        self.shares = dict.fromkeys((target.entity for target in active), 0)
+        self._distributed: list[tuple[int, Mapping[str, int]]] = []
         self.redistributed = 0
         self._active = active
         self._inside_first = inside_first
@@ -115,8 +125,18 @@ class _Split:
         self._watts = whole({target.name: target.watts for target in active})
         self._weights = {
             entity: whole({member.name: member.weight for member in members})
+            if len(members) > 1
+            else {members[0].name: 1}
             for entity, members in self._members.items()
         }
+
+    def quotas(self) -> dict[str, Fraction]:
+        """Exact share by entity, over all that was distributed."""
+        found = dict.fromkeys(self.shares, Fraction(0))
+        for amount, weights in self._distributed:
+            for entity, quota in quotas(amount, weights).items():
+                found[entity] += quota
+        return found
 
     def up(self, amount: int, restore_first: bool) -> None:
         for priority in sorted(self._tiers, reverse=True):
@@ -156,8 +176,7 @@ class _Split:
             entity: sum(measure[member.name] * self._watts[member.name] for member in members)
             for entity, members in self._members.items()
         }
-        for entity, quota in quotas(amount, weights).items():
-            self.quotas[entity] += quota
+        self._distributed.append((amount, weights))
         moved: dict[str, int] = {}
         rest = 0
         for entity, share in largest_remainder(amount, weights).items():
@@ -169,6 +188,10 @@ class _Split:
 
     def _inside(self, weights: Mapping[str, int], share: int, room: Mapping[str, int], moved: dict[str, int]) -> int:
         """Splits the share of one entity by weight; returns what its members have no room for."""
+        if len(weights) == 1:
+            (name,) = weights
+            moved[name] = min(share, room[name])
+            return share - moved[name]
         left = share
         for name, count in largest_remainder(share, weights).items():
             moved[name] = min(count, room[name])

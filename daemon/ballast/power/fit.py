@@ -7,7 +7,9 @@ from dataclasses import replace
 from fractions import Fraction
 from math import ceil, lcm
 
-from ballast.power.allocation import Target, allocate
+from ballast.power.allocation import Target, counts_after
+
+GUESSES = 6
 
 
 def watts_of(targets: Sequence[Target], counts: Mapping[str, int]) -> Fraction:
@@ -42,7 +44,7 @@ def shed(targets: Sequence[Target], watts: Fraction, *, restore_first: bool) -> 
     if not most or watts_of(targets, lowest) >= watts:
         return lowest
     fewer = _search(targets, -1, excess, most, watts, restore_first)
-    counts = _after(targets, -fewer, restore_first)
+    counts = counts_after(targets, -fewer, restore_first=restore_first)
     return _filled(targets, counts, present, watts)
 
 
@@ -57,42 +59,36 @@ def fill(targets: Sequence[Target], watts: Fraction, *, restore_first: bool) -> 
         return highest
     most = sum(target.maximum - target.current for target in targets)
     more = _search(targets, 1, spare, most, watts, restore_first) if most else 0
-    counts = _after(targets, more, restore_first)
+    counts = counts_after(targets, more, restore_first=restore_first)
     return _filled(targets, counts, highest, watts)
 
 
 def _search(
     targets: Sequence[Target], sign: int, amount: Fraction, most: int, watts: Fraction, restore_first: bool
 ) -> int:
-    """The fewest replicas to take away, or the most to add, that end within `watts`.
+    """The fewest replicas to take away, or the most to add, that end within `watts`, `amount` from the present.
 
-    A shed of n heaviest replicas is the least that can do, and one of n lightest always does; the answer between them
-    is bisected.
+    It lies between the number of heaviest and of lightest replicas that make up `amount`. A guess is corrected by the
+    watts that it missed; after some guesses the rest is bisected.
     """
     moving = [target for target in targets if (target.maximum if sign > 0 else target.minimum) != target.current]
     light, heavy = min(t.watts for t in moving), max(t.watts for t in moving)
     if sign < 0:
         low, high = min(most, ceil(amount / heavy)), min(most, ceil(amount / light))
-        while low < high:
-            middle = (low + high) // 2
-            if watts_of(targets, _after(targets, -middle, restore_first)) <= watts:
-                high = middle
-            else:
-                low = middle + 1
-        return high
-    low, high = min(most, int(amount / heavy)), min(most, int(amount / light))
+    else:
+        low, high = min(most, int(amount / heavy)), min(most, int(amount / light)) + (light != heavy)
+    each = sum((target.watts for target in moving), Fraction(0)) / len(moving)
+    guess, tried = int(amount / each), 0
     while low < high:
-        middle = (low + high + 1) // 2
-        if watts_of(targets, _after(targets, middle, restore_first)) <= watts:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def _after(targets: Sequence[Target], delta: int, restore_first: bool) -> dict[str, int]:
-    changes = allocate(targets, delta, restore_first=restore_first).changes
-    return {target.name: target.current + changes[target.name] for target in targets}
+        guess, tried = min(max(guess, low), high - 1), tried + 1
+        rest = watts_of(targets, counts_after(targets, sign * guess, restore_first=restore_first)) - watts
+        reached = (rest <= 0) == (sign < 0)
+        low, high = (low, guess) if reached else (guess + 1, high)
+        missed = max(1, int(abs(rest) / each))
+        guess += -missed if reached else missed
+        if tried > GUESSES:
+            guess = (low + high) // 2
+    return high if sign < 0 or light == heavy else high - 1
 
 
 def _filled(
