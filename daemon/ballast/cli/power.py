@@ -28,6 +28,7 @@ from ballast.power.policy import PowerPolicy
 from ballast.power.replay import NO_DEMAND, Replay, usual_gap
 from ballast.power.replay import replay as follow
 from ballast.telemetry.power_feed import trace
+from ballast.telemetry.power_schedule import recorded_schedule
 
 app = typer.Typer(no_args_is_help=True, help="Try out a power policy, offline.")
 
@@ -83,7 +84,8 @@ def replay(
     samples = _samples(chosen, feed, span, step)
     _warn(check(chosen, usual_gap(samples)))
     wanted = NO_DEMAND if demand is None else demand_of(chosen, demand)
-    result = follow(chosen, samples, start, wanted, watts_true_of(chosen, watts_true or ()))
+    true = watts_true_of(chosen, watts_true or ())
+    result = follow(chosen, samples, start, wanted, true, recorded_schedule(chosen))
     if plot is not None:
         _write(plot, drawing(result, chosen))
     if output is Output.JSON:

@@ -43,7 +43,7 @@ def observe(
     time = at if sample.time is None else sample.time
     measured = Measured(time, watts, watts) if before is None else before.then(time, watts)
     state = replace(state, seen=at, measured=measured)
-    tick = _Tick(policy, state, at, replicas, autoscaled, needed, fresh=measured is not before)
+    tick = _Tick(policy, state, at, replicas, autoscaled, needed, measured is not before, sample.bound)
     return tick.outcome(begins=state.reference is None)
 
 
@@ -70,6 +70,8 @@ class _Tick:
     needed: Mapping[str, int]
     fresh: bool
     """Whether the feed has a new sample."""
+    bound: Fraction | None
+    """Watts that the feed will not exceed, as known beforehand."""
 
     def outcome(self, *, begins: bool) -> ControllerResult:
         counts = {name: self._count(name, count) for name, count in self.replicas.items()}
@@ -113,7 +115,8 @@ class _Tick:
 
     def _judged(self, targets: list[Target], repaired: Reason | None) -> ControllerResult:
         assert self.state.measured is not None
-        usable = carried(self.policy, self.state.measured.confirmed)
+        watts = self.state.measured.confirmed
+        usable = carried(self.policy, watts if self.bound is None else min(watts, self.bound))
         present = {target.name: target.current for target in targets}
         load = watts_of(targets, present)
         if not targets:

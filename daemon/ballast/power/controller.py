@@ -64,7 +64,8 @@ def observe(
         return paper.observe(policy, replace(state, seen=at), at, sample.watts, replicas)
     if policy.absolute:
         return absolute.observe(policy, state, sample, replicas, needed, autoscaled)
-    watts = max(ZERO, sample.watts - policy.base_power)
+    given = sample.watts if sample.bound is None else min(sample.watts, sample.bound)
+    watts = max(ZERO, given - policy.base_power)
     if state.seen is not None and at - state.seen >= policy.fallback.after:
         state = resumed(state)
     before, time = state.measured, at if sample.time is None else sample.time

@@ -64,6 +64,8 @@ class Sample:
     at: Fraction | None
     watts: Fraction | None
     time: Fraction | None = None
+    bound: Fraction | None = None
+    """An upper bound of the watts that is known beforehand; None without one."""
 
     @classmethod
     def of(cls, at: float, watts: float | None) -> Self:

@@ -72,12 +72,13 @@ def _search(
     watts that it missed; after some guesses the rest is bisected.
     """
     moving = [target for target in targets if (target.maximum if sign > 0 else target.minimum) != target.current]
-    light, heavy = min(t.watts for t in moving), max(t.watts for t in moving)
+    kinds = [Fraction(*pair) for pair in {t.watts.as_integer_ratio() for t in moving}]
+    light, heavy = min(kinds), max(kinds)
     if sign < 0:
         low, high = min(most, ceil(amount / heavy)), min(most, ceil(amount / light))
     else:
         low, high = min(most, int(amount / heavy)), min(most, int(amount / light)) + (light != heavy)
-    each = sum((target.watts for target in moving), Fraction(0)) / len(moving)
+    each = sum(kinds, Fraction(0)) / len(kinds)
     guess, tried = int(amount / each), 0
     while low < high:
         guess, tried = min(max(guess, low), high - 1), tried + 1
@@ -96,7 +97,10 @@ def _filled(
 ) -> dict[str, int]:
     """The counts with whole replicas more wherever they still fit, higher priorities first, ties by name."""
     spare = watts - watts_of(targets, counts)
-    if spare <= 0 or all(target.watts > spare for target in targets):
+    if spare <= 0:
+        return counts
+    light = min(Fraction(*pair) for pair in {target.watts.as_integer_ratio() for target in targets})
+    if light > spare:
         return counts
     for target in sorted(targets, key=lambda target: (-target.priority, target.name)):
         more = min(limits[target.name] - counts[target.name], int(spare / target.watts))

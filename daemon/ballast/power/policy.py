@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field, PlainValidator, field_validator, mod
 
 from ballast.power.feed_spec import DEFAULT_FLOOR, FeedSpec
 from ballast.power.policy_section import PolicySection
+from ballast.power.schedule import ScheduleSpec
 from ballast.power.values import (
     INT32,
     Count,
@@ -296,6 +297,8 @@ class PowerPolicy(PolicySection):
     actuation: Actuation = Actuation.AUTO
     allow_exclude: bool | None = None
     """Whether an excluded target leaves the budget; None: not an absolute one, whose watts it goes on using."""
+    schedule: ScheduleSpec | None = None
+    """An upper bound of the watts that is known beforehand."""
     base_power: NotNegative = Fraction(0)
     nominal: Nominal | None = None
     compat: Literal["paper"] | None = None

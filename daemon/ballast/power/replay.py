@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
 from statistics import median
@@ -17,6 +17,7 @@ from ballast.power.controller_result import ControllerResult, Sample
 from ballast.power.controller_state import ControllerMode, ControllerState
 from ballast.power.policy import PowerPolicy
 from ballast.power.replay_figures import Ideal, Ledger, Over, base_of
+from ballast.power.schedule import Schedule
 
 NO_WATTS: Mapping[str, Fraction] = MappingProxyType({})
 
@@ -124,6 +125,7 @@ def replay(
     replicas: Mapping[str, int],
     demand: Demand = NO_DEMAND,
     watts_true: Mapping[str, Fraction] = NO_WATTS,
+    schedule: Schedule | None = None,
 ) -> Replay:
     """One tick for each sample, starting with `replicas` by namespace/name.
 
@@ -140,6 +142,8 @@ def replay(
         valid = sample.watts is not None and sample.at is not None and (state.seen is None or sample.at > state.seen)
         before = world.replicas
         world.wait(sample.at)
+        if sample.at is not None and schedule is not None and policy.schedule is not None:
+            sample = replace(sample, bound=schedule.bound(sample.at, policy.schedule.lead))
         outcome = observe(policy, state, sample, world.counts(), autoscaled=world.autoscaled())
         state = world.follow(outcome)
         actions += world.changed

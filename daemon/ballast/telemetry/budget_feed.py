@@ -18,13 +18,20 @@ from ballast.power.feed_spec import FeedSpec, Of, Semantics, remaining
 from ballast.power.policy import PowerPolicy
 from ballast.power.values import exact
 from ballast.telemetry.http import HttpSession
-from ballast.telemetry.power_feed import CsvFeed, HttpFeed, PowerFeed, PowerSample, PrometheusFeed, own_timestamp
+from ballast.telemetry.power_feed import (
+    MAX_BODY,
+    CsvFeed,
+    HttpFeed,
+    PowerFeed,
+    PowerSample,
+    PrometheusFeed,
+    own_timestamp,
+)
 from ballast.telemetry.prometheus_client import PrometheusClient
 
 AHEAD = 60.0
 """Seconds by which another machine's clock may be ahead of ours."""
 
-MAX_BODY = 2**20
 LEAST_AGE = 60.0
 
 GAPS = 20
@@ -43,6 +50,8 @@ class Watts:
     reason: str = ""
     newest: float | None = None
     """The newest time of all parts of the feed, where it is another."""
+    bound: Fraction | None = None
+    """The upper bound of the policy's schedule; None without one."""
 
 
 def problems(policy: PowerPolicy) -> Iterator[str]:

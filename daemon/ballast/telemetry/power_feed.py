@@ -20,6 +20,9 @@ from ballast.telemetry import responses
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
 from ballast.telemetry.queries import is_plain_selector
 
+MAX_BODY = 2**20
+"""Bytes that an answer of a feed or a schedule may have."""
+
 _AGGREGATED = re.compile(
     r"\s*(?:sum|avg|min|max)\s*(?:by\s*\([^()]*\)|without\s*\([^()]*\))?\s*\((?P<selector>[^()]*)\)\s*"
 )
@@ -124,8 +127,8 @@ class HttpFeed:
         self._signed = signed
         self._get = get
         self._clock = clock
-        self._path = _steps(json_path)
-        self._time_path = None if time_path is None else _steps(time_path)
+        self._path = steps(json_path)
+        self._time_path = None if time_path is None else steps(time_path)
         self._names = (json_path, time_path)
 
     def read(self, at: float) -> PowerSample:
@@ -140,8 +143,8 @@ class HttpFeed:
         time = self._clock.wall()
         try:
             if self._time_path is not None:
-                time = unix_time(_pick(document, self._time_path))
-            watts = _pick(document, self._path)
+                time = unix_time(pick(document, self._time_path))
+            watts = pick(document, self._path)
         except (KeyError, IndexError, TypeError, ValueError):
             names = " or ".join(name for name in self._names if name)
             missing = f"the feed's answer has no usable value at {names}; correct jsonPath"
@@ -255,7 +258,7 @@ def own_timestamp(query: str) -> str:
     )
 
 
-def _steps(path: str) -> list[str | int]:
+def steps(path: str) -> list[str | int]:
     """The keys and indexes of a dotted path. Raises SettingsError for anything else."""
     text = path.strip().removeprefix("{").removesuffix("}").removeprefix("$").removeprefix(".")
     if text and not re.fullmatch(r"(?:\[\d+\]|[^.\[\]]+)(?:\[\d+\]|\.[^.\[\]]+)*", text):
@@ -263,8 +266,9 @@ def _steps(path: str) -> list[str | int]:
     return [int(index) if index else name for index, name in re.findall(r"\[(\d+)\]|([^.\[\]]+)", text)]
 
 
-def _pick(document: Any, steps: list[str | int]) -> Any:
-    for step in steps:
+def pick(document: Any, path: list[str | int]) -> Any:
+    """The value at this path of a document. Raises KeyError, IndexError and TypeError where there is none."""
+    for step in path:
         if isinstance(step, int) != isinstance(document, list):
             raise KeyError(step)
         document = document[step]

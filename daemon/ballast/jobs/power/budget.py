@@ -158,7 +158,7 @@ class PolicyController:
         if self._shadow:
             record = replace(record, found=targets.counts)
         time = view.watts.time if view.watts.newest is None else view.watts.newest
-        sample = Sample(now.at, view.watts.watts, None if time is None else exact(time))
+        sample = Sample(now.at, view.watts.watts, None if time is None else exact(time), view.watts.bound)
         scaled = autoscaled(policy, view.statuses, counts)
         outcome = observe(policy, before, sample, counts, self._needed(view), scaled)
         state = outcome.state

@@ -36,6 +36,7 @@ from ballast.settings import Mode, Settings
 from ballast.telemetry import budget_feed
 from ballast.telemetry.budget_feed import BudgetFeed
 from ballast.telemetry.needs import NeedsReader
+from ballast.telemetry.power_schedule import ScheduleReader
 from ballast.telemetry.prometheus_client import PrometheusClient
 
 
@@ -88,7 +89,8 @@ def policies(settings: Settings) -> tuple[PowerPolicy, ...]:
 
 def urls(found: Sequence[PowerPolicy]) -> tuple[str, ...]:
     """What the feeds are read from, beside Prometheus."""
-    return tuple(policy.feed.url for policy in found if policy.feed is not None and policy.feed.url)
+    parts = (part for policy in found for part in (policy.feed, policy.schedule) if part is not None)
+    return tuple(part.url for part in parts if part.url)
 
 
 def client(settings: Settings, found: Sequence[PowerPolicy]) -> PrometheusClient | None:
@@ -157,7 +159,8 @@ def _run(
         traces=partial(_traces, context.api, f"{settings.publishing.prefix}/{ORIGINAL}"),
     )
     own = partial(_own, policy, actuators) if feed.needs_own else lambda: None
-    return PolicyRun(budget, feed, own)
+    schedule = ScheduleReader(policy, client)
+    return PolicyRun(budget, feed, own, schedule.bound, schedule.close)
 
 
 def _without_prometheus(policy: PowerPolicy, settings: Settings) -> Iterator[str]:
@@ -169,7 +172,8 @@ def _without_prometheus(policy: PowerPolicy, settings: Settings) -> Iterator[str
 
 
 def _asks(policy: PowerPolicy) -> bool:
-    return budget_feed.asks_prometheus(policy) or _needs(policy)
+    scheduled = policy.schedule is not None and policy.schedule.query is not None
+    return budget_feed.asks_prometheus(policy) or _needs(policy) or scheduled
 
 
 def _needs(policy: PowerPolicy) -> bool:

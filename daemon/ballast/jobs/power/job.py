@@ -6,7 +6,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any, Protocol
@@ -52,6 +52,10 @@ class PolicyRun:
     feed: WattsFeed
     own: Callable[[], Fraction | None] = lambda: None
     """Watts that the policy's own targets use now; None where unknown."""
+    bound: Callable[[float], Fraction | None] = lambda at: None
+    """The upper bound of the watts at a Unix time, as known beforehand; None without one."""
+    close: Callable[[], None] = lambda: None
+    """Ends connections beside those of the feed."""
     history: deque[list[Any]] = field(default_factory=lambda: deque(maxlen=HISTORY_POINTS))
     actions: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=ACTIONS_KEPT))
     seen: float | None = None
@@ -116,6 +120,7 @@ class PowerJob:
         """Closes all feeds."""
         for course in self.courses:
             course.feed.close()
+            course.close()
 
     def cycle(self) -> str:
         """One tick of every policy; a failure of one does not stop the others. Returns the sentence of the cycle."""
@@ -226,7 +231,7 @@ class PowerJob:
 
 def _read(course: PolicyRun, at: float, own: Fraction | None) -> Watts:
     try:
-        return course.feed.read(at, own)
+        return replace(course.feed.read(at, own), bound=course.bound(at))
     except Exception as error:
         log.exception("a power feed failed unexpectedly", policy=course.name)
         return Watts(None, None, f"{type(error).__name__}: {error}", "unreadable")
@@ -273,6 +278,7 @@ def _policy(course: PolicyRun, *, shadow: bool) -> dict[str, Any]:
             "watts": _float(view.watts.watts),
             "time": course.seen,
             "problem": view.watts.problem,
+            "bound": _float(view.watts.bound),
         },
         "state": None if view.reason == Why.HELD and view.reference is None else view.state.mode.value,
         "reference": _float(view.reference),
