@@ -123,6 +123,9 @@ class _Tick:
             return ControllerResult(self._referring(ZERO).settled(), Reason.INSIDE)
         if load > usable:
             return self._fall(targets, present, usable, repaired)
+        if self.state.measured.confirmed != self.state.measured.watts:
+            tick = replace(self, state=self._referring(load).settled())
+            return tick._planned(targets, present, usable, repaired or Reason.UNCONFIRMED, 0)
         return self._rise(targets, present, usable, load, repaired)
 
     def _fall(
@@ -244,9 +247,7 @@ class _Tick:
         wanted = {**self.replicas, **counts, **caps}
         load = watts_of(targets, counts)
         if wanted == self.replicas:
-            return ControllerResult(
-                replace(state, last=dict(self.replicas), entitled=entitled), self._told(reason), unmet=unmet
-            )
+            return ControllerResult(replace(state, last=dict(self.replicas), entitled=entitled), reason, unmet=unmet)
         moved = {name for name, count in wanted.items() if count != self.replicas[name]}
         if not closes and reason is not Reason.OUT_OF_BOUNDS:
             reason = Reason.CAPS_MOVED if moved <= caps.keys() else Reason.FOREIGN_CHANGE
@@ -281,12 +282,6 @@ class _Tick:
         others = watts_of(targets, {name: count for name, count in counts.items() if name not in self.autoscaled})
         least = watts_of(own, entitled)
         return lend(own, self.autoscaled, max(usable - others, least))
-
-    def _told(self, reason: Reason) -> Reason:
-        """A fall that no second sample has confirmed is the reason why nothing happens."""
-        measured = self.state.measured
-        waits = measured is not None and measured.confirmed != measured.watts
-        return Reason.UNCONFIRMED if waits and reason in (Reason.INSIDE, Reason.ROUNDS_TO_ZERO) else reason
 
     def _referring(self, load: Fraction) -> ControllerState:
         return replace(self.state, reference=feed_for(self.policy, load))

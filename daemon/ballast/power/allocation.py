@@ -139,10 +139,10 @@ class _Split:
         return found
 
     def up(self, amount: int, restore_first: bool) -> None:
-        for priority in sorted(self._tiers, reverse=True):
-            tier = self._tiers[priority]
-            if restore_first:
-                amount = self._step(1, amount, {t.name: min(t.maximum, _baseline(t)) for t in tier})
+        tiers = [self._tiers[priority] for priority in sorted(self._tiers, reverse=True)]
+        for tier in tiers if restore_first else ():
+            amount = self._step(1, amount, {t.name: min(t.maximum, _baseline(t)) for t in tier})
+        for tier in tiers:
             amount = self._step(1, amount, {t.name: t.maximum for t in tier})
 
     def down(self, amount: int, restore_first: bool) -> None:

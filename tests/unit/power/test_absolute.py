@@ -117,8 +117,10 @@ def test_lower_priorities_give_first_and_get_back_last() -> None:
     rig_ = rig(one, t0=10, t1=10, t2=10)
     rig_.run([150.0] * 2)
     assert rig_.cluster == {"ns/t0": 3, "ns/t1": 10, "ns/t2": 2}
-    rig_.run([240.0] * 6)
-    assert rig_.cluster == {"ns/t0": 3, "ns/t1": 19, "ns/t2": 2}
+    rig_.run([260.0] * 6)
+    assert rig_.cluster == {"ns/t0": 10, "ns/t1": 10, "ns/t2": 6}
+    rig_.run([330.0] * 6)
+    assert rig_.cluster == {"ns/t0": 10, "ns/t1": 13, "ns/t2": 10}
 
 
 def test_different_watts_fill_what_they_can() -> None:

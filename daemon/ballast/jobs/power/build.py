@@ -27,6 +27,7 @@ from ballast.jobs.power.job import PolicyRun, PowerJob
 from ballast.jobs.power.store import PowerStore
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
+from ballast.power.averaging import Average, range_of
 from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
 from ballast.power.policy_rules import not_to_run, remarks, unusable_at
@@ -158,7 +159,8 @@ def _run(
         loads=lambda: _loads(board.snapshot),
         traces=partial(_traces, context.api, f"{settings.publishing.prefix}/{ORIGINAL}"),
     )
-    own = partial(_own, policy, actuators) if feed.needs_own else lambda: None
+    average = Average(_consumption_range(policy))
+    own = partial(_averaged_own, policy, actuators, average, clock) if feed.needs_own else lambda: None
     schedule = ScheduleReader(policy, client)
     return PolicyRun(budget, feed, own, schedule.bound, schedule.close)
 
@@ -183,6 +185,17 @@ def _needs(policy: PowerPolicy) -> bool:
 def _slot(clock: Clock, settings: Settings) -> float:
     interval = float(settings.telemetry.interval)
     return clock.wall() // interval * interval - settings.telemetry.offset
+
+
+def _consumption_range(policy: PowerPolicy) -> Fraction:
+    """Seconds over which the feed's consumption is averaged: replicas would swing if their own part were not."""
+    consumption = policy.feed.consumption if policy.feed is not None else None
+    return Fraction(0) if consumption is None else range_of(consumption.query)
+
+
+def _averaged_own(policy: PowerPolicy, actuators: Actuators, average: Average, clock: Clock) -> Fraction | None:
+    own = _own(policy, actuators)
+    return None if own is None else average.add(exact(clock.monotonic()), own)
 
 
 def _own(policy: PowerPolicy, actuators: Actuators) -> Fraction | None:
