@@ -85,6 +85,11 @@ def replay(
     _warn(check(chosen, usual_gap(samples)))
     wanted = NO_DEMAND if demand is None else demand_of(chosen, demand)
     true = watts_true_of(chosen, watts_true or ())
+    unknown = [target for target, place in chosen.places.items() if place.member.measured and target not in true]
+    if unknown:
+        raise UsageError(
+            f"wattsPerReplica of {unknown[0]} is measured, which a replay cannot do. Give --watts-true {unknown[0]}=W."
+        )
     result = follow(chosen, samples, start, wanted, true, recorded_schedule(chosen))
     if plot is not None:
         _write(plot, drawing(result, chosen))

@@ -249,6 +249,11 @@ class Member(PolicySection):
         return self.watts_per_replica if isinstance(self.watts_per_replica, Fraction) else ONE
 
     @property
+    def measured(self) -> bool:
+        """Whether its watts are learned."""
+        return self.watts_per_replica == MEASURED
+
+    @property
     def start(self) -> int:
         """Replicas at which offline commands start."""
         return self.max if self.replicas is None else self.replicas
@@ -297,6 +302,8 @@ class PowerPolicy(PolicySection):
     actuation: Actuation = Actuation.AUTO
     allow_exclude: bool | None = None
     """Whether an excluded target leaves the budget; None: not an absolute one, whose watts it goes on using."""
+    consumption: FeedSpec | None = None
+    """Watts drawn by what the policy governs."""
     schedule: ScheduleSpec | None = None
     """An upper bound of the watts that is known beforehand."""
     base_power: NotNegative = Fraction(0)
@@ -366,13 +373,12 @@ class PowerPolicy(PolicySection):
         """The policy with its members also inside `bounds`: lowest and highest replicas by namespace/name."""
         return self._changed(lambda member: _bounded(member, bounds))
 
-    def with_watts(self, watts: Mapping[str, Fraction]) -> PowerPolicy:
-        """The policy with these watts of one replica, by namespace/name."""
-        return self._changed(
-            lambda member: (
-                member.model_copy(update={"watts_per_replica": watts[member.name]}) if member.name in watts else member
-            )
+    def with_watts(self, watts: Mapping[str, Fraction], base: Fraction | None = None) -> PowerPolicy:
+        """The policy with these watts of one replica, by namespace/name, and these base watts."""
+        found = self._changed(
+            lambda each: each.model_copy(update={"watts_per_replica": watts.get(each.name, each.watts)})
         )
+        return found if base is None else found.model_construct(**{**dict(found), "base_power": base})
 
     def _changed(self, change: Callable[[Member], Member]) -> PowerPolicy:
         groups = tuple(group.model_copy(update={"members": tuple(map(change, group.members))}) for group in self.groups)

@@ -130,6 +130,12 @@ def _members(policy: PowerPolicy) -> Iterator[str]:
 
 
 def _absolute(policy: PowerPolicy) -> Iterator[str]:
+    measured = [name for name, place in policy.places.items() if place.member.measured]
+    if measured and policy.consumption is None:
+        yield (
+            f"{measured[0]}: wattsPerReplica is measured: expected consumption: {{query: ...}}, the watts drawn by "
+            "what the policy governs. Give it."
+        )
     if policy.budget is not BudgetKind.ABSOLUTE:
         return
     if policy.paper:

@@ -15,6 +15,7 @@ from ballast.power.autoscaled import Autoscaled
 from ballast.power.controller import commit, observe
 from ballast.power.controller_result import ControllerResult, Sample
 from ballast.power.controller_state import ControllerMode, ControllerState
+from ballast.power.meter import Meter
 from ballast.power.policy import PowerPolicy
 from ballast.power.replay_figures import Ideal, Ledger, Over, base_of
 from ballast.power.schedule import Schedule
@@ -137,6 +138,7 @@ def replay(
     actions = cancels = 0
     start: Fraction | None = None
     ideal, ledger = Ideal(policy, world.replicas), Ledger(policy, world.replicas, watts_true)
+    meter = Meter(policy) if policy.consumption is not None and watts_true else None
     for sample in samples:
         start = sample.at if start is None else start
         valid = sample.watts is not None and sample.at is not None and (state.seen is None or sample.at > state.seen)
@@ -144,6 +146,9 @@ def replay(
         world.wait(sample.at)
         if sample.at is not None and schedule is not None and policy.schedule is not None:
             sample = replace(sample, bound=schedule.bound(sample.at, policy.schedule.lead))
+        if meter is not None and sample.at is not None:
+            meter.saw(sample.at, world.replicas, world.drawn(watts_true))
+            policy = meter.applied(policy)
         outcome = observe(policy, state, sample, world.counts(), autoscaled=world.autoscaled())
         state = world.follow(outcome)
         actions += world.changed
@@ -194,6 +199,12 @@ class _World:
             name: Autoscaled(self._original(name), self._cap(name), self.replicas[name], wanted)
             for name, wanted in self._wanted.items()
         }
+
+    def drawn(self, watts: Mapping[str, Fraction]) -> Fraction:
+        """What a meter tells: the replicas that run with their true watts, and the base power."""
+        members = {name: self._policy.places[name].member for name in self.replicas}
+        replicas = ((watts.get(name, members[name].watts), count) for name, count in self.replicas.items())
+        return sum((each * count for each, count in replicas), self._policy.base_power)
 
     def follow(self, outcome: ControllerResult) -> ControllerState:
         """Applies and commits the plan, if there is one."""

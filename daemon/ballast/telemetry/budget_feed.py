@@ -52,6 +52,8 @@ class Watts:
     """The newest time of all parts of the feed, where it is another."""
     bound: Fraction | None = None
     """The upper bound of the policy's schedule; None without one."""
+    consumed: Fraction | None = None
+    """What the policy's replicas draw, measured; None where unknown."""
 
 
 def problems(policy: PowerPolicy) -> Iterator[str]:

@@ -16,13 +16,14 @@ from ballast.cluster.write import WriteOutcome as Written
 from ballast.errors import ClusterError, Superseded
 from ballast.jobs.power.open_plan import ROUND, is_emergency, leaving, outdated, set_by_ballast, urgent, without_moved
 from ballast.jobs.power.saved_state import SavedState
-from ballast.jobs.power.seen_targets import SeenTargets, autoscaled, drawn, seen
+from ballast.jobs.power.seen_targets import SeenTargets, autoscaled, drawn, present, seen
 from ballast.jobs.power.store import PowerStore, Record
 from ballast.jobs.power.view import Action, TickContext, TickReport, Why
 from ballast.power.autoscaled import unmet_demand
 from ballast.power.controller import abandon, commit, observe, resumed
 from ballast.power.controller_result import NOTHING, ControllerResult, Reason, Sample
 from ballast.power.controller_state import ControllerState
+from ballast.power.meter import Meter
 from ballast.power.policy import PowerPolicy
 from ballast.power.values import exact
 from ballast.telemetry.budget_feed import Watts
@@ -68,6 +69,7 @@ class PolicyController:
         needs: Callable[[Mapping[str, int]], Mapping[str, int]] = lambda counts: NOTHING,
         loads: Callable[[], Mapping[str, float] | None] = lambda: None,
         traces: Callable[[Mapping[str, TargetStatus]], Iterable[str]] = lambda statuses: (),
+        meter: Meter | None = None,
     ) -> None:
         self.policy = policy
         self._targets = targets
@@ -75,6 +77,7 @@ class PolicyController:
         self._shadow = shadow
         self._needs = needs
         self._loads = loads
+        self._meter = meter
         self._record: Record | None = None
         self._attempts = 0
         self._tried: set[str] = set()
@@ -106,7 +109,7 @@ class PolicyController:
         except ClusterError as error:
             return replace(self._resting(view), words=f"the targets cannot be seen: {error}", problem=str(error))
         view = replace(view, statuses=statuses)
-        view = replace(view, counts=self._seen(view).counts)
+        view = self._measured(replace(view, counts=self._seen(view).counts))
         if now.hold is not None:
             return self._weighed(replace(self._resting(view), words=now.hold))
         try:
@@ -118,6 +121,8 @@ class PolicyController:
         targets = self._seen(view)
         view = replace(view, counts=_shadowed(record, targets.counts) if self._shadow else targets.counts)
         view = replace(view, policy=self._inside(targets.bounds_at(view.counts)))
+        if self._meter is not None and self._meter.waits:
+            return replace(self._resting(view), words="waiting for the first measurement of watts per replica")
         if not targets.changeable:
             return self._weighed(replace(self._resting(view), reason=Why.NO_TARGETS, words="no target takes part"))
         return self._weighed(self._decide(view, record, targets))
@@ -126,12 +131,20 @@ class PolicyController:
         stuck = [name for name, since in self._stuck.items() if view.now.at - since < STUCK]
         return seen(self.policy, view.statuses, emergency=is_emergency(self.policy, view), stuck=stuck)
 
+    def _measured(self, view: TickReport) -> TickReport:
+        """Teaches the meter what runs and what that draws."""
+        if self._meter is None:
+            return view
+        if view.watts.consumed is not None and view.counts:
+            self._meter.saw(view.now.at, present(view.statuses), view.watts.consumed)
+        return replace(view, learned=self._meter.learned())
+
     def _weighed(self, view: TickReport) -> TickReport:
         """The report with the watts of what runs, where they are known."""
         if not self.policy.absolute or not view.counts:
             return view
         scaled = autoscaled(view.policy, view.statuses, view.counts)
-        load = drawn(self.policy, view.statuses, view.counts)
+        load = drawn(view.policy, view.statuses, view.counts)
         return replace(view, load=load, unmet_demand=unmet_demand(scaled.values()))
 
     def _decide(self, view: TickReport, record: Record, targets: SeenTargets) -> TickReport:
@@ -264,7 +277,7 @@ class PolicyController:
         """The policy within the bounds of the objects."""
         if bounds != self._bounds:
             self._bounds, self._bounded = bounds, self.policy.within(bounds)
-        return self._bounded
+        return self._bounded if self._meter is None else self._meter.applied(self._bounded)
 
     def _save(self, record: Record, reason: str) -> str | None:
         try:

@@ -28,6 +28,7 @@ from ballast.jobs.power.store import PowerStore
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
 from ballast.power.averaging import Average, range_of
+from ballast.power.meter import Meter
 from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
 from ballast.power.policy_rules import not_to_run, remarks, unusable_at
@@ -90,7 +91,9 @@ def policies(settings: Settings) -> tuple[PowerPolicy, ...]:
 
 def urls(found: Sequence[PowerPolicy]) -> tuple[str, ...]:
     """What the feeds are read from, beside Prometheus."""
-    parts = (part for policy in found for part in (policy.feed, policy.schedule) if part is not None)
+    parts = (
+        part for policy in found for part in (policy.feed, policy.consumption, policy.schedule) if part is not None
+    )
     return tuple(part.url for part in parts if part.url)
 
 
@@ -158,11 +161,20 @@ def _run(
         needs=needs,
         loads=lambda: _loads(board.snapshot),
         traces=partial(_traces, context.api, f"{settings.publishing.prefix}/{ORIGINAL}"),
+        meter=None if policy.consumption is None else Meter(policy),
     )
     average = Average(_consumption_range(policy))
     own = partial(_averaged_own, policy, actuators, average, clock) if feed.needs_own else lambda: None
     schedule = ScheduleReader(policy, client)
-    return PolicyRun(budget, feed, own, schedule.bound, schedule.close)
+    if policy.consumption is None:
+        return PolicyRun(budget, feed, own, schedule.bound, close=schedule.close)
+    drawn = BudgetFeed(policy.model_copy(update={"feed": policy.consumption}), client, clock, metrics)
+
+    def close() -> None:
+        schedule.close()
+        drawn.close()
+
+    return PolicyRun(budget, feed, own, schedule.bound, lambda at: drawn.read(at).watts, close)
 
 
 def _without_prometheus(policy: PowerPolicy, settings: Settings) -> Iterator[str]:
@@ -175,7 +187,8 @@ def _without_prometheus(policy: PowerPolicy, settings: Settings) -> Iterator[str
 
 def _asks(policy: PowerPolicy) -> bool:
     scheduled = policy.schedule is not None and policy.schedule.query is not None
-    return budget_feed.asks_prometheus(policy) or _needs(policy) or scheduled
+    metered = policy.consumption is not None and policy.consumption.query is not None
+    return budget_feed.asks_prometheus(policy) or _needs(policy) or scheduled or metered
 
 
 def _needs(policy: PowerPolicy) -> bool:

@@ -54,6 +54,8 @@ class PolicyRun:
     """Watts that the policy's own targets use now; None where unknown."""
     bound: Callable[[float], Fraction | None] = lambda at: None
     """The upper bound of the watts at a Unix time, as known beforehand; None without one."""
+    consumed: Callable[[float], Fraction | None] = lambda at: None
+    """The measured consumption at a Unix time; None where unknown."""
     close: Callable[[], None] = lambda: None
     """Ends connections beside those of the feed."""
     history: deque[list[Any]] = field(default_factory=lambda: deque(maxlen=HISTORY_POINTS))
@@ -231,7 +233,7 @@ class PowerJob:
 
 def _read(course: PolicyRun, at: float, own: Fraction | None) -> Watts:
     try:
-        return replace(course.feed.read(at, own), bound=course.bound(at))
+        return replace(course.feed.read(at, own), bound=course.bound(at), consumed=course.consumed(at))
     except Exception as error:
         log.exception("a power feed failed unexpectedly", policy=course.name)
         return Watts(None, None, f"{type(error).__name__}: {error}", "unreadable")
@@ -279,6 +281,7 @@ def _policy(course: PolicyRun, *, shadow: bool) -> dict[str, Any]:
             "time": course.seen,
             "problem": view.watts.problem,
             "bound": _float(view.watts.bound),
+            "consumed": _float(view.watts.consumed),
         },
         "state": None if view.reason == Why.HELD and view.reference is None else view.state.mode.value,
         "reference": _float(view.reference),
@@ -312,6 +315,7 @@ def _target(view: TickReport, name: str, *, shadow: bool) -> dict[str, Any]:
         "original": None if status is None else status.original,
         "priority": view.policy.places[name].priority,
         "rolling": status is not None and status.rolling,
+        "watts": None if view.learned is None else dict(zip(("value", "error"), view.learned.watts[name], strict=True)),
         "excluded": None if status is None else status.excluded,
         "problem": None if status is None else status.problem or status.note,
     }

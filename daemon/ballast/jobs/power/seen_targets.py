@@ -76,6 +76,16 @@ def drawn(policy: PowerPolicy, statuses: Mapping[str, TargetStatus], counts: Map
     return total
 
 
+def present(statuses: Mapping[str, TargetStatus]) -> dict[str, int]:
+    """Pods that run, as the controllers of the workloads count them; of kinds that do not tell, replicas asked for."""
+    found = {}
+    for name, status in statuses.items():
+        workload = status.workload
+        tells = workload is not None and workload.replicas is not None
+        found[name] = workload.present if workload is not None and tells else status.replicas or 0
+    return found
+
+
 def _anchored(statuses: Mapping[str, TargetStatus], emergency: bool) -> Iterator[tuple[str, tuple[int, Bounds]]]:
     """A rollout keeps its count, except in an emergency."""
     for name, status in statuses.items():

@@ -12,6 +12,7 @@ from ballast.power.absolute import carried
 from ballast.power.anchor import affordable, load_of
 from ballast.power.controller_result import targets_of
 from ballast.power.controller_state import ControllerMode, ControllerState
+from ballast.power.learning import Learned
 from ballast.power.policy import PowerPolicy
 from ballast.telemetry.budget_feed import Watts
 
@@ -98,6 +99,8 @@ class TickReport:
     """Seconds since the last valid sample."""
     load: Fraction | None = None
     """Watts of what runs, with the base power; None where the watts of a replica are not known."""
+    learned: Learned | None = None
+    """Watts of a replica as the measured consumption tells; None without one."""
     unmet_demand: int = 0
     """Replicas that autoscalers want beyond their caps."""
 
