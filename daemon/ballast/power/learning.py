@@ -70,7 +70,7 @@ class WattsModel:
 
     @property
     def _best(self) -> _Fit:
-        """The fit without a lag, unless another one predicts far better: a late one looks good until it sees a change."""
+        """The fit without a lag, unless another predicts far better: a late one looks good until it sees a change."""
         best = min(self._fits, key=lambda fit: fit.error)
         return best if 4 * best.error < self._fits[0].error and self._changes >= 3 else self._fits[0]
 

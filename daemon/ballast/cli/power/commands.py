@@ -14,10 +14,10 @@ from rich.table import Table
 
 from ballast import log
 from ballast.cli.output import Output, OutputOption
-from ballast.cli.power_chart import drawing
-from ballast.cli.power_demand import demand_of, watts_true_of
-from ballast.cli.power_policies import check, choose, policies, starting
-from ballast.cli.power_range import recorded
+from ballast.cli.power.chart import drawing
+from ballast.cli.power.demand import demand_of, watts_true_of
+from ballast.cli.power.policies import check, choose, policies, starting
+from ballast.cli.power.recording import recorded
 from ballast.errors import UsageError
 from ballast.power.allocation import ReplicaAllocation
 from ballast.power.allocation import allocate as split
