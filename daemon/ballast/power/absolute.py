@@ -18,7 +18,7 @@ from math import ceil, floor
 from ballast.power.allocation import Target
 from ballast.power.autoscaled import NO_AUTOSCALERS, Autoscaled, lend
 from ballast.power.controller_result import NOTHING, ControllerResult, Reason, Sample, targets_of
-from ballast.power.controller_state import ChangeWindow, ControllerMode, ControllerState, Measured, PowerPlan, Ramp
+from ballast.power.controller_state import ChangeWindow, ControllerMode, ControllerState, FeedReading, PowerPlan, Ramp
 from ballast.power.fit import fill, shed, watts_of, within_bounds
 from ballast.power.policy import Foreign, PowerPolicy, Side
 
@@ -41,7 +41,7 @@ def observe(
         state = replace(state.settled(), measured=None)
     before = state.measured
     time = at if sample.time is None else sample.time
-    measured = Measured(time, watts, watts) if before is None else before.then(time, watts)
+    measured = FeedReading(time, watts, watts) if before is None else before.then(time, watts)
     state = replace(state, seen=at, measured=measured)
     tick = _Tick(policy, state, at, replicas, autoscaled, needed, measured is not before, sample.bound)
     return tick.outcome(begins=state.reference is None)

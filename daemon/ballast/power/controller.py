@@ -25,7 +25,7 @@ from ballast.power.controller_state import (
     ChangeWindow,
     ControllerMode,
     ControllerState,
-    Measured,
+    FeedReading,
     PowerPlan,
     Ramp,
 )
@@ -69,7 +69,7 @@ def observe(
     if state.seen is not None and at - state.seen >= policy.fallback.after:
         state = resumed(state)
     before, time = state.measured, at if sample.time is None else sample.time
-    measured = Measured(time, watts, watts) if before is None else before.then(time, watts)
+    measured = FeedReading(time, watts, watts) if before is None else before.then(time, watts)
     state = replace(state, seen=at, measured=measured)
     if state.reference is None or state.anchor is None:
         return _begin(policy, state, watts, replicas)

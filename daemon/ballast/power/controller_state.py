@@ -66,7 +66,7 @@ class ChangeWindow:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class FeedReading:
     """A sample of the feed: its own time (seconds), its watts, and the watts that count.
 
     They differ after a fall of more than half, which a second sample must confirm.
@@ -76,11 +76,11 @@ class Measured:
     watts: Fraction
     confirmed: Fraction
 
-    def then(self, time: Fraction, watts: Fraction) -> Measured:
+    def then(self, time: Fraction, watts: Fraction) -> FeedReading:
         """The next sample; the same one where its time is not later."""
         if time <= self.time:
             return self
-        return Measured(time, watts, watts if 2 * watts >= self.watts else self.watts)
+        return FeedReading(time, watts, watts if 2 * watts >= self.watts else self.watts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class ControllerState:
     """The open plan."""
     seen: Fraction | None = None
     """Time (seconds) of the newest valid sample, or the time since which none has come."""
-    measured: Measured | None = None
+    measured: FeedReading | None = None
     """The newest distinct sample of the feed."""
     entitled: Mapping[str, int] = field(default_factory=dict)
     """Of an absolute budget: what each autoscaled target may have when it wants it, by namespace/name."""

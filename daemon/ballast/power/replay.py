@@ -101,7 +101,7 @@ class Replay:
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class RecordedDemand:
     """What autoscalers want: rows of seconds and replicas by namespace/name, each holds until the next.
 
     Before the first row of a target the first one counts.
@@ -117,14 +117,14 @@ class Demand:
         }
 
 
-NO_DEMAND = Demand({})
+NO_DEMAND = RecordedDemand({})
 
 
 def replay(
     policy: PowerPolicy,
     samples: Iterable[Sample],
     replicas: Mapping[str, int],
-    demand: Demand = NO_DEMAND,
+    demand: RecordedDemand = NO_DEMAND,
     watts_true: Mapping[str, Fraction] = NO_WATTS,
     schedule: Schedule | None = None,
 ) -> Replay:
@@ -173,7 +173,7 @@ def replay(
 class _World:
     """The replicas that run and the caps in force. An autoscaler follows its demand up to its cap at once."""
 
-    def __init__(self, policy: PowerPolicy, replicas: Mapping[str, int], demand: Demand) -> None:
+    def __init__(self, policy: PowerPolicy, replicas: Mapping[str, int], demand: RecordedDemand) -> None:
         self._policy = policy
         self._demand = demand
         self._wanted: Mapping[str, int] = {}

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 from ballast.power.policy import PowerPolicy
-from ballast.power.replay import Demand, Replay, replay
+from ballast.power.replay import RecordedDemand, Replay, replay
 from tests.unit.power.worlds import policy, samples
 
 
@@ -18,14 +18,14 @@ def scaled(*maxima: int, **keys: Any) -> PowerPolicy:
     return policy(**{"independents": made, "margin": 0, "decrease": {}, **keys})
 
 
-def wants(**rows: list[int]) -> Demand:
+def wants(**rows: list[int]) -> RecordedDemand:
     """Replicas wanted at each tick of 15 s."""
-    return Demand(
+    return RecordedDemand(
         {f"ns/{name}": [(Fraction(15 * i), count) for i, count in enumerate(counts)] for name, counts in rows.items()}
     )
 
 
-def played(one: PowerPolicy, watts: list[float], demand: Demand) -> Replay:
+def played(one: PowerPolicy, watts: list[float], demand: RecordedDemand) -> Replay:
     return replay(one, samples(watts), {name: place.member.start for name, place in one.places.items()}, demand)
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from ballast.errors import UsageError
 from ballast.power.policy import PowerPolicy
-from ballast.power.replay import Demand
+from ballast.power.replay import RecordedDemand
 from ballast.power.values import exact
 from ballast.telemetry.power_feed import unix_time
 
 COLUMNS = ("time", "ns/name", "replicas")
 
 
-def demand_of(policy: PowerPolicy, path: Path) -> Demand:
+def demand_of(policy: PowerPolicy, path: Path) -> RecordedDemand:
     """The demand in a CSV with the columns time, ns/name, replicas. Raises UsageError."""
     found: dict[str, list[tuple[Fraction, int]]] = {}
     try:
@@ -35,7 +35,7 @@ def demand_of(policy: PowerPolicy, path: Path) -> Demand:
         raise UsageError(f"--demand {path} cannot be read: {error.strerror}.") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise UsageError(f"--demand {path} cannot be read: {error}.") from error
-    return Demand({name: sorted(rows, key=lambda row: row[0]) for name, rows in found.items()})
+    return RecordedDemand({name: sorted(rows, key=lambda row: row[0]) for name, rows in found.items()})
 
 
 def watts_true_of(policy: PowerPolicy, given: Sequence[str]) -> dict[str, Fraction]:
