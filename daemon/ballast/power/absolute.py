@@ -18,7 +18,15 @@ from math import ceil, floor
 from ballast.power.allocation import Target
 from ballast.power.autoscaled import NO_AUTOSCALERS, Autoscaled, lend
 from ballast.power.controller_result import NOTHING, ControllerResult, Reason, Sample, targets_of
-from ballast.power.controller_state import ChangeWindow, ControllerMode, ControllerState, FeedReading, PowerPlan, Ramp
+from ballast.power.controller_state import (
+    ChangeWindow,
+    ControllerMode,
+    ControllerState,
+    EnergyUse,
+    FeedReading,
+    PowerPlan,
+    Ramp,
+)
 from ballast.power.fit import fill, shed, watts_of, within_bounds
 from ballast.power.policy import Foreign, PowerPolicy, Side
 
@@ -43,7 +51,14 @@ def observe(
     time = at if sample.time is None else sample.time
     measured = FeedReading(time, watts, watts) if before is None else before.then(time, watts)
     state = replace(state, seen=at, measured=measured)
-    tick = _Tick(policy, state, at, replicas, autoscaled, needed, measured is not before, sample.bound)
+    bound = sample.bound
+    if policy.energy is not None:
+        used = state.energy or EnergyUse(at, ZERO, at, ZERO)
+        used = used.until(at, policy.energy.per)
+        state = replace(state, energy=used)
+        rest = policy.energy.watts(used.used, policy.energy.per - (at - used.since))
+        bound = rest if bound is None else min(bound, rest)
+    tick = _Tick(policy, state, at, replicas, autoscaled, needed, measured is not before, bound)
     return tick.outcome(begins=state.reference is None)
 
 
@@ -246,6 +261,8 @@ class _Tick:
         caps = self._caps(targets, counts, entitled, usable)
         wanted = {**self.replicas, **counts, **caps}
         load = watts_of(targets, counts)
+        if state.energy is not None:
+            state = replace(state, energy=replace(state.energy, load=load + self.policy.base_power))
         if wanted == self.replicas:
             return ControllerResult(replace(state, last=dict(self.replicas), entitled=entitled), reason, unmet=unmet)
         moved = {name for name, count in wanted.items() if count != self.replicas[name]}

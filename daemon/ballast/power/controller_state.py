@@ -84,6 +84,27 @@ class FeedReading:
 
 
 @dataclass(frozen=True, slots=True)
+class EnergyUse:
+    """What was used since the beginning of a period: joules until `at` (seconds), and the watts drawn since."""
+
+    since: Fraction
+    used: Fraction
+    at: Fraction
+    load: Fraction
+
+    def until(self, at: Fraction, period: Fraction) -> EnergyUse:
+        """The use until `at`; a new period begins with nothing used."""
+        if at - self.since >= period:
+            since = self.since + (at - self.since) // period * period
+            return EnergyUse(since, self.load * (at - since), at, self.load)
+        return EnergyUse(self.since, self.used + self.load * (at - self.at), at, self.load)
+
+    def coarse(self) -> EnergyUse:
+        """In steps of 10 Wh, so that it is not saved with every sample."""
+        return EnergyUse(self.since, Fraction(self.used // 36_000), Fraction(0), Fraction(0))
+
+
+@dataclass(frozen=True, slots=True)
 class Ramp:
     """A change to `level` (watts) that a rate limit has cut into steps, the last one at `stepped` (seconds)."""
 
@@ -141,6 +162,8 @@ class ControllerState:
     """Time (seconds) of the newest valid sample, or the time since which none has come."""
     measured: FeedReading | None = None
     """The newest distinct sample of the feed."""
+    energy: EnergyUse | None = None
+    """What was used in this period, with a budget of energy."""
     entitled: Mapping[str, int] = field(default_factory=dict)
     """Of an absolute budget: what each autoscaled target may have when it wants it, by namespace/name."""
     stepped: Mapping[str, Fraction] = field(default_factory=dict)
@@ -167,7 +190,8 @@ class ControllerState:
 
     def lasting(self) -> ControllerState:
         """The state without what every sample changes; if the rest is the same, it need not be saved again."""
-        return replace(self, seen=None, measured=None, window=None, alarm=None)
+        energy = None if self.energy is None else self.energy.coarse()
+        return replace(self, seen=None, measured=None, window=None, alarm=None, energy=energy)
 
     def settled(self) -> ControllerState:
         """The state in STABLE, without window and ramp; the reference stays."""

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field, PlainValidator, field_validator, mod
 
 from ballast.power.feed_spec import DEFAULT_FLOOR, FeedSpec
 from ballast.power.policy_section import PolicySection
-from ballast.power.schedule import ScheduleSpec
+from ballast.power.schedule import EnergySpec, ScheduleSpec
 from ballast.power.values import (
     INT32,
     Count,
@@ -306,6 +306,7 @@ class PowerPolicy(PolicySection):
     """Watts drawn by what the policy governs."""
     schedule: ScheduleSpec | None = None
     """An upper bound of the watts that is known beforehand."""
+    energy: EnergySpec | None = None
     base_power: NotNegative = Fraction(0)
     nominal: Nominal | None = None
     compat: Literal["paper"] | None = None

@@ -136,6 +136,8 @@ def _absolute(policy: PowerPolicy) -> Iterator[str]:
             f"{measured[0]}: wattsPerReplica is measured: expected consumption: {{query: ...}}, the watts drawn by "
             "what the policy governs. Give it."
         )
+    if policy.energy is not None and not policy.absolute:
+        yield "energy is given: expected an absolute budget, with wattsPerReplica for every member. Give it."
     if policy.budget is not BudgetKind.ABSOLUTE:
         return
     if policy.paper:

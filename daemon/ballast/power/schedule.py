@@ -6,14 +6,15 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from ballast.power.policy_section import PolicySection
-from ballast.power.values import Period
+from ballast.power.values import Period, Positive
 
 DEFAULT_LEAD = Fraction(60)
+DAY = Fraction(86_400)
 
 
 class ScheduleSpec(PolicySection):
@@ -33,6 +34,17 @@ class ScheduleSpec(PolicySection):
         if sum(each is not None for each in (self.csv, self.url, self.query)) != 1:
             raise ValueError("expected one of csv, url and query")
         return self
+
+
+class EnergySpec(PolicySection):
+    """A budget of energy: `kWh` per period, beside that of power."""
+
+    kwh: Annotated[Positive, Field(alias="kWh")]
+    per: Period = DAY
+
+    def watts(self, used: Fraction, left: Fraction) -> Fraction:
+        """The watts that use up the rest of the energy in the `left` seconds; `used` in joules."""
+        return max(Fraction(0), self.kwh * 3_600_000 - used) / left
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import random
 from fractions import Fraction
 
+import pytest
+
+from ballast.errors import SettingsError
 from ballast.power.replay import NO_DEMAND, NO_WATTS, Replay, replay
 from ballast.power.schedule import Schedule
 from tests.unit.power.worlds import policy, samples
@@ -50,3 +53,18 @@ def test_before_its_first_row_a_schedule_bounds_what_it_leads_to() -> None:
     assert rows.bound(Fraction(60), Fraction(60)) == 5
     assert rows.bound(Fraction(60), Fraction(10)) == 7
     assert rows.ahead(Fraction(60), Fraction(60)) == rows.rows
+
+
+def test_a_budget_of_energy_is_kept_and_used() -> None:
+    one = policy(independents=MEMBERS, margin=0, decrease={}, energy={"kWh": 6, "per": "12h"})
+    feed = [200.0] * 1440 + [1000.0] * 1440 + [1000.0] * 100
+    run = replay(one, samples(feed), {"ns/t0": 100})
+    joules = [10 * tick.total * 15 for tick in run.ticks]
+    assert 0.93 * 6 <= sum(joules[:2880]) / 3_600_000 <= 6
+    assert run.ticks[1439].total == 20
+    assert run.ticks[-1].total > 20
+
+
+def test_energy_needs_the_watts_of_replicas() -> None:
+    with pytest.raises(SettingsError, match="energy is given"):
+        policy(energy={"kWh": 1})
