@@ -89,7 +89,8 @@ class ReplacementReservations:
         self._probes = {step.scheduler: step.uid for step in steps if step.probe and step.open}
         self._failed = dict(failed)
         for old in self.extender.standing():
-            self.extender.release(old.name)
+            if old.purpose is not Purpose.BATCH:
+                self.extender.release(old.name)
         for each in reservations:
             if self._clock.wall() < each.until <= self._clock.wall() + LONGEST:
                 self.extender.hold(each)
