@@ -17,6 +17,7 @@ from ballast.cli.pod_metrics import pod_usage
 from ballast.cluster.decoding import annotation_filter
 from ballast.errors import UsageError
 from ballast.eviction.facts import Facts, WorkloadKey
+from ballast.model.node_state import explained
 from ballast.model.selector import parse
 from ballast.model.workload import Workload
 from ballast.placement.planners.layout import Layout, layout
@@ -84,11 +85,16 @@ def gather(origin: Origin, settings: Settings) -> Evidence:
         usage,
         settings.cluster.pool_label,
     )
+    now = found.newest if document.timestamp is None else document.timestamp
     facts = Facts(
-        now=found.newest if document.timestamp is None else document.timestamp,
+        now=now,
         nodes=found.nodes,
         pods=found.pods,
         unknown=[node.name for node, row in zip(found.nodes, known, strict=True) if not row.any()],
+        silent=sum(
+            not row.any() and not explained(node, now, settings.windows.lengths[0])
+            for node, row in zip(found.nodes, known, strict=True)
+        ),
         workloads=behind.workloads,
         budgets=behind.budgets,
         autoscalers=behind.autoscalers,

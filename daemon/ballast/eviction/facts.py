@@ -27,7 +27,8 @@ class Numbers:
 
 
 class Facts:
-    """One moment. `unknown` are the nodes of unknown load; they are counted among `nodes`.
+    """One moment. `unknown` are the nodes of unknown load; they are counted among `nodes`. `silent` of them were
+    measured before, and say that the picture of the cluster has holes; by default all do.
 
     `protected` are workloads that must not be moved, each with the reason.
     `pods` may be those of some namespaces alone, when only these are judged; then `count` is that of all pods on nodes.
@@ -40,6 +41,7 @@ class Facts:
         nodes: Sequence[Node],
         pods: Sequence[Pod],
         unknown: Iterable[str] = (),
+        silent: int | None = None,
         workloads: Iterable[Workload] = (),
         budgets: Iterable[DisruptionBudget] = (),
         autoscalers: Iterable[Autoscaler] = (),
@@ -51,6 +53,7 @@ class Facts:
         self.now = now
         self.nodes: Mapping[str, Node] = {node.name: node for node in nodes}
         self.unknown = frozenset(unknown)
+        self.silent = len(self.unknown) if silent is None else silent
         self.not_ready = sum(not node.ready for node in nodes)
         self.pods = sum(not pod.finished and pod.node in self.nodes for pod in pods) if count is None else count
         self.namespaces: Mapping[str, Namespace] = {each.name: each for each in namespaces}

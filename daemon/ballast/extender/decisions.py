@@ -14,6 +14,7 @@ from ballast.clock import Clock
 from ballast.cluster import wire
 from ballast.cluster.decoding import Shared, give_way, to_pod
 from ballast.cluster.watch import WATCH_SILENT
+from ballast.extender.last_loads import LastLoads
 from ballast.extender.reservations import ReservationDesk
 from ballast.extender.strategies import Strategies
 from ballast.metrics import Metrics
@@ -61,7 +62,7 @@ class _State:
     """[node]: whether its load is known."""
 
     load: Floats
-    """[node]: as `_loads` gives it."""
+    """[node]: as `_loads` gives it; of a node whose load is not known any more, the last one."""
 
     residual: LiveResidual
     strategies: dict[str, Strategy] = field(default_factory=dict)
@@ -80,8 +81,10 @@ class ExtenderService:
         pods_age: Callable[[], float],
         strategies: Strategies | None = None,
         pods: Callable[[], Iterable[Pod]] = tuple,
+        forget_after: float = 3600.0,
     ) -> None:
-        """`pods_age`: seconds since the watch of pods last said anything; `pods` are those it has shown.
+        """`pods_age`: seconds since the watch of pods last said anything; `pods` are those it has shown;
+        `forget_after`: seconds for which a load that is not known any more still filters.
 
         Raises UsageError for a strategy that cannot be used.
         """
@@ -102,6 +105,7 @@ class ExtenderService:
         self._state: _State | None = None
         self._shared = Shared()
         self._renew_at = 1
+        self._last_loads = LastLoads(forget_after)
         self._strategy(settings.strategy)
 
     def prioritize(self, pod: wire.Pod, names: Sequence[str], profile: str | None) -> Priorities:
@@ -154,7 +158,8 @@ class ExtenderService:
         hosts, node_keys = (
             (state.hosts, state.keys) if state and model.follows else (Hosts(model.names), keys(model.names))
         )
-        made = _State(model, hosts, node_keys, snapshot.known, _loads(model), residual)
+        load = self._last_loads.with_lapsed(snapshot, _loads(model))
+        made = _State(model, hosts, node_keys, snapshot.known, load, residual)
         for name in {self._settings.strategy, *(state.strategies if state else ())}:
             found = made.strategies[name] = self._strategy(name, made)
             for part in [each for _, each, _ in found.parts] if isinstance(found, Blend) else [found]:

@@ -57,3 +57,5 @@ class Reading:
     warnings: tuple[str, ...] = ()
     queries: int = 0
     """How many queries were sent."""
+    scrape_interval: Mapping[str, float] = field(default_factory=dict)
+    """By resource the median distance of successive newest raw samples, in seconds; absent until it is measured."""

@@ -78,6 +78,7 @@ class Daemon:
             pods_age=partial(context.cache.age, "pods"),
             strategies=chosen,
             pods=context.cache.pods,
+            forget_after=settings.publishing.forget_after,
         )
         board.pod_scores = self.extender.scores_of
         context.cache.follow_pods(self.extender, self.extender.give_way)

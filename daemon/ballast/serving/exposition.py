@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 
 from ballast import __version__
 from ballast.metrics import Metrics
+from ballast.model.snapshot import Snapshot
 from ballast.serving.board import Board
 from ballast.serving.families import LOADS, SCORE, SPREAD
 
@@ -65,10 +66,22 @@ class _BoardCollector(Collector):
         yield _gauge("ballast_frozen", float(board.frozen))
         snapshot = board.snapshot
         if snapshot is not None:
-            yield _gauge("ballast_nodes", len(snapshot.nodes))
+            yield from _states(snapshot)
             yield _gauge("ballast_nodes_unknown", len(snapshot.nodes) if board.current() is None else snapshot.unknown)
-            yield _gauge("ballast_nodes_young", int((snapshot.young & ~snapshot.known).sum()))
             yield _gauge("ballast_snapshot_age_seconds", max(0.0, board.clock.wall() - snapshot.time))
+
+
+def _states(snapshot: Snapshot) -> Iterator[Metric]:
+    nodes = GaugeMetricFamily("ballast_nodes", _GAUGES["ballast_nodes"], labels=["state"])
+    for state, count in snapshot.states.counts.items():
+        nodes.add_metric([state.value], count)
+    yield nodes
+    paces = GaugeMetricFamily(
+        "ballast_scrape_interval_seconds", _GAUGES["ballast_scrape_interval_seconds"], labels=["resource"]
+    )
+    for resource, seconds in snapshot.scrape_intervals.items():
+        paces.add_metric([resource], seconds)
+    yield paces
 
 
 def _gauge(name: str, value: float | None) -> GaugeMetricFamily:
@@ -78,9 +91,9 @@ def _gauge(name: str, value: float | None) -> GaugeMetricFamily:
 _GAUGES = {
     "ballast_build_info": "Always 1; the version is a label.",
     "ballast_frozen": "1 while much of the cluster is silent: nothing is published and /watcher answers 500.",
-    "ballast_nodes": "Selected nodes.",
-    "ballast_nodes_unknown": "Selected nodes without a fresh, sufficient window of cpu or memory; young ones included.",
-    "ballast_nodes_young": "Selected nodes that are not known yet, but not silent either.",
+    "ballast_nodes": "Selected nodes by state: known, young, down, unmeasured or silent.",
+    "ballast_nodes_unknown": "Selected nodes that are not known, for whatever reason; all while cycles have stopped.",
+    "ballast_scrape_interval_seconds": "Median distance of successive newest samples, by resource, once measured.",
     "ballast_snapshot_age_seconds": "Seconds since the evaluation time of the data that is served.",
 }
 _PROCESS = (

@@ -11,6 +11,7 @@ from ballast.jobs.eviction.hot_nodes import HotNodes, loads
 from ballast.jobs.eviction.recent_scaling import RecentScaling
 from ballast.metrics import Metrics
 from ballast.model.node import Node
+from ballast.model.node_state import NodeStates
 from ballast.model.snapshot import Snapshot, Window
 from ballast.model.workload import Autoscaler, Workload
 from ballast.settings import Settings
@@ -28,7 +29,7 @@ def snapshot(time: float, **cpu: float) -> Snapshot:
     known = np.isfinite(mean)
     window = Window("15m", 900.0, mean, mean * 0, mean, np.zeros(mean.shape, int), mean, known)
     nodes = tuple(Node(name, unschedulable=name.endswith("cordoned")) for name in cpu)
-    return Snapshot(time, nodes, ("cpu", "memory"), {"15m": window}, mean, mean, known.any(axis=0), ~known.any(axis=0))
+    return Snapshot(time, nodes, ("cpu", "memory"), {"15m": window}, mean, mean, NodeStates.of(known.any(axis=0)))
 
 
 def looked(*snapshots: Snapshot, **aims: Any) -> HotNodes:

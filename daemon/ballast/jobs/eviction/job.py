@@ -34,8 +34,9 @@ from ballast.jobs.eviction.planning_request import PlanRequest, PlanResponse, Re
 from ballast.jobs.eviction.recent_scaling import RecentScaling
 from ballast.jobs.eviction.rules import aims_of, limit, rules_of
 from ballast.jobs.eviction.sentences import plan_sentence
+from ballast.model.node_state import NodeState
 from ballast.model.pod import Pod
-from ballast.model.sample import Bools, Floats
+from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
 from ballast.serving.activity import PLANS_KEPT
 from ballast.serving.board import Board
@@ -159,7 +160,7 @@ class EvictionJob:
         if (paused := self._switches.paused(PART)) is not None:
             return paused
         if self._board.frozen:
-            return "the load of too many nodes is unknown"
+            return "too many nodes are silent"
         trouble = cluster_trouble(self._facts(snapshot, ()), self._rules, history)
         if trouble is None:
             return None
@@ -209,6 +210,7 @@ class EvictionJob:
             resources=resources,
             load=self._loads(snapshot, [node.name for node in nodes]),
             wanted=tuple(wanted),
+            silent=snapshot.states.counts[NodeState.SILENT],
             nodes=nodes,
             pods=pods,
             workloads=self._workloads.workloads(),
@@ -291,13 +293,13 @@ class EvictionJob:
 
     def _facts(self, snapshot: Snapshot, pods: tuple[Pod, ...], namespaces: set[str] | None = None) -> Facts:
         nodes = self._cache.nodes()
-        load = loads(snapshot, [node.name for node in nodes])
         there = {node.name for node in nodes}
         return Facts(
             now=self._clock.wall(),
             nodes=nodes,
             pods=[pod for pod in pods if namespaces is None or pod.namespace in namespaces],
-            unknown=_unknown([node.name for node in nodes], load),
+            unknown=[node.name for node in nodes if not snapshot.knows(node.name)],
+            silent=snapshot.states.counts[NodeState.SILENT],
             workloads=self._workloads.workloads(),
             budgets=self._workloads.budgets(),
             autoscalers=self._replicas.beside(self._workloads.autoscalers()),
@@ -363,8 +365,3 @@ class EvictionJob:
 
 def plan_reason(plan: Plan, pod: str) -> str:
     return next((step.reason for step in plan.steps if step.pod == pod), "")
-
-
-def _unknown(names: list[str], load: Floats) -> list[str]:
-    known: Bools = np.asarray(np.isfinite(load).any(axis=1))
-    return [name for name, one in zip(names, known.tolist(), strict=True) if not one]

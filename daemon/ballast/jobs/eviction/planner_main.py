@@ -45,6 +45,7 @@ def answer(errand: PlanRequest) -> PlanResponse:
         nodes=errand.nodes,
         pods=errand.pods,
         unknown=[node.name for node, row in zip(errand.nodes, known, strict=True) if not row.any()],
+        silent=errand.silent,
         workloads=errand.workloads,
         budgets=errand.budgets,
         autoscalers=errand.autoscalers,

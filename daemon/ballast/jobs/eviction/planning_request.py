@@ -47,6 +47,8 @@ class PlanRequest:
     resources: tuple[str, ...]
     load: Floats
     wanted: tuple[RequestedPlan, ...]
+    silent: int | None = None
+    """Nodes of unknown load that were measured before; None: all of unknown load."""
     nodes: Sequence[Node] = ()
     pods: Sequence[Pod] = ()
     workloads: Sequence[Workload] = ()
