@@ -17,13 +17,12 @@ from ballast.cli.pod_metrics import pod_usage
 from ballast.cluster.decoding import annotation_filter
 from ballast.errors import UsageError
 from ballast.eviction.facts import Facts, WorkloadKey
-from ballast.model.node_state import explained
+from ballast.model.limits import named
+from ballast.model.node_state import ALWAYS_NEEDED, explained
 from ballast.model.selector import parse
 from ballast.model.workload import Workload
 from ballast.placement.planners.layout import Layout, layout
 from ballast.settings import Settings
-
-RESOURCES = ("cpu", "memory")
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ def gather(origin: Origin, settings: Settings) -> Evidence:
         usage = pod_usage(documents.pod_metrics, documents.pod_metrics_source)
     behind = backing(found, source, annotation_filter(settings.publishing.prefix))
     _warn(found, behind)
-    watched = [resource.name for resource in settings.telemetry.resources if resource.name in RESOURCES]
+    watched = _watched(settings)
     load = loads(found, document, watched)
     known = np.isfinite(load)
     kept = [column for column in range(len(watched)) if known[:, column].any()] or list(range(len(watched)))
@@ -84,6 +83,7 @@ def gather(origin: Origin, settings: Settings) -> Evidence:
         load[:, kept],
         usage,
         settings.cluster.pool_label,
+        settings.scoring.resources,
     )
     now = found.newest if document.timestamp is None else document.timestamp
     facts = Facts(
@@ -102,6 +102,14 @@ def gather(origin: Origin, settings: Settings) -> Evidence:
         protected=dict(_protected(behind.workloads)),
     )
     return Evidence(arranged, facts)
+
+
+def _watched(settings: Settings) -> list[str]:
+    """cpu and memory where they are configured, and what has a weight or a limit."""
+    eviction = settings.eviction
+    deciding = named(settings.scoring.resources, eviction.high, eviction.low, eviction.target_high)
+    configured = [resource.name for resource in settings.telemetry.resources if resource.name in ALWAYS_NEEDED]
+    return configured + [name for name in deciding if name not in ALWAYS_NEEDED]
 
 
 def _protected(workloads: Iterable[Workload]) -> Iterator[tuple[WorkloadKey, str]]:

@@ -209,7 +209,7 @@ class TelemetryCycle:
     def _max_age(self, source: str) -> Floats:
         """[resource]: the age from which a sample says nothing about now."""
         given, paces = self._given, self._paces[source]
-        ages = [given.max_age or default_max_age(given.interval, paces.get(name)) for name in self._resources]
+        ages = [given.max_age or default_max_age(given.interval, paces.get(name, 0.0)) for name in self._resources]
         return np.array(ages, float)
 
     def _lend(
@@ -280,6 +280,7 @@ def rules_of(settings: Settings) -> TelemetryRules:
         max_age=settings.windows.max_age,
         offset=settings.telemetry.offset,
         forget_after=settings.publishing.forget_after,
+        weights=settings.scoring.resources,
         pool_label=settings.cluster.pool_label,
     )
 

@@ -58,4 +58,4 @@ class Reading:
     queries: int = 0
     """How many queries were sent."""
     scrape_interval: Mapping[str, float] = field(default_factory=dict)
-    """By resource the median distance of successive newest raw samples, in seconds; absent until it is measured."""
+    """Seconds between the newest raw times, by resource; absent before it is known."""

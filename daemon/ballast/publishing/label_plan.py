@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ballast.model.limits import Limit
 from ballast.model.node import Node
 from ballast.model.node_state import NodeState
-from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
 from ballast.publishing.annotations import window_annotation, window_end
 from ballast.publishing.freeze import Freeze
+from ballast.publishing.load_peaks import Peaks, reference
 from ballast.publishing.node_keys import TAINT_EFFECT, NodeKeys
 from ballast.windows.band import Band
 from ballast.windows.debounce import Classifier, HysteresisSwitch
@@ -64,11 +65,11 @@ class NodeChange:
 class LabelRules:
     """The thresholds and times of publishing. Loads are fractions, times are seconds."""
 
-    low: float
+    low: Limit
     """Below it a node is `low`."""
-    high: float
+    high: Limit
     """From it on a node is `high`."""
-    overloaded: float
+    overloaded: Limit
     """From it on a node is overloaded."""
     hysteresis: float
     """How far the load has to go back beyond a threshold before the class or the taint changes back."""
@@ -92,9 +93,10 @@ class _Track:
     def __init__(self, carried: PublishedKeys, rules: LabelRules) -> None:
         gap = GAP_INTERVALS * rules.interval
         self.band = Band(gap=gap, label=_number(carried.score))
-        self.classifier = Classifier(rules.low, rules.high, rules.hysteresis, gap=gap, current=carried.load)
+        low, high, overloaded = (reference(limit) for limit in (rules.low, rules.high, rules.overloaded))
+        self.classifier = Classifier(low, high, rules.hysteresis, gap=gap, current=carried.load)
         self.overload = HysteresisSwitch(
-            rules.overloaded, rules.overloaded - rules.hysteresis, gap=gap, state=carried.tainted or None
+            overloaded, overloaded - rules.hysteresis, gap=gap, state=carried.tainted or None
         )
         self.unscored_since: float | None = None
 
@@ -139,16 +141,14 @@ class LabelPlanner:
             ]
         if freeze.frozen:
             return []
-        peaks = _peaks(snapshot)
+        peaks = Peaks.of(snapshot, self._rules)
         withdrawals: list[NodeChange] = []
         labels: list[NodeChange] = []
         refreshes: list[NodeChange] = []
         for row, key in enumerate(keys):
             name = key[0]
             if known[row]:
-                change = self._publish(
-                    snapshot, row, scores.get(name), float(peaks[row]), carried[name], self._tracks[key], now
-                )
+                change = self._publish(snapshot, row, scores.get(name), peaks, carried[name], self._tracks[key], now)
                 if change is not None:
                     (labels if change.labels or change.taint is not None else refreshes).append(change)
             else:
@@ -166,7 +166,7 @@ class LabelPlanner:
         snapshot: Snapshot,
         row: int,
         score: int | None,
-        peak: float,
+        peaks: Peaks,
         carried: PublishedKeys,
         track: _Track,
         now: float,
@@ -175,8 +175,8 @@ class LabelPlanner:
         track.unscored_since = (
             None if score is not None else now if track.unscored_since is None else track.unscored_since
         )
-        load = track.classifier.observe(snapshot.time, peak)
-        overloaded = bool(track.overload.observe(snapshot.time, peak)) and self._rules.taint
+        load = track.classifier.observe(snapshot.time, float(peaks.low[row]), float(peaks.high[row]))
+        overloaded = bool(track.overload.observe(snapshot.time, float(peaks.overloaded[row]))) and self._rules.taint
         labels: dict[str, str | None] = {}
         if track.unscored_since is not None and now - track.unscored_since >= self._rules.forget_after:
             track.band.label = None
@@ -210,15 +210,6 @@ class LabelPlanner:
         written = window_end(carried.window) if carried.window is not None else None
         lifetime = self._rules.refresh * (1 - self._rules.jitter * spread(name))
         return written is None or not 0 <= end - written < lifetime
-
-
-def _peaks(snapshot: Snapshot) -> Floats:
-    """Per node the larger of its known cpu and memory means, NaN where neither is known."""
-    rows = [index for index, name in enumerate(snapshot.resources) if name in ("cpu", "memory")]
-    if not rows:
-        return np.full(len(snapshot.nodes), np.nan)
-    peaks: Floats = np.fmax.reduce(snapshot.primary.mean[rows], axis=0)
-    return peaks
 
 
 def _number(label: str | None) -> int | None:

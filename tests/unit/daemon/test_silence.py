@@ -27,7 +27,7 @@ SIZES = {"cpu": 4.0, "memory": 8e9}
 
 @dataclass
 class Exporter:
-    """A node and its exporter, which is scraped every `pace` seconds from `up` until `gone`; one in `losing` is lost."""
+    """A node and its exporter, scraped every `pace` seconds from `up` until `gone`; one scrape in `losing` is lost."""
 
     name: str
     created: float = START - 86400.0

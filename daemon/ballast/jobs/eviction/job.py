@@ -56,6 +56,9 @@ KINDS = (
 )
 """What the checks look at beside nodes and pods."""
 
+OF_PODS = ("cpu", "memory", "disk", "network")
+"""What is measured of pods; their part of anything else is a share of their node's."""
+
 
 class EvictionJob:
     """`look` at every snapshot, also where another replica leads; `cycle` in the job's thread alone."""
@@ -83,7 +86,7 @@ class EvictionJob:
         self._protected: Mapping[WorkloadKey, str] = {}
         self._rules, self._aims = rules_of(settings), aims_of(settings)
         self._acts = settings.eviction.mode is Mode.ON
-        self._hot = HotNodes(self._aims, settings.telemetry.interval)
+        self._hot = HotNodes(self._aims, settings.telemetry.interval, settings.scoring.resources)
         self._replicas = RecentScaling()
         self._strange = InvalidAnnotations(
             settings.publishing.prefix,
@@ -204,7 +207,7 @@ class EvictionJob:
 
     def _asked(self, snapshot: Snapshot, wanted: list[RequestedPlan], history: History) -> PlanResponse:
         nodes, pods = self._cache.nodes(), self._cache.pods()
-        resources = watched_of(snapshot)
+        resources = self._watched(snapshot)
         errand = PlanRequest(
             now=self._clock.wall(),
             resources=resources,
@@ -220,7 +223,10 @@ class EvictionJob:
             history=history,
             protected=self._protected,
             pool_label=self._settings.cluster.pool_label,
-            usage=self._asking.ask(snapshot.time, resources, self._concerned(wanted)),
+            weights=self._settings.scoring.resources,
+            usage=self._asking.ask(
+                snapshot.time, [name for name in resources if name in OF_PODS], self._concerned(wanted)
+            ),
         )
         began = self._clock.monotonic()
         answer = self._worker.ask(errand)
@@ -229,13 +235,16 @@ class EvictionJob:
 
     def _loads(self, snapshot: Snapshot, nodes: list[str]) -> Floats:
         """[node, resource], including moves that the window does not show yet."""
-        load = loads(snapshot, nodes)
-        pending, watched = self._evictor.pending(), watched_of(snapshot)
+        watched = self._watched(snapshot)
+        load, pending = loads(snapshot, watched, nodes), self._evictor.pending()
         for row, name in enumerate(nodes):
             for resource, change in pending.get(name, {}).items():
                 if resource in watched:
                     load[row, watched.index(resource)] += change
         return load
+
+    def _watched(self, snapshot: Snapshot) -> tuple[str, ...]:
+        return watched_of(snapshot, self._aims, self._settings.scoring.resources)
 
     def _concerned(self, wanted: list[RequestedPlan]) -> list[str] | None:
         """The pods whose usage matters: those on hot nodes if no other may be moved. None for all."""

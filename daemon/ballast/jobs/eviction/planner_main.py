@@ -39,6 +39,7 @@ def answer(errand: PlanRequest) -> PlanResponse:
         errand.load[:, kept],
         usage.by_pod() if usage else None,
         errand.pool_label,
+        errand.weights,
     )
     facts = Facts(
         now=errand.now,

@@ -14,6 +14,7 @@ from ballast.eviction.facts import WorkloadKey
 from ballast.eviction.history import NOTHING_YET, History
 from ballast.eviction.plan import Aims, Kind, Plan
 from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
+from ballast.model.limits import EQUAL, Weights
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.sample import Floats
@@ -58,6 +59,7 @@ class PlanRequest:
     history: History = NOTHING_YET
     protected: Mapping[WorkloadKey, str] = field(default_factory=dict)
     pool_label: str | None = None
+    weights: Weights = field(default_factory=lambda: EQUAL)
     usage: PodAnswers | None = None
 
 
