@@ -69,7 +69,7 @@ def test_hot_may_mean_far_from_the_mean() -> None:
 
 
 def test_loads_of_nodes_that_the_snapshot_does_not_know_are_unknown() -> None:
-    found = loads(snapshot(0, a=0.5, b=0.1), ["b", "new"])
+    found = loads(snapshot(0, a=0.5, b=0.1), ("cpu", "memory"), ["b", "new"])
     assert np.array_equal(found, [[0.1, 0.5], [NAN, NAN]], equal_nan=True)
 
 
