@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ballast.eviction.facts import Facts
+from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import Gate
 from ballast.eviction.plan import Aims, Plan, make_plan
 from ballast.eviction.rules import UNLIMITED, GateRules
@@ -37,7 +37,7 @@ def pod(name: str, on: str, cpu: float = 1.0, **more: float) -> Pod:
 
 def planned(kind: str, arranged: Layout, aims: Aims) -> Plan:
     web = Workload("ReplicaSet", "shop", "web", replicas=len(arranged.pods), observed=0, ready=len(arranged.pods))
-    facts = Facts(now=NOW, nodes=arranged.nodes, pods=arranged.pods, workloads=[web])
+    facts = Facts(ClusterObjects(nodes=arranged.nodes, pods=arranged.pods, workloads=[web]), now=NOW)
     return make_plan(kind, arranged, Gate(facts, RULES), aims)
 
 

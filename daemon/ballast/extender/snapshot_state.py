@@ -1,0 +1,109 @@
+"""What the extender keeps of one snapshot: the nodes by name, their load, and the strategies that were asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ballast.model.pod import Pod
+from ballast.model.sample import Bools, Floats
+from ballast.placement.choice import Keys, keys
+from ballast.placement.fleet_model import FleetModel
+from ballast.placement.live_residual import LiveResidual
+from ballast.scoring.blend import Blend
+from ballast.scoring.protocol import Strategy
+from ballast.scoring.scores import Scores
+from ballast.serving.host_index import Hosts
+
+REMEMBERED = 3600.0
+"""Seconds for which the last load of a node that is not known any more still filters."""
+
+
+@dataclass
+class SnapshotState:
+    """What belongs to one snapshot."""
+
+    model: FleetModel
+    hosts: Hosts
+    keys: Keys
+    """[node]: hashes of the names, which break ties."""
+
+    known: Bools
+    """[node]: whether its load is known."""
+
+    load: Floats
+    """[node]: the larger of cpu's and memory's mean, as a fraction; the last one where it is not known any more."""
+
+    residual: LiveResidual
+    lapsed_since: Mapping[str, float] = field(default_factory=dict)
+    """By node whose load is not known any more: the time of the snapshot that showed that first."""
+
+    strategies: dict[str, Strategy] = field(default_factory=dict)
+    """By name, those that were asked for."""
+
+    @classmethod
+    def of(cls, model: FleetModel, residual: LiveResidual, known: Bools, before: SnapshotState | None) -> SnapshotState:
+        """What does not change with the same nodes is taken from the state `before`."""
+        if before is not None and model.follows:
+            hosts, node_keys = before.hosts, before.keys
+        else:
+            hosts, node_keys = Hosts(model.names), keys(model.names)
+        fleet = model.fleet
+        cpu, memory = (np.where(load.known, load.mean / 100, np.nan) for load in (fleet.cpu, fleet.memory))
+        load, lapsed = _with_last(model, np.asarray(np.fmax(cpu, memory)), before)
+        return cls(model, hosts, node_keys, known, load, residual, lapsed)
+
+    def warm(self, name: str, made: Strategy) -> None:
+        """Keeps a strategy, and fills its caches while no scheduler waits."""
+        self.strategies[name] = made
+        for part in _parts(name, made).values():
+            if part.warms:
+                part.score(self.model.fleet)
+
+    def by_node(self, scores: Scores) -> dict[str, int | None]:
+        """{node: its score 0..100, None where unknown}."""
+        unknown = scores.unknown | ~self.known
+        pairs = zip(scores.scores.tolist(), unknown.tolist(), strict=True)
+        return dict(zip(self.model.names, (None if hidden else score for score, hidden in pairs), strict=True))
+
+    def explained(self, name: str, made: Strategy, pod: Pod) -> list[dict[str, Any]]:
+        """The scores for a pod with their terms: by a strategy and by each one that it blends."""
+        found = {}
+        for each, one in ({name: made} | _parts(name, made)).items():
+            found[each] = one.explained(pod) if isinstance(one, LiveResidual) else one.score(self.model.fleet, pod)
+        return [scores.document(each, self.model.names) for each, scores in found.items()]
+
+    def overloaded(self, threshold: float, names: Sequence[str]) -> dict[str, str]:
+        """{node: why}; none when all of them are, for the pod has to go somewhere."""
+        rows = self.hosts.locate(names)
+        loads = np.full(len(rows), np.nan)
+        loads[rows >= 0] = self.load[rows[rows >= 0]]
+        over = loads > threshold
+        if over.all():
+            return {}
+        return {
+            names[position]: f"the load of {loads[position]:.2f} is above {threshold:.2f}"
+            for position in np.flatnonzero(over).tolist()
+        }
+
+
+def _with_last(model: FleetModel, load: Floats, before: SnapshotState | None) -> tuple[Floats, Mapping[str, float]]:
+    """[node] `load`, with the last one of nodes that are not known any more: losing sight makes no room."""
+    lapsed = model.fleet.lapsed
+    if before is None or lapsed is None or not lapsed.any():
+        return load, {}
+    load, since = load.copy(), {}
+    for row in np.flatnonzero(lapsed & np.isnan(load)).tolist():
+        name = model.names[row]
+        first = before.lapsed_since.get(name, model.window_end)
+        if name in before.model.rows and 0 <= model.window_end - first < REMEMBERED:
+            load[row], since[name] = before.load[before.model.rows[name]], first
+    return load, since
+
+
+def _parts(name: str, made: Strategy) -> dict[str, Strategy]:
+    """The strategies that a blend consists of; a strategy itself if it is no blend."""
+    return {part: each for part, each, _ in made.parts} if isinstance(made, Blend) else {name: made}
