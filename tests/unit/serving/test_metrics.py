@@ -107,3 +107,30 @@ def test_every_name_that_appears_is_an_exported_name(accept: str) -> None:
     names = {name for name, _ in series(list(parse(body.decode()))) if not name.endswith("_created")}
     assert names <= exported_names()
     assert {"ballast_queries_total", "ballast_cycle_seconds_bucket", "ballast_node_load_mean"} <= exported_names()
+
+
+def test_a_follower_and_a_level_decide_what_is_shown_of_nodes() -> None:
+    def shown(level: str, *, leads: bool) -> Series:
+        board = mixed()
+        board.node_metrics, board.leader = level, lambda: leads
+        with serving(board) as port:
+            return parsed(ask(port, "/metrics").body.decode())
+
+    by_leader = of_nodes(shown("primary", leads=True))
+    assert len([key for key in by_leader if ("node", "a") in key[1]]) == 5
+    assert {dict(labels).get("window", "15m") for _, labels in by_leader} == {"15m"}
+    assert not of_nodes(shown("primary", leads=False))
+    assert not of_nodes(shown("off", leads=True))
+    assert len([key for key in of_nodes(shown("all", leads=False)) if ("node", "a") in key[1]]) == 19
+
+
+def test_the_distribution_of_loads_is_shown_by_every_replica() -> None:
+    board = mixed()
+    board.node_metrics, board.leader = "primary", lambda: False
+    with serving(board) as port:
+        found = parsed(ask(port, "/metrics").body.decode())
+    cumulative = [
+        found["ballast_load_bucket", (("le", bound), ("resource", "cpu"))] for bound in ("0.1", "0.2", "0.3", "+Inf")
+    ]
+    assert cumulative == [1, 1, 2, 2]
+    assert found["ballast_load_count", (("resource", "cpu"),)] == 2
