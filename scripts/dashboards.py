@@ -289,18 +289,18 @@ def _telemetry() -> list[Panel]:
 
 
 def _itself() -> list[Panel]:
-    buckets = f"sum by (job, le) (rate(ballast_cycle_seconds_bucket{{{OF}}}{RATE}))"
+    buckets = f"sum by (cycle, le) (rate(ballast_cycle_seconds_bucket{{{OF}}}{RATE}))"
     return [
         lines("Leader", [("{{pod}}", f"ballast_leader{{{OF}}}")], unit="none", stacked=True),
         table("Conditions that hold", f"max by (type) (ballast_condition{{{OF}}}) > 0"),
-        lines("Cycle duration, 99th percentile", [("{{job}}", f"histogram_quantile(0.99, {buckets})")], unit="s"),
+        lines("Cycle duration, 99th percentile", [("{{cycle}}", f"histogram_quantile(0.99, {buckets})")], unit="s"),
         lines(
             "Cycles failed and missed",
             [
-                ("{{job}} failed", f'sum by (job) (rate(ballast_cycles_total{{{OF},result="failed"}}{RATE}))'),
+                ("{{cycle}} failed", f'sum by (cycle) (rate(ballast_cycles_total{{{OF},result="failed"}}{RATE}))'),
                 (
-                    "{{job}} missed: {{reason}}",
-                    f"sum by (job, reason) (rate(ballast_cycles_missed_total{{{OF}}}{RATE}))",
+                    "{{cycle}} missed: {{reason}}",
+                    f"sum by (cycle, reason) (rate(ballast_cycles_missed_total{{{OF}}}{RATE}))",
                 ),
             ],
             unit="cps",

@@ -14,7 +14,7 @@ from ballast.cluster.context import Context
 from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.node_state import Evidence, NodeStates, node_states
-from ballast.model.sample import Floats, Ints, Reading
+from ballast.model.sample import REJECTION_REASONS, Floats, Ints, Reading
 from ballast.model.snapshot import Snapshot, Window, mixed
 from ballast.settings import Settings
 from ballast.telemetry.intake import default_max_age
@@ -70,6 +70,8 @@ class TelemetryCycle:
         self._resources = tuple(rules.resources)
         self._clock = clock
         self._metrics = metrics
+        for reason in REJECTION_REASONS:
+            metrics.samples_rejected.labels(reason)
         span = max(rules.lengths.values())
         sources = [source.name for source in (primary, fallback) if source is not None]
         self._rings = {name: Ring(self._resources, rules.interval, span) for name in sources}

@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 from ballast import __version__
 from ballast.metrics import Metrics
 from ballast.model.snapshot import Snapshot
+from ballast.parts import Part
 from ballast.serving.board import Board
 from ballast.serving.families import LOADS, SCORE, SPREAD
 
@@ -70,6 +71,7 @@ class _BoardCollector(Collector):
         build = GaugeMetricFamily("ballast_build_info", _GAUGES["ballast_build_info"], labels=["version"])
         build.add_metric([__version__], 1)
         yield build
+        yield _modes(board)
         yield _gauge("ballast_frozen", float(board.frozen))
         snapshot = board.snapshot
         if snapshot is not None:
@@ -90,6 +92,15 @@ def _states(snapshot: Snapshot) -> Iterator[Metric]:
         paces.add_metric([resource], seconds)
     yield paces
     yield _distribution(snapshot)
+
+
+def _modes(board: Board) -> GaugeMetricFamily:
+    found = GaugeMetricFamily("ballast_settings_info", _GAUGES["ballast_settings_info"], labels=["part", "mode"])
+    modes = {entry["name"]: entry["value"] for entry in board.config}
+    for part in Part:
+        if mode := modes.get(f"BALLAST_{part.value.upper()}__MODE"):
+            found.add_metric([part.value, str(mode)], 1)
+    return found
 
 
 def _distribution(snapshot: Snapshot) -> HistogramMetricFamily:
@@ -113,6 +124,7 @@ _GAUGES = {
     "ballast_frozen": "1 while much of the cluster is silent: nothing is published and /watcher answers 500.",
     "ballast_nodes": "Selected nodes by state: known, young, down, unmeasured or silent.",
     "ballast_nodes_unknown": "Selected nodes that are not known, for whatever reason; all while cycles have stopped.",
+    "ballast_settings_info": "Always 1; the mode of each part is a label.",
     "ballast_load": "Known nodes by their mean load over the first window.",
     "ballast_scrape_interval_seconds": "Median distance of successive newest samples, by resource, once measured.",
     "ballast_snapshot_age_seconds": "Seconds since the evaluation time of the data that is served.",
