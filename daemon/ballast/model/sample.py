@@ -57,3 +57,5 @@ class Reading:
     warnings: tuple[str, ...] = ()
     queries: int = 0
     """How many queries were sent."""
+    scrape_interval: Mapping[str, float] = field(default_factory=dict)
+    """Seconds between the newest raw times, by resource; absent before it is known."""

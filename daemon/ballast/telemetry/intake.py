@@ -49,9 +49,9 @@ def largest_ratio(resource: str) -> float:
     return LARGEST_SHARE if resource in ("cpu", "memory") else LARGEST_RATIO
 
 
-def default_max_age(interval: float) -> float:
-    """How old a sample may be where MAX_AGE is not set."""
-    return max(3 * interval, 90.0)
+def default_max_age(interval: float, scrapes: float = 0.0) -> float:
+    """How old a sample may be where MAX_AGE is not set: three readings or scrapes (seconds apart), at least 90 s."""
+    return max(3 * interval, 3 * scrapes, 90.0)
 
 
 def allowed_skew(interval: float) -> float:
