@@ -57,3 +57,7 @@ class Reading:
     warnings: tuple[str, ...] = ()
     queries: int = 0
     """How many queries were sent."""
+    differing: str = ""
+    """What series of one node differ in that must not be merged, with the lines that choose; empty if nothing."""
+    scrape_interval: Mapping[str, float] = field(default_factory=dict)
+    """Seconds between the newest raw times, by resource; absent before it is known."""
