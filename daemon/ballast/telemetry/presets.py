@@ -26,6 +26,7 @@ EXPORTERS: Mapping[str, Exporter] = {
     "psi": psi.EXPORTER,
 }
 
+_CONTAINER = "namespace, pod, container, instance, id, cluster"
 _SHORTEST_RATE = 120.0
 _STEP = 30.0
 
@@ -109,28 +110,29 @@ def _narrowed(metric: str, terms: Terms) -> str:
 
 
 def pod_queries(settings: Settings, pods: Iterable[str] | None = None) -> dict[str, str]:
-    """Resource → PromQL over cadvisor's metrics per (namespace, pod); of these, named namespace/name, or of all.
+    """Resource → PromQL over cadvisor's metrics per container; of these pods, named namespace/name, or of all.
 
-    cpu in cores, memory in bytes, disk and network in bytes per second.
+    cpu in cores, memory in bytes, disk and network (of the whole pod) in bytes per second. A pod that moved, or a
+    container that came back, has several series for a while, told apart by `instance` and `id`.
     """
     matchers = (*settings.prometheus.matchers, *_only(pods))
     window = rate_window(settings.telemetry.interval)
     terms = Terms((), matchers, window)
     containers = ('container!=""', 'container!="POD"')
 
-    def per_pod(expression: str, unit: str) -> str:
-        return f"sum by (namespace, pod, cluster) (max by (namespace, pod, {unit}, cluster) ({expression}))"
+    def per_container(expression: str, unit: str) -> str:
+        return f"sum by ({_CONTAINER}) (max by ({_CONTAINER}, {unit}) ({expression}))"
 
     return {
-        "cpu": per_pod(terms.rate("container_cpu_usage_seconds_total", *containers), "container"),
-        "memory": per_pod(terms.pick("container_memory_working_set_bytes", *containers), "container"),
-        "disk": per_pod(
+        "cpu": per_container(terms.rate("container_cpu_usage_seconds_total", *containers), "cpu"),
+        "memory": f"max by ({_CONTAINER}) ({terms.pick('container_memory_working_set_bytes', *containers)})",
+        "disk": per_container(
             terms.rate("container_fs_reads_bytes_total", *containers)
             + " + "
             + terms.rate("container_fs_writes_bytes_total", *containers),
-            "container, device",
+            "device",
         ),
-        "network": per_pod(
+        "network": per_container(
             terms.rate("container_network_receive_bytes_total", 'interface!="lo"')
             + " + "
             + terms.rate("container_network_transmit_bytes_total", 'interface!="lo"'),
@@ -140,10 +142,10 @@ def pod_queries(settings: Settings, pods: Iterable[str] | None = None) -> dict[s
 
 
 def pod_freshness(settings: Settings, pods: Iterable[str] | None = None) -> str:
-    """PromQL whose value per (namespace, pod) is the Unix time of its newest sample."""
+    """PromQL whose value per container is the Unix time of its newest sample."""
     terms = Terms((), (*settings.prometheus.matchers, *_only(pods)), "")
-    selector = terms.pick("container_memory_working_set_bytes", 'container!=""')
-    return f"max by (namespace, pod, cluster) (timestamp({selector}))"
+    selector = terms.pick("container_memory_working_set_bytes", 'container!=""', 'container!="POD"')
+    return f"max by ({_CONTAINER}) (timestamp({selector}))"
 
 
 def _only(pods: Iterable[str] | None) -> tuple[str, ...]:

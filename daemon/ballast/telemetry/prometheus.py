@@ -82,7 +82,9 @@ class PrometheusSource:
                 problems[name], result = str(error), "error"
             self._metrics.queries.labels(f"pod_{name}", result).inc()
         max_age, skew = ages(self._settings)
-        return PodAnswers(at, bodies, problems, tuple(resources), max_age, skew, self._client.url)
+        return PodAnswers(
+            at, bodies, problems, tuple(resources), max_age, skew, self._client.url, None if pods is None else len(pods)
+        )
 
     def close(self) -> None:
         """Fails the queries under way and frees the connections."""

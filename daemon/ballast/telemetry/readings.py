@@ -188,7 +188,7 @@ class ReadingBuilder:
 
     def _wholesale(self, question: Query, rejected: Counter[str], newest: SeriesTable, at: float) -> str | None:
         if self.check.excluded(question.freshness):
-            return f"series that must not be merged: {self.check.message}"
+            return self.check.message.partition("\n")[0].removesuffix("; choose one:") + ": see SeriesDiffer"
         return rejected_wholesale(question, +rejected, newest, at, self._max_age(question))
 
     def _max_age(self, question: Query) -> float:
@@ -206,9 +206,7 @@ class ReadingBuilder:
         rejected: list[Counter[str]],
     ) -> Iterator[Samples]:
         excluded = self.check.excluded(question.freshness)
-        mixed = (
-            np.array([row >= 0 and names.nodes[row].name in excluded for row in rows.tolist()]) if excluded else None
-        )
+        mixed = np.array([row >= 0 and names.nodes[row].name in excluded for row in rows.tolist()], np.bool_)
         for index in range(grid.count):
             present = table.present[:, index]
             wrong = present & table.unreadable[:, index]

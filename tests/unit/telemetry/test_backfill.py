@@ -93,7 +93,7 @@ TOO_MUCH = [
     "query processing would load too many samples into memory in query execution",
     "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)",
     "cannot select more than -search.maxSamplesPerQuery=1000000 samples; possible solutions: increase it",
-    "the number of matching timeseries exceeds 300000; either narrow down the search or increase -search.maxUniqueTimeseries",
+    "the number of matching timeseries exceeds 300000; either narrow down the search or increase the limit",
     "the query exceeded the maximum number of series (limit: 100000 series) (err-mimir-max-series-per-query)",
     "the query exceeded the maximum number of chunks (limit: 2000000 chunks) (err-mimir-max-chunks-per-query)",
     "the query hit the max number of chunks limit while fetching chunks (limit: 2000000)",

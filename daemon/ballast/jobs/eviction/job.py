@@ -44,6 +44,9 @@ from ballast.telemetry.pod_usage_cache import PodUsageCache
 from ballast.words import duration
 
 PART = "eviction"
+MEASURED = 0.5
+"""Share of the pods whose use has to be known."""
+
 KINDS = (
     "deployments",
     "replicasets",
@@ -146,7 +149,8 @@ class EvictionJob:
             raise
         self._conditions.report("PlanningFailing", "WorkerFailed", None)
         self._counted(answer)
-        return [*(self._carried_out(plan, snapshot) for plan in answer.plans), *told]
+        measured = f"{_usage(answer)} is known" if answer.measured < answer.expected else ""
+        return [*(self._carried_out(plan, snapshot) for plan in answer.plans), measured, *told]
 
     def _halted(self, snapshot: Snapshot, history: History) -> str | None:
         """Why nothing may be evicted now, whatever the plan."""
@@ -246,8 +250,9 @@ class EvictionJob:
         for reason, count in answer.rejected.items():
             self._metrics.samples_rejected.labels(reason).inc(count)
         problems = [f"{name}: {problem}" for name, problem in sorted(answer.problems.items())]
-        unknown = "" if answer.measured else "no pod usage is available, so requests are used instead"
-        self._conditions.report("PodUsageUnknown", "QueryFailed", "; ".join(problems) or unknown)
+        lacking = answer.measured < MEASURED * answer.expected or not answer.measured
+        unknown = f"{_usage(answer)} is known, so the requests of the others count instead" if lacking else ""
+        self._conditions.report("PodUsageUnknown", "QueryFailed", "; ".join(filter(None, (*problems, unknown))))
         for plan in answer.plans:
             self._metrics.eviction_plans.labels(plan.kind, "steps" if plan.steps else "empty").inc()
             for check, count in plan.refused.items():
@@ -359,6 +364,10 @@ class EvictionJob:
             "workload": str(eviction.limit_workload),
             "rate": [str(rate) for rate in eviction.rate],
         }
+
+
+def _usage(answer: PlanResponse) -> str:
+    return f"usage of {answer.measured:,} of {answer.expected:,} pods"
 
 
 def plan_reason(plan: Plan, pod: str) -> str:

@@ -56,7 +56,9 @@ def answer(errand: PlanRequest) -> PlanResponse:
         plans.append(_plan(wanted, arranged, Gate(facts, wanted.rules, errand.history)))
         if plans[-1].steps:
             break
-    return _told(plans, usage)
+    running = sum(pod.phase == "Running" and bool(pod.node) for pod in errand.pods)
+    asked = errand.usage.asked if errand.usage else None
+    return _told(plans, usage, running if asked is None else asked)
 
 
 def main() -> None:
@@ -95,13 +97,14 @@ def _plan(wanted: RequestedPlan, arranged: Layout, gate: Gate) -> Plan:
     return make_plan(wanted.kind, arranged, gate, aims, examples=EXAMPLES)
 
 
-def _told(plans: list[Plan], usage: PodUsage | None) -> PlanResponse:
+def _told(plans: list[Plan], usage: PodUsage | None, expected: int) -> PlanResponse:
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     if usage is None:
         return PlanResponse(plans=tuple(plans), megabytes=megabytes)
     return PlanResponse(
         plans=tuple(plans),
-        measured=len(usage.pods),
+        measured=usage.measured,
+        expected=expected,
         problems=dict(usage.problems),
         rejected=dict(usage.rejected),
         warnings=usage.warnings,
