@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 _BY = re.compile(r"\bby\s*\(([^)]*)\)")
 _MATCHER = re.compile(r'([a-zA-Z_]\w*)\s*(=~|!~|!=|=)\s*"((?:[^"\\]|\\.)*)"')
-_JOIN = re.compile(r'label_join\(.*,\s*"([^"]*)",\s*"([^"]*)"((?:,\s*"[^"]*")+)\s*\)\s*$', re.DOTALL)
+_JOIN = re.compile(r'label_join\(.*?,\s*"([^"]*)",\s*"([^"]*)"((?:,\s*"[^"]*")+)\s*\)\s*$', re.DOTALL)
 _NAMES = re.compile(r"[a-zA-Z_:][\w:]*")
 
 _SUBJECTS = (

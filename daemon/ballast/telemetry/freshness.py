@@ -18,7 +18,7 @@ def sample_times(
     exporter, so its newest time counts; otherwise the oldest time of all series of that node does.
     """
     known, times = newest_by_label(newest, labels)
-    index = np.fromiter((known.get(node, -1) for node in table.nodes), dtype=np.int64, count=len(table))
+    index = np.fromiter((known.get(node, -1) for node in table.named(labels)), dtype=np.int64, count=len(table))
     if not times.shape[0]:
         return np.full(table.values.shape, np.nan)
     found = np.where(index[:, None] >= 0, times[index], np.nan)
