@@ -32,11 +32,11 @@ class ScrapeIntervals:
             found = np.unique(times[row][np.isfinite(times[row])])
             if not found.size:
                 continue
-            last = newest.get(label)
-            newest[label] = max(float(found[-1]), last if last is not None else -np.inf)
-            if last is not None and last < found[0]:
-                found = np.r_[last, found]
-            distances.extend(np.diff(found[found >= last] if last is not None else found).tolist())
+            last = newest.get(label, -np.inf)
+            newest[label] = max(float(found[-1]), last)
+            if found[-1] > last > -np.inf:
+                found = np.r_[last, found[found > last]]
+            distances.extend(np.diff(found).tolist())
         if len(newest) > 4 * _SERIES:
             newest.clear()
         if len(distances) != before or len(distances) == _DISTANCES:
