@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from ballast.model.sample import Floats
 from ballast.model.snapshot import Window
 
 TOLERANCE = {"cpu": 0.15, "memory": 0.25}
@@ -46,20 +47,26 @@ class Witness:
 def disagreements(resources: Sequence[str], ours: Window, theirs: Window, sources: Mapping[str, str]) -> Iterator[str]:
     """A sentence for each resource of which most nodes differ; `sources` names where each comes from now."""
     for row, resource in enumerate(resources):
-        tolerance = TOLERANCE.get(resource)
-        if tolerance is None or sources.get(resource) == "metrics-server":
+        if resource not in TOLERANCE or sources.get(resource) == "metrics-server":
             continue
         compared = ours.known[row] & theirs.known[row]
-        gap = (ours.mean[row] - theirs.mean[row])[compared]
-        for side, beyond in (("above", gap > tolerance), ("below", gap < -tolerance)):
-            count = int(np.count_nonzero(beyond))
-            if gap.size and count >= ENOUGH * gap.size:
-                points = float(np.median(np.abs(gap[beyond]))) * 100
-                yield (
-                    f"{resource} of {count:,} of {gap.size:,} nodes is {_tens(points)} points or more {side} "
-                    f"metrics-server's; check the unit and the query of {resource} in BALLAST_TELEMETRY__RESOURCES, "
-                    "and that BALLAST_PROMETHEUS__MATCHERS leaves this cluster alone"
-                )
+        if said := apart(resource, (ours.mean[row] - theirs.mean[row])[compared]):
+            yield said
+
+
+def apart(resource: str, gap: Floats) -> str:
+    """A sentence where most of these differences, ours minus those of metrics-server, are no matter of measuring."""
+    tolerance = TOLERANCE[resource]
+    for side, beyond in (("above", gap > tolerance), ("below", gap < -tolerance)):
+        count = int(np.count_nonzero(beyond))
+        if gap.size and count >= ENOUGH * gap.size:
+            points = float(np.median(np.abs(gap[beyond]))) * 100
+            return (
+                f"{resource} of {count:,} of {gap.size:,} nodes is {_tens(points)} points or more {side} "
+                f"metrics-server's; check the unit and the query of {resource} in BALLAST_TELEMETRY__RESOURCES, "
+                "and that BALLAST_PROMETHEUS__MATCHERS leaves this cluster alone"
+            )
+    return ""
 
 
 def _tens(points: float) -> int:

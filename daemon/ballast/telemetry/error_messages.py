@@ -35,6 +35,10 @@ class TooLarge(TelemetryError):
     """An answer of too many bytes or points; a smaller query may succeed."""
 
 
+class NotAllowed(SourceUnavailable):
+    """The server wants other credentials."""
+
+
 class NoConnection(SourceUnavailable):
     """No connection; it may succeed when tried again."""
 
@@ -91,7 +95,7 @@ def refused(url: str, part: str, response: requests.Response, body: bytes) -> Te
             else "these credentials do not allow this request"
         )
         where = f"{part}TOKEN_FILE, {part}USERNAME with {part}PASSWORD_FILE, or {part}HEADERS"
-        return SourceUnavailable(f"{url} answers {status}{said or plain}: {why}; check {where}")
+        return NotAllowed(f"{url} answers {status}{said or plain}: {why}; check {where}")
     if 300 <= status < 400:
         target = masked(response.headers.get("Location", "another address")).partition("?")[0]
         advice = f"write the final address into {part}URL, or set {part}TOKEN_FILE or {part}HEADERS if that is a login"

@@ -12,6 +12,7 @@ from ballast.settings import Settings
 from ballast.telemetry import presets
 from ballast.telemetry import responses as decoding
 from ballast.telemetry.error_messages import TooLarge
+from ballast.telemetry.mixing import Difference
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.pods import NEWEST, PodAnswers, ages, named_by_pod
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
@@ -85,6 +86,15 @@ class PrometheusSource:
         return PodAnswers(
             at, bodies, problems, tuple(resources), max_age, skew, self._client.url, None if pods is None else len(pods)
         )
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """What series of one node differ in, found by the readings so far."""
+        return self._assembly.check.differences
+
+    def probe(self, at: float) -> None:
+        """Asks the cheapest question. Raises SourceUnavailable or TelemetryError."""
+        decoding.instant(self._client.ask("vector(1)", Grid(at, 1.0, 1)), ("instance",), self._client.url)
 
     def close(self) -> None:
         """Fails the queries under way and frees the connections."""

@@ -30,7 +30,7 @@ from ballast.telemetry.scrapes import ScrapeIntervals
 from ballast.telemetry.series_check import SeriesCheck, matchers_line
 from ballast.telemetry.units import not_ratios
 from ballast.telemetry.warnings import Remarks
-from ballast.telemetry.wholesale import rejected_wholesale
+from ballast.telemetry.wholesale import Problem, rejected_wholesale
 
 _NAMED_STRANGERS = 5
 
@@ -82,7 +82,9 @@ class ReadingBuilder:
         """One reading per time of the grid."""
         self._observe(grid, questions, answers, names)
         found = _Found([{} for _ in range(grid.count)], [Counter() for _ in range(grid.count)])
-        problems = {**questions.problems, **self._resources(questions, answers, grid, names, found)}
+        failed = {name: Problem("query", text) for name, text in questions.problems.items()}
+        failed |= self._resources(questions, answers, grid, names, found)
+        problems = {name: problem.text for name, problem in failed.items()}
         tables = [
             table for table in (*answers.values.values(), *answers.newest.values()) if isinstance(table, SeriesTable)
         ]
@@ -95,6 +97,7 @@ class ReadingBuilder:
                 at=grid.time(index),
                 samples=found.samples[index],
                 problems=problems,
+                reasons={name: problem.reason for name, problem in failed.items()},
                 rejected=+found.rejected[index],
                 strangers=tuple(sorted(found.strangers)[:_NAMED_STRANGERS]),
                 warnings=warnings,
@@ -113,9 +116,9 @@ class ReadingBuilder:
 
     def _resources(
         self, questions: QuerySet, answers: Answers, grid: Grid, names: NodeNames, found: _Found
-    ) -> dict[str, str]:
+    ) -> dict[str, Problem]:
         """Adds the samples of each resource, per node of the first preset that has any; says why there are none."""
-        problems: dict[str, str] = {}
+        problems: dict[str, Problem] = {}
         for resource in dict.fromkeys(question.resource for question in questions.asked):
             said = []
             for question in questions.asked:
@@ -124,13 +127,13 @@ class ReadingBuilder:
                 samples: list[Samples] = []
                 problem = self._resource(question, answers, grid, names, found, samples)
                 if problem:
-                    said.append((isinstance(answers.values[question], TelemetryError), problem))
+                    said.append(problem)
                 for already, more in zip(found.samples, samples, strict=False):
                     already[resource] = _first(already[resource], more) if resource in already else more
             if any(each.get(resource) is not None and each[resource].rows.size for each in found.samples):
-                found.warnings.update(problem for failed, problem in said if failed)
+                found.warnings.update(problem.text for problem in said if problem.reason == "query")
             elif said:
-                problems[resource] = next((problem for failed, problem in said if failed), said[0][1])
+                problems[resource] = min(said, key=lambda problem: problem.reason == "empty")
         return problems
 
     def _resource(
@@ -141,17 +144,17 @@ class ReadingBuilder:
         names: NodeNames,
         found: _Found,
         samples: list[Samples],
-    ) -> str | None:
+    ) -> Problem | None:
         """Gives the samples of one question, one for each time of the grid, or says why there are none."""
         table, newest = answers.values[question], answers.newest[question.freshness]
         if isinstance(table, TelemetryError) or isinstance(newest, TelemetryError):
-            return _failure(table, newest)
+            return Problem("query", _failure(table, newest) or "")
         if not len(table):
-            return _nothing(question)
+            return Problem("empty", _nothing(question))
         if len(clusters := table.cluster_names()) > 1:
             lines = [matchers_line(self._settings.prometheus.matchers, f'cluster="{name}"') for name in clusters]
             found.differing.append("\n".join((f"the answer mixes the clusters {', '.join(clusters)}:", *lines)))
-            return f"the answer mixes the clusters {', '.join(clusters)}; choose one: {lines[0]}"
+            return Problem("clusters", f"the answer mixes the clusters {', '.join(clusters)}; choose one: {lines[0]}")
         nodes = table.named(question.labels)
         rows = names.rows(nodes)
         _note_strangers(question, nodes, rows, found)
@@ -161,9 +164,10 @@ class ReadingBuilder:
         values = table.values if question.preset is None else rounded(table.values)
         largest = largest_ratio(question.resource)
         if no_ratios(values, largest):
-            return (
+            return Problem(
+                "unit",
                 f"a tenth of the values of {question.resource} or more are above {largest:g}, so they are not ratios "
-                f"0..1 but {not_ratios(question.resource, values[:, -1], capacity)}"
+                f"0..1 but {not_ratios(question.resource, values[:, -1], capacity)}",
             )
         times = sample_times(table, rows, newest, names, question.labels)
         rejected = [Counter[str]() for _ in range(grid.count)]
@@ -177,18 +181,20 @@ class ReadingBuilder:
         if len(names) and np.all(rows < 0):
             samples.clear()
             said = self.check.advice(question.labels)
-            return (
+            return Problem(
+                "unnamed",
                 f"no series matches a node, for example {_shown(question.label, min(nodes))}; "
                 f"set BALLAST_TELEMETRY__NODE_LABEL to the label that names the node{self._exactly}"
-                f"{f' ({said})' if said else ''}"
+                f"{f' ({said})' if said else ''}",
             )
         if grid.count == 1 and not samples[0].rows.size:
             return self._wholesale(question, rejected[0], newest, grid.start)
         return None
 
-    def _wholesale(self, question: Query, rejected: Counter[str], newest: SeriesTable, at: float) -> str | None:
+    def _wholesale(self, question: Query, rejected: Counter[str], newest: SeriesTable, at: float) -> Problem | None:
         if self.check.excluded(question.freshness):
-            return self.check.message.partition("\n")[0].removesuffix("; choose one:") + ": see SeriesDiffer"
+            text = self.check.message.partition("\n")[0].removesuffix("; choose one:")
+            return Problem("differing", f"{text}: see SeriesDiffer")
         return rejected_wholesale(question, +rejected, newest, at, self._max_age(question))
 
     def _max_age(self, question: Query) -> float:

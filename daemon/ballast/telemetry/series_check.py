@@ -58,6 +58,11 @@ class SeriesCheck:
         return self._advice.get(labels, "")
 
     @property
+    def differences(self) -> tuple[Difference, ...]:
+        """What differs."""
+        return tuple(self._found.values())
+
+    @property
     def message(self) -> str:
         """What differs, for the condition `SeriesDiffer`; "" if nothing does."""
         return "\n".join(self._sentence(*each) for each in self._found.items())
