@@ -22,7 +22,7 @@ def preset_data(evidence: Evidence) -> Iterator[Finding]:
         setting = next(each for each in evidence.settings.telemetry.resources if each.name == resource)
         found = _presets_with(evidence, resource) if setting.query is None else ()
         present = evidence.settings.prometheus.preset
-        fix = tuple(f"BALLAST_PROMETHEUS__PRESET={present},{name}" for name in found) or lines(problem)
+        fix = tuple(f"BALLAST_PROMETHEUS__PRESET={present},{name}" for name in found) or _otherwise(evidence, resource)
         yield Finding("preset-data", "fail", resource, problem, fix)
 
 
@@ -88,7 +88,7 @@ def units(evidence: Evidence) -> Iterator[Finding]:
     """Whether the values are ratios."""
     for resource in _failed(evidence, "unit", "unreadable"):
         problem = evidence.reading.problems[resource]
-        yield Finding("units", "fail", resource, problem, lines(problem))
+        yield Finding("units", "fail", resource, problem, lines(problem) or _otherwise(evidence, resource))
 
 
 def unmeasured_nodes(evidence: Evidence) -> Iterator[Finding]:
@@ -111,6 +111,20 @@ def unmeasured_nodes(evidence: Evidence) -> Iterator[Finding]:
 
 def _failed(evidence: Evidence, *reasons: str) -> list[str]:
     return [resource for resource, reason in evidence.reading.reasons.items() if reason in reasons]
+
+
+def _otherwise(evidence: Evidence, resource: str) -> tuple[str, ...]:
+    """Other ways to measure a resource that cannot be read as it is configured."""
+    configured = {each.name: each for each in evidence.settings.telemetry.resources}
+    if configured[resource].query is not None:
+        kept = [
+            each.name for each in configured.values() if each.query is None or each.name in BUILT_IN_PRESETS["kubelet"]
+        ]
+        return (f"BALLAST_TELEMETRY__RESOURCES={','.join(kept) or 'cpu,memory'}",)
+    return (
+        f"BALLAST_PROMETHEUS__PRESET={evidence.settings.prometheus.preset},kubelet",
+        "BALLAST_TELEMETRY__SOURCE=metrics-server",
+    )
 
 
 def _presets_with(evidence: Evidence, resource: str) -> list[str]:

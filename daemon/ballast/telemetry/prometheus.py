@@ -70,9 +70,11 @@ class PrometheusSource:
     def ask_pods(
         self, at: float, resources: Sequence[str] = ("cpu", "memory"), pods: Sequence[str] | None = None
     ) -> PodAnswers:
-        """The undecoded usage of `pods`, named namespace/name, or of all."""
+        """The undecoded usage of `pods`, named namespace/name, or of all, as far as cadvisor measures the resources."""
         texts = presets.pod_queries(self._settings, pods)
-        asked = {name: texts[name] for name in resources} | {NEWEST: presets.pod_freshness(self._settings, pods)}
+        asked = {name: texts[name] for name in resources if name in texts} | {
+            NEWEST: presets.pod_freshness(self._settings, pods)
+        }
         grid = Grid(at, 1.0, 1)
         futures = {name: self._client.start(named_by_pod(text), grid) for name, text in asked.items()}
         bodies, problems = {}, {}
@@ -83,9 +85,8 @@ class PrometheusSource:
                 problems[name], result = str(error), "error"
             self._metrics.queries.labels(f"pod_{name}", result).inc()
         max_age, skew = ages(self._settings)
-        return PodAnswers(
-            at, bodies, problems, tuple(resources), max_age, skew, self._client.url, None if pods is None else len(pods)
-        )
+        count = None if pods is None else len(pods)
+        return PodAnswers(at, bodies, problems, known, max_age, skew, self._client.url, count)
 
     @property
     def differences(self) -> tuple[Difference, ...]:

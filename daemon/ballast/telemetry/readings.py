@@ -288,7 +288,7 @@ def _nothing(question: Query) -> str:
     speeds = ", and set BALLAST_TELEMETRY__NETWORK_SPEED where link speeds are not reported"
     return (
         f"the query of {question.resource} gives no series; check that Prometheus has what BALLAST_PROMETHEUS__PRESET "
-        f"or BALLAST_TELEMETRY__RESOURCES asks for, and BALLAST_PROMETHEUS__MATCHERS"
+        f"or BALLAST_TELEMETRY__RESOURCES asks for, and BALLAST_PROMETHEUS__MATCHERS; `ballast doctor` finds a preset"
         f"{speeds if question.resource == 'network' else ''}"
     )
 
