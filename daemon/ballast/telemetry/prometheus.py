@@ -72,9 +72,8 @@ class PrometheusSource:
     ) -> PodAnswers:
         """The undecoded usage of `pods`, named namespace/name, or of all, as far as cadvisor measures the resources."""
         texts = presets.pod_queries(self._settings, pods)
-        asked = {name: texts[name] for name in resources if name in texts} | {
-            NEWEST: presets.pod_freshness(self._settings, pods)
-        }
+        known = tuple(name for name in resources if name in texts)
+        asked = {name: texts[name] for name in known} | {NEWEST: presets.pod_freshness(self._settings, pods)}
         grid = Grid(at, 1.0, 1)
         futures = {name: self._client.start(named_by_pod(text), grid) for name, text in asked.items()}
         bodies, problems = {}, {}
