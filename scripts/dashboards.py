@@ -199,9 +199,10 @@ def _evicted() -> list[Panel]:
 
 def _now() -> list[Panel]:
     age = f"min(ballast_snapshot_age_seconds{{{OF}}})"
-    unknown = f"max(ballast_nodes_unknown{{{OF}}}) / max(ballast_nodes{{{OF}}} > 0)"
+    nodes = f"sum(max by (state) (ballast_nodes{{{OF}}}))"
+    unknown = f"max(ballast_nodes_unknown{{{OF}}}) / ({nodes} > 0)"
     return [
-        stat("Nodes", f"max(ballast_nodes{{{OF}}})"),
+        stat("Nodes", nodes),
         stat("Unknown nodes", f"max(ballast_nodes_unknown{{{OF}}})"),
         stat("Share unknown", unknown, unit="percentunit", limits=(0.05, 0.2)),
         stat("Age of the data", age, unit="s", limits=(90, 300)),
@@ -257,11 +258,8 @@ def _publishing() -> list[Panel]:
 def _telemetry() -> list[Panel]:
     return [
         lines(
-            "Unknown and young nodes",
-            [
-                ("unknown", f"max(ballast_nodes_unknown{{{OF}}})"),
-                ("of these young", f"max(ballast_nodes_young{{{OF}}})"),
-            ],
+            "Nodes that are not known, by state",
+            [("{{state}}", f'max by (state) (ballast_nodes{{state!="known", {OF}}})')],
             unit="none",
         ),
         lines(

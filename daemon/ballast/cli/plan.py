@@ -67,7 +67,11 @@ Ungated = Annotated[
 ]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="A field of BALLAST_EVICTION__* in lower case. Can be repeated."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="A field of BALLAST_EVICTION__* in lower case, or weights={resource: weight}. Repeatable.",
+    ),
 ]
 
 

@@ -14,6 +14,7 @@ from ballast.settings.extender import ExtenderSettings
 from ballast.settings.http import Http
 from ballast.settings.lease import LeaseSettings
 from ballast.settings.log import Log
+from ballast.settings.metrics import MetricsSettings
 from ballast.settings.power import Power
 from ballast.settings.prometheus import Prometheus
 from ballast.settings.publishing import Publishing
@@ -40,6 +41,7 @@ class Settings(BaseSettings):
     eviction: EvictionSettings = EvictionSettings()
     extender: ExtenderSettings = ExtenderSettings()
     http: Http = Http()
+    metrics: MetricsSettings = MetricsSettings()
     log: Log = Log()
 
     @classmethod

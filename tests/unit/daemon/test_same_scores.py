@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ballast.model.node import Node
+from ballast.model.node_state import NodeStates
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot, Window
 from ballast.scoring import crane
@@ -123,8 +124,7 @@ def taken(of: Sequence[Node], lower: float = 1.0) -> Snapshot:
         {"15m": window},
         np.full_like(means, NOW - 5),
         np.ones_like(means),
-        everywhere,
-        ~everywhere,
+        NodeStates.of(everywhere),
     )
 
 

@@ -144,7 +144,7 @@ def test_stale_samples_do_not_count_however_fresh_the_answer_looks(calm: Rig) ->
     calm.faults.prometheus_stale(age=200.0)
     calm.faults.metrics_server_missing()
     told, published = calm.cycle(daemon, 5)
-    assert told.startswith("know 0 of 10 nodes from prometheus, 10 unknown; rejected 20 stale")
+    assert told.startswith("know 0 of 10 nodes from prometheus, 10 unknown (10 silent); rejected 20 stale")
     assert published.startswith("publishing is frozen")
 
 

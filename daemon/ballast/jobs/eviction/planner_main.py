@@ -40,9 +40,10 @@ def answer(request: PlanRequest) -> PlanResponse:
         request.load[:, kept],
         usage.by_pod() if usage else None,
         request.pool_label,
+        request.weights,
     )
     unknown = [node.name for node, row in zip(objects.nodes, known, strict=True) if not row.any()]
-    facts = Facts(objects, now=request.now, unknown=unknown)
+    facts = Facts(objects, now=request.now, unknown=unknown, silent=request.silent)
     plans: list[Plan] = []
     for wanted in request.wanted:
         plans.append(_plan(wanted, arranged, Gate(facts, wanted.rules, request.history)))

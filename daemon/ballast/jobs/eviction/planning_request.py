@@ -14,6 +14,7 @@ from ballast.eviction.facts import ClusterObjects
 from ballast.eviction.history import NOTHING_YET, History
 from ballast.eviction.plan import Aims, Kind, Plan
 from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
+from ballast.model.limits import EQUAL, Weights
 from ballast.model.pod import Pod
 from ballast.model.sample import Floats
 from ballast.telemetry.pods import PodAnswers
@@ -48,6 +49,9 @@ class PlanRequest:
     objects: ClusterObjects = field(default_factory=ClusterObjects)
     history: History = NOTHING_YET
     pool_label: str | None = None
+    weights: Weights = field(default_factory=lambda: EQUAL)
+    silent: int | None = None
+    """Nodes of unknown load that were measured before; None: all of unknown load."""
     usage: PodAnswers | None = None
 
 
