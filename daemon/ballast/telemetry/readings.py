@@ -12,7 +12,7 @@ import numpy as np
 from ballast.errors import TelemetryError
 from ballast.model.sample import Bools, Floats, Ints, Reading, Samples
 from ballast.settings import Settings
-from ballast.telemetry.freshness import newest_by_label, sample_times
+from ballast.telemetry.freshness import sample_times
 from ballast.telemetry.intake import (
     SUSPICIOUS_RATIO,
     accept,
@@ -26,7 +26,7 @@ from ballast.telemetry.node_names import AMBIGUOUS, NOT_SELECTED, SEPARATOR, UNM
 from ballast.telemetry.prometheus_client import Grid
 from ballast.telemetry.queries import Query, QuerySet
 from ballast.telemetry.responses import SeriesTable
-from ballast.telemetry.scrapes import ScrapeIntervals
+from ballast.telemetry.scrapes import LOOKED_AT, ScrapeIntervals
 from ballast.telemetry.series_check import SeriesCheck, matchers_line
 from ballast.telemetry.units import not_ratios
 from ballast.telemetry.warnings import Remarks
@@ -110,7 +110,7 @@ class ReadingBuilder:
         """What the times of the raw series tell beside the age of samples."""
         for freshness, table in answers.newest.items():
             if isinstance(table, SeriesTable) and len(table):
-                self.scrapes.seen(freshness, *newest_by_label(table))
+                self.scrapes.seen(freshness, table.nodes[:LOOKED_AT], table.values[:LOOKED_AT])
         if any(isinstance(table, SeriesTable) and table.every is not None for table in answers.newest.values()):
             self.check.look(grid.start, questions, answers.newest, names, self.scrapes.slowest())
 
@@ -158,16 +158,16 @@ class ReadingBuilder:
         nodes = table.named(question.labels)
         rows = names.rows(nodes)
         _note_strangers(question, nodes, rows, found)
-        capacity = self._capacity(question.resource, rows, names)
         if table.amounts.any():
-            table = _in_ratios(table, capacity)
+            table = _in_ratios(table, self._capacity(question.resource, rows, names))
         values = table.values if question.preset is None else rounded(table.values)
         largest = largest_ratio(question.resource)
         if no_ratios(values, largest):
+            unit = not_ratios(question.resource, values[:, -1], self._capacity(question.resource, rows, names))
             return Problem(
                 "unit",
                 f"a tenth of the values of {question.resource} or more are above {largest:g}, so they are not ratios "
-                f"0..1 but {not_ratios(question.resource, values[:, -1], capacity)}",
+                f"0..1 but {unit}",
             )
         times = sample_times(table, rows, newest, names, question.labels)
         rejected = [Counter[str]() for _ in range(grid.count)]

@@ -47,8 +47,9 @@ class SeriesTable:
     @cached_property
     def nodes(self) -> list[str]:
         """[series] the value of the first of the requested labels that the series has, "" without any."""
-        found = [""] * len(self)
-        for column in self.columns.values():
+        first, *others = self.columns.values() or ([""] * len(self),)
+        found = first
+        for column in others:
             found = [node or value for node, value in zip(found, column, strict=True)]
         return found
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
+from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from ballast.model.sample import Floats
 
-_SERIES = 200
-"""So many are looked at for each freshness expression."""
+LOOKED_AT = 200
+"""So many series are enough for each freshness expression."""
 
 _DISTANCES = 2_000
 _FEWEST = 3
@@ -23,24 +26,22 @@ class ScrapeIntervals:
         self._distances: dict[str, deque[float]] = {}
         self._known: dict[str, float] = {}
 
-    def seen(self, freshness: str, labels: dict[str, int], times: Floats) -> None:
-        """`times` are [row, evaluation time], ascending; `labels` give the row of each series."""
+    def seen(self, freshness: str, labels: Sequence[str], times: Floats) -> None:
+        """`times` are [series, evaluation time], ascending; `labels` tell the series from reading to reading."""
         newest = self._newest.setdefault(freshness, {})
         distances = self._distances.setdefault(freshness, deque(maxlen=_DISTANCES))
-        before = len(distances)
-        for label, row in list(labels.items())[:_SERIES]:
-            found = np.unique(times[row][np.isfinite(times[row])])
-            if not found.size:
+        for label, row in zip(labels, times.tolist(), strict=True):
+            found = sorted({time for time in row if not math.isnan(time)})
+            if not found:
                 continue
-            last = newest.get(label, -np.inf)
-            newest[label] = max(float(found[-1]), last)
-            if found[-1] > last > -np.inf:
-                found = np.r_[last, found[found > last]]
-            distances.extend(np.diff(found).tolist())
-        if len(newest) > 4 * _SERIES:
+            last = newest.get(label, -math.inf)
+            newest[label] = max(found[-1], last)
+            if found[-1] >= last > -math.inf:
+                found = [last, *(time for time in found if time > last)]
+            distances.extend(later - earlier for earlier, later in pairwise(found))
+        if len(newest) > 4 * LOOKED_AT:
             newest.clear()
-        if len(distances) != before or len(distances) == _DISTANCES:
-            self._known.pop(freshness, None)
+        self._known.pop(freshness, None)
 
     def of(self, freshness: str) -> float | None:
         """Seconds; None before a few are known.
