@@ -11,6 +11,7 @@ import structlog
 
 from ballast.clock import Clock
 from ballast.cluster.context import Context
+from ballast.jobs.witnesses import Witness, disagreements
 from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.node_state import Evidence, NodeStates, node_states
@@ -79,6 +80,8 @@ class TelemetryCycle:
         self._read_until = dict.fromkeys(self._resources, -math.inf)
         self._attempts = 0
         self._lives = NodeLives()
+        self._witness = Witness()
+        self.disagreements: tuple[str, ...] = ()
         self.last: Reading | None = None
         self.fallback_reading: Reading | None = None
 
@@ -109,10 +112,13 @@ class TelemetryCycle:
         self.fallback_reading = None
         if self._fallback is not None:
             given = {name for name, samples in reading.samples.items() if samples.rows.size}
-            wanted = [name for name in self._fallback.resources if name in self._resources and name not in given]
-            if wanted:
-                self.fallback_reading = self._fallback.read(at, names, wanted)
-                self._ingest(self._fallback, self.fallback_reading, names)
+            able = [name for name in self._fallback.resources if name in self._resources]
+            needed = [name for name in able if name not in given]
+            if wanted := self._witness.wanted(at, able, needed):
+                spare = self._fallback.read(at, names, wanted)
+                self._witness.answered(at, failed=bool(spare.problems))
+                self._ingest(self._fallback, spare, names)
+                self.fallback_reading = spare if needed else None
         return self._snapshot(at, names.nodes)
 
     def close(self) -> None:
@@ -228,9 +234,11 @@ class TelemetryCycle:
             for index, name in enumerate(self._resources)
             if name in fallback.resources and not any(window.known[index].any() for window in windows.values())
         ]
-        if not silent:
+        if not silent and self._witness.asked != at:
             return windows, newest
         spare, spare_newest = self._summarise(fallback.name, at, scale)
+        primary = next(iter(windows))
+        self.disagreements = tuple(disagreements(self._resources, windows[primary], spare[primary], sources))
         useful = [index for index in silent if any(window.known[index].any() for window in spare.values())]
         for index in useful:
             sources[self._resources[index]] = fallback.name

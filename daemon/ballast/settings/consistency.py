@@ -11,6 +11,7 @@ from ballast.errors import SettingsError
 from ballast.settings.model import Settings
 from ballast.settings.names import variable
 from ballast.settings.part import Mode
+from ballast.settings.prometheus import BUILT_IN_PRESETS
 
 Limit: TypeAlias = float | Mapping[str, float]
 
@@ -21,6 +22,7 @@ CRANE_MEAN = 300.0
 def contradictions(settings: Settings) -> Iterator[str]:
     """One sentence for each contradiction between settings."""
     yield from _authentication(settings)
+    yield from _presets(settings)
     yield from _pairs(settings)
     yield from _windows(settings)
     yield from _thresholds(settings)
@@ -138,6 +140,21 @@ def _authentication(settings: Settings) -> Iterator[str]:
     if len(given) > 1:
         yield f"{' and '.join(given)} are different ways to authenticate: expected one of them. Unset the others."
     yield from _together(settings, "prometheus", "username", "password_file")
+
+
+def _presets(settings: Settings) -> Iterator[str]:
+    chosen = settings.prometheus.presets
+    if settings.telemetry.source != "prometheus" or any(name not in BUILT_IN_PRESETS for name in chosen):
+        return
+    for resource in settings.telemetry.resources:
+        name = resource.name
+        if resource.query is None and not any(name in BUILT_IN_PRESETS[preset] for preset in chosen):
+            having = next(preset for preset, resources in BUILT_IN_PRESETS.items() if name in resources)
+            yield (
+                f"BALLAST_TELEMETRY__RESOURCES: {name!r} needs a query, since BALLAST_PROMETHEUS__PRESET = "
+                f"{settings.prometheus.preset} does not measure it. Give a query for {name}, or set "
+                f"BALLAST_PROMETHEUS__PRESET={settings.prometheus.preset},{having}."
+            )
 
 
 def _pairs(settings: Settings) -> Iterator[str]:

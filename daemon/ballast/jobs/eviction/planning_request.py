@@ -72,13 +72,14 @@ class PlanRequest:
 class PlanResponse(msgspec.Struct, frozen=True):
     """`plans` that were made, or the plan of the `batch`.
 
-    `measured` pods said what they use; `rejected` samples did not count. `problem` is a sentence when there is no plan;
-    `megabytes` the most memory that the worker ever had.
+    Of `expected` pods, `measured` said what they use; `rejected` samples did not count. `problem` is a sentence when
+    there is no plan; `megabytes` the most memory that the worker ever had.
     """
 
     plans: tuple[Plan, ...] = ()
     batch: BatchPlan | None = None
     measured: int = 0
+    expected: int = 0
     problems: dict[str, str] = {}
     rejected: dict[str, int] = {}
     warnings: tuple[str, ...] = ()
