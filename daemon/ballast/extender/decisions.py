@@ -17,6 +17,7 @@ from ballast.cluster.watch import WATCH_SILENT
 from ballast.extender.reservations import ReservationDesk
 from ballast.extender.strategies import Strategies
 from ballast.metrics import Metrics
+from ballast.model.devices import ANNOTATIONS, claim_of
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats
 from ballast.model.shape import Container, shape_of
@@ -290,7 +291,15 @@ class ExtenderService:
         chosen = choose(exact, state.keys[rows], uid)
         node = model.names[rows[chosen]]
         owner = owner_of(arriving)
-        bookings.assume(uid, node, arriving.shape, wall=self._clock.wall(), now=self._clock.monotonic(), owner=owner)
+        bookings.assume(
+            uid,
+            node,
+            arriving.shape,
+            wall=self._clock.wall(),
+            now=self._clock.monotonic(),
+            owner=owner,
+            claim=claim_of(arriving),
+        )
         self.steering.was_asked(pod.spec.scheduler_name)
         if len(rows) == len(names):
             return Priorities(named.priorities(worth(exact), chosen))
@@ -300,7 +309,7 @@ class ExtenderService:
 
     def _arriving(self, pod: wire.Pod) -> Pod:
         """As the watch shows it, else as the scheduler sends it."""
-        return self._bookings.waiting(pod.metadata.uid) or to_pod(pod, self._shared, lambda key: False)
+        return self._bookings.waiting(pod.metadata.uid) or to_pod(pod, self._shared, lambda key: key in ANNOTATIONS)
 
     def _overloaded(self, state: _State, threshold: float, names: Sequence[str]) -> dict[str, str]:
         """{node: why}; none when all of them are, for the pod has to go somewhere."""

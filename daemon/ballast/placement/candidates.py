@@ -11,6 +11,7 @@ from ballast.model.node import Node
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.model.snapshot import Snapshot
 from ballast.scoring.fleet import Fleet, InFlight, Load, Placed, fleet_of
+from ballast.scoring.placed_devices import PlacedDevices
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class Candidates(Fleet):
     """
 
     there: Placed = field(default_factory=lambda: Placed(0))
+    parts: PlacedDevices = field(default_factory=lambda: PlacedDevices(()))
     whole: Candidates | None = None
     index: Ints | None = None
 
@@ -28,6 +30,11 @@ class Candidates(Fleet):
     def placed(self) -> Placed:
         """What placed pods take, kept up to date pod by pod."""
         return self.there
+
+    @property
+    def devices(self) -> PlacedDevices:
+        """The devices of the nodes, kept up to date pod by pod."""
+        return self.parts if self.index is None else self.parts.at(self.index)
 
     def allocatable(self, resource: str) -> Ints:
         """As `Fleet.allocatable`, taken from the whole."""
@@ -57,12 +64,15 @@ class Candidates(Fleet):
             in_flight=None if self.in_flight is None else _PartInFlight(self.in_flight, index),
             bindings=_PartOfBindings(self.bindings, index),
             there=_PartOfPlaced(self.there, index),
+            parts=self.parts,
             whole=self,
             index=index,
         )
 
 
-def candidates(snapshot: Snapshot, there: Placed, in_flight: InFlight, bindings: Mapping[float, Ints]) -> Candidates:
+def candidates(
+    snapshot: Snapshot, there: Placed, in_flight: InFlight, bindings: Mapping[float, Ints], parts: PlacedDevices
+) -> Candidates:
     """All nodes of a snapshot."""
     fleet = fleet_of(snapshot)
     return Candidates(
@@ -78,6 +88,7 @@ def candidates(snapshot: Snapshot, there: Placed, in_flight: InFlight, bindings:
         in_flight=in_flight,
         bindings=bindings,
         there=there,
+        parts=parts,
     )
 
 
