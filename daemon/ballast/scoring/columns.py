@@ -57,7 +57,7 @@ class Columns:
                 found[len(self.names)] = claim.count * claim.milli
             found[self.plain :] = devices.columns(claim, self.slots)
         elif claim_shared(asked):
-            found[: len(self.names)] = np.inf
+            found[: len(self.names)] = devices.MORE
         return found
 
     def matrices(self, fleet: Fleet) -> tuple[Floats, Floats]:

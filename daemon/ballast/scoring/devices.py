@@ -12,6 +12,9 @@ import numpy as np
 from ballast.model.devices import Claim
 from ballast.model.sample import Bools, Floats, Ints
 
+MORE = 1e18
+"""More than any node has."""
+
 _ROUNDING = 1e-9
 
 
@@ -54,5 +57,5 @@ def columns(claim: Claim | None, devices: int) -> Floats:
     """The device columns of a request; one for more devices than there are columns fits nowhere."""
     found = np.zeros(devices)
     if claim is not None:
-        found[: claim.count] = claim.milli if claim.count <= devices else np.inf
+        found[: claim.count] = claim.milli if claim.count <= devices else MORE
     return found

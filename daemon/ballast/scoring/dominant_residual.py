@@ -36,7 +36,7 @@ LAMBDA = 0.1
 C = {"linear": 22.0, "sqrt": 2.0}
 SPAN = 99
 COUNT, VOLUME = "count", "volume"
-APART = 0.01
+APART = 0.3
 """What the volume of profiles without devices counts beside those with devices."""
 
 
