@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ballast.model.devices import MILLI, PARTS, claim_in, devices_of, parts_of
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
-from ballast.scoring.demand import demand, units
+from ballast.scoring.demand import units
+from ballast.scoring.profiles import asked_by
 
 PODS = "pods"
+IN_PARTS = "devices in parts"
 # A node that does not say how many pods it takes.
 ANY_NUMBER = 2**31
 Usage = Mapping[str, Mapping[str, float]]
@@ -95,26 +98,36 @@ def layout(
 
 def _asked(pods: Sequence[Pod]) -> tuple[tuple[str, ...], Ints, Ints]:
     """Kinds, what each shape asks for, and the shape of each pod. Shapes are shared, so each is looked at once."""
-    shapes = {id(pod.shape): pod.shape for pod in pods}
-    demands = {key: demand(shape).reserved for key, shape in shapes.items()}
+    keys = [(id(pod.shape), *parts_of(pod).values()) for pod in pods]
+    demands = {key: _demand(pod) for key, pod in zip(keys, pods, strict=True)}
     kinds = (PODS, *sorted({name for each in demands.values() for name, amount in each.items() if amount} - {PODS}))
     table = np.array([[1, *(each.get(name, 0) for name in kinds[1:])] for each in demands.values()], np.int64)
     index = {key: row for row, key in enumerate(demands)}
     return (
         kinds,
         table.reshape(len(demands), len(kinds)),
-        np.array([index[id(pod.shape)] for pod in pods], np.int64),
+        np.array([index[key] for key in keys], np.int64),
     )
 
 
+def _demand(pod: Pod) -> Mapping[str, int]:
+    """Requests, and thousandths of devices in parts as a sum; single devices are looked at in simulated_placement.py."""
+    asked = asked_by(pod)
+    if PARTS.isdisjoint(asked):
+        return asked
+    claim = claim_in(asked)
+    found = {name: amount for name, amount in asked.items() if name not in PARTS}
+    return {**found, IN_PARTS: claim.count * claim.milli} if claim is not None and claim.shared else found
+
+
 def _total(nodes: Sequence[Node], kinds: Sequence[str]) -> Ints:
-    return np.array(
-        [
-            [units(name, node.allocatable.get(name, ANY_NUMBER if name == PODS else 0)) for name in kinds]
-            for node in nodes
-        ],
-        np.int64,
-    ).reshape(len(nodes), len(kinds))
+    def total(node: Node, name: str) -> int:
+        if name == IN_PARTS:
+            return len(devices_of(node)) * MILLI
+        return units(name, node.allocatable.get(name, ANY_NUMBER if name == PODS else 0))
+
+    found = [[total(node, name) for name in kinds] for node in nodes]
+    return np.array(found, np.int64).reshape(len(nodes), len(kinds))
 
 
 def _used(pods: Sequence[Pod], resources: Sequence[str], usage: Usage) -> Floats:

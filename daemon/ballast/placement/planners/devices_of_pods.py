@@ -1,0 +1,42 @@
+"""Single devices that are handed out in parts, as they change while a plan grows."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from ballast.model.devices import Claim, claim_of, devices_of
+from ballast.model.sample import Bools, Ints
+from ballast.placement.planners.layout import Layout
+from ballast.scoring.devices import taken
+from ballast.scoring.placed_devices import PlacedDevices
+
+
+class DevicesOfPods:
+    """Which devices the pods of a layout take. A pod that is moved takes those that fit best where it goes."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._on = layout.on
+        self._devices = PlacedDevices([devices_of(node) for node in layout.nodes])
+        self._claims: dict[int, Claim] = {}
+        if self._devices.most:
+            found = ((row, claim_of(pod)) for row, pod in enumerate(layout.pods))
+            self._claims = {row: claim for row, claim in found if claim is not None}
+        for row, claim in self._claims.items():
+            if layout.present[row]:
+                self._devices.add(int(layout.on[row]), claim)
+
+    def fits(self, pod: int, rows: Ints | int | slice = slice(None)) -> Bools:
+        """[node] of all or some nodes: whether there are as many devices with room as the pod asks for."""
+        claim, free = self._claims.get(pod), self._devices.free[rows]
+        if claim is None:
+            return np.ones(free.shape[:-1], bool)
+        return taken(free, claim.count, float(claim.milli))[1]
+
+    def move(self, pod: int, home: int, target: int) -> None:
+        """From a node to a node; -1 is none. Back where it came from, it has its own devices again."""
+        for row, sign in ((home, -1), (target, 1)):
+            if row >= 0 and (claim := self._claims.get(pod)) is not None:
+                moved = row != self._on[pod]
+                held = msgspec.structs.replace(claim, on=None) if moved else claim
+                self._devices.add(row, held, sign, expected=moved)
