@@ -3,6 +3,7 @@
 BallastError
 ├── SettingsError          a setting is unknown, malformed or contradictory (exit 2)
 ├── UsageError             a command was used wrongly (exit 2)
+├── BadFile                a file was read, but does not hold what it should (exit 1)
 ├── TelemetryError         a source gave no usable answer
 │   └── SourceUnavailable  it could not be reached at all, or refused us
 ├── WorkerError            the process for long work ended, or took too long
@@ -34,6 +35,10 @@ class SettingsError(BallastError):
 
 class UsageError(BallastError):
     """A command was given something it cannot work with."""
+
+
+class BadFile(BallastError):
+    """A file was read, but its content is not what was expected."""
 
 
 class TelemetryError(BallastError):

@@ -16,6 +16,7 @@ from ballast.clock import SystemClock
 from ballast.cluster.client import connect
 from ballast.cluster.decoding import annotation_filter
 from ballast.cluster.emergency import EmergencyWriter
+from ballast.cluster.pace import Pace
 from ballast.cluster.state import StateStore
 from ballast.cluster.workload_cache import WorkloadCache
 from ballast.cluster.writer import Writer
@@ -86,8 +87,7 @@ def _budget(plane: ControlPlane, policy: PowerPolicy) -> Iterator[PolicyControll
         api,
         clock,
         metrics,
-        qps=20,
-        burst=40,
+        pace=Pace(clock, 20, 40),
         modes={"power": "on"},
         paused=lambda part: None,
         leading=lambda: True,

@@ -25,6 +25,7 @@ from ballast.cluster.client import connect
 from ballast.cluster.decoding import Reader, pod_reader
 from ballast.cluster.lease import Elector
 from ballast.cluster.listing import PAGE
+from ballast.eviction.facts import ClusterObjects
 from ballast.extender.decisions import ExtenderService
 from ballast.jobs.eviction.planning_process import PlanningProcess
 from ballast.jobs.eviction.planning_request import PlanRequest, RequestedPlan
@@ -190,7 +191,7 @@ def _serve(parent: Connection, environment: dict[str, str]) -> None:
     pages = list(_pages())
     pods = _listed(reader, pages, 0.0)
     extending.replace(pods)
-    extending.look(taken)
+    extending.observe(taken)
     api = connect(load(environment).cluster, metrics)
     elector = _Renewing(api, clock, metrics, namespace="default", name="bench", identity="bench", retry=RETRY)
     elector.start()
@@ -236,8 +237,7 @@ def _errand(taken: Snapshot, pods: Sequence[Pod]) -> PlanRequest:
         resources=taken.resources,
         load=taken.primary.mean.T,
         wanted=tuple(RequestedPlan(kind) for kind in ("relieve", "redistribute", "rebalance")),
-        nodes=taken.nodes,
-        pods=pods,
+        objects=ClusterObjects(taken.nodes, pods),
     )
 
 

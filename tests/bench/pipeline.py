@@ -328,8 +328,7 @@ class Parts:
 
 def _take_apart(parts: Parts, sizes: list[int]) -> None:
     from ballast.extender.decisions import ExtenderService
-    from ballast.jobs import telemetry
-    from ballast.runtime import daemon as daemon
+    from ballast.jobs import snapshot, telemetry
     from ballast.telemetry import readings, responses
     from ballast.telemetry.node_names import NodeNames
     from ballast.telemetry.prometheus_client import PrometheusClient
@@ -353,7 +352,7 @@ def _take_apart(parts: Parts, sizes: list[int]) -> None:
         parts.time("ring", Ring, name)
     parts.time("statistics", telemetry, "summarise_all")
     parts.time("score", ExtenderService, "node_scores")
-    parts.time("render", daemon, "render")
+    parts.time("render", snapshot, "render")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ballast.eviction.facts import Facts
+from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import PASSED, Gate
 from ballast.eviction.history import History
 from ballast.eviction.rules import DAY, UNLIMITED, EvictionLimit, GateRules
@@ -183,13 +183,9 @@ def _redistribution() -> list[Row]:
 def _gate() -> list[Row]:
     world = _uneven(5000, 30, 200, 0, (1,))
     started = time.process_time()
-    facts = Facts(
-        now=NOW,
-        nodes=world.nodes,
-        pods=world.pods,
-        workloads=[Workload("ReplicaSet", "ns", f"d{i}", replicas=750) for i in range(200)],
-        budgets=[DisruptionBudget("ns", "b", None, 100)],
-    )
+    workloads = [Workload("ReplicaSet", "ns", f"d{i}", replicas=750) for i in range(200)]
+    budgets = [DisruptionBudget("ns", "b", None, 100)]
+    facts = Facts(ClusterObjects(world.nodes, world.pods, workloads, budgets), now=NOW)
     read = time.process_time() - started
     rules = GateRules(
         limit_total=UNLIMITED, limit_node=UNLIMITED, limit_namespace=UNLIMITED, rates=((EvictionLimit(4000), DAY),)
@@ -241,9 +237,7 @@ def _whole() -> list[Row]:
         resources=RESOURCES,
         load=world.load,
         wanted=wanted,
-        nodes=world.nodes,
-        pods=world.pods,
-        workloads=workloads,
+        objects=ClusterObjects(world.nodes, world.pods, workloads),
     )
     longest, begun = 0.0, time.thread_time()
 

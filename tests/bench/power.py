@@ -19,6 +19,7 @@ from ballast.cluster.decoding import annotation_filter
 from ballast.cluster.emergency import EmergencyWriter
 from ballast.cluster.events import Events
 from ballast.cluster.lease import AlwaysLeader
+from ballast.cluster.pace import Pace
 from ballast.cluster.workload_cache import WorkloadCache, reader
 from ballast.cluster.writer import Writer
 from ballast.jobs.power.budget import PolicyController
@@ -88,8 +89,7 @@ def _job() -> Row:
         api,  # type: ignore[arg-type]
         clock,
         metrics,
-        qps=20,
-        burst=40,
+        pace=Pace(clock, 20, 40),
         modes={"power": "on"},
         paused=lambda part: None,
         leading=lambda: True,

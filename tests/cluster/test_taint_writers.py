@@ -10,6 +10,7 @@ import pytest
 from ballast.clock import SystemClock
 from ballast.cluster.client import connect
 from ballast.cluster.node_writes import replace_taints
+from ballast.cluster.pace import Pace
 from ballast.cluster.write import Result
 from ballast.cluster.writer import Writer
 from ballast.metrics import Metrics
@@ -31,8 +32,7 @@ def _ballast(cluster: ControlPlane) -> int:
         api,
         SystemClock(),
         metrics,
-        qps=1000,
-        burst=1000,
+        pace=Pace(SystemClock(), 1000, 1000),
         modes={"publishing": "on"},
         paused=lambda _part: None,
         leading=lambda: True,

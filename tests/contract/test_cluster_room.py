@@ -11,8 +11,9 @@ import pytest
 from ballast.clock import SystemClock
 from ballast.cluster.cache import Cache
 from ballast.cluster.events import Events
-from ballast.cluster.lease import Elector, read_lease
+from ballast.cluster.lease import Elector, LeaseTimes, read_lease
 from ballast.cluster.node_writes import node_metadata, replace_taints
+from ballast.cluster.pace import Pace
 from ballast.cluster.role import LABEL, RoleLabel
 from ballast.cluster.state import StateStore
 from ballast.cluster.switches import NAME, Switches
@@ -38,8 +39,7 @@ def writer_for(client: Client, *, mode: str = "on", events: Events | None = None
         client.api,
         CLOCK,
         Metrics(),
-        qps=1000,
-        burst=1000,
+        pace=Pace(CLOCK, 1000, 1000),
         modes={"publishing": mode},
         paused=lambda part: None,
         leading=lambda: True,
@@ -165,9 +165,7 @@ def test_one_of_two_leads_and_hands_over(client: Client) -> None:
             namespace=client.namespace,
             name="ballast",
             identity=name,
-            duration=3,
-            deadline=2,
-            retry=0.2,
+            times=LeaseTimes(3, 2, 0.2),
         )
 
     with running(elector("a")) as first:

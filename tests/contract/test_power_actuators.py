@@ -13,6 +13,7 @@ from ballast.actuation.scaling.targets import kinds_of
 from ballast.clock import SystemClock
 from ballast.cluster.decoding import annotation_filter
 from ballast.cluster.emergency import EmergencyWriter
+from ballast.cluster.pace import Pace
 from ballast.cluster.workload_cache import WorkloadCache
 from ballast.cluster.write import Result, WriteOutcome
 from ballast.cluster.writer import Writer
@@ -37,8 +38,7 @@ class Bench:
             client.api,
             CLOCK,
             metrics,
-            qps=1000,
-            burst=1000,
+            pace=Pace(CLOCK, 1000, 1000),
             modes={"power": "on"},
             paused=lambda part: None,
             leading=lambda: True,

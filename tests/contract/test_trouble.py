@@ -14,8 +14,9 @@ import pytest
 from ballast.clock import SystemClock
 from ballast.cluster.cache import Cache
 from ballast.cluster.client import KubeApi, connect
-from ballast.cluster.lease import Elector
+from ballast.cluster.lease import Elector, LeaseTimes
 from ballast.cluster.node_writes import node_metadata
+from ballast.cluster.pace import Pace
 from ballast.cluster.switches import Switches
 from ballast.cluster.write import Result
 from ballast.cluster.writer import Writer
@@ -148,11 +149,9 @@ def test_a_leader_without_an_answer_steps_down_and_comes_back(
         namespace="ballast",
         name="ballast",
         identity="a",
-        on_loss=lost.set,
-        duration=1.5,
-        deadline=1.0,
-        retry=0.1,
+        times=LeaseTimes(1.5, 1.0, 0.1),
     )
+    elector.subscribe(int, lost.set)
     elector.start()
     try:
         eventually("it leads", elector.is_leader)
@@ -172,8 +171,7 @@ def test_a_busy_server_makes_writers_wait_and_the_write_still_happens(
         api,
         CLOCK,
         metrics,
-        qps=100,
-        burst=100,
+        pace=Pace(CLOCK, 100, 100),
         modes={"publishing": "on"},
         paused=lambda part: None,
         leading=lambda: True,

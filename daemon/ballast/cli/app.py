@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from ballast import __version__
-from ballast.cli import config, demo, experiment, explain, pause, plan, power, profile, release, run, score
+from ballast.cli import config, demo, experiment, explain, pause, plan, profile, release, run, score
 from ballast.cli.experiments.openb import openb
+from ballast.cli.power import commands as power
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 

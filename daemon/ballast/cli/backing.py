@@ -8,9 +8,10 @@ from typing import TypeVar
 
 import msgspec
 
-from ballast.cli.files import BadFile, ClusterFile, name_of
+from ballast.cli.files import ClusterFile, name_of
 from ballast.cluster import workloads as wire
 from ballast.cluster.decoding import Shared
+from ballast.errors import BadFile
 from ballast.eviction.facts import LISTED
 from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Workload
 

@@ -15,8 +15,8 @@ from ballast.cli.backing import ABSENT, Backing, backing
 from ballast.cli.metrics_file import loads, metrics
 from ballast.cli.pod_metrics import pod_usage
 from ballast.cluster.decoding import annotation_filter
-from ballast.errors import UsageError
-from ballast.eviction.facts import Facts, WorkloadKey
+from ballast.errors import BadFile, UsageError
+from ballast.eviction.facts import ClusterObjects, Facts, WorkloadKey
 from ballast.model.selector import parse
 from ballast.model.workload import Workload
 from ballast.placement.planners.layout import Layout, layout
@@ -84,18 +84,18 @@ def gather(origin: Origin, settings: Settings) -> Evidence:
         usage,
         settings.cluster.pool_label,
     )
-    facts = Facts(
-        now=found.newest if document.timestamp is None else document.timestamp,
-        nodes=found.nodes,
-        pods=found.pods,
-        unknown=[node.name for node, row in zip(found.nodes, known, strict=True) if not row.any()],
-        workloads=behind.workloads,
-        budgets=behind.budgets,
-        autoscalers=behind.autoscalers,
-        namespaces=behind.namespaces,
-        protected=dict(_protected(behind.workloads)),
+    objects = ClusterObjects(
+        found.nodes,
+        found.pods,
+        behind.workloads,
+        behind.budgets,
+        behind.autoscalers,
+        behind.namespaces,
+        dict(_protected(behind.workloads)),
     )
-    return Evidence(arranged, facts)
+    unknown = [node.name for node, row in zip(found.nodes, known, strict=True) if not row.any()]
+    now = found.newest if document.timestamp is None else document.timestamp
+    return Evidence(arranged, Facts(objects, now=now, unknown=unknown))
 
 
 def _protected(workloads: Iterable[Workload]) -> Iterator[tuple[WorkloadKey, str]]:
@@ -135,7 +135,7 @@ def _selected(found: files.ClusterFile, text: str, source: str) -> files.Cluster
     selector = parse(text)
     nodes = tuple(node for node in found.nodes if selector.matches(node.labels))
     if not nodes:
-        raise files.BadFile(f"{source}: BALLAST_CLUSTER__NODE_SELECTOR = {text} selects none of the nodes.")
+        raise BadFile(f"{source}: BALLAST_CLUSTER__NODE_SELECTOR = {text} selects none of the nodes.")
     return replace(found, nodes=nodes)
 
 

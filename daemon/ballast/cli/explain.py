@@ -12,10 +12,9 @@ from rich.table import Table
 from ballast import log
 from ballast.cli.eviction_settings import offline_rules, settings_of
 from ballast.cli.evidence import Evidence, Origin, gather, variables
-from ballast.cli.files import BadFile
 from ballast.cli.output import Output, OutputOption
 from ballast.cli.plan import Cluster, Kubeconfig, Live, Metrics, PodMetrics, Set
-from ballast.errors import UsageError
+from ballast.errors import BadFile, UsageError
 from ballast.eviction.check_input import LOOKED_NOWHERE, Verdict
 from ballast.eviction.feasibility import feasibility, misplaced, standing_of
 from ballast.eviction.gate import Gate

@@ -15,7 +15,7 @@ import yaml
 
 from ballast.cluster import wire
 from ballast.cluster.decoding import Shared, to_node, to_pod
-from ballast.errors import BallastError, UsageError
+from ballast.errors import BadFile, UsageError
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.quantity import quantity
@@ -26,10 +26,6 @@ W = TypeVar("W", wire.Node, wire.Pod)
 
 _TIME_KEY = re.compile(r"([Tt]ime|Timestamp)$")
 _LISTED = re.compile(r"List$")
-
-
-class BadFile(BallastError):
-    """A file was read, but its content is not what was expected."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ballast.cli.files import BadFile, ClusterFile
+from ballast.cli.files import ClusterFile
+from ballast.errors import BadFile
 from ballast.model.sample import Floats
 from ballast.scoring.fleet import Fleet, Load, amounts
 from ballast.scoring.keys import to_number

@@ -6,25 +6,16 @@ kubectl makes the change, so that RBAC and the audit log of the cluster apply.
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from ballast.cluster.identity import known_namespace
 from ballast.cluster.switches import NAME
+from ballast.parts import Part
 from ballast.settings import load
 
-
-class Switched(StrEnum):
-    """The parts of Ballast that can be paused."""
-
-    PUBLISHING = "publishing"
-    POWER = "power"
-    EVICTION = "eviction"
-
-
-PartArgument = Annotated[Switched | None, typer.Argument(help="The part to switch. Default: all parts.")]
+PartArgument = Annotated[Part | None, typer.Argument(help="The part to switch. Default: all parts.")]
 
 
 def pause(part: PartArgument = None) -> None:
@@ -37,7 +28,7 @@ def resume(part: PartArgument = None) -> None:
     typer.echo(_line(part, "false"))
 
 
-def _line(part: Switched | None, value: str) -> str:
+def _line(part: Part | None, value: str) -> str:
     """A shell line that works whether or not the ConfigMap exists; other keys in it stay."""
     namespace = known_namespace(load().lease.namespace)
     if namespace is None:

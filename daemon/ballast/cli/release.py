@@ -17,12 +17,14 @@ from ballast.cluster.client import KubeApi, connect
 from ballast.cluster.decoding import Reader, annotation_filter, node_reader
 from ballast.cluster.identity import own_namespace
 from ballast.cluster.lease import read_lease
+from ballast.cluster.pace import Pace
 from ballast.cluster.workload_cache import AUTOSCALERS, SCALED_OBJECTS, path_of, reader
 from ballast.cluster.write import Result, WriteOutcome
 from ballast.cluster.writer import Writer
 from ballast.errors import BallastError, ClusterError, NotFound, UsageError
 from ballast.metrics import Metrics
 from ballast.model.workload import Autoscaler
+from ballast.parts import Part
 from ballast.publishing import release as publishing
 from ballast.publishing.crane_plan import is_written
 from ballast.publishing.node_keys import NodeKeys
@@ -35,8 +37,8 @@ READ_INTERVAL, RENEWED = 5.0, 60.0
 class ReleasePart(StrEnum):
     """The parts whose writes can be released."""
 
-    PUBLISHING = "publishing"
-    POWER = "power"
+    PUBLISHING = Part.PUBLISHING
+    POWER = Part.POWER
 
 
 def release(
@@ -65,8 +67,7 @@ def release(
         api,
         clock,
         metrics,
-        qps=settings.cluster.qps,
-        burst=settings.cluster.burst,
+        pace=Pace(clock, settings.cluster.qps, settings.cluster.burst),
         modes=dict.fromkeys(ReleasePart, "on"),
         paused=lambda part: None,
         leading=stale or (lambda: True),

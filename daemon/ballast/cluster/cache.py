@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
 from ballast.cluster.decoding import annotation_filter, give_way, node_reader, pod_reader
-from ballast.cluster.watch import Reflector, Sink
+from ballast.cluster.watch import Collection, Reflector, Sink
 from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.pod import Pod
@@ -35,11 +35,13 @@ class Cache:
         self._between: Callable[[], object] = give_way
         selector: dict[str, str | int] = {"labelSelector": node_selector} if node_selector else {}
         self._watches: dict[str, Reflector[Node] | Reflector[Pod]] = {
-            "nodes": Reflector(api, clock, metrics, self._nodes, node_reader(keep), "/api/v1/nodes", query=selector)
+            "nodes": Reflector(
+                api, clock, metrics, self._nodes, node_reader(keep), Collection("/api/v1/nodes", selector)
+            )
         }
         if pods:
             reader = pod_reader(keep, lambda: self._between())
-            self._watches["pods"] = Reflector(api, clock, metrics, self._pod_sinks, reader, "/api/v1/pods")
+            self._watches["pods"] = Reflector(api, clock, metrics, self._pod_sinks, reader, Collection("/api/v1/pods"))
 
     def follow_pods(self, sink: Sink[Pod], between: Callable[[], object]) -> None:
         """Before `start`. `sink` gets the pods too, in the thread of their watch, once the cache has them; `between` is

@@ -7,6 +7,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,9 +22,6 @@ from ballast.cluster.write import FIELD_MANAGER, Result, Write, WriteOutcome, Wr
 from ballast.errors import ClusterError, Conflict, NotFound
 from ballast.metrics import Metrics
 
-DURATION = 15.0
-DEADLINE = 10.0
-RETRY = 2.0
 STOP_PATIENCE = 2.0
 _log = structlog.get_logger("lease")
 _decoder = msgspec.json.Decoder(wire.Lease)
@@ -38,9 +36,9 @@ class Leadership(ABC):
     problem: str | None = None
     """Why the Lease can be neither acquired nor renewed now."""
 
-    def __init__(self, on_gain: Callable[[], None] | None = None, on_loss: Callable[[], None] | None = None) -> None:
-        self._on_gain = on_gain
-        self._on_loss = on_loss
+    def __init__(self) -> None:
+        self._on_gain: Callable[[], None] | None = None
+        self._on_loss: Callable[[], None] | None = None
 
     def subscribe(self, on_gain: Callable[[], None], on_loss: Callable[[], None]) -> None:
         """Before `start`."""
@@ -85,10 +83,8 @@ def read_lease(api: KubeApi, namespace: str, name: str) -> wire.LeaseSpec | None
 class AlwaysLeader(Leadership):
     """For a single replica without a Lease."""
 
-    def __init__(
-        self, metrics: Metrics, *, on_gain: Callable[[], None] | None = None, on_loss: Callable[[], None] | None = None
-    ) -> None:
-        super().__init__(on_gain, on_loss)
+    def __init__(self, metrics: Metrics) -> None:
+        super().__init__()
         self._metrics = metrics
         self._leads = False
 
@@ -111,13 +107,24 @@ class AlwaysLeader(Leadership):
         return self._leads
 
 
+@dataclass(frozen=True)
+class LeaseTimes:
+    """Seconds."""
+
+    duration: float = 15.0
+    """After which another may take a Lease that is not renewed."""
+    deadline: float = 10.0
+    """After which this replica stops leading if it could not renew."""
+    retry: float = 2.0
+    """Between two attempts."""
+
+
 class Elector(Leadership):
     """Holds the Lease or waits for it.
 
-    It leads until `deadline` seconds after the *sending* of its last successful renewal; another may take the Lease
-    `duration` seconds after it *saw* that renewal. So two never lead at once, whatever the remote clocks say and
-    however long a request or this process is held up. `on_gain` and `on_loss` are called from the elector's thread and
-    must not take long.
+    It leads until `times.deadline` seconds after the *sending* of its last successful renewal; another may take the
+    Lease `times.duration` seconds after it *saw* that renewal. So two never lead at once, whatever the remote clocks
+    say and however long a request or this process is held up. Who subscribed is called from the elector's thread.
     """
 
     def __init__(
@@ -129,22 +136,16 @@ class Elector(Leadership):
         namespace: str,
         name: str,
         identity: str,
-        on_gain: Callable[[], None] | None = None,
-        on_loss: Callable[[], None] | None = None,
-        duration: float = DURATION,
-        deadline: float = DEADLINE,
-        retry: float = RETRY,
+        times: LeaseTimes | None = None,
     ) -> None:
-        super().__init__(on_gain, on_loss)
+        super().__init__()
         self.identity = identity
         self._api = api
         self._clock = clock
         self._metrics = metrics
         self._namespace = namespace
         self._name = name
-        self._duration = duration
-        self._deadline = deadline
-        self._retry = retry
+        self._times = times or LeaseTimes()
         self._jitter = random.Random()  # noqa: S311
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -208,7 +209,7 @@ class Elector(Leadership):
             except Exception:
                 _log.exception("the elector failed unexpectedly; trying again")
             left = self._leads_until - self._clock.monotonic()
-            wait = self._retry * self._jitter.uniform(1.0, 1.2)
+            wait = self._times.retry * self._jitter.uniform(1.0, 1.2)
             self._clock.wait(self._stop, min(wait, left) if left > 0 else wait)
 
     def _attempt(self) -> None:
@@ -219,7 +220,7 @@ class Elector(Leadership):
             except (Conflict, NotFound):
                 self._held = None
         try:
-            lease = msgspec.json.decode(self._api.get(self._path, timeout=self._deadline / 2))
+            lease = msgspec.json.decode(self._api.get(self._path, timeout=self._times.deadline / 2))
         except NotFound:
             lease = None
         if self._stop.is_set():
@@ -238,7 +239,7 @@ class Elector(Leadership):
         self._holder = spec.get("holderIdentity") or ""
         if not self._holder or self._holder == self.identity:
             return True
-        return now - self._seen[1] >= max(self._duration, float(spec.get("leaseDurationSeconds") or 0))
+        return now - self._seen[1] >= max(self._times.duration, float(spec.get("leaseDurationSeconds") or 0))
 
     def _take(self, lease: dict[str, Any] | None) -> None:
         """Creates, acquires or renews. Raises Conflict if someone was quicker; then it is theirs."""
@@ -250,14 +251,14 @@ class Elector(Leadership):
         spec = {
             **old,
             "holderIdentity": self.identity,
-            "leaseDurationSeconds": max(1, round(self._duration)),
+            "leaseDurationSeconds": max(1, round(self._times.duration)),
             "acquireTime": old["acquireTime"] if same and old.get("acquireTime") else now,
             "renewTime": now,
             "leaseTransitions": transitions if same or lease is None else transitions + 1,
         }
         self._held = self._send(lease, spec, "renewed" if same else "acquired", routine=same)
         self._holder = self.identity
-        self._leads_until = sent_at + self._deadline
+        self._leads_until = sent_at + self._times.deadline
 
     def _release(self, lease: dict[str, Any]) -> None:
         now = _micro_time(self._clock.wall())
@@ -299,7 +300,7 @@ class Elector(Leadership):
                 write.path,
                 query={"fieldManager": FIELD_MANAGER},
                 body=write.body,
-                timeout=timeout or self._deadline / 2,
+                timeout=timeout or self._times.deadline / 2,
             )
         except ClusterError as error:
             result = Result.CONFLICT if isinstance(error, Conflict) else Result.FAILED

@@ -11,7 +11,7 @@ from ballast.cluster import wire
 from ballast.cluster.client import KubeApi
 from ballast.cluster.configmaps import collection
 from ballast.cluster.decoding import Reader
-from ballast.cluster.watch import Reflector
+from ballast.cluster.watch import Collection, Reflector
 from ballast.metrics import Metrics
 
 NAME = "ballast-switches"
@@ -35,8 +35,7 @@ class Switches:
             metrics,
             self._object,
             Reader("switches", _decoder.decode),
-            collection(namespace),
-            query={"fieldSelector": f"metadata.name={NAME}"},
+            Collection(collection(namespace), {"fieldSelector": f"metadata.name={NAME}"}),
             lifetime=(10, 15),
             idle=20.0,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -48,12 +49,19 @@ class Sink(Protocol[T]):
         """An object that was deleted, in its last state."""
 
 
-class Reflector(Generic[T]):
-    """Keeps `sink` equal to a collection. `lifetime` bounds each watch in seconds, `idle` a silence within it.
+@dataclass(frozen=True)
+class Collection:
+    """What is watched."""
 
-    `path` may be a function that asks the server for it, called before each list. An `optional` collection that the
-    server does not serve is an empty one.
-    """
+    path: str | Callable[[], str]
+    """May be a function that asks the server for it, called before each list."""
+    query: Mapping[str, str | int] = field(default_factory=dict)
+    optional: bool = False
+    """A collection that the server does not serve is then an empty one."""
+
+
+class Reflector(Generic[T]):
+    """Keeps `sink` equal to a collection. `lifetime` bounds each watch in seconds, `idle` a silence within it."""
 
     def __init__(
         self,
@@ -62,10 +70,8 @@ class Reflector(Generic[T]):
         metrics: Metrics,
         sink: Sink[T],
         reader: Reader[T],
-        path: str | Callable[[], str],
+        collection: Collection,
         *,
-        query: Mapping[str, str | int] | None = None,
-        optional: bool = False,
         lifetime: tuple[int, int] = (240, 300),
         idle: float = 90.0,
     ) -> None:
@@ -75,10 +81,8 @@ class Reflector(Generic[T]):
         self._metrics = metrics
         self._sink = sink
         self._reader = reader
-        self._find = path if callable(path) else lambda: path
-        self._path = "" if callable(path) else path
-        self._query = dict(query or {})
-        self._optional = optional
+        self._collection = collection
+        self._path = "" if callable(collection.path) else collection.path
         self._lifetime = lifetime
         self._idle = idle
         self._random = random.Random()  # noqa: S311
@@ -165,10 +169,11 @@ class Reflector(Generic[T]):
 
     def _list(self) -> None:
         try:
-            self._path = self._find()
-            listed = list_all(self._api, self._path, self._reader, self._query, self._stop)
+            if callable(self._collection.path):
+                self._path = self._collection.path()
+            listed = list_all(self._api, self._path, self._reader, self._collection.query, self._stop)
         except NotFound:
-            if not self._optional:
+            if not self._collection.optional:
                 raise
             listed, self._problem = ([], ""), None
         if listed is None:
@@ -180,7 +185,7 @@ class Reflector(Generic[T]):
 
     def _watch(self) -> None:
         query = {
-            **self._query,
+            **self._collection.query,
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": self._version,

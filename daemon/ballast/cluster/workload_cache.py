@@ -14,7 +14,7 @@ from ballast.cluster import wire
 from ballast.cluster import workloads as forms
 from ballast.cluster.client import KubeApi
 from ballast.cluster.decoding import Reader, Shared
-from ballast.cluster.watch import Reflector
+from ballast.cluster.watch import Collection, Reflector
 from ballast.errors import ClusterError
 from ballast.metrics import Metrics
 from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Workload
@@ -68,7 +68,7 @@ class WorkloadCache:
             held = self._held[kind] = _Held()
             optional = kind == SCALED_OBJECTS
             self._watches[kind] = Reflector(
-                api, clock, metrics, held, reader(kind, keep_annotation), path, optional=optional
+                api, clock, metrics, held, reader(kind, keep_annotation), Collection(path, optional=optional)
             )
 
     def start(self) -> None:

@@ -43,8 +43,7 @@ class Writer:
         clock: Clock,
         metrics: Metrics,
         *,
-        qps: float,
-        burst: int,
+        pace: Pace,
         modes: Mapping[str, str],
         paused: Callable[[str], str | None],
         leading: Callable[[], bool],
@@ -53,7 +52,7 @@ class Writer:
         self._api = api
         self._clock = clock
         self._metrics = metrics
-        self._pace = Pace(clock, qps, burst)
+        self._pace = pace
         self._modes = modes
         self._paused = paused
         self._leading = leading
@@ -94,8 +93,7 @@ class Writer:
             self._api,
             self._clock,
             self._metrics,
-            qps=qps,
-            burst=burst,
+            pace=Pace(self._clock, qps, burst),
             modes=self._modes,
             paused=self._paused,
             leading=self._leading,

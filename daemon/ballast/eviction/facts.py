@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ballast.model.node import Node
@@ -26,38 +26,42 @@ class Numbers:
     going: int = 0
 
 
-class Facts:
-    """One moment. `unknown` are the nodes of unknown load; they are counted among `nodes`.
+@dataclass(frozen=True)
+class ClusterObjects:
+    """The objects of a cluster at one moment, as watches or files show them."""
 
-    `protected` are workloads that must not be moved, each with the reason.
-    `pods` may be those of some namespaces alone, when only these are judged; then `count` is that of all pods on nodes.
+    nodes: Sequence[Node] = ()
+    pods: Sequence[Pod] = ()
+    workloads: Sequence[Workload] = ()
+    budgets: Sequence[DisruptionBudget] = ()
+    autoscalers: Sequence[Autoscaler] = ()
+    namespaces: Sequence[Namespace] = ()
+    protected: Mapping[WorkloadKey, str] = field(default_factory=dict)
+    """Workloads that must not be moved, each with the reason."""
+
+
+class Facts:
+    """One moment. `unknown` are the nodes of unknown load; they are counted among the nodes.
+
+    The pods may be those of some namespaces only, when only these are judged; `count` is then that of all pods on
+    nodes.
     """
 
     def __init__(
-        self,
-        *,
-        now: float,
-        nodes: Sequence[Node],
-        pods: Sequence[Pod],
-        unknown: Iterable[str] = (),
-        workloads: Iterable[Workload] = (),
-        budgets: Iterable[DisruptionBudget] = (),
-        autoscalers: Iterable[Autoscaler] = (),
-        namespaces: Iterable[Namespace] = (),
-        protected: Mapping[WorkloadKey, str] | None = None,
-        count: int | None = None,
+        self, objects: ClusterObjects, *, now: float, unknown: Iterable[str] = (), count: int | None = None
     ) -> None:
-        self.protected = protected or {}
+        nodes, pods = objects.nodes, objects.pods
+        self.protected = objects.protected
         self.now = now
         self.nodes: Mapping[str, Node] = {node.name: node for node in nodes}
         self.unknown = frozenset(unknown)
         self.not_ready = sum(not node.ready for node in nodes)
         self.pods = sum(not pod.finished and pod.node in self.nodes for pod in pods) if count is None else count
-        self.namespaces: Mapping[str, Namespace] = {each.name: each for each in namespaces}
-        self._workloads = {(each.namespace, each.kind, each.name): each for each in workloads}
-        self._scaled = {(each.namespace, each.kind, each.name): each.scaled_at for each in autoscalers}
+        self.namespaces: Mapping[str, Namespace] = {each.name: each for each in objects.namespaces}
+        self._workloads = {(each.namespace, each.kind, each.name): each for each in objects.workloads}
+        self._scaled = {(each.namespace, each.kind, each.name): each.scaled_at for each in objects.autoscalers}
         self._budgets: dict[str, list[DisruptionBudget]] = {}
-        for budget in sorted(budgets, key=lambda each: (each.namespace, each.name)):
+        for budget in sorted(objects.budgets, key=lambda each: (each.namespace, each.name)):
             self._budgets.setdefault(budget.namespace, []).append(budget)
         self._keys: dict[tuple[str, int], tuple[Owner, WorkloadKey]] = {}
         self._covering: dict[tuple[str, int], tuple[Mapping[str, str], tuple[DisruptionBudget, ...]]] = {}

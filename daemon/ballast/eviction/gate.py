@@ -11,11 +11,11 @@ import numpy as np
 from ballast.eviction.annotations import opted_in
 from ballast.eviction.check_input import LOOKED_NOWHERE, Check, CheckInput, Feasibility, Verdict
 from ballast.eviction.checks import acting, availability, limits, load, nature, storage
-from ballast.eviction.extensions import extensions
 from ballast.eviction.facts import Facts
 from ballast.eviction.history import NOTHING_YET, History
 from ballast.eviction.rules import GateRules
 from ballast.eviction.tally import Tally
+from ballast.extensions import extensions
 from ballast.model.pod import FINISHED, Pod
 from ballast.model.sample import Ints
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,15 +14,15 @@ from ballast.cluster import wire
 from ballast.cluster.decoding import Shared, give_way, to_pod
 from ballast.cluster.watch import WATCH_SILENT
 from ballast.extender.reservations import ReservationDesk
+from ballast.extender.snapshot_state import SnapshotState
 from ballast.extender.strategies import Strategies
 from ballast.metrics import Metrics
 from ballast.model.devices import ANNOTATIONS, claim_of
 from ballast.model.pod import Pod
-from ballast.model.sample import Bools, Floats
 from ballast.model.shape import Container, shape_of
 from ballast.model.snapshot import Snapshot
 from ballast.placement.assumed_pods import OUTCOMES, AssumedPods, learn, owner_of
-from ballast.placement.choice import Keys, choose, keys, worth
+from ballast.placement.choice import choose, worth
 from ballast.placement.fleet_model import FleetModel
 from ballast.placement.live_residual import LiveResidual
 from ballast.scoring import crane, dominant_residual
@@ -31,7 +30,6 @@ from ballast.scoring.blend import Blend
 from ballast.scoring.demand import DEFAULT_REQUESTS
 from ballast.scoring.dominant_residual import DominantResidual
 from ballast.scoring.protocol import Strategy
-from ballast.scoring.scores import Scores
 from ballast.scoring.strategy import strategy
 from ballast.serving.board import Board
 from ballast.serving.extender import Priorities, Rejections, equal
@@ -47,26 +45,6 @@ OFTEN = 100
 
 STANDARD = Pod("", "standard", shape=shape_of([Container(DEFAULT_REQUESTS)]))
 """The pod that labels are scored for if a strategy needs one: 100m and 200Mi, kube-scheduler's defaults."""
-
-
-@dataclass
-class _State:
-    """What belongs to one snapshot."""
-
-    model: FleetModel
-    hosts: Hosts
-    keys: Keys
-    """[node]: hashes of the names, which break ties."""
-
-    known: Bools
-    """[node]: whether its load is known."""
-
-    load: Floats
-    """[node]: as `_loads` gives it."""
-
-    residual: LiveResidual
-    strategies: dict[str, Strategy] = field(default_factory=dict)
-    """By name, those that were asked for."""
 
 
 class ExtenderService:
@@ -86,23 +64,17 @@ class ExtenderService:
 
         Raises UsageError for a strategy that cannot be used.
         """
-        self._strategies = strategies or Strategies()
-        self._pods = pods
+        self._strategies, self._pods = strategies or Strategies(), pods
         self.siblings: Mapping[str, Mapping[str, float]] = {}
-        self._settings = settings
-        self._clock = clock
-        self._board = board
-        self._pods_age = pods_age
-        self._lock = threading.Lock()
-        self._never = threading.Event()
+        self._settings, self._clock, self._board, self._pods_age = settings, clock, board, pods_age
+        self._lock, self._never = threading.Lock(), threading.Event()
         outcomes = {outcome: metrics.extender_decisions.labels(outcome) for outcome in OUTCOMES}
         self._rejections = metrics.extender_rejections.labels("load")
         self._bookings = AssumedPods(settings.assume_for, lambda outcome: outcomes[outcome].inc())
         metrics.extender_assumed.set_function(lambda: len(self._bookings.ledger))
         self.steering = ReservationDesk(self._bookings, self._lock, clock, metrics)
-        self._state: _State | None = None
-        self._shared = Shared()
-        self._renew_at = 1
+        self._state: SnapshotState | None = None
+        self._shared, self._renew_at = Shared(), 1
         self._strategy(settings.strategy)
 
     def prioritize(self, pod: wire.Pod, names: Sequence[str], profile: str | None) -> Priorities:
@@ -134,9 +106,11 @@ class ExtenderService:
         if state is None or neutral is not None:
             return Rejections(reserved, neutral or "no-snapshot")
         others = [name for name in names if name not in reserved] if reserved else names
-        return Rejections({**reserved, **self._overloaded(state, threshold, others)})
+        overloaded = state.overloaded(threshold, others)
+        self._rejections.inc(len(overloaded))
+        return Rejections({**reserved, **overloaded})
 
-    def look(self, snapshot: Snapshot) -> None:
+    def observe(self, snapshot: Snapshot) -> None:
         """Decides by this snapshot from now on. Most of the work is done without the lock, so requests go on."""
         state, bookings = self._state, self._bookings
         bindings = crane.bindings_of(self._pods(), snapshot.rows, self._strategies.policy, snapshot.time)
@@ -152,15 +126,9 @@ class ExtenderService:
             profiles = bookings.arrivals.profiles()
             asked = state.residual.asked() if state else []
         prepared = residual.prepare(profiles, residual.copied(profiles), asked) if profiles else None
-        hosts, node_keys = (
-            (state.hosts, state.keys) if state and model.follows else (Hosts(model.names), keys(model.names))
-        )
-        made = _State(model, hosts, node_keys, snapshot.known, _loads(model), residual)
+        made = SnapshotState.of(model, residual, snapshot.known, state)
         for name in {self._settings.strategy, *(state.strategies if state else ())}:
-            found = made.strategies[name] = self._strategy(name, made)
-            for part in [each for _, each, _ in found.parts] if isinstance(found, Blend) else [found]:
-                if part.warms:
-                    part.score(model.fleet)  # fills its caches while no scheduler waits
+            made.warm(name, self._strategy(name, made))
         with self._lock:
             bookings.expire(self._clock.monotonic())
             self.steering.expire()
@@ -172,8 +140,7 @@ class ExtenderService:
     def replace(self, items: list[Pod]) -> None:
         """The watch has listed all pods. Requests are answered between batches of them."""
         with self._lock:
-            first = self._bookings.nothing_shown
-            if first:
+            if first := self._bookings.nothing_shown:
                 learn(self._bookings.arrivals, items)
         listed: set[str] = set()
         for start in range(0, len(items), BATCH):
@@ -236,9 +203,7 @@ class ExtenderService:
             return dict.fromkeys(state.model.names)
         with self._lock if made.needs_pods else nullcontext():
             scores = made.score(state.model.fleet, STANDARD if made.needs_pod else None)
-        unknown = scores.unknown | ~state.known
-        pairs = zip(scores.scores.tolist(), unknown.tolist(), strict=True)
-        return dict(zip(state.model.names, (None if hidden else score for score, hidden in pairs), strict=True))
+        return state.by_node(scores)
 
     def scores_of(self, namespace: str, name: str) -> dict[str, Any] | None:
         """The scores of every node for a pod: by the strategy of the settings and by each one that it blends.
@@ -249,28 +214,23 @@ class ExtenderService:
         if pod is None:
             return None
         asked = self._settings.strategy
-        found: dict[str, Scores] = {}
+        found: list[dict[str, Any]] = []
         with self._lock:
             state, decision = self._state, self._bookings.ledger.get(pod.uid)
             neutral: str | None = "no-snapshot"
             if state is not None:
                 made = self._strategy(asked, state)
-                neutral = self._unusable(made)
-                parts = {part: each for part, each, _ in made.parts} if isinstance(made, Blend) else {}
-                for each, one in {asked: made, **parts}.items():
-                    found[each] = (
-                        one.explained(pod) if isinstance(one, LiveResidual) else one.score(state.model.fleet, pod)
-                    )
+                neutral, found = self._unusable(made), state.explained(asked, made, pod)
         return {
             "pod": f"{namespace}/{name}",
             "node": pod.node or None,
             "decided": decision.node if decision else None,
             "time": state.model.window_end if state else None,
             "neutral": neutral,
-            "strategies": [scores.document(each, state.model.names) for each, scores in found.items() if state],
+            "strategies": found,
         }
 
-    def _decide(self, state: _State, name: str, pod: wire.Pod, names: Sequence[str]) -> Priorities:
+    def _decide(self, state: SnapshotState, name: str, pod: wire.Pod, names: Sequence[str]) -> Priorities:
         bookings, uid = self._bookings, pod.metadata.uid
         bookings.expire(self._clock.monotonic())
         bookings.forget_decision(uid)
@@ -301,29 +261,16 @@ class ExtenderService:
             claim=claim_of(arriving),
         )
         self.steering.was_asked(pod.spec.scheduler_name)
-        if len(rows) == len(names):
-            return Priorities(named.priorities(worth(exact), chosen))
-        points = np.full(len(names), worth(exact).min())
-        points[named.known] = worth(exact)
-        return Priorities(named.priorities(points, int(np.flatnonzero(named.known)[chosen])))
+        points = worth(exact)
+        if len(rows) < len(names):
+            known, points = points, np.full(len(names), points.min())
+            points[named.known] = known
+            chosen = int(np.flatnonzero(named.known)[chosen])
+        return Priorities(named.priorities(points, chosen))
 
     def _arriving(self, pod: wire.Pod) -> Pod:
         """As the watch shows it, else as the scheduler sends it."""
         return self._bookings.waiting(pod.metadata.uid) or to_pod(pod, self._shared, lambda key: key in ANNOTATIONS)
-
-    def _overloaded(self, state: _State, threshold: float, names: Sequence[str]) -> dict[str, str]:
-        """{node: why}; none when all of them are, for the pod has to go somewhere."""
-        rows = state.hosts.locate(names)
-        loads = np.full(len(rows), np.nan)
-        loads[rows >= 0] = state.load[rows[rows >= 0]]
-        over = loads > threshold
-        if over.all():
-            return {}
-        self._rejections.inc(int(over.sum()))
-        return {
-            names[position]: f"the load of {loads[position]:.2f} is above {threshold:.2f}"
-            for position in np.flatnonzero(over).tolist()
-        }
 
     def _unusable(self, made: Strategy) -> str | None:
         """Why a strategy cannot decide now."""
@@ -336,13 +283,12 @@ class ExtenderService:
             return "frozen"
         return "old-snapshot" if self._board.current() is None else None
 
-    def _strategy(self, name: str, state: _State | None = None, in_flight: str = "full") -> Strategy:
+    def _strategy(self, name: str, state: SnapshotState | None = None, in_flight: str = "full") -> Strategy:
         """Raises UsageError for a name that is no strategy, or one that needs keys it has not been given."""
 
         def make(name: str, keys: Mapping[str, object]) -> Strategy:
-            if name == dominant_residual.NAME and state is not None:
-                return state.residual  # follows the pods one by one, where the plain strategy scores all nodes again
-            return strategy(name, keys)
+            # The residual of the state follows the pods one by one; the plain strategy scores all nodes again.
+            return state.residual if state and name == dominant_residual.NAME else strategy(name, keys)
 
         return self._strategies.make(name, in_flight, make)
 
@@ -359,10 +305,3 @@ class ExtenderService:
         with self._lock:
             if self._state is state:
                 state.residual.install(prepared)
-
-
-def _loads(model: FleetModel) -> Floats:
-    """[node]: the larger of cpu's and memory's mean, as a fraction; NaN where neither is known."""
-    fleet = model.fleet
-    cpu, memory = (np.where(load.known, load.mean / 100, np.nan) for load in (fleet.cpu, fleet.memory))
-    return np.asarray(np.fmax(cpu, memory))

@@ -52,7 +52,7 @@ class SnapshotJob:
         self._names = self._names.following(nodes) or _names(nodes, context.settings)
         snapshot = self._telemetry.cycle(self._names)
         self._freeze = self._freeze.after(snapshot.unknown, len(snapshot.nodes), context.clock.monotonic())
-        self._extender.look(snapshot)
+        self._extender.observe(snapshot)
         scores = self._extender.node_scores(context.settings.publishing.strategy)
         self._show(snapshot, scores)
         sentences.report_telemetry(snapshot, self._telemetry, self._freeze, conditions)

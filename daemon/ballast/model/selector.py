@@ -47,6 +47,7 @@ class Selector(msgspec.Struct, frozen=True, gc=False):
 
 _SET = re.compile(r"(\S+)\s+(in|notin)\s*\((.*)\)")
 _COMPARED = re.compile(r"([^\s!=]+)\s*(==|=|!=)\s*(\S*)")
+_ORDERED = re.compile(r"([^\s!=<>]+)\s*([<>])\s*(-?[0-9]+)")
 
 
 def parse(text: str) -> Selector:
@@ -61,6 +62,8 @@ def _requirement(text: str) -> Requirement:
         return Requirement(found[1], "In" if found[2] == "in" else "NotIn", values)
     if found := _COMPARED.fullmatch(text):
         return Requirement(found[1], "NotIn" if found[2] == "!=" else "In", (found[3],))
-    if re.fullmatch(r"!?\s*[^\s!=(),]+", text):
+    if found := _ORDERED.fullmatch(text):
+        return Requirement(found[1], "Gt" if found[2] == ">" else "Lt", (found[3],))
+    if re.fullmatch(r"!?\s*[^\s!=<>(),]+", text):
         return Requirement(text.lstrip("! "), "DoesNotExist" if text.startswith("!") else "Exists")
     raise ValueError(f"{text!r} is no requirement on labels")

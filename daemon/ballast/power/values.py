@@ -9,8 +9,8 @@ from typing import Annotated, TypeAlias
 
 from pydantic import AfterValidator, PlainValidator
 
-_UNITS = {name: Fraction(size) for name, size in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1), ("ms", "0.001"))}
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[dhms])")
+from ballast.model import duration
+
 _REFERENCE = re.compile(r"(?:(?P<kind>[a-z0-9.-]+)/)?(?P<namespace>[a-z0-9-]+)/(?P<name>[a-z0-9.-]+)")
 _NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _DURATIONS = "a duration such as 15s, 5m or 1h30m (a bare number is seconds)"
@@ -36,11 +36,8 @@ def exact(value: object) -> Fraction:
 
 def seconds(value: object) -> Fraction:
     """A duration in seconds. Raises ValueError that states what is allowed."""
-    if isinstance(value, str) and (parts := _DURATION.findall(value.strip())):
-        units = [unit for _, unit in parts]
-        falling = units == sorted(set(units), key=list(_UNITS).index)
-        if falling and "".join(number + unit for number, unit in parts) == value.strip():
-            return sum((Fraction(number) * _UNITS[unit] for number, unit in parts), Fraction(0))
+    if isinstance(value, str) and (written := duration.seconds(value.strip())) is not None:
+        return written
     try:
         number = exact(value)
     except ValueError:

@@ -13,11 +13,13 @@ from ballast.cluster.decoding import annotation_filter
 from ballast.cluster.events import Events
 from ballast.cluster.identity import own_identity, own_namespace
 from ballast.cluster.lease import AlwaysLeader, Elector, Leadership
+from ballast.cluster.pace import Pace
 from ballast.cluster.state import StateStore
 from ballast.cluster.switches import Switches
 from ballast.cluster.workload_cache import WorkloadCache
 from ballast.cluster.writer import Writer
 from ballast.metrics import Metrics
+from ballast.parts import Part
 from ballast.settings import Settings
 
 
@@ -37,12 +39,11 @@ def build_context(settings: Settings, clock: Clock | None, *, kinds: Iterable[st
         api,
         machine,
         metrics,
-        qps=settings.cluster.qps,
-        burst=settings.cluster.burst,
+        pace=Pace(machine, settings.cluster.qps, settings.cluster.burst),
         modes={
-            "publishing": settings.publishing.mode.value,
-            "power": settings.power.mode.value,
-            "eviction": settings.eviction.mode.value,
+            Part.PUBLISHING: settings.publishing.mode.value,
+            Part.POWER: settings.power.mode.value,
+            Part.EVICTION: settings.eviction.mode.value,
         },
         paused=switches.paused,
         leading=leadership.is_leader,

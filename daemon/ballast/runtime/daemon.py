@@ -21,7 +21,7 @@ from ballast.extender.decisions import ExtenderService
 from ballast.extender.sibling_usage import SiblingUsage
 from ballast.jobs import crane, sentences, telemetry
 from ballast.jobs.eviction import build as eviction_build
-from ballast.jobs.eviction import job as eviction_job
+from ballast.jobs.eviction.cluster_facts import KINDS
 from ballast.jobs.power import build as power_build
 from ballast.jobs.progress import Hold, Known, Progress
 from ballast.jobs.publishing import PublishingJob
@@ -58,7 +58,7 @@ class Daemon:
             raise SettingsError(*unusable)
         chosen, policies = strategies.Strategies(settings), power_build.policies(settings)
         evicts = settings.eviction.mode is not Mode.OFF
-        kinds = {*(kinds_of(policies) if policies else ()), *(eviction_job.KINDS if evicts else ())}
+        kinds = {*(kinds_of(policies) if policies else ()), *(KINDS if evicts else ())}
         self.context = context = build_context(settings, clock, kinds=kinds, foreign=chosen.policy.keys)
         self.on_cycle: Callable[[CycleRecord], None] = lambda cycle: None
         """Called after every cycle, in the job's thread."""
@@ -97,7 +97,7 @@ class Daemon:
             board,
             self.progress,
             classes=self.publishing.publisher.classes,
-            observers=(self.eviction.look, self._renew_siblings),
+            observers=(self.eviction.observe, self._renew_siblings),
         )
 
         self._role = RoleLabel(

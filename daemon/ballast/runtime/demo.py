@@ -63,9 +63,10 @@ def run(options: Options, stop: threading.Event, say: Callable[[str], None]) -> 
             if not options.headless:
                 say(f"page       {daemon.url}")
             stop.wait(options.seconds)
+            # Before the stop, which ends the queries of a cycle under way: its snapshot would lack their samples.
+            return _summary(daemon, cluster.requests)
         finally:
             daemon.stop()
-        return _summary(daemon, cluster.requests)
 
 
 def _environment(options: Options) -> dict[str, str]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from ballast.cluster.context import Context
+from ballast.parts import Part
 from ballast.serving.board import Board, Check
 from ballast.settings import Mode
 
@@ -48,8 +49,8 @@ class Health:
             Check("pods", cache.listed("pods") or bool(unlisted), unlisted or self._age("pods")),
             Check("first-cycle", cycled, "" if cycled else "no cycle has ended yet"),
             Check("data", True, age or "nothing measured yet"),
-            Check("publishing", True, context.paused("publishing") or settings.publishing.mode.value),
-            Check("eviction", True, self._mode("eviction", settings.eviction.mode)),
+            Check("publishing", True, context.paused(Part.PUBLISHING) or settings.publishing.mode.value),
+            Check("eviction", True, self._mode(Part.EVICTION, settings.eviction.mode)),
             Check("lease", True, context.leadership.standing_by() or "this replica leads"),
         ]
 

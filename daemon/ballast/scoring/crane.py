@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from ballast.errors import UsageError
+from ballast.model import duration
 from ballast.model.pod import Pod
 from ballast.model.sample import Ints
 from ballast.scoring.keys import LARGEST_WEIGHT, to_number
@@ -45,9 +46,6 @@ DEFAULT_POLICY = {"spec": _default_policy()}
 """What crane-scheduler comes with, deploy/manifests/dynamic/policy.yaml."""
 
 _SHANGHAI = timezone(timedelta(hours=8), DEFAULT_TIMEZONE)
-_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION = re.compile(r"(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|ms|s|m|h))+", re.ASCII)
-_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h)", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
@@ -187,9 +185,9 @@ def _count(entry: Mapping[str, object]) -> int:
 
 def _seconds(part: str, entry: Mapping[str, object], key: str) -> float:
     text = entry.get(key)
-    if not isinstance(text, str) or not _DURATION.fullmatch(text):
+    seconds = duration.seconds(text, go=True) if isinstance(text, str) else None
+    if seconds is None:
         raise UsageError(f"policy.spec.{part}: {key} cannot be {text!r}; give a duration such as 3m or 1h30m.")
-    seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
     if seconds <= 0:
         raise UsageError(f"policy.spec.{part}: {key} cannot be {text!r}; give a duration above 0.")
-    return seconds
+    return float(seconds)

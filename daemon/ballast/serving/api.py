@@ -15,14 +15,13 @@ from starlette.routing import BaseRoute, Route
 
 from ballast import __version__
 from ballast.model.snapshot import Snapshot
+from ballast.parts import Part
 from ballast.serving import activity
 from ballast.serving.api_types import CycleRecord, SnapshotSummary, Status
 from ballast.serving.board import Board
 from ballast.serving.document import JSON, Latest
 from ballast.serving.openapi import DOCUMENT
 from ballast.serving.rendering import Rendered
-
-PARTS = ("publishing", "power", "eviction")
 
 
 class Api:
@@ -59,8 +58,8 @@ class Api:
                 ready=all(check.ok for check in board.ready()),
                 frozen=board.frozen,
                 current=board.current() is not None,
-                modes={part: self._mode(part) for part in PARTS},
-                paused={part: board.paused(part) for part in PARTS},
+                modes={part: self._mode(part) for part in Part},
+                paused={part: board.paused(part) for part in Part},
                 interval=self._setting("BALLAST_TELEMETRY__INTERVAL"),
                 snapshot=None if board.snapshot is None else _summary(board.snapshot, now),
                 jobs=_last(tuple(board.cycles)),

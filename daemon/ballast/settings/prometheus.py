@@ -4,16 +4,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
+from ballast.extensions import installed
 from ballast.settings.part import File, Positive, SettingsPart
 from ballast.settings.values.collection import as_list, as_map
 from ballast.settings.values.duration import Duration
 
 _MATCHER = re.compile(r"""[A-Za-z_][A-Za-z0-9_]*\s*(=~|!~|!=|=)\s*("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`[^`]*`)""")
+
+BUILT_IN_PRESETS = ("node-exporter", "kube-prometheus")
+PRESETS_GROUP = "ballast.presets"
+"""Entry points of other packages, each with the name of a preset."""
+
+
+def _preset(name: str) -> str:
+    if name not in BUILT_IN_PRESETS and name not in (others := installed(PRESETS_GROUP)):
+        *first, last = dict.fromkeys(map(repr, (*BUILT_IN_PRESETS, *others)))
+        raise ValueError(f"expected one of {', '.join(first)} or {last}")
+    return name
+
+
+Preset = Annotated[str, AfterValidator(_preset)]
+"""The name of a preset, built in or of another package."""
 
 
 def _url(value: str) -> str:
@@ -60,8 +76,8 @@ class Prometheus(SettingsPart):
     url: Annotated[Annotated[str, AfterValidator(_url)] | None, Field(repr=False)] = None
     """Address of Prometheus, with its path prefix if it has one."""
 
-    preset: Literal["node-exporter", "kube-prometheus"] = "node-exporter"
-    """Metrics to query: raw ones of node_exporter, or the recording rules of kube-prometheus."""
+    preset: Preset = "node-exporter"
+    """Metrics to query: node-exporter (raw ones), kube-prometheus (its recording rules), or a preset of a package."""
 
     matchers: Annotated[tuple[str, ...], BeforeValidator(_matchers)] = ()
     """Label matchers added to every selector of a preset, such as cluster="a",job=~"node.*"."""

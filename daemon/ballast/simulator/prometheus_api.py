@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from ballast.model import duration
 from ballast.model.sample import Floats
 from ballast.simulator import promql
 from ballast.simulator.faults import Faults
@@ -253,14 +254,11 @@ def _time(values: Mapping[str, str], name: str, default: float | None) -> float:
             raise QueryError(message) from error
 
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-
-
 def _duration(text: str) -> float:
-    number = text.rstrip("mshd")
     try:
-        seconds = float(number) * _UNITS[text[len(number) :] or "s"]
-    except (ValueError, KeyError) as error:
+        written = duration.seconds(text)
+        seconds = float(text if written is None else written)
+    except ValueError as error:
         raise QueryError(f'invalid parameter "step": cannot parse "{text}" to a valid duration') from error
     if seconds <= 0:
         raise QueryError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -25,6 +26,19 @@ _ATTEMPTS = 3
 _RETRIED_STATUS = frozenset((429, 502, 503, 504))
 
 
+@dataclass(frozen=True)
+class HttpAccess:
+    """How a server is verified, and what it is shown."""
+
+    credentials: Credentials | None = None
+    """By default those of the address."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    verify: str | bool = True
+    """A file of CA certificates; True: those of the system; False: any certificate is accepted."""
+    cert: tuple[str, str] | None = None
+    """Files of a client certificate and its key."""
+
+
 class HttpSession:
     """A `requests` session for one thread; stands in for the session that prometheus-api-client would make.
 
@@ -39,27 +53,25 @@ class HttpSession:
         *,
         part: str,
         timeout: float,
-        credentials: Credentials | None = None,
-        headers: Mapping[str, str] | None = None,
-        verify: str | bool = True,
-        cert: tuple[str, str] | None = None,
+        access: HttpAccess | None = None,
         closing: threading.Event | None = None,
         max_body: int = MAX_BODY,
         clock: Clock | None = None,
     ) -> None:
         self.url = masked(url).rstrip("/")
-        self.verify = DEFAULT_CA_BUNDLE_PATH if verify is True else verify
-        self.cert = cert
+        access = access or HttpAccess()
+        self.verify = DEFAULT_CA_BUNDLE_PATH if access.verify is True else access.verify
+        self.cert = access.cert
         self._part = part
         self._clock = clock or SystemClock()
         self._timeout = timeout
-        self._headers = dict(headers or {})
-        self._auth = _Authorization(credentials or _from_url(url))
+        self._headers = dict(access.headers)
+        self._auth = _Authorization(access.credentials or _from_url(url))
         self._closing = closing or threading.Event()
         self._max_body = max_body
         self._post_refused = False
         self._session = requests.Session()
-        if verify is False:
+        if access.verify is False:
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         self._retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(_Transient),

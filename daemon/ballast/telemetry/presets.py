@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ballast.telemetry.preset import preset_of_package
+
 if TYPE_CHECKING:
     from ballast.settings import Settings
 
@@ -31,21 +33,23 @@ def queries(settings: Settings, label: str | None = None) -> dict[str, str]:
     `label` is the series label that names the node, by default that of the settings.
     """
     label, matchers = label or node_label(settings), settings.prometheus.matchers
+    window = rate_window(settings.telemetry.interval)
+    if (theirs := preset_of_package(settings.prometheus.preset)) is not None:
+        return dict(theirs.queries(label, matchers, window))
     if settings.prometheus.preset == "kube-prometheus":
         return _kube_prometheus(label, matchers, bool(settings.telemetry.network_speed))
-    window = rate_window(settings.telemetry.interval)
     return _node_exporter(label, matchers, window, bool(settings.telemetry.network_speed))
 
 
 def freshness(settings: Settings, label: str | None = None) -> str:
-    """PromQL whose value per node is the Unix time of its newest sample; the same for both presets.
+    """PromQL whose value per node is the Unix time of its newest sample; the same for both built-in presets.
 
     The raw exporter metric is asked, since recording rules go on for five minutes after an exporter stopped.
     """
-    return _newest(
-        label or node_label(settings),
-        f"timestamp({_selector('node_memory_MemTotal_bytes', settings.prometheus.matchers)})",
-    )
+    label, matchers = label or node_label(settings), settings.prometheus.matchers
+    if (theirs := preset_of_package(settings.prometheus.preset)) is not None:
+        return theirs.freshness(label, matchers)
+    return _newest(label, f"timestamp({_selector('node_memory_MemTotal_bytes', matchers)})")
 
 
 def pod_queries(settings: Settings, pods: Iterable[str] | None = None) -> dict[str, str]:

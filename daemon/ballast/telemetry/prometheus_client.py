@@ -14,7 +14,7 @@ from ballast.errors import SettingsError, SourceUnavailable
 from ballast.settings import Settings
 from ballast.telemetry.credentials import prometheus_credentials
 from ballast.telemetry.error_messages import masked
-from ballast.telemetry.http import HttpAnswer, HttpSession
+from ballast.telemetry.http import HttpAccess, HttpAnswer, HttpSession
 
 PART = "BALLAST_PROMETHEUS__"
 _PARALLEL = 6
@@ -133,16 +133,13 @@ class PrometheusClient:
 
     def _connect(self) -> RawConnection:
         settings = self._settings
-        wire = HttpSession(
-            self._raw_url,
-            part=PART,
-            timeout=settings.timeout,
-            credentials=self._credentials,
-            headers=settings.headers,
+        access = HttpAccess(
+            self._credentials,
+            settings.headers,
             verify=False if settings.insecure_skip_verify else str(settings.ca_file) if settings.ca_file else True,
             cert=(str(settings.cert_file), str(settings.key_file)) if settings.cert_file else None,
-            closing=self._closing,
         )
+        wire = HttpSession(self._raw_url, part=PART, timeout=settings.timeout, access=access, closing=self._closing)
         return RawConnection(self.url, session=wire, retry=0, timeout=settings.timeout, method="POST")
 
 

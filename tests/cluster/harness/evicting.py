@@ -15,10 +15,11 @@ from ballast.clock import SystemClock
 from ballast.cluster.cache import Cache
 from ballast.cluster.client import KubeApi, connect
 from ballast.cluster.events import Events
+from ballast.cluster.pace import Pace
 from ballast.cluster.state import StateStore
 from ballast.cluster.workload_cache import WorkloadCache
 from ballast.cluster.writer import Writer
-from ballast.eviction.facts import Facts
+from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import Gate
 from ballast.eviction.plan import Kind, Move, Plan
 from ballast.eviction.rules import UNLIMITED, GateRules
@@ -69,8 +70,7 @@ class Actor:
             self.api,
             clock,
             self.metrics,
-            qps=100,
-            burst=100,
+            pace=Pace(clock, 100, 100),
             modes={"eviction": "on"},
             paused=lambda part: None,
             leading=lambda: self.leading,
@@ -122,14 +122,14 @@ class Actor:
         return next((pod for pod in self.cache.pods() if f"{pod.namespace}/{pod.name}" == name), None)
 
     def gate(self) -> Gate:
-        facts = Facts(
-            now=self.clock.wall(),
+        objects = ClusterObjects(
             nodes=self.cache.nodes(),
             pods=self.cache.pods(),
             workloads=self.workloads.workloads(),
             budgets=() if self.blind else self.workloads.budgets(),
             namespaces=self.workloads.namespaces(),
         )
+        facts = Facts(objects, now=self.clock.wall())
         return Gate(facts, self.rules, replace(self.evictor.history(), acting=True, leader=self.leading))
 
     def carry_out(

@@ -12,10 +12,11 @@ import numpy as np
 
 from ballast.actuation.eviction.evictor import Attempt, Evictor, EvictorOptions
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
+from ballast.cluster.pace import Pace
 from ballast.cluster.state import StateStore
 from ballast.cluster.writer import Writer
 from ballast.errors import ClusterError, NotFound
-from ballast.eviction.facts import Facts
+from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import Gate
 from ballast.eviction.plan import Kind, Move, Plan
 from ballast.eviction.rules import GateRules
@@ -187,8 +188,7 @@ class Replica:
             self.mill,  # type: ignore[arg-type]
             self.mill.clock,
             self.metrics,
-            qps=1000,
-            burst=1000,
+            pace=Pace(self.mill.clock, 1000, 1000),
             modes={"eviction": "on"},
             paused=lambda part: self.paused,
             leading=lambda: self.leading,
@@ -226,7 +226,7 @@ class Replica:
                     owner=Owner("Deployment", name, f"u-{name}", True),
                 ),
             ]
-        facts = Facts(now=self.mill.clock.wall(), nodes=nodes(), pods=pods, workloads=workloads, budgets=self.budgets)
+        facts = Facts(ClusterObjects(nodes(), pods, workloads, self.budgets), now=self.mill.clock.wall())
         history = replace(self.evictor.history(), acting=True, leader=self.leading, paused=self.paused, **known)
         return Gate(facts, self.rules, history)
 

@@ -13,6 +13,7 @@ from ballast.actuation.scaling.target_status import TargetStatus
 from ballast.cluster import workloads as forms
 from ballast.cluster.decoding import Shared
 from ballast.cluster.emergency import EmergencyWriter
+from ballast.cluster.pace import Pace
 from ballast.cluster.workload_cache import WORKLOADS, plural_of
 from ballast.cluster.write import WriteOutcome
 from ballast.cluster.writer import Writer
@@ -162,8 +163,7 @@ class Rig:
             self.api,  # type: ignore[arg-type]
             self.clock,
             self.metrics,
-            qps=1000,
-            burst=1000,
+            pace=Pace(self.clock, 1000, 1000),
             modes={"power": mode},
             paused=lambda part: self.pause,
             leading=lambda: True,

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.actuation.eviction import effect
+from ballast.actuation.eviction.api_errors import ENOUGH, OVER, ApiErrors
 from ballast.actuation.eviction.records import Loads, Running, StepRecord, StepStatus
-from ballast.actuation.scaling.api_errors import ENOUGH, OVER, ApiErrors
 from ballast.eviction.plan import Move
 from ballast.metrics import Metrics
 from tests.fakes import FakeClock

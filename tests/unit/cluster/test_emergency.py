@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ballast.cluster.emergency import AT_ONCE, BURST, EmergencyWriter
+from ballast.cluster.pace import Pace
 from ballast.cluster.write import MERGE_PATCH, Result, Write, WriteOutcome, WriteTarget
 from ballast.cluster.writer import Writer
 from ballast.metrics import Metrics
@@ -32,8 +33,7 @@ class Rig:
             self.api,
             self.clock,
             self.metrics,
-            qps=1,
-            burst=1,
+            pace=Pace(self.clock, 1, 1),
             modes={"power": mode},
             paused=lambda part: self.pause,
             leading=lambda: self.leads,

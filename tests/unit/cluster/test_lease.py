@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -19,8 +20,12 @@ from tests.unit.cluster.fake_api import FakeApi
 PATH = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/ballast"
 
 
-def elector(api: Any, clock: Any, identity: str, **options: Any) -> Elector:
-    return Elector(api, clock, Metrics(), namespace="ns", name="ballast", identity=identity, **options)
+def elector(
+    api: Any, clock: Any, identity: str, on_gain: Callable[[], Any] = int, on_loss: Callable[[], Any] = int
+) -> Elector:
+    found = Elector(api, clock, Metrics(), namespace="ns", name="ballast", identity=identity)
+    found.subscribe(on_gain, on_loss)
+    return found
 
 
 def test_the_first_creates_the_lease_and_the_second_waits() -> None:
@@ -193,7 +198,8 @@ def test_the_lease_can_be_read_by_others() -> None:
 
 def test_without_a_lease_this_replica_leads_while_it_runs() -> None:
     told: list[str] = []
-    alone = AlwaysLeader(Metrics(), on_gain=lambda: told.append("gain"), on_loss=lambda: told.append("loss"))
+    alone = AlwaysLeader(Metrics())
+    alone.subscribe(lambda: told.append("gain"), lambda: told.append("loss"))
     assert not alone.is_leader()
     alone.start()
     assert alone.is_leader()

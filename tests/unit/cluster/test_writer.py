@@ -7,6 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from ballast.cluster.node_writes import node_metadata, replace_taints
+from ballast.cluster.pace import Pace
 from ballast.cluster.write import Result, Write, WriteOutcome, WriteTarget
 from ballast.cluster.writer import Writer
 from ballast.errors import ClusterError, NotFound, TooManyRequests, Unreachable
@@ -32,8 +33,7 @@ class Rig:
             self.api,
             self.clock,
             self.metrics,
-            qps=qps,
-            burst=burst,
+            pace=Pace(self.clock, qps, burst),
             modes=self.modes,
             paused=lambda part: self.pauses.get(part),
             leading=lambda: self.leads,

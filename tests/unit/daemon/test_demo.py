@@ -15,6 +15,7 @@ import requests
 
 from ballast.clock import ScaledClock
 from ballast.errors import UsageError
+from ballast.runtime import demo
 from ballast.runtime.daemon import Daemon
 from ballast.runtime.demo import Options, run
 from ballast.settings import load
@@ -81,6 +82,17 @@ def test_a_stopped_demo_leaves_no_thread_behind() -> None:
     while set(threading.enumerate()) - before and time.monotonic() < deadline:
         time.sleep(0.01)
     assert set(threading.enumerate()) - before == set()
+
+
+def test_the_summary_shows_what_was_known_before_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(Daemon):
+        def stop(self) -> None:
+            super().stop()
+            self.board.snapshot = None  # as a cycle leaves it whose queries the stop has ended
+
+    monkeypatch.setattr(demo, "Daemon", Interrupted)
+    summary = run(Options(nodes=6, seconds=0.0, speed=20.0, headless=True, scene="calm"), threading.Event(), print)
+    assert (summary["nodes"], summary["unknown_nodes"]) == (6, 0)
 
 
 def test_a_server_has_the_machines_time_to_answer_however_fast_the_world_runs(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ballast.eviction.gate import NAMES
+from ballast.eviction.planners.registry import planner
 from ballast.runtime.daemon import Daemon
 from tests.unit.daemon.rig import NODE, POD, Rig, condition, get, metric, rig, until, verbose
 
@@ -146,8 +147,8 @@ def test_without_a_known_landing_one_eviction_shows_whether_it_is_steered(calm: 
 
 def test_relieve_alone_says_too_that_the_landing_is_not_steered(calm: Rig) -> None:
     daemon = evicting(calm, steered=False, EVICTION__PLANNERS="relieve")
-    daemon.eviction._resumed = True
-    daemon.eviction._landing._failed[STOCK] = calm.clock.wall()
+    daemon.eviction.inputs._resumed = True
+    daemon.eviction.inputs._landing._failed[STOCK] = calm.clock.wall()
     assert "reservation" in evict(daemon)
     assert "has not asked the extender in the last 10 minutes" in (condition(daemon, "LandingNotSteered") or "")
     assert evictions(calm) == 0
@@ -229,11 +230,11 @@ def test_a_workload_that_was_just_scaled_is_left_alone(calm: Rig) -> None:
     evict(daemon)
     [step] = daemon.board.plans[0]["steps"]
     pod = next(pod for pod in daemon.context.cache.pods() if f"{pod.namespace}/{pod.name}" == step["pod"])
-    gate = daemon.eviction._gates("relieve", {pod.namespace})
-    key = gate().facts.key(pod)
+    facts, relieve = daemon.eviction.facts, planner("relieve")
+    key = facts.gate(relieve, {pod.namespace}).facts.key(pod)
     assert key is not None
-    daemon.eviction._replicas._changed[key] = calm.clock.wall()
-    verdict = next(each for each in gate().explain(pod) if each.check == "replacement")
+    facts._replicas._changed[key] = calm.clock.wall()
+    verdict = next(each for each in facts.gate(relieve, {pod.namespace}).explain(pod) if each.check == "replacement")
     assert (verdict.allowed, verdict.reason) == (False, "its workload was just scaled")
 
 
@@ -241,10 +242,10 @@ def test_who_was_scaled_is_seen_before_this_replica_leads(calm: Rig) -> None:
     daemon = evicting(calm, "dry-run")
     [workload, *_] = [each for each in daemon.context.workloads.workloads() if each.kind == "Deployment"]
     key = (workload.namespace, workload.kind, workload.name)
-    daemon.eviction._replicas._replicas[key] = 99
+    daemon.eviction.facts._replicas._replicas[key] = 99
     calm.advance()
     calm.watch(daemon)
-    assert key in [(each.namespace, each.kind, each.name) for each in daemon.eviction._replicas.beside([])]
+    assert key in [(each.namespace, each.kind, each.name) for each in daemon.eviction.facts._replicas.beside([])]
 
 
 def test_ballast_tells_that_it_plans(calm: Rig) -> None:

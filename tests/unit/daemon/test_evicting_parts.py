@@ -34,7 +34,7 @@ def snapshot(time: float, **cpu: float) -> Snapshot:
 def looked(*snapshots: Snapshot, **aims: Any) -> HotNodes:
     found = HotNodes(Aims(**aims), 30.0)
     for each in snapshots:
-        found.look(each)
+        found.observe(each)
     return found
 
 
@@ -76,7 +76,7 @@ def test_changed_replicas_are_as_old_as_the_look_that_found_them() -> None:
     lately = RecentScaling()
 
     def look(now: float, replicas: int) -> dict[str, float | None]:
-        lately.look([Workload("Deployment", "shop", "web", replicas=replicas)], now)
+        lately.observe([Workload("Deployment", "shop", "web", replicas=replicas)], now)
         return {each.name: each.scaled_at for each in lately.beside([])}
 
     assert look(0, 3) == {}
@@ -84,7 +84,7 @@ def test_changed_replicas_are_as_old_as_the_look_that_found_them() -> None:
     assert look(120, 4) == {"web": 60}
     scaled = Autoscaler("shop", "Deployment", "web", scaled_at=90.0)
     assert [each.scaled_at for each in lately.beside([scaled])] == [90.0]
-    lately.look([], 180)
+    lately.observe([], 180)
     assert lately.beside([]) == ()
 
 

@@ -47,7 +47,7 @@ class Desk:
     def look(self, taken: Snapshot) -> None:
         self.board.snapshot = taken
         self.board.rendered = render(taken, {}, fetched=self.clock.wall())
-        self.extending.look(taken)
+        self.extending.observe(taken)
 
     def ask(self, uid: str, names: list[str], profile: str | None = None, **requests: str) -> tuple[dict, str | None]:  # type: ignore[type-arg]
         found = self.extending.prioritize(incoming(uid, **requests), names, profile)

@@ -137,7 +137,7 @@ def desk(name: str, keys: dict[str, Any], fleet: Fleet, *earlier: Snapshot) -> D
     found = Desk(first, fleet.pods, environment)
     for each in others:
         found.extending.scores_of("default", "new")
-        found.extending.look(each)
+        found.extending.observe(each)
     return found
 
 

@@ -26,7 +26,7 @@ def test_a_value_that_means_nothing_is_told_once(annotations: dict[str, str], to
     heard: list[tuple[WriteTarget, str]] = []
     wishes = InvalidAnnotations("ballast.dev", lambda target, why: heard.append((target, why)))
     for _ in range(2):
-        wishes.look([web(**annotations)], [], [])
+        wishes.observe([web(**annotations)], [], [])
     expected = [] if told is None else [(WriteTarget("Deployment", "web", "shop", api_version="apps/v1"), told)]
     assert [(str(target), why) for target, why in heard] == [
         (str(target), f"left alone by evictions: {why}") for target, why in expected
@@ -38,5 +38,5 @@ def test_pods_and_namespaces_are_looked_at_too_and_again_after_they_were_mended(
     wishes = InvalidAnnotations("ballast.dev", lambda target, why: heard.append(str(target)))
     strange = {"ballast.dev/evict": "?"}
     for pods in ([Pod("shop", "a", annotations=strange)], [], [Pod("shop", "a", annotations=strange)]):
-        wishes.look([], [Namespace("shop", annotations=strange)], pods)
+        wishes.observe([], [Namespace("shop", annotations=strange)], pods)
     assert heard == ["Namespace shop", "Pod shop/a", "Pod shop/a"]

@@ -65,7 +65,7 @@ class Desk:
         )
         self.extending.replace(self.pods)
         self.board.rendered = render(taken, {}, fetched=self.clock.wall())
-        self.extending.look(taken)
+        self.extending.observe(taken)
 
     def ask(self, uid: str, profile: str | None = None, names: Sequence[str] = N3) -> dict[str, int]:
         found = self.extending.prioritize(incoming(uid), list(names), profile)
@@ -152,7 +152,7 @@ def test_what_is_measured_of_its_siblings_counts_for_a_pod_in_flight() -> None:
     def burst(siblings: dict[str, dict[str, float]]) -> int:
         desk = Desk(snapshot([0.3, 0.3, 0.3]))
         desk.extending.siblings = siblings
-        desk.extending.look(snapshot([0.3, 0.3, 0.3]))
+        desk.extending.observe(snapshot([0.3, 0.3, 0.3]))
         owner = Owner("ReplicaSet", "web", "rs", True)
         desk.extending.put(msgspec.structs.replace(pod("p", "n0", bound=TIME + 5), owner=owner))
         state = desk.extending._state

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from ballast.errors import WorkerError
+from ballast.eviction.facts import ClusterObjects
 from ballast.eviction.history import History
 from ballast.eviction.rules import GateRules
 from ballast.jobs.eviction import planning_process as module
@@ -27,6 +28,7 @@ from ballast.model.workload import Workload
 from ballast.telemetry.pods import PodAnswers
 from tests.unit.daemon.rig import until
 
+ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="/proc, SCHED_IDLE and RLIMIT_DATA are Linux's")
 NOW = 1_700_000_000.0
 SHAPE = shape_of([Container({"cpu": 1.0, "memory": 2.0**30})])
 OWNER = Owner("ReplicaSet", "web", "u-web", True)
@@ -55,9 +57,11 @@ def errand() -> PlanRequest:
         wanted=tuple(
             RequestedPlan(kind, GateRules(max_unknown=0.5)) for kind in ("redistribute", "relieve", "rebalance")
         ),
-        nodes=[Node(name, allocatable=amounts) for name in ("n1", "n2", "n3")],
-        pods=[pod(number, "n1") for number in range(9)] + [pod(9, "n2")],
-        workloads=[Workload("ReplicaSet", "shop", "web", replicas=10)],
+        objects=ClusterObjects(
+            nodes=[Node(name, allocatable=amounts) for name in ("n1", "n2", "n3")],
+            pods=[pod(number, "n1") for number in range(9)] + [pod(9, "n2")],
+            workloads=[Workload("ReplicaSet", "shop", "web", replicas=10)],
+        ),
     )
 
 
@@ -79,12 +83,16 @@ def test_what_is_sent_is_what_is_received() -> None:
     usage = PodAnswers(NOW, {"cpu": b"{}"}, {"memory": "refused"}, ("cpu", "memory"), 90.0, 30.0)
     given = replace(errand(), usage=usage, history=History(confirmed={"n1": 3}), pool_label="pool")
     found = told(given)
-    assert list(found.pods) == list(given.pods)
-    assert list(found.nodes) == list(given.nodes)
-    assert list(found.workloads) == list(given.workloads)
+    assert list(found.objects.pods) == list(given.objects.pods)
+    assert list(found.objects.nodes) == list(given.objects.nodes)
+    assert list(found.objects.workloads) == list(given.objects.workloads)
     assert (found.usage, found.history, found.wanted) == (given.usage, given.history, given.wanted)
     assert np.array_equal(found.load, given.load, equal_nan=True)
-    assert len({id(each.shape) for each in found.pods}) == len({id(each.owner) for each in found.pods}) == 1
+    assert (
+        len({id(each.shape) for each in found.objects.pods})
+        == len({id(each.owner) for each in found.objects.pods})
+        == 1
+    )
 
 
 def test_a_plan_of_the_process_is_that_of_the_function(worker: PlanningProcess) -> None:
@@ -98,6 +106,7 @@ def test_a_plan_of_the_process_is_that_of_the_function(worker: PlanningProcess) 
     assert worker.pid == first
 
 
+@ON_LINUX
 def test_the_process_is_nice_and_has_no_environment_to_speak_of(
     worker: PlanningProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +124,7 @@ def test_the_process_is_nice_and_has_no_environment_to_speak_of(
     assert data.split()[3].isdigit()
 
 
+@ON_LINUX
 def test_a_killed_process_costs_one_errand(worker: PlanningProcess) -> None:
     worker.ask(errand())
     os.kill(worker.pid or 0, 9)
@@ -140,6 +150,7 @@ def test_what_takes_too_long_is_ended() -> None:
     assert worker.pid is None
 
 
+@ON_LINUX
 def test_memory_is_limited_and_said_to_be(worker: PlanningProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MEMORY", 2**20)
     with pytest.raises(WorkerError, match=r"it needs more than the|ended"):

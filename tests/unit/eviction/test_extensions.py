@@ -12,13 +12,16 @@ from types import ModuleType
 
 import pytest
 
+from ballast import extensions
 from ballast.errors import SettingsError, UsageError
-from ballast.eviction import extensions, gate
+from ballast.eviction import gate
 from ballast.eviction.check_input import CheckInput, Finding, refuse
 from ballast.eviction.gate import BUILT_IN, Row, Scope
 from ballast.eviction.planners import registry
 from ballast.eviction.planners.rebalance import Rebalance
 from ballast.settings import load
+from ballast.settings.prometheus import PRESETS_GROUP
+from ballast.telemetry.queries import questions
 
 Install = Callable[..., None]
 
@@ -127,6 +130,28 @@ def test_settings_take_the_planners_of_other_packages(install: Install) -> None:
     assert load({"BALLAST_EVICTION__PLANNERS": "relieve,consolidate"}).eviction.planners == ("relieve", "consolidate")
     with pytest.raises(SettingsError, match=r"BALLAST_EVICTION__PLANNERS .*'tidy' is not one of them"):
         load({"BALLAST_EVICTION__PLANNERS": "tidy"})
+
+
+@pytest.mark.parametrize(
+    ("broken", "lacks"),
+    [
+        (Lacking(), "a preset needs queries, freshness"),
+        (type("Whole", (), {"queries": night, "freshness": night}), "a preset needs to be an instance"),
+    ],
+)
+def test_a_preset_that_lacks_something_is_refused_by_name(install: Install, broken: object, lacks: str) -> None:
+    install(PRESETS_GROUP, theirs=broken)
+    settings = load({"BALLAST_PROMETHEUS__PRESET": "theirs"})
+    with pytest.raises(UsageError, match=r"Entry point theirs = others:theirs of group ballast\.presets") as caught:
+        questions(settings)
+    assert lacks in str(caught.value)
+
+
+def test_a_preset_has_the_name_of_its_entry_point_and_replaces_no_built_in_one(install: Install) -> None:
+    install(PRESETS_GROUP, **{"node-exporter": Lacking(), "theirs": Lacking()})
+    assert questions(load({})).problems == {}
+    with pytest.raises(SettingsError, match="expected one of 'node-exporter', 'kube-prometheus' or 'theirs'"):
+        load({"BALLAST_PROMETHEUS__PRESET": "telegraf"})
 
 
 def test_the_command_line_refuses_a_broken_check_in_one_line(tmp_path: Path) -> None:

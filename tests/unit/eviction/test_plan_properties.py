@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import given, settings, target
 from hypothesis import strategies as st
 
-from ballast.eviction.facts import Facts
+from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import Gate
 from ballast.eviction.history import History
 from ballast.eviction.plan import Aims, Kind, Plan, make_plan
@@ -47,14 +47,7 @@ class World:
 
     def facts(self) -> Facts:
         unknown = [node.name for node, row in zip(self.nodes, self.load, strict=True) if not np.isfinite(row).any()]
-        return Facts(
-            now=NOW,
-            nodes=self.nodes,
-            pods=self.pods,
-            unknown=unknown,
-            workloads=self.workloads,
-            budgets=self.budgets,
-        )
+        return Facts(ClusterObjects(self.nodes, self.pods, self.workloads, self.budgets), now=NOW, unknown=unknown)
 
     def plan(self, kind: Kind) -> Plan:
         arranged = layout(self.nodes, self.pods, RESOURCES, self.load)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ballast.eviction.check_input import LOOKED_NOWHERE, Feasibility, Verdict
-from ballast.eviction.facts import Facts
+from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import Gate
 from ballast.eviction.history import NOTHING_YET, History
 from ballast.eviction.rules import GateRules
@@ -65,16 +65,15 @@ class Shop:
     evicted: tuple[Pod, ...] = ()
 
     def gate(self) -> Gate:
-        facts = Facts(
-            now=NOW,
+        objects = ClusterObjects(
             nodes=self.nodes,
             pods=(self.pod, *self.others),
-            unknown=self.unknown,
             workloads=self.workloads,
             budgets=self.budgets,
             autoscalers=self.autoscalers,
             namespaces=self.namespaces,
         )
+        facts = Facts(objects, now=NOW, unknown=self.unknown)
         gate = Gate(facts, self.rules, self.history)
         for pod in self.evicted:
             gate.tally.add(facts, pod)

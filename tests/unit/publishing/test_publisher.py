@@ -9,6 +9,7 @@ import pytest
 
 from ballast.cluster import wire
 from ballast.cluster.decoding import Shared, annotation_filter, to_node
+from ballast.cluster.pace import Pace
 from ballast.cluster.writer import Writer
 from ballast.errors import ClusterError, Forbidden, TooManyRequests
 from ballast.metrics import Metrics
@@ -39,8 +40,7 @@ class Stand:
             self.api,  # type: ignore[arg-type]
             self.clock,
             Metrics(),
-            qps=qps,
-            burst=1,
+            pace=Pace(self.clock, qps, 1),
             modes={PART: mode},
             paused=lambda part: self.pause,
             leading=lambda: self.leads,

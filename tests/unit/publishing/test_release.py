@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ballast.cluster.pace import Pace
 from ballast.cluster.writer import Writer
 from ballast.errors import ClusterError
 from ballast.metrics import Metrics
@@ -29,8 +30,7 @@ def released(nodes: list[dict[str, Any]], failing: str = "") -> tuple[FakeApi, l
         api,  # type: ignore[arg-type]
         FakeClock(),
         Metrics(),
-        qps=1000.0,
-        burst=1000,
+        pace=Pace(FakeClock(), 1000.0, 1000),
         modes={PART: "on"},
         paused=lambda part: None,
         leading=lambda: True,

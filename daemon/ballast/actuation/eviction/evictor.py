@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ballast.actuation.eviction import effect
+from ballast.actuation.eviction.api_errors import ApiErrors
 from ballast.actuation.eviction.events import EvictionEvents
 from ballast.actuation.eviction.follow_up import Followed, Seen, follow
 from ballast.actuation.eviction.prepare import at_once, budgets, leaves, other, outlook, prepared
@@ -16,7 +17,6 @@ from ballast.actuation.eviction.recorder import EvictionRecorder
 from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.actuation.eviction.requests import EvictionResponse, answer, eviction, nomination
-from ballast.actuation.scaling.api_errors import ApiErrors
 from ballast.clock import Clock
 from ballast.cluster.events import Events
 from ballast.cluster.state import StateStore

@@ -8,8 +8,9 @@ from typing import Any
 from ballast.actuation.eviction.records import StepRecord
 from ballast.cluster.write import MERGE_PATCH, Result, Write, WriteOutcome, WriteTarget, object_path
 from ballast.model.pod import Pod
+from ballast.parts import Part
 
-PART = "eviction"
+PART = Part.EVICTION
 REASON = 256
 """Characters of the reason on the Eviction, where an audit policy may log it."""
 

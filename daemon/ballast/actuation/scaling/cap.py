@@ -15,10 +15,11 @@ from ballast.cluster.decoding import Shared
 from ballast.cluster.workloads import WireAutoscaler, WireScaledObject, to_autoscaler, to_scaled_object
 from ballast.cluster.write import MERGE_PATCH, Write, WriteTarget, object_path
 from ballast.model.workload import Autoscaler
+from ballast.parts import Part
 
 ORIGINAL = "original-max-replicas"
 SET = "power-cap"
-PART = "power"
+PART = Part.POWER
 _PAUSED = "autoscaling.keda.sh/paused"
 _PAUSED_AT = "autoscaling.keda.sh/paused-replicas"
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ballast.actuation.protected import Protected
 from ballast.actuation.scaling import scale
-from ballast.actuation.scaling.cap import form_of, is_ours, least, original, paused
+from ballast.actuation.scaling.cap import PART, form_of, is_ours, least, original, paused
 from ballast.actuation.scaling.contention import Contention
 from ballast.actuation.scaling.detection import Autoscalers
 from ballast.actuation.scaling.managed_fields import manager_of
@@ -272,7 +272,7 @@ class TargetReader:
         objects = [(f"{workload.kind} {workload.name}", workload.annotations)]
         if namespace is not None:
             objects.append((f"namespace {namespace.name}", namespace.annotations))
-        found = exclusion(objects, self._prefix, self._clock.wall()) or part_exclusion(objects, self._prefix, "power")
+        found = exclusion(objects, self._prefix, self._clock.wall()) or part_exclusion(objects, self._prefix, PART)
         if found is None:
             return self._protected.reason(workload) if self._protected is not None else None
         name = f"{workload.namespace}/{workload.name}"

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from functools import cache
 
 from ballast.errors import UsageError
-from ballast.eviction.extensions import extensions
 from ballast.eviction.planners.planner import Effect, Planner
 from ballast.eviction.planners.rebalance import Rebalance
 from ballast.eviction.planners.redistribute import Redistribute
 from ballast.eviction.planners.relieve import Relieve
+from ballast.extensions import extensions
 
 GROUP = "ballast.planners"
 BUILT_IN: tuple[Planner, ...] = (Relieve(), Redistribute(), Rebalance())

@@ -9,6 +9,9 @@ from ballast.actuation.eviction.replacement_reservations import ReplacementReser
 from ballast.actuation.protected import Protected
 from ballast.clock import SystemClock
 from ballast.cluster.context import Context
+from ballast.jobs.eviction.cluster_facts import ClusterFacts
+from ballast.jobs.eviction.executor import PlanExecutor
+from ballast.jobs.eviction.inputs import PlanInputs
 from ballast.jobs.eviction.job import EvictionJob
 from ballast.jobs.eviction.planning_process import PlanningProcess
 from ballast.jobs.power import build as power_build
@@ -51,15 +54,21 @@ def build(
             nominate=settings.eviction.nominate,
         ),
     )
-    return EvictionJob(
+    facts = ClusterFacts(
         context,
         board=board,
-        usage=PodUsageCache(source, context.api.get, settings),
         evictor=evictor,
         landing=landing,
-        worker=PlanningProcess(),
         protected=protected,
         power_plans=lambda: power.changing if power else frozenset(),
+    )
+    usage = PodUsageCache(source, context.api.get, settings)
+    return EvictionJob(
+        context,
+        facts=facts,
+        inputs=PlanInputs(context, facts=facts, usage=usage, evictor=evictor, landing=landing),
+        worker=PlanningProcess(),
+        executor=PlanExecutor(context, board=board, facts=facts, evictor=evictor),
     )
 
 

@@ -35,7 +35,7 @@ class HotNodes:
         """Those at 0.9 or above for 3 windows in a row."""
         return frozenset(name for name, windows in self._overloaded.items() if windows >= OVERLOADED_FOR)
 
-    def look(self, snapshot: Snapshot) -> None:
+    def observe(self, snapshot: Snapshot) -> None:
         """A new snapshot; the same one again changes nothing."""
         passed = snapshot.time - self._time
         if passed == 0:

@@ -17,7 +17,7 @@ class InvalidAnnotations:
         self._prefix, self._tell = prefix, tell
         self._told: set[tuple[WriteTarget, str]] = set()
 
-    def look(self, workloads: Iterable[Workload], namespaces: Iterable[Namespace], pods: Iterable[Pod]) -> None:
+    def observe(self, workloads: Iterable[Workload], namespaces: Iterable[Namespace], pods: Iterable[Pod]) -> None:
         found: set[tuple[WriteTarget, str]] = set()
         for each in workloads:
             if why := strange(each.annotations, self._prefix):

@@ -1,6 +1,6 @@
 """The worker process: makes plans from what it is given, and knows nothing else.
 
-It reads errands from standard input and writes answers to standard output, each with its length.
+It reads requests from standard input and writes responses to standard output, each with its length.
 """
 
 from __future__ import annotations
@@ -27,40 +27,32 @@ EXAMPLES = 5
 """Refused pods that are listed with their reason, for each check."""
 
 
-def answer(errand: PlanRequest) -> PlanResponse:
+def answer(request: PlanRequest) -> PlanResponse:
     """Pure, but for the time it takes."""
-    usage = decode(errand.usage) if errand.usage else None
-    known = np.isfinite(errand.load)
-    kept = [column for column in range(len(errand.resources)) if known[:, column].any()]
+    usage = decode(request.usage) if request.usage else None
+    objects = request.objects
+    known = np.isfinite(request.load)
+    kept = [column for column in range(len(request.resources)) if known[:, column].any()]
     arranged = layout(
-        errand.nodes,
-        errand.pods,
-        [errand.resources[column] for column in kept],
-        errand.load[:, kept],
+        objects.nodes,
+        objects.pods,
+        [request.resources[column] for column in kept],
+        request.load[:, kept],
         usage.by_pod() if usage else None,
-        errand.pool_label,
+        request.pool_label,
     )
-    facts = Facts(
-        now=errand.now,
-        nodes=errand.nodes,
-        pods=errand.pods,
-        unknown=[node.name for node, row in zip(errand.nodes, known, strict=True) if not row.any()],
-        workloads=errand.workloads,
-        budgets=errand.budgets,
-        autoscalers=errand.autoscalers,
-        namespaces=errand.namespaces,
-        protected=errand.protected,
-    )
+    unknown = [node.name for node, row in zip(objects.nodes, known, strict=True) if not row.any()]
+    facts = Facts(objects, now=request.now, unknown=unknown)
     plans: list[Plan] = []
-    for wanted in errand.wanted:
-        plans.append(_plan(wanted, arranged, Gate(facts, wanted.rules, errand.history)))
+    for wanted in request.wanted:
+        plans.append(_plan(wanted, arranged, Gate(facts, wanted.rules, request.history)))
         if plans[-1].steps:
             break
     return _told(plans, usage)
 
 
 def main() -> None:
-    """Until standard input ends. After what it could not do it ends too: a new process is the cleaner one."""
+    """Runs until standard input ends, or after a request that failed: a new process starts clean."""
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     gc.disable()
@@ -69,7 +61,7 @@ def main() -> None:
             memory, seconds = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the daemon alone
         except EOFError:
             return
-        resource.setrlimit(resource.RLIMIT_DATA, (memory, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+        _limit_memory(memory)
         signal.setitimer(signal.ITIMER_REAL, seconds)
         try:
             found = answer(receive(sys.stdin.buffer))
@@ -89,6 +81,12 @@ def main() -> None:
         gc.collect()
 
 
+def _limit_memory(size: int) -> None:
+    """Only Linux counts all private memory as data; elsewhere the limit does nothing or is refused."""
+    if sys.platform == "linux":
+        resource.setrlimit(resource.RLIMIT_DATA, (size, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+
+
 def _plan(wanted: RequestedPlan, arranged: Layout, gate: Gate) -> Plan:
     most = wanted.most.of(int(np.count_nonzero(arranged.present)))
     aims = wanted.aims if most is None else replace(wanted.aims, max_moves=most)
@@ -96,7 +94,7 @@ def _plan(wanted: RequestedPlan, arranged: Layout, gate: Gate) -> Plan:
 
 
 def _told(plans: list[Plan], usage: PodUsage | None) -> PlanResponse:
-    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 1024)
     if usage is None:
         return PlanResponse(plans=tuple(plans), megabytes=megabytes)
     return PlanResponse(

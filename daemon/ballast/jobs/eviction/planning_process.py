@@ -45,7 +45,7 @@ class PlanningProcess:
         """The process, while there is one."""
         return self._process.pid if self._process else None
 
-    def ask(self, errand: PlanRequest) -> PlanResponse:
+    def ask(self, request: PlanRequest) -> PlanResponse:
         """Raises WorkerError when the process cannot be started, ends, or takes too long."""
         process = self._started()
         assert process.stdin is not None
@@ -55,7 +55,7 @@ class PlanningProcess:
         timer.daemon = True
         timer.start()
         try:
-            return _asked(process.stdin, process.stdout, errand, self._deadline)
+            return _asked(process.stdin, process.stdout, request, self._deadline)
         except (OSError, EOFError, ValueError, msgspec.DecodeError) as error:
             raise WorkerError(self._ending(process, late.is_set(), error)) from error
         except WorkerError:
@@ -65,7 +65,7 @@ class PlanningProcess:
             timer.cancel()
 
     def stop(self) -> None:
-        """Ends it at once, also in the middle of an errand."""
+        """Ends it at once, also in the middle of a request."""
         with self._lock:
             self._stopped = True
             process = self._process
@@ -119,16 +119,18 @@ class PlanningProcess:
         return code
 
 
-def allowance(errand: PlanRequest) -> int:
-    """Bytes that the worker may have for an errand."""
-    bodies = sum(map(len, errand.usage.bodies.values())) if errand.usage else 0
-    return MEMORY + MEMORY_PER_POD * len(errand.pods) + MEMORY_PER_NODE * len(errand.nodes) + 8 * bodies
+def allowance(request: PlanRequest) -> int:
+    """Bytes that the worker may have for a request."""
+    bodies = sum(map(len, request.usage.bodies.values())) if request.usage else 0
+    return (
+        MEMORY + MEMORY_PER_POD * len(request.objects.pods) + MEMORY_PER_NODE * len(request.objects.nodes) + 8 * bodies
+    )
 
 
-def _asked(stdin: IO[bytes], stdout: IO[bytes], errand: PlanRequest, seconds: float) -> PlanResponse:
+def _asked(stdin: IO[bytes], stdout: IO[bytes], request: PlanRequest, seconds: float) -> PlanResponse:
     try:
-        stdin.write(pickle.dumps((allowance(errand), seconds)))
-        send(errand, stdin.write, lambda: _never.wait(PAUSE))
+        stdin.write(pickle.dumps((allowance(request), seconds)))
+        send(request, stdin.write, lambda: _never.wait(PAUSE))
         stdin.flush()
     except BrokenPipeError:
         pass  # it says why, if it can

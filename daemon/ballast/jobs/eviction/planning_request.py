@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 import numpy as np
 
-from ballast.eviction.facts import WorkloadKey
+from ballast.eviction.facts import ClusterObjects
 from ballast.eviction.history import NOTHING_YET, History
 from ballast.eviction.plan import Aims, Kind, Plan
 from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
-from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.sample import Floats
-from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Workload
 from ballast.telemetry.pods import PodAnswers
 
 PIECE = 250
@@ -38,7 +36,7 @@ class RequestedPlan:
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """Everything planning needs of one moment. `load` is [node, resource] in the order of `nodes`, NaN where unknown.
+    """Everything planning needs of one moment. `load` is [node, resource] in the order of the nodes, NaN where unknown.
 
     The `wanted` plans are made in their order until one has a step.
     """
@@ -47,14 +45,8 @@ class PlanRequest:
     resources: tuple[str, ...]
     load: Floats
     wanted: tuple[RequestedPlan, ...]
-    nodes: Sequence[Node] = ()
-    pods: Sequence[Pod] = ()
-    workloads: Sequence[Workload] = ()
-    budgets: Sequence[DisruptionBudget] = ()
-    autoscalers: Sequence[Autoscaler] = ()
-    namespaces: Sequence[Namespace] = ()
+    objects: ClusterObjects = field(default_factory=ClusterObjects)
     history: History = NOTHING_YET
-    protected: Mapping[WorkloadKey, str] = field(default_factory=dict)
     pool_label: str | None = None
     usage: PodAnswers | None = None
 
@@ -80,9 +72,9 @@ _SEQUENCES = ("nodes", "workloads", "budgets", "autoscalers", "namespaces")
 _PODS, _BODY, _HEAD = "pods", "body", "head"
 
 
-def send(errand: PlanRequest, write: Callable[[bytes], object], pause: Callable[[], object] = lambda: None) -> None:
+def send(request: PlanRequest, write: Callable[[bytes], object], pause: Callable[[], object] = lambda: None) -> None:
     """In pieces, with a `pause` after each."""
-    for piece in _pieces(errand):
+    for piece in _pieces(request):
         write(pickle.dumps(piece, pickle.HIGHEST_PROTOCOL))
         pause()
 
@@ -104,8 +96,8 @@ def receive(stream: BinaryIO) -> PlanRequest:
             found[_PODS] += _pods(content[1], shared, strings)
         else:
             found[name] += content
-    errand: PlanRequest = replace(content, **found)
-    return errand if errand.usage is None else replace(errand, usage=replace(errand.usage, bodies=bodies))
+    request: PlanRequest = replace(content, objects=replace(content.objects, **found))
+    return request if request.usage is None else replace(request, usage=replace(request.usage, bodies=bodies))
 
 
 def encode(answer: PlanResponse) -> bytes:
@@ -117,22 +109,23 @@ def decode(body: bytes) -> PlanResponse:
     return _answers.decode(body)
 
 
-def _pieces(errand: PlanRequest) -> Iterator[tuple[str, Any]]:
+def _pieces(request: PlanRequest) -> Iterator[tuple[str, Any]]:
     for name in _SEQUENCES:
-        for piece in _cut(getattr(errand, name)):
+        for piece in _cut(getattr(request.objects, name)):
             yield name, list(piece)
     numbers: dict[int, int] = {}
-    for piece in _cut(errand.pods):
+    for piece in _cut(request.objects.pods):
         shared: list[Any] = []
         rows = [_row(pod, numbers, shared) for pod in piece]
         yield _PODS, (shared, msgspec.msgpack.encode(rows))
-    usage = errand.usage
+    usage = request.usage
     if usage is not None:
         for resource, body in usage.bodies.items():
             yield _BODY, (resource, body)
         usage = replace(usage, bodies={})
     bare: dict[str, Any] = dict.fromkeys((*_SEQUENCES, _PODS), ())
-    yield _HEAD, replace(errand, usage=usage, load=np.ascontiguousarray(errand.load), **bare)
+    objects = replace(request.objects, **bare)
+    yield _HEAD, replace(request, usage=usage, load=np.ascontiguousarray(request.load), objects=objects)
 
 
 def _cut(items: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -9,13 +9,13 @@ from ballast.model.workload import Autoscaler, Workload
 
 
 class RecentScaling:
-    """What is seen the first time has not changed; a change is as old as the look that found it."""
+    """What is seen the first time has not changed; a change is as old as the observation that found it."""
 
     def __init__(self) -> None:
         self._replicas: dict[WorkloadKey, int | None] = {}
         self._changed: dict[WorkloadKey, float] = {}
 
-    def look(self, workloads: Iterable[Workload], now: float) -> None:
+    def observe(self, workloads: Iterable[Workload], now: float) -> None:
         replicas = {(each.namespace, each.kind, each.name): each.replicas for each in workloads}
         before = self._replicas
         changed = [key for key, number in replicas.items() if key in before and before[key] != number]

@@ -6,10 +6,9 @@ import math
 import re
 from typing import ClassVar, Self
 
+from ballast.model import duration
 from ballast.settings.values.written import WrittenNumber
 
-_UNITS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-_PARTS = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[dhms])")
 _BARE = re.compile(r"[0-9]+(?:\.[0-9]*)?|\.[0-9]+")
 
 
@@ -46,9 +45,7 @@ class Duration(WrittenNumber):
 def _seconds(text: str) -> float:
     if _BARE.fullmatch(text):
         return float(text)
-    parts = _PARTS.findall(text)
-    units = [_UNITS[unit] for _, unit in parts]
-    whole = "".join(number + unit for number, unit in parts) == text
-    if not parts or not whole or units != sorted(set(units), reverse=True):
+    found = duration.seconds(text)
+    if found is None:
         raise ValueError(f"expected {Duration.ALLOWED}")
-    return sum(float(number) * unit for (number, _), unit in zip(parts, units, strict=True))
+    return float(found)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 
+from ballast.model.selector import parse
 from ballast.settings.values.collection import split
 from ballast.settings.values.dns import LABEL
 
 _NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _KEY = rf"(?:{LABEL}(?:\.{LABEL})*/)?{_NAME}"
-_SET = rf"\(\s*(?:{_NAME})?(?:\s*,\s*(?:{_NAME})?)*\s*\)"
-_REQUIREMENT = rf"!?\s*{_KEY}|{_KEY}\s*(?:==|=|!=)\s*(?:{_NAME})?|{_KEY}\s+(?:in|notin)\s*{_SET}"
 
 
 def label_key(name: str) -> str:
@@ -22,9 +21,14 @@ def label_key(name: str) -> str:
 
 def selector(text: str) -> str:
     """Checks a label selector as kubectl takes it; raises ValueError."""
-    for requirement in split(text):
-        if not re.fullmatch(_REQUIREMENT, requirement):
-            raise ValueError(
-                f"expected a label selector such as zone in (a,b),!gpu; {requirement} is not a requirement"
+    for part in split(text):
+        try:
+            [requirement] = parse(part).requirements
+            valid = requirement.operator not in ("Gt", "Lt") and all(
+                re.fullmatch(_NAME, value) for value in requirement.values if value
             )
+        except ValueError:
+            valid = False
+        if not valid or not re.fullmatch(_KEY, requirement.key):
+            raise ValueError(f"expected a label selector such as zone in (a,b),!gpu; {part} is not a requirement")
     return text

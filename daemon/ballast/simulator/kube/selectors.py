@@ -6,14 +6,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ballast.model import selector as model
 from ballast.simulator.kube.api_errors import bad_request
 from ballast.simulator.kube.store import Stored
 
 Selector = Callable[[Stored], bool]
 
-_SET = re.compile(r"^([^\s!=,]+)\s+(in|notin)\s*\(([^)]*)\)$")
 _COMPARE = re.compile(r"^([^\s!=]+)\s*(==|=|!=)\s*([^\s]*)$")
-_ORDER = re.compile(r"^([^\s!=<>]+)\s*([<>])\s*(-?\d+)$")
 
 
 def parse(labels: str, fields: str) -> Selector | None:
@@ -50,33 +49,13 @@ def _split(text: str) -> list[str]:
 
 
 def _label_test(requirement: str) -> Selector:
-    if found := _SET.match(requirement):
-        key, operator, listed = found.groups()
-        values = {value.strip() for value in listed.split(",")}
-        if operator == "in":
-            return lambda stored: stored.labels.get(key) in values
-        return lambda stored: stored.labels.get(key) not in values
-    if found := _COMPARE.match(requirement):
-        key, operator, value = found.groups()
-        if operator == "!=":
-            return lambda stored: stored.labels.get(key) != value
-        return lambda stored: stored.labels.get(key) == value
-    if found := _ORDER.match(requirement):
-        key, operator, bound = found.groups()
-        sign = 1 if operator == ">" else -1
-        return lambda stored: (
-            _integer(stored.labels.get(key)) is not None and (sign * (int(stored.labels[key]) - int(bound)) > 0)
-        )
-    if re.fullmatch(r"!?[A-Za-z0-9][-A-Za-z0-9_./]*", requirement):
-        if requirement.startswith("!"):
-            return lambda stored: requirement[1:] not in stored.labels
-        return lambda stored: requirement in stored.labels
-    token = requirement.split()[-1]
-    raise bad_request(f"unable to parse requirement: found '{token}', expected: in, notin, =, ==, !=, gt, lt")
-
-
-def _integer(text: str | None) -> int | None:
-    return int(text) if text is not None and re.fullmatch(r"-?\d+", text) else None
+    try:
+        selector = model.parse(requirement)
+    except ValueError:
+        token = requirement.split()[-1]
+        message = f"unable to parse requirement: found '{token}', expected: in, notin, =, ==, !=, gt, lt"
+        raise bad_request(message) from None
+    return lambda stored: selector.matches(stored.labels)
 
 
 def _field_test(requirement: str) -> Selector:

@@ -14,9 +14,9 @@ from rich.table import Table
 
 from ballast import log
 from ballast.cli.output import Output, OutputOption
-from ballast.cli.power_chart import drawing
-from ballast.cli.power_policies import check, choose, policies, starting
-from ballast.cli.power_range import recorded
+from ballast.cli.power.chart import drawing
+from ballast.cli.power.policies import check, choose, policies, starting
+from ballast.cli.power.recording import recorded
 from ballast.errors import UsageError
 from ballast.power.allocation import ReplicaAllocation
 from ballast.power.allocation import allocate as split

@@ -1,0 +1,1 @@
+"""`ballast power`: budgets replayed and allocated from files, without a cluster."""

@@ -1,0 +1,111 @@
+"""Has plans carried out, and shows them: `/api/v1/plans`, `/api/v1/evictions`, metrics and a sentence each."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from ballast.actuation.eviction.evictor import Attempt, Evictor
+from ballast.cluster.context import Context
+from ballast.eviction.document import as_json
+from ballast.eviction.gate import NAMES
+from ballast.eviction.plan import Plan
+from ballast.eviction.planners.registry import planner
+from ballast.jobs.eviction.cluster_facts import ClusterFacts
+from ballast.jobs.eviction.sentences import plan_sentence
+from ballast.model.pod import Pod
+from ballast.model.snapshot import Snapshot
+from ballast.serving.activity import PLANS_KEPT
+from ballast.serving.board import Board
+from ballast.settings import Mode
+
+
+class PlanExecutor:
+    """In the job's thread only."""
+
+    def __init__(self, context: Context, *, board: Board, facts: ClusterFacts, evictor: Evictor) -> None:
+        self._settings, self._clock = context.settings.eviction, context.clock
+        self._metrics, self._cache = context.metrics, context.cache
+        self._board, self._facts, self._evictor = board, facts, evictor
+        self._plans: deque[dict[str, Any]] = deque(maxlen=PLANS_KEPT)
+        self._number = 0
+
+    def execute(self, plans: Sequence[Plan], snapshot: Snapshot) -> list[str]:
+        """Carries the plans out, of those that are made again after each eviction the first step. Their sentences."""
+        return [self._execute(plan, snapshot) for plan in plans]
+
+    def publish(self, halted: str | None) -> None:
+        """Shows the evictions; `halted` is why nothing may be evicted now."""
+        self._board.evictions = self._evictor.document(self._limits(), halted)
+
+    def _execute(self, plan: Plan, snapshot: Snapshot) -> str:
+        self._metrics.eviction_plans.labels(plan.kind, "steps" if plan.steps else "empty").inc()
+        for check, count in plan.refused.items():
+            self._metrics.eviction_verdicts.labels(check, "refused").inc(count)
+        attempts = self._attempts(plan, snapshot) if plan.steps else []
+        for attempt in attempts:
+            if attempt.status == "refused" and attempt.check:
+                self._metrics.eviction_verdicts.labels(attempt.check, "refused").inc()
+            elif attempt.permitted or attempt.status == "recorded":
+                for check in NAMES:
+                    self._metrics.eviction_verdicts.labels(check, "allowed").inc()
+        sentence = plan_sentence(plan, attempts, acts=self._settings.mode is Mode.ON)
+        self._number += 1
+        self._plans.appendleft(self._document(plan, attempts, sentence))
+        self._board.plans = tuple(self._plans)
+        return sentence
+
+    def _attempts(self, plan: Plan, snapshot: Snapshot) -> list[Attempt]:
+        made_by = planner(plan.kind)
+        begun = replace(plan, steps=plan.steps[:1]) if made_by.one_at_a_time else plan
+        homes = {step.pod: step.source for step in begun.steps}
+        namespaces = {name.partition("/")[0] for name in homes}
+        return self._evictor.carry_out(
+            begun,
+            lambda: self._facts.gate(made_by, namespaces),
+            lambda name: self._find(name, homes.get(name, "")),
+            snapshot,
+        )
+
+    def _find(self, name: str, node: str) -> Pod | None:
+        """As the watch shows it, if it is on that node; on none, if it waits."""
+        return next((pod for pod in self._cache.pods_on(node) if f"{pod.namespace}/{pod.name}" == name), None)
+
+    def _document(self, plan: Plan, attempts: list[Attempt], sentence: str) -> dict[str, Any]:
+        now = self._clock.wall()
+        reasons = {step.pod: step.reason for step in reversed(plan.steps)}
+        tried = [
+            {
+                "pod": attempt.pod,
+                "check": attempt.check or None,
+                "verdict": "refused" if attempt.status == "refused" else "allowed",
+                "reason": attempt.why or reasons.get(attempt.pod, ""),
+            }
+            for attempt in attempts
+        ]
+        refused = [
+            {"pod": each.pod, "check": each.check, "verdict": "refused", "reason": each.reason}
+            for each in plan.refusals
+        ]
+        stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
+        return {
+            "id": f"{stamp}-{plan.kind}-{self._number}",
+            "time": now,
+            "mode": self._settings.mode.value,
+            **as_json(plan),
+            "verdicts": tried + refused,
+            "sentence": sentence,
+        }
+
+    def _limits(self) -> Mapping[str, Any]:
+        settings = self._settings
+        return {
+            "total": str(settings.limit_total),
+            "node": str(settings.limit_node),
+            "namespace": str(settings.limit_namespace),
+            "workload": str(settings.limit_workload),
+            "rate": [str(rate) for rate in settings.rate],
+        }

@@ -1,0 +1,143 @@
+"""Collects what a plan is made from: which planners run, and the request to the planning process."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+
+from ballast.actuation.eviction.evictor import Evictor
+from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
+from ballast.cluster.context import Context
+from ballast.errors import ClusterError
+from ballast.eviction.planners.planner import PlanningDemand
+from ballast.eviction.planners.registry import planner, planners
+from ballast.jobs.eviction.cluster_facts import ClusterFacts
+from ballast.jobs.eviction.hot_nodes import loads, watched_of
+from ballast.jobs.eviction.planning_request import PlanRequest, RequestedPlan
+from ballast.jobs.eviction.rules import aims_of, limit
+from ballast.model.sample import Floats
+from ballast.model.snapshot import Snapshot
+from ballast.telemetry.pod_usage_cache import PodUsageCache
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """What a cycle starts from."""
+
+    request: PlanRequest | None
+    """None if no planner is needed, or if nothing may be evicted."""
+    halted: str | None
+    """Why nothing may be evicted now."""
+    earlier: list[str]
+    """Sentences about earlier evictions."""
+    skipped: list[str]
+    """Sentences about the planners that do not run."""
+
+
+class PlanInputs:
+    """`gather` in the job's thread; `gained` where leadership is gained."""
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        facts: ClusterFacts,
+        usage: PodUsageCache,
+        evictor: Evictor,
+        landing: ReplacementReservations,
+    ) -> None:
+        self._settings, self._clock = context.settings, context.clock
+        self._cache, self._conditions = context.cache, context.conditions
+        self._facts, self._usage = facts, usage
+        self._evictor, self._landing = evictor, landing
+        self._aims = aims_of(context.settings)
+        self._resumed = False
+
+    def gained(self) -> None:
+        """This replica leads from now on. What the leader before had begun is read at once, beside everything else:
+        the extender needs its reservations."""
+        self._resumed = False
+        threading.Thread(target=self._resume, name="resume", daemon=True).start()
+
+    def gather(self, snapshot: Snapshot) -> Gathered:
+        """Follows up earlier evictions first: their effect is part of what is planned with.
+
+        Raises ClusterError when `ballast-state` cannot be read.
+        """
+        earlier = self._follow_up(snapshot)
+        self._facts.refresh()
+        history = self._facts.history()
+        halted = self._facts.halted(snapshot, history)
+        self._conditions.report("EvictionsHalted", "NotSafeNow", halted)
+        if halted is not None:
+            return Gathered(None, halted, earlier, [])
+        wanted, skipped = self._wanted()
+        if not wanted:
+            return Gathered(None, None, earlier, skipped)
+        objects, resources = self._facts.objects(), watched_of(snapshot)
+        request = PlanRequest(
+            now=self._clock.wall(),
+            resources=resources,
+            load=self._loads(snapshot, [node.name for node in objects.nodes], resources),
+            wanted=tuple(wanted),
+            objects=objects,
+            history=history,
+            pool_label=self._settings.cluster.pool_label,
+            usage=self._usage.ask(snapshot.time, resources, self._concerned(wanted)),
+        )
+        return Gathered(request, None, earlier, skipped)
+
+    def _resume(self) -> None:
+        """What cannot be read now, the next cycle tries again."""
+        with suppress(ClusterError):
+            self._evictor.resume()
+
+    def _follow_up(self, snapshot: Snapshot) -> list[str]:
+        sentences = [] if self._resumed else [self._evictor.resume()]
+        self._resumed = True
+        sentences.append(self._evictor.follow_up(self._cache.pods(), snapshot))
+        return [sentence for sentence in sentences if sentence]
+
+    def _wanted(self) -> tuple[list[RequestedPlan], list[str]]:
+        """The plans to make, the most urgent first, and why others are not made."""
+        pods = self._cache.pods()
+        names = frozenset({pod.scheduler_name for pod in pods})
+        steered = self._landing.names(names)
+        demand = PlanningDemand(hot=bool(self._facts.hot.confirmed), waiting=any(pod.waiting for pod in pods))
+        unsteered = None
+        if names and not steered:
+            who = " and ".join(sorted(names))
+            unsteered = (
+                f"where {who} puts replacements is not steered: it has not asked the extender in the last 10 minutes"
+            )
+        wanted, skipped = [], []
+        for each in planners():
+            if each.name not in self._settings.eviction.planners:
+                continue
+            reason = (
+                each.idle(demand) or self._evictor.stopped(each.name) or (unsteered if each.needs_landing else None)
+            )
+            if reason is not None:
+                skipped.append(f"{each.name}: {reason}")
+                continue
+            rules = self._facts.rules(each, steered)
+            wanted.append(RequestedPlan(each.name, rules, self._aims, limit(self._settings.eviction.max_moves)))
+        self._conditions.report("LandingNotSteered", "ExtenderNotAsked", unsteered)
+        return wanted, skipped
+
+    def _loads(self, snapshot: Snapshot, nodes: list[str], resources: tuple[str, ...]) -> Floats:
+        """[node, resource], including moves that the window does not show yet."""
+        load, pending = loads(snapshot, nodes), self._evictor.pending()
+        for row, name in enumerate(nodes):
+            for resource, change in pending.get(name, {}).items():
+                if resource in resources:
+                    load[row, resources.index(resource)] += change
+        return load
+
+    def _concerned(self, wanted: list[RequestedPlan]) -> list[str] | None:
+        """The pods whose usage matters: those on hot nodes if no other may be moved. None for all."""
+        if not all(planner(each.kind).needs_confirmation for each in wanted):
+            return None
+        hot = self._facts.hot.confirmed
+        return [f"{pod.namespace}/{pod.name}" for node in hot for pod in self._cache.pods_on(node)]

@@ -1,0 +1,1 @@
+"""Extensions for Ballast: a strategy, a check and a preset."""
