@@ -36,8 +36,6 @@ LAMBDA = 0.1
 C = {"linear": 22.0, "sqrt": 2.0}
 SPAN = 99
 COUNT, VOLUME = "count", "volume"
-APART = 0.3
-"""What the volume of profiles without devices counts beside those with devices."""
 
 
 @dataclass(frozen=True)
@@ -130,15 +128,13 @@ class DominantResidual:
 def volumes(amounts: Floats, whole: Floats, of_devices: Ints) -> Floats:
     """[profile]: the largest share that a profile [profile, resource] asks for of what all nodes [node, resource] have.
 
-    Where a profile asks for devices its share of those counts alone, and profiles without devices count `APART` of
-    theirs: they decide where devices do not.
+    Where a profile asks for devices, its share of those alone counts.
     """
     total = whole.sum(axis=0)
     shares = np.divide(amounts, total, out=np.zeros(amounts.shape), where=total > 0)
     columns = of_devices[of_devices < shares.shape[1]]
     devices = shares[:, columns].max(axis=1, initial=0.0)
-    largest = shares.max(axis=1, initial=0.0)
-    return np.asarray(np.where(devices > 0, devices, largest * (APART if devices.any() else 1.0)))
+    return np.asarray(np.where(devices > 0, devices, shares.max(axis=1, initial=0.0)))
 
 
 def exact_scores(values: Ints, room: Bools) -> Floats:

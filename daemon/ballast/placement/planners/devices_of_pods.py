@@ -12,6 +12,9 @@ from ballast.scoring.devices import taken
 from ballast.scoring.placed_devices import PlacedDevices
 
 
+_EVERYWHERE = np.array(True)
+
+
 class DevicesOfPods:
     """Which devices the pods of a layout take. A pod that is moved takes those that fit best where it goes."""
 
@@ -27,16 +30,19 @@ class DevicesOfPods:
                 self._devices.add(int(layout.on[row]), claim)
 
     def fits(self, pod: int, rows: Ints | int | slice = slice(None)) -> Bools:
-        """[node] of all or some nodes: whether there are as many devices with room as the pod asks for."""
-        claim, free = self._claims.get(pod), self._devices.free[rows]
+        """[node] of all or some nodes, or one for all: whether there are as many devices with room as the pod asks for."""
+        claim = self._claims.get(pod)
         if claim is None:
-            return np.ones(free.shape[:-1], bool)
-        return taken(free, claim.count, float(claim.milli))[1]
+            return _EVERYWHERE
+        return taken(self._devices.free[rows], claim.count, float(claim.milli))[1]
 
     def move(self, pod: int, home: int, target: int) -> None:
         """From a node to a node; -1 is none. Back where it came from, it has its own devices again."""
+        claim = self._claims.get(pod)
+        if claim is None:
+            return
         for row, sign in ((home, -1), (target, 1)):
-            if row >= 0 and (claim := self._claims.get(pod)) is not None:
+            if row >= 0:
                 moved = row != self._on[pod]
                 held = msgspec.structs.replace(claim, on=None) if moved else claim
                 self._devices.add(row, held, sign, expected=moved)

@@ -111,7 +111,7 @@ def _asked(pods: Sequence[Pod]) -> tuple[tuple[str, ...], Ints, Ints]:
 
 
 def _demand(pod: Pod) -> Mapping[str, int]:
-    """Requests, and thousandths of devices in parts as a sum; single devices are looked at in simulated_placement.py."""
+    """Requests, and thousandths of devices in parts as a sum; devices_of_pods.py looks at single devices."""
     asked = asked_by(pod)
     if PARTS.isdisjoint(asked):
         return asked

@@ -95,7 +95,7 @@ class SimulatedPlacement:
         asked = self.layout.asked[pod]
         if not ((self.free[row] >= asked) | (asked == 0)).all():
             return False
-        if not self.sites.allowed(self.layout.pods[pod].template)[row] or not np.all(self._devices.fits(pod, row)):
+        if not self.sites.allowed(self.layout.pods[pod].template)[row] or not self._devices.fits(pod, row):
             return False
         near = self.neighbours.allowed(pod)
         return bool(near is None or near[row])
