@@ -11,7 +11,6 @@ from ballast.placement.planners.layout import Layout
 from ballast.scoring.devices import taken
 from ballast.scoring.placed_devices import PlacedDevices
 
-
 _EVERYWHERE = np.array(True)
 
 
@@ -30,7 +29,7 @@ class DevicesOfPods:
                 self._devices.add(int(layout.on[row]), claim)
 
     def fits(self, pod: int, rows: Ints | int | slice = slice(None)) -> Bools:
-        """[node] of all or some nodes, or one for all: whether there are as many devices with room as the pod asks for."""
+        """[node] of all or some nodes, or one for all: whether as many devices as the pod asks for have room."""
         claim = self._claims.get(pod)
         if claim is None:
             return _EVERYWHERE
