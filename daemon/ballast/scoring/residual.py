@@ -100,7 +100,8 @@ class Criterion:
         What is not requested may be overcommitted already.
         """
         left = free - request
-        fitting = ((left >= 0) | (request <= 0))[..., : self.plain].all(axis=-1)
+        enough = (left >= 0) | (request <= 0)
+        fitting = (enough[..., : self.plain] if self.slots else enough).all(axis=-1)
         if self.slots:
             counts, amounts = devices.split(request[..., self.plain :])
             left[..., self.plain :], there = devices.taken(free[..., self.plain :], counts, amounts)
@@ -168,7 +169,10 @@ class Residuals:
 
     def place(self, row: int, request: Floats) -> None:
         """Takes the amounts from a node, devices where they fit best."""
-        self.settle(np.array([row]), self._criterion.after(self._free[[row]], request)[0])
+        free = self._free[[row]]
+        self.settle(
+            np.array([row]), self._criterion.after(free, request)[0] if self._criterion.slots else free - request
+        )
 
     def release(self, row: int, request: Floats) -> None:
         """Gives the amounts back to a node; devices, of which nobody says which, by `settle` alone."""
@@ -185,8 +189,11 @@ class Residuals:
         count, criterion = len(self._slots), self._criterion
         # [row, request, column]: what would be free with each request; H is taken where it fits.
         left, fitting = criterion.after(self._free[rows, None], self._requests[:count])
-        fitness = np.zeros(fitting.shape)
-        fitness[fitting] = criterion.fitness(np.maximum(left[fitting], 0.0))
+        if fitting.all():
+            fitness = criterion.fitness(np.maximum(left, 0.0).reshape(fitting.size, -1)).reshape(fitting.shape)
+        else:
+            fitness = np.zeros(fitting.shape)
+            fitness[fitting] = criterion.fitness(np.maximum(left[fitting], 0.0))
         # Request 0 asks for nothing, so its column is H before placing, from which the fall of the others is taken.
         self._fitness[rows] = fitness[:, 0]
         losses = (1 - criterion.lambda_) * (fitness[:, :1] - fitness)
