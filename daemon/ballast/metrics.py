@@ -48,6 +48,14 @@ class Metrics:
         )
         self.condition = Gauge("ballast_condition", "Conditions that hold now.", ["type"], registry=registry)
         self.leader = Gauge("ballast_leader", "1 while this replica holds the Lease.", registry=registry)
+        self.http_refused = Counter(
+            "ballast_http_refused",
+            "HTTP requests refused for their size: headers (431), a body (413), all bodies together (503).",
+            ["code"],
+            registry=registry,
+        )
+        for code in ("413", "431", "503"):
+            self.http_refused.labels(code)
         self.extender_requests = Counter(
             "ballast_extender_requests",
             "Requests of schedulers by verb and result: answered, neutral or refused.",

@@ -112,14 +112,8 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if or (include "ballast.setting" (list . "http" "tls_cert_file")) (dig "http" "tls_cert_file" "" (.Values.existingSecrets | default dict)) }}HTTPS{{ else }}HTTP{{ end -}}
 {{- end }}
 
-{{/* How the kubelet asks for a path. It has no client certificate: where one is demanded, only the port can be tried. */}}
-{{- define "ballast.probe" -}}
-{{- $root := index . 0 -}}
-{{- if or (include "ballast.setting" (list $root "http" "client_ca_file")) (dig "http" "client_ca_file" "" ($root.Values.existingSecrets | default dict)) -}}
-tcpSocket: {port: http}
-{{- else -}}
-httpGet: {path: {{ index . 1 }}, port: http, scheme: {{ include "ballast.scheme" $root }}}
-{{- end -}}
+{{- define "ballast.healthPort" -}}
+{{ include "ballast.setting" (list . "http" "health_port") | default "2021" }}
 {{- end }}
 
 {{/* The settings as a container's env, each name once. */}}
