@@ -249,16 +249,9 @@ class ExtenderService:
         exact = scores.exact[rows] if named.everybody else scores.exact
         chosen = choose(exact, state.keys[rows], uid)
         node = model.names[rows[chosen]]
-        owner = owner_of(arriving)
-        bookings.assume(
-            uid,
-            node,
-            arriving.shape,
-            wall=self._clock.wall(),
-            now=self._clock.monotonic(),
-            owner=owner,
-            claim=claim_of(arriving),
-        )
+        wall, now = self._clock.wall(), self._clock.monotonic()
+        owner, claim = owner_of(arriving), claim_of(arriving)
+        bookings.assume(uid, node, arriving.shape, wall=wall, now=now, owner=owner, claim=claim)
         self.steering.was_asked(uid)
         points = worth(exact)
         if len(rows) < len(names):

@@ -10,8 +10,8 @@ from typing import overload
 from ballast.model.node import Node
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.model.snapshot import Snapshot
+from ballast.scoring.devices.placed import PlacedDevices
 from ballast.scoring.fleet import Fleet, InFlight, Load, Placed, fleet_of
-from ballast.scoring.placed_devices import PlacedDevices
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from ballast.model.shape import Shape
 from ballast.model.snapshot import Snapshot
 from ballast.placement.candidates import Candidates, candidates
 from ballast.scoring.demand import predicted, units
+from ballast.scoring.devices.placed import PlacedDevices
 from ballast.scoring.fleet import Placed
 from ballast.scoring.in_flight import DEFAULTS, MULTIPLIER
-from ballast.scoring.placed_devices import PlacedDevices
 
 MANY = 64
 """From this number of pods of one shape on, sums are added as whole arrays."""

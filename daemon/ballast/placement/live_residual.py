@@ -14,8 +14,8 @@ from ballast.model.sample import Floats, Ints
 from ballast.model.shape import Shape
 from ballast.placement.candidates import Candidates
 from ballast.placement.fleet_model import FleetModel
-from ballast.scoring.columns import Columns
 from ballast.scoring.demand import NOTHING, Units
+from ballast.scoring.devices.columns import Columns
 from ballast.scoring.dominant_residual import DominantResidual, exact_scores
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.profiles import Profile, asked_by

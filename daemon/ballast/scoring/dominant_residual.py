@@ -22,8 +22,8 @@ from ballast.model.pod import Pod
 from ballast.model.quantity import quantity
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.scoring.allocation import check_resource
-from ballast.scoring.columns import Columns
 from ballast.scoring.demand import NOTHING, Units, units
+from ballast.scoring.devices.columns import Columns
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.in_flight import mode
 from ballast.scoring.keys import LARGEST_WEIGHT, StrategyKeys, to_number

@@ -7,7 +7,7 @@ there, m(b, a) how often profile b fits into the free amounts a, and H(a) the me
     L = lambda max(rho) + (1 - lambda) (H(before) - H(after)),      g(x) = min(x, 1) as published, or sqrt(x).
 
 The root never saturates; it places more pods. A profile that asks for nothing loses nothing. Devices are no share of a
-sum: m is rounded down for them, on each device where they are handed out in parts (devices.py).
+sum: m is rounded down for them, on each device where they are handed out in parts (devices/room.py).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from itertools import islice
 import numpy as np
 
 from ballast.model.sample import Bools, Floats, Ints
-from ballast.scoring import devices
+from ballast.scoring.devices import room as devices
 
 # L is compared in steps of 1e-9, so that sums in another order choose the same node.
 STEPS = 1e9

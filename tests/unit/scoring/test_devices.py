@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from ballast.errors import UsageError
 from ballast.model.devices import Claim
-from ballast.scoring.devices import columns, taken, times
+from ballast.scoring.devices.placed import PlacedDevices
+from ballast.scoring.devices.room import columns, taken, times
 from ballast.scoring.dominant_residual import volumes
-from ballast.scoring.placed_devices import PlacedDevices
 from ballast.scoring.strategy import strategy
 from tests.unit.scoring.worlds import a_fleet, by_node, node, pod, scored
 

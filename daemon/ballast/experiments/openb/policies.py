@@ -15,7 +15,7 @@ from ballast.experiments.openb.nodes import Nodes
 from ballast.experiments.openb.trace import Workload
 from ballast.model.devices import MILLI, SHARE_COUNT, SHARE_MILLI
 from ballast.model.sample import Floats, Ints
-from ballast.scoring.columns import Columns, vectors
+from ballast.scoring.devices.columns import Columns, vectors
 from ballast.scoring.dominant_residual import DominantResidual
 from ballast.scoring.profiles import Profile
 from ballast.scoring.residual import NOWHERE, Residuals

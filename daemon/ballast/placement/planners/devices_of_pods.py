@@ -8,8 +8,8 @@ import numpy as np
 from ballast.model.devices import Claim, claim_of, devices_of
 from ballast.model.sample import Bools, Ints
 from ballast.placement.planners.layout import Layout
-from ballast.scoring.devices import taken
-from ballast.scoring.placed_devices import PlacedDevices
+from ballast.scoring.devices.placed import PlacedDevices
+from ballast.scoring.devices.room import taken
 
 _EVERYWHERE = np.array(True)
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from ballast.model.devices import MILLI, Claim
 from ballast.model.sample import Floats, Ints
-from ballast.scoring.devices import taken
+from ballast.scoring.devices.room import taken
 
 
 class PlacedDevices:
-    """`free` [node, device] are thousandths, as scoring/devices.py describes them; it changes in place."""
+    """`free` [node, device] are thousandths, as devices/room.py describes them; it changes in place."""
 
     def __init__(self, names: Sequence[tuple[str, ...]], previous: PlacedDevices | None = None) -> None:
         """`names` are those of the devices of each node. Pods stay where they were in `previous`, of the same nodes."""

@@ -10,8 +10,8 @@ import numpy as np
 
 from ballast.model.devices import claim_in
 from ballast.model.sample import Floats, Ints
-from ballast.scoring import devices
 from ballast.scoring.demand import Units
+from ballast.scoring.devices import room as devices
 from ballast.scoring.fleet import Fleet
 
 
