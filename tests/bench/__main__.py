@@ -21,6 +21,7 @@ TOPICS = {
     "writes": "Writing nodes",
     "scoring": "Scoring",
     "planning": "Planning evictions",
+    "placement": "Placing many pods at once",
     "eviction_effect": "The effect of evictions",
     "redistribution": "Redistribution on small worlds",
     "extender": "Answering schedulers",

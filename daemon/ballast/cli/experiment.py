@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from ballast.cli.experiment_genetic import genetic
 from ballast.cli.output import Output, OutputOption
 from ballast.errors import UsageError
 
@@ -51,6 +52,9 @@ Names = Annotated[
     ),
 ]
 Jobs = Annotated[int, typer.Option(help="Number of processes; -1 uses every core. The result is the same.")]
+
+
+app.command()(genetic)
 
 
 @app.command("dominant-residual")

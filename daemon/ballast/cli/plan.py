@@ -21,6 +21,7 @@ from ballast.cli.eviction_settings import offline_rules, settings_of
 from ballast.cli.evidence import Origin, gather, variables
 from ballast.cli.live import daemons_plan
 from ballast.cli.output import Output, OutputOption
+from ballast.cli.placement import place
 from ballast.errors import UsageError
 from ballast.eviction.document import as_json
 from ballast.eviction.gate import Gate
@@ -128,6 +129,7 @@ def _plan(
 _add_command("relieve", "Move pods off overloaded nodes.", without="ungated")
 _add_command("rebalance", "Move pods so that all nodes have a similar load.", without="ungated")
 _add_command("redistribute", "Move pods so that pending pods can start.")
+app.command("place")(place)
 
 
 def _show(plan: Mapping[str, Any], output: Output) -> None:
