@@ -90,6 +90,16 @@ class Metrics:
         self.extender_reserved = Gauge(
             "ballast_extender_reserved", "Reservations of room for pods that are about to come.", registry=registry
         )
+        self.batch_gated = Gauge(
+            "ballast_batch_gated_pods", "Pods that the scheduling gate of Ballast holds now.", registry=registry
+        )
+        self.batch_pods = Counter(
+            "ballast_batch_pods",
+            "What became of pods whose gate was removed: planned (bound where it was planned), elsewhere, refused (no "
+            "node for the scheduler), late, gone, no-room (in no plan), unplanned (the plan was given up).",
+            ["result"],
+            registry=registry,
+        )
         self.evictions = Counter(
             "ballast_evictions",
             "Steps of plans by planner and outcome: evicted, refused, budget, failed, unknown or dry-run.",

@@ -28,6 +28,7 @@ TOPICS = {
     "throughput": "Scheduling with Ballast",
     "burst": "Bursts, and Ballast stopped",
     "worlds": "Room for pods",
+    "batch": "Batches behind the gate",
     "power": "Power budgets",
 }
 

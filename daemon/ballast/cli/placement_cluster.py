@@ -114,7 +114,7 @@ def _expected(pod: Pod) -> Pod:
     """A pod without a node is to be placed, whether or not the scheduler has tried it."""
     if pod.node or pod.deleting:
         return pod
-    return msgspec.structs.replace(pod, phase="Pending", waiting_since=pod.waiting_since or 0.0, gated=False)
+    return msgspec.structs.replace(pod, phase="Pending", waiting_since=pod.waiting_since or 0.0, gates=())
 
 
 def _ratio(document: MetricsFile, node: str, resource: str) -> float:

@@ -206,7 +206,7 @@ def to_pod(pod: wire.Pod, shared: Shared, keep: Callable[[str], bool]) -> Pod:
         template=shared.template(pod),
         ready=ready.status == "True" if ready else status.phase == "Running",
         waiting_since=_unix(refused.last_transition_time) if refused else None,
-        gated=bool(spec.scheduling_gates),
+        gates=tuple(shared.string(gate.name) for gate in spec.scheduling_gates or ()),
     )
 
 

@@ -199,6 +199,12 @@ class Spread(WireStruct):
     node_taints_policy: str | None = None
 
 
+class SchedulingGate(WireStruct):
+    """v1.PodSchedulingGate."""
+
+    name: str = ""
+
+
 class PodSpec(WireStruct):
     """v1.PodSpec."""
 
@@ -216,7 +222,7 @@ class PodSpec(WireStruct):
     topology_spread_constraints: list[Spread] | None = None
     volumes: list[Volume] | None = None
     resource_claims: list[dict[str, Any]] | None = None
-    scheduling_gates: list[dict[str, Any]] | None = None
+    scheduling_gates: list[SchedulingGate] | None = None
 
 
 class PodStatus(WireStruct):

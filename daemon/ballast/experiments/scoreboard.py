@@ -1,8 +1,8 @@
-"""docs/scoreboard.md: Ballast beside published results on public data, one function for each section."""
+"""The part of docs/scoreboard.md about devices: Ballast beside the published results of OpenB."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -10,12 +10,6 @@ from ballast.experiments.openb.trace import POLICIES
 
 Document = Mapping[str, Any]
 
-_HEAD = """# Scoreboard
-
-Ballast on public data, beside what others have published or do there. `scripts/scoreboard.py` writes this page from
-`docs/scoreboard.json`, which holds the results of `ballast experiment`. The data do not ship with Ballast: the commands
-take a folder that holds them.
-"""
 _OPENB = """## OpenB: devices in use
 
 1,213 nodes with 6,212 GPUs, and pod lists with whole GPUs, parts of one and none. Pods arrive in a random order, at
@@ -33,11 +27,6 @@ of arrivals comes from another random generator, so single runs differ.
 
 {verdict}
 """
-
-
-def page(results: Mapping[str, Document]) -> str:
-    """The whole page from the results of experiments, by their names; a section without results is left out."""
-    return "\n".join([_HEAD, *(section(results[name]) for name, section in SECTIONS.items() if name in results)])
 
 
 def openb(document: Document) -> str:
@@ -78,7 +67,3 @@ def _verdict(ahead: Sequence[tuple[float, str]]) -> str:
 
 def _allocated(rows: Sequence[Document], work: str, policy: str) -> list[float]:
     return [row["allocated_percent"] for row in rows if (row["workload"], row["policy"]) == (work, policy)]
-
-
-SECTIONS: Mapping[str, Callable[[Document], str]] = {"openb": openb}
-"""By the name of the experiment whose `results.json` they show, in the order of the page."""

@@ -44,6 +44,7 @@ def build_context(settings: Settings, clock: Clock | None, *, kinds: Iterable[st
             Part.PUBLISHING: settings.publishing.mode.value,
             Part.POWER: settings.power.mode.value,
             Part.EVICTION: settings.eviction.mode.value,
+            Part.BATCH: settings.batch.mode.value,
         },
         paused=switches.paused,
         leading=leadership.is_leader,

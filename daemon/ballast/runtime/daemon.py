@@ -22,6 +22,8 @@ from ballast.extender import strategies
 from ballast.extender.decisions import ExtenderService
 from ballast.extender.sibling_usage import SiblingUsage
 from ballast.jobs import crane, sentences, telemetry
+from ballast.jobs.batch import build as batch_build
+from ballast.jobs.batch import job as batch_job
 from ballast.jobs.eviction import build as eviction_build
 from ballast.jobs.eviction.cluster_facts import KINDS
 from ballast.jobs.power import build as power_build
@@ -63,6 +65,7 @@ class Daemon:
         chosen, policies = strategies.Strategies(settings), power_build.policies(settings)
         evicts = settings.eviction.mode is not Mode.OFF
         kinds = {*(kinds_of(policies) if policies else ()), *(KINDS if evicts else ())}
+        kinds |= {*(batch_job.KINDS if settings.batch.mode is not Mode.OFF else ())}
         self.context = context = build_context(settings, clock, kinds=kinds, foreign=chosen.policy.keys)
         self.on_cycle: Callable[[CycleRecord], None] = lambda cycle: None
         """Called after every cycle, in the job's thread."""
@@ -91,6 +94,7 @@ class Daemon:
         self._feeds = power_build.client(settings, policies)
         self.power = power_build.build(context, policies, board, self._feeds) if policies else None
         self.eviction = eviction_build.build(context, self.extender.steering, reader.source, board, self.power)
+        self.batch = batch_build.build(context, self.extender.steering, board)
         self.publishing = PublishingJob(context)
         self.crane = crane.build(context, chosen.policy, reader.source)
         self._reader = reader
@@ -159,6 +163,8 @@ class Daemon:
         self.publishing.stop()
         if self.crane is not None:
             self.crane.stop()
+        if self.batch is not None:
+            self.batch.stop()
         context.writer.finish()
         if context.acting:
             _at_once(self._role.stop, self.condition_saver.stop)
@@ -203,6 +209,8 @@ class Daemon:
             period = settings.eviction.interval
             evict = partial(self._act, lambda known: self.eviction.cycle(known.snapshot), "planned nothing")
             jobs.every("eviction", period, evict, delay=min(0.3 * period, 10.0))
+        if self.batch is not None:
+            jobs.every("batch", settings.batch.interval, self.batch.cycle)
 
     def _with_threads(self) -> dict[str, Alive]:
         context = self.context
@@ -234,6 +242,8 @@ class Daemon:
         self.progress.gained()
         self._saved.forget()
         self.eviction.gained()
+        if self.batch is not None:
+            self.batch.gained()
         if self.power is not None:
             self.power.gained()
         self._role.leading(True)
