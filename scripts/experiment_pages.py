@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from ballast.experiments import load_scoreboard
+from ballast.experiments.scoreboard import openb
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -41,8 +42,12 @@ def experiments() -> str:
 
 def scoreboard() -> str:
     """The head, then what each experiment says about the rules of other projects."""
-    document = json.loads((FOLDER / "windows" / "results.json").read_text(encoding="utf-8"))
-    return f"{_HEAD}\n{load_scoreboard.section(document)}"
+    sections = {"windows": load_scoreboard.section, "openb": openb}
+    found = (
+        section(json.loads((FOLDER / name / "results.json").read_text(encoding="utf-8")))
+        for name, section in sections.items()
+    )
+    return "\n".join([_HEAD, *found])
 
 
 def _text(folder: Path) -> str:

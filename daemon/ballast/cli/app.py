@@ -8,6 +8,7 @@ import typer
 
 from ballast import __version__
 from ballast.cli import config, demo, doctor, experiment, explain, pause, plan, profile, release, run, score
+from ballast.cli.experiments.openb import openb
 from ballast.cli.power import commands as power
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -37,6 +38,7 @@ app.command()(profile.profile)
 app.command()(score.score)
 app.add_typer(plan.app, name="plan")
 app.command()(explain.explain)
+experiment.app.command()(openb)
 app.add_typer(experiment.app, name="experiment")
 app.command()(release.release)
 app.command()(pause.pause)

@@ -12,6 +12,7 @@ import structlog
 
 from ballast.cluster import wire
 from ballast.cluster.templates import template_key, to_template
+from ballast.model.devices import ANNOTATIONS as DEVICE_ANNOTATIONS
 from ballast.model.node import Node, Taint
 from ballast.model.pod import Owner, Pod
 from ballast.model.quantity import quantity
@@ -48,9 +49,9 @@ _log = structlog.get_logger("cluster")
 
 
 def annotation_filter(prefix: str, *, foreign: Iterable[str] = ()) -> Callable[[str], bool]:
-    """Which annotations are kept: keys under `prefix`/, those evictions look at and the keys in `foreign`."""
+    """Which annotations are kept: keys under `prefix`/, what evictions and devices go by, and keys in `foreign`."""
     own = f"{prefix}/"
-    others = frozenset((*FOREIGN_OPT_OUTS, *POD_NATURE, DELETION_COST, *foreign))
+    others = frozenset((*FOREIGN_OPT_OUTS, *POD_NATURE, *DEVICE_ANNOTATIONS, DELETION_COST, *foreign))
     return lambda key: key.startswith(own) or key in others
 
 

@@ -17,6 +17,7 @@ from ballast.extender.reservations import ReservationDesk
 from ballast.extender.snapshot_state import SnapshotState
 from ballast.extender.strategies import Strategies
 from ballast.metrics import Metrics
+from ballast.model.devices import ANNOTATIONS, claim_of
 from ballast.model.pod import Pod
 from ballast.model.shape import Container, shape_of
 from ballast.model.snapshot import Snapshot
@@ -248,8 +249,9 @@ class ExtenderService:
         exact = scores.exact[rows] if named.everybody else scores.exact
         chosen = choose(exact, state.keys[rows], uid)
         node = model.names[rows[chosen]]
-        owner = owner_of(arriving)
-        bookings.assume(uid, node, arriving.shape, wall=self._clock.wall(), now=self._clock.monotonic(), owner=owner)
+        wall, now = self._clock.wall(), self._clock.monotonic()
+        owner, claim = owner_of(arriving), claim_of(arriving)
+        bookings.assume(uid, node, arriving.shape, wall=wall, now=now, owner=owner, claim=claim)
         self.steering.was_asked(uid)
         points = worth(exact)
         if len(rows) < len(names):
@@ -260,7 +262,7 @@ class ExtenderService:
 
     def _arriving(self, pod: wire.Pod) -> Pod:
         """As the watch shows it, else as the scheduler sends it; nothing of that is kept for other pods."""
-        return self._bookings.waiting(pod.metadata.uid) or to_pod(pod, Shared(), lambda key: False)
+        return self._bookings.waiting(pod.metadata.uid) or to_pod(pod, Shared(), lambda key: key in ANNOTATIONS)
 
     def _unusable(self, made: Strategy) -> str | None:
         """Why a strategy cannot decide now."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from ballast.model.devices import Claim, claim_of
 from ballast.model.pod import Pod
 from ballast.model.shape import Shape
 from ballast.placement.assumptions import Assumptions, Decision, UnseenDecisions
 from ballast.placement.fleet_model import FleetModel, Held
-from ballast.scoring.demand import demand
-from ballast.scoring.profiles import Arrivals
+from ballast.scoring.profiles import Arrivals, asked_by
 
 OUTCOMES = ("assumed", "confirmed", "undone", "expired", "retried", "unseen")
 """`unseen`: the watch has not shown the pod, so the decision counts for nothing until it does."""
@@ -89,21 +89,21 @@ class AssumedPods:
             self.remove(uid)
             return
         if learn and uid not in self._waiting and not self.shown_bound(uid):
-            self.arrivals.learn(demand(pod.shape).reserved)
+            self.arrivals.learn(asked_by(pod))
         if not pod.node:
             self._waiting[uid] = pod
             if pod.deleting:
                 self._settle(uid, "undone")
             elif (node := self._unseen.take(uid, now)) is not None:
-                self._book(uid, Held(node, pod.shape, pod.created, owner_of(pod)), now)
+                self._book(uid, Held(node, pod.shape, pod.created, owner_of(pod), claim_of(pod), expected=True), now)
             return
         self._waiting.pop(uid, None)
         decision = self.ledger.drop(uid)
         if decision is not None:
             self._on_outcome("confirmed" if decision.node == pod.node else "undone")
-        before = self._held.get(uid)
-        if before is None or before.node != pod.node or before.shape is not pod.shape:
-            self._hold(uid, Held(pod.node, pod.shape, pod.scheduled_at or pod.created, owner_of(pod)))
+        before, claim = self._held.get(uid), claim_of(pod)
+        if before is None or (before.node, before.claim) != (pod.node, claim) or before.shape is not pod.shape:
+            self._hold(uid, Held(pod.node, pod.shape, pod.scheduled_at or pod.created, owner_of(pod), claim))
 
     def remove(self, uid: str) -> None:
         """The pod is gone, or finished."""
@@ -115,7 +115,17 @@ class AssumedPods:
         """Before a pod is decided again, so that it does not stand in its own way."""
         self._settle(uid, "retried")
 
-    def assume(self, uid: str, node: str, shape: Shape, *, wall: float, now: float, owner: str = "") -> bool:
+    def assume(
+        self,
+        uid: str,
+        node: str,
+        shape: Shape,
+        *,
+        wall: float,
+        now: float,
+        owner: str = "",
+        claim: Claim | None = None,
+    ) -> bool:
         """Books a decision for a pod that the watch shows waiting. Returns whether it counts."""
         if not uid or self.shown_bound(uid):
             return False
@@ -123,7 +133,7 @@ class AssumedPods:
             self._unseen.keep(uid, node, now)
             self._on_outcome("unseen")
             return False
-        self._book(uid, Held(node, shape, wall, owner), now)
+        self._book(uid, Held(node, shape, wall, owner, claim, expected=True), now)
         return True
 
     def expire(self, now: float) -> None:
@@ -172,4 +182,4 @@ def owner_of(pod: Pod) -> str:
 def learn(arrivals: Arrivals, pods: Iterable[Pod], most: int = 500) -> None:
     """Learns from the newest of the pods that are there, oldest first."""
     for pod in sorted((pod for pod in pods if not pod.finished), key=lambda pod: (pod.created, pod.uid))[-most:]:
-        arrivals.learn(demand(pod.shape).reserved)
+        arrivals.learn(asked_by(pod))

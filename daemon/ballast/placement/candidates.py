@@ -10,6 +10,7 @@ from typing import overload
 from ballast.model.node import Node
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.model.snapshot import Snapshot
+from ballast.scoring.devices.placed import PlacedDevices
 from ballast.scoring.fleet import Fleet, InFlight, Load, Placed, fleet_of
 
 
@@ -21,6 +22,7 @@ class Candidates(Fleet):
     """
 
     there: Placed = field(default_factory=lambda: Placed(0))
+    parts: PlacedDevices = field(default_factory=lambda: PlacedDevices(()))
     whole: Candidates | None = None
     index: Ints | None = None
 
@@ -28,6 +30,11 @@ class Candidates(Fleet):
     def placed(self) -> Placed:
         """What placed pods take, kept up to date pod by pod."""
         return self.there
+
+    @property
+    def devices(self) -> PlacedDevices:
+        """The devices of the nodes, kept up to date pod by pod."""
+        return self.parts if self.index is None else self.parts.at(self.index)
 
     def allocatable(self, resource: str) -> Ints:
         """As `Fleet.allocatable`, taken from the whole."""
@@ -59,12 +66,15 @@ class Candidates(Fleet):
             further={name: _PartOfLoad(load, index) for name, load in self.further.items()},
             lapsed=None if self.lapsed is None else self.lapsed.take(index),
             there=_PartOfPlaced(self.there, index),
+            parts=self.parts,
             whole=self,
             index=index,
         )
 
 
-def candidates(snapshot: Snapshot, there: Placed, in_flight: InFlight, bindings: Mapping[float, Ints]) -> Candidates:
+def candidates(
+    snapshot: Snapshot, there: Placed, in_flight: InFlight, bindings: Mapping[float, Ints], parts: PlacedDevices
+) -> Candidates:
     """All nodes of a snapshot."""
     fleet = fleet_of(snapshot)
     return Candidates(
@@ -82,6 +92,7 @@ def candidates(snapshot: Snapshot, there: Placed, in_flight: InFlight, bindings:
         further=fleet.further,
         lapsed=fleet.lapsed,
         there=there,
+        parts=parts,
     )
 
 

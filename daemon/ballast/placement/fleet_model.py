@@ -8,11 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ballast.model.devices import Claim, devices_of
 from ballast.model.sample import Ints
 from ballast.model.shape import Shape
 from ballast.model.snapshot import Snapshot
 from ballast.placement.candidates import Candidates, candidates
 from ballast.scoring.demand import predicted, units
+from ballast.scoring.devices.placed import PlacedDevices
 from ballast.scoring.fleet import Placed
 from ballast.scoring.in_flight import DEFAULTS, MULTIPLIER
 
@@ -23,12 +25,17 @@ Siblings = Mapping[str, Mapping[str, float]]
 
 
 class Held(NamedTuple):
-    """What one pod takes: its shape, on a node, bound (or about to be) at `since` in Unix seconds; its owner's UID."""
+    """What one pod takes: its shape, on a node, bound (or about to be) at `since` in Unix seconds; its owner's UID.
+
+    `claim` is what it takes of devices; a pod that is `expected` there has not been given any yet.
+    """
 
     node: str
     shape: Shape
     since: float
     owner: str = ""
+    claim: Claim | None = None
+    expected: bool = False
 
 
 class PodsInFlight:
@@ -111,7 +118,11 @@ class FleetModel:
         self.rows: Mapping[str, int] = {name: row for row, name in enumerate(names)}
         self.placed: Placed = previous.placed if previous is not None and self.follows else Placed(len(names))
         self._bindings = bindings or {}
-        self.fleet: Candidates = candidates(snapshot, self.placed, self.in_flight, self._bindings)
+        self.devices: PlacedDevices = PlacedDevices(
+            [devices_of(node) for node in snapshot.nodes],
+            previous.devices if previous is not None and self.follows else None,
+        )
+        self.fleet: Candidates = candidates(snapshot, self.placed, self.in_flight, self._bindings, self.devices)
 
     def fill(self, held: Iterable[Held]) -> None:
         """Counts many pods at once."""
@@ -119,6 +130,8 @@ class FleetModel:
         for each in held:
             row = self.rows.get(each.node)
             if row is not None:
+                if each.claim is not None:
+                    self.devices.add(row, each.claim, expected=each.expected)
                 shapes.setdefault(id(each.shape), (each.shape, []))[1].append(row)
         for shape, rows in shapes.values():
             if len(rows) < MANY:
@@ -133,6 +146,8 @@ class FleetModel:
         row = self.rows.get(held.node)
         if row is not None:
             self.placed.add(row, held.shape, sign)
+            if held.claim is not None:
+                self.devices.add(row, held.claim, sign, expected=held.expected)
             self.changes.append(row)
 
     def fly(self, held: Held, sign: int = 1) -> bool:

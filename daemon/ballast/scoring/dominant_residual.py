@@ -4,6 +4,9 @@ The criterion L and its source are in residual.py; less is better. By default la
 (the published `linear` saturates: C = 22), and the profiles are the distinct requests of the pods that are known. A
 node where the pod does not fit scores 0. The others score 100 at the least L, falling by 99 over a spread of L of 1 or
 more. Load plays no part, so no node is unknown.
+
+Where a profile asks for devices, they are counted one by one (residual.py), lambda is 0 unless given, and profiles are
+weighed by volume: by number, the many small pods would count the room of the few large ones for nothing.
 """
 
 from __future__ import annotations
@@ -14,15 +17,17 @@ from typing import ClassVar
 
 import numpy as np
 
+from ballast.model.devices import PARTS, WHOLE
 from ballast.model.pod import Pod
 from ballast.model.quantity import quantity
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.scoring.allocation import check_resource
-from ballast.scoring.demand import NOTHING, Units, demand, units
+from ballast.scoring.demand import NOTHING, Units, units
+from ballast.scoring.devices.columns import Columns
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.in_flight import mode
 from ballast.scoring.keys import LARGEST_WEIGHT, StrategyKeys, to_number
-from ballast.scoring.profiles import Profile, observed
+from ballast.scoring.profiles import Profile, asked_by, observed
 from ballast.scoring.residual import NOWHERE, STEPS, Criterion, fits, steps
 from ballast.scoring.scores import Scores
 
@@ -30,11 +35,17 @@ NAME = "dominant-residual"
 LAMBDA = 0.1
 C = {"linear": 22.0, "sqrt": 2.0}
 SPAN = 99
+COUNT, VOLUME = "count", "volume"
 
 
 @dataclass(frozen=True)
 class DominantResidual:
-    """Without `profiles` they are observed, without `resources` all count that a node has or a pod asks for."""
+    """Without `profiles` they are observed, without `resources` all count that a node has or a pod asks for.
+
+    `whole` are the resources that count whole devices, None where devices are shares of a sum like any other resource.
+    `weigh_by` is None where profiles are weighed by volume if one of them asks for devices; then lambda is 0, unless it
+    was `given`.
+    """
 
     needs_load: ClassVar[bool] = False
     needs_pods: ClassVar[bool] = True
@@ -46,17 +57,22 @@ class DominantResidual:
     root: bool = True
     profiles: tuple[Profile, ...] = ()
     resources: tuple[str, ...] = ()
+    weigh_by: str | None = None
+    whole: tuple[str, ...] | None = WHOLE
+    given: bool = False
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
         """`raw` is L; `terms` are max(rho) and the fall of H. NaN where the pod does not fit."""
-        asked = {name: amount for name, amount in (demand(pod.shape) if pod else NOTHING).reserved.items() if amount}
+        asked = {name: amount for name, amount in (asked_by(pod) if pod else NOTHING.reserved).items() if amount}
         asked.pop("pods", None)
         profiles = self._profiles(fleet, asked)
         names = self.resources or self._all_resources(fleet, asked, profiles)
-        whole, free = matrices(fleet, names)
-        request = np.array([asked.get(name, 0) for name in names], float)
-        room = fits(free, request) & self._others_fit(fleet, asked, names)
-        criterion = self.criterion(profiles, names)
+        columns = self.columns(names, fleet)
+        whole, free = columns.matrices(fleet)
+        request = columns.vector(asked)
+        criterion = self.criterion(profiles, columns, whole)
+        _, room = criterion.after(free, request)
+        room = room & self._others_fit(fleet, asked, names)
         losses, dominant, loss = criterion.losses(whole, free, request, criterion.fitness(np.maximum(free, 0.0)))
         exact = exact_scores(steps(np.where(room, losses, 0.0)), room)
         return Scores(
@@ -66,12 +82,28 @@ class DominantResidual:
             terms={"dominant": np.where(room, dominant, np.nan), "loss": np.where(room, loss, np.nan)},
         )
 
-    def criterion(self, profiles: Sequence[Profile], names: Sequence[str]) -> Criterion:
-        """The criterion over these resources, in this order."""
-        weights = np.array([profile.weight for profile in profiles], float)
-        amounts = np.array([[profile.requests.get(name, 0) for name in names] for profile in profiles], float)
+    def columns(self, names: Sequence[str], fleet: Fleet) -> Columns:
+        """The columns of amounts for these resources, PARTS of devices aside."""
+        plain = tuple(name for name in names if name not in PARTS)
+        return Columns(plain, self.whole or (), fleet.devices.most, apart=self.whole is not None)
+
+    def criterion(self, profiles: Sequence[Profile], columns: Columns, whole: Floats) -> Criterion:
+        """The criterion over these columns; `whole` is what the nodes have, [node, column]."""
+        amounts = np.array([columns.vector(profile.requests) for profile in profiles]).reshape(len(profiles), -1)
+        counts = np.array([profile.weight for profile in profiles], float)
+        devices = self.whole is not None and bool((amounts[:, columns.of_devices] > 0).any())
+        weights = counts
+        if self.weigh_by == VOLUME or (self.weigh_by is None and devices):
+            weights = counts * volumes(amounts[:, : columns.plain], whole[:, : columns.plain], columns.of_devices)
+        weights = weights if weights.any() else counts
         return Criterion(
-            amounts.reshape(len(profiles), len(names)), weights / weights.sum(), self.lambda_, self.c, self.root
+            amounts,
+            weights / weights.sum(),
+            self.lambda_ if self.given or not devices else 0.0,
+            self.c,
+            self.root,
+            columns.pieces,
+            columns.slots,
         )
 
     def _profiles(self, fleet: Fleet, asked: Units) -> tuple[Profile, ...]:
@@ -88,9 +120,21 @@ class DominantResidual:
 
     def _others_fit(self, fleet: Fleet, asked: Units, names: Sequence[str]) -> Bools:
         """A resource that is left out of the criterion still has to be there."""
-        others = [name for name in asked if name not in names]
-        _, free = matrices(fleet, others)
+        others = tuple(name for name in asked if name not in names and name not in PARTS)
+        _, free = Columns(others).matrices(fleet)
         return fits(free, np.array([asked[name] for name in others], float))
+
+
+def volumes(amounts: Floats, whole: Floats, of_devices: Ints) -> Floats:
+    """[profile]: the largest share that a profile [profile, resource] asks for of what all nodes [node, resource] have.
+
+    Where a profile asks for devices, its share of those alone counts.
+    """
+    total = whole.sum(axis=0)
+    shares = np.divide(amounts, total, out=np.zeros(amounts.shape), where=total > 0)
+    columns = of_devices[of_devices < shares.shape[1]]
+    devices = shares[:, columns].max(axis=1, initial=0.0)
+    return np.asarray(np.where(devices > 0, devices, shares.max(axis=1, initial=0.0)))
 
 
 def exact_scores(values: Ints, room: Bools) -> Floats:
@@ -104,31 +148,24 @@ def exact_scores(values: Ints, room: Bools) -> Floats:
     return exact if everywhere else np.where(room, exact, 0.0)
 
 
-def matrices(fleet: Fleet, names: Sequence[str]) -> tuple[Floats, Floats]:
-    """(allocatable, free), both [node, resource]."""
-
-    def of(resources: tuple[str, ...]) -> Floats:
-        return np.array([fleet.allocatable(name) for name in resources], float).reshape(len(resources), -1).T
-
-    key = tuple(names)
-    if not key:
-        return np.zeros((len(fleet.nodes), 0)), np.zeros((len(fleet.nodes), 0))
-    whole = fleet.once((NAME, "whole", key), lambda: np.ascontiguousarray(of(key)))
-    reserved = np.array([fleet.placed.reserved(name) for name in key], float).T
-    return whole, whole - reserved
-
-
 def parse(given: Mapping[str, object]) -> DominantResidual:
     """The strategy with its keys. Raises UsageError."""
     keys = StrategyKeys(NAME, given)
+    asked_for = given.get("lambda") is not None
     lambda_ = keys.number("lambda", LAMBDA, 0.0, 1.0)
     g = keys.choice("g", "sqrt", C)
     c = keys.number("c", C[g], 1.0)
     profiles = _parse_profiles(keys)
     resources = _parse_resources(keys)
+    weigh_by = keys.take("weigh_by")
+    if weigh_by is not None and weigh_by not in (COUNT, VOLUME):
+        raise keys.error("weigh_by", weigh_by, f"choose one of {COUNT}, {VOLUME}")
+    whole = _parse_devices(keys)
     mode(keys)
     keys.finish()
-    return DominantResidual(lambda_, c, g == "sqrt", profiles, resources)
+    return DominantResidual(
+        lambda_, c, g == "sqrt", profiles, resources, None if weigh_by is None else str(weigh_by), whole, asked_for
+    )
 
 
 def _parse_profiles(keys: StrategyKeys) -> tuple[Profile, ...]:
@@ -152,6 +189,22 @@ def _parse_profiles(keys: StrategyKeys) -> tuple[Profile, ...]:
         amounts.pop("pods", None)
         profiles.append(Profile({name: units(name, amount) for name, amount in amounts.items()}, weight))
     return tuple(profiles)
+
+
+def _parse_devices(keys: StrategyKeys) -> tuple[str, ...] | None:
+    value = keys.take("devices")
+    if value is None or value is True or value == "true":
+        return WHOLE
+    if value is False or value == "false":
+        return None
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, Sequence) or not names or not all(isinstance(name, str) and "/" in name for name in names):
+        raise keys.error(
+            "devices", value, "give true, false, or names of further devices such as example.com/accelerator"
+        )
+    for name in names:
+        check_resource(keys, name)
+    return tuple(dict.fromkeys((*WHOLE, *names)))
 
 
 def _parse_resources(keys: StrategyKeys) -> tuple[str, ...]:

@@ -9,12 +9,14 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
+from ballast.model.devices import claim_of, devices_of
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.model.shape import Shape
 from ballast.model.snapshot import Snapshot
 from ballast.scoring.demand import Demand, demand, units
+from ballast.scoring.devices.placed import PlacedDevices
 
 T = TypeVar("T")
 
@@ -120,6 +122,16 @@ class Fleet:
             row = self.rows.get(pod.node)
             if row is not None and not pod.finished:
                 found.add(row, pod.shape)
+        return found
+
+    @cached_property
+    def devices(self) -> PlacedDevices:
+        """The devices that are handed out in parts, and what the unfinished pods on each node take of them."""
+        found = PlacedDevices([devices_of(node) for node in self.nodes])
+        for pod in self.pods:
+            row = self.rows.get(pod.node)
+            if row is not None and not pod.finished and (claim := claim_of(pod)) is not None:
+                found.add(row, claim)
         return found
 
 

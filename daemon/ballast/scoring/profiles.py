@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from ballast.model.devices import parts_of
 from ballast.model.pod import Pod
 from ballast.scoring.demand import Units, demand
 
@@ -17,16 +18,18 @@ class Profile:
     weight: float
 
 
+def asked_by(pod: Pod) -> Units:
+    """Its requests, with parts of devices that it asks for by annotations."""
+    requests, parts = demand(pod.shape).reserved, parts_of(pod)
+    return {**requests, **parts} if parts else requests
+
+
 def observed(pods: Iterable[Pod], limit: int = 256) -> tuple[Profile, ...]:
     """The distinct requests of the unfinished pods, weighted by their number; at most the `limit` most frequent."""
-    shapes: dict[int, Units] = {}
     counts: dict[tuple[tuple[str, int], ...], int] = {}
     for pod in pods:
         if not pod.finished:
-            found = shapes.get(id(pod.shape))
-            if found is None:
-                found = shapes[id(pod.shape)] = demand(pod.shape).reserved
-            key = _key(found)
+            key = _key(asked_by(pod))
             counts[key] = counts.get(key, 0) + 1
     kept = sorted(counts, key=lambda key: (-counts[key], key))[:limit]
     return tuple(Profile(dict(key), float(counts[key])) for key in sorted(kept))

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ballast.model.devices import Claim
 from ballast.placement.fleet_model import FleetModel, Held
 from ballast.placement.live_residual import LiveResidual
 from ballast.scoring.dominant_residual import DominantResidual
@@ -59,3 +61,37 @@ def test_without_profiles_it_is_the_plain_strategy() -> None:
     placed(model, [(0, 0)])
     live, plain = LiveResidual(model, DominantResidual()), DominantResidual()
     assert live.score(model.fleet, pod("x")).exact.tolist() == plain.score(model.fleet, pod("x")).exact.tolist()
+
+
+SHARED = "alibabacloud.com/gpu-count"
+PART = (Profile({"cpu": 500, "alibabacloud.com/gpu-count": 1, "alibabacloud.com/gpu-milli": 1000}, 1.0),)
+
+
+def test_devices_are_followed_pod_by_pod_as_the_plain_strategy_counts_them() -> None:
+    found = snapshot([0.1, 0.2, 0.3])
+    nodes = tuple(
+        msgspec.structs.replace(each, allocatable={**each.allocatable, SHARED: float(count)})
+        for each, count in zip(found.nodes, (2, 4, 0), strict=True)
+    )
+    model = FleetModel(replace(found, nodes=nodes))
+    live = LiveResidual(model, DominantResidual())
+    live.install(live.prepare(PART, live.copied(PART)))
+    plain = replace(DominantResidual(), profiles=PART)
+    asks = msgspec.structs.replace(pod("x"), annotations={"alibabacloud.com/gpu-milli": "400"})
+    held = [
+        Held("n0", SMALL, TIME, claim=Claim(1, 700, True, (("1", 700),))),
+        Held("n1", SMALL, TIME, claim=Claim(1, 300, True), expected=True),
+        Held("n1", SMALL, TIME, claim=Claim(1, 500, True)),
+        Held("n0", SMALL, TIME, claim=Claim(1, 700, True)),
+    ]
+    chosen = []
+    for each, sign in [(held[0], 1), (held[1], 1), (held[2], 1), (held[3], 1), (held[2], -1)]:
+        model.place(each, sign)
+        scores, expected = (strategy.score(model.fleet, asks).exact for strategy in (live, plain))
+        np.testing.assert_allclose(scores, expected, atol=1e-6)
+        assert scores[2] == 0
+        chosen.append(int(scores.argmax()))
+        part = live.score(model.fleet.at(np.array([1, 0])), asks).exact
+        np.testing.assert_allclose(part, plain.score(model.fleet.at(np.array([1, 0])), asks).exact, atol=1e-6)
+    assert chosen[1] == 1, "the device that is in use already has room"
+    assert scores[0] == 0, "a pod that does not say where it sits is on every device"

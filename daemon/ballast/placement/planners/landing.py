@@ -9,6 +9,7 @@ import numpy as np
 from ballast.model.sample import Floats, Ints
 from ballast.placement.planners.layout import PODS, Layout
 from ballast.scoring.demand import units
+from ballast.scoring.devices.columns import Columns
 from ballast.scoring.dominant_residual import DominantResidual
 from ballast.scoring.profiles import Profile
 from ballast.scoring.residual import NOWHERE, steps
@@ -38,8 +39,10 @@ class Landing:
         ordered = [layout.kinds[column] for column in self._columns] + others
         often = criterion.profiles or _observed(layout, _PROFILES)
         every = criterion.profiles or _observed(layout)
-        self._criterion = criterion.criterion(often, ordered)
-        self._residual = replace(criterion, c=1.0, root=True).criterion(every, ordered)
+        columns = Columns(tuple(ordered), criterion.whole or ())
+        whole = self._amounts(layout.total, np.arange(len(layout.nodes)))
+        self._criterion = criterion.criterion(often, columns, whole)
+        self._residual = replace(criterion, c=1.0, root=True).criterion(every, columns, whole)
 
     @property
     def profiles(self) -> int:

@@ -7,15 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ballast.model.devices import MILLI, PARTS, claim_in, devices_of, parts_of
 from ballast.model.limits import Weights, shares
 from ballast.model.node import Node
 from ballast.model.node_state import ALWAYS_NEEDED
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.planners.pod_shares import is_device, pod_shares
-from ballast.scoring.demand import demand, units
+from ballast.scoring.demand import units
+from ballast.scoring.profiles import asked_by
 
 PODS = "pods"
+IN_PARTS = "devices in parts"
 # A node that does not say how many pods it takes.
 ANY_NUMBER = 2**31
 Usage = Mapping[str, Mapping[str, float]]
@@ -123,26 +126,36 @@ def _there(load: Floats, resources: Sequence[str]) -> Bools:
 
 def _asked(pods: Sequence[Pod]) -> tuple[tuple[str, ...], Ints, Ints]:
     """Kinds, what each shape asks for, and the shape of each pod. Shapes are shared, so each is looked at once."""
-    shapes = {id(pod.shape): pod.shape for pod in pods}
-    demands = {key: demand(shape).reserved for key, shape in shapes.items()}
+    keys = [(id(pod.shape), *parts_of(pod).values()) for pod in pods]
+    demands = {key: _demand(pod) for key, pod in zip(keys, pods, strict=True)}
     kinds = (PODS, *sorted({name for each in demands.values() for name, amount in each.items() if amount} - {PODS}))
     table = np.array([[1, *(each.get(name, 0) for name in kinds[1:])] for each in demands.values()], np.int64)
     index = {key: row for row, key in enumerate(demands)}
     return (
         kinds,
         table.reshape(len(demands), len(kinds)),
-        np.array([index[id(pod.shape)] for pod in pods], np.int64),
+        np.array([index[key] for key in keys], np.int64),
     )
 
 
+def _demand(pod: Pod) -> Mapping[str, int]:
+    """Requests, and thousandths of devices in parts as a sum; devices_of_pods.py looks at single devices."""
+    asked = asked_by(pod)
+    if PARTS.isdisjoint(asked):
+        return asked
+    claim = claim_in(asked)
+    found = {name: amount for name, amount in asked.items() if name not in PARTS}
+    return {**found, IN_PARTS: claim.count * claim.milli} if claim is not None and claim.shared else found
+
+
 def _total(nodes: Sequence[Node], kinds: Sequence[str]) -> Ints:
-    return np.array(
-        [
-            [units(name, node.allocatable.get(name, ANY_NUMBER if name == PODS else 0)) for name in kinds]
-            for node in nodes
-        ],
-        np.int64,
-    ).reshape(len(nodes), len(kinds))
+    def total(node: Node, name: str) -> int:
+        if name == IN_PARTS:
+            return len(devices_of(node)) * MILLI
+        return units(name, node.allocatable.get(name, ANY_NUMBER if name == PODS else 0))
+
+    found = [[total(node, name) for name in kinds] for node in nodes]
+    return np.array(found, np.int64).reshape(len(nodes), len(kinds))
 
 
 def _used(
@@ -165,7 +178,7 @@ def _used(
     cpu = _amounts(pods, ("cpu",), usage)[:, 0]
     cores = np.array([node.allocatable.get("cpu", 0.0) for node in nodes], float)
     cpu_there = load[:, resources.index("cpu")] * cores if "cpu" in resources else np.zeros(len(nodes))
-    devices = asked[:, [is_device(kind) for kind in kinds]].sum(axis=1).astype(float)
+    devices = asked @ np.array([1 / MILLI if kind == IN_PARTS else float(is_device(kind)) for kind in kinds])
     for column, name in enumerate(resources):
         if name not in ALWAYS_NEEDED:
             share = pod_shares(name, pods, on, present, usage, devices, cpu, cpu_there)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ballast.model.sample import Bools, Floats, Ints
+from ballast.placement.planners.devices_of_pods import DevicesOfPods
 from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.node_constraints import NodeConstraints
 from ballast.placement.planners.pod_constraints import PodConstraints
@@ -39,6 +40,7 @@ class SimulatedPlacement:
         self.sites = NodeConstraints(layout.nodes)
         self.neighbours = PodConstraints(layout.nodes, layout.pods, self.on, layout.present, self.sites, namespaces)
         self._whole = np.where(layout.whole > 0, layout.whole, np.nan)
+        self._devices = DevicesOfPods(layout)
 
     def increments(self, pod: int) -> Floats:
         """[node, resource]: what the pod adds to the load of each node."""
@@ -51,6 +53,7 @@ class SimulatedPlacement:
         """[node]: constraints and requests allow it there, its own node included."""
         asked = self.layout.asked[pod]
         mask = ((self.free >= asked) | (asked == 0)).all(axis=1) & self.sites.allowed(self.layout.pods[pod].template)
+        mask &= self._devices.fits(pod)
         near = self.neighbours.allowed(pod)
         return np.asarray(mask if near is None else mask & near)
 
@@ -69,6 +72,7 @@ class SimulatedPlacement:
         for resource in range(len(self.layout.resources)):
             added = self.layout.used[pod, resource] / self._whole[rows, resource]
             mask &= self.load[rows, resource] + added <= self.ceiling[resource]
+        mask &= self._devices.fits(pod, rows)
         near = self.neighbours.allowed(pod)
         return np.asarray(mask if near is None else mask & near[rows])
 
@@ -92,7 +96,7 @@ class SimulatedPlacement:
         asked = self.layout.asked[pod]
         if not ((self.free[row] >= asked) | (asked == 0)).all():
             return False
-        if not self.sites.allowed(self.layout.pods[pod].template)[row]:
+        if not self.sites.allowed(self.layout.pods[pod].template)[row] or not self._devices.fits(pod, row):
             return False
         near = self.neighbours.allowed(pod)
         return bool(near is None or near[row])
@@ -106,4 +110,5 @@ class SimulatedPlacement:
         if target >= 0:
             self.free[target] -= asked
             self.load[target] += np.nan_to_num(self.increment(pod, target))
+        self._devices.move(pod, home, target)
         self.neighbours.move(pod, target)
