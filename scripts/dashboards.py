@@ -82,13 +82,15 @@ def _power_replicas() -> list[Panel]:
     potential = f"max by (policy) (ballast_power_potential_current_replicas{{{POLICY}}})"
     return [
         lines(
-            "Available and reference",
+            "Available, reference and load",
             [
                 ("{{policy}} available", by_policy("available_watts")),
                 ("{{policy}} reference", by_policy("reference_watts")),
+                ("{{policy}} load", by_policy("load_watts")),
             ],
             unit="watt",
         ),
+        lines("Load above the feed", [("{{policy}}", by_policy("over_budget_watts"))], unit="watt"),
         lines(
             "Replicas",
             [
@@ -111,6 +113,11 @@ def _power_replicas() -> list[Panel]:
         ),
         lines("Age of the open window", [("{{policy}}", by_policy("window_elapsed_seconds"))], unit="s"),
         lines("Replicas beyond the bounds of all targets", [("{{policy}}", by_policy("unmet_replicas"))], unit="none"),
+        lines(
+            "Replicas that autoscalers want beyond their caps",
+            [("{{policy}}", by_policy("unmet_demand_replicas"))],
+            unit="none",
+        ),
         lines(
             "Ten targets with the most replicas",
             [("{{workload_namespace}}/{{name}}", f"topk(10, {workload})")],

@@ -76,11 +76,13 @@ def test_every_variable_of_every_pod_is_a_setting_and_set_once(helm: Helm, value
 def test_every_part_is_in_dry_run_unless_told_otherwise(helm: Helm, tmp_path: Path) -> None:
     settings = loaded(daemon(helm.template()), tmp_path)
     assert (settings.publishing.mode, settings.power.mode, settings.eviction.mode) == (Mode.DRY_RUN,) * 3
+    assert settings.batch.mode is Mode.OFF
     explicit = environment(daemon(helm.template()))
     assert {name: value for name, value in explicit.items() if name.endswith("__MODE")} == {
         "BALLAST_PUBLISHING__MODE": "dry-run",
         "BALLAST_POWER__MODE": "dry-run",
         "BALLAST_EVICTION__MODE": "dry-run",
+        "BALLAST_BATCH__MODE": "off",
     }
 
 
@@ -262,7 +264,7 @@ def test_each_part_is_cleaned_up_by_itself(helm: Helm) -> None:
     manifests = helm.template({**modes("on", "dry-run", "on"), "cleanup": "always"})
     jobs = {job["metadata"]["annotations"]["helm.sh/hook"]: job for job in of_kind(manifests, "Job")}
     arguments = {hook: job["spec"]["template"]["spec"]["containers"][0]["args"] for hook, job in jobs.items()}
-    assert arguments == {"post-delete": ["release", "publishing"], "post-upgrade": ["release", "power"]}
+    assert arguments == {"post-delete": ["release", "publishing"], "post-upgrade": ["release", "power", "batch"]}
     assert len({job["metadata"]["name"] for job in jobs.values()}) == 2
 
 
