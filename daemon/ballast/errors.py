@@ -7,6 +7,8 @@ BallastError
 ├── TelemetryError         a source gave no usable answer
 │   └── SourceUnavailable  it could not be reached at all, or refused us
 ├── WorkerError            the process for long work ended, or took too long
+├── PlacementError         a placement problem cannot be read or solved
+│   └── Infeasible         no placement keeps all rules; `rules` has those that collide
 └── ClusterError           the Kubernetes API refused or failed a request
     ├── Unauthorized       401
     ├── Forbidden          403; names the missing verb and resource
@@ -52,6 +54,18 @@ class SourceUnavailable(TelemetryError):
 
 class WorkerError(BallastError):
     """The process that long work is given to ended, took too long, or could not do it."""
+
+
+class PlacementError(BallastError):
+    """A placement problem cannot be read or solved."""
+
+
+class Infeasible(PlacementError):
+    """No placement keeps all hard rules. `rules` names those that collide, as few as could be found."""
+
+    def __init__(self, message: str, rules: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.rules = rules
 
 
 class ClusterError(BallastError):

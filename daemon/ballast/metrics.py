@@ -48,6 +48,14 @@ class Metrics:
         )
         self.condition = Gauge("ballast_condition", "Conditions that hold now.", ["type"], registry=registry)
         self.leader = Gauge("ballast_leader", "1 while this replica holds the Lease.", registry=registry)
+        self.http_refused = Counter(
+            "ballast_http_refused",
+            "HTTP requests refused for their size: headers (431), a body (413), all bodies together (503).",
+            ["code"],
+            registry=registry,
+        )
+        for code in ("413", "431", "503"):
+            self.http_refused.labels(code)
         self.extender_requests = Counter(
             "ballast_extender_requests",
             "Requests of schedulers by verb and result: answered, neutral or refused.",
@@ -81,6 +89,16 @@ class Metrics:
         )
         self.extender_reserved = Gauge(
             "ballast_extender_reserved", "Reservations of room for pods that are about to come.", registry=registry
+        )
+        self.batch_gated = Gauge(
+            "ballast_batch_gated_pods", "Pods that the scheduling gate of Ballast holds now.", registry=registry
+        )
+        self.batch_pods = Counter(
+            "ballast_batch_pods",
+            "What became of pods whose gate was removed: planned (bound where it was planned), elsewhere, refused (no "
+            "node for the scheduler), late, gone, no-room (in no plan), unplanned (the plan was given up).",
+            ["result"],
+            registry=registry,
         )
         self.evictions = Counter(
             "ballast_evictions",

@@ -11,3 +11,4 @@ class Part(StrEnum):
     PUBLISHING = "publishing"
     POWER = "power"
     EVICTION = "eviction"
+    BATCH = "batch"

@@ -21,12 +21,14 @@ TOPICS = {
     "writes": "Writing nodes",
     "scoring": "Scoring",
     "planning": "Planning evictions",
+    "placement": "Placing many pods at once",
     "eviction_effect": "The effect of evictions",
     "redistribution": "Redistribution on small worlds",
     "extender": "Answering schedulers",
     "throughput": "Scheduling with Ballast",
     "burst": "Bursts, and Ballast stopped",
     "worlds": "Room for pods",
+    "batch": "Batches behind the gate",
     "power": "Power budgets",
 }
 

@@ -38,6 +38,7 @@ from ballast.telemetry.budget_feed import Watts
 from tests.bench import emergency
 from tests.bench.rows import Row, at_most
 from tests.fakes import FakeClock
+from tests.unit.power import clouds
 
 TARGETS = 500
 REPLICAS = 10_000
@@ -48,7 +49,7 @@ QUICK = {"emergency_targets": 50}
 def measure(emergency_targets: int = TARGETS) -> list[Row]:
     """CPU milliseconds of ticks that wait and that act, and of allocations that redistribute; how long an emergency
     takes."""
-    return [*_ticks(), _job(), *_allocations(), *emergency.measure(emergency_targets)]
+    return [*_ticks(), _job(), *_allocations(), *_clouds(), *emergency.measure(emergency_targets)]
 
 
 def _ticks() -> list[Row]:
@@ -75,6 +76,27 @@ def _ticks() -> list[Row]:
     )
     assert commit(acted).reference == 7_000
     return found
+
+
+def _clouds() -> list[Row]:
+    """Twelve hours of sun with clouds, 100 replicas of 50 W, three seeds, the worst of them."""
+    runs = [clouds.lived(seed) for seed in (1, 2, 3)]
+    found = (
+        ("time over the feed", "%", 1.0, max(100 * float(run.over.share) for run in runs)),
+        ("energy beyond the feed", "kWh", 0.02, max(float(run.over.watt_hours) / 1000 for run in runs)),
+        ("replicas left unused", "", 4.0, max(float(run.unused) / clouds.EACH / clouds.HOURS for run in runs)),
+        ("actions", "", 450.0, float(max(run.actions for run in runs))),
+    )
+    return [
+        {
+            "what": f"power: a cloudy day, {what}",
+            "at": "12 h, 100 replicas",
+            "reach": f"≤ {limit:g} {unit}".strip(),
+            "measured": f"{value:.3g} {unit}".strip(),
+            "verdict": at_most(value, limit),
+        }
+        for what, unit, limit, value in found
+    ]
 
 
 def _job() -> Row:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ballast.experiments.redistribution import GATED, PUBLISHED, RedistributionCase, compare, summary
+from ballast.experiments.redistribution import GATED, PUBLISHED, SCHEDULERS, RedistributionCase, compare, summary
 from ballast.experiments.worlds import worlds
 from tests.bench.rows import Row
 
@@ -18,7 +18,7 @@ QUICK = {"seeds": (0, 1), "names": ("R3", "R4", "near12_2", "base/homog")}
 
 def measure(seeds: Sequence[int] = SEEDS, names: Sequence[str] = ()) -> list[Row]:
     chosen = [world for name, world in worlds().items() if not names or name in names]
-    found = compare(chosen, seeds, jobs=-1)
+    found = compare(chosen, seeds, SCHEDULERS, jobs=-1)
     at = f"{len(chosen)} worlds of 17 nodes, {len(seeds)} lists of 1,000 pods, embedded scheduler"
     return [
         row

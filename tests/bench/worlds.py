@@ -17,11 +17,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import yaml
 
 from ballast.publishing.extender_profile import extender_profile
 from tests.bench.rows import Row
+from tests.cluster.harness.api import Json
+from tests.cluster.harness.batches import batch
 from tests.cluster.harness.control_plane import ControlPlane
 from tests.cluster.harness.daemon import Daemon
 from tests.cluster.harness.machines import Machines
@@ -48,9 +51,11 @@ SEEDS = (1, 2, 3, 4, 5)
 QUICK = {"worlds": ("R1", "base/homog"), "seeds": (1,)}
 LOAD = 0.3
 ROOT = Path(__file__).parents[2]
-DECIDING = ("scoring", "placement", "extender/decisions.py", "publishing/extender_profile.py")
+DECIDING = ("scoring", "placement", "extender/decisions.py", "publishing/extender_profile.py", "jobs/batch")
 
 STOCKED, DISK, OURS = "default", "default with disk", "extender"
+BATCH = "batch"
+BATCHED = {"BALLAST_BATCH__MODE": "on", "BALLAST_BATCH__ORDER": "small-first"}
 WAYS = (STOCKED, DISK, OURS)
 SETTINGS = {
     "BALLAST_TELEMETRY__INTERVAL": "20s",
@@ -62,6 +67,12 @@ SETTINGS = {
 }
 
 Placed = list[bool]
+
+
+class Put(Protocol):
+    """Creates pods and answers which of them were bound."""
+
+    def __call__(self, plane: ControlPlane, pods: Sequence[Json], *, within: float) -> Placed: ...
 
 
 @dataclass(frozen=True)
@@ -93,17 +104,17 @@ def measure(worlds: Sequence[str] = tuple(WORLDS), seeds: Sequence[int] = SEEDS)
     except RuntimeError as error:
         return [{"what": "the 17-node worlds", "at": "", "reach": "", "measured": f"not measured: {error}"}]
     runs = [Run(seed, world, way) for seed in seeds for world in worlds for way in WAYS]
-    found = _measured(tools, runs)
+    found = measured(tools, runs)
     return _rows(found, worlds, seeds)
 
 
-def _measured(tools: Tools, runs: Sequence[Run]) -> dict[Run, Placed]:
+def measured(tools: Tools, runs: Sequence[Run]) -> dict[Run, Placed]:
     journal = _Journal(tools)
     missing = [run for run in runs if run not in journal.runs]
     if missing:
         with _arena(tools) as arena:
             for number, run in enumerate(missing, 1):
-                placed = arena.run(run)
+                placed = arena.run(run, batch if run.way == BATCH else place)
                 journal.write(run, placed)
                 print(f"  {number} of {len(missing)}: {run} {sum(placed)}", file=sys.stderr, flush=True)
     return {run: journal.runs[run] for run in runs}
@@ -115,7 +126,7 @@ class _Arena:
         self._settings = {**SETTINGS, "BALLAST_PROMETHEUS__URL": prometheus_url}
         self._world = ""
 
-    def run(self, run: Run) -> Placed:
+    def run(self, run: Run, put: Put = place) -> Placed:
         api, world = self._plane.api, WORLDS[run.world]
         if run.world != self._world:
             sweep(api)
@@ -123,19 +134,20 @@ class _Arena:
             self._world = run.world
         try:
             with self._asked(run.way) as configuration, scheduler(self._plane, configuration):
-                return place(self._plane, pods_of(world, arrivals(run.seed)), within=300)
+                return put(self._plane, pods_of(world, arrivals(run.seed)), within=600)
         finally:
             api.delete(PODS, {"gracePeriodSeconds": 0})
             eventually("no pods are left", lambda: not api.items(PODS))
 
     @contextmanager
     def _asked(self, way: str) -> Iterator[str]:
-        if way != OURS:
+        if way in (STOCKED, DISK):
             yield STOCK if way == STOCKED else configured()
             return
-        with Daemon(self._plane, "worlds", self._plane.kubeconfig("admin"), self._settings) as daemon:
+        settings = {**self._settings, **(BATCHED if way == BATCH else {})}
+        with Daemon(self._plane, "worlds", self._plane.kubeconfig("admin"), settings) as daemon:
             eventually("Ballast knows every node", lambda: _knows(daemon), within=90, every=0.5)
-            yield extender_profile(daemon.url, "default-scheduler")
+            yield extender_profile(daemon.url, "default-scheduler", filtering=way == BATCH)
 
 
 def _knows(daemon: Daemon) -> bool:
@@ -171,7 +183,8 @@ class _Journal:
         self._file = cache / "ballast" / "bench" / "worlds.jsonl"
         built = str(tools.kubernetes.name)
         ours = "".join(_digest(ROOT / "daemon" / "ballast" / part) for part in DECIDING)
-        self._keys = {way: f"{built} {_hash(ours) if way == OURS else ''}".strip() for way in WAYS}
+        ways = (*WAYS, BATCH)
+        self._keys = {way: f"{built} {_hash(ours) if way in (OURS, BATCH) else ''}".strip() for way in ways}
         lines = self._file.read_text().splitlines() if self._file.exists() else []
         self.runs: dict[Run, Placed] = {}
         for each in map(json.loads, lines):

@@ -207,3 +207,41 @@ def test_an_eviction_that_a_budget_refuses_names_it_without_a_time_to_retry(clie
         client.api.request("POST", f"{client.pods}/p/eviction", body=eviction)
     assert caught.value.causes == ("DisruptionBudget",)
     assert caught.value.retry_after is None
+
+
+GATES = [{"name": "other.dev/quota"}, {"name": "ballast.dev/batch"}]
+
+
+def gated(client: Client, name: str) -> dict[str, Any]:
+    containers = [{"name": "main", "image": "none"}]
+    return client.create(
+        client.pods, {"metadata": {"name": name}, "spec": {"containers": containers, "schedulingGates": GATES}}
+    )
+
+
+def test_a_gated_pod_says_so_and_its_gates_can_only_be_removed(client: Client) -> None:
+    made = gated(client, "gated")
+    [condition] = made["status"]["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"]) == ("PodScheduled", "False", "SchedulingGated")
+    with pytest.raises(ClusterError) as refused:
+        client.patch(f"{client.pods}/gated", {"spec": {"schedulingGates": [*GATES, {"name": "more.dev/x"}]}})
+    assert refused.value.status == 422
+    assert "only deletion is allowed" in str(refused.value)
+
+
+def test_one_gate_is_taken_from_exactly_one_pod_and_again_without_effect(client: Client) -> None:
+    made = gated(client, "gated")
+    path = f"{client.pods}/gated"
+    taking = {"schedulingGates": [{"$patch": "delete", "name": "ballast.dev/batch"}]}
+
+    def take(uid: str) -> None:
+        body = {"metadata": {"uid": uid}, "spec": taking}
+        client.api.request("PATCH", path, body=body, content_type="application/strategic-merge-patch+json")
+
+    with pytest.raises(ClusterError) as refused:
+        take("6f1d4a4e-0000-4000-8000-000000000000")
+    assert refused.value.status in (409, 422)
+    assert client.get(path)["spec"]["schedulingGates"] == GATES
+    for _ in range(2):
+        take(made["metadata"]["uid"])
+        assert client.get(path)["spec"]["schedulingGates"] == GATES[:1]

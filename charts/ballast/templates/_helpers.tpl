@@ -44,7 +44,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
 {{- define "ballast.mode" -}}
-{{ include "ballast.setting" (list (index . 0) (index . 1) "mode") | default "dry-run" }}
+{{ include "ballast.setting" (list (index . 0) (index . 1) "mode") | default (ternary "off" "dry-run" (eq (index . 1) "batch")) }}
 {{- end }}
 
 {{/* (context, part): its mode is on; it is not off. "" is no. */}}
@@ -85,7 +85,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{/* Some part is not off: there is a leader, and a state to keep. */}}
 {{- define "ballast.acts" -}}
-{{- range list "publishing" "power" "eviction" }}{{ if ne (include "ballast.mode" (list $ .)) "off" }}true{{ end }}{{ end -}}
+{{- range list "publishing" "power" "eviction" "batch" }}{{ if ne (include "ballast.mode" (list $ .)) "off" }}true{{ end }}{{ end -}}
 {{- end }}
 
 {{- define "ballast.leads" -}}
@@ -112,14 +112,8 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if or (include "ballast.setting" (list . "http" "tls_cert_file")) (dig "http" "tls_cert_file" "" (.Values.existingSecrets | default dict)) }}HTTPS{{ else }}HTTP{{ end -}}
 {{- end }}
 
-{{/* How the kubelet asks for a path. It has no client certificate: where one is demanded, only the port can be tried. */}}
-{{- define "ballast.probe" -}}
-{{- $root := index . 0 -}}
-{{- if or (include "ballast.setting" (list $root "http" "client_ca_file")) (dig "http" "client_ca_file" "" ($root.Values.existingSecrets | default dict)) -}}
-tcpSocket: {port: http}
-{{- else -}}
-httpGet: {path: {{ index . 1 }}, port: http, scheme: {{ include "ballast.scheme" $root }}}
-{{- end -}}
+{{- define "ballast.healthPort" -}}
+{{ include "ballast.setting" (list . "http" "health_port") | default "2021" }}
 {{- end }}
 
 {{/* The settings as a container's env, each name once. */}}
@@ -159,22 +153,24 @@ httpGet: {path: {{ index . 1 }}, port: http, scheme: {{ include "ballast.scheme"
 
 {{/* Some part is on: Events tell what it did. */}}
 {{- define "ballast.changes" -}}
-{{- range list "publishing" "power" "eviction" }}{{ include "ballast.isOn" (list $ .) }}{{ end -}}
+{{- range list "publishing" "power" "eviction" "batch" }}{{ include "ballast.isOn" (list $ .) }}{{ end -}}
 {{- end }}
 
-{{/* What power and eviction have to see. */}}
+{{/* What power, eviction and batch have to see. */}}
 {{- define "ballast.readRules" -}}
 {{- $seen := dict -}}
 {{- $targets := list -}}
 {{- if include "ballast.plans" (list . "power") }}{{ $targets = include "ballast.targets" . | fromJsonArray }}{{ end -}}
 {{- $eviction := include "ballast.plans" (list . "eviction") -}}
 {{- if or $targets $eviction -}}
-  {{- $_ := set $seen "" (list "namespaces") -}}
   {{- $_ := set $seen "autoscaling" (list "horizontalpodautoscalers") -}}
 {{- end -}}
 {{- if $eviction -}}
   {{- $_ := set $seen "apps" (list "daemonsets" "deployments" "replicasets" "statefulsets") -}}
   {{- $_ := set $seen "policy" (list "poddisruptionbudgets") -}}
+{{- end -}}
+{{- if or $targets $eviction (include "ballast.plans" (list . "batch")) -}}
+  {{- $_ := set $seen "" (list "namespaces") -}}
 {{- end -}}
 {{- if $targets }}{{ $_ := set $seen "keda.sh" (list "scaledobjects") }}{{ end -}}
 {{- $scales := dict -}}
@@ -287,6 +283,11 @@ spec:
   verbs: [get, list, patch]
 - apiGroups: [keda.sh]
   resources: [scaledobjects]
+  verbs: [get, list, patch]
+{{- end }}
+{{- if has "batch" . }}
+- apiGroups: [""]
+  resources: [pods]
   verbs: [get, list, patch]
 {{- end }}
 {{- end }}

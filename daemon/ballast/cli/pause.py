@@ -13,7 +13,7 @@ import typer
 from ballast.cluster.identity import known_namespace
 from ballast.cluster.switches import NAME
 from ballast.parts import Part
-from ballast.settings import load
+from ballast.settings import Mode, load
 
 PartArgument = Annotated[Part | None, typer.Argument(help="The part to switch. Default: all parts.")]
 
@@ -21,6 +21,13 @@ PartArgument = Annotated[Part | None, typer.Argument(help="The part to switch. D
 def pause(part: PartArgument = None) -> None:
     """Print the kubectl command that stops Ballast, or one part of it, from writing."""
     typer.echo(_line(part, "true"))
+    settings = load()
+    if part is Part.BATCH or (part is None and settings.batch.mode is not Mode.OFF):
+        typer.echo(
+            f"warning: while it is paused, pods with the gate {settings.publishing.prefix}/batch wait. "
+            "`ballast release batch` lets them go.",
+            err=True,
+        )
 
 
 def resume(part: PartArgument = None) -> None:

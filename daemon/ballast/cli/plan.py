@@ -19,8 +19,10 @@ from rich.table import Table
 from ballast import log
 from ballast.cli.eviction_settings import offline_rules, settings_of
 from ballast.cli.evidence import Origin, gather, variables
+from ballast.cli.landing_criterion import criterion, taken
 from ballast.cli.live import daemons_plan
 from ballast.cli.output import Output, OutputOption
+from ballast.cli.placement import place
 from ballast.errors import UsageError
 from ballast.eviction.document import as_json
 from ballast.eviction.gate import Gate
@@ -63,11 +65,21 @@ MaxMovesPercent = Annotated[
 ]
 Seed = Annotated[int, typer.Option(help="Ignored. Plans are deterministic.")]
 Ungated = Annotated[
-    bool, typer.Option("--ungated", help="Use the published rule, which ignores lost room for other pods.")
+    bool,
+    typer.Option(
+        "--ungated",
+        help="Use the published rule: it ignores lost room for other pods, and pods land by the linear g unless g is "
+        "set.",
+    ),
 ]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="A field of BALLAST_EVICTION__* in lower case. Can be repeated."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="A field of BALLAST_EVICTION__* in lower case; for redistribute also a key of dominant-residual, such as "
+        "lambda, c, g or profiles. Can be repeated.",
+    ),
 ]
 
 
@@ -109,7 +121,8 @@ def _plan(
     if max_moves is not None and max_moves_percent is not None:
         raise UsageError("--max-moves and --max-moves-percent set the same limit: give one of them.")
     origin.check()
-    found, given = settings_of(settings or (), variables(origin))
+    pairs, keys = taken(settings or ()) if kind == "redistribute" else (settings or (), {})
+    found, given = settings_of(pairs, variables(origin))
     evidence = gather(origin, found)
     gate = Gate(evidence.facts, offline_rules(found, given))
     if max_moves is not None:
@@ -120,6 +133,8 @@ def _plan(
         most = limit(found.eviction.max_moves) if "max_moves" in given else UNLIMITED
     pods = int(np.count_nonzero(evidence.arranged.present))
     aims = replace(aims_of(found), max_moves=most.of(pods))
+    if kind == "redistribute":
+        aims = replace(aims, criterion=criterion(found, keys, published=ungated))
     if ungated:
         aims = replace(aims, kappa=None)
     _show(as_json(make_plan(kind, evidence.arranged, gate, aims)), output)
@@ -128,6 +143,7 @@ def _plan(
 _add_command("relieve", "Move pods off overloaded nodes.", without="ungated")
 _add_command("rebalance", "Move pods so that all nodes have a similar load.", without="ungated")
 _add_command("redistribute", "Move pods so that pending pods can start.")
+app.command("place")(place)
 
 
 def _show(plan: Mapping[str, Any], output: Output) -> None:

@@ -12,9 +12,10 @@ import typer
 import yaml
 
 from ballast.cli.output import Output
+from ballast.cli.packing import Packing, packing
 from ballast.cluster.identity import own_namespace
 from ballast.errors import UsageError
-from ballast.publishing.bin_packing_profile import bin_packing_profile
+from ballast.publishing.bin_packing_profile import MOST_ALLOCATED, RATIO, STRATEGIES, bin_packing_profile
 from ballast.publishing.crane_profile import crane_profile
 from ballast.publishing.extender_profile import extender_profile
 from ballast.publishing.labels_profile import labels_profile
@@ -33,6 +34,7 @@ class ProfileOptions:
     url: str | None
     filtering: bool
     timezone: str
+    packing: Packing
 
     def url_or(self, service: str) -> str:
         """The URL that was given, else that of a Service."""
@@ -46,7 +48,9 @@ PROFILES: dict[str, Callable[[ProfileOptions], str]] = {
     ),
     "trimaran": lambda given: trimaran_profile(given.url_or("ballast"), given.scheduler),
     "crane": lambda given: crane_profile(given.scheduler, given.timezone),
-    "bin-packing": lambda given: bin_packing_profile(given.scheduler),
+    "bin-packing": lambda given: bin_packing_profile(
+        given.scheduler, given.packing.strategy, given.packing.resources, given.packing.shape
+    ),
 }
 
 
@@ -66,6 +70,31 @@ def profile(
             "Default: ballast-NAME."
         ),
     ] = None,
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"For bin-packing: {' or '.join(STRATEGIES)}. Default: {MOST_ALLOCATED}.",
+            show_default=False,
+        ),
+    ] = None,
+    resources: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="For bin-packing: what is packed, with weights from 1 to 100 (1 where none is given), such as "
+            "cpu,memory,nvidia.com/gpu=5. Default: cpu,memory.",
+            show_default=False,
+        ),
+    ] = None,
+    shape: Annotated[
+        str | None,
+        typer.Option(
+            metavar="POINTS",
+            help=f"For bin-packing with {RATIO}: percent requested and score 0..10. Default: 0:0,100:10.",
+            show_default=False,
+        ),
+    ] = None,
     output: Annotated[
         Output, typer.Option("--output", "-o", help="table prints YAML with comments, json the same without comments.")
     ] = Output.TABLE,
@@ -75,6 +104,9 @@ def profile(
         raise UsageError(f"There is no profile {name!r}. Choose one of: {', '.join(PROFILES)}.")
     if filtering and name != "extender":
         raise UsageError(f"--filter is for the profile extender; {name} cannot filter.")
+    packed = {"--strategy": strategy, "--resources": resources, "--shape": shape}
+    if name != "bin-packing" and (given := next((each for each in packed if packed[each] is not None), None)):
+        raise UsageError(f"{given} is for the profile bin-packing; {name} does not pack.")
     scheduler = scheduler_name if scheduler_name is not None else f"ballast-{name}"
     try:
         subdomain(scheduler)
@@ -84,7 +116,15 @@ def profile(
     namespace = own_namespace(settings.lease.namespace)
     publishing = settings.publishing
     text = PROFILES[name](
-        ProfileOptions(publishing.prefix, namespace, scheduler, _address(url), filtering, publishing.crane_timezone)
+        ProfileOptions(
+            publishing.prefix,
+            namespace,
+            scheduler,
+            _address(url),
+            filtering,
+            publishing.crane_timezone,
+            packing(strategy, resources, shape),
+        )
     )
     if output is Output.JSON:
         text = json.dumps(yaml.safe_load(text), indent=2) + "\n"

@@ -1,20 +1,22 @@
-"""`ballast release`: removes everything that Ballast wrote to nodes and autoscalers."""
+"""`ballast release`: removes everything that Ballast wrote to nodes and autoscalers, and its gate from pods."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Annotated, TypeVar
 
 import typer
 
 from ballast import log
+from ballast.actuation import gates
 from ballast.actuation.scaling import release as power
 from ballast.clock import Clock, SystemClock
 from ballast.cluster import listing
 from ballast.cluster.client import KubeApi, connect
-from ballast.cluster.decoding import Reader, annotation_filter, node_reader
+from ballast.cluster.decoding import Reader, annotation_filter, node_reader, pod_reader
+from ballast.cluster.emergency import EmergencyWriter
 from ballast.cluster.identity import own_namespace
 from ballast.cluster.lease import read_lease
 from ballast.cluster.pace import Pace
@@ -32,6 +34,7 @@ from ballast.settings import Duration, Settings, load
 
 T = TypeVar("T")
 READ_INTERVAL, RENEWED = 5.0, 60.0
+UNBOUND = {"fieldSelector": "spec.nodeName="}
 
 
 class ReleasePart(StrEnum):
@@ -39,19 +42,24 @@ class ReleasePart(StrEnum):
 
     PUBLISHING = Part.PUBLISHING
     POWER = Part.POWER
+    BATCH = Part.BATCH
 
 
 def release(
     parts: Annotated[
         list[ReleasePart] | None,
-        typer.Argument(help="publishing: labels and taints of nodes; power: caps of autoscalers. Default: both."),
+        typer.Argument(
+            help="publishing: labels and taints of nodes; power: caps of autoscalers; batch: scheduling gates of pods. "
+            "Default: all."
+        ),
     ] = None,
     if_stale: Annotated[
         str | None,
         typer.Option(help="Release only if there is a Lease and its last renewal is at least this old, such as 15m."),
     ] = None,
 ) -> None:
-    """Remove the labels, annotations and taints of Ballast from all nodes, and restore the caps of autoscalers.
+    """Remove the labels, annotations and taints of Ballast from all nodes, restore the caps of autoscalers, and remove
+    the gate ballast.dev/batch from all pods.
 
     Stop or pause the daemon first. Otherwise it writes them again.
     """
@@ -88,9 +96,15 @@ def release(
         outcomes += restored
         if caps:
             summary.append(f"Gave back {_objects(restored):,} of {len(caps):,} caps.")
+    if ReleasePart.BATCH in chosen and not (stale is not None and stale.why):
+        held, freed = _ungated(api, writer, settings.publishing.prefix)
+        outcomes += freed
+        if held:
+            summary.append(f"Removed the gate of {_objects(freed):,} of {held:,} pods.")
     if stale is not None and stale.why:
         summary.append(f"Stopped: {stale.why}")
-    typer.echo(" ".join(summary) or "Released nothing: no autoscaler has a cap of Ballast.")
+    nothing = " and ".join(_NOTHING[part] for part in chosen if part in _NOTHING)
+    typer.echo(" ".join(summary) or f"Released nothing: {nothing}.")
     if stale is None and (holder := _writing(api, clock, settings)):
         typer.echo(
             f"warning: {holder} is the leader and writes all this again, unless it is paused or in dry-run. Stop or "
@@ -102,6 +116,10 @@ def release(
         raise BallastError(f"{len(failed):,} writes failed; the first: {failed[0].reason}. Run the command again.")
 
 
+_NOTHING = {
+    ReleasePart.POWER: "no autoscaler has a cap of Ballast",
+    ReleasePart.BATCH: "no pod has the gate of Ballast",
+}
 _WELL = (Result.DONE, Result.GONE, Result.REFUSED)
 
 
@@ -132,8 +150,16 @@ def _autoscalers(api: KubeApi, prefix: str) -> list[Autoscaler]:
     return found
 
 
-def _all(api: KubeApi, path: str, reader: Reader[T]) -> list[T]:
-    listed = listing.list_all(api, path, reader, {}, threading.Event())
+def _ungated(api: KubeApi, writer: Writer, prefix: str) -> tuple[int, list[WriteOutcome]]:
+    """How many pods carried the gate, and what became of removing it."""
+    gate = gates.gate_name(prefix)
+    pods = _all(api, "/api/v1/pods", pod_reader(annotation_filter(prefix)), UNBOUND)
+    removals = [gates.removal(pod, gate, gates.RELEASED) for pod in gates.held_by(gate, pods)]
+    return len(removals), gates.remove(EmergencyWriter(writer), removals)
+
+
+def _all(api: KubeApi, path: str, reader: Reader[T], query: Mapping[str, str | int] | None = None) -> list[T]:
+    listed = listing.list_all(api, path, reader, query or {}, threading.Event())
     assert listed is not None
     return listed[0]
 

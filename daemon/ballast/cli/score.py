@@ -53,7 +53,7 @@ def score(
         return
     if cluster is None or pod is None:
         raise UsageError("Give --cluster and --pod (and --metrics for strategies that use load), or --batch.")
-    keys = dict(map(_setting, settings or ()))
+    keys = dict(map(key_and_value, settings or ()))
     found = files.cluster(files.read_document(cluster, "--cluster"), f"--cluster {cluster}")
     measured = files.read_document(metrics_file, "--metrics") if metrics_file else None
     placed = files.pod(files.read_document(pod, "--pod"), f"--pod {pod}")
@@ -110,7 +110,7 @@ def _with_policy(keys: Mapping[str, object]) -> Mapping[str, object]:
     return {**keys, "policy": files.read_document(Path(policy), "policy")}
 
 
-def _setting(text: str) -> tuple[str, object]:
+def key_and_value(text: str) -> tuple[str, object]:
     key, equals, value = text.partition("=")
     if not equals or not key:
         raise UsageError(f"--set {text}: give KEY=VALUE.")

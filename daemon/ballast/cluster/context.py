@@ -44,7 +44,8 @@ class Context:
     def acting(self) -> bool:
         """Whether any part may write: a part is not `off`."""
         settings = self.settings
-        return any(part.mode != "off" for part in (settings.publishing, settings.power, settings.eviction))
+        parts = (settings.publishing, settings.power, settings.eviction, settings.batch)
+        return any(part.mode != "off" for part in parts)
 
     def paused(self, part: str) -> str | None:
         """Why a part is paused; None where it is not, or where no part ever writes, so that nobody reads switches."""

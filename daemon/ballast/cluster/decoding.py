@@ -38,6 +38,9 @@ DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 SLICE = 25
 """Objects of a page that are read in one piece, in a quarter of a millisecond."""
 
+MOST_GATES = 4
+"""Scheduling gates that an opaque pod keeps."""
+
 MOST_RESOURCES = 16
 """Kinds of resources that an opaque pod keeps of its requests and limits."""
 
@@ -176,7 +179,7 @@ def to_pod(pod: wire.Pod | wire.LeanPod, shared: Shared, keep: Callable[[str], b
         template=shared.template(pod) if isinstance(pod, wire.Pod) else PLAIN,
         ready=ready.status == "True" if ready else status.phase == "Running",
         waiting_since=_unix(refused.last_transition_time) if refused else None,
-        gated=bool(spec.scheduling_gates),
+        gates=tuple(shared.string(gate.name) for gate in spec.scheduling_gates or ()),
     )
 
 
@@ -193,7 +196,7 @@ def to_opaque(pod: wire.Pod | wire.LeanPod, shared: Shared) -> Pod:
                 scheduler_name=spec.scheduler_name if wire.short(spec.scheduler_name) else "",
                 priority=spec.priority,
                 priority_class_name=spec.priority_class_name,
-                scheduling_gates=spec.scheduling_gates,
+                scheduling_gates=[g for g in spec.scheduling_gates or () if wire.short(g.name)][:MOST_GATES],
             ),
             status=pod.status,
         ),

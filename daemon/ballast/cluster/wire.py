@@ -220,6 +220,12 @@ class Spread(WireStruct):
     node_taints_policy: str | None = None
 
 
+class SchedulingGate(WireStruct):
+    """v1.PodSchedulingGate."""
+
+    name: str = ""
+
+
 class LeanPodSpec(WireStruct):
     """v1.PodSpec, as far as it tells what the pod asks for and who places it."""
 
@@ -231,7 +237,7 @@ class LeanPodSpec(WireStruct):
     resources: Resources | None = None
     overhead: Quantities | None = None
     priority_class_name: str = ""
-    scheduling_gates: list[dict[str, Any]] | None = None
+    scheduling_gates: list[SchedulingGate] | None = None
 
 
 class PodSpec(LeanPodSpec):

@@ -26,10 +26,33 @@ class WireTemplate(wire.WireStruct):
     metadata: wire.Meta = msgspec.field(default_factory=wire.Meta)
 
 
+class WireCondition(wire.WireStruct):
+    """The fields that the conditions of apps/v1 share."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+
+
+class RollingUpdate(wire.WireStruct):
+    """apps/v1 RollingUpdateStatefulSetStrategy."""
+
+    partition: int | None = None
+
+
+class UpdateStrategy(wire.WireStruct):
+    """apps/v1 StatefulSetUpdateStrategy."""
+
+    type: str = ""
+    rolling_update: RollingUpdate | None = None
+
+
 class WorkloadSpec(wire.WireStruct):
     """The spec fields that the kinds of apps/v1 share."""
 
     replicas: int | None = None
+    paused: bool = False
+    update_strategy: UpdateStrategy | None = None
     template: WireTemplate | None = None
     selector: wire.LabelSelector | None = None
 
@@ -43,6 +66,12 @@ class WorkloadStatus(wire.WireStruct):
     updated_replicas: int = 0
     current_revision: str = ""
     update_revision: str = ""
+    conditions: list[WireCondition] | None = None
+
+    def has(self, condition: str, status: str, reason: str = "") -> bool:
+        """Whether it has this condition, with this reason where one is given."""
+        found = (each for each in self.conditions or () if each.type == condition and each.status == status)
+        return any(not reason or each.reason == reason for each in found)
 
 
 class WireWorkload(wire.WireStruct):
@@ -161,6 +190,8 @@ def to_workload(kind: str, found: WireWorkload, shared: Shared, keep: Callable[[
         uid=meta.uid,
         replicas=replicas,
         rolling=_rolling(kind, found, replicas),
+        stalled=_stalled(found),
+        uncreated=bool(found.status and found.status.has("ReplicaFailure", "True")),
         annotations=_kept(meta.annotations, keep),
         owner=shared.owner(meta.owner_references),
         version=meta.resource_version,
@@ -257,6 +288,14 @@ def _rolling(kind: str, found: WireWorkload, replicas: int) -> bool:
     if kind == "Deployment":
         return status.updated_replicas < min(replicas, status.replicas) or status.replicas > status.updated_replicas
     return bool(status.update_revision) and status.update_revision != status.current_revision
+
+
+def _stalled(found: WireWorkload) -> bool:
+    """Whether a rollout would not go on by itself: paused, beyond its deadline, partitioned, or on deletion only."""
+    strategy, status = found.spec.update_strategy, found.status
+    partition = strategy.rolling_update.partition if strategy is not None and strategy.rolling_update else None
+    late = status is not None and status.has("Progressing", "False", "ProgressDeadlineExceeded")
+    return found.spec.paused or late or bool(partition) or (strategy is not None and strategy.type == "OnDelete")
 
 
 def _kept(annotations: Mapping[str, str] | None, keep: Callable[[str], bool]) -> Mapping[str, str]:

@@ -37,7 +37,8 @@ _COSTLY = Feasibility(spared="moving it costs more room for other pods than the 
 class Move:
     """`target` is None where the landing is not steered.
 
-    `used` is what the pod takes along, in cores and bytes; `starts` are the UIDs of waiting pods that it starts.
+    `used` is what the pod takes along, in cores and bytes; `starts` are the UIDs of waiting pods that it starts, and
+    `starts_on` their nodes.
     """
 
     pod: str
@@ -48,6 +49,7 @@ class Move:
     uid: str = ""
     used: Mapping[str, float] = field(default_factory=dict)
     starts: tuple[str, ...] = ()
+    starts_on: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -225,6 +227,7 @@ class _PlanBuilder:
             uid=pod.uid,
             used=dict(zip(self._layout.resources, self._layout.used[step.pod].tolist(), strict=True)),
             starts=tuple(self._layout.pods[waiting].uid for waiting in step.starts),
+            starts_on=tuple(nodes[row].name for row in step.starts_on),
         )
 
     def _steered(self, pod: Pod) -> bool:

@@ -1,1 +1,1 @@
-"""Reproduces published tables on an embedded scheduler. Pure, except that it reads files of worlds."""
+"""Reproduces published tables and measures on public traces. Nothing in it is needed by the daemon."""

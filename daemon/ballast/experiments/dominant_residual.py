@@ -1,4 +1,4 @@
-"""The published sweep of the dominant-residual method: 7 values of lambda by 11 of C, compared with kube-scheduler.
+"""A sweep of the dominant-residual method: 7 values of lambda by 11 of C, compared with kube-scheduler.
 
 Source: Knyazhev and Romanova, "A resource allocation method based on the dominant-residual method and redistribution on
 Kubernetes" (DOI 10.58351/2949-2041.2026.35.6.034). The paper names lambda = 0.1 and C = 22 and 50 as best, with 744 of
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ballast.experiments.redistributor import RedistributionRule
+from ballast.experiments.redistribution import NONE, rule
 from ballast.experiments.rules import Choice, Residual, Stock
 from ballast.experiments.running import ExperimentRun, outcomes
 from ballast.experiments.scheduling import ScheduleOutcome, gain
@@ -171,7 +171,7 @@ class TableRow:
 def sweep(
     worlds: Sequence[LoadWorld],
     seeds: Sequence[int],
-    redistribution: RedistributionRule | None = None,
+    redistribution: str = NONE,
     *,
     lambdas: tuple[float, ...] = LAMBDAS,
     cs: tuple[float, ...] = CS,
@@ -182,14 +182,18 @@ def sweep(
 ) -> Sweep:
     """Runs kube-scheduler, the grid and Ballast's criterion on every list of pods in every world.
 
-    kube-scheduler runs with `ties` random orders of equal nodes. `begin` is called with the number of runs and returns
-    a function that is called after each run.
+    kube-scheduler runs with `ties` random orders of equal nodes. `redistribution` is one of WAYS. `begin` is called
+    with the number of runs and returns a function that is called after each run.
     """
     stocks = [choice(order) for choice in _STOCKS.values() for order in range(ties)]
     cells = [Residual(lambda_, c, root=False) for lambda_ in lambdas for c in cs]
     choices: list[Choice] = [*stocks, *cells, *_OURS.values()]
     where = [(world, seed) for world in worlds for seed in seeds]
-    runs = [ExperimentRun(world, seed, choice, redistribution, pods) for world, seed in where for choice in choices]
+    runs = [
+        ExperimentRun(world, seed, choice, rule(redistribution, choice), pods)
+        for world, seed in where
+        for choice in choices
+    ]
     results = iter(outcomes(runs, jobs, begin(len(runs))))
     return Sweep(
         lambdas,

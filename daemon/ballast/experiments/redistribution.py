@@ -4,23 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ballast.experiments.redistributor import RedistributionRule
+from ballast.experiments.results import ResultRow, Results, markdown
 from ballast.experiments.rules import Choice, Residual, Stock
 from ballast.experiments.running import ExperimentRun, outcomes
 from ballast.experiments.scheduling import ScheduleOutcome, gain
 from ballast.experiments.worlds import PODS, LoadWorld
+from ballast.placement.planners.landing import OBSERVED
+from ballast.scoring.dominant_residual import DominantResidual
 
 NONE, GATED, PUBLISHED = "none", "gated", "published"
-WAYS: Mapping[str, RedistributionRule | None] = {
-    NONE: None,
-    GATED: RedistributionRule(),
-    PUBLISHED: RedistributionRule(kappa=None),
-}
+WAYS = (NONE, GATED, PUBLISHED)
 SCHEDULERS: Mapping[str, Choice] = {"ballast": Residual(), "kube-scheduler": Stock()}
+PAPER: Mapping[str, Choice] = {f"paper, C {c:g}": Residual(0.1, c, root=False) for c in (22.0, 50.0)}
+"""The criterion of the paper at its two best settings."""
+
+
+def rule(way: str, choice: Choice) -> RedistributionRule | None:
+    """Redistribution beside a scheduler: pods land by the paper's criterion where it places them, with its settings.
+
+    Where it does not, the gated rule uses Ballast's criterion, and the published one lambda 0.1 and C 22.
+    """
+    if way == NONE:
+        return None
+    kappa = None if way == PUBLISHED else RedistributionRule.kappa
+    if isinstance(choice, Residual) and not choice.root:
+        return RedistributionRule(kappa, DominantResidual(choice.lambda_, choice.c, root=False), shares=True)
+    return RedistributionRule(kappa, OBSERVED if way == GATED else DominantResidual(0.1, 22.0, root=False))
 
 
 @dataclass(frozen=True)
@@ -47,28 +60,6 @@ class Comparison:
         """The cases of one scheduler."""
         return [case for case in self.cases if case.scheduler == scheduler]
 
-    def document(self) -> dict[str, Any]:
-        """The result as JSON: a summary for each scheduler, and all cases."""
-        return {
-            "experiment": "redistribution",
-            "schedulers": {
-                name: {way: summary(self.of(name), way) for way in WAYS}
-                for name in dict.fromkeys(case.scheduler for case in self.cases)
-            },
-            "cases": [
-                {
-                    "scheduler": case.scheduler,
-                    "world": case.world,
-                    "seed": case.seed,
-                    **{
-                        way: {"count": each.count, "first": each.first, "volume": each.volume, "moves": each.moves}
-                        for way, each in case.ways.items()
-                    },
-                }
-                for case in self.cases
-            ],
-        }
-
 
 def summary(cases: Sequence[RedistributionCase], way: str) -> dict[str, float]:
     """Means over the cases, and the worst and best change of the number of placed pods."""
@@ -82,6 +73,63 @@ def summary(cases: Sequence[RedistributionCase], way: str) -> dict[str, float]:
         "volume": float(np.mean([case.ways[way].volume for case in cases])),
         "moves": float(np.mean([case.ways[way].moves for case in cases])),
     }
+
+
+def results(found: Comparison) -> Results:
+    """A summary for each scheduler and way; the paper has no number of its redistribution alone."""
+    schedulers = {
+        name: {way: summary(found.of(name), way) for way in WAYS}
+        for name in dict.fromkeys(case.scheduler for case in found.cases)
+    }
+    rows = tuple(
+        ResultRow(scheduler, f"{way}: {_FIGURES[figure]}", None, factor * numbers[figure])
+        for scheduler, ways in schedulers.items()
+        for way, numbers in ways.items()
+        for figure, factor in _FACTORS.items()
+    )
+    cases = [
+        {
+            "scheduler": case.scheduler,
+            "world": case.world,
+            "seed": case.seed,
+            **{
+                way: {"count": each.count, "first": each.first, "volume": each.volume, "moves": each.moves}
+                for way, each in case.ways.items()
+            },
+        }
+        for case in found.cases
+    ]
+    return Results("redistribution", rows, _table(schedulers), details={"schedulers": schedulers, "cases": cases})
+
+
+_FIGURES = {
+    "count": "pods",
+    "change": "change in percent",
+    "worst": "worst list in percent",
+    "best": "best list in percent",
+    "first": "first waits after",
+    "volume": "volume in percent",
+    "moves": "evictions",
+}
+_FACTORS = {"count": 1, "change": 100, "worst": 100, "best": 100, "first": 1, "volume": 100, "moves": 1}
+
+
+def _table(schedulers: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
+    heads = ("scores of", "redistribution", "pods", "change", "worst list", "best list", "first waits after")
+    lines = (
+        (
+            scheduler,
+            way,
+            f"{numbers['count']:.0f}",
+            *(("–",) * 3 if way == NONE else (f"{100 * numbers[key]:+.2f} %" for key in ("change", "worst", "best"))),
+            f"{numbers['first']:.0f}",
+            f"{100 * numbers['volume']:.1f} %",
+            f"{numbers['moves']:.1f}",
+        )
+        for scheduler, ways in schedulers.items()
+        for way, numbers in ways.items()
+    )
+    return markdown((*heads, "volume", "evictions"), lines)
 
 
 def compare(
@@ -99,7 +147,9 @@ def compare(
     """
     where = [(name, world, seed) for name in schedulers for world in worlds for seed in seeds]
     runs = [
-        ExperimentRun(world, seed, schedulers[name], way, pods) for name, world, seed in where for way in WAYS.values()
+        ExperimentRun(world, seed, schedulers[name], rule(way, schedulers[name]), pods)
+        for name, world, seed in where
+        for way in WAYS
     ]
     results = iter(outcomes(runs, jobs, begin(len(runs))))
     return Comparison(

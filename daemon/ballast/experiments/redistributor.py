@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
 
-from ballast.experiments.worlds import LoadWorld
+from ballast.experiments.worlds import RESOURCES, SHARES, LoadWorld
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.sample import Ints
+from ballast.placement.planners.landing import OBSERVED
 from ballast.placement.planners.layout import layout
 from ballast.placement.planners.redistribute import redistribute
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
+from ballast.scoring.dominant_residual import DominantResidual
+from ballast.scoring.profiles import Profile
 
 Change = list[tuple[int, int, int]]
 """The moves of one step in order, as (pod, from, to); a pod that starts has from = -1."""
@@ -22,15 +25,26 @@ Change = list[tuple[int, int, int]]
 
 @dataclass(frozen=True)
 class RedistributionRule:
-    """`kappa` is the gate's limit of the cost per started pod; None is the published rule. Every pod may be moved."""
+    """`kappa` is the gate's limit of the cost per started pod; None is the published rule. Every pod may be moved.
+
+    Pods land by `criterion`; with `shares` its profiles are the world's requests with their true shares, not observed.
+    """
 
     kappa: float | None = 0.5
+    criterion: DominantResidual = OBSERVED
+    shares: bool = False
 
     def start(self, world: LoadWorld, kinds: Ints) -> Redistributor:
         """The planner for one list of pods; `kinds` [pod] are rows of the world's requests."""
         shapes = world.shapes()
         pods = [Pod("a", f"p{number:06d}", shape=shapes[kind]) for number, kind in enumerate(kinds.tolist())]
-        return Redistributor(self.kappa, world.fleet(), pods, kinds)
+        criterion = replace(self.criterion, profiles=_profiles(world)) if self.shares else self.criterion
+        return Redistributor(self.kappa, criterion, world.fleet(), pods, kinds)
+
+
+def _profiles(world: LoadWorld) -> tuple[Profile, ...]:
+    rows = zip(world.requests.tolist(), SHARES.tolist(), strict=True)
+    return tuple(Profile(dict(zip(RESOURCES, amounts, strict=True)), share) for amounts, share in rows)
 
 
 class Redistributor:
@@ -40,8 +54,16 @@ class Redistributor:
     placed later only take room, and moving one of them frees only room that its node lacked before.
     """
 
-    def __init__(self, kappa: float | None, nodes: tuple[Node, ...], pods: list[Pod], kinds: Ints) -> None:
-        self._kappa, self._nodes, self._pods, self._kinds = kappa, nodes, pods, kinds
+    def __init__(
+        self,
+        kappa: float | None,
+        criterion: DominantResidual,
+        nodes: tuple[Node, ...],
+        pods: list[Pod],
+        kinds: Ints,
+    ) -> None:
+        self._kappa, self._criterion = kappa, criterion
+        self._nodes, self._pods, self._kinds = nodes, pods, kinds
         self._known: list[int | None] = [None] * len(pods)
         self._hopeless: set[int] = set()
 
@@ -58,10 +80,18 @@ class Redistributor:
         movable = np.ones(len(pods), bool)
         too_costly: list[Ints] = []
         found = False
-        steps = redistribute(placement, movable, lambda pod, target: None, kappa=self._kappa, costly=too_costly.append)
+        steps = redistribute(
+            placement,
+            movable,
+            lambda pod, target: None,
+            kappa=self._kappa,
+            costly=too_costly.append,
+            criterion=self._criterion,
+        )
         for step in steps:
             found = True
-            yield [(step.pod, step.source, step.target), *((each, -1, step.source) for each in step.starts)]
+            started = zip(step.starts, step.starts_on, strict=True)
+            yield [(step.pod, step.source, step.target), *((each, -1, target) for each, target in started)]
         waiting = self._kinds[:arrived][on[:arrived] < 0]
         self._hopeless = set() if found or too_costly else set(waiting.tolist())
 

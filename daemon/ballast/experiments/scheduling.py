@@ -56,7 +56,7 @@ def schedule(
                     on[moved] = target
         if on[pod] < 0:
             first = min(first, pod)
-    return _outcome(world, kinds, on, first, moves)
+    return outcome(world, kinds, on, first, moves)
 
 
 def gain(count: float, base: float) -> float:
@@ -64,7 +64,8 @@ def gain(count: float, base: float) -> float:
     return (count - base) / max(1.0, base)
 
 
-def _outcome(world: LoadWorld, kinds: Ints, on: Ints, first: int, moves: int) -> ScheduleOutcome:
+def outcome(world: LoadWorld, kinds: Ints, on: Ints, first: int, moves: int) -> ScheduleOutcome:
+    """`on` [pod] is the row of its node, -1 where it waits; `first` pods arrived before one had to wait."""
     placed = on >= 0
     amounts: Floats = world.requests[kinds[placed]].sum(axis=0).astype(float)
     whole = world.nodes.sum(axis=0)

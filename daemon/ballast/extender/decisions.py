@@ -73,7 +73,7 @@ class ExtenderService:
         metrics.extender_assumed.set_function(lambda: len(self._bookings.ledger))
         self.steering = ReservationDesk(self._bookings, self._lock, clock, metrics)
         self._state: SnapshotState | None = None
-        self._shared, self._renew_at = Shared(), 1
+        self._renew_at = 1
         self._strategy(settings.strategy)
 
     def prioritize(self, pod: wire.Pod, names: Sequence[str], profile: str | None) -> Priorities:
@@ -81,7 +81,7 @@ class ExtenderService:
 
         `profile` names another strategy than that of the settings. Raises UsageError if it cannot be used.
         """
-        name = profile or self._settings.strategy
+        name, arriving = profile or self._settings.strategy, self._arriving(pod)
         with self._lock:
             state = self._state
             if state is None:
@@ -89,7 +89,7 @@ class ExtenderService:
                 return equal(Hosts(()).named(names), "no-snapshot")
             if name not in state.strategies:
                 state.strategies[name] = self._strategy(name, state)
-            return self._decide(state, name, pod, names)
+            return self._decide(state, name, arriving, names)
 
     def filter(self, pod: wire.Pod, names: Sequence[str]) -> Rejections:
         """{node: why} for nodes that are reserved for other pods or loaded above the threshold."""
@@ -98,7 +98,7 @@ class ExtenderService:
             return Rejections()
         if any(owner.kind == "DaemonSet" and owner.controller for owner in pod.metadata.owner_references or ()):
             return Rejections()
-        reserved = {} if self.steering.idle else self.steering.rejected(pod, names, self._arriving)
+        reserved = {} if self.steering.idle else self.steering.rejected(self._arriving(pod), names)
         if threshold is None:
             return Rejections(reserved)
         neutral = self._load_unusable()
@@ -229,19 +229,18 @@ class ExtenderService:
             "strategies": found,
         }
 
-    def _decide(self, state: SnapshotState, name: str, pod: wire.Pod, names: Sequence[str]) -> Priorities:
-        bookings, uid = self._bookings, pod.metadata.uid
+    def _decide(self, state: SnapshotState, name: str, arriving: Pod, names: Sequence[str]) -> Priorities:
+        bookings, uid = self._bookings, arriving.uid
         bookings.expire(self._clock.monotonic())
         bookings.forget_decision(uid)
         named = state.hosts.named(names)
-        if (steered := self.steering.steer(pod, named)) is not None:
+        if (steered := self.steering.steer(uid, named)) is not None:
             return steered
         rows, model, made = named.rows, state.model, state.strategies[name]
         blind = made.needs_load and not state.known[rows].any()
         neutral = self._unusable(made) or ("unknown-nodes" if blind or not len(rows) else None)
         if neutral is not None:
             return equal(named, neutral)
-        arriving = self._arriving(pod)
         fleet = model.fleet if named.everybody else model.fleet.at(rows)
         scores = made.finer(fleet, arriving) if isinstance(made, Blend) else made.score(fleet, arriving)
         if scores.unknown.all():
@@ -251,7 +250,7 @@ class ExtenderService:
         node = model.names[rows[chosen]]
         owner = owner_of(arriving)
         bookings.assume(uid, node, arriving.shape, wall=self._clock.wall(), now=self._clock.monotonic(), owner=owner)
-        self.steering.was_asked(pod.spec.scheduler_name)
+        self.steering.was_asked(uid)
         points = worth(exact)
         if len(rows) < len(names):
             known, points = points, np.full(len(names), points.min())
@@ -260,8 +259,8 @@ class ExtenderService:
         return Priorities(named.priorities(points, chosen))
 
     def _arriving(self, pod: wire.Pod) -> Pod:
-        """As the watch shows it, else as the scheduler sends it."""
-        return self._bookings.waiting(pod.metadata.uid) or to_pod(pod, self._shared, lambda key: False)
+        """As the watch shows it, else as the scheduler sends it; nothing of that is kept for other pods."""
+        return self._bookings.waiting(pod.metadata.uid) or to_pod(pod, Shared(), lambda key: False)
 
     def _unusable(self, made: Strategy) -> str | None:
         """Why a strategy cannot decide now."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from ballast.clock import Clock
-from ballast.cluster import wire
 from ballast.metrics import Metrics
 from ballast.model.pod import Pod
 from ballast.model.shape import Shape
@@ -82,40 +81,41 @@ class ReservationDesk:
             model = self._bookings.model
             return None if model is None or node not in model.rows else fits(shape, model, node)
 
-    def rejected(self, pod: wire.Pod, names: Sequence[str], as_model: Callable[[wire.Pod], Pod]) -> dict[str, str]:
+    def rejected(self, pod: Pod, names: Sequence[str]) -> dict[str, str]:
         """{node: why} where this pod would take what is held for others."""
         with self._lock:
-            model, uid = self._bookings.model, pod.metadata.uid
+            model = self._bookings.model
             self.expire()
             if model is None or self.idle:
                 return {}
-            self._bookings.forget_decision(uid)
-            arriving = Arriving(uid, controller(pod), as_model(pod).shape, pod.spec.priority or 0)
-            found = self._reservations.in_the_way(arriving, model)
+            self._bookings.forget_decision(pod.uid)
+            owner = controller(self._bookings.waiting(pod.uid))
+            found = self._reservations.in_the_way(Arriving(pod.uid, owner, pod.shape, pod.priority), model)
         named = found.keys() & set(names) if found else set()
         self._rejections.inc(len(named))
         return {node: f"its room is held for {found[node].pod}" for node in sorted(named)}
 
-    def steer(self, pod: wire.Pod, named: Named) -> Priorities | None:
-        """With the lock held: to the node where room is held for it, if there is one."""
-        if self.idle:
+    def steer(self, uid: str, named: Named) -> Priorities | None:
+        """With the lock held: to the node where room is held for this pod, if the watch shows it waiting."""
+        pod = self._bookings.waiting(uid)
+        if pod is None or self.idle:
             return None
-        uid = pod.metadata.uid
         self.expire()
         found = self._reservations.meant_for(uid, controller(pod), named.names)
         if found is None:
             return None
         self._bookings.assume(uid, found.node, UNSIZED, wall=self._clock.wall(), now=self._clock.monotonic())
         self._reservations.give(found.name, uid)
-        self.was_asked(pod.spec.scheduler_name)
+        self.was_asked(uid)
         points = np.full(len(named.names), NEUTRAL)
         return Priorities(named.priorities(points, named.names.index(found.node)))
 
-    def was_asked(self, scheduler_name: str) -> None:
-        """A pod of this scheduler was decided."""
-        if len(self._asked) >= MOST_NAMES and scheduler_name not in self._asked:
-            self._asked.clear()
-        self._asked[scheduler_name] = self._clock.monotonic()
+    def was_asked(self, uid: str) -> None:
+        """With the lock held: a pod was decided. Its scheduler counts as asking if the watch shows the pod waiting."""
+        if (pod := self._bookings.waiting(uid)) is not None:
+            if len(self._asked) >= MOST_NAMES and pod.scheduler_name not in self._asked:
+                self._asked.clear()
+            self._asked[pod.scheduler_name] = self._clock.monotonic()
 
     def shown(self, pod: Pod) -> None:
         """With the lock held, before the pod is booked: what was held for one that is bound or gone is free."""
@@ -135,6 +135,6 @@ class ReservationDesk:
         self._reservations.expire(self._clock.wall())
 
 
-def controller(pod: wire.Pod) -> str:
+def controller(pod: Pod | None) -> str:
     """The UID of what would create it again, empty without one."""
-    return next((owner.uid for owner in pod.metadata.owner_references or () if owner.controller), "")
+    return pod.owner.uid if pod and pod.owner and pod.owner.controller else ""

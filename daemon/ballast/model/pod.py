@@ -48,8 +48,13 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     ready: bool = False
     waiting_since: float | None = None
     """Unix seconds at which the scheduler found no node for it."""
-    gated: bool = False
-    """Whether it has scheduling gates, so it may not be scheduled yet."""
+    gates: tuple[str, ...] = ()
+    """Its scheduling gates: while there is one, it may not be scheduled."""
+
+    @property
+    def gated(self) -> bool:
+        """Whether it has scheduling gates, so it may not be scheduled yet."""
+        return bool(self.gates)
 
     @property
     def waiting(self) -> bool:

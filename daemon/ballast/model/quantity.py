@@ -13,16 +13,27 @@ _SUFFIXES |= {suffix: Decimal(1024) ** power for power, suffix in enumerate(("Ki
 _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|([KMGTPE]i|[numkMGTPE]?))", re.ASCII)
 
 
-@lru_cache(maxsize=16384)
+LONGEST = 64
+"""Characters of a quantity that is cached."""
+
+
 def quantity(text: str | int | float) -> float:
     """The nearest float to a quantity, in its base unit (cores, bytes, counts).
 
     Raises ValueError where the API server would refuse the text. Source: apimachinery pkg/api/resource/quantity.go.
     """
+    return _quantity(text) if not isinstance(text, str) or len(text) <= LONGEST else _quantity.__wrapped__(text)
+
+
+@lru_cache(maxsize=16384)
+def _quantity(text: str | int | float) -> float:
     if not isinstance(text, str):
         return float(str(text))
     match = _QUANTITY.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not a Kubernetes quantity such as 100m, 1.5 or 2Gi")
     number, exponent, suffix = match.groups()
-    return float(Decimal(number + exponent) if exponent else Decimal(number) * _SUFFIXES[suffix or ""])
+    try:
+        return float(Decimal(number + exponent) if exponent else Decimal(number) * _SUFFIXES[suffix or ""])
+    except ArithmeticError as error:
+        raise ValueError(f"{text[:LONGEST]!r} is beyond the numbers that can be computed with") from error

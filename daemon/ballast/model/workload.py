@@ -21,6 +21,10 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
     """The number asked for (spec); None where only the /scale subresource gives it."""
     rolling: bool = False
     """Whether pods of an older template are being replaced."""
+    stalled: bool = False
+    """Whether a rollout would not go on by itself: paused, beyond its deadline, partitioned, or on deletion only."""
+    uncreated: bool = False
+    """Whether its controller could not create all pods, such as for a quota."""
     annotations: Mapping[str, str] = {}
     owner: Owner | None = None
     version: str = ""

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable
 
 from ballast.model.pod import Pod
 from ballast.model.shape import Shape
-from ballast.placement.assumptions import Assumptions, Decision
+from ballast.placement.assumptions import Assumptions, Decision, UnseenDecisions
 from ballast.placement.fleet_model import FleetModel, Held
 from ballast.scoring.demand import demand
 from ballast.scoring.profiles import Arrivals
 
-OUTCOMES = ("assumed", "confirmed", "undone", "expired", "retried", "refused")
+OUTCOMES = ("assumed", "confirmed", "undone", "expired", "retried", "unseen")
+"""`unseen`: the watch has not shown the pod, so the decision counts for nothing until it does."""
 
 
 class AssumedPods:
@@ -24,6 +25,7 @@ class AssumedPods:
     def __init__(self, assume_for: float, on_outcome: Callable[[str], None] = lambda outcome: None) -> None:
         self.ledger = Assumptions(assume_for)
         self.arrivals = Arrivals()
+        self._unseen = UnseenDecisions()
         self.model: FleetModel | None = None
         self._on_outcome = on_outcome
         self._waiting: dict[str, Pod] = {}
@@ -90,9 +92,10 @@ class AssumedPods:
             self.arrivals.learn(demand(pod.shape).reserved)
         if not pod.node:
             self._waiting[uid] = pod
-            self.ledger.saw(uid, now)
             if pod.deleting:
                 self._settle(uid, "undone")
+            elif (node := self._unseen.take(uid, now)) is not None:
+                self._book(uid, Held(node, pod.shape, pod.created, owner_of(pod)), now)
             return
         self._waiting.pop(uid, None)
         decision = self.ledger.drop(uid)
@@ -113,21 +116,25 @@ class AssumedPods:
         self._settle(uid, "retried")
 
     def assume(self, uid: str, node: str, shape: Shape, *, wall: float, now: float, owner: str = "") -> bool:
-        """Books a decision for a pod that is not bound. Returns whether it counts."""
+        """Books a decision for a pod that the watch shows waiting. Returns whether it counts."""
         if not uid or self.shown_bound(uid):
             return False
-        self._hold(uid, None)
-        if not self.ledger.assume(uid, node, now, seen=uid in self._waiting):
-            self._on_outcome("refused")
+        if uid not in self._waiting:
+            self._unseen.keep(uid, node, now)
+            self._on_outcome("unseen")
             return False
-        self._on_outcome("assumed")
-        self._hold(uid, Held(node, shape, wall, owner))
+        self._book(uid, Held(node, shape, wall, owner), now)
         return True
 
     def expire(self, now: float) -> None:
         """Undoes the decisions whose time is over."""
         for decision in self.ledger.expire(now):
             self._undo(decision, "expired")
+
+    def _book(self, uid: str, held: Held, now: float) -> None:
+        self.ledger.assume(uid, held.node, now)
+        self._on_outcome("assumed")
+        self._hold(uid, held)
 
     def _settle(self, uid: str, outcome: str) -> None:
         decision = self.ledger.drop(uid)

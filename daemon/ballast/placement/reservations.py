@@ -16,10 +16,11 @@ LONGEST = 3600.0
 
 
 class Purpose(StrEnum):
-    """Why room is held: for the replacement of an evicted pod, or for a waiting pod."""
+    """Why room is held: for the replacement of an evicted pod, for a waiting pod, or for a pod of a planned batch."""
 
     REPLACEMENT = "replacement"
     WAITING = "waiting"
+    BATCH = "batch"
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ class Reservations:
         found = [each for each in self._standing.values() if each.holder in holders]
         takers = {each.name: self._taker(each.name) for each in found}
         free = [each for each in found if takers[each.name] in (None, uid)]
-        return sorted(free, key=lambda each: (each.purpose is not Purpose.WAITING, takers[each.name] != uid))
+        return sorted(free, key=lambda each: (each.holder != uid, takers[each.name] != uid))
 
     def _taker(self, name: str) -> str | None:
         uid = self._given.get(name)

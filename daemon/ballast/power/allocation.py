@@ -2,7 +2,8 @@
 
 An entity is a group or a target without one. Entity e gets amount · m(e) / Σ m, where m(e) is the sum over its members
 of watts · replicas (on the way down) or watts · room below the limit (on the way up). Shares become whole numbers by
-largest remainder; inside a group they are split by weight. Every target stays within its bounds.
+largest remainder; inside a group they are split by weight. Every target stays within its bounds. Entities of a lower
+priority give all they can before higher ones give any, and get back last.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ class Target:
     """Replicas it returns to first when power comes back; None: the present ones."""
     needed: int = 0
     """Replicas its own load asks for; it gives them up only when no other target can give any."""
+    priority: int = 0
+    """Lower ones give first and get back last."""
 
     @property
     def entity(self) -> str:
@@ -85,12 +88,22 @@ def allocate(
     `restore_first`: increases fill up to the baselines first, reductions first take what is above them.
     """
     ordered = sorted(targets, key=lambda target: target.name)
+    split = _split(ordered, delta, restore_first, inside_first)
+    changes = {target.name: split.counts.get(target.name, target.current) - target.current for target in ordered}
+    return ReplicaAllocation(delta, changes, split.quotas(), split.shares, split.redistributed)
+
+
+def counts_after(targets: Iterable[Target], delta: int, *, restore_first: bool = True) -> dict[str, int]:
+    """The counts that `allocate` leads to, without the reasons for them; of suspended targets nothing."""
+    return _split(sorted(targets, key=lambda target: target.name), delta, restore_first, True).counts
+
+
+def _split(ordered: Sequence[Target], delta: int, restore_first: bool, inside_first: bool) -> _Split:
     split = _Split([target for target in ordered if not target.suspended], inside_first)
     rest = delta - split.repaired
     split.up(max(0, rest), restore_first)
     split.down(max(0, -rest), restore_first)
-    changes = {target.name: split.counts.get(target.name, target.current) - target.current for target in ordered}
-    return ReplicaAllocation(delta, changes, split.quotas, split.shares, split.redistributed)
+    return split
 
 
 class _Split:
@@ -99,42 +112,61 @@ class _Split:
     def __init__(self, active: Sequence[Target], inside_first: bool) -> None:
         self.counts = {target.name: min(max(target.current, target.minimum), target.maximum) for target in active}
         self.repaired = sum(self.counts[target.name] - target.current for target in active)
-        self.quotas = dict.fromkeys((target.entity for target in active), Fraction(0))
-        self.shares = dict.fromkeys(self.quotas, 0)
+        self.shares = dict.fromkeys((target.entity for target in active), 0)
+        self._distributed: list[tuple[int, Mapping[str, int]]] = []
         self.redistributed = 0
         self._active = active
         self._inside_first = inside_first
         self._members: dict[str, list[Target]] = {}
+        self._tiers: dict[int, list[Target]] = {}
         for target in active:
             self._members.setdefault(target.entity, []).append(target)
+            self._tiers.setdefault(target.priority, []).append(target)
         self._watts = whole({target.name: target.watts for target in active})
         self._weights = {
             entity: whole({member.name: member.weight for member in members})
+            if len(members) > 1
+            else {members[0].name: 1}
             for entity, members in self._members.items()
         }
 
+    def quotas(self) -> dict[str, Fraction]:
+        """Exact share by entity, over all that was distributed."""
+        found = dict.fromkeys(self.shares, Fraction(0))
+        for amount, weights in self._distributed:
+            for entity, quota in quotas(amount, weights).items():
+                found[entity] += quota
+        return found
+
     def up(self, amount: int, restore_first: bool) -> None:
-        if restore_first:
-            amount = self._step(1, amount, {t.name: min(t.maximum, _baseline(t)) for t in self._active})
-        self._step(1, amount, {t.name: t.maximum for t in self._active})
+        tiers = [self._tiers[priority] for priority in sorted(self._tiers, reverse=True)]
+        for tier in tiers if restore_first else ():
+            amount = self._step(1, amount, {t.name: min(t.maximum, _baseline(t)) for t in tier})
+        for tier in tiers:
+            amount = self._step(1, amount, {t.name: t.maximum for t in tier})
 
     def down(self, amount: int, restore_first: bool) -> None:
+        for priority in sorted(self._tiers):
+            amount = self._give(self._tiers[priority], amount, restore_first)
+        for priority in sorted(self._tiers):
+            amount = self._step(-1, amount, {t.name: t.minimum for t in self._tiers[priority]}, by_count=True)
+
+    def _give(self, tier: Sequence[Target], amount: int, restore_first: bool) -> int:
+        """What the targets of one priority give before anybody gives what its own load needs."""
         if restore_first:
-            amount = self._step(-1, amount, {t.name: max(t.minimum, _baseline(t)) for t in self._active})
-        for limits in (
-            {t.name: max(t.minimum, t.needed) for t in self._active},
-            {t.name: t.minimum for t in self._active},
-        ):
-            amount = self._step(-1, amount, limits, by_count=True)
+            amount = self._step(-1, amount, {t.name: max(t.minimum, _baseline(t)) for t in tier})
+        return self._step(-1, amount, {t.name: max(t.minimum, t.needed) for t in tier}, by_count=True)
 
     def _step(self, sign: int, amount: int, limits: Mapping[str, int], *, by_count: bool = False) -> int:
         """Moves the sum of all counts by `amount`, none beyond its limit; returns the rest that found no room."""
         if not amount:
             return 0
-        room = {name: max(0, sign * (limit - self.counts[name])) for name, limit in limits.items()}
+        room = dict.fromkeys(self.counts, 0) if len(self._tiers) > 1 else {}
+        room.update({name: max(0, sign * (limit - self.counts[name])) for name, limit in limits.items()})
         now = min(amount, sum(room.values()))
         if now:
-            for name, moved in self._distribute(now, room, self.counts if by_count else room).items():
+            counts = {name: count if name in limits else 0 for name, count in self.counts.items()}
+            for name, moved in self._distribute(now, room, counts if by_count else room).items():
                 self.counts[name] += sign * moved
         return amount - now
 
@@ -144,8 +176,7 @@ class _Split:
             entity: sum(measure[member.name] * self._watts[member.name] for member in members)
             for entity, members in self._members.items()
         }
-        for entity, quota in quotas(amount, weights).items():
-            self.quotas[entity] += quota
+        self._distributed.append((amount, weights))
         moved: dict[str, int] = {}
         rest = 0
         for entity, share in largest_remainder(amount, weights).items():
@@ -157,6 +188,10 @@ class _Split:
 
     def _inside(self, weights: Mapping[str, int], share: int, room: Mapping[str, int], moved: dict[str, int]) -> int:
         """Splits the share of one entity by weight; returns what its members have no room for."""
+        if len(weights) == 1:
+            (name,) = weights
+            moved[name] = min(share, room[name])
+            return share - moved[name]
         left = share
         for name, count in largest_remainder(share, weights).items():
             moved[name] = min(count, room[name])

@@ -11,15 +11,25 @@ The published model (MENRA W. Romial, 2025, §3) with its contradictions decided
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from ballast.power import paper
+from ballast.power import absolute, paper
 from ballast.power.allocation import ReplicaAllocation, Target, allocate
-from ballast.power.anchor import affordable, load_of, price, shifted, wanted_change
+from ballast.power.anchor import affordable, load_of, price, wanted_change
+from ballast.power.autoscaled import NO_AUTOSCALERS, Autoscaled
 from ballast.power.controller_result import NOTHING, ControllerResult, Reason, Sample, after_plan, targets_of
-from ballast.power.controller_state import Anchor, Away, ChangeWindow, ControllerMode, ControllerState, PowerPlan, Ramp
+from ballast.power.controller_state import (
+    Anchor,
+    ChangeWindow,
+    ControllerMode,
+    ControllerState,
+    FeedReading,
+    PowerPlan,
+    Ramp,
+)
+from ballast.power.foreign_changes import rebased
 from ballast.power.policy import Basis, Foreign, PowerPolicy, Side, Stability, WhenSilent
 
 ZERO = Fraction(0)
@@ -31,10 +41,12 @@ def observe(
     sample: Sample,
     replicas: Mapping[str, int],
     needed: Mapping[str, int] = NOTHING,
+    autoscaled: Mapping[str, Autoscaled] = NO_AUTOSCALERS,
 ) -> ControllerResult:
     """What one sample changes. `replicas` are the present counts, by namespace/name, of all targets that take part.
 
     `needed` are the counts that targets need for their own load: they keep them as long as the others can give.
+    `autoscaled` are the targets that an autoscaler scales; with an absolute budget `replicas` has their caps.
 
     The caller saves, applies and then commits a plan that is open in the resulting state. While a plan is open, nothing
     else happens. Never raises for any sample.
@@ -50,17 +62,22 @@ def observe(
         )
     if policy.paper:
         return paper.observe(policy, replace(state, seen=at), at, sample.watts, replicas)
-    watts = max(ZERO, sample.watts - policy.base_power)
+    if policy.absolute:
+        return absolute.observe(policy, state, sample, replicas, needed, autoscaled)
+    given = sample.watts if sample.bound is None else min(sample.watts, sample.bound)
+    watts = max(ZERO, given - policy.base_power)
     if state.seen is not None and at - state.seen >= policy.fallback.after:
         state = resumed(state)
-    state = replace(state, seen=at)
+    before, time = state.measured, at if sample.time is None else sample.time
+    measured = FeedReading(time, watts, watts) if before is None else before.then(time, watts)
+    state = replace(state, seen=at, measured=measured)
     if state.reference is None or state.anchor is None:
         return _begin(policy, state, watts, replicas)
-    tick = _Tick(policy, state, at, watts, replicas, needed)
+    tick = _Tick(policy, state, at, watts, replicas, needed, autoscaled, fresh=measured is not before)
     if replicas == state.last:
         return tick.outcome()
     if policy.on_foreign_change is Foreign.REBASE:
-        return replace(tick, state=_rebased(policy, state, replicas)).outcome()
+        return replace(tick, state=rebased(policy, state, replicas)).outcome()
     return _enforced(tick)
 
 
@@ -87,24 +104,6 @@ def rebaselined(state: ControllerState) -> ControllerState:
     return ControllerState(sequence=state.sequence)
 
 
-def without(policy: PowerPolicy, state: ControllerState, gone: Mapping[str, Fraction]) -> ControllerState:
-    """The state after targets left the policy; their share of the load leaves the anchor.
-
-    `gone` gives the watts of one replica by namespace/name.
-    """
-    if state.anchor is not None and state.reference is not None:
-        watts = {**{name: place.member.watts for name, place in policy.places.items()}, **gone}
-        leaving = {name: -state.last[name] for name in gone if name in state.last}
-        state = replace(state, anchor=_shifted(state, leaving, watts))
-    away = {name: each for name, each in state.away.items() if name not in gone}
-
-    def rest(counts: Mapping[str, int]) -> dict[str, int]:
-        return {name: count for name, count in counts.items() if name not in gone}
-
-    plan = state.plan and replace(state.plan, replicas=rest(state.plan.replicas))
-    return replace(state, last=rest(state.last), baseline=rest(state.baseline), away=away, plan=plan)
-
-
 @dataclass(frozen=True, slots=True)
 class _Tick:
     """One valid sample against a state with an anchor. `watts` are those above the base power."""
@@ -115,6 +114,9 @@ class _Tick:
     watts: Fraction
     replicas: Mapping[str, int]
     needed: Mapping[str, int]
+    autoscaled: Mapping[str, Autoscaled]
+    fresh: bool
+    """Whether the feed has a new sample."""
 
     @property
     def reference(self) -> Fraction:
@@ -130,7 +132,7 @@ class _Tick:
         drop = self.policy.emergency_drop
         alarm = None
         if drop and self._at_least_floor(self.watts) <= self.reference * (1 - drop.relative):
-            alarm = self.state.alarm.add(self.watts) if self.state.alarm else ChangeWindow.opened(self.at, self.watts)
+            alarm = self._with_sample(self.state.alarm)
         tick = replace(self, state=replace(self.state, alarm=alarm))
         if drop and alarm and alarm.count >= drop.samples:
             return tick._act(-1, alarm.high, Reason.EMERGENCY, limited=False)
@@ -144,17 +146,23 @@ class _Tick:
                 state.settled(), Reason.CANCELLED if cancelled else Reason.INSIDE, cancelled=cancelled
             )
         mode = ControllerMode.of(sign)
-        window = state.window.add(self.watts) if state.window and state.mode is mode else None
-        opened = window is None
-        window = window or ChangeWindow.opened(self.at, self.watts)
+        opened = state.window is None or state.mode is not mode
+        window = self._with_sample(None if opened else state.window)
         state = replace(state, mode=mode, window=window)
-        if self.at - window.since < self._side(sign).window:
+        length = self._side(sign).window
+        if self.at - window.since < length or (length and window.count < 2):
             return ControllerResult(state, Reason.detected(sign) if opened else Reason.WAITING, cancelled=cancelled)
         tick = replace(self, state=state)
         level = tick._level(window, sign)
         if level is None:
             return replace(tick._stay(self.watts, Reason.UNSTABLE), cancelled=True)
         return replace(tick._act(sign, level, Reason.scaled(sign)), cancelled=cancelled)
+
+    def _with_sample(self, window: ChangeWindow | None) -> ChangeWindow:
+        """The window with the present sample, which counts once however many ticks see it."""
+        if window is None:
+            return ChangeWindow.opened(self.at, self.watts)
+        return window.add(self.watts) if self.fresh else window
 
     def _level(self, window: ChangeWindow, sign: int) -> Fraction | None:
         """The watts that the window confirms; None where it confirms nothing.
@@ -264,7 +272,7 @@ def _silence(
     policy: PowerPolicy, state: ControllerState, at: Fraction, replicas: Mapping[str, int]
 ) -> ControllerResult:
     """No usable sample: nothing changes until `fallback.after` seconds have passed."""
-    if state.anchor is None:
+    if state.reference is None:
         return ControllerResult(state, Reason.INVALID)
     if state.seen is None:
         return ControllerResult(replace(state, seen=at), Reason.INVALID)
@@ -284,81 +292,27 @@ def _silence(
     counts = {**replicas, **counts}
     if counts == replicas:
         return ControllerResult(state, Reason.FALLBACK)
-    reference = _price(policy, state.anchor, load_of(targets_of(policy, counts, {})))
+    load = load_of(targets_of(policy, counts, {}))
+    reference = _price(policy, state.anchor, load) if state.anchor is not None else absolute.feed_for(policy, load)
     plan = PowerPlan(state.sequence + 1, at, Reason.FALLBACK, counts, reference)
     return ControllerResult(replace(state, plan=plan), Reason.FALLBACK)
 
 
-def _rebased(policy: PowerPolicy, state: ControllerState, replicas: Mapping[str, int]) -> ControllerState:
-    """Someone else changed replicas: the anchor moves with them (see `shifted`), so that nothing is undone.
-
-    A target that does not take part for a while gets its share of the load and its baseline back afterwards.
-    """
-    last, places = state.last, policy.places
-    watts = {name: places[name].member.watts for name in {**last, **replicas} if name in places}
-    state = _came(state, {name: count for name, count in replicas.items() if name not in last}, watts)
-    state = _left(state, [name for name in last if name in watts and name not in replicas], watts)
-    changes = {name: replicas[name] - count for name, count in last.items() if name in replicas}
-    baseline = {
-        name: max(0, state.baseline[name] + changes.get(name, 0)) if name in state.baseline else replicas[name]
-        for name in {**state.baseline, **replicas}
-    }
-    anchor = _shifted(state, changes, watts)
-    return replace(state, anchor=anchor, baseline=baseline, last=dict(replicas))
-
-
-def _left(state: ControllerState, names: Iterable[str], watts: Mapping[str, Fraction]) -> ControllerState:
-    """Targets that no longer take part: their share of the anchor's load is taken off and remembered in `away`."""
-    for name in names:
-        assert state.anchor is not None
-        count, anchor = state.last[name], _shifted(state, {name: -state.last[name]}, watts)
-        away = {**state.away, name: Away(state.anchor.load - anchor.load, count)}
-        last = {other: each for other, each in state.last.items() if other != name}
-        state = replace(state, anchor=anchor, last=last, away=away)
-    return state
-
-
-def _came(state: ControllerState, counts: Mapping[str, int], watts: Mapping[str, Fraction]) -> ControllerState:
-    """Targets that take part again, or for the first time: L0 grows by their share.
-
-    L0' = L0 + before.load + (count - before.count) · w · min(1, W0 / R), with `before` as remembered in `away` (0 for
-    a new target), w the watts of one replica and R the reference. Below the anchor's watts (R < W0) a new replica
-    counts as one at W0, of which R carries only R / W0; above them it counts so that R carries it whole.
-    """
-    if not counts:
-        return state
-    assert state.anchor is not None
-    assert state.reference is not None
-    anchor, price_now = state.anchor, min(Fraction(1), state.anchor.watts / state.reference)
-    load = anchor.load
-    for name, count in counts.items():
-        before = state.away.get(name, Away(ZERO, 0))
-        load += before.load + (count - before.count) * watts[name] * price_now
-    away = {name: each for name, each in state.away.items() if name not in counts}
-    return replace(state, anchor=Anchor(anchor.watts, max(ZERO, load)), last={**state.last, **counts}, away=away)
-
-
-def _shifted(state: ControllerState, changes: Mapping[str, int], watts: Mapping[str, Fraction]) -> Anchor:
-    """The anchor after these changes of counts; `watts` are those of one replica, by namespace/name."""
-    assert state.anchor is not None
-    assert state.reference is not None
-    change = sum((watts[name] * count for name, count in changes.items()), ZERO)
-    if not change:
-        return state.anchor
-    before = sum((watts[name] * count for name, count in state.last.items() if name in watts), ZERO)
-    return shifted(state.anchor, before, change, state.reference, max(watts.values()))
-
-
 def _enforced(tick: _Tick) -> ControllerResult:
-    """Someone else changed replicas: the counts decided before are restored, with what this sample asks for."""
+    """Someone else changed replicas: the counts decided before are restored, with what this sample asks for.
+
+    What someone stopped stays stopped, what someone started again stays started, and what an autoscaler decides stays.
+    """
     policy, state, found = tick.policy, tick.state, tick.replicas
     left_alone = {
         name
         for name, count in found.items()
-        if name not in state.last or (not count and policy.places[name].member.min)
+        if name not in state.last
+        or name in tick.autoscaled
+        or (policy.places[name].member.min and not (count and state.last[name]))
     }
     decided = {name: count if name in left_alone else state.last[name] for name, count in found.items()}
-    state = _rebased(policy, state, decided)
+    state = rebased(policy, state, decided)
     outcome = replace(tick, state=state, replicas=decided).outcome()
     after = outcome.state
     if after.plan is not None or decided == found or after.reference is None:

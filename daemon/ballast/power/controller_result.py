@@ -39,6 +39,9 @@ class Reason(StrEnum):
     FALLBACK = "Fallback"
     FOREIGN_CHANGE = "ForeignChange"
     PLAN_OPEN = "PlanOpen"
+    OUT_OF_BOUNDS = "OutOfBounds"
+    UNCONFIRMED = "UnconfirmedFall"
+    CAPS_MOVED = "CapsMoved"
 
     @classmethod
     def detected(cls, sign: int) -> Reason:
@@ -53,10 +56,16 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """`watts` of the feed at the tick `at` (seconds); None where there is no usable value."""
+    """`watts` of the feed at the tick `at` (seconds); None where there is no usable value.
+
+    `time` is the sample's own (seconds), where it is known: two ticks may see one sample.
+    """
 
     at: Fraction | None
     watts: Fraction | None
+    time: Fraction | None = None
+    bound: Fraction | None = None
+    """An upper bound of the watts that is known beforehand; None without one."""
 
     @classmethod
     def of(cls, at: float, watts: float | None) -> Self:
@@ -83,7 +92,8 @@ def after_plan(state: ControllerState) -> ControllerState:
     plan = state.plan
     if plan is None:
         return state
-    state = replace(state, plan=None, last=plan.replicas, sequence=plan.id)
+    entitled = state.entitled if plan.entitled is None else plan.entitled
+    state = replace(state, plan=None, last=plan.replicas, sequence=plan.id, entitled=entitled)
     if not plan.closes_window:
         return state
     alarm = state.alarm if plan.ramp else None
@@ -106,6 +116,7 @@ def targets_of(
             watts=member.watts,
             baseline=baseline.get(name),
             needed=needed.get(name, 0),
+            priority=places[name].priority,
         )
         for name, count in replicas.items()
         if name in places

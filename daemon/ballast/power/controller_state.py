@@ -66,6 +66,45 @@ class ChangeWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class FeedReading:
+    """A sample of the feed: its own time (seconds), its watts, and the watts that count.
+
+    They differ after a fall of more than half, which a second sample must confirm.
+    """
+
+    time: Fraction
+    watts: Fraction
+    confirmed: Fraction
+
+    def then(self, time: Fraction, watts: Fraction) -> FeedReading:
+        """The next sample; the same one where its time is not later."""
+        if time <= self.time:
+            return self
+        return FeedReading(time, watts, watts if 2 * watts >= self.watts else self.watts)
+
+
+@dataclass(frozen=True, slots=True)
+class EnergyUse:
+    """What was used since the beginning of a period: joules until `at` (seconds), and the watts drawn since."""
+
+    since: Fraction
+    used: Fraction
+    at: Fraction
+    load: Fraction
+
+    def until(self, at: Fraction, period: Fraction) -> EnergyUse:
+        """The use until `at`; a new period begins with nothing used."""
+        if at - self.since >= period:
+            since = self.since + (at - self.since) // period * period
+            return EnergyUse(since, self.load * (at - since), at, self.load)
+        return EnergyUse(self.since, self.used + self.load * (at - self.at), at, self.load)
+
+    def coarse(self) -> EnergyUse:
+        """In steps of 10 Wh, so that it is not saved with every sample."""
+        return EnergyUse(self.since, Fraction(self.used // 36_000), Fraction(0), Fraction(0))
+
+
+@dataclass(frozen=True, slots=True)
 class Ramp:
     """A change to `level` (watts) that a rate limit has cut into steps, the last one at `stepped` (seconds)."""
 
@@ -91,7 +130,9 @@ class PowerPlan:
     mode: ControllerMode = ControllerMode.STABLE
     """The mode once the plan is applied."""
     closes_window: bool = True
-    """False for a plan that only undoes someone else's change."""
+    """False for a plan that only undoes someone else's change, or only moves caps."""
+    entitled: Mapping[str, int] | None = None
+    """Of an absolute budget: what each autoscaled target may have when it wants it, once the plan is applied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +160,14 @@ class ControllerState:
     """The open plan."""
     seen: Fraction | None = None
     """Time (seconds) of the newest valid sample, or the time since which none has come."""
+    measured: FeedReading | None = None
+    """The newest distinct sample of the feed."""
+    energy: EnergyUse | None = None
+    """What was used in this period, with a budget of energy."""
+    entitled: Mapping[str, int] = field(default_factory=dict)
+    """Of an absolute budget: what each autoscaled target may have when it wants it, by namespace/name."""
+    stepped: Mapping[str, Fraction] = field(default_factory=dict)
+    """Time (seconds) of the last step of targets with a `maxStep` of their own, by namespace/name."""
     sequence: int = 0
     """Plans so far."""
     schema: int = 1
@@ -141,7 +190,8 @@ class ControllerState:
 
     def lasting(self) -> ControllerState:
         """The state without what every sample changes; if the rest is the same, it need not be saved again."""
-        return replace(self, seen=None, window=None, alarm=None)
+        energy = None if self.energy is None else self.energy.coarse()
+        return replace(self, seen=None, measured=None, window=None, alarm=None, energy=energy)
 
     def settled(self) -> ControllerState:
         """The state in STABLE, without window and ramp; the reference stays."""

@@ -9,18 +9,24 @@ from typing import Self
 from pydantic import field_validator, model_validator
 
 from ballast.power.policy_section import PolicySection
-from ballast.power.values import Count, NotNegative, Period, Positive
+from ballast.power.values import Count, NotNegative, Number, Period, Positive
 
 DEFAULT_FLOOR = Fraction(1)
 
 
 class Semantics(StrEnum):
-    """What a number of the feed means. CARBON intensities become watts through `map`."""
+    """What a number of the feed means. Carbon intensities and prices become watts through `map`."""
 
     AVAILABLE = "available"
     LIMIT = "limit"
     LIMIT_MINUS_CONSUMPTION = "limit-minus-consumption"
     CARBON = "carbon-intensity"
+    PRICE = "price"
+
+    @property
+    def mapped(self) -> bool:
+        """Whether its numbers are no watts, and become some through `map`."""
+        return self in (Semantics.CARBON, Semantics.PRICE)
 
 
 class Unit(StrEnum):
@@ -90,8 +96,8 @@ class FeedSpec(PolicySection):
     consumption: Consumption | None = None
     own: Own | None = None
     semantics: Semantics | None = None
-    map: tuple[tuple[NotNegative, NotNegative], ...] | None = None
-    """Steps (intensity, watts): up to this carbon intensity these watts, beyond the last 0 W."""
+    map: tuple[tuple[Number, NotNegative], ...] | None = None
+    """Steps (intensity or price, watts): up to this number these watts, beyond the last 0 W. Prices may be negative."""
     unit: Unit = Unit.WATT
     expect_series: Count = 1
     max_age: Period | None = None
@@ -115,8 +121,10 @@ class FeedSpec(PolicySection):
             raise ValueError("expected limit and consumption with semantics: limit-minus-consumption, and only with it")
         if (self.limit is None) != (self.consumption is None) or (self.own is not None and self.limit is None):
             raise ValueError("expected limit, consumption and perhaps own together")
-        if (self.semantics is Semantics.CARBON) != (self.map is not None):
-            raise ValueError("expected a map of [intensity, watts] with semantics: carbon-intensity, and only with it")
+        if (self.semantics is not None and self.semantics.mapped) != (self.map is not None):
+            raise ValueError(
+                "expected a map of [intensity, watts] with semantics: carbon-intensity or price, and only with them"
+            )
         if self.map is not None and (not self.map or list(self.map) != sorted(set(self.map))):
             raise ValueError("expected a map whose intensities rise")
         return self

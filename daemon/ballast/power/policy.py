@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
 from math import ceil
-from typing import Literal, Self
+from types import MappingProxyType
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, PlainValidator, field_validator, model_validator
 
 from ballast.power.feed_spec import DEFAULT_FLOOR, FeedSpec
 from ballast.power.policy_section import PolicySection
+from ballast.power.schedule import EnergySpec, ScheduleSpec
 from ballast.power.values import (
     INT32,
     Count,
+    Integer,
     Name,
     NotNegative,
     OpenShare,
@@ -26,9 +29,27 @@ from ballast.power.values import (
     Reference,
     Seconds,
     Share,
+    exact,
 )
 
 ONE = Fraction(1)
+DEFAULT_MARGIN = Fraction(2, 100)
+
+
+def _below_one(value: Fraction) -> Fraction:
+    if value >= 1:
+        raise ValueError("expected a fraction of at least 0 and below 1, such as 0.02")
+    return value
+
+
+class BudgetKind(StrEnum):
+    """What the watts of the feed are held against.
+
+    ABSOLUTE: the watts of all replicas. ANCHOR: one pair of watts and replicas, from which all others follow.
+    """
+
+    ABSOLUTE = "absolute"
+    ANCHOR = "anchor"
 
 
 class Stability(StrEnum):
@@ -75,6 +96,21 @@ class Actuation(StrEnum):
     DIRECT = "direct"
     CAP = "cap"
     OBSERVE = "observe"
+
+
+MEASURED: Literal["measured"] = "measured"
+
+
+def _watts_per_replica(value: object) -> Fraction | str:
+    if value == MEASURED:
+        return MEASURED
+    try:
+        number = exact(value)
+    except ValueError:
+        raise ValueError("expected a number of watts, or measured") from None
+    if number <= 0:
+        raise ValueError("expected something larger than 0")
+    return number
 
 
 class MaxStep(PolicySection):
@@ -179,12 +215,22 @@ class Needs(PolicySection):
 class Member(PolicySection):
     """A workload under the policy; offline commands start at `replicas` (default: max)."""
 
+    other_names = MappingProxyType({"share": "weight"})
+
     ref: Reference
     min: Count = 1
     max: Count
     weight: NotNegative = ONE
+    """Its share of what its group gives or gets."""
+    priority: Integer | None = None
+    """Members of a lower priority give first and get back last; in a group the group's priority counts."""
     replicas: Count | None = None
-    watts_per_replica: Positive | None = None
+    watts_per_replica: Annotated[Fraction | str, PlainValidator(_watts_per_replica)] | None = None
+    """Watts of one replica, or "measured": learned from the policy's `consumption`."""
+    max_step: MaxStep | None = None
+    """How far it alone may be changed in a period."""
+    min_ready: Count | None = None
+    """A reduction leaves at least so many replicas, and waits while fewer are ready."""
     needs: Needs | None = None
 
     @property
@@ -199,8 +245,13 @@ class Member(PolicySection):
 
     @property
     def watts(self) -> Fraction:
-        """Watts of one replica; 1 where not given."""
-        return self.watts_per_replica or ONE
+        """Watts of one replica; 1 where not given or not measured yet."""
+        return self.watts_per_replica if isinstance(self.watts_per_replica, Fraction) else ONE
+
+    @property
+    def measured(self) -> bool:
+        """Whether its watts are learned."""
+        return self.watts_per_replica == MEASURED
 
     @property
     def start(self) -> int:
@@ -213,6 +264,7 @@ class Group(PolicySection):
 
     name: Name
     members: tuple[Member, ...] = Field(min_length=1)
+    priority: Integer = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,13 +273,20 @@ class PolicyMember:
 
     member: Member
     group: str | None
+    priority: int = 0
 
 
 class PowerPolicy(PolicySection):
     """One budget over many workloads. Powers are in watts, durations in seconds, both exact."""
 
+    other_names = MappingProxyType({"baseWatts": "basePower"})
+
     name: Name = "power"
     feed: FeedSpec | None = None
+    budget: BudgetKind | None = None
+    """None: absolute where every member has `wattsPerReplica`, else anchor."""
+    margin: Annotated[Share, AfterValidator(_below_one)] | None = None
+    """The part of the feed that stays unused; None: 0.02 for an absolute budget, else 0."""
     deadband: OpenShare = Fraction(5, 100)
     increase: Increase = Increase()
     decrease: Decrease = Decrease()
@@ -241,13 +300,20 @@ class PowerPolicy(PolicySection):
     hot_pods_first: bool = False
     """Whether a direct reduction first marks the pods on the hottest nodes as the cheapest to delete."""
     actuation: Actuation = Actuation.AUTO
+    allow_exclude: bool | None = None
+    """Whether an excluded target leaves the budget; None: not an absolute one, whose watts it goes on using."""
+    consumption: FeedSpec | None = None
+    """Watts drawn by what the policy governs."""
+    schedule: ScheduleSpec | None = None
+    """An upper bound of the watts that is known beforehand."""
+    energy: EnergySpec | None = None
     base_power: NotNegative = Fraction(0)
     nominal: Nominal | None = None
     compat: Literal["paper"] | None = None
     groups: tuple[Group, ...] = ()
     independents: tuple[Member, ...] = ()
 
-    @field_validator("restore_first", "hot_pods_first", mode="before")
+    @field_validator("restore_first", "hot_pods_first", "allow_exclude", mode="before")
     @classmethod
     def _yes_or_no(cls, value: object) -> object:
         if not isinstance(value, bool):
@@ -260,6 +326,32 @@ class PowerPolicy(PolicySection):
         return self.compat == "paper"
 
     @property
+    def absolute(self) -> bool:
+        """Whether the watts of all replicas are held against the feed."""
+        if self.budget is None:
+            return not self.paper and all(place.member.watts_per_replica for place in self.places.values())
+        return self.budget is BudgetKind.ABSOLUTE and not self.paper
+
+    @property
+    def margin_in_force(self) -> Fraction:
+        """The part of the feed that stays unused."""
+        if self.margin is not None:
+            return self.margin
+        return DEFAULT_MARGIN if self.absolute else Fraction(0)
+
+    @property
+    def falls(self) -> Side:
+        """How a decrease is confirmed: with an absolute budget by the next sample, unless a window is given."""
+        if self.absolute and "window" not in self.decrease.model_fields_set:
+            return self.decrease.model_copy(update={"window": Fraction(0)})
+        return self.decrease
+
+    @property
+    def excludes(self) -> bool:
+        """Whether an excluded target leaves the budget."""
+        return not self.absolute if self.allow_exclude is None else self.allow_exclude
+
+    @property
     def floor(self) -> Fraction:
         """Watts below which no replica is affordable."""
         return self.feed.floor_watts if self.feed else DEFAULT_FLOOR
@@ -267,7 +359,11 @@ class PowerPolicy(PolicySection):
     @property
     def rounds(self) -> Rounding:
         """The rounding in force."""
-        return self.rounding or (Rounding.NEAREST_AWAY if self.paper else Rounding.SAFE)
+        if self.rounding is not None:
+            return self.rounding
+        if self.absolute:
+            return Rounding.FLOOR
+        return Rounding.NEAREST_AWAY if self.paper else Rounding.SAFE
 
     @cached_property
     def places(self) -> Mapping[str, PolicyMember]:
@@ -276,18 +372,25 @@ class PowerPolicy(PolicySection):
 
     def within(self, bounds: Mapping[str, tuple[int, int]]) -> PowerPolicy:
         """The policy with its members also inside `bounds`: lowest and highest replicas by namespace/name."""
-        groups = tuple(
-            group.model_copy(update={"members": tuple(_bounded(member, bounds) for member in group.members)})
-            for group in self.groups
+        return self._changed(lambda member: _bounded(member, bounds))
+
+    def with_watts(self, watts: Mapping[str, Fraction], base: Fraction | None = None) -> PowerPolicy:
+        """The policy with these watts of one replica, by namespace/name, and these base watts."""
+        found = self._changed(
+            lambda each: each.model_copy(update={"watts_per_replica": watts.get(each.name, each.watts)})
         )
-        independents = tuple(_bounded(member, bounds) for member in self.independents)
-        # Built from the fields alone: `model_copy` would take the cached `places` of the old bounds along.
+        return found if base is None else found.model_construct(**{**dict(found), "base_power": base})
+
+    def _changed(self, change: Callable[[Member], Member]) -> PowerPolicy:
+        groups = tuple(group.model_copy(update={"members": tuple(map(change, group.members))}) for group in self.groups)
+        independents = tuple(map(change, self.independents))
+        # Built from the fields alone: `model_copy` would take the cached `places` along.
         return self.model_construct(**{**dict(self), "groups": groups, "independents": independents})
 
     def _all(self) -> Iterator[PolicyMember]:
         for group in self.groups:
-            yield from (PolicyMember(member, group.name) for member in group.members)
-        yield from (PolicyMember(member, None) for member in self.independents)
+            yield from (PolicyMember(member, group.name, group.priority) for member in group.members)
+        yield from (PolicyMember(member, None, member.priority or 0) for member in self.independents)
 
 
 def _bounded(member: Member, bounds: Mapping[str, tuple[int, int]]) -> Member:

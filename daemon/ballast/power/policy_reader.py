@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from ballast.errors import SettingsError
-from ballast.power import feed_spec, policy
+from ballast.power import feed_spec, policy, schedule
 from ballast.power.policy import PowerPolicy
 from ballast.power.policy_rules import contradictions
 from ballast.power.policy_section import PolicySection
@@ -112,10 +112,11 @@ def _doubled(policies: Sequence[PowerPolicy]) -> Iterator[str]:
 
 
 def _aliases() -> Iterator[str]:
-    for module in (policy, feed_spec):
+    for module in (policy, feed_spec, schedule):
         for each in vars(module).values():
             if isinstance(each, type) and issubclass(each, PolicySection):
                 yield from (info.alias or name for name, info in each.model_fields.items())
+                yield from each.other_names
 
 
 _KEYS = sorted(set(_aliases()))

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from ballast.power.feed_spec import Of, Semantics
-from ballast.power.policy import Member, PowerPolicy, Side, Stability, WhenSilent
+from ballast.power.policy import BudgetKind, Member, PowerPolicy, Side, Stability, WhenSilent
 
 
 def contradictions(policy: PowerPolicy) -> Iterator[str]:
     """One sentence for each thing that makes the policy unusable, wherever it is used."""
     yield from _members(policy)
+    yield from _absolute(policy)
     yield from _feed(policy)
     yield from _fallback(policy)
     if policy.nominal and policy.nominal.watts <= policy.base_power:
@@ -83,7 +84,7 @@ def number(value: Fraction) -> str:
 
 
 def _sides(policy: PowerPolicy) -> tuple[tuple[str, Side], tuple[str, Side]]:
-    return ("increase", policy.increase), ("decrease", policy.decrease)
+    return ("increase", policy.increase), ("decrease", policy.falls)
 
 
 def _inversions(policy: PowerPolicy) -> Iterator[str]:
@@ -118,8 +119,36 @@ def _members(policy: PowerPolicy) -> Iterator[str]:
                 "overlap. Remove it from all but one."
             )
     for group in policy.groups:
+        for member in group.members:
+            if member.priority is not None:
+                yield (
+                    f"groups: {member.name} has priority {member.priority}: expected one priority for all of "
+                    f"{group.name}. Give it to the group."
+                )
         if not any(member.weight for member in group.members):
             yield f"groups: all weights of {group.name} are 0: expected at least one above 0. Correct them."
+
+
+def _absolute(policy: PowerPolicy) -> Iterator[str]:
+    measured = [name for name, place in policy.places.items() if place.member.measured]
+    if measured and policy.consumption is None:
+        yield (
+            f"{measured[0]}: wattsPerReplica is measured: expected consumption: {{query: ...}}, the watts drawn by "
+            "what the policy governs. Give it."
+        )
+    if policy.energy is not None and not policy.absolute:
+        yield "energy is given: expected an absolute budget, with wattsPerReplica for every member. Give it."
+    if policy.budget is not BudgetKind.ABSOLUTE:
+        return
+    if policy.paper:
+        yield "budget is absolute, compat paper: expected one of them, the published model knows no watts of a replica."
+    lacking = [name for name, place in policy.places.items() if place.member.watts_per_replica is None]
+    if lacking:
+        more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
+        yield (
+            f"budget is absolute: expected wattsPerReplica for every member, {', '.join(lacking[:3])}{more} has none. "
+            "Give it, or use budget: anchor."
+        )
 
 
 def _everyone(policy: PowerPolicy) -> Iterator[tuple[str, Member]]:
@@ -132,7 +161,10 @@ def _feed(policy: PowerPolicy) -> Iterator[str]:
     feed = policy.feed
     if feed is None:
         return
-    shortest = min((side.window for _, side in _sides(policy) if side.window), default=None)
+    windows = (
+        s.window for _, s in _sides(policy) if s.window and (not policy.absolute or "window" in s.model_fields_set)
+    )
+    shortest = min(windows, default=None)
     if feed.max_age is not None and shortest is not None and feed.max_age > shortest:
         yield (
             f"feed.maxAge is {number(feed.max_age)}s: expected at most the shorter window, {number(shortest)}s, or one "

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
 from statistics import median
+from types import MappingProxyType
 from typing import Any
 
+from ballast.power.autoscaled import Autoscaled
 from ballast.power.controller import commit, observe
-from ballast.power.controller_result import Sample
+from ballast.power.controller_result import ControllerResult, Sample
 from ballast.power.controller_state import ControllerMode, ControllerState
+from ballast.power.meter import Meter
 from ballast.power.policy import PowerPolicy
+from ballast.power.replay_figures import Ideal, Ledger, Over, base_of
+from ballast.power.schedule import Schedule
+
+NO_WATTS: Mapping[str, Fraction] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +37,10 @@ class Tick:
     delta: int
     """Change of the total of replicas in this tick."""
     replicas: Mapping[str, int]
-    """By namespace/name."""
+    """By namespace/name: what runs, of an autoscaled target the smaller of cap and demand."""
     reason: str
+    caps: Mapping[str, int | None] = field(default_factory=dict)
+    """By namespace/name; None without a cap."""
 
     @property
     def total(self) -> int:
@@ -46,6 +56,7 @@ class Tick:
             "reference": _number(self.reference),
             "delta": self.delta,
             "replicas": dict(self.replicas),
+            "caps": dict(self.caps),
             "reason": self.reason,
         }
 
@@ -55,13 +66,15 @@ class Replay:
     """`actions` are the ticks that changed replicas, `cancels` the windows that ended without an action.
 
     `error` is the mean of |replicas - ideal| over valid ticks, with ideal = first replicas · watts / first valid watts,
-    within the bounds; None without valid ticks.
+    within the bounds; None without valid ticks. `unused` are watt-hours.
     """
 
     ticks: Sequence[Tick]
     actions: int
     cancels: int
     error: Fraction | None
+    over: Over
+    unused: Fraction
 
     def document(self) -> dict[str, Any]:
         """The replay as JSON."""
@@ -78,38 +91,154 @@ class Replay:
             "cancels": self.cancels,
             "final": final,
             "mean_abs_error_replicas": _number(self.error),
+            "over": {
+                "share": _number(self.over.share),
+                "watt_hours": _number(self.over.watt_hours),
+                "worst_watts": _number(self.over.worst_watts),
+            },
+            "unused": {"watt_hours": _number(self.unused)},
         }
 
 
-def replay(policy: PowerPolicy, samples: Iterable[Sample], replicas: Mapping[str, int]) -> Replay:
-    """One tick for each sample, starting with `replicas` by namespace/name."""
-    state, now, ticks = ControllerState(), dict(sorted(replicas.items())), []
+@dataclass(frozen=True, slots=True)
+class RecordedDemand:
+    """What autoscalers want: rows of seconds and replicas by namespace/name, each holds until the next.
+
+    Before the first row of a target the first one counts.
+    """
+
+    rows: Mapping[str, Sequence[tuple[Fraction, int]]]
+
+    def at(self, time: Fraction) -> dict[str, int]:
+        """Replicas wanted at this time, by namespace/name."""
+        return {
+            name: rows[max(0, bisect_right(rows, time, key=lambda row: row[0]) - 1)][1]
+            for name, rows in self.rows.items()
+        }
+
+
+NO_DEMAND = RecordedDemand({})
+
+
+def replay(
+    policy: PowerPolicy,
+    samples: Iterable[Sample],
+    replicas: Mapping[str, int],
+    demand: RecordedDemand = NO_DEMAND,
+    watts_true: Mapping[str, Fraction] = NO_WATTS,
+    schedule: Schedule | None = None,
+) -> Replay:
+    """One tick for each sample, starting with `replicas` by namespace/name.
+
+    Targets with a `demand` have an autoscaler whose own maximum is their `max`. `watts_true` are the watts that a
+    replica really draws, by namespace/name.
+    """
+    world = _World(policy, dict(sorted(replicas.items())), demand)
+    state, ticks = ControllerState(), []
     actions = cancels = 0
     start: Fraction | None = None
-    ideal = _Ideal(policy, now)
+    ideal, ledger = Ideal(policy, world.replicas), Ledger(policy, world.replicas, watts_true)
+    meter = Meter(policy) if policy.consumption is not None and watts_true else None
     for sample in samples:
         start = sample.at if start is None else start
         valid = sample.watts is not None and sample.at is not None and (state.seen is None or sample.at > state.seen)
-        outcome = observe(policy, state, sample, now)
-        state, before = outcome.state, now
-        if state.plan is not None:
-            now = dict(state.plan.replicas)
-            state = commit(state)
-        actions += now != before
+        before = world.replicas
+        world.wait(sample.at)
+        if sample.at is not None and schedule is not None and policy.schedule is not None:
+            sample = replace(sample, bound=schedule.bound(sample.at, policy.schedule.lead))
+        if meter is not None and sample.at is not None:
+            meter.saw(sample.at, world.replicas, world.drawn(watts_true))
+            policy = meter.applied(policy)
+        outcome = observe(policy, state, sample, world.counts(), autoscaled=world.autoscaled())
+        state = world.follow(outcome)
+        actions += world.changed
         cancels += outcome.cancelled
         tick = Tick(
             t=None if sample.at is None or start is None else sample.at - start,
             watts=sample.watts if valid else None,
             state=state.mode,
-            reference=None if state.reference is None else state.reference + _base(policy),
-            delta=sum(now.values()) - sum(before.values()),
-            replicas=now,
+            reference=None if state.reference is None else state.reference + base_of(policy),
+            delta=sum(world.replicas.values()) - sum(before.values()),
+            replicas=world.replicas,
             reason=outcome.reason,
+            caps=world.caps,
         )
         ticks.append(tick)
-        if tick.watts is not None:
+        if tick.watts is not None and sample.at is not None:
             ideal.compare(tick.watts, tick.total)
-    return Replay(ticks, actions, cancels, ideal.mean())
+            ledger.add(sample.at, tick.watts, tick.replicas, world.most())
+    return Replay(ticks, actions, cancels, ideal.mean(), ledger.over(), ledger.unused())
+
+
+class _World:
+    """The replicas that run and the caps in force. An autoscaler follows its demand up to its cap at once."""
+
+    def __init__(self, policy: PowerPolicy, replicas: Mapping[str, int], demand: RecordedDemand) -> None:
+        self._policy = policy
+        self._demand = demand
+        self._wanted: Mapping[str, int] = {}
+        self.replicas = replicas
+        self.caps: Mapping[str, int | None] = dict.fromkeys(replicas)
+        self.changed = False
+
+    def wait(self, at: Fraction | None) -> None:
+        """Autoscalers follow their demand."""
+        if at is None or not self._demand.rows:
+            return
+        self._wanted = self._demand.at(at)
+        self.replicas = self._running()
+
+    def counts(self) -> dict[str, int]:
+        """What the controller sees: replicas, of autoscaled targets the cap in force."""
+        caps = {name: self._cap(name) for name in self._wanted} if self._policy.absolute else {}
+        return {**self.replicas, **caps}
+
+    def autoscaled(self) -> dict[str, Autoscaled]:
+        """The autoscaled targets as the controller sees them."""
+        return {
+            name: Autoscaled(self._original(name), self._cap(name), self.replicas[name], wanted)
+            for name, wanted in self._wanted.items()
+        }
+
+    def drawn(self, watts: Mapping[str, Fraction]) -> Fraction:
+        """What a meter tells: the replicas that run with their true watts, and the base power."""
+        members = {name: self._policy.places[name].member for name in self.replicas}
+        replicas = ((watts.get(name, members[name].watts), count) for name, count in self.replicas.items())
+        return sum((each * count for each, count in replicas), self._policy.base_power)
+
+    def follow(self, outcome: ControllerResult) -> ControllerState:
+        """Applies and commits the plan, if there is one."""
+        plan, before = outcome.state.plan, (self.replicas, self.caps)
+        if plan is None:
+            self.changed = False
+            return outcome.state
+        capped = {name: plan.replicas[name] for name in self._wanted if name in plan.replicas}
+        free = all(count >= self._original(name) for name, count in capped.items())
+        self.caps = {**self.caps, **(dict.fromkeys(capped) if free else capped)}
+        self.replicas = {name: count for name, count in plan.replicas.items() if name in self.replicas}
+        self.replicas = self._running()
+        self.changed = (self.replicas, self.caps) != before
+        return commit(outcome.state)
+
+    def most(self) -> dict[str, int]:
+        """The replicas that maxima and demand allow; what someone stopped stays stopped."""
+        members = {name: self._policy.places[name].member for name in self.replicas}
+        return {
+            name: min(member.max, self._wanted.get(name, member.max))
+            for name, member in members.items()
+            if self.replicas[name] or name in self._wanted or not member.min
+        }
+
+    def _running(self) -> dict[str, int]:
+        wanted = {name: min(count, self._cap(name)) for name, count in self._wanted.items()}
+        return {**self.replicas, **wanted}
+
+    def _cap(self, name: str) -> int:
+        cap = self.caps.get(name)
+        return self._original(name) if cap is None else cap
+
+    def _original(self, name: str) -> int:
+        return self._policy.places[name].member.max
 
 
 def usual_gap(samples: Iterable[Sample]) -> Fraction | None:
@@ -117,41 +246,6 @@ def usual_gap(samples: Iterable[Sample]) -> Fraction | None:
     times = [sample.at for sample in samples if sample.at is not None]
     gaps = [later - earlier for earlier, later in pairwise(times) if later > earlier]
     return median(gaps) if gaps else None
-
-
-class _Ideal:
-    """Measures how far the replicas are from the ones in proportion to the watts."""
-
-    def __init__(self, policy: PowerPolicy, replicas: Mapping[str, int]) -> None:
-        self._base, self._floor, self._total = _base(policy), policy.floor, sum(replicas.values())
-        members = [
-            policy.places[name].member
-            for name, count in replicas.items()
-            if count or not policy.places[name].member.min
-        ]
-        self._lowest, self._highest = sum(m.min for m in members), sum(m.max for m in members)
-        self._first: Fraction | None = None
-        self._pending: list[tuple[Fraction, int]] = []
-        self._sum, self._count = Fraction(0), 0
-
-    def compare(self, watts: Fraction, total: int) -> None:
-        watts = max(Fraction(0), watts - self._base)
-        self._pending.append((watts, total))
-        if self._first is None and watts >= self._floor:
-            self._first = watts
-        if self._first is not None:
-            for power, replicas in self._pending:
-                ideal = max(self._total * power / self._first, Fraction(self._lowest))
-                self._sum += abs(replicas - min(ideal, Fraction(self._highest)))
-                self._count += 1
-            self._pending.clear()
-
-    def mean(self) -> Fraction | None:
-        return self._sum / self._count if self._count else None
-
-
-def _base(policy: PowerPolicy) -> Fraction:
-    return Fraction(0) if policy.paper else policy.base_power
 
 
 def _number(value: Fraction | None) -> float | None:

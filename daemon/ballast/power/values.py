@@ -85,6 +85,16 @@ def _count(value: object) -> int:
     return int(number)
 
 
+def _integer(value: object) -> int:
+    try:
+        number = exact(value)
+    except ValueError:
+        number = Fraction(1, 2)
+    if number.denominator != 1 or abs(number) > INT32:
+        raise ValueError("expected a whole number")
+    return int(number)
+
+
 def _at_least_one(value: int) -> int:
     if not value:
         raise ValueError("expected at least 1")
@@ -106,12 +116,14 @@ def _name(value: object) -> str:
 
 
 Positive: TypeAlias = Annotated[Fraction, PlainValidator(exact), AfterValidator(_positive)]
+Number: TypeAlias = Annotated[Fraction, PlainValidator(exact)]
 NotNegative: TypeAlias = Annotated[Fraction, PlainValidator(exact), AfterValidator(_not_negative)]
 Share: TypeAlias = Annotated[Fraction, PlainValidator(_fraction)]
 OpenShare: TypeAlias = Annotated[Fraction, PlainValidator(_fraction), AfterValidator(_open)]
 Seconds: TypeAlias = Annotated[Fraction, PlainValidator(seconds)]
 Period: TypeAlias = Annotated[Fraction, PlainValidator(seconds), AfterValidator(_positive)]
 Count: TypeAlias = Annotated[int, PlainValidator(_count)]
+Integer: TypeAlias = Annotated[int, PlainValidator(_integer)]
 PositiveCount: TypeAlias = Annotated[int, PlainValidator(_count), AfterValidator(_at_least_one)]
 Reference: TypeAlias = Annotated[str, PlainValidator(_reference)]
 Name: TypeAlias = Annotated[str, PlainValidator(_name)]

@@ -10,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+import structlog
+
 from ballast.actuation.scaling.targets import kinds_of
 from ballast.clock import Clock
 from ballast.cluster.conditions import SavedConditions
@@ -21,6 +23,8 @@ from ballast.extender import strategies
 from ballast.extender.decisions import ExtenderService
 from ballast.extender.sibling_usage import SiblingUsage
 from ballast.jobs import crane, sentences, telemetry
+from ballast.jobs.batch import build as batch_build
+from ballast.jobs.batch import job as batch_job
 from ballast.jobs.eviction import build as eviction_build
 from ballast.jobs.eviction.cluster_facts import KINDS
 from ballast.jobs.power import build as power_build
@@ -32,7 +36,7 @@ from ballast.runtime.condition_saver import ConditionSaver
 from ballast.runtime.context import build_context
 from ballast.runtime.health import Alive, Health
 from ballast.runtime.scheduler import JobScheduler
-from ballast.serving.app import create_app, create_extender_app
+from ballast.serving.app import create_app, create_extender_app, create_health_app
 from ballast.serving.board import Board, CycleRecord
 from ballast.serving.server import Server
 from ballast.settings import Mode, Settings, check_run
@@ -41,6 +45,8 @@ from ballast.telemetry.pod_usage_cache import PodUsageCache
 CYCLES_KEPT = 200
 SYNC_ATTEMPTS = 60
 SYNC_PATIENCE = 0.5
+
+log = structlog.get_logger("ballast.daemon")
 
 
 class Daemon:
@@ -60,10 +66,11 @@ class Daemon:
         chosen, policies = strategies.Strategies(settings), power_build.policies(settings)
         evicts = settings.eviction.mode is not Mode.OFF
         kinds = {*(kinds_of(policies) if policies else ()), *(KINDS if evicts else ())}
+        kinds |= {*(batch_job.KINDS if settings.batch.mode is not Mode.OFF else ())}
         self.context = context = build_context(settings, clock, kinds=kinds, foreign=chosen.policy.keys)
         self.on_cycle: Callable[[CycleRecord], None] = lambda cycle: None
         """Called after every cycle, in the job's thread."""
-        self.port = 0
+        self.port = self.health_port = 0
         self._cycles: deque[CycleRecord] = deque(maxlen=CYCLES_KEPT)
         self._cycles_lock = threading.Lock()
 
@@ -88,6 +95,7 @@ class Daemon:
         self._feeds = power_build.client(settings, policies)
         self.power = power_build.build(context, policies, board, self._feeds) if policies else None
         self.eviction = eviction_build.build(context, self.extender.steering, reader.source, board, self.power)
+        self.batch = batch_build.build(context, self.extender.steering, board)
         self.publishing = PublishingJob(context)
         self.crane = crane.build(context, chosen.policy, reader.source)
         self._reader = reader
@@ -111,9 +119,9 @@ class Daemon:
         self.condition_saver = ConditionSaver(self._saved, context.leadership.is_leader)
         self.scheduler = JobScheduler(context.clock, context.metrics, self._record)
         self._schedule()
+        self.servers = self._listeners()
         health = Health(context, board, self._with_threads(), self.scheduler.overdue)
         board.alive, board.ready = health.alive, health.ready
-        self.servers = self._listeners()
         context.leadership.subscribe(self._gained, self._lost)
 
     @property
@@ -126,8 +134,10 @@ class Daemon:
     def start(self, stop: threading.Event | None = None) -> None:
         """Serves at once, so that probes get answers while the caches fill; `stop` ends the wait for them."""
         context = self.context
-        self.port = self.servers[0].start()
-        for server in self.servers[1:]:
+        page, health, *others = self.servers
+        self.port = page.start()
+        self.health_port = self._start_health(health)
+        for server in others:
             server.start()
         context.cache.start()
         context.workloads.start()
@@ -154,6 +164,8 @@ class Daemon:
         self.publishing.stop()
         if self.crane is not None:
             self.crane.stop()
+        if self.batch is not None:
+            self.batch.stop()
         context.writer.finish()
         if context.acting:
             _at_once(self._role.stop, self.condition_saver.stop)
@@ -169,6 +181,17 @@ class Daemon:
         for server in self.servers:
             server.stop()
         context.api.close()
+
+    def _start_health(self, server: Server) -> int:
+        """The port of the probes; 0 where the default one is taken, for the page's port answers probes too."""
+        try:
+            return server.start()
+        except SettingsError as error:
+            if "health_port" in self.context.settings.http.model_fields_set:
+                raise
+            self.servers.remove(server)
+            log.warning("probes have no port of their own", problem=str(error))
+            return 0
 
     def _schedule(self) -> None:
         settings = self.context.settings
@@ -187,6 +210,8 @@ class Daemon:
             period = settings.eviction.interval
             evict = partial(self._act, lambda known: self.eviction.cycle(known.snapshot), "planned nothing")
             jobs.every("eviction", period, evict, delay=min(0.3 * period, 10.0))
+        if self.batch is not None:
+            jobs.every("batch", settings.batch.interval, self.batch.cycle)
 
     def _with_threads(self) -> dict[str, Alive]:
         context = self.context
@@ -198,19 +223,28 @@ class Daemon:
             "switches": context.switches,
             "watches": context.cache,
             "workload watches": context.workloads,
+            **{f"listener {server.name}": server for server in self.servers},
         }
 
     def _listeners(self) -> list[Server]:
+        """The page first; then the probes' port, and the extender's where it has one of its own."""
         http, metrics = self.context.settings.http, self.context.metrics
-        apart = http.of_extender()
-        page = create_app(self.board, metrics, None if apart else self.extender)
-        servers = [Server(page, http)]
-        return [*servers, Server(create_extender_app(metrics, self.extender), apart)] if apart else servers
+        refused, apart = metrics.http_refused.labels("431").inc, http.of_extender()
+        servers = [
+            Server(create_app(self.board, metrics, None if apart else self.extender), http, refused),
+            Server(create_health_app(self.board, metrics), http.of_health(), refused, "HEALTH_PORT"),
+        ]
+        if apart is not None:
+            extender = create_extender_app(metrics, self.extender)
+            servers.append(Server(extender, apart, refused, "EXTENDER_BIND"))
+        return servers
 
     def _gained(self) -> None:
         self.progress.gained()
         self._saved.forget()
         self.eviction.gained()
+        if self.batch is not None:
+            self.batch.gained()
         if self.power is not None:
             self.power.gained()
         self._role.leading(True)

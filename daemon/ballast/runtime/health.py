@@ -51,6 +51,7 @@ class Health:
             Check("data", True, age or "nothing measured yet"),
             Check("publishing", True, context.paused(Part.PUBLISHING) or settings.publishing.mode.value),
             Check("eviction", True, self._mode(Part.EVICTION, settings.eviction.mode)),
+            Check("batch", True, self._mode(Part.BATCH, settings.batch.mode)),
             Check("lease", True, context.leadership.standing_by() or "this replica leads"),
         ]
 

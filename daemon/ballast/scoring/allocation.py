@@ -6,7 +6,7 @@ Source: kubernetes v1.36 pkg/scheduler/framework/plugins/noderesources/resource_
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,14 +95,17 @@ def _having(fleet: Fleet, name: str) -> tuple[Bools, bool]:
 
 
 def parse_weights(keys: StrategyKeys, *, only_one: bool = False) -> Weights:
-    """`resources`: {name: weight}, whole weights from 1 to 100; with `only_one` they all have to be 1."""
-    given = keys.mapping("resources")
+    """`resources`: {name: weight}, a list of names or of {name, weight}, or "name=weight,name".
+
+    Weights are whole numbers from 1 to 100, 1 where none is given; with `only_one` they all have to be 1.
+    """
+    given = _weights_by_name(keys, keys.take("resources"))
     if given is None:
         return DEFAULT
     weights = {}
     for name, value in given.items():
         check_resource(keys, name)
-        weight = keys.as_number(f"the weight of {name}", value)
+        weight = 1.0 if value is None else keys.as_number(f"the weight of {name}", value)
         if only_one and weight != 1:
             raise keys.error(f"the weight of {name}", value, "kube-scheduler knows only 1 here, for all alike")
         if not 1 <= weight <= 100 or weight != int(weight):
@@ -114,6 +117,33 @@ def parse_weights(keys: StrategyKeys, *, only_one: bool = False) -> Weights:
             )
         weights[name] = int(weight)
     return weights
+
+
+def _weights_by_name(keys: StrategyKeys, value: object) -> Mapping[str, object] | None:
+    """A weight is None where none is given."""
+    if value is None:
+        return None
+    allowed = 'give {"cpu": 1, "nvidia.com/gpu": 5}, a list of names, or cpu,nvidia.com/gpu=5'
+    pairs: list[tuple[object, object]]
+    if isinstance(value, str):
+        parts = [part.partition("=") for part in value.split(",")]
+        pairs = [(name.strip(), weight.strip() if equals else None) for name, equals, weight in parts]
+    elif isinstance(value, Mapping):
+        pairs = list(value.items())
+    elif isinstance(value, Sequence):
+        pairs = [
+            (each.get("name"), each.get("weight")) if isinstance(each, Mapping) else (each, None) for each in value
+        ]
+    else:
+        raise keys.error("resources", value, allowed)
+    names = [name for name, _ in pairs]
+    if not names:
+        raise keys.error("resources", value, "give an object with at least one entry")
+    if not all(isinstance(name, str) and name for name in names):
+        raise keys.error("resources", value, allowed)
+    if len(set(names)) < len(names):
+        raise keys.error("resources", value, "name every resource once")
+    return {str(name): weight for name, weight in pairs}
 
 
 def check_resource(keys: StrategyKeys, name: str) -> None:

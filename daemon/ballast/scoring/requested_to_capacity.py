@@ -76,7 +76,7 @@ def parse(given: Mapping[str, object]) -> RequestedToCapacity:
     """The strategy with its keys. Raises UsageError."""
     keys = StrategyKeys(NAME, given)
     weights = parse_weights(keys)
-    shape = _parse_shape(keys)
+    shape = parse_shape(keys)
     scale = keys.take("scale")
     if scale is not None and str(scale) not in SCALES:
         raise keys.error("scale", scale, "choose 100, as kube-scheduler scores, or 10, as its documentation calculates")
@@ -85,7 +85,8 @@ def parse(given: Mapping[str, object]) -> RequestedToCapacity:
     return RequestedToCapacity(weights, curve(shape, SCALES[str(scale or 100)]))
 
 
-def _parse_shape(keys: StrategyKeys) -> Sequence[tuple[int, int]]:
+def parse_shape(keys: StrategyKeys) -> Sequence[tuple[int, int]]:
+    """`shape`: points of utilization and score, PACKING without any. Raises UsageError."""
     value = keys.take("shape")
     if value is None:
         return PACKING

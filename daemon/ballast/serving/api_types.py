@@ -175,6 +175,8 @@ class Feed(Answer):
     watts: Annotated[float | None, Meta(description="null where the last sample is missing or invalid")]
     time: Annotated[float | None, Meta(description="Unix time of the last valid sample")]
     problem: str | None
+    bound: Annotated[float | None, Meta(description="watts that the schedule allows now; null without one")]
+    consumed: Annotated[float | None, Meta(description="watts that the replicas draw, measured; null where unknown")]
 
 
 class OpenWindow(Answer):
@@ -182,6 +184,13 @@ class OpenWindow(Answer):
 
     since: Annotated[float, UNIX]
     length: Annotated[float, Meta(description="seconds")]
+
+
+class LearnedWatts(Answer):
+    """Watts of one replica, as the measured consumption tells."""
+
+    value: float
+    error: Annotated[float, Meta(description="standard error")]
 
 
 class Target(Answer):
@@ -195,8 +204,11 @@ class Target(Answer):
     min: int | None
     max: int | None
     original: Annotated[int | None, Meta(description="the autoscaler's maximum before Ballast lowered it")]
+    priority: Annotated[int, Meta(description="lower ones give first and get back last")]
+    rolling: Annotated[bool, Meta(description="a rollout is under way")]
+    watts: LearnedWatts | None
     excluded: Annotated[str | None, Meta(description="why it is left alone")]
-    problem: str | None
+    problem: Annotated[str | None, Meta(description="why it is not changed, or only in one direction")]
 
 
 class PowerAction(Answer):
@@ -230,6 +242,10 @@ class Policy(Answer):
     window: OpenWindow | None
     waiting_for: Annotated[str | None, Meta(description="one sentence")]
     unmet: Annotated[float, Meta(description="replicas that no target can add or remove")]
+    budget: Literal["absolute", "anchor"]
+    load: Annotated[float | None, Meta(description="watts of what runs; null where they are not declared")]
+    over: Annotated[float | None, Meta(description="watts above the feed; null while it is kept")]
+    unmet_demand: Annotated[int, Meta(description="replicas that autoscalers want beyond their caps")]
     shadow: Annotated[bool, Meta(description="dry-run: the replicas are those that would run")]
     targets: Sequence[Target]
     history: Annotated[

@@ -53,25 +53,32 @@ def create_app(board: Board, metrics: Metrics, scheduling: Scheduling | None = N
         *Api(board).routes(),
         *page.routes(),
     ]
-    return _app(routes)
+    return _app(routes, metrics)
+
+
+def create_health_app(board: Board, metrics: Metrics) -> Starlette:
+    """`/livez` and `/readyz` alone."""
+    health = HealthRoutes(board)
+    return _app([Route("/livez", health.livez), Route("/readyz", health.readyz)], metrics)
 
 
 def create_extender_app(metrics: Metrics, scheduling: Scheduling) -> Starlette:
     """The extender alone."""
-    return _app(ExtenderRoutes(scheduling, SystemClock(), metrics).routes())
+    return _app(ExtenderRoutes(scheduling, SystemClock(), metrics).routes(), metrics)
 
 
-def _app(routes: list[Route]) -> Starlette:
+def _app(routes: list[Route], metrics: Metrics) -> Starlette:
+    async def error(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        if error.status_code == 413:
+            metrics.http_refused.labels("413").inc()
+        return JSONResponse({"error": error.detail}, status_code=error.status_code, headers=error.headers)
+
     app = Starlette(
-        routes=routes, exception_handlers={HTTPException: _error, ClientDisconnect: _gone}, max_body_size=MAX_BODY
+        routes=routes, exception_handlers={HTTPException: error, ClientDisconnect: _gone}, max_body_size=MAX_BODY
     )
     app.router.redirect_slashes = False
     return app
-
-
-async def _error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return JSONResponse({"error": error.detail}, status_code=error.status_code, headers=error.headers)
 
 
 async def _gone(request: Request, error: Exception) -> Response:

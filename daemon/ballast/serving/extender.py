@@ -9,7 +9,7 @@ from typing import Protocol
 import msgspec
 import numpy as np
 import structlog
-from starlette.concurrency import run_in_threadpool
+from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -19,15 +19,17 @@ from ballast.cluster import wire
 from ballast.errors import UsageError
 from ballast.metrics import Metrics
 from ballast.placement.choice import NEUTRAL
+from ballast.serving.body_budget import BodiesInFlight, BodyBudget
 from ballast.serving.document import JSON
-from ballast.serving.extender_wire import TooManyNames, filter_args, prioritize_args
+from ballast.serving.extender_wire import FieldTooLarge, TooManyNames, filter_args, pod_bytes, prioritize_args
 from ballast.serving.host_index import Hosts, Named
 
 MAX_BODY = 64 * 1024 * 1024
 """Bytes; 5,000 whole nodes, as a scheduler without nodeCacheCapable sends them, are about 45 MB."""
 
 INLINE = 1024 * 1024
-"""Bytes; longer bodies are answered in a thread, because they would delay other answers on the event loop."""
+INLINE_POD = 64 * 1024
+"""Bytes of a body, and of the pod in it. Above them a thread answers, one at a time: other answers are not delayed."""
 
 NEUTRAL_HEADER = "x-ballast-neutral"
 
@@ -71,8 +73,9 @@ class Scheduling(Protocol):
 class ExtenderRoutes:
     """The handlers.
 
-    415 for anything but JSON, 400 for a body that cannot be read, 413 above `MAX_BODY` and `MOST_NAMES`. Never 5xx: an
-    unexpected exception is logged, and all nodes get the same score.
+    415 for anything but JSON, 400 for a body that cannot be read or has a field that is too large, 413 above `MAX_BODY`
+    and `MOST_NAMES`, 503 while other bodies take all memory there is for them. Never another 5xx: an unexpected
+    exception is logged, and all nodes get the same score.
     """
 
     def __init__(self, scheduling: Scheduling, clock: Clock, metrics: Metrics) -> None:
@@ -81,6 +84,9 @@ class ExtenderRoutes:
         self._requests = metrics.extender_requests
         self._neutral = metrics.extender_neutral
         self._seconds = metrics.extender_seconds
+        self._too_large = metrics.http_refused
+        self._budget = BodyBudget()
+        self._one = CapacityLimiter(1)
 
     def routes(self) -> list[Route]:
         """Both paths."""
@@ -110,7 +116,7 @@ class ExtenderRoutes:
         return found.body, found.neutral
 
     def _filtered(self, body: bytes) -> tuple[bytes, str | None]:
-        args = filter_args.decode(body)
+        args = filter_args(body)
         names = args.names()
         try:
             found = self._scheduling.filter(args.pod, names)
@@ -125,18 +131,20 @@ class ExtenderRoutes:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != JSON:
             return self._refused(verb, 415, f"Content-Type is {kind or 'missing'}; send application/json.")
-        body = await request.body()
-        began = self._clock.monotonic()
         try:
-            if len(body) <= INLINE:
-                answered, neutral = answer(body)
-            else:
-                answered, neutral = await run_in_threadpool(answer, body)
+            async with self._budget.body(request) as body:
+                began = self._clock.monotonic()
+                if len(body) <= INLINE and pod_bytes(body) <= INLINE_POD:
+                    answered, neutral = answer(body)
+                else:
+                    answered, neutral = await to_thread.run_sync(answer, body, limiter=self._one)
+        except BodiesInFlight as error:
+            return self._refused(verb, 503, str(error), {"retry-after": "1", "connection": "close"})
         except TooManyNames as error:
             return self._refused(verb, 413, str(error))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return self._refused(verb, 400, f"The body is no ExtenderArgs: {error}.")
-        except UsageError as error:
+        except (FieldTooLarge, UsageError) as error:
             return self._refused(verb, 400, str(error))
         self._seconds.labels(verb).observe(self._clock.monotonic() - began)
         self._requests.labels(verb, "neutral" if neutral else "answered").inc()
@@ -145,6 +153,8 @@ class ExtenderRoutes:
         self._neutral.labels(neutral).inc()
         return Response(answered, media_type=JSON, headers={NEUTRAL_HEADER: neutral})
 
-    def _refused(self, verb: str, status: int, message: str) -> Response:
+    def _refused(self, verb: str, status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
         self._requests.labels(verb, "refused").inc()
-        return JSONResponse({"error": message}, status_code=status)
+        if status in (413, 503):
+            self._too_large.labels(str(status)).inc()
+        return JSONResponse({"error": message}, status_code=status, headers=headers)

@@ -6,7 +6,7 @@ are Go's names; the pod and the nodes inside are ordinary objects.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -18,12 +18,31 @@ from ballast.serving.host_index import Names, compact
 MOST_NAMES = 250_000
 """Names in a request. No cluster has more nodes, and more would exhaust the memory."""
 
+MAX_POD = 2 * 1024 * 1024
+"""Bytes of the pod in a request; etcd stores at most 1.5 MiB of one object."""
+
+MAX_NAME = 253
+"""Characters of a name or a label's value, as Kubernetes allows."""
+
+MAX_KEY = MAX_NAME + 1 + 63
+"""Characters of a key with its prefix."""
+
+MAX_QUANTITY = 64
+"""Characters of a quantity."""
+
+MAX_CONTAINERS = 500
+"""Containers of a pod, init containers included."""
+
 _NULL = b"null"
 _NAMES_FOLLOW = b'"NodeNames":['
 
 
 class TooManyNames(BallastError):
     """More than `MOST_NAMES`."""
+
+
+class FieldTooLarge(BallastError):
+    """A field of the pod, or a node's name, is larger than Kubernetes or this server allows."""
 
 
 class _Meta(msgspec.Struct, gc=False):
@@ -42,33 +61,30 @@ class _RawNodes(msgspec.Struct, gc=False):
     items: list[msgspec.Raw] | None = None
 
 
-class PrioritizeArgs(msgspec.Struct, gc=False, rename="pascal"):
-    """A request for scores: `nodes` without nodeCacheCapable, `node_names` with it."""
-
-    pod: wire.Pod
+class _PrioritizeArgs(msgspec.Struct, gc=False, rename="pascal"):
+    pod: msgspec.Raw
     nodes: _Nodes | None = None
     node_names: msgspec.Raw = msgspec.Raw(_NULL)
 
-    def names(self) -> list[str]:
-        """The names of the nodes. Raises msgspec.DecodeError for anything but names, TooManyNames."""
-        found: list[str] | None = _names.decode(_counted(self.node_names))
-        if found is not None:
-            return found
-        items = self.nodes.items if self.nodes else None
-        return [node.metadata.name for node in items or ()]
 
-
-class FilterArgs(msgspec.Struct, gc=False, rename="pascal"):
-    """A request to filter nodes. Nodes stay undecoded, because they are sent back unchanged."""
-
-    pod: wire.Pod
+class _FilterArgs(msgspec.Struct, gc=False, rename="pascal"):
+    pod: msgspec.Raw
     nodes: _RawNodes | None = None
     node_names: msgspec.Raw = msgspec.Raw(_NULL)
 
+
+class FilterArgs:
+    """A request to filter nodes. Nodes stay undecoded, because they are sent back unchanged."""
+
+    def __init__(self, pod: wire.Pod, args: _FilterArgs) -> None:
+        self.pod = pod
+        self._args = args
+        self._raw = (args.nodes.items if args.nodes else None) or []
+
     def names(self) -> list[str]:
-        """The names of the nodes. Raises msgspec.DecodeError for anything but names, TooManyNames."""
-        found = _names.decode(_counted(self.node_names))
-        return [_node.decode(raw).metadata.name for raw in self._raw()] if found is None else found
+        """The names of the nodes. Raises msgspec.DecodeError for anything but names, TooManyNames, FieldTooLarge."""
+        found = _listed(self._args.node_names)
+        return _short([_node.decode(raw).metadata.name for raw in self._raw]) if found is None else found
 
     def answer(self, names: Sequence[str], rejected: Mapping[str, str]) -> bytes:
         """The answer to `names`, without those in `rejected`: {name: why}.
@@ -76,34 +92,90 @@ class FilterArgs(msgspec.Struct, gc=False, rename="pascal"):
         Rejections are unresolvable: a scheduler would otherwise evict pods to make room where none is missing.
         """
         passing: dict[str, object] = {}
-        if bytes(self.node_names) != _NULL or self.nodes is None:
+        if bytes(self._args.node_names) != _NULL or self._args.nodes is None:
             passing["NodeNames"] = [name for name in names if name not in rejected] if rejected else names
         else:
-            kept = [raw for name, raw in zip(names, self._raw(), strict=True) if name not in rejected]
+            kept = [raw for name, raw in zip(names, self._raw, strict=True) if name not in rejected]
             passing["Nodes"] = {"metadata": {}, "items": kept}
         return msgspec.json.encode(
             {**passing, "FailedNodes": {}, "FailedAndUnresolvableNodes": rejected, "Error": ""},
         )
 
-    def _raw(self) -> list[msgspec.Raw]:
-        return (self.nodes.items if self.nodes else None) or []
-
 
 def prioritize_args(body: bytes) -> tuple[wire.Pod, Names | list[str]]:
-    """The pod and the names of a `PrioritizeArgs`.
+    """The pod and the names of a request for scores.
 
     Go writes the names last. The body is then split there: the names are indexed without being decoded, and the pod is
-    decoded without the names. Any other body is decoded as a whole. Raises msgspec.DecodeError, TooManyNames.
+    decoded without the names. Any other body is decoded as a whole. Raises msgspec.DecodeError, TooManyNames,
+    FieldTooLarge.
     """
     start = body.find(_NAMES_FOLLOW)
     if start > 0 and body.endswith(b"]}"):
         names = compact(_counted(body[start + len(_NAMES_FOLLOW) - 1 : -1]))
-        with suppress(msgspec.DecodeError):
-            pod = _prioritize_args.decode(body[:start] + b'"Nodes":null}').pod
-            if names is not None:
+        if names is not None:
+            with suppress(msgspec.DecodeError):
+                pod = _pod(_prioritize_args.decode(body[:start] + b'"Nodes":null}').pod)
+                if names.longest > MAX_NAME:
+                    raise FieldTooLarge(_TOO_LONG.format("a name in NodeNames", names.longest, MAX_NAME))
                 return pod, names
     args = _prioritize_args.decode(body)
-    return args.pod, args.names()
+    found = _listed(args.node_names)
+    if found is None:
+        items = args.nodes.items if args.nodes else None
+        found = _short([node.metadata.name for node in items or ()])
+    return _pod(args.pod), found
+
+
+def filter_args(body: bytes) -> FilterArgs:
+    """A request to filter nodes. Raises msgspec.DecodeError, FieldTooLarge."""
+    args = _filter_args.decode(body)
+    return FilterArgs(_pod(args.pod), args)
+
+
+def pod_bytes(body: bytes) -> int:
+    """The size of the pod where the names follow it, else of the body."""
+    start = body.find(_NAMES_FOLLOW)
+    return start if start > 0 else len(body)
+
+
+def _pod(raw: msgspec.Raw) -> wire.Pod:
+    """Decodes a pod whose fields are no larger than those of a pod that Kubernetes accepts."""
+    size = len(bytes(raw))
+    if size > MAX_POD:
+        raise FieldTooLarge(f"The pod has {size:,} bytes; a pod has at most {MAX_POD:,}.")
+    pod: wire.Pod = _pods.decode(raw)
+    meta, spec = pod.metadata, pod.spec
+    containers = [*(spec.containers or ()), *(spec.init_containers or ())]
+    if len(containers) > MAX_CONTAINERS:
+        raise FieldTooLarge(f"The pod has {len(containers):,} containers; at most {MAX_CONTAINERS} are read.")
+    owners = meta.owner_references or ()
+    _within("a name", MAX_NAME, (meta.name, meta.namespace, meta.uid, spec.node_name, spec.scheduler_name))
+    _within("a name", MAX_NAME, (spec.priority_class_name, *(text for o in owners for text in (o.kind, o.name, o.uid))))
+    labels = {**(meta.labels or {}), **(spec.node_selector or {})}
+    _within("a label", MAX_KEY, labels)
+    _within("a label's value", MAX_NAME, labels.values())
+    resources = [spec.resources, *(container.resources for container in containers)]
+    stated = [each for one in resources if one for each in (one.requests, one.limits) if each]
+    for quantities in [*stated, spec.overhead or {}]:
+        _within("a resource", MAX_KEY, quantities)
+        _within("a quantity", MAX_QUANTITY, (text for text in quantities.values() if isinstance(text, str)))
+    return pod
+
+
+def _within(what: str, limit: int, texts: Iterable[str]) -> None:
+    longest = max(map(len, texts), default=0)
+    if longest > limit:
+        raise FieldTooLarge(_TOO_LONG.format(what, longest, limit))
+
+
+def _short(names: list[str]) -> list[str]:
+    _within("the name of a node", MAX_NAME, names)
+    return names
+
+
+def _listed(raw: msgspec.Raw) -> list[str] | None:
+    names: list[str] | None = _names.decode(_counted(raw))
+    return None if names is None else _short(names)
 
 
 def _counted(raw: msgspec.Raw | bytes) -> bytes:
@@ -113,7 +185,9 @@ def _counted(raw: msgspec.Raw | bytes) -> bytes:
     return names
 
 
-_prioritize_args = msgspec.json.Decoder(PrioritizeArgs)
-filter_args = msgspec.json.Decoder(FilterArgs)
+_TOO_LONG = "The request has {} of {:,} characters; at most {} are allowed."
+_prioritize_args = msgspec.json.Decoder(_PrioritizeArgs)
+_filter_args = msgspec.json.Decoder(_FilterArgs)
+_pods = msgspec.json.Decoder(wire.Pod)
 _node = msgspec.json.Decoder(_Node)
 _names = msgspec.json.Decoder(list[str] | None)

@@ -48,6 +48,11 @@ class Names(Sequence[str]):
     def __getitem__(self, at: int | slice) -> str | list[str]:
         return self._strings[at]
 
+    @property
+    def longest(self) -> int:
+        """Bytes of the longest name."""
+        return int((self.ends - self.starts).max())
+
     def some(self, at: Ints) -> list[str]:
         """The names at these indexes; the others are not decoded. Raises UnicodeDecodeError."""
         spans = zip(self.starts[at].tolist(), self.ends[at].tolist(), strict=True)
@@ -142,10 +147,15 @@ class Hosts:
         self._last: Named | None = None
 
     def named(self, names: Sequence[str]) -> Named:
-        """The nodes of a request; cached for the names of the previous request, in the same order."""
+        """The nodes of a request; cached for the names of the previous request, in the same order.
+
+        A list of more than twice the known nodes is not kept: its size is the caller's choice.
+        """
         last = self._last
         if last is None or not _same(last.names, names):
-            last = self._last = Named(names, self.locate(names), self)
+            last = Named(names, self.locate(names), self)
+            if len(names) <= 2 * len(self.names):
+                self._last = last
         return last
 
     def locate(self, names: Sequence[str]) -> Ints:

@@ -1,10 +1,11 @@
-"""uvicorn's HTTP protocol with time limits: a slow client cannot hold a connection."""
+"""uvicorn's HTTP protocol with limits of time and size: no client can hold a connection or fill the memory."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 from asyncio import TimerHandle
+from collections.abc import Callable
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -21,6 +22,15 @@ KEEP_ALIVE = 75
 MAX_CONNECTIONS = 1000
 """At this many connections, a new one replaces the one that sent data least recently."""
 
+MAX_HEADER_BYTES = 64 * 1024
+"""Bytes of a request's target and headers together."""
+
+MAX_HEADERS = 100
+"""Headers of a request, trailers included."""
+
+PIECE = 64 * 1024
+"""Bytes that are parsed at once. Headers without an end are noticed after at most two pieces."""
+
 GRACE = 1.0
 """Seconds that running answers have at shutdown."""
 
@@ -30,11 +40,20 @@ _ticks = itertools.count()
 class BoundedProtocol(HttpToolsProtocol):
     """Drops connections that exceed `READ_TIMEOUT` or `WRITE_TIMEOUT`, and the oldest above `MAX_CONNECTIONS`.
 
-    The methods override asyncio's and uvicorn's callbacks.
+    Answers 431 above `MAX_HEADER_BYTES` or `MAX_HEADERS`, and closes the connection. The methods override asyncio's,
+    httptools' and uvicorn's callbacks. The parser keeps an unfinished header itself and calls back when it is complete:
+    so the bytes that arrive are counted too.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, refused: Callable[[], object] = lambda: None, **kwargs: Any) -> None:
+        """`refused` is called for each request whose headers are too large."""
         super().__init__(*args, **kwargs)
+        self._on_refused = refused
+        self._in_headers = True
+        self._began = False
+        self._pending = 0
+        self._header_bytes = 0
+        self._oversized = False
         self._reading: TimerHandle | None = None
         self._writing: TimerHandle | None = None
         self._heard = 0
@@ -61,12 +80,52 @@ class BoundedProtocol(HttpToolsProtocol):
         self._heard = next(_ticks)
         if self.cycle is None or self.cycle.response_complete:
             self._expect_request()
-        super().data_received(data)
+        for start in range(0, len(data), PIECE):
+            piece = data[start : start + PIECE]
+            self._began = False
+            super().data_received(piece)
+            if self._in_headers and not self._began:
+                self._pending += len(piece)
+            if self._oversized or self._pending > MAX_HEADER_BYTES:
+                self._refuse()
+            if self.transport.is_closing():
+                return
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request is parsed."""
+        self._in_headers = self._began = True
+        self._pending = self._header_bytes = 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """A part of the request's target is parsed."""
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header is complete."""
+        self._count(len(name) + len(value))
+        if not self._oversized:
+            super().on_header(name, value)
+            self._oversized = len(self.headers) > MAX_HEADERS
+
+    def on_headers_complete(self) -> None:
+        """The request is handled, unless it is too large."""
+        self._in_headers = False
+        self._pending = 0
+        if not self._oversized:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body is parsed."""
+        if not self._oversized:
+            super().on_body(body)
 
     def on_message_complete(self) -> None:
         """The request is complete: its timer ends."""
         self._request_complete()
-        super().on_message_complete()
+        if not self._oversized:
+            super().on_message_complete()
 
     def pause_writing(self) -> None:
         """The client has fallen behind: its time to catch up starts."""
@@ -90,6 +149,18 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.abort()
         super().timeout_keep_alive_handler()
 
+    def _count(self, size: int) -> None:
+        self._header_bytes += size
+        self._oversized = self._oversized or self._header_bytes > MAX_HEADER_BYTES
+
+    def _refuse(self) -> None:
+        self._on_refused()
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.write(_TOO_LARGE)
+            self.transport.close()
+        else:  # the answer to an earlier request is on its way, and nothing may be written into it
+            self.transport.abort()
+
     def _expect_request(self) -> None:
         if self._reading is None:
             self._reading = self.loop.call_later(READ_TIMEOUT, self.transport.abort)
@@ -103,3 +174,10 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._writing is not None:
             self._writing.cancel()
             self._writing = None
+
+
+_MESSAGE = f"The headers are above {MAX_HEADER_BYTES:,} bytes or {MAX_HEADERS} in number.".encode()
+_TOO_LARGE = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: text/plain; charset=utf-8\r\n"
+    b"content-length: %d\r\nconnection: close\r\n\r\n%b" % (len(_MESSAGE), _MESSAGE)
+)

@@ -7,6 +7,8 @@ import socket
 import ssl
 import sys
 import threading
+from collections.abc import Callable
+from functools import partial
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -33,12 +35,17 @@ class Server:
     certificate is loaded without a restart.
     """
 
-    def __init__(self, app: ASGIApp, settings: Http) -> None:
+    def __init__(
+        self, app: ASGIApp, settings: Http, refused: Callable[[], object] = lambda: None, setting: str = "PORT"
+    ) -> None:
+        """`refused` is called for each request whose headers are too large; `setting` names the port's setting."""
         self._settings = settings
+        self._setting = setting
+        self.name = setting.lower()
         self._certificate = _Certificate(settings)
         config = uvicorn.Config(
             app,
-            http=protocol.BoundedProtocol,
+            http=partial(protocol.BoundedProtocol, refused=refused),  # type: ignore[arg-type]
             loop="uvloop",
             ws="none",
             lifespan="off",
@@ -63,11 +70,11 @@ class Server:
         Raises:
             SettingsError: the address cannot be bound.
         """
-        listener = _bind(self._settings.host, self._settings.port)
+        listener = _bind(self._settings.host, self._settings.port, self._setting)
         port: int = listener.getsockname()[1]
         sys.setswitchinterval(GIVE_WAY)
         keep_freed_memory()
-        self._thread = threading.Thread(target=self._run, args=(listener,), name="serving", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(listener,), name=f"serving {self.name}", daemon=True)
         self._thread.start()
         return port
 
@@ -84,8 +91,8 @@ class Server:
 
     @property
     def alive(self) -> bool:
-        """Whether the serving thread runs."""
-        return self._thread is not None and self._thread.is_alive()
+        """False once the serving thread has ended or was stopped; true before the start."""
+        return not self._server.should_exit and (self._thread is None or self._thread.is_alive())
 
     def _run(self, listener: socket.socket) -> None:
         with asyncio.Runner(loop_factory=self._config.get_loop_factory()) as runner:
@@ -145,7 +152,7 @@ class _Certificate:
         return max(path.stat().st_mtime_ns for path in (self._cert, self._key) if path is not None)
 
 
-def _bind(host: str, port: int) -> socket.socket:
+def _bind(host: str, port: int, setting: str) -> socket.socket:
     listener = None
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -158,7 +165,7 @@ def _bind(host: str, port: int) -> socket.socket:
         if listener is not None:
             listener.close()
         raise SettingsError(
-            f"BALLAST_HTTP__HOST={host} with BALLAST_HTTP__PORT={port} cannot be listened on: "
+            f"BALLAST_HTTP__HOST={host} with BALLAST_HTTP__{setting}={port} cannot be listened on: "
             f"{error.strerror or error}. Choose a local address and a free port, or 0 for any."
         ) from error
     return listener

@@ -20,6 +20,7 @@ def contradictions(settings: Settings) -> Iterator[str]:
     yield from _pairs(settings)
     yield from _windows(settings)
     yield from _thresholds(settings)
+    yield from _batch(settings)
 
 
 def remarks(settings: Settings) -> Iterator[str]:
@@ -136,6 +137,18 @@ def _windows(settings: Settings) -> Iterator[str]:
             f"BALLAST_WINDOWS__LENGTHS is {','.join(length.text for length in lengths)}: expected each length once, "
             f"{', '.join(doubled)} is given again. Remove it."
         )
+
+
+def _batch(settings: Settings) -> Iterator[str]:
+    batch = settings.batch
+    for name in ("gather", "interval"):
+        given = getattr(batch, name)
+        if given > batch.timeout / 6:
+            yield (
+                f"{variable('batch', name)} = {given.text} is more than a sixth of "
+                f"BALLAST_BATCH__TIMEOUT = {batch.timeout.text}, after which no pod may be gated any more. "
+                f"Lower it to {batch.timeout / 6:g}s, or raise TIMEOUT."
+            )
 
 
 def _thresholds(settings: Settings) -> Iterator[str]:

@@ -13,7 +13,7 @@ from ballast.settings.part import File, SettingsPart
 def _bind(text: str) -> str:
     match = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]\s]*):(\d{1,5})", text)
     if not match or int(match[2]) > 65535:
-        raise ValueError("expected HOST:PORT such as 127.0.0.1:2021")
+        raise ValueError("expected HOST:PORT such as 127.0.0.1:2022")
     return text
 
 
@@ -26,6 +26,9 @@ class Http(SettingsPart):
     port: Annotated[int, Field(ge=0, le=65535)] = 2020
     """Port to listen on; 0: any free one."""
 
+    health_port: Annotated[int, Field(ge=0, le=65535)] = 2021
+    """Port of `/livez` and `/readyz` alone, without TLS, served by a thread of its own; 0: any free one."""
+
     extender_bind: Annotated[str, AfterValidator(_bind)] | None = None
     """HOST:PORT of a separate listener for the extender; unset: the common port."""
 
@@ -37,6 +40,11 @@ class Http(SettingsPart):
 
     client_ca_file: File | None = None
     """CA that clients' certificates must come from; needs TLS."""
+
+    def of_health(self) -> Http:
+        """The health port's address, without TLS. Any free port where `port` is 0 and no health port is set."""
+        free = self.port == 0 and "health_port" not in self.model_fields_set
+        return Http(host=self.host, port=0 if free else self.health_port)
 
     def of_extender(self) -> Http | None:
         """The same settings at the extender's own address; None without `extender_bind`."""

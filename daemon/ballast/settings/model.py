@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from ballast.settings.batch import BatchSettings
 from ballast.settings.cluster import ClusterSettings
 from ballast.settings.eviction import EvictionSettings
 from ballast.settings.extender import ExtenderSettings
@@ -38,6 +39,7 @@ class Settings(BaseSettings):
     publishing: Publishing = Publishing()
     power: Power = Power()
     eviction: EvictionSettings = EvictionSettings()
+    batch: BatchSettings = BatchSettings()
     extender: ExtenderSettings = ExtenderSettings()
     http: Http = Http()
     log: Log = Log()

@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator
 
 from ballast.settings.part import Mode, ModeSetting, SettingsPart
+from ballast.settings.values.collection import as_list
+
+
+def _policies(value: object) -> list[object]:
+    found = [] if isinstance(value, str) and not value.strip().startswith("[") else as_list(value)
+    if not all(isinstance(each, Mapping) for each in found) or (not found and isinstance(value, str)):
+        raise ValueError(
+            'expected a list of policies, in the variable as JSON such as [{"feed": {...}, "independents": [...]}], in '
+            "the file under power.policies"
+        )
+    return found
 
 
 class Power(SettingsPart):
@@ -16,5 +27,5 @@ class Power(SettingsPart):
     mode: ModeSetting = Mode.DRY_RUN
     """Whether replica counts and caps are changed."""
 
-    policies: Annotated[tuple[Mapping[str, Any], ...], Field(exclude=True)] = ()
-    """Power policies, each a mapping as written; only in the configuration file."""
+    policies: Annotated[tuple[Mapping[str, Any], ...], BeforeValidator(_policies)] = ()
+    """Power policies (docs/power.md): a JSON list. In the file the keys of one policy may stand beside `mode`."""

@@ -48,8 +48,7 @@ Datadog are refused; `METRICS_PROVIDER_APP_KEY`, `SIGNALFX_*` and `DATADOG_*` ar
 """
 
 _POLICIES = """
-Power policies can only be given in the configuration file: the keys of one policy beside `mode`, or several under
-`power.policies`.
+In the configuration file the keys of one policy may stand beside `mode`; several stand under `power.policies`.
 """
 
 

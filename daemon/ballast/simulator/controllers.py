@@ -181,8 +181,9 @@ class Controllers:
 
     def _mark_unschedulable(self, key: Key, pod: Document) -> None:
         conditions = pod["status"].get("conditions") or []
-        if any(item["type"] == "PodScheduled" for item in conditions):
+        if any(item["type"] == "PodScheduled" and item["reason"] == "Unschedulable" for item in conditions):
             return
+        conditions = [item for item in conditions if item["type"] != "PodScheduled"]
         unschedulable = {
             "type": "PodScheduled",
             "status": "False",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
+from statistics import median
 
 from ballast.clock import Clock
 from ballast.errors import SettingsError, UsageError
@@ -16,14 +18,24 @@ from ballast.power.feed_spec import FeedSpec, Of, Semantics, remaining
 from ballast.power.policy import PowerPolicy
 from ballast.power.values import exact
 from ballast.telemetry.http import HttpSession
-from ballast.telemetry.power_feed import CsvFeed, HttpFeed, PowerFeed, PowerSample, PrometheusFeed, own_timestamp
+from ballast.telemetry.power_feed import (
+    MAX_BODY,
+    CsvFeed,
+    HttpFeed,
+    PowerFeed,
+    PowerSample,
+    PrometheusFeed,
+    own_timestamp,
+)
 from ballast.telemetry.prometheus_client import PrometheusClient
 
 AHEAD = 60.0
 """Seconds by which another machine's clock may be ahead of ours."""
 
-MAX_BODY = 2**20
-LEAST_AGE = 90.0
+LEAST_AGE = 60.0
+
+GAPS = 20
+"""Distances of samples that are remembered."""
 
 Ask = Callable[[float], Callable[[], PowerSample]]
 
@@ -36,6 +48,12 @@ class Watts:
     time: float | None = None
     problem: str | None = None
     reason: str = ""
+    newest: float | None = None
+    """The newest time of all parts of the feed, where it is another."""
+    bound: Fraction | None = None
+    """The upper bound of the policy's schedule; None without one."""
+    consumed: Fraction | None = None
+    """What the policy's replicas draw, measured; None where unknown."""
 
 
 def problems(policy: PowerPolicy) -> Iterator[str]:
@@ -53,13 +71,28 @@ def asks_prometheus(policy: PowerPolicy) -> bool:
     return any(_queries(policy.feed))
 
 
-def max_age(policy: PowerPolicy, interval: float) -> float:
-    """Seconds: what the policy says, else three ticks or 90 s, but no longer than the shorter window."""
-    feed = policy.feed
-    if feed is not None and feed.max_age is not None:
-        return float(feed.max_age)
-    windows = [float(side.window) for side in (policy.increase, policy.decrease) if side.window]
-    return min([max(3 * interval, LEAST_AGE), *(max(window, 2 * interval) for window in windows)])
+class OldestAllowed:
+    """How old a sample may be: `maxAge`, else three times the measured distance of the samples, at least 60 s."""
+
+    def __init__(self, policy: PowerPolicy) -> None:
+        feed = policy.feed
+        self._given = None if feed is None or feed.max_age is None else float(feed.max_age)
+        self._newest: float | None = None
+        self._gaps: deque[float] = deque(maxlen=GAPS)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds."""
+        if self._given is not None:
+            return self._given
+        return max(LEAST_AGE, 3 * median(self._gaps)) if self._gaps else LEAST_AGE
+
+    def saw(self, time: float) -> None:
+        """A sample with this time of its own (Unix seconds), usable or not."""
+        if self._newest is not None and time > self._newest:
+            self._gaps.append(time - self._newest)
+        if self._newest is None or time > self._newest:
+            self._newest = time
 
 
 class BudgetFeed:
@@ -68,16 +101,14 @@ class BudgetFeed:
     `client` is None only where no query is asked. Raises SettingsError and UsageError for a feed that cannot be read.
     """
 
-    def __init__(
-        self, policy: PowerPolicy, client: PrometheusClient | None, clock: Clock, metrics: Metrics, *, interval: float
-    ) -> None:
+    def __init__(self, policy: PowerPolicy, client: PrometheusClient | None, clock: Clock, metrics: Metrics) -> None:
         if policy.feed is None:
             raise SettingsError(f"power: the policy {policy.name} has no feed. Give it one.")
         self._feed = policy.feed
         self._client = client
         self._clock = clock
         self._metrics = metrics
-        self._oldest = max_age(policy, interval)
+        self._oldest = OldestAllowed(policy)
         self._wires: list[HttpSession] = []
         self._parts: Mapping[str, Ask] = self._asked(policy.feed)
 
@@ -96,20 +127,26 @@ class BudgetFeed:
         """The budget at `at` (Unix seconds); `own` is what the policy's targets use now, in watts."""
         feed = self._feed
         waiting = {name: ask(at) for name, ask in self._parts.items()}
-        samples = {name: self._judged(sample(), at) for name, sample in waiting.items()}
+        read = {name: sample() for name, sample in waiting.items()}
+        times = [sample.time for sample in read.values() if sample.watts is not None]
+        if times:
+            self._oldest.saw(min(times))
+        samples = {name: self._judged(sample, at) for name, sample in read.items()}
         for name, sample in samples.items():
             if sample.watts is None:
                 return Watts(None, sample.time, f"{name}: {sample.problem}" if name else sample.problem, sample.reason)
         time = min((sample.time for sample in samples.values()), default=at)
+        latest = max((sample.time for sample in samples.values()), default=at)
+        newest = None if latest == time else latest
         numbers = {name: exact(sample.watts) for name, sample in samples.items()}
         if feed.limit is None:
-            return Watts(feed.watts(numbers[""]), time)
+            return Watts(feed.watts(numbers[""]), time, newest=newest)
         scaled = {name: number * feed.unit.watts for name, number in numbers.items()}
         limit = scaled["limit"] if feed.limit.watts is None else feed.limit.watts * feed.unit.watts
         if self.needs_own and own is None:
             return Watts(None, time, "the number of running replicas of the targets is unknown", "unreadable")
         mine = scaled.get("own", own if self.needs_own and own is not None else Fraction(0))
-        return Watts(remaining(limit, scaled["consumption"], mine), time)
+        return Watts(remaining(limit, scaled["consumption"], mine), time, newest=newest)
 
     def close(self) -> None:
         """Closes the HTTP connections; the Prometheus client belongs to the caller."""
@@ -121,8 +158,8 @@ class BudgetFeed:
         if sample.watts is None:
             return sample
         age = at - sample.time
-        if age > self._oldest:
-            old = f"the newest sample is {age:.0f} s old, maxAge is {self._oldest:g} s"
+        if age > (oldest := self._oldest.seconds):
+            old = f"the newest sample is {age:.0f} s old, maxAge is {oldest:g} s"
             return replace(sample, watts=None, problem=old, reason="stale")
         if age < -AHEAD:
             ahead = f"the sample's time is {-age:.0f} s in the future; compare the clocks"
@@ -136,9 +173,13 @@ class BudgetFeed:
             wire = HttpSession(feed.url, part="the feed's ", timeout=10.0, max_body=MAX_BODY)
             self._wires.append(wire)
             get = partial(wire.get, feed.url)
-            return {"": _at_once(HttpFeed(get, self._clock, feed.json_path, time_path=feed.time_path))}
+            return {
+                "": _at_once(
+                    HttpFeed(get, self._clock, feed.json_path, time_path=feed.time_path, signed=feed.map is not None)
+                )
+            }
         if feed.csv is not None:
-            return {"": _at_once(CsvFeed(Path(feed.csv)))}
+            return {"": _at_once(CsvFeed(Path(feed.csv), signed=feed.map is not None))}
         parts: dict[str, Ask] = {}
         if feed.limit is not None and feed.limit.query is not None:
             parts["limit"] = self._query(feed.limit.query, feed.limit.freshness, 1)
@@ -158,6 +199,7 @@ class BudgetFeed:
             query,
             freshness=freshness,
             expect_series=expected,
+            signed=self._feed.map is not None,
             count=lambda result: count.labels("power", result).inc(),
         ).ask
 

@@ -20,6 +20,9 @@ from ballast.telemetry import responses
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
 from ballast.telemetry.queries import is_plain_selector
 
+MAX_BODY = 2**20
+"""Bytes that an answer of a feed or a schedule may have."""
+
 _AGGREGATED = re.compile(
     r"\s*(?:sum|avg|min|max)\s*(?:by\s*\([^()]*\)|without\s*\([^()]*\))?\s*\((?P<selector>[^()]*)\)\s*"
 )
@@ -48,8 +51,8 @@ class PowerFeed(Protocol):
 class PrometheusFeed:
     """Queries the watts and, separately, their time. Raises SettingsError where the time cannot be queried.
 
-    Several series are added up; their number must be `expect_series`; the oldest of their times counts. `count` is
-    called with ok, empty or error for every query.
+    Several series are added up; their number must be `expect_series`; the oldest of their times counts. `signed`
+    numbers, such as prices, may be negative. `count` is called with ok, empty or error for every query.
     """
 
     def __init__(
@@ -59,12 +62,14 @@ class PrometheusFeed:
         *,
         freshness: str | None = None,
         expect_series: int = 1,
+        signed: bool = False,
         count: Callable[[str], None] = lambda result: None,
     ) -> None:
         self._client = client
         self._query = query
         self._freshness = freshness or own_timestamp(query)
         self._expect_series = expect_series
+        self._signed = signed
         self._count = count
 
     def read(self, at: float) -> PowerSample:
@@ -91,7 +96,7 @@ class PrometheusFeed:
         if not math.isfinite(time):
             broken = f"the time of the feed's samples cannot be read: {self._freshness} gives {time}"
             return PowerSample(None, at, broken, "unreadable")
-        return _sample(float(watts.values.sum()), time)
+        return _sample(float(watts.values.sum()), time, signed=self._signed)
 
     def _table(self, answer: Future[bytes]) -> responses.SeriesTable:
         try:
@@ -111,12 +116,19 @@ class HttpFeed:
     """
 
     def __init__(
-        self, get: Callable[[], bytes], clock: Clock, json_path: str = "$", *, time_path: str | None = None
+        self,
+        get: Callable[[], bytes],
+        clock: Clock,
+        json_path: str = "$",
+        *,
+        time_path: str | None = None,
+        signed: bool = False,
     ) -> None:
+        self._signed = signed
         self._get = get
         self._clock = clock
-        self._path = _steps(json_path)
-        self._time_path = None if time_path is None else _steps(time_path)
+        self._path = steps(json_path)
+        self._time_path = None if time_path is None else steps(time_path)
         self._names = (json_path, time_path)
 
     def read(self, at: float) -> PowerSample:
@@ -131,13 +143,13 @@ class HttpFeed:
         time = self._clock.wall()
         try:
             if self._time_path is not None:
-                time = _time(_pick(document, self._time_path))
-            watts = _pick(document, self._path)
+                time = unix_time(pick(document, self._time_path))
+            watts = pick(document, self._path)
         except (KeyError, IndexError, TypeError, ValueError):
             names = " or ".join(name for name in self._names if name)
             missing = f"the feed's answer has no usable value at {names}; correct jsonPath"
             return PowerSample(None, at, missing, "unreadable")
-        return _sample(watts, time)
+        return _sample(watts, time, signed=self._signed)
 
 
 class CsvFeed:
@@ -146,16 +158,17 @@ class CsvFeed:
     Raises UsageError as `trace` does, later it is a problem of the sample.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, signed: bool = False) -> None:
         self._path = path
-        self._samples = list(trace(path))
+        self._signed = signed
+        self._samples = list(trace(path, signed=signed))
         self._changed = _changed(path)
 
     def read(self, at: float) -> PowerSample:
         """The newest row not later than `at`."""
         try:
             if (changed := _changed(self._path)) != self._changed:
-                self._samples, self._changed = list(trace(self._path)), changed
+                self._samples, self._changed = list(trace(self._path, signed=self._signed)), changed
         except UsageError as error:
             return PowerSample(None, at, str(error), "unreachable")
         past = [sample for sample in self._samples if sample.time <= at]
@@ -169,8 +182,8 @@ def _changed(path: Path) -> float:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
 
 
-def trace(path: Path) -> Iterator[PowerSample]:
-    """The rows of a CSV `time,watts`, one sample each; time is seconds or RFC 3339.
+def trace(path: Path, *, signed: bool = False) -> Iterator[PowerSample]:
+    """The rows of a CSV `time,watts`, one sample each; time is seconds or RFC 3339, `signed` values may be negative.
 
     An empty, NaN, infinite, negative or unreadable value is an invalid sample, and so is a row not later than the one
     before. An unreadable time gives NaN. Raises UsageError when the file cannot be read or has other columns.
@@ -184,7 +197,7 @@ def trace(path: Path) -> Iterator[PowerSample]:
             rows.fieldnames = columns
             newest = -math.inf
             for row in rows:
-                sample = _row(row["time"] or "", row["watts"] or "", newest)
+                sample = _row(row["time"] or "", row["watts"] or "", newest, signed=signed)
                 newest = max(newest, sample.time) if math.isfinite(sample.time) else newest
                 yield sample
     except OSError as error:
@@ -193,9 +206,9 @@ def trace(path: Path) -> Iterator[PowerSample]:
         raise UsageError(f"{path} cannot be read: {error}.") from error
 
 
-def _row(time_text: str, watts: str, newest: float) -> PowerSample:
+def _row(time_text: str, watts: str, newest: float, *, signed: bool) -> PowerSample:
     try:
-        time = _time(time_text.strip())
+        time = unix_time(time_text.strip())
     except ValueError:
         unread = f"the time {time_text!r} is neither seconds nor RFC 3339"
         return PowerSample(None, math.nan, unread, "unreadable")
@@ -203,23 +216,23 @@ def _row(time_text: str, watts: str, newest: float) -> PowerSample:
         return PowerSample(None, time, "not later than the row before", "stale")
     if not watts.strip():
         return PowerSample(None, time, "no value", "unreadable")
-    return _sample(watts.strip(), time)
+    return _sample(watts.strip(), time, signed=signed)
 
 
-def _sample(value: object, time: float) -> PowerSample:
-    """Watts as given; only a finite number of at least 0 is valid."""
+def _sample(value: object, time: float, *, signed: bool = False) -> PowerSample:
+    """Watts as given; only a finite number of at least 0, or any where it is `signed`, is valid."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return PowerSample(None, time, f"{value!r} is not a number of watts", "unreadable")
     try:
         watts = float(value)
     except (ValueError, OverflowError):
         return PowerSample(None, time, f"{value!r} is not a number of watts", "unreadable")
-    if not math.isfinite(watts) or watts < 0:
+    if not math.isfinite(watts) or (watts < 0 and not signed):
         return PowerSample(None, time, f"{watts:g} W is not a valid power", "negative" if watts < 0 else "non_finite")
     return PowerSample(watts, time)
 
 
-def _time(value: Any) -> float:
+def unix_time(value: Any) -> float:
     """Unix seconds from seconds or RFC 3339; raises ValueError."""
     try:
         time = float(value)
@@ -245,7 +258,7 @@ def own_timestamp(query: str) -> str:
     )
 
 
-def _steps(path: str) -> list[str | int]:
+def steps(path: str) -> list[str | int]:
     """The keys and indexes of a dotted path. Raises SettingsError for anything else."""
     text = path.strip().removeprefix("{").removesuffix("}").removeprefix("$").removeprefix(".")
     if text and not re.fullmatch(r"(?:\[\d+\]|[^.\[\]]+)(?:\[\d+\]|\.[^.\[\]]+)*", text):
@@ -253,8 +266,9 @@ def _steps(path: str) -> list[str | int]:
     return [int(index) if index else name for index, name in re.findall(r"\[(\d+)\]|([^.\[\]]+)", text)]
 
 
-def _pick(document: Any, steps: list[str | int]) -> Any:
-    for step in steps:
+def pick(document: Any, path: list[str | int]) -> Any:
+    """The value at this path of a document. Raises KeyError, IndexError and TypeError where there is none."""
+    for step in path:
         if isinstance(step, int) != isinstance(document, list):
             raise KeyError(step)
         document = document[step]

@@ -31,6 +31,7 @@ class Daemon(Process):
         env = {
             "PATH": os.environ["PATH"],
             "HOME": str(plane.folder),
+            **({"PYTHONPATH": os.environ["PYTHONPATH"]} if "PYTHONPATH" in os.environ else {}),
             "REQUESTS_CA_BUNDLE": str(plane.certificates.server),
             "BALLAST_CLUSTER__KUBECONFIG": str(kubeconfig),
             "BALLAST_HTTP__HOST": "127.0.0.1",

@@ -9,6 +9,7 @@ import pytest
 from ballast.actuation.scaling.target_status import Actuator
 from ballast.cluster.write import Result
 from ballast.errors import ClusterError
+from ballast.power.policy import PowerPolicy
 from tests.unit.actuation.power_rig import (
     APPS,
     HPAS,
@@ -285,3 +286,17 @@ def test_giving_back_ends_where_the_writer_refuses() -> None:
     found.pause = "paused by key paused.power"
     (outcome,) = found.actuators.restore(reason="released")
     assert outcome.reason == found.pause
+
+
+def test_an_absolute_budget_counts_the_cap_in_force_and_sets_one_above_what_runs() -> None:
+    members = [{"ref": "shop/api", "min": 1, "max": 50, "wattsPerReplica": 10}]
+    one = PowerPolicy.model_validate({"independents": members})
+    found = under_hpa()
+    standing = found.standing(one)
+    assert (standing.count, standing.maximum, standing.replicas, standing.original) == (20, 20, 10, 20)
+    assert found.apply(one, {"api": 15})[0].done
+    assert found.api.objects[f"{HPAS}/api"]["spec"]["maxReplicas"] == 15
+    standing = found.standing(one)
+    assert (standing.count, standing.maximum, standing.original) == (15, 20, 20)
+    assert found.apply(one, {"api": 20})[0].done
+    assert found.standing(one).count == 20

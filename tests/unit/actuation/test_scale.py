@@ -147,6 +147,31 @@ def test_a_rollout_is_waited_for_but_not_in_an_emergency() -> None:
     assert found.apply(policy("api"), {"api": 4}, emergency=True)[0].done
 
 
+def test_a_rollout_that_does_not_go_on_blocks_nothing() -> None:
+    found = rig()
+    found.api.objects[API]["status"] = {"observedGeneration": 0, "replicas": 5, "updatedReplicas": 2}
+    found.edit(API, paused=True)
+    standing = found.standing(policy("api"))
+    assert not standing.rolling
+    assert "does not go on" in (standing.note or "")
+    assert found.apply(policy("api"), {"api": 4})[0].done
+
+
+def test_pods_that_cannot_be_created_are_no_room() -> None:
+    found = rig()
+    refused = [{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate"}]
+    found.api.objects[API]["status"] = {"replicas": 3, "readyReplicas": 3, "conditions": refused}
+    standing = found.standing(policy("api"))
+    assert (standing.count, standing.maximum, standing.ceiling) == (5, 3, 3)
+    (outcome,) = found.apply(policy("api"), {"api": 6})
+    assert (outcome.result, "3 of its pods" in outcome.reason) == (Result.REFUSED, True)
+    assert found.apply(policy("api"), {"api": 3})[0].done
+    found.api.objects[API]["status"] = {"replicas": 3, "readyReplicas": 3}
+    assert found.standing(policy("api")).maximum == 3
+    found.clock.advance(601)
+    assert found.standing(policy("api")).ceiling is None
+
+
 def test_dry_runs_and_pauses_send_nothing() -> None:
     found = rig(mode="dry-run")
     assert found.apply(policy("api"), {"api": 4})[0].result is Result.DRY_RUN

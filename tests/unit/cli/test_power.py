@@ -75,7 +75,9 @@ def answer(ballast: Run, *arguments: object) -> Any:
 def test_replay_follows_a_fall_and_comes_back(ballast: Run, policy: Path, tmp_path: Path) -> None:
     trace = feed(tmp_path / "feed.csv", *[1000] * 4, *[800] * 12, "", "NaN", -5, *[1000] * 12)
     result = answer(ballast, "replay", "--policy", policy, "--feed", trace)
-    assert set(result) == {"ticks", "actions", "cancels", "final", "mean_abs_error_replicas"}
+    assert set(result) == {"ticks", "actions", "cancels", "final", "mean_abs_error_replicas", "over", "unused"}
+    assert set(result["over"]) == {"share", "watt_hours", "worst_watts"}
+    assert set(result["unused"]) == {"watt_hours"}
     first, ticks = result["ticks"][0], result["ticks"]
     assert first == {
         "t": 0.0,
@@ -84,6 +86,7 @@ def test_replay_follows_a_fall_and_comes_back(ballast: Run, policy: Path, tmp_pa
         "reference": 1000.0,
         "delta": 0,
         "replicas": {"prod/api": 20, "prod/frontend": 10, "prod/worker": 15},
+        "caps": {"prod/api": None, "prod/frontend": None, "prod/worker": None},
         "reason": "Bootstrapped",
     }
     assert [tick["delta"] for tick in ticks if tick["delta"]] == [-9, 9]
@@ -237,3 +240,53 @@ def test_config_check_refuses_what_the_policies_have_wrong(
     assert code == 2
     assert "feed.semantics is missing" in err
     assert "BALLAST_TELEMETRY__INTERVAL is 30s" in err
+
+
+ABSOLUTE = """
+power:
+  margin: 0
+  independents:
+  - {ref: shop/api, min: 1, max: 40, wattsPerReplica: 10}
+  - {ref: shop/cart, min: 1, max: 40, wattsPerReplica: 10, share: 2, priority: 1}
+"""
+
+
+def test_replay_knows_what_autoscalers_want(ballast: Run, tmp_path: Path) -> None:
+    one, trace = written(tmp_path / "policy.yaml", ABSOLUTE), feed(tmp_path / "feed.csv", *[500] * 6)
+    rows = "time,ns/name,replicas\n0,shop/api,20\n0,shop/cart,1\n60,shop/cart,39\n"
+    demand = written(tmp_path / "demand.csv", rows)
+    result = answer(ballast, "replay", "--policy", one, "--feed", trace, "--demand", demand)
+    assert [None in tick["caps"].values() for tick in result["ticks"]] == [False] * 6
+    assert result["ticks"][0]["replicas"] == {"shop/api": 20, "shop/cart": 1}
+    assert result["ticks"][-1]["replicas"] == {"shop/api": 10, "shop/cart": 39}
+    assert result["over"] == {"share": 0, "watt_hours": 0, "worst_watts": 0}
+    true = answer(ballast, "replay", "--policy", one, "--feed", trace, "--watts-true", "shop/api=20")
+    assert true["over"]["worst_watts"] > 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ("time,name\n0,x\n", "expected the columns time,ns/name,replicas"),
+        ("time,ns/name,replicas\n0,shop/other,1\n", "line 2: shop/other is no target of the policy"),
+        ("time,ns/name,replicas\n0,shop/api,-1\n", "replicas is '-1', expected a whole number"),
+        ("time,ns/name,replicas\nnoon,shop/api,1\n", "time is 'noon', expected seconds or RFC 3339"),
+    ],
+)
+def test_a_demand_that_cannot_be_read_is_refused(ballast: Run, tmp_path: Path, rows: str, told: str) -> None:
+    one, trace = written(tmp_path / "policy.yaml", ABSOLUTE), feed(tmp_path / "feed.csv", 500)
+    demand = written(tmp_path / "demand.csv", rows)
+    code, _, err = ballast("power", "replay", "--policy", str(one), "--feed", str(trace), "--demand", str(demand))
+    assert code == 2
+    assert told in err
+
+
+def test_allocate_takes_from_lower_priorities_first(ballast: Run, tmp_path: Path) -> None:
+    one = written(tmp_path / "policy.yaml", ABSOLUTE)
+    found = answer(ballast, "allocate", "--policy", one, "--delta", "-30")
+    assert found["changes"] == {"shop/api": -30, "shop/cart": 0}
+    both = answer(ballast, "allocate", "--policy", one, "--delta", "-50", "--delta", "20")
+    assert [each["changes"] for each in both] == [
+        {"shop/api": -39, "shop/cart": -11},
+        {"shop/api": 9, "shop/cart": 11},
+    ]

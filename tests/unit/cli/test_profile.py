@@ -136,6 +136,60 @@ def test_bin_packing_needs_no_daemon_and_weights_are_whole(capsys: pytest.Captur
     assert "extenders" not in document
 
 
+PACKED = "intel.com/foo=3,intel.com/bar=3"
+
+
+def test_bin_packing_with_resources_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first configuration in the Kubernetes documentation of bin packing."""
+    _, document = printed(capsys, "bin-packing", strategy="MostAllocated", resources=f"cpu=1,memory,{PACKED}")
+    [plugin] = document["profiles"][0]["pluginConfig"]
+    assert plugin["name"] == "NodeResourcesFit"
+    assert plugin["args"]["scoringStrategy"] == {
+        "type": "MostAllocated",
+        "resources": [
+            {"name": "cpu", "weight": 1},
+            {"name": "memory", "weight": 1},
+            {"name": "intel.com/foo", "weight": 3},
+            {"name": "intel.com/bar", "weight": 3},
+        ],
+    }
+
+
+@pytest.mark.parametrize("shape", ["0:0,100:10", None])
+def test_bin_packing_by_a_curve(capsys: pytest.CaptureFixture[str], shape: str | None) -> None:
+    """The second configuration in the Kubernetes documentation of bin packing."""
+    _, document = printed(capsys, "bin-packing", strategy="RequestedToCapacityRatio", resources=PACKED, shape=shape)
+    [plugin] = document["profiles"][0]["pluginConfig"]
+    assert plugin["args"]["scoringStrategy"] == {
+        "type": "RequestedToCapacityRatio",
+        "resources": [{"name": "intel.com/foo", "weight": 3}, {"name": "intel.com/bar", "weight": 3}],
+        "requestedToCapacityRatio": {"shape": [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"strategy": "LeastAllocated"}, "--strategy LeastAllocated: choose MostAllocated or RequestedToCapacityRatio"),
+        ({"resources": "cpu=-1"}, "--resources cpu=-1: .*weight of cpu.*1 to 100"),
+        ({"resources": "cpu,,memory"}, "--resources cpu,,memory: "),
+        ({"resources": ""}, "--resources : "),
+        ({"resources": "gpu"}, "--resources gpu: .*no resource the scheduler scores"),
+        ({"shape": "0:0,100:10"}, "MostAllocated has no shape. Add --strategy RequestedToCapacityRatio"),
+        ({"strategy": "RequestedToCapacityRatio", "shape": "100:10,0:0"}, "--shape .*increasing.*0:0,100:10"),
+        ({"strategy": "RequestedToCapacityRatio", "shape": "half"}, "--shape half: "),
+    ],
+)
+def test_packing_that_the_scheduler_would_refuse_is_refused(options: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        profile("bin-packing", **options)
+
+
+def test_packing_is_for_bin_packing() -> None:
+    with pytest.raises(UsageError, match="--resources is for the profile bin-packing; labels does not pack"):
+        profile("labels", resources="cpu")
+
+
 @pytest.mark.parametrize(
     "url", ["http://a b:2020", "ballast:2020", "ftp://x", "http://", "http://x:port", "http://x/?a=b"]
 )

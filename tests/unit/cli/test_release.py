@@ -17,7 +17,7 @@ from ballast.cluster.writer import Writer
 from ballast.errors import BallastError, ClusterError, SettingsError, UsageError
 from ballast.simulator import EmbeddedCluster, World
 from ballast.simulator.kube.kinds import BY_NAME
-from tests.unit.daemon.rig import LEASE, NODE, OWN
+from tests.unit.daemon.rig import LEASE, NODE, OWN, POD
 
 FOREIGN_LABELS = {"team": "blue", "other.dev/score": "3"}
 FOREIGN_TAINTS = [{"key": "team", "value": "blue", "effect": "NoSchedule"}]
@@ -280,3 +280,36 @@ def test_crane_s_annotations_go_while_ballast_writes_them(
     monkeypatch.setenv("BALLAST_PUBLISHING__CRANE", "true")
     run()
     assert carried() & (crane.keys() | others.keys()) == others.keys()
+
+
+def gated(cluster: EmbeddedCluster, name: str, *gates: str) -> None:
+    spec = {"containers": [{"name": "main", "image": "none"}], "schedulingGates": [{"name": gate} for gate in gates]}
+    cluster.resources.create(POD, "default", {"metadata": {"name": name}, "spec": spec})
+
+
+def gates(cluster: EmbeddedCluster, name: str) -> list[str]:
+    spec = cluster.resources.get(POD, "default", name).read()["spec"]
+    return [gate["name"] for gate in spec.get("schedulingGates") or ()]
+
+
+def test_gates_of_ours_go_and_those_of_others_stay(cluster: EmbeddedCluster) -> None:
+    gated(cluster, "ours", "ballast.dev/batch")
+    gated(cluster, "both", "other.dev/quota", "ballast.dev/batch")
+    gated(cluster, "theirs", "other.dev/quota")
+    assert run("batch") == "Removed the gate of 2 of 2 pods.\n"
+    left = {name: gates(cluster, name) for name in ("ours", "both", "theirs")}
+    assert left == {"ours": [], "both": ["other.dev/quota"], "theirs": ["other.dev/quota"]}
+    assert run("batch") == "Released nothing: no pod has the gate of Ballast.\n"
+    assert ours(cluster) != set()
+
+
+def test_gates_go_with_all_else_and_not_while_a_leader_renews(cluster: EmbeddedCluster) -> None:
+    gated(cluster, "web", "ballast.dev/batch")
+    renewed(cluster, 30)
+    assert run("batch", "--if-stale", "1m").startswith("Released nothing: Lease ballast/ballast was renewed")
+    assert gates(cluster, "web") == ["ballast.dev/batch"]
+    renewed(cluster, 90)
+    assert run("batch", "--if-stale", "1m") == "Removed the gate of 1 of 1 pods.\n"
+    gated(cluster, "api", "ballast.dev/batch")
+    assert run().endswith("Removed the gate of 1 of 1 pods.\n")
+    assert gates(cluster, "api") == []

@@ -63,6 +63,10 @@ def volumes(number: int, size: int) -> dict[str, Any]:
     return pod(number, volumes=[{"name": f"{number}-{word}", "emptyDir": {}} for word in words(size // 2, 20)])
 
 
+def gates(number: int, size: int) -> dict[str, Any]:
+    return pod(number, schedulingGates=[{"name": f"example.com/{number}-{word}"} for word in words(size // 2, 20)])
+
+
 def owners(number: int, size: int) -> dict[str, Any]:
     return pod(number, metadata={"ownerReferences": [{"kind": "K", "name": "n" * size, "uid": f"{number}"}]})
 
@@ -82,6 +86,7 @@ SHAPES = {
         tolerations,
         requests,
         volumes,
+        gates,
         owners,
         scheduler,
     )

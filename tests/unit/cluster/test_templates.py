@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 
 from ballast.cluster import wire, workloads
 from ballast.cluster.decoding import Shared, to_pod
@@ -120,6 +121,29 @@ def test_rollouts_are_seen() -> None:
     assert workload("StatefulSet", revisions).rolling
     assert not workload("StatefulSet", {**revisions, "updateRevision": "a"}).rolling
     assert not workload("ReplicaSet", {"observedGeneration": 1}).rolling
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "status"),
+    [
+        ("Deployment", {"paused": True}, {}),
+        (
+            "Deployment",
+            {},
+            {"conditions": [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}]},
+        ),
+        ("StatefulSet", {"updateStrategy": {"type": "OnDelete"}}, {}),
+        ("StatefulSet", {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}}, {}),
+    ],
+)
+def test_rollouts_that_do_not_go_on_are_seen(kind: str, spec: Any, status: Any) -> None:
+    def stalled(more: Any, seen: Any) -> bool:
+        document = {"metadata": {"name": "w", "generation": 2}, "spec": {"replicas": 3, **more}, "status": seen}
+        found = msgspec.convert(document, workloads.WireWorkload)
+        return workloads.to_workload(kind, found, Shared(), lambda key: True).stalled
+
+    assert stalled(spec, status)
+    assert not stalled({}, {})
 
 
 def test_budgets() -> None:

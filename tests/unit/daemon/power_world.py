@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -118,7 +118,9 @@ class Cluster:
             if self.dry:
                 outcomes.append(WriteOutcome(WRITE, Result.DRY_RUN))
             elif name in self.refusing:
-                outcomes.append(WriteOutcome(WRITE, Result.FAILED, "no rights", 403))
+                namespace, _, own = name.partition("/")
+                target = WriteTarget("Deployment", own, namespace)
+                outcomes.append(WriteOutcome(replace(WRITE, target=target), Result.FAILED, "no rights", 403))
             else:
                 self.fuse.write(lambda name=name, count=count: self._land(name, count))  # type: ignore[misc]
                 outcomes.append(WriteOutcome(WRITE, Result.DONE))

@@ -36,7 +36,7 @@ def evicting(calm: Rig, mode: str = "on", *, cycles: int = 5, steered: bool = Tr
     assert daemon.context.workloads.wait_synced(20)
     until(lambda: daemon.context.switches.paused("eviction") is None, "the switches")
     if steered:
-        daemon.extender.steering.was_asked(STOCK)
+        daemon.extender.steering._asked[STOCK] = daemon.context.clock.monotonic()
     for _ in range(cycles):
         calm.advance()
         calm.watch(daemon)
@@ -140,7 +140,7 @@ def test_without_a_known_landing_one_eviction_shows_whether_it_is_steered(calm: 
     assert "rebalance: where default-scheduler puts replacements is not steered" in told
     assert "has not asked the extender in the last 10 minutes" in (condition(daemon, "LandingNotSteered") or "")
     assert evictions(calm) == 1
-    daemon.extender.steering.was_asked(STOCK)
+    daemon.extender.steering._asked[STOCK] = daemon.context.clock.monotonic()
     assert "is not steered" not in cycle(calm, daemon)
     assert condition(daemon, "LandingNotSteered") is None
 
@@ -167,7 +167,7 @@ def test_a_pause_stops_plans_and_says_so(calm: Rig) -> None:
     assert condition(daemon, "EvictionsHalted")
     calm.put_config_map("ballast-switches", {})
     until(lambda: daemon.context.switches.paused("eviction") is None, "no switch")
-    daemon.extender.steering.was_asked(STOCK)
+    daemon.extender.steering._asked[STOCK] = daemon.context.clock.monotonic()
     assert evict(daemon).startswith("relieve: evicted")
     assert condition(daemon, "EvictionsHalted") is None
 

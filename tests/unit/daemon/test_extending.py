@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ballast.cluster import wire
+from ballast.cluster.decoding import Shared, to_pod
 from ballast.cluster.watch import WATCH_SILENT
 from ballast.errors import UsageError
 from ballast.extender.decisions import ExtenderService
@@ -49,7 +50,14 @@ class Desk:
         self.board.rendered = render(taken, {}, fetched=self.clock.wall())
         self.extending.observe(taken)
 
+    def show(self, asking: wire.Pod) -> wire.Pod:
+        """The watch shows a pod waiting, unless it has shown it before."""
+        if self.extending._bookings.waiting(asking.metadata.uid) is None:
+            self.extending.put(to_pod(asking, Shared(), lambda key: False))
+        return asking
+
     def ask(self, uid: str, names: list[str], profile: str | None = None, **requests: str) -> tuple[dict, str | None]:  # type: ignore[type-arg]
+        self.show(incoming(uid, **requests))
         found = self.extending.prioritize(incoming(uid, **requests), names, profile)
         answer = json.loads(found.body)
         assert [each["Host"] for each in answer] == names
@@ -316,3 +324,39 @@ def test_a_bound_pod_of_any_size_counts_and_is_gone_again() -> None:
     for each in huge:
         desk.extending.remove(each)
     assert {desk.chosen(f"p{number}", ["n0"], "load-variation") for number in range(3)} == {"n0"}
+
+
+def test_a_pod_the_watch_has_not_shown_gets_an_answer_and_books_nothing() -> None:
+    desk = Desk(snapshot([0.3, 0.3, 0.3]))
+    before = desk.ask("genuine", N3)
+    desk.extending.remove(pod("genuine"))
+    for number in range(1500):
+        answer = desk.extending.prioritize(incoming(f"u{number}", cpu="1000000"), N3, None)
+        assert sorted(each["Score"] for each in json.loads(answer.body))[-1] == 10
+    assert desk.ask("genuine", N3) == before
+    assert desk.outcomes()["unseen"] == 1500
+    assert len(desk.extending._bookings.ledger) == 1
+    assert desk.extending.steering.asked("default-scheduler") is not None
+
+
+def test_a_scheduler_ahead_of_the_watch_is_booked_when_the_watch_follows() -> None:
+    desk = Desk(snapshot([0.3, 0.3, 0.3]))
+    burst = [incoming(f"p{number}", cpu="4") for number in range(6)]
+    for asking in burst:
+        desk.extending.prioritize(asking, N3, None)
+    for asking in burst:
+        desk.show(asking)
+    assert desk.outcomes() == {"unseen": 6, "assumed": 6}
+    desk.extending.prioritize(incoming("late"), N3, None)
+    desk.clock.advance(6)
+    desk.show(incoming("late"))
+    assert len(desk.extending._bookings.ledger) == 6
+
+
+def test_what_a_caller_sends_is_not_kept() -> None:
+    desk = Desk(snapshot([0.3, 0.3, 0.3]))
+    asking = incoming("u", cpu="0.1")
+    asking.spec.scheduler_name = "made-up"
+    desk.extending.prioritize(asking, N3, None)
+    assert desk.extending.steering.asked("made-up") is None
+    assert not desk.extending.in_use()

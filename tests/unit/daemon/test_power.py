@@ -214,7 +214,7 @@ def test_an_exporter_that_died_is_told_by_the_age_of_its_samples(plant: Plant) -
     daemon = plant.daemon()
     plant.faults.power_frozen()
     sentence = plant.ticks(daemon, 5)
-    assert "s old, maxAge is 60 s" in sentence
+    assert "s old, maxAge is 90 s" in sentence
     assert metric(daemon, 'ballast_power_feed_invalid_total{policy="sun",reason="stale"}')
 
 

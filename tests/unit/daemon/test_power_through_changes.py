@@ -54,11 +54,11 @@ def test_a_target_that_came_to_the_policy_brings_its_share() -> None:
 
 
 def test_a_target_of_other_watts_that_left_takes_them_along() -> None:
-    both = members((1, 40), (1, 40), wattsPerReplica=25)
+    both = {"budget": "anchor", **members((1, 40), (1, 40), wattsPerReplica=25)}
     both["independents"][1]["wattsPerReplica"] = 75
     one = life(both)
     one.tick(1000)
-    edited(one, **members((1, 40), wattsPerReplica=25))
+    edited(one, budget="anchor", **members((1, 40), wattsPerReplica=25))
     one.run([1000.0, *[500.0] * 8])
     assert one.cluster.counts == {"ns/t0": 5, "ns/t1": 10}
 
@@ -250,7 +250,7 @@ def test_a_rollout_does_not_stop_a_dry_run() -> None:
         {"feed": {"query": "other_watts", "semantics": "limit"}},
         {"feed": {"query": "sun_watts", "semantics": "available", "unit": "kW"}},
         {"basePower": 300},
-        members((1, 40), (1, 40), wattsPerReplica=50),
+        {"budget": "anchor", **members((1, 40), (1, 40), wattsPerReplica=50)},
     ],
 )
 def test_numbers_that_mean_something_else_now_are_a_new_beginning(keys: dict[str, Any]) -> None:
@@ -331,7 +331,7 @@ def test_a_plan_of_the_future_is_dropped() -> None:
 
 
 def test_what_the_targets_use_is_known_also_when_one_is_not_there_and_unknown_when_one_is_not_seen() -> None:
-    one = policy(**members((1, 9), (1, 9), (1, 9), wattsPerReplica=50))
+    one = policy(budget="anchor", **members((1, 9), (1, 9), (1, 9), wattsPerReplica=50))
     counted = Workload("Deployment", "ns", "t0", replicas=4, present=3)
     silent = Workload("Widget", "ns", "t1", replicas=None)
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
+import pytest
 import requests
 
+from ballast.errors import SettingsError
 from ballast.runtime.daemon import Daemon
+from ballast.settings.http import Http
 from tests.cluster.harness.process import free_port
 from tests.unit.daemon.rig import POD, Rig, condition, get, metric, until
 
@@ -79,3 +83,36 @@ def test_the_extender_may_listen_alone(calm: Rig) -> None:
     args = {"Pod": ASKING, "NodeNames": calm.names}
     assert requests.post(f"{alone}/scheduler/filter", json=args, timeout=10).json()["NodeNames"] == calm.names
     assert requests.get(f"{alone}/watcher", timeout=10).status_code == 404
+
+
+def test_probes_have_a_port_of_their_own(calm: Rig) -> None:
+    daemon = calm.daemon()
+    alone = f"http://127.0.0.1:{daemon.health_port}"
+    assert daemon.health_port not in (0, daemon.port)
+    assert requests.get(f"{alone}/livez", timeout=10).text == "ok\n"
+    assert requests.get(f"{alone}/readyz?verbose", timeout=10).status_code in (200, 503)
+    for path in ("/", "/metrics", "/watcher", "/api/v1/nodes", "/scheduler/filter"):
+        assert requests.get(f"{alone}{path}", timeout=10).status_code == 404
+    assert get(daemon, "/livez").status_code == 200
+
+
+def test_a_health_port_that_is_taken_is_an_error_only_where_it_was_chosen(
+    calm: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(SettingsError, match=f"BALLAST_HTTP__HEALTH_PORT={port}.*in use"):
+            calm.daemon(HTTP__HEALTH_PORT=str(port))
+        monkeypatch.setattr(Http, "of_health", lambda self: Http(host=self.host, port=port))
+        daemon = calm.daemon()
+    assert daemon.health_port == 0
+    assert get(daemon, "/livez").status_code == 200
+
+
+def test_livez_names_a_listener_that_ended(calm: Rig) -> None:
+    daemon = calm.daemon()
+    health = daemon.servers[1]
+    health.stop()
+    answer = get(daemon, "/livez?verbose")
+    assert answer.status_code == 503
+    assert "listener health_port ended unexpectedly" in answer.text

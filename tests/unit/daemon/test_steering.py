@@ -35,7 +35,7 @@ def held(node: str = "n0", asks: Shape = SMALL, until: float = TIME + 130) -> Re
 
 
 def chosen(desk: Desk, asked: wire.Pod, names: list[str] = N3) -> str:
-    answer = msgspec.json.decode(desk.extending.prioritize(asked, names, None).body)
+    answer = msgspec.json.decode(desk.extending.prioritize(desk.show(asked), names, None).body)
     [best] = [each["Host"] for each in answer if each["Score"] == 10]
     return str(best)
 
@@ -100,7 +100,7 @@ def test_others_are_filtered_out_of_it() -> None:
     one.extending.steering.hold(held("n1", shape(3.8)))
     assert one.extending.filter(incoming("b"), N3).nodes == {"n1": "its room is held for default/web-a"}
     assert one.extending.filter(incoming("b"), ["n0"]).nodes == {}
-    assert one.extending.filter(owned("a"), N3).nodes == {}
+    assert one.extending.filter(one.show(owned("a")), N3).nodes == {}
     assert one.extending.filter(incoming("d", daemon_set=True), N3).nodes == {}
 
 
@@ -144,3 +144,13 @@ def test_whether_a_pod_fits_is_known_for_known_nodes() -> None:
     steering.hold(held("n1"))
     assert steering.fits("n1", shape(4.0)) is False
     assert steering.fits("elsewhere", SMALL) is None
+
+
+def test_a_made_up_pod_takes_no_reservation() -> None:
+    one = desk()
+    one.extending.steering.hold(held())
+    for asked in (owned("made-up"), owned("another")):
+        answer = msgspec.json.decode(one.extending.prioritize(asked, N3, None).body)
+        assert {each["Host"]: each["Score"] for each in answer}["n1"] == 10
+    assert set(one.extending.filter(owned("made-up", cpu="16"), N3).nodes) == {"n0"}
+    assert chosen(one, owned("a")) == "n0"

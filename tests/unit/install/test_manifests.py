@@ -158,7 +158,7 @@ def test_one_service_finds_all_replicas_and_the_other_the_leader(helm: Helm, val
 def test_services_lead_to_the_port_that_is_set(helm: Helm) -> None:
     manifests = helm.template({"settings": {"http": {"port": 8080}}, "service": {"port": 80}})
     box = one(manifests, "Deployment", "ballast")["spec"]["template"]["spec"]["containers"][0]
-    assert box["ports"] == [{"name": "http", "containerPort": 8080}]
+    assert box["ports"] == [{"name": "http", "containerPort": 8080}, {"name": "health", "containerPort": 2021}]
     for service in of_kind(manifests, "Service"):
         assert service["spec"]["ports"] == [{"name": "http", "port": 80, "targetPort": "http", "protocol": "TCP"}]
 

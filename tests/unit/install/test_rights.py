@@ -125,6 +125,31 @@ def test_one_part_in_dry_run_adds_the_lease_the_state_and_the_own_pod(helm: Helm
     assert granted(helm.template(values), "ballast") == READS | OWN | LEASE | PART_READS[part]
 
 
+def test_batch_alone_may_patch_pods_and_only_where_it_is_on(helm: Helm) -> None:
+    values = modes("off", "off", "off")
+    values["settings"]["batch"] = {"mode": "dry-run"}
+    namespaces = everywhere(READING, "namespaces")
+    assert granted(helm.template(values), "ballast") == READS | OWN | LEASE | namespaces
+    values["settings"]["batch"]["mode"] = "on"
+    manifests = helm.template(values)
+    patches = everywhere(("patch",), "pods")
+    assert granted(manifests, "ballast") == READS | OWN | LEASE | namespaces | patches | EVENTS
+    frees = everywhere(("get", "list", "patch"), "pods") | {(NAMESPACE, "coordination.k8s.io/leases", "ballast", "get")}
+    assert granted(manifests, "ballast-watchdog") == frees
+    assert granted(manifests, "ballast-cleanup") == frees
+    [job] = [each for each in of_kind(manifests, "Job") if each["metadata"]["name"] == "ballast-cleanup"]
+    assert job["spec"]["template"]["spec"]["containers"][0]["args"] == ["release", "batch"]
+    [cron] = of_kind(manifests, "CronJob")
+    args = cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert args == ["release", "batch", "--if-stale", "15m"]
+
+
+def test_without_a_mode_batch_is_off(helm: Helm) -> None:
+    values = modes("off", "off", "off")
+    values["settings"]["batch"] = {"mode": None}
+    assert granted(helm.template(values), "ballast") == READS
+
+
 def test_power_may_scale_its_targets_and_move_caps_beside_them_and_nothing_else(helm: Helm) -> None:
     manifests = helm.template(POWER)
     assert granted(manifests, "ballast") == READS | OWN | LEASE | POWER_READS | SCALES | CAPS | EVENTS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -175,20 +175,19 @@ def test_without_policies_there_is_no_file(helm: Helm) -> None:
     assert not of_kind(manifests, "ConfigMap")
 
 
-def test_tls_of_the_daemon_is_spoken_by_probes_and_scrapes(helm: Helm) -> None:
+@pytest.mark.parametrize(
+    "files", [("tls_cert_file", "tls_key_file"), ("tls_cert_file", "tls_key_file", "client_ca_file")]
+)
+def test_probes_ask_a_port_of_their_own_without_tls(helm: Helm, files: Sequence[str]) -> None:
     key = {"name": "tls", "key": "x"}
-    values: Values = {"existingSecrets": {"http": {"tls_cert_file": key, "tls_key_file": key}}}
+    values: Values = {
+        "existingSecrets": {"http": dict.fromkeys(files, key)},
+        "settings": {"http": {"health_port": 3021}},
+    }
     box = daemon(helm.template(values))
-    assert {box[f"{probe}Probe"]["httpGet"]["scheme"] for probe in ("startup", "liveness", "readiness")} == {"HTTPS"}
-
-
-def test_where_client_certificates_are_demanded_the_kubelet_tries_the_port(helm: Helm) -> None:
-    key = {"name": "tls", "key": "x"}
-    files = ("tls_cert_file", "tls_key_file", "client_ca_file")
-    box = daemon(helm.template({"existingSecrets": {"http": dict.fromkeys(files, key)}}))
-    for probe in ("startup", "liveness", "readiness"):
-        assert box[f"{probe}Probe"]["tcpSocket"] == {"port": "http"}
-        assert "httpGet" not in box[f"{probe}Probe"]
+    assert {"name": "health", "containerPort": 3021} in box["ports"]
+    for probe, path in {"startup": "/livez", "liveness": "/livez", "readiness": "/readyz"}.items():
+        assert box[f"{probe}Probe"]["httpGet"] == {"path": path, "port": "health"}
 
 
 REFUSED: Mapping[str, tuple[Values, str]] = {

@@ -91,6 +91,7 @@ def test_two_replacements_of_one_owner_get_a_reservation_each() -> None:
         found = held.meant_for(uid, "rs", everywhere)
         assert found is not None
         assert found.node == node
+        booked.put(_of(pod(uid)), 0.0)
         booked.assume(uid, node, Shape(), wall=TIME, now=0.0)
         held.give(found.name, uid)
     assert held.meant_for("c", "rs", everywhere) is None
@@ -103,6 +104,7 @@ def test_two_replacements_of_one_owner_get_a_reservation_each() -> None:
 def test_room_that_was_given_counts_once_and_is_freed_when_the_pod_is_bound() -> None:
     booked, held = room()
     held.hold(replacement())
+    booked.put(_of(pod("a")), 0.0)
     booked.assume("a", "n1", Shape(), wall=TIME, now=0.0)
     held.give("r1", "a")
     assert taken(booked) == [0, 500, 0]

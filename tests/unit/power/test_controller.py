@@ -137,12 +137,12 @@ def test_replicas_of_different_watts_stay_within_the_power() -> None:
     weights = {
         "independents": [{"ref": f"ns/t{i}", "min": 0, "max": 20, "wattsPerReplica": 10 * (i + 1)} for i in range(3)]
     }
-    one = policy(**weights)
+    one = policy(budget="anchor", **weights)
     for last in (900, 700, 333, 80):
         run = follow(one, [1200.0] + [float(last)] * 6)
         used = sum(count * 10 * (index + 1) for index, count in enumerate(run.ticks[-1].replicas.values()))
         assert last - 30 < used <= last
-    even = policy(independents=[{"ref": "ns/t0", "max": 40, "wattsPerReplica": 25}])
+    even = policy(budget="anchor", independents=[{"ref": "ns/t0", "max": 40, "wattsPerReplica": 25}])
     assert totals(follow(even, FALL))[-1] == 20
 
 

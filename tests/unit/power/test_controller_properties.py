@@ -43,7 +43,7 @@ STEPS = {
     "floor": {"fallback": {"after": 60, "policy": "floor"}},
     "nominal": {"nominal": {"watts": 1000, "replicas": 40}},
     "base": {"basePower": 100},
-    "watts": members((1, 40), (0, 30), wattsPerReplica=25),
+    "watts": {"budget": "anchor", **members((1, 40), (0, 30), wattsPerReplica=25)},
 }
 variants = st.sampled_from(list(STEPS)).map(lambda name: policy(**STEPS[name]))
 bounds = st.tuples(st.integers(1, 10), st.integers(0, 90)).map(lambda each: (each[0], each[0] + each[1]))

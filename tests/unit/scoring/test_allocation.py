@@ -126,7 +126,10 @@ def test_a_falling_curve_is_cut_towards_zero_as_in_go(shape: list[tuple[int, int
         ({"resources": {"gpu": 1}}, "resources cannot be .*no resource the scheduler scores.*nvidia.com/gpu"),
         ({"resources": {"pods": 1}}, "resources cannot be"),
         ({"resources": {}}, "at least one entry"),
-        ({"resources": ["cpu"]}, "give an object"),
+        ({"resources": 3}, r'give {"cpu": 1'),
+        ({"resources": ["cpu", 1]}, r'give {"cpu": 1'),
+        ({"resources": ["cpu", "cpu"]}, "name every resource once"),
+        ({"resources": "cpu=0,memory"}, "weight of cpu cannot be"),
         ({"resourcs": {"cpu": 1}}, "has no key resourcs. Did you mean resources"),
         ({"in_flight": "some"}, "off, upstream, full"),
     ],
@@ -155,3 +158,19 @@ def test_a_curve_that_is_none_is_refused(shape: object) -> None:
 def test_an_unknown_scale_is_refused() -> None:
     with pytest.raises(UsageError, match="scale cannot be 50"):
         strategy("requested-to-capacity", {"scale": 50})
+
+
+@pytest.mark.parametrize("name", ["most-allocated", "least-allocated", "requested-to-capacity"])
+@pytest.mark.parametrize(
+    "resources",
+    [
+        {"cpu": None, "memory": 1, "intel.com/foo": 3},
+        "cpu,memory,intel.com/foo=3",
+        "cpu=1, memory=1, intel.com/foo=3",
+        [{"name": "cpu"}, {"name": "memory", "weight": 1}, {"name": "intel.com/foo", "weight": 3}],
+    ],
+)
+def test_a_weight_is_1_where_none_is_given(name: str, resources: object) -> None:
+    assert strategy(name, {"resources": resources}) == strategy(
+        name, {"resources": {"cpu": 1, "memory": 1, "intel.com/foo": 3}}
+    )

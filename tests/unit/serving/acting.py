@@ -7,6 +7,9 @@ from typing import Any
 
 Document = dict[str, Any]
 
+NO_WATTS: dict[str, Any] = {"budget": "anchor", "load": None, "over": None, "unmet_demand": 0}
+NO_MORE_OF_A_FEED: dict[str, Any] = {"bound": None, "consumed": None}
+
 
 def policy(name: str, now: float, *, targets: int = 6, points: int = 240, **changed: Any) -> Document:
     """A day's solar power with a gap in it, its reference following in steps."""
@@ -25,13 +28,15 @@ def policy(name: str, now: float, *, targets: int = 6, points: int = 240, **chan
     standing = [target(number, shadow=bool(changed.get("shadow"))) for number in range(targets)]
     return {
         "name": name,
-        "feed": {"semantics": "available", "watts": history[-1][1], "time": now - 12, "problem": None},
+        "feed": {"semantics": "available", "watts": history[-1][1], "time": now - 12, "problem": None}
+        | NO_MORE_OF_A_FEED,
         "state": history[-1][6],
         "reference": reference,
         "deadband": [reference * 0.95, reference * 1.05],
         "window": {"since": now - 45, "length": 120.0},
         "waiting_for": "75 s more below 3,914 W, then about 6 replicas are taken away",
         "unmet": 0,
+        **NO_WATTS,
         "shadow": False,
         "targets": standing,
         "history": history,
@@ -50,10 +55,10 @@ def policy(name: str, now: float, *, targets: int = 6, points: int = 240, **chan
 
 def just_started() -> Document:
     """A policy whose first tick has not decided anything yet."""
-    feed = {"semantics": "available", "watts": None, "time": None, "problem": None}
+    feed = {"semantics": "available", "watts": None, "time": None, "problem": None, **NO_MORE_OF_A_FEED}
     known = dict.fromkeys(("state", "reference", "deadband", "window", "waiting_for"))
     lists: Document = {"targets": [], "history": [], "actions": []}
-    return {"name": "just-started", "feed": feed, **known, "unmet": 0, "shadow": False, **lists}
+    return {"name": "just-started", "feed": feed, **known, "unmet": 0, **NO_WATTS, "shadow": False, **lists}
 
 
 def target(number: int, *, shadow: bool = False) -> Document:
@@ -68,6 +73,9 @@ def target(number: int, *, shadow: bool = False) -> Document:
         "min": 2,
         "max": 20,
         "original": 24 if actuator == "hpa-cap" else None,
+        "priority": 0,
+        "rolling": False,
+        "watts": None,
         "excluded": "annotation ballast.dev/exclude-power of the namespace" if number % 11 == 3 else None,
         "problem": "not found: create it or remove it from the policy" if number % 7 == 5 else None,
     }

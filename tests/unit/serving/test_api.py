@@ -115,8 +115,8 @@ def test_status_sums_up() -> None:
         "telemetry": "no answer",
         "publishing": "published 1 of 3 nodes, 2 unknown",
     }
-    assert status["modes"] == {"publishing": "dry-run", "power": None, "eviction": None}
-    assert status["paused"] == {"publishing": None, "power": None, "eviction": None}
+    assert status["modes"] == {"publishing": "dry-run", "power": None, "eviction": None, "batch": None}
+    assert status["paused"] == {"publishing": None, "power": None, "eviction": None, "batch": None}
     assert status["conditions"] == [CONDITION]
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+import socket
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import hypothesis
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from ballast.cluster import wire
 from ballast.errors import UsageError
 from ballast.metrics import Metrics
+from ballast.serving import protocol
 from ballast.serving.app import create_app
 from ballast.serving.extender import MAX_BODY, NEUTRAL_HEADER, Priorities, Rejections
 from ballast.serving.extender_wire import MOST_NAMES, prioritize_args
@@ -304,3 +306,87 @@ def test_thousands_of_names_in_any_order_are_found() -> None:
     names = compact(json.dumps(asked, separators=(",", ":")).encode())
     assert names is not None
     assert [known[row] if row >= 0 else None for row in Hosts(known).locate(names)] == [*asked[:4000], None, None, None]
+
+
+LONG = "n" * 254
+LARGE_PODS: dict[str, Any] = {
+    "containers": {"spec": {"containers": [{}] * 501}},
+    "init containers": {"spec": {"containers": [{}] * 250, "initContainers": [{}] * 251}},
+    "many containers": {"spec": {"containers": [{}] * 400_000}},
+    "name": {"metadata": {"name": LONG}},
+    "namespace": {"metadata": {"namespace": LONG}},
+    "uid": {"metadata": {"uid": LONG}},
+    "owner": {"metadata": {"ownerReferences": [{"kind": "ReplicaSet", "name": "a", "uid": LONG}]}},
+    "label": {"metadata": {"labels": {"k" * 318: "v"}}},
+    "label's value": {"metadata": {"labels": {"k": LONG}}},
+    "scheduler": {"spec": {"schedulerName": LONG * 4000}},
+    "node": {"spec": {"nodeName": LONG}},
+    "selector": {"spec": {"nodeSelector": {"k": LONG}}},
+    "quantity": {"spec": {"containers": [{"resources": {"requests": {"cpu": "0." + "1" * 63}}}]}},
+    "limit": {"spec": {"initContainers": [{"resources": {"limits": {"memory": "1" * 900_000}}}]}},
+    "overhead": {"spec": {"overhead": {"cpu": "1" * 65}}},
+    "resource": {"spec": {"resources": {"requests": {"r" * 318: "1"}}}},
+    "size": {"metadata": {"annotations": {"a": "b" * 2_100_000}}},
+}
+
+
+@pytest.mark.parametrize("verb", ["prioritize", "filter"])
+@pytest.mark.parametrize("what", LARGE_PODS)
+@pytest.mark.parametrize("names_last", [True, False], ids=["as Go writes it", "another order"])
+def test_fields_beyond_what_kubernetes_allows_are_400(verb: str, what: str, names_last: bool) -> None:
+    fake = Fake()
+    pod = {"metadata": {}, "spec": {}} | LARGE_PODS[what]
+    args = {"Pod": pod, "Nodes": None, "NodeNames": NAMES}
+    body = args if names_last else dict(reversed(args.items()))
+    with serving(fake) as port:
+        answer = post(port, f"/scheduler/{verb}", json.dumps(body, separators=(",", ":")).encode())
+    assert (answer.status, fake.asked) == (400, [])
+    assert len(answer.body) < 300
+
+
+@pytest.mark.parametrize("verb", ["prioritize", "filter"])
+@pytest.mark.parametrize("form", ["names", "nodes"])
+def test_names_of_nodes_beyond_what_kubernetes_allows_are_400(verb: str, form: str) -> None:
+    names = ["a", LONG]
+    args = {
+        "names": {"Pod": POD, "Nodes": None, "NodeNames": names},
+        "nodes": {"Pod": POD, "Nodes": {"items": [{"metadata": {"name": name}} for name in names]}},
+    }[form]
+    with serving(Fake()) as port:
+        assert post(port, f"/scheduler/{verb}", json.dumps(args, separators=(",", ":")).encode()).status == 400
+
+
+def test_fields_at_the_limits_are_read() -> None:
+    pod = {
+        "metadata": {"name": "n" * 253, "labels": {"k" * 317: "v" * 63}},
+        "spec": {"containers": [{"resources": {"requests": {"cpu": "1" * 64}}}] * 500},
+    }
+    with serving(Fake()) as port:
+        assert post(port, "/scheduler/prioritize", {"Pod": pod, "NodeNames": ["a" * 253]}).status == 200
+
+
+def test_bodies_without_an_end_leave_room_for_short_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "READ_TIMEOUT", 120)
+    metrics = Metrics()
+    head = b"POST /scheduler/prioritize HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+    size = 20 * 1024 * 1024
+    with serving(Fake(), metrics) as port, ExitStack() as stack:
+        for _ in range(5):
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+            with suppress(ConnectionError):  # a refused body's connection is closed
+                client.sendall(head % (size + 1) + b" " * size)
+        answers = [post(port, "/scheduler/prioritize", FORMS[0]).status for _ in range(3)]
+        shown = ask(port, "/metrics").body.decode()
+    assert answers == [200, 200, 200]
+    refused = next(line for line in shown.splitlines() if line.startswith('ballast_http_refused_total{code="503"}'))
+    assert float(refused.split()[-1]) == 2
+
+
+def test_a_long_list_of_unknown_names_is_not_kept() -> None:
+    hosts = Hosts(["a", "b"])
+    few, many = compact(b'["a","x","y"]'), compact(json.dumps(["z" * 50] * 1000, separators=(",", ":")).encode())
+    assert few is not None
+    assert many is not None
+    kept = hosts.named(few)
+    hosts.named(many)
+    assert hosts.named(few) is kept

@@ -114,7 +114,11 @@ def acting_board(mode: str) -> Board:
     board.power = acting.power(
         TIME,
         acting.policy("site-a", TIME, targets=500, shadow=shadow),
-        acting.policy("site-b", TIME, feed={"semantics": "limit", "watts": None, "time": None, "problem": "silent"}),
+        acting.policy(
+            "site-b",
+            TIME,
+            feed={"semantics": "limit", "watts": None, "time": None, "problem": "silent"} | acting.NO_MORE_OF_A_FEED,
+        ),
         mode=mode,
     )
     board.plans = [acting.plan(number, TIME, mode=mode, steps=300) for number in range(3)]

@@ -112,3 +112,27 @@ def test_a_value_that_cannot_be_used_is_shown_as_written(config: Path) -> None:
     given = environ(config, "http: {port: x}")
     assert examine(given).settings.http.port == 2020
     assert {"name": "BALLAST_HTTP__PORT", "value": "x", "origin": "file ballast.yaml"} in explain(given)
+
+
+POLICIES = '[{"name": "sun", "feed": {"query": "x"}}]'
+
+
+def test_power_policies_are_a_list_in_the_environment_too(config: Path) -> None:
+    assert load({"BALLAST_POWER__POLICIES": POLICIES}).power.policies == ({"name": "sun", "feed": {"query": "x"}},)
+    both = {**environ(config, "power: {policies: [{name: a}]}"), "BALLAST_POWER__POLICIES": POLICIES}
+    assert [policy["name"] for policy in load(both).power.policies] == ["sun"]
+
+
+@pytest.mark.parametrize("name", ["BALLAST_POWER__POLICY", "BALLAST_POWER__FEED", "BALLAST_POWER_BUDGET"])
+def test_a_wrong_name_for_policies_points_to_the_list_and_to_the_file(name: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        load({name: POLICIES})
+    assert "BALLAST_POWER__POLICIES" in str(refused.value)
+    assert "BALLAST_CONFIG_FILE" in str(refused.value)
+
+
+@pytest.mark.parametrize("value", ["sun", "{}", "[1, 2", "5"])
+def test_policies_that_are_no_list_are_refused_with_the_value(value: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        load({"BALLAST_POWER__POLICIES": value})
+    assert "BALLAST_POWER__POLICIES is " in str(refused.value)

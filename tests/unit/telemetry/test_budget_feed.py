@@ -15,7 +15,7 @@ from ballast.errors import SettingsError, SourceUnavailable
 from ballast.metrics import Metrics
 from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
-from ballast.telemetry.budget_feed import BudgetFeed, Watts, max_age, problems
+from ballast.telemetry.budget_feed import BudgetFeed, Watts, problems
 from ballast.telemetry.needs import NeedsReader
 from ballast.telemetry.prometheus_client import Grid
 from tests.fakes import FakeClock
@@ -54,7 +54,7 @@ def policy(feed: dict[str, Any], **keys: Any) -> PowerPolicy:
 
 
 def feed(one: PowerPolicy, prometheus: Prometheus | None = None, metrics: Metrics | None = None) -> BudgetFeed:
-    return BudgetFeed(one, prometheus, FakeClock(AT), metrics or Metrics(), interval=30)  # type: ignore[arg-type]
+    return BudgetFeed(one, prometheus, FakeClock(AT), metrics or Metrics())  # type: ignore[arg-type]
 
 
 def test_available_watts_are_the_budget_in_their_unit_and_both_queries_are_counted_apart() -> None:
@@ -99,13 +99,24 @@ def test_old_samples_and_those_of_the_future_are_none() -> None:
     assert one.read(AT).reason == "future"
 
 
-def test_without_a_word_the_age_is_three_ticks_within_the_shorter_window() -> None:
-    keys = {"query": "pv", "semantics": "available"}
-    assert max_age(policy(keys), 30) == 60
-    slow = policy(keys, increase={"window": "10m"}, decrease={"window": "10m"})
-    assert max_age(slow, 15) == 90
-    assert max_age(slow, 60) == 180
-    assert max_age(policy(keys, increase={"window": 0}, decrease={"window": 0}), 1) == 90
+def test_without_a_word_the_age_is_three_times_the_distance_of_samples_at_least_a_minute() -> None:
+    prometheus = Prometheus(pv=100)
+    one = feed(policy({"query": "pv", "semantics": "available"}), prometheus)
+    prometheus.age = 61
+    assert one.read(AT).problem == "the newest sample is 61 s old, maxAge is 60 s"
+    for hour in range(1, 4):
+        prometheus.age = 61
+        one.read(AT + 900 * hour)
+    prometheus.age = 2699
+    assert one.read(AT + 9000).watts == 100
+    prometheus.age = 2701
+    assert one.read(AT + 9000).reason == "stale"
+
+
+def test_a_price_below_zero_is_a_price() -> None:
+    keys = {"query": "price", "semantics": "price", "map": [[-10, 5000], [50, 2000]]}
+    for price, watts in ((-50, 5000), (0, 2000), (99, 0)):
+        assert feed(policy(keys), Prometheus(price=price)).read(AT).watts == watts
 
 
 def shared(**more: Any) -> dict[str, Any]:

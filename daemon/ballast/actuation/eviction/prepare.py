@@ -34,6 +34,7 @@ def prepared(move: Move, pod: Pod, facts: Facts, pods: Iterable[Pod], now: float
         reason=move.reason,
         load=effect.predicted(move, facts.nodes),
         starts=move.starts,
+        starts_on=move.starts_on,
         besides=tuple(each.uid for each in siblings if each.created >= now - SKEW),
         probe=probe,
     )

@@ -30,7 +30,8 @@ class StepRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """One pod.
 
     `owner` is the UID of what creates its replacement, `besides` are pods of that owner that came shortly before.
-    `load` is what it moves, by node; `starts` are waiting pods by UID, `started` those of them that are on a node;
+    `load` is what it moves, by node; `starts` are waiting pods by UID, `starts_on` the nodes that they are to start on,
+    `source` where it says none; `started` those of them that are on a node;
     `probe`: it shows whether the extender is asked for its scheduler's pods. Times are Unix seconds, 0 for not yet.
     """
 
@@ -46,6 +47,7 @@ class StepRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
     load: Loads = {}
     starts: tuple[str, ...] = ()
+    starts_on: tuple[str, ...] = ()
     started: tuple[str, ...] = ()
     besides: tuple[str, ...] = ()
     probe: bool = False

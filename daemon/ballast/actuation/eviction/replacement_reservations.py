@@ -89,18 +89,20 @@ class ReplacementReservations:
         self._probes = {step.scheduler: step.uid for step in steps if step.probe and step.open}
         self._failed = dict(failed)
         for old in self.extender.standing():
-            self.extender.release(old.name)
+            if old.purpose is not Purpose.BATCH:
+                self.extender.release(old.name)
         for each in reservations:
             if self._clock.wall() < each.until <= self._clock.wall() + LONGEST:
                 self.extender.hold(each)
 
     def wanted(self, step: StepRecord, pod: Pod, starting: Iterable[Pod]) -> list[Reservation]:
-        """Room for the replacement on the target, and for those that wait on the source."""
+        """Room for the replacement on the target, and for those that wait on the nodes where they are to start."""
         until = self._clock.wall() + self._reserved_for
+        nodes = dict(zip(step.starts, step.starts_on, strict=False))
         found = [
             Reservation(
                 waiting(each.uid),
-                step.source,
+                nodes.get(each.uid, step.source),
                 Purpose.WAITING,
                 f"{each.namespace}/{each.name}",
                 each.uid,

@@ -261,6 +261,8 @@ def _objection(status: TargetStatus, count: int, *, emergency: bool) -> str | No
         return f"{status.pending} of its pods are still Pending; more would wait with them"
     if status.rolling and not emergency:
         return "a rollout is under way"
+    if status.ceiling is not None and count > status.ceiling:
+        return f"only {status.ceiling} of its pods could be created"
     return None
 
 

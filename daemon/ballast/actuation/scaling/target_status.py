@@ -74,7 +74,9 @@ class TargetStatus:
     original: int | None = None
     """The autoscaler's cap without Ballast; None without an autoscaler."""
     rolling: bool = False
-    """Whether pods of a new template replace others, as far as the workload's controller has seen."""
+    """Whether pods of a new template replace others and that goes on, as far as the workload's controller has seen."""
+    ceiling: int | None = None
+    """The most pods that could be created lately, where more were asked for; None: all could."""
     excluded: str | None = None
     """Why Ballast must not change it, or None."""
     obstacle: Obstacle | None = None
@@ -93,6 +95,18 @@ class TargetStatus:
     def problem(self) -> str | None:
         """The text of `obstacle`."""
         return None if self.obstacle is None else self.obstacle.text
+
+    @property
+    def note(self) -> str | None:
+        """Why it is as it is, although it takes part; None where nothing is unusual."""
+        if self.ceiling is not None:
+            return f"only {self.ceiling} of its pods could be created; check quotas and admission"
+        if self.pending:
+            return f"{self.pending} of its pods are Pending; it gets no more"
+        if self.rolling:
+            return "a rollout is under way; it gets no more"
+        stalled = self.workload is not None and self.workload.rolling and self.workload.stalled
+        return "its rollout does not go on by itself; that keeps nothing from being taken away" if stalled else None
 
     @property
     def hold(self) -> Obstacle | None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from ballast.actuation.protected import Protected
 from ballast.actuation.scaling import scale
 from ballast.actuation.scaling.cap import PART, form_of, is_ours, least, original, paused
+from ballast.actuation.scaling.ceilings import Ceilings
 from ballast.actuation.scaling.contention import Contention
 from ballast.actuation.scaling.detection import Autoscalers
 from ballast.actuation.scaling.managed_fields import manager_of
@@ -89,6 +90,7 @@ class TargetReader:
         self._clock = clock
         self.own_writes = OwnWrites(clock)
         self.contention = Contention(clock)
+        self._ceilings = Ceilings(clock)
         self._prefix = prefix
         self._protected = protected
         self._on_invalid = on_invalid
@@ -161,7 +163,8 @@ class TargetReader:
 
     def _lasts(self, status: TargetStatus) -> bool:
         """Whether it stays valid as long as the objects it was computed from."""
-        return not (status.obstacle or status.excluded or status.pending) and self.contention.calm(status.name)
+        passing = status.obstacle or status.excluded or status.pending or status.ceiling is not None
+        return not passing and self.contention.calm(status.name)
 
     def _computed(
         self, policy: PowerPolicy, member: Member, plural: str, workload: Workload, index: Autoscalers, waiting: Waiting
@@ -188,14 +191,14 @@ class TargetReader:
             actuator=found.actuator,
             count=now.replicas,
             replicas=now.replicas,
-            rolling=workload.rolling and workload.observed == workload.generation,
+            rolling=workload.rolling and not workload.stalled and workload.observed == workload.generation,
             obstacle=None if found.problem is None else _problem(found.problem),
             version=now.version,
             scale_path=path,
             autoscaler=found.autoscaler,
         )
         if found.autoscaler is not None:
-            return self._under(found.autoscaler, seen)
+            return self._under(found.autoscaler, seen, absolute=policy.absolute)
         if found.actuator is Actuator.SCALE:
             return self._alone(now, workload, seen, waiting)
         return seen
@@ -205,6 +208,8 @@ class TargetReader:
         path = seen.scale_path.removesuffix("/scale")
         self.contention.saw(seen.name, now.replicas, lambda: manager_of(self._api, path, "replicas"))
         obstacle = self.contention.contended(seen.name)
+        if (ceiling := self._ceilings.of(seen.name, workload, now.replicas)) is not None:
+            return replace(seen, ceiling=ceiling, maximum=ceiling, obstacle=obstacle)
         selector = workload.selector or now.selector
         complete = workload.replicas is not None and workload.ready >= now.replicas
         try:
@@ -215,8 +220,8 @@ class TargetReader:
             return replace(seen, pending=pending, maximum=now.replicas, obstacle=obstacle)
         return seen if obstacle is None else replace(seen, obstacle=obstacle)
 
-    def _under(self, autoscaler: Autoscaler, seen: TargetStatus) -> TargetStatus:
-        """A workload whose autoscaler can be capped."""
+    def _under(self, autoscaler: Autoscaler, seen: TargetStatus, *, absolute: bool) -> TargetStatus:
+        """A workload whose autoscaler can be capped; an absolute budget counts the cap in force, whoever set it."""
         try:
             ours, before = is_ours(autoscaler, self._prefix), original(autoscaler, self._prefix)
         except ValueError as error:
@@ -232,9 +237,9 @@ class TargetReader:
             excluded = excluded or f"it was set to 0 replicas, which stops {autoscaler.own_kind} {autoscaler.own_name}"
         return replace(
             seen,
-            count=autoscaler.maximum if ours else now,
+            count=autoscaler.maximum if ours or absolute else now,
             minimum=lowest,
-            maximum=(before or autoscaler.maximum) if ours else max(now, lowest),
+            maximum=(before or autoscaler.maximum) if ours else autoscaler.maximum if absolute else max(now, lowest),
             capped=ours,
             original=before if ours else autoscaler.maximum,
             excluded=excluded,

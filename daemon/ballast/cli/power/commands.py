@@ -15,6 +15,7 @@ from rich.table import Table
 from ballast import log
 from ballast.cli.output import Output, OutputOption
 from ballast.cli.power.chart import drawing
+from ballast.cli.power.demand import demand_of, watts_true_of
 from ballast.cli.power.policies import check, choose, policies, starting
 from ballast.cli.power.recording import recorded
 from ballast.errors import UsageError
@@ -24,9 +25,10 @@ from ballast.power.anchor import affordable, load_of, wanted_change
 from ballast.power.controller_result import Sample, targets_of
 from ballast.power.controller_state import Anchor
 from ballast.power.policy import PowerPolicy
-from ballast.power.replay import Replay, usual_gap
+from ballast.power.replay import NO_DEMAND, Replay, usual_gap
 from ballast.power.replay import replay as follow
 from ballast.telemetry.power_feed import trace
+from ballast.telemetry.power_schedule import recorded_schedule
 
 app = typer.Typer(no_args_is_help=True, help="Try out a power policy, offline.")
 
@@ -59,6 +61,14 @@ def replay(
     step: Step = None,
     name: Name = None,
     replicas: Replicas = None,
+    demand: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.csv", help="What autoscalers want: columns time,ns/name,replicas."),
+    ] = None,
+    watts_true: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NS/NAME=W", help="Watts that a replica really draws. Can be repeated."),
+    ] = None,
     compat: Annotated[Compat | None, typer.Option(help="Follow the published model exactly.")] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw watts and replicas to this file.")] = None,
     output: OutputOption = Output.TABLE,
@@ -73,7 +83,14 @@ def replay(
     start = starting(chosen, replicas or ())
     samples = _samples(chosen, feed, span, step)
     _warn(check(chosen, usual_gap(samples)))
-    result = follow(chosen, samples, start)
+    wanted = NO_DEMAND if demand is None else demand_of(chosen, demand)
+    true = watts_true_of(chosen, watts_true or ())
+    unknown = [target for target, place in chosen.places.items() if place.member.measured and target not in true]
+    if unknown:
+        raise UsageError(
+            f"wattsPerReplica of {unknown[0]} is measured, which a replay cannot do. Give --watts-true {unknown[0]}=W."
+        )
+    result = follow(chosen, samples, start, wanted, true, recorded_schedule(chosen))
     if plot is not None:
         _write(plot, drawing(result, chosen))
     if output is Output.JSON:
@@ -184,6 +201,11 @@ def _print_replay(result: Replay) -> None:
             )
         before = (tick.state, tick.reason)
     _table(("T", "WATTS", "STATE", "REFERENCE", "DELTA", "REPLICAS", "REASON"), rows, left={2, 6})
+    over = result.over
+    typer.echo(
+        f"Over the feed {float(over.share):.1%} of the time, {_short(over.watt_hours)} Wh, at most "
+        f"{_short(over.worst_watts)} W; {_short(result.unused)} Wh left unused."
+    )
     error = "" if result.error is None else f"; mean absolute error {_short(result.error)} replicas"
     typer.echo(
         f"{_counted(len(result.ticks), 'tick')}, {_counted(result.actions, 'action')}, "

@@ -9,10 +9,12 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
+from ballast.placement.planners.landing import OBSERVED
 from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.relieve import Thresholds
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.placement.planners.step import Admit, Step
+from ballast.scoring.dominant_residual import DominantResidual
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class Aims:
     """Most steps of a plan; None: no limit."""
     kappa: float | None = 0.5
     """Most residual that a started pod may cost; None: no limit."""
+    criterion: DominantResidual = OBSERVED
+    """By which moved and waiting pods land in `redistribute`."""
 
 
 class Effect(Enum):

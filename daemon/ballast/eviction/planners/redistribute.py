@@ -41,11 +41,19 @@ class Redistribute:
     ) -> Iterator[Step]:
         """The eviction that lets most waiting pods start first."""
         aims = given.aims
-        return redistribute(placement, movable, admit, kappa=aims.kappa, limit=aims.max_moves, costly=spare)
+        return redistribute(
+            placement,
+            movable,
+            admit,
+            kappa=aims.kappa,
+            limit=aims.max_moves,
+            costly=spare,
+            criterion=aims.criterion,
+        )
 
     def reason(self, given: PlanInput, step: Step, load: Floats) -> str:
-        """ "makes room on n1 for shop/web-3; costs 0.120 of residual"."""
+        """ "makes room on n1 for shop/web-3; costs 0.120 of residual", with every node where a pod starts."""
         waiting = [pod_name(given.layout.pods[pod]) for pod in step.starts]
         shown = ", ".join(waiting[:3]) + (f" and {len(waiting) - 3} more" if len(waiting) > 3 else "")
-        source = given.layout.nodes[step.source].name
-        return f"makes room on {source} for {shown}; costs {step.numbers['loss']:.3f} of residual"
+        nodes = " and ".join(given.layout.nodes[row].name for row in dict.fromkeys(step.starts_on))
+        return f"makes room on {nodes} for {shown}; costs {step.numbers['loss']:.3f} of residual"

@@ -19,7 +19,15 @@ import numpy as np
 from ballast.eviction.facts import Facts
 from ballast.eviction.gate import Gate
 from ballast.eviction.plan import Plan, make_plan
-from ballast.jobs.eviction.planning_request import PlanRequest, PlanResponse, RequestedPlan, encode, receive
+from ballast.jobs.eviction.planning_request import (
+    PlanRequest,
+    PlanResponse,
+    RequestedBatch,
+    RequestedPlan,
+    encode,
+    receive,
+)
+from ballast.placement.batch import plan_batch
 from ballast.placement.planners.layout import Layout, layout
 from ballast.telemetry.pods import PodUsage, decode
 
@@ -29,6 +37,8 @@ EXAMPLES = 5
 
 def answer(request: PlanRequest) -> PlanResponse:
     """Pure, but for the time it takes."""
+    if request.batch is not None:
+        return _batch(request, request.batch)
     usage = decode(request.usage) if request.usage else None
     objects = request.objects
     known = np.isfinite(request.load)
@@ -49,6 +59,21 @@ def answer(request: PlanRequest) -> PlanResponse:
         if plans[-1].steps:
             break
     return _told(plans, usage)
+
+
+def _batch(request: PlanRequest, batch: RequestedBatch) -> PlanResponse:
+    objects = request.objects
+    labels = {each.name: each.labels for each in objects.namespaces}
+    plan = plan_batch(
+        objects.nodes,
+        objects.pods,
+        batch.uids,
+        batch.rules,
+        now=request.now,
+        namespaces=labels,
+        measured=batch.measured,
+    )
+    return PlanResponse(batch=plan, megabytes=_megabytes())
 
 
 def main() -> None:
@@ -94,14 +119,17 @@ def _plan(wanted: RequestedPlan, arranged: Layout, gate: Gate) -> Plan:
 
 
 def _told(plans: list[Plan], usage: PodUsage | None) -> PlanResponse:
-    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 1024)
     if usage is None:
-        return PlanResponse(plans=tuple(plans), megabytes=megabytes)
+        return PlanResponse(plans=tuple(plans), megabytes=_megabytes())
     return PlanResponse(
         plans=tuple(plans),
         measured=len(usage.pods),
         problems=dict(usage.problems),
         rejected=dict(usage.rejected),
         warnings=usage.warnings,
-        megabytes=megabytes,
+        megabytes=_megabytes(),
     )
+
+
+def _megabytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 1024)

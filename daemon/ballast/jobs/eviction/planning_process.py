@@ -64,6 +64,10 @@ class PlanningProcess:
         finally:
             timer.cancel()
 
+    def prepare(self) -> None:
+        """Starts it, if it does not run, before there is something to ask. Raises WorkerError."""
+        self._started()
+
     def stop(self) -> None:
         """Ends it at once, also in the middle of a request."""
         with self._lock:

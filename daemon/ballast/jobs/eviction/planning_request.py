@@ -16,6 +16,8 @@ from ballast.eviction.plan import Aims, Kind, Plan
 from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
 from ballast.model.pod import Pod
 from ballast.model.sample import Floats
+from ballast.placement.batch import BatchPlan, BatchRules
+from ballast.placement.batch_balance import MeasuredLoad
 from ballast.telemetry.pods import PodAnswers
 
 PIECE = 250
@@ -35,6 +37,16 @@ class RequestedPlan:
 
 
 @dataclass(frozen=True)
+class RequestedBatch:
+    """The pods to place together, by UID."""
+
+    uids: tuple[str, ...]
+    rules: BatchRules
+    measured: MeasuredLoad | None = None
+    """In the order of the nodes; None where the load is not known now."""
+
+
+@dataclass(frozen=True)
 class PlanRequest:
     """Everything planning needs of one moment. `load` is [node, resource] in the order of the nodes, NaN where unknown.
 
@@ -49,15 +61,19 @@ class PlanRequest:
     history: History = NOTHING_YET
     pool_label: str | None = None
     usage: PodAnswers | None = None
+    batch: RequestedBatch | None = None
+    """Asks for the placement of a batch instead of plans of moves."""
 
 
 class PlanResponse(msgspec.Struct, frozen=True):
-    """`plans` that were made. `measured` pods said what they use; `rejected` samples did not count.
+    """`plans` that were made, or the plan of the `batch`.
 
-    `problem` is a sentence when there is no plan; `megabytes` the most memory that the worker ever had.
+    `measured` pods said what they use; `rejected` samples did not count. `problem` is a sentence when there is no plan;
+    `megabytes` the most memory that the worker ever had.
     """
 
     plans: tuple[Plan, ...] = ()
+    batch: BatchPlan | None = None
     measured: int = 0
     problems: dict[str, str] = {}
     rejected: dict[str, int] = {}
@@ -161,14 +177,14 @@ def _row(pod: Pod, numbers: dict[int, int], shared: list[Any]) -> tuple[Any, ...
         place(pod.template),
         pod.ready,
         pod.waiting_since,
-        pod.gated,
+        pod.gates,
     )
 
 
 def _pods(rows: bytes, shared: Sequence[Any], strings: dict[str, str]) -> Iterator[Pod]:
     one = strings.setdefault
     for namespace, name, uid, node, phase, shape, labels, notes, owner, scheduler, *rest in _rows.decode(rows):
-        priority, created, scheduled_at, deleting, template, ready, waiting_since, gated = rest
+        priority, created, scheduled_at, deleting, template, ready, waiting_since, gates = rest
         yield Pod(
             one(namespace, namespace),
             name,
@@ -187,5 +203,5 @@ def _pods(rows: bytes, shared: Sequence[Any], strings: dict[str, str]) -> Iterat
             shared[template],
             ready,
             waiting_since,
-            gated,
+            tuple(gates),
         )

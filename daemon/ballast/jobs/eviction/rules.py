@@ -5,6 +5,7 @@ from __future__ import annotations
 from ballast.eviction.plan import Aims
 from ballast.eviction.rules import EvictionLimit, GateRules
 from ballast.model.selector import parse
+from ballast.scoring import dominant_residual
 from ballast.settings import Count, Settings
 
 
@@ -37,7 +38,7 @@ def rules_of(settings: Settings) -> GateRules:
 
 
 def aims_of(settings: Settings) -> Aims:
-    """Without MAX_MOVES, which may be a share of the pods."""
+    """Without MAX_MOVES, which may be a share of the pods. Raises UsageError for keys of dominant-residual."""
     eviction = settings.eviction
     return Aims(
         high=eviction.high,
@@ -46,6 +47,7 @@ def aims_of(settings: Settings) -> Aims:
         deviation=eviction.deviation,
         min_gain=eviction.min_gain,
         kappa=eviction.kappa,
+        criterion=dominant_residual.parse(settings.scoring.keys.get(dominant_residual.NAME, {})),
     )
 
 

@@ -27,6 +27,8 @@ from ballast.jobs.power.job import PolicyRun, PowerJob
 from ballast.jobs.power.store import PowerStore
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
+from ballast.power.averaging import Average, range_of
+from ballast.power.meter import Meter
 from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
 from ballast.power.policy_rules import not_to_run, remarks, unusable_at
@@ -36,6 +38,7 @@ from ballast.settings import Mode, Settings
 from ballast.telemetry import budget_feed
 from ballast.telemetry.budget_feed import BudgetFeed
 from ballast.telemetry.needs import NeedsReader
+from ballast.telemetry.power_schedule import ScheduleReader
 from ballast.telemetry.prometheus_client import PrometheusClient
 
 
@@ -51,7 +54,10 @@ class PolicyFindings:
 def findings(settings: Settings) -> PolicyFindings:
     """The policies of the configuration file, checked as the daemon needs them, also while power is off."""
     if not settings.power.policies:
-        idle = "BALLAST_POWER__MODE is on, but there is no policy under power in the configuration file. Add one."
+        idle = (
+            "BALLAST_POWER__MODE is on, but there is no policy. Give a JSON list in BALLAST_POWER__POLICIES, or power "
+            "in the file of BALLAST_CONFIG_FILE."
+        )
         return PolicyFindings(warnings=(idle,) if settings.power.mode is Mode.ON else ())
     try:
         found = read(settings.power.policies)
@@ -85,7 +91,10 @@ def policies(settings: Settings) -> tuple[PowerPolicy, ...]:
 
 def urls(found: Sequence[PowerPolicy]) -> tuple[str, ...]:
     """What the feeds are read from, beside Prometheus."""
-    return tuple(policy.feed.url for policy in found if policy.feed is not None and policy.feed.url)
+    parts = (
+        part for policy in found for part in (policy.feed, policy.consumption, policy.schedule) if part is not None
+    )
+    return tuple(part.url for part in parts if part.url)
 
 
 def client(settings: Settings, found: Sequence[PowerPolicy]) -> PrometheusClient | None:
@@ -143,7 +152,7 @@ def _run(
     if client is not None and _needs(policy):
         asked = NeedsReader(policy, client, metrics)
         needs = lambda counts: asked.read(_slot(clock, settings), counts)  # noqa: E731
-    feed = BudgetFeed(policy, client, clock, metrics, interval=settings.telemetry.interval)
+    feed = BudgetFeed(policy, client, clock, metrics)
     budget = PolicyController(
         policy,
         actuators,
@@ -152,9 +161,20 @@ def _run(
         needs=needs,
         loads=lambda: _loads(board.snapshot),
         traces=partial(_traces, context.api, f"{settings.publishing.prefix}/{ORIGINAL}"),
+        meter=None if policy.consumption is None else Meter(policy),
     )
-    own = partial(_own, policy, actuators) if feed.needs_own else lambda: None
-    return PolicyRun(budget, feed, own)
+    average = Average(_consumption_range(policy))
+    own = partial(_averaged_own, policy, actuators, average, clock) if feed.needs_own else lambda: None
+    schedule = ScheduleReader(policy, client)
+    if policy.consumption is None:
+        return PolicyRun(budget, feed, own, schedule.bound, close=schedule.close)
+    drawn = BudgetFeed(policy.model_copy(update={"feed": policy.consumption}), client, clock, metrics)
+
+    def close() -> None:
+        schedule.close()
+        drawn.close()
+
+    return PolicyRun(budget, feed, own, schedule.bound, lambda at: drawn.read(at).watts, close)
 
 
 def _without_prometheus(policy: PowerPolicy, settings: Settings) -> Iterator[str]:
@@ -166,7 +186,9 @@ def _without_prometheus(policy: PowerPolicy, settings: Settings) -> Iterator[str
 
 
 def _asks(policy: PowerPolicy) -> bool:
-    return budget_feed.asks_prometheus(policy) or _needs(policy)
+    scheduled = policy.schedule is not None and policy.schedule.query is not None
+    metered = policy.consumption is not None and policy.consumption.query is not None
+    return budget_feed.asks_prometheus(policy) or _needs(policy) or scheduled or metered
 
 
 def _needs(policy: PowerPolicy) -> bool:
@@ -178,6 +200,17 @@ def _slot(clock: Clock, settings: Settings) -> float:
     return clock.wall() // interval * interval - settings.telemetry.offset
 
 
+def _consumption_range(policy: PowerPolicy) -> Fraction:
+    """Seconds over which the feed's consumption is averaged: replicas would swing if their own part were not."""
+    consumption = policy.feed.consumption if policy.feed is not None else None
+    return Fraction(0) if consumption is None else range_of(consumption.query)
+
+
+def _averaged_own(policy: PowerPolicy, actuators: Actuators, average: Average, clock: Clock) -> Fraction | None:
+    own = _own(policy, actuators)
+    return None if own is None else average.add(exact(clock.monotonic()), own)
+
+
 def _own(policy: PowerPolicy, actuators: Actuators) -> Fraction | None:
     """Watts of the replicas that run now, as their controllers count them; None where one cannot be seen."""
     total = Fraction(0)
@@ -186,7 +219,7 @@ def _own(policy: PowerPolicy, actuators: Actuators) -> Fraction | None:
         running = _running(standings[name])
         if running is None or place.member.watts_per_replica is None:
             return None
-        total += running * place.member.watts_per_replica
+        total += running * place.member.watts
     return total
 
 

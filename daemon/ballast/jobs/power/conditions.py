@@ -26,7 +26,7 @@ _BROKEN = (Why.NOT_STORED, Why.PLAN_FAILED)
 def tell_conditions(
     conditions: Conditions, views: Sequence[TickReport], paused: str | None, troubles: Mapping[str, str]
 ) -> None:
-    """Sets FeedAvailable, Active, Limited, Fallback, Paused, Contended, Degraded and Rebaselined over all policies.
+    """Sets FeedAvailable, Active, Limited, OverBudget, Fallback, Paused, Contended, Degraded, Rebaselined.
 
     `troubles` are the problems outside any policy, by the reason that condition Degraded gets.
 
@@ -59,6 +59,8 @@ def tell_conditions(
     broken = {view.policy.name: words for view in views if (words := _broken(view))}
     found = broken | ({"": "; ".join(troubles.values())} if troubles else {})
     say("Degraded", found, "CannotAct" if broken else next(iter(troubles), ""))
+    over = {v.policy.name: f"{sentences.roughly(v.over)} above the feed" for v in views if v.over is not None}
+    conditions.say("OverBudget", bool(over), "AboveFeed" if over else "Resolved", joined(over))
     say("Rebaselined", {v.policy.name: v.rebaselining for v in views if v.rebaselining}, "WaitingForBaseline")
 
 

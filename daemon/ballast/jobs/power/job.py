@@ -6,7 +6,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any, Protocol
@@ -52,6 +52,12 @@ class PolicyRun:
     feed: WattsFeed
     own: Callable[[], Fraction | None] = lambda: None
     """Watts that the policy's own targets use now; None where unknown."""
+    bound: Callable[[float], Fraction | None] = lambda at: None
+    """The upper bound of the watts at a Unix time, as known beforehand; None without one."""
+    consumed: Callable[[float], Fraction | None] = lambda at: None
+    """The measured consumption at a Unix time; None where unknown."""
+    close: Callable[[], None] = lambda: None
+    """Ends connections beside those of the feed."""
     history: deque[list[Any]] = field(default_factory=lambda: deque(maxlen=HISTORY_POINTS))
     actions: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=ACTIONS_KEPT))
     seen: float | None = None
@@ -116,6 +122,7 @@ class PowerJob:
         """Closes all feeds."""
         for course in self.courses:
             course.feed.close()
+            course.close()
 
     def cycle(self) -> str:
         """One tick of every policy; a failure of one does not stop the others. Returns the sentence of the cycle."""
@@ -202,6 +209,10 @@ class PowerJob:
             metrics.put(metrics.current, name, sum(counts.values()) if counts else None)
             metrics.put_workloads(name, counts)
             metrics.put(metrics.unmet, name, abs(view.unmet))
+            metrics.put(metrics.demand, name, view.unmet_demand)
+            metrics.put(metrics.load, name, _float(view.load))
+            known = view.load is not None and watts is not None
+            metrics.put(metrics.over, name, _float(view.over or Fraction(0)) if known else None)
             metrics.put(metrics.age, name, None if course.seen is None else max(0.0, view.now.wall - course.seen))
             if view.watts.watts is None:
                 metrics.invalid.labels(name, view.watts.reason or "unreadable").inc()
@@ -222,7 +233,7 @@ class PowerJob:
 
 def _read(course: PolicyRun, at: float, own: Fraction | None) -> Watts:
     try:
-        return course.feed.read(at, own)
+        return replace(course.feed.read(at, own), bound=course.bound(at), consumed=course.consumed(at))
     except Exception as error:
         log.exception("a power feed failed unexpectedly", policy=course.name)
         return Watts(None, None, f"{type(error).__name__}: {error}", "unreadable")
@@ -269,6 +280,8 @@ def _policy(course: PolicyRun, *, shadow: bool) -> dict[str, Any]:
             "watts": _float(view.watts.watts),
             "time": course.seen,
             "problem": view.watts.problem,
+            "bound": _float(view.watts.bound),
+            "consumed": _float(view.watts.consumed),
         },
         "state": None if view.reason == Why.HELD and view.reference is None else view.state.mode.value,
         "reference": _float(view.reference),
@@ -278,6 +291,10 @@ def _policy(course: PolicyRun, *, shadow: bool) -> dict[str, Any]:
         else None,
         "waiting_for": sentences.waiting_for(view),
         "unmet": abs(view.unmet),
+        "budget": "absolute" if view.policy.absolute else "anchor",
+        "load": _float(view.load),
+        "over": _float(view.over),
+        "unmet_demand": view.unmet_demand,
         "shadow": shadow,
         "targets": [_target(view, name, shadow=shadow) for name in sorted(view.policy.places)],
         "history": list(course.history),
@@ -296,6 +313,9 @@ def _target(view: TickReport, name: str, *, shadow: bool) -> dict[str, Any]:
         "min": member.min,
         "max": member.max,
         "original": None if status is None else status.original,
+        "priority": view.policy.places[name].priority,
+        "rolling": status is not None and status.rolling,
+        "watts": None if view.learned is None else dict(zip(("value", "error"), view.learned.watts[name], strict=True)),
         "excluded": None if status is None else status.excluded,
-        "problem": None if status is None else status.problem,
+        "problem": None if status is None else status.problem or status.note,
     }

@@ -32,6 +32,9 @@ class PowerMetrics:
         self.target = gauge("target_replicas", "What the watts carry, without bounds and rounding.")
         self.current = gauge("current_replicas", "Replicas, or caps, of the targets together.")
         self.unmet = gauge("unmet_replicas", "Wanted, but beyond the bounds of all targets.")
+        self.demand = gauge("unmet_demand_replicas", "Wanted by autoscalers beyond their caps.")
+        self.load = gauge("load_watts", "Of what runs, with the base power; absent where watts are not declared.")
+        self.over = gauge("over_budget_watts", "Of what runs, above the feed; absent where they are not known.")
         self.age = gauge("feed_age_seconds", "Age of the feed's newest usable sample.")
         self.workload = Gauge(
             f"{prefix}_target_replicas_by_workload", "Replicas, or cap, of one target.", WORKLOAD, registry=registry

@@ -35,6 +35,11 @@ def watts(value: Fraction | float | None) -> str:
     return f"{number:,.0f} W" if abs(number) >= 10 else f"{number:.3g} W"
 
 
+def roughly(value: Fraction) -> str:
+    """Watts in two digits, such as "1,200 W", for words that are saved whenever they change."""
+    return f"{float(f'{float(value):.2g}'):,.10g} W"
+
+
 def _one(view: TickReport) -> str:
     parts = [_level(view), waiting_for(view)]
     if view.action is not None:
@@ -44,6 +49,8 @@ def _one(view: TickReport) -> str:
         parts.append(f"{sum(view.counts.values()):,} {would}replicas in {len(view.counts):,} targets")
     if view.unmet:
         parts.append(f"{abs(view.unmet):,} replicas {'more' if view.unmet > 0 else 'fewer'} are beyond all bounds")
+    if view.over is not None:
+        parts.append(f"{watts(view.over)} over the feed")
     if view.problem and view.problem not in parts[1]:
         parts.append(view.problem)
     holds = [(name, hold) for name, each in view.statuses.items() if (hold := each.hold)]
@@ -78,6 +85,9 @@ def _reasons(view: TickReport) -> str:
         Reason.ROUNDS_TO_ZERO: "the change rounds to no replica",
         Reason.AT_LIMIT: "all targets are at their bounds",
         Reason.FOREIGN_CHANGE: "someone else's change is undone",
+        Reason.OUT_OF_BOUNDS: "replicas outside min and max are brought back",
+        Reason.UNCONFIRMED: "a fall of more than half waits for a second sample",
+        Reason.CAPS_MOVED: "caps follow what the autoscalers want",
         Reason.INVALID: "the sample is not newer than the last one",
         Why.RESUMED: "the open plan of the previous leader is finished",
     }

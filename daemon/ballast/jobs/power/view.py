@@ -8,9 +8,11 @@ from enum import StrEnum
 from fractions import Fraction
 
 from ballast.actuation.scaling.target_status import TargetStatus
+from ballast.power.absolute import carried
 from ballast.power.anchor import affordable, load_of
 from ballast.power.controller_result import targets_of
 from ballast.power.controller_state import ControllerMode, ControllerState
+from ballast.power.learning import Learned
 from ballast.power.policy import PowerPolicy
 from ballast.telemetry.budget_feed import Watts
 
@@ -95,6 +97,19 @@ class TickReport:
     """What keeps replicas from following the watts: AtMin, AtMax, RateLimited or RoundsToZero; None: nothing."""
     silent_for: float = 0.0
     """Seconds since the last valid sample."""
+    load: Fraction | None = None
+    """Watts of what runs, with the base power; None where the watts of a replica are not known."""
+    learned: Learned | None = None
+    """Watts of a replica as the measured consumption tells; None without one."""
+    unmet_demand: int = 0
+    """Replicas that autoscalers want beyond their caps."""
+
+    @property
+    def over(self) -> Fraction | None:
+        """Watts above the feed; None while it is kept or not known."""
+        if self.load is None or self.watts.watts is None or self.load <= self.watts.watts:
+            return None
+        return self.load - self.watts.watts
 
     @property
     def reference(self) -> Fraction | None:
@@ -104,11 +119,14 @@ class TickReport:
 
     @property
     def band(self) -> tuple[Fraction, Fraction] | None:
-        """The dead band (watts, with the base power): reference · (1 ± deadband) above the base power."""
+        """The dead band (watts, with the base power): reference · (1 ± deadband) above the base power.
+
+        That of an absolute budget only holds rises: its lower end is the reference.
+        """
         if self.state.reference is None or self.reference is None:
             return None
         reach = self.state.reference * self.policy.deadband
-        return self.reference - reach, self.reference + reach
+        return self.reference - (ZERO if self.policy.absolute else reach), self.reference + reach
 
     @property
     def window_length(self) -> Fraction:
@@ -116,7 +134,7 @@ class TickReport:
         return (
             self.policy.increase.window
             if self.state.mode is ControllerMode.PENDING_INCREASE
-            else self.policy.decrease.window
+            else self.policy.falls.window
         )
 
     @property
@@ -133,6 +151,8 @@ class TickReport:
     def ideal(self) -> Fraction | None:
         """Replicas that the watts carry, without bounds and rounding: L(W) / mean watts per replica."""
         anchor, total = self.state.anchor, sum(self.counts.values())
+        if self.watts.watts is not None and total and self.policy.absolute:
+            return carried(self.policy, self.watts.watts) * total / load_of(targets_of(self.policy, self.counts, {}))
         if anchor is None or self.watts.watts is None or not total:
             return None
         base = ZERO if self.policy.paper else self.policy.base_power

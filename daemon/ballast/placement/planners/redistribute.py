@@ -4,25 +4,30 @@ Source: Knyazhev and Romanova, "A resource allocation method based on the domina
 Kubernetes" (DOI 10.58351/2949-2041.2026.35.6.034), with the search cut down without changing its answer: once every
 waiting pod was tried, a released pod makes room on its own node alone, so the pods that start are those that fit there
 in turn; the released pod needs room on another node; and pods of the same node, requests and constraints are alike.
+A waiting pod that other pods forbid nodes to (anti-affinity, topology spread) may start on any node that the eviction
+opens. Then every pod whose eviction could open one is tried, at most `_TRIES` of them for a step. Unlike in the paper
+the released pod never comes back to its own node: that would be a restart.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator
+from functools import cached_property
 
 import numpy as np
 
-from ballast.model.sample import Bools, Floats, Ints
+from ballast.model.sample import Bools, Ints
 from ballast.placement.planners.frontier import fit_elsewhere, smallest
+from ballast.placement.planners.landing import OBSERVED, Landing
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.placement.planners.step import Admit, Step
-from ballast.scoring.residual import NOWHERE, Criterion, steps
+from ballast.scoring.dominant_residual import DominantResidual
 
 _CHUNK = 256
 _FEW = 128
-_PROFILES = 32
 _MANY = 512
+_TRIES = 4096
 _ROUNDING = 1e-12
 
 
@@ -34,14 +39,15 @@ def redistribute(
     kappa: float | None = 0.5,
     limit: int | None = None,
     costly: Callable[[Ints], None] = lambda pods: None,
+    criterion: DominantResidual = OBSERVED,
 ) -> Iterator[Step]:
     """Yields steps, already made in `standing`, until no eviction helps or `limit` is reached.
 
     `movable` [pod] is the predicate Q of the paper. Each step lets most waiting pods start; ties go by the pod's name.
     It may cost at most `kappa` of residual per started pod, None for the published rule; `costly` hears of pods whose
-    eviction would cost more.
+    eviction would cost more. All pods land by `criterion`.
     """
-    search = _Search(standing, movable, kappa, costly)
+    search = _Search(standing, movable, kappa, costly, Landing(standing.layout, criterion))
     made = 0
     while limit is None or made < limit:
         step = search.best(admit)
@@ -53,53 +59,67 @@ def redistribute(
 
 class _Search:
     def __init__(
-        self, standing: SimulatedPlacement, movable: Bools, kappa: float | None, costly: Callable[[Ints], None]
+        self,
+        standing: SimulatedPlacement,
+        movable: Bools,
+        kappa: float | None,
+        costly: Callable[[Ints], None],
+        landing: Landing,
     ) -> None:
         layout = standing.layout
-        self._standing, self._kappa, self._costly = standing, kappa, costly
+        self._standing, self._kappa, self._costly, self._landing = standing, kappa, costly, landing
         self._movable = movable & layout.present
         self._class, self._masks = self._classes()
         self._shape = np.unique(layout.asked, axis=0, return_inverse=True)[1].reshape(-1)
-        asked = layout.frequency > 0
-        requests, counts = layout.profiles[asked].astype(float), layout.frequency[asked].astype(float)
-        weights = counts / max(1.0, counts.sum())
-        self._residual = Criterion(requests, weights, c=1.0)
-        often = np.sort(np.argsort(-counts, kind="stable")[:_PROFILES])
-        self._criterion = Criterion(requests[often], weights[often] / max(weights[often].sum(), 1e-300))
         waiting = [row for row, pod in enumerate(layout.pods) if layout.on[row] < 0 and pod.waiting]
         waiting.sort(key=lambda row: (layout.pods[row].waiting_since or 0.0, row))
-        self._waiting = [pod for pod in waiting if not self._starts_anyway(pod)]
+        self._waiting, self._choosy = waiting, set[int]()
+        self._start_anyway()
 
-    def _starts_anyway(self, pod: int) -> bool:
-        """Whether a waiting pod has room without any eviction; it is not counted, but its room is taken."""
-        target = self._choose(pod, self._standing.feasible(pod))
-        if target is not None:
-            self._standing.move(pod, target)
-        return target is not None
+    def _start_anyway(self) -> None:
+        """Starts waiting pods that need no eviction; they are not counted, but their room is taken."""
+        before = -1
+        while before != len(self._waiting):
+            before = len(self._waiting)
+            left = []
+            for pod in self._waiting:
+                target = self._choose(pod, self._standing.feasible(pod))
+                if target is None:
+                    left.append(pod)
+                else:
+                    self._standing.move(pod, target)
+            self._waiting = left
+            # Pods that look at other pods; what started may have opened nodes to them.
+            self._choosy = {pod for pod in left if self._standing.neighbours.matters(pod)}
+            if not self._choosy:
+                return
 
     def best(self, admit: Admit) -> Step | None:
         """The step, made in `standing`."""
+        if self._choosy:
+            self._start_anyway()
         if not self._waiting:
             return None
         groups, members = self._candidates()
         room, order, bound = self._promising(groups)
-        heap: list[tuple[int, int, int, int]] = []
+        heap: list[tuple[int, int, int, int, bool]] = []
         self._dear: set[tuple[int, int]] = set()
-        evaluated = 0
+        evaluated, left = 0, _TRIES
         # Groups are evaluated in the order of their upper bounds, until no bound reaches the best gain in the heap.
         while heap or evaluated < len(order):
             if evaluated < len(order) and (not heap or -heap[0][0] <= bound[order[evaluated]]):
                 chunk = order[evaluated : evaluated + _CHUNK]
                 evaluated += len(chunk)
-                for group, gain in self._gains(chunk, groups, room, members):
-                    heapq.heappush(heap, (-gain, int(members[group][0]), group, 0))
+                for group, gain in self._gains(chunk, groups, room, bound, members):
+                    heapq.heappush(heap, (-gain, int(members[group][0]), group, 0, False))
                 continue
-            negative, pod, group, place = heapq.heappop(heap)
-            if self._movable[pod]:
+            negative, pod, group, place, tried = heapq.heappop(heap)
+            if self._movable[pod] and (tried or left > 0):
+                left -= len(self._choosy) > 0
                 step = self._try(pod, group, -negative)
                 if isinstance(step, int):
                     # Constraints let fewer pods start than requests do: it returns to the heap with that number.
-                    heapq.heappush(heap, (-step, pod, group, place))
+                    heapq.heappush(heap, (-step, pod, group, place, True))
                     continue
                 if step is not None:
                     refused = admit(step.pod, step.target)
@@ -108,11 +128,11 @@ class _Search:
                         return step
                     self._movable[refused] = False
             if place + 1 < len(members[group]):
-                heapq.heappush(heap, (negative, int(members[group][place + 1]), group, place + 1))
+                heapq.heappush(heap, (negative, int(members[group][place + 1]), group, place + 1, False))
         return None
 
     def _candidates(self) -> tuple[Ints, _Groups]:
-        """Pods with another way to go, one row for each (node, requests, class), and who else is like it."""
+        """Pods with another way to go, one row for each (node, requests, class, kin), and who else is like it."""
         on, asked = self._standing.on, self._standing.layout.asked
         pods = np.flatnonzero(self._movable & (on >= 0))
         kept = np.zeros(len(pods), bool)
@@ -123,6 +143,8 @@ class _Search:
                 kept[mine] = self._another(pods[mine], asked, on, rows)
         pods = pods[kept]
         key = (on[pods] * (self._shape.max(initial=0) + 1) + self._shape[pods]) * len(self._masks) + self._class[pods]
+        if self._choosy:
+            key = key * (self._kin.max(initial=0) + 1) + self._kin[pods]
         order = np.argsort(key, kind="stable")
         first = np.flatnonzero(np.diff(key[order], prepend=-1))
         return pods[order[first]], _Groups(pods[order], np.append(first, len(order)))
@@ -154,19 +176,27 @@ class _Search:
         for row in smallest(wanted).tolist():
             some |= (room >= wanted[row]).all(axis=1)
         bound = np.where(some, self._bounds(room, wanted), 0)
+        if self._choosy:
+            opened = self._opened()[self._kin[groups]]
+            more = np.where((some & self._chained()) | (opened > 0), len(self._choosy), 0)
+            bound = np.minimum(bound + more, len(self._waiting))
         order = np.argsort(-bound, kind="stable")
         return room, order[bound[order] > 0], bound
 
-    def _gains(self, chunk: Ints, groups: Ints, room: Ints, members: _Groups) -> Iterator[tuple[int, int]]:
-        """Groups with how many pods start, without those that cost too much already on their own node."""
+    def _gains(self, chunk: Ints, groups: Ints, room: Ints, bound: Ints, members: _Groups) -> Iterator[tuple[int, int]]:
+        """Groups with how many pods start, without those that cost too much already on their own node.
+
+        With pods that look at other pods it is at most how many.
+        """
+        if self._choosy:
+            yield from zip(chunk.tolist(), bound[chunk].tolist(), strict=True)
+            return
         sources = self._standing.on[groups[chunk]]
         gains, left = self._greedy(room[chunk], sources)
         dear = np.zeros(len(chunk), bool)
-        if self._kappa is not None and len(self._residual.profiles) <= _MANY:
-            before = np.maximum(self._standing.free[sources, 1:], 0).astype(float)
-            after = left[:, 1:].astype(float)
-            fall = self._residual.fitness(before) - self._residual.fitness(after)
-            dear = fall - _ROUNDING > self._kappa * gains
+        if self._kappa is not None and self._landing.profiles <= _MANY:
+            before = self._landing.residual(self._standing.free[sources], sources)
+            dear = before - self._landing.residual(left, sources) - _ROUNDING > self._kappa * gains
         for group, gain, too_dear in zip(chunk.tolist(), gains.tolist(), dear.tolist(), strict=True):
             if gain and too_dear:
                 self._costly(members[group])
@@ -196,57 +226,82 @@ class _Search:
         """The step, another number of pods that start, or None where it is not possible or costs too much."""
         standing = self._standing
         source = int(standing.on[pod])
-        target = self._choose(pod, standing.open_to(pod))
-        if target is None:
+        ahead = not self._choosy and not standing.neighbours.matters(pod)
+        target = self._choose(pod, standing.open_to(pod)) if ahead else None
+        if ahead and target is None:
             return None
         if (group, target) in self._dear:
             self._costly(np.array([pod]))
             return None
-        load, free = standing.load.copy(), standing.free[source].astype(float)
+        load, free = standing.load.copy(), standing.free.copy()
         standing.move(pod, -1)
-        started = []
-        for each in self._waiting:
-            if standing.runs_on(each, source):
-                standing.move(each, source)
-                started.append(each)
-        loss = self._loss(pod, source, target, free)
-        for each in reversed(started):
+        starts = self._starts(source)
+        if not ahead:
+            target = self._choose(pod, standing.open_to(pod, source))
+        if target is not None:
+            standing.move(pod, target)
+        rows = np.unique(np.array([source, source if target is None else target, *starts.values()], np.int64))
+        residual = self._landing.residual
+        loss = float((residual(free[rows], rows) - residual(standing.free[rows], rows)).sum())
+        for each in reversed(starts):
             standing.move(each, -1)
         standing.move(pod, source)
         standing.load = load
-        if len(started) < gain:
-            return len(started) or None
-        if self._kappa is not None and loss > self._kappa * len(started) + _ROUNDING:
+        if target is None:
+            return None
+        if len(starts) < gain:
+            return len(starts) or None
+        if self._kappa is not None and loss > self._kappa * len(starts) + _ROUNDING:
             self._dear.add((group, target))
             self._costly(np.array([pod]))
             return None
-        return Step(pod, source, target, float(len(started)), {"loss": loss}, tuple(started))
+        return Step(pod, source, target, float(len(starts)), {"loss": loss}, tuple(starts), tuple(starts.values()))
+
+    def _starts(self, source: int) -> dict[int, int]:
+        """Waiting pods that start now that there is room on `source`, with their nodes, already moved."""
+        standing = self._standing
+        found: dict[int, int] = {}
+        for each in self._waiting:
+            target: int | None = None
+            if each in self._choosy:
+                target = self._choose(each, standing.feasible(each))
+            elif standing.runs_on(each, source):
+                target = source
+            if target is not None:
+                standing.move(each, target)
+                found[each] = target
+        return found
 
     def _make(self, step: Step) -> None:
         self._standing.move(step.pod, step.target)
-        for each in step.starts:
-            self._standing.move(each, step.source)
+        for each, target in zip(step.starts, step.starts_on, strict=True):
+            self._standing.move(each, target)
         self._waiting = [pod for pod in self._waiting if pod not in step.starts]
         self._movable[[step.pod, *step.starts]] = False
 
     def _choose(self, pod: int, mask: Bools) -> int | None:
-        """By the dominant-residual criterion; ties go to the first name."""
+        """By the criterion; ties go to the first name."""
         rows = np.flatnonzero(mask)
-        if not len(rows):
-            return None
         layout = self._standing.layout
-        free, whole = self._standing.free[rows, 1:].astype(float), layout.total[rows, 1:].astype(float)
-        before = self._criterion.fitness(np.maximum(free, 0.0))
-        losses, _, _ = self._criterion.losses(whole, free, layout.asked[pod, 1:].astype(float), before)
-        return int(rows[np.argmin(np.minimum(steps(losses), NOWHERE))])
+        return self._landing.choose(layout.asked[pod], self._standing.free, rows) if len(rows) else None
 
-    def _loss(self, pod: int, source: int, target: int, before: Floats) -> float:
-        """Fall of the residual of both nodes, once the waiting pods are on `source` and the pod is on `target`."""
-        free = self._standing.free.astype(float)
-        moved = self._standing.layout.asked[pod]
-        vectors = np.stack([before, free[target], free[source], free[target] - moved])[:, 1:]
-        residual = self._residual.fitness(np.maximum(vectors, 0.0))
-        return float(residual[0] + residual[1] - residual[2] - residual[3])
+    @cached_property
+    def _kin(self) -> Ints:
+        """[pod]: a number that pods share which look at the same pods, and are looked at by the same."""
+        numbers: dict[tuple[str, int, int], int] = {}
+        keys = ((pod.namespace, id(pod.labels), id(pod.template)) for pod in self._standing.layout.pods)
+        return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
+
+    def _opened(self) -> Bools:
+        """[kin]: whether a pod that leaves could open nodes to a waiting one."""
+        _, first = np.unique(self._kin, return_index=True)
+        related = self._standing.neighbours.related
+        return np.array([not self._choosy.isdisjoint(related(pod).tolist()) for pod in first.tolist()], bool)
+
+    def _chained(self) -> bool:
+        """Whether a waiting pod that starts could open nodes to another one."""
+        related = self._standing.neighbours.related
+        return any(not self._choosy.isdisjoint({*related(pod).tolist()} - {pod}) for pod in self._waiting)
 
     def _classes(self) -> tuple[Ints, list[Bools]]:
         """Pods by the nodes that they may run on at all."""

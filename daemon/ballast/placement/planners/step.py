@@ -14,7 +14,7 @@ Admit: TypeAlias = Callable[[int, int], Ints | None]
 
 @dataclass(frozen=True)
 class Step:
-    """Pod and nodes by their rows in the layout; `starts` are waiting pods that can start on `source`.
+    """Pod and nodes by their rows in the layout; `starts` are waiting pods that can start on the nodes `starts_on`.
 
     `gain` is in the planner's own measure; `numbers` are the figures behind it.
     """
@@ -25,3 +25,4 @@ class Step:
     gain: float
     numbers: Mapping[str, float] = field(default_factory=dict)
     starts: tuple[int, ...] = ()
+    starts_on: tuple[int, ...] = ()

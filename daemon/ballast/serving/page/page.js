@@ -50,21 +50,22 @@ function drawBanners(lost) {
 }
 
 const MEANINGS = {
-  on: { publishing: "labels are written", power: "replicas and caps are changed", eviction: "pods are evicted" },
+  on: { publishing: "labels are written", power: "replicas and caps are changed", eviction: "pods are evicted", batch: "pods behind the gate are planned and let go" },
   "dry-run": {
     publishing: "labels are computed, not written",
     power: "replicas are computed, not changed",
     eviction: "plans are made, no pod is evicted",
+    batch: "plans are made, no gate is removed",
   },
 };
 function meaning(part, mode) {
   if (MEANINGS[mode] && state.status.paused[part]) return `${state.status.paused[part]}: nothing is changed`;
-  if (state.status.frozen && mode === "on" && part !== "power") return "frozen: nothing is changed";
+  if (state.status.frozen && mode === "on" && part !== "power" && part !== "batch") return "frozen: nothing is changed";
   if (part === "power" && MEANINGS[mode] && idle()) return "no policy is set: nothing is computed";
   return (MEANINGS[mode] || {})[part] || "does nothing";
 }
 
-const VIEW_OF = { publishing: "nodes", power: "power", eviction: "evictions" };
+const VIEW_OF = { publishing: "nodes", power: "power", eviction: "evictions", batch: "cycles" };
 function drawParts() {
   const { status } = state;
   $("parts").replaceChildren(...Object.entries(status.modes).map(([part, mode]) => element("li", {},

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ballast.settings.names import CONFIG_FILE, PREFIX, VARIABLES, injected, suggestion
+from ballast.settings.names import CONFIG_FILE, PREFIX, VARIABLES, injected, suggestion, variable
 from ballast.settings.sources.layer import Layer
 
 ORIGIN = "environment"
+
+_POWER = f"{PREFIX}POWER"
+_LIST = variable("power", "policies")
+_POLICIES = f" Power policies are a JSON list in {_LIST}, or stand under power in the file of {CONFIG_FILE}."
 
 
 def read_environment(environ: Mapping[str, str]) -> Layer:
@@ -22,6 +26,7 @@ def read_environment(environ: Mapping[str, str]) -> Layer:
             if not injected(name):
                 layer.problems.append(
                     f"{name} is not a setting of Ballast."
+                    + (_POLICIES if name.startswith(_POWER) else "")
                     + (f" Did you mean {meant}?" if meant else " `ballast config show` lists all settings.")
                     + " Correct or unset it."
                 )

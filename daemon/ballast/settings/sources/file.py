@@ -39,7 +39,7 @@ def read_file(path: Path) -> Layer:
         if part == "power":
             entries = _power(entries, path, layer)
         for key, value in entries.items():
-            if (part, key) not in VARIABLES.values() and (part, key) != ("power", "policies"):
+            if (part, key) not in VARIABLES.values():
                 meant = suggestion(variable(part, key))
                 layer.problems.append(_unknown(f"{part}.{key}", path, ".".join(VARIABLES[meant]) if meant else None))
             elif value is not None and value != "":

@@ -22,6 +22,16 @@ _DEFAULT_TOLERATIONS = [
     {"key": f"node.kubernetes.io/{why}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
     for why in ("not-ready", "unreachable")
 ]
+_GATED: Document = {
+    "conditions": [
+        {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+        }
+    ]
+}
 
 
 def check_types(document: Document) -> None:
@@ -46,7 +56,8 @@ def on_create(kind: Kind, document: Document) -> Document:
             "tolerations": _DEFAULT_TOLERATIONS,
             **(document.get("spec") or {}),
         }
-        document = {**document, "spec": spec, "status": {"phase": "Pending", "qosClass": _qos_class(spec)}}
+        status = {"phase": "Pending", "qosClass": _qos_class(spec)}
+        document = {**document, "spec": spec, "status": {**status, **(_GATED if spec.get("schedulingGates") else {})}}
     elif kind.name == "Namespace":
         document = {"spec": {"finalizers": ["kubernetes"]}, **document, "status": {"phase": "Active"}}
         labels = document["metadata"].get("labels") or {}
@@ -68,7 +79,8 @@ def on_write(kind: Kind, document: Document) -> Document:
     if kind.name == "Node":
         return {**document, "spec": {key: value for key, value in spec.items() if value or key != "taints"}}
     if kind.name == "Pod":
-        return {**document, "spec": {"enableServiceLinks": True, **pod_spec(spec)}}
+        kept = {key: value for key, value in spec.items() if value or key != "schedulingGates"}
+        return {**document, "spec": {"enableServiceLinks": True, **pod_spec(kept)}}
     if kind.name in ("Deployment", "ReplicaSet", "StatefulSet"):
         return {**document, "spec": workload_spec(kind.name, spec)}
     return document

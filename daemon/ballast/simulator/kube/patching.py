@@ -26,6 +26,7 @@ MERGE_KEYS = {
     "ownerReferences": "uid",
     "imagePullSecrets": "name",
     "hostAliases": "ip",
+    "schedulingGates": "name",
 }
 """Lists that merge by a key, and the key (`patchMergeKey` in the Go types)."""
 

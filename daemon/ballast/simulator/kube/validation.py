@@ -48,6 +48,8 @@ def check(kind: Kind, new: dict[str, Any], old: dict[str, Any] | None) -> None:
         causes += _lease(new.get("spec") or {})
     if kind.name == "Pod" and old is not None and _frozen(new) != _frozen(old):
         causes.append(ErrorCause("FieldValueForbidden", "Forbidden: " + _POD_IMMUTABLE_TEXT, "spec"))
+    if kind.name == "Pod" and old is not None:
+        causes += [_added_gate(gate) for gate in _gates(new) if gate not in _gates(old)]
     if kind.name == "Pod" and not new.get("spec", {}).get("containers"):
         causes.append(ErrorCause("FieldValueRequired", "Required value", "spec.containers"))
     if kind.name == "HorizontalPodAutoscaler":
@@ -131,6 +133,15 @@ def _autoscaler(spec: dict[str, Any]) -> Iterable[ErrorCause]:
         yield ErrorCause("FieldValueRequired", "Required value: must be set and greater than 0", "spec.maxReplicas")
     if most < least:
         yield invalid_value("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`")
+
+
+def _gates(pod: dict[str, Any]) -> list[str]:
+    return [gate["name"] for gate in pod.get("spec", {}).get("schedulingGates") or ()]
+
+
+def _added_gate(gate: str) -> ErrorCause:
+    text = f"Forbidden: only deletion is allowed, but found new scheduling gate '{gate}'"
+    return ErrorCause("FieldValueForbidden", text, "spec.schedulingGates")
 
 
 def _frozen(pod: dict[str, Any]) -> dict[str, Any]:

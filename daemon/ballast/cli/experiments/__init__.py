@@ -1,0 +1,1 @@
+"""The commands of `ballast experiment`, one file each, and what they share."""

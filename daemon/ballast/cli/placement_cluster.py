@@ -1,0 +1,190 @@
+"""A placement problem from a cluster: from the files that kubectl prints, or from the cluster itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+
+from ballast.cli import files, live
+from ballast.cli.eviction_settings import settings_of
+from ballast.cli.evidence import Origin, variables
+from ballast.cli.metrics_file import MetricsFile, loads, metrics
+from ballast.cli.placement_file import check_weights, listed
+from ballast.cli.pod_metrics import pod_usage
+from ballast.model.pod import Pod
+from ballast.model.sample import Bools, Floats, Ints
+from ballast.model.selector import parse
+from ballast.placement.planners.layout import Layout, layout
+from ballast.placement.planners.pod_rules import PodRules
+from ballast.placement.solvers import Problem, arrange
+
+NEEDED = ("cpu", "memory")
+KINDS = {"disk": "Storage", "network": "Bandwidth"}
+"""How a load-watcher document calls them."""
+
+
+def problem_of_cluster(origin: Origin, weights: Mapping[str, float] | None) -> Problem:
+    """Raises UsageError for a wrong combination of options, BadFile for invalid input, ClusterError of the cluster."""
+    origin.check()
+    settings, _ = settings_of((), variables(origin))
+    documents = live.read(settings, origin) if origin.of_cluster else _files(origin)
+    found = files.cluster(documents.cluster, documents.cluster_source)
+    if settings.cluster.node_selector:
+        selector = parse(settings.cluster.node_selector)
+        found = replace(found, nodes=tuple(node for node in found.nodes if selector.matches(node.labels)))
+    document = metrics(documents.metrics, documents.metrics_source)
+    usage: dict[str, dict[str, float]] = {}
+    if documents.pod_metrics is not None:
+        usage = pod_usage(documents.pod_metrics, documents.pod_metrics_source)
+    return cluster_problem(found, document, usage, weights)
+
+
+def cluster_problem(
+    found: files.ClusterFile,
+    document: MetricsFile,
+    usage: Mapping[str, Mapping[str, float]],
+    weights: Mapping[str, float] | None = None,
+) -> Problem:
+    """The problem of all pods that run or wait; cpu and memory count 1 each without `weights`.
+
+    A pod's part of disk or network is its share of the bytes of all pods there times the node's ratio. Pods of
+    DaemonSets, static pods, those with volume claims, those that are being deleted, and those on nodes whose load is
+    unknown stay where they are.
+    """
+    pods = [_expected(pod) for pod in found.pods if not pod.finished]
+    arranged = layout(found.nodes, pods, NEEDED, loads(found, document, NEEDED), usage)
+    order = {node.name: row for row, node in enumerate(arranged.nodes)}
+    extra = [name for name, kind in KINDS.items() if any(e.kind == kind for es in document.nodes.values() for e in es)]
+    ratio = np.array([[_ratio(document, node.name, name) for name in extra] for node in arranged.nodes], float)
+    ratio = ratio.reshape(len(order), len(extra))
+    names = [f"{pod.namespace}/{pod.name}" for pod in arranged.pods]
+    bytes_ = np.array([[usage.get(name, {}).get(each, np.nan) for each in extra] for name in names], float)
+    part = _parts(arranged.on, bytes_.reshape(len(names), len(extra)), ratio)
+    known: Bools = np.asarray(np.isfinite(arranged.load).all(axis=1), bool)
+    capacity = np.concatenate([arranged.whole, np.where(np.isfinite(ratio), 1.0, np.nan)], axis=1)
+    capacity[~known, : len(NEEDED)] = np.nan
+    used = np.concatenate([arranged.used, part], axis=1)
+    load = np.concatenate([np.where(known[:, None], arranged.load, np.nan) * arranged.whole, ratio], axis=1)
+    resources = [*NEEDED, *extra]
+    check_weights(weights or {}, resources)
+    weight = {name: float(name in NEEDED) for name in resources} if weights is None else weights
+    counting = [column for column, name in enumerate(resources) if weight.get(name, 0.0) > 0]
+    fixed = _fixed(arranged, known, used[:, counting])
+    use = np.nan_to_num(used)
+    namespaces = {
+        files.name_of(each): (each.get("metadata") or {}).get("labels") or {}
+        for each in found.objects.get("Namespace", ())
+    }
+    rules = PodRules(arranged.nodes, arranged.pods, arranged.on, fixed, known, namespaces)
+    return arrange(
+        [node.name for node in arranged.nodes],
+        names,
+        resources,
+        capacity=capacity,
+        use=use,
+        weights=np.array([weight.get(name, 0.0) for name in resources]),
+        base=_base(arranged.on, use, load),
+        kinds=arranged.kinds,
+        room=_room(arranged, fixed),
+        request=arranged.asked.astype(float),
+        home=arranged.on,
+        rules=rules.rules(),
+        notes=list(_notes(arranged, known, ratio, extra, weight, weights, fixed)),
+    )
+
+
+def _files(origin: Origin) -> live.Documents:
+    assert origin.cluster is not None
+    assert origin.metrics is not None
+    usage = None if origin.pod_metrics is None else files.read_document(origin.pod_metrics, "--pod-metrics")
+    return live.Documents(
+        files.read_document(origin.cluster, "--cluster"),
+        files.read_document(origin.metrics, "--metrics"),
+        usage,
+        f"--cluster {origin.cluster}",
+        f"--metrics {origin.metrics}",
+        f"--pod-metrics {origin.pod_metrics}",
+    )
+
+
+def _expected(pod: Pod) -> Pod:
+    """A pod without a node is to be placed, whether or not the scheduler has tried it."""
+    if pod.node or pod.deleting:
+        return pod
+    return msgspec.structs.replace(pod, phase="Pending", waiting_since=pod.waiting_since or 0.0, gates=())
+
+
+def _ratio(document: MetricsFile, node: str, resource: str) -> float:
+    entries = [each for each in document.nodes.get(node, ()) if each.kind == KINDS[resource]]
+    means = [each.percent for each in entries if each.operator == "AVG"]
+    latest = [each.percent for each in entries if each.operator in ("", "Latest")]
+    values = means or latest
+    return values[-1] / 100 if values and values[-1] >= 0 else np.nan
+
+
+def _parts(on: Ints, amount: Floats, ratio: Floats) -> Floats:
+    """[pod, resource]: bytes / all pod bytes on the node times its ratio; unplaced pods by the mean of all nodes."""
+    found = np.full(amount.shape, np.nan)
+    for column in range(amount.shape[1]):
+        placed = (on >= 0) & np.isfinite(amount[:, column])
+        whole = np.bincount(on[placed], weights=amount[placed, column], minlength=len(ratio))
+        there = (whole > 0) & np.isfinite(ratio[:, column])
+        per_byte = np.divide(ratio[:, column], whole, out=np.full(len(whole), np.nan), where=there)
+        found[placed, column] = amount[placed, column] * per_byte[on[placed]]
+        idle = placed & (amount[:, column] == 0)
+        found[idle, column] = 0.0
+        if there.any():
+            waiting = (on < 0) & np.isfinite(amount[:, column])
+            found[waiting, column] = amount[waiting, column] * ratio[there, column].sum() / whole[there].sum()
+    return found
+
+
+def _fixed(arranged: Layout, known: Bools, used: Floats) -> Bools:
+    on = arranged.on
+    unmeasured = ~np.isfinite(used).all(axis=1)
+    kept = [
+        pod.deleting
+        or pod.template.volume_claims
+        or (pod.owner is not None and pod.owner.kind in ("DaemonSet", "Node"))
+        for pod in arranged.pods
+    ]
+    return np.asarray((on >= 0) & (np.array(kept, bool) | unmeasured | ~known[np.maximum(on, 0)]))
+
+
+def _base(on: Ints, use: Floats, load: Floats) -> Floats:
+    """[node, resource]: what the node uses beyond its pods."""
+    placed = on >= 0
+    sums = [np.bincount(on[placed], weights=use[placed, k], minlength=len(load)) for k in range(load.shape[1])]
+    return np.asarray(np.where(np.isfinite(load), np.maximum(load - np.stack(sums, axis=1), 0.0), np.nan))
+
+
+def _room(arranged: Layout, fixed: Bools) -> Floats:
+    """Allocatable, and never less than what pods hold that stay anyway."""
+    held = np.zeros(arranged.total.shape)
+    np.add.at(held, arranged.on[fixed], arranged.asked[fixed])
+    return np.asarray(np.maximum(arranged.total.astype(float), held))
+
+
+def _notes(
+    arranged: Layout,
+    known: Bools,
+    ratio: Floats,
+    extra: Sequence[str],
+    weight: Mapping[str, float],
+    given: Mapping[str, float] | None,
+    fixed: Bools,
+) -> Iterator[str]:
+    dark = [node.name for node, good in zip(arranged.nodes, known, strict=True) if not good]
+    if dark:
+        yield f"The load of {listed(dark)} is unknown: their pods stay, and no pod goes there."
+    for column, name in enumerate(extra):
+        if given is None:
+            yield f"{name} is shown but does not count. To count it, give --weights cpu=1,memory=1,{name}=1."
+        without = [node.name for node, r in zip(arranged.nodes, ratio[:, column], strict=True) if not np.isfinite(r)]
+        if without and weight.get(name, 0.0) > 0:
+            yield f"{name} does not count for {listed(without)}: the speed of the link or disk is unknown."
+    if fixed.any():
+        yield f"{int(fixed.sum())} of {len(arranged.pods)} pods stay on their node."

@@ -1,0 +1,207 @@
+"""Reads a placement problem from a file that describes it by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ballast.errors import BadFile, UsageError
+from ballast.model.quantity import quantity
+from ballast.model.sample import Floats, Ints
+from ballast.placement.solvers import Problem, Rule, RuleKind, arrange
+
+Json: TypeAlias = Mapping[str, Any]
+
+_KEYS = ("resources", "weights", "nodes", "pods", "rules")
+_NODE_KEYS = ("name", "capacity", "weight")
+_POD_KEYS = ("name", "request", "use", "node")
+RULES = ("affine", "forbid", "together", "apart")
+
+
+def problem_of(document: object, source: str, weights: Mapping[str, float] | None = None) -> Problem:
+    """The problem in a document; `weights` replace those of the file.
+
+    A pod that does not say what it uses counts with its request; a node without a capacity for a resource is left out
+    of that resource's objective, and takes no pod that requests it. Raises BadFile, beginning with `source`.
+    """
+    reader = _Reader(source)
+    whole = reader.mapping(document, "the file", _KEYS)
+    resources = reader.names(whole.get("resources"), "resources")
+    if not resources:
+        raise BadFile(f"{source}: resources is empty. Name at least one, such as [cpu, memory].")
+    nodes = reader.items(whole.get("nodes"), "nodes", _NODE_KEYS)
+    pods = reader.items(whole.get("pods"), "pods", _POD_KEYS)
+    if not nodes:
+        raise BadFile(f"{source}: There are no nodes, so no pod can be placed. Give at least one node.")
+    check_weights(weights or {}, resources)
+    rows = {name: row for row, name in enumerate(nodes)}
+    capacity = reader.table("node", nodes, "capacity", resources)
+    request = np.nan_to_num(reader.table("pod", pods, "request", resources))
+    use = reader.table("pod", pods, "use", resources)
+    home = [reader.home(name, pod.get("node"), rows) for name, pod in pods.items()]
+    factor = [reader.number(each.get("weight", 1), f"node {name}: weight") for name, each in nodes.items()]
+    found = reader.weights(whole.get("weights"), resources) if weights is None else weights
+    rules = list(reader.rules(whole.get("rules"), rows, {name: row for row, name in enumerate(pods)}))
+    return arrange(
+        list(nodes),
+        list(pods),
+        resources,
+        capacity=capacity,
+        use=np.where(np.isfinite(use), use, request),
+        weights=np.array([found.get(name, 0.0) for name in resources]),
+        kinds=resources,
+        room=np.nan_to_num(capacity),
+        request=request,
+        factor=np.array(factor, float),
+        home=home,
+        rules=rules,
+        notes=list(_unknown(list(nodes), resources, capacity)),
+    )
+
+
+def check_weights(weights: Mapping[str, float], resources: Sequence[str]) -> None:
+    """Raises UsageError for `--weights` of a resource that is not there."""
+    for name in weights:
+        if name not in resources:
+            raise UsageError(f"--weights: there is no {name}. Resources are {', '.join(resources)}.")
+
+
+def _unknown(nodes: Sequence[str], resources: Sequence[str], capacity: Floats) -> Iterator[str]:
+    for column, resource in enumerate(resources):
+        without = [nodes[row] for row in np.flatnonzero(~(capacity[:, column] > 0)).tolist()]
+        if without:
+            yield f"{resource} does not count for {listed(without)}: the capacity is unknown or 0."
+
+
+def listed(names: Sequence[str], most: int = 5) -> str:
+    """The first names, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+class _Reader:
+    def __init__(self, source: str) -> None:
+        self._source = source
+
+    def bad(self, message: str) -> BadFile:
+        return BadFile(f"{self._source}: {message}")
+
+    def mapping(self, value: object, what: str, keys: Sequence[str] | None = None) -> Json:
+        if not isinstance(value, Mapping):
+            raise self.bad(
+                f"{what} is {_shown(value)}; give a mapping" + (f" with {', '.join(keys)}." if keys else ".")
+            )
+        for key in value:
+            if keys is not None and key not in keys:
+                raise self.bad(f"{what} has {key!r}, which is none of {', '.join(keys)}.")
+        return value
+
+    def names(self, value: object, what: str) -> list[str]:
+        if not isinstance(value, list):
+            raise self.bad(f"{what} is {_shown(value)}; give a list of names.")
+        found = [self.name(each, what) for each in value]
+        for name in found:
+            if found.count(name) > 1:
+                raise self.bad(f"{what}: {name} is listed twice.")
+        return found
+
+    def name(self, value: object, what: str) -> str:
+        if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+            raise self.bad(f"{what}: {_shown(value)} is not a name.")
+        return str(value)
+
+    def items(self, value: object, what: str, keys: Sequence[str]) -> dict[str, Json]:
+        if value is None:
+            return {}
+        if not isinstance(value, list):
+            raise self.bad(f"{what} is {_shown(value)}; give a list.")
+        found: dict[str, Json] = {}
+        for number, each in enumerate(value):
+            item = self.mapping(each, f"{what}[{number}]", keys)
+            name = self.name(item.get("name"), f"{what}[{number}].name")
+            if name in found:
+                raise self.bad(f"{what}: {name} is listed twice.")
+            found[name] = item
+        return found
+
+    def table(self, kind: str, items: Mapping[str, Json], key: str, resources: Sequence[str]) -> Floats:
+        """[item, resource], NaN where nothing is said."""
+        found = np.full((len(items), len(resources)), np.nan)
+        for row, (name, item) in enumerate(items.items()):
+            amounts = self.mapping(item.get(key) or {}, f"{kind} {name}: {key}")
+            for resource, amount in amounts.items():
+                if resource not in resources:
+                    raise self.bad(f"{kind} {name}: {key} has {resource!r}, which is none of {', '.join(resources)}.")
+                if amount is not None:
+                    column = resources.index(resource)
+                    found[row, column] = self.number(amount, f"{kind} {name}: {key}: {resource}")
+        return found
+
+    def number(self, value: object, what: str) -> float:
+        try:
+            if isinstance(value, bool) or not isinstance(value, str | int | float):
+                raise ValueError
+            found = float(quantity(value)) if isinstance(value, str) else float(value)
+        except (ValueError, OverflowError):
+            raise self.bad(f"{what} is {_shown(value)}; give a number that is at least 0.") from None
+        if not math.isfinite(found) or found < 0:
+            raise self.bad(f"{what} is {_shown(value)}; give a number that is at least 0.")
+        return found
+
+    def home(self, pod: str, node: object, rows: Mapping[str, int]) -> int:
+        if node is None or node == "":
+            return -1
+        name = self.name(node, f"pod {pod}: node")
+        if name not in rows:
+            raise self.bad(f"pod {pod}: there is no node {name}.")
+        return rows[name]
+
+    def weights(self, value: object, resources: Sequence[str]) -> dict[str, float]:
+        if value is None:
+            return dict.fromkeys(resources, 1.0)
+        found = {name: self.number(each, f"weights: {name}") for name, each in self.mapping(value, "weights").items()}
+        for name in found:
+            if name not in resources:
+                raise self.bad(f"weights has {name!r}, which is none of {', '.join(resources)}.")
+        if not any(found.values()):
+            raise self.bad("all weights are 0. Give at least one resource a weight above 0.")
+        return found
+
+    def rules(self, value: object, nodes: Mapping[str, int], pods: Mapping[str, int]) -> Iterator[Rule]:
+        if value is None:
+            return
+        for kind, lists in self.mapping(value, "rules", RULES).items():
+            if lists is None:
+                continue
+            if not isinstance(lists, list):
+                raise self.bad(f"rules: {kind} is {_shown(lists)}; give a list of lists of names.")
+            for each in lists:
+                if not isinstance(each, list) or not each:
+                    raise self.bad(f"rules: {kind} has {_shown(each)}; give a list of names.")
+                yield self.rule(RuleKind(kind), [self.name(name, f"rules: {kind}") for name in each], nodes, pods)
+
+    def rule(self, kind: RuleKind, names: list[str], nodes: Mapping[str, int], pods: Mapping[str, int]) -> Rule:
+        by_node = kind in (RuleKind.AFFINE, RuleKind.FORBID)
+        names = [*names[:1], *sorted(set(names[1:]))] if by_node else sorted(set(names))
+        text = f"{kind} [{listed(names, 8)}]"
+        if by_node:
+            if len(names) < 2:
+                raise self.bad(f"rules: {text} names no node. Give a pod and at least one node.")
+            mask = np.zeros(len(nodes), bool)
+            mask[[self.row(name, nodes, "node", text) for name in names[1:]]] = True
+            return Rule(kind, np.array([self.row(names[0], pods, "pod", text)]), nodes=mask, name=text)
+        rows: Ints = np.unique([self.row(name, pods, "pod", text) for name in names])
+        return Rule(kind, rows, name=text)
+
+    def row(self, name: str, rows: Mapping[str, int], what: str, rule: str) -> int:
+        if name not in rows:
+            raise self.bad(f"rules: {rule}: there is no {what} {name}.")
+        return rows[name]
+
+
+def _shown(value: object) -> str:
+    text = "missing" if value is None else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

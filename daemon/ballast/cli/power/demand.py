@@ -1,0 +1,73 @@
+"""Reads what autoscalers want, and what replicas really draw, for a replay."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+
+from ballast.errors import UsageError
+from ballast.power.policy import PowerPolicy
+from ballast.power.replay import RecordedDemand
+from ballast.power.values import exact
+from ballast.telemetry.power_feed import unix_time
+
+COLUMNS = ("time", "ns/name", "replicas")
+
+
+def demand_of(policy: PowerPolicy, path: Path) -> RecordedDemand:
+    """The demand in a CSV with the columns time, ns/name, replicas. Raises UsageError."""
+    found: dict[str, list[tuple[Fraction, int]]] = {}
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = csv.DictReader(file, skipinitialspace=True)
+            columns = tuple(name.strip() for name in rows.fieldnames or ())
+            if not set(COLUMNS) <= set(columns):
+                raise UsageError(
+                    f"--demand {path}: expected the columns {','.join(COLUMNS)}, found {','.join(columns) or 'none'}."
+                )
+            rows.fieldnames = list(columns)
+            for row in rows:
+                name, at, count = _row(policy, path, rows.line_num, row)
+                found.setdefault(name, []).append((at, count))
+    except OSError as error:
+        raise UsageError(f"--demand {path} cannot be read: {error.strerror}.") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UsageError(f"--demand {path} cannot be read: {error}.") from error
+    return RecordedDemand({name: sorted(rows, key=lambda row: row[0]) for name, rows in found.items()})
+
+
+def watts_true_of(policy: PowerPolicy, given: Sequence[str]) -> dict[str, Fraction]:
+    """Watts by namespace/name from NS/NAME=W. Raises UsageError."""
+    found: dict[str, Fraction] = {}
+    for text in given:
+        name, _, watts = (part.strip() for part in text.partition("="))
+        if name not in policy.places:
+            raise UsageError(
+                f"--watts-true {text}: expected NS/NAME=W with a target of the policy: {', '.join(policy.places)}."
+            )
+        try:
+            found[name] = exact(watts)
+        except ValueError:
+            found[name] = Fraction(0)
+        if found[name] <= 0:
+            raise UsageError(f"--watts-true {text}: expected NS/NAME=W with watts above 0.")
+    return found
+
+
+def _row(policy: PowerPolicy, path: Path, line: int, row: dict[str, str | None]) -> tuple[str, Fraction, int]:
+    name, text = (row["ns/name"] or "").strip(), (row["replicas"] or "").strip()
+    if name not in policy.places:
+        raise UsageError(
+            f"--demand {path}, line {line}: {name or 'an empty name'} is no target of the policy; expected one of "
+            f"{', '.join(policy.places)}."
+        )
+    if not text.isascii() or not text.isdigit():
+        raise UsageError(f"--demand {path}, line {line}: replicas is {text!r}, expected a whole number of at least 0.")
+    try:
+        return name, exact(unix_time((row["time"] or "").strip())), int(text)
+    except ValueError:
+        raise UsageError(
+            f"--demand {path}, line {line}: time is {row['time']!r}, expected seconds or RFC 3339."
+        ) from None

@@ -1,0 +1,83 @@
+"""Asks the planning process where the pods of a batch should go, by what the watches show now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+import numpy as np
+
+from ballast.cluster.context import Context
+from ballast.eviction.facts import ClusterObjects
+from ballast.jobs.batch.released import ReleasedPods
+from ballast.jobs.eviction.hot_nodes import loads, watched_of
+from ballast.jobs.eviction.planning_process import PlanningProcess
+from ballast.jobs.eviction.planning_request import PlanRequest, RequestedBatch
+from ballast.model.pod import Pod
+from ballast.model.snapshot import Snapshot
+from ballast.placement.batch import BatchPlan, BatchRules
+from ballast.placement.batch_balance import MeasuredLoad
+from ballast.placement.reservations import Purpose, Reservation
+
+
+class Standing(Protocol):
+    """Says what room is held in the extender."""
+
+    def standing(self) -> tuple[Reservation, ...]: ...
+
+
+class BatchPlanner:
+    """In the thread of the job alone, but for `stop`."""
+
+    def __init__(
+        self,
+        context: Context,
+        worker: PlanningProcess,
+        rules: BatchRules,
+        room: Standing,
+        snapshot: Callable[[], Snapshot | None],
+    ) -> None:
+        """`snapshot` answers the newest one while its load may be used."""
+        self._context, self._rules, self._room, self._snapshot = context, rules, room, snapshot
+        self.worker = worker
+
+    def prepare(self) -> None:
+        """Starts the process before it is needed. Raises WorkerError."""
+        self.worker.prepare()
+
+    def stop(self) -> None:
+        self.worker.stop()
+
+    def plan(self, uids: Iterable[str], released: ReleasedPods) -> BatchPlan:
+        """Of these pods, beside those that are bound, `released`, or have room held for them. Raises WorkerError."""
+        nodes = self._context.cache.nodes()
+        pods = [pod for pod in self._context.cache.pods() if pod.uid not in released]
+        held = [each for each in self._room.standing() if each.purpose is not Purpose.BATCH]
+        answer = self.worker.ask(
+            PlanRequest(
+                now=self._context.clock.wall(),
+                resources=(),
+                load=np.zeros((len(nodes), 0)),
+                wanted=(),
+                objects=ClusterObjects(
+                    nodes=nodes,
+                    pods=[*pods, *released.as_placed(), *map(_as_pod, held)],
+                    namespaces=self._context.workloads.namespaces(),
+                ),
+                batch=RequestedBatch(tuple(sorted(uids)), self._rules, self._measured([node.name for node in nodes])),
+            )
+        )
+        return answer.batch or BatchPlan()
+
+    def _measured(self, nodes: list[str]) -> MeasuredLoad | None:
+        snapshot = self._snapshot()
+        if snapshot is None:
+            return None
+        length = self._context.settings.windows.lengths[0]
+        return MeasuredLoad(watched_of(snapshot), loads(snapshot, nodes), snapshot.time, length)
+
+
+def _as_pod(reservation: Reservation) -> Pod:
+    """What is held for others takes room like a pod."""
+    name = f"reserved:{reservation.name}"
+    return Pod("", name, uid=name, node=reservation.node, shape=reservation.shape, phase="Running")

@@ -1,0 +1,134 @@
+"""Pods whose gate was removed, until the scheduler has put them somewhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+import msgspec
+
+from ballast.actuation.gates import removal, remove
+from ballast.clock import Clock
+from ballast.cluster.emergency import EmergencyWriter
+from ballast.cluster.write import Result, WriteOutcome
+from ballast.metrics import Metrics
+from ballast.model.pod import Pod
+from ballast.placement.batch import BatchStep
+from ballast.placement.reservations import Purpose, Reservation
+
+PATIENCE = 30.0
+"""Seconds that the scheduler may take for a pod before its room is given up."""
+
+
+class Landing(StrEnum):
+    """What became of a pod that was let go by the plan."""
+
+    PLANNED = "planned"
+    ELSEWHERE = "elsewhere"
+    REFUSED = "refused"
+    LATE = "late"
+    GONE = "gone"
+
+
+class RoomHolder(Protocol):
+    """Holds room in the extender."""
+
+    def hold(self, reservation: Reservation) -> None: ...
+
+    def release(self, name: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class _Released:
+    pod: Pod
+    node: str
+    at: float
+
+
+class ReleasedPods:
+    """Lets pods go with room held for each, and follows them. In the thread of the job alone."""
+
+    def __init__(
+        self, writer: EmergencyWriter, room: RoomHolder, clock: Clock, metrics: Metrics, *, gate: str, held_for: float
+    ) -> None:
+        """`held_for`: seconds after which room is given up even by an extender that nobody told."""
+        self._writer, self._room, self._clock, self._metrics = writer, room, clock, metrics
+        self._gate = gate
+        self._held_for = held_for
+        self._followed: dict[str, _Released] = {}
+
+    def __len__(self) -> int:
+        return len(self._followed)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._followed
+
+    def forget(self) -> None:
+        """Another replica leads, or nothing may be written: the room is free again."""
+        for uid in list(self._followed):
+            self._drop(uid)
+
+    def as_placed(self) -> list[Pod]:
+        """They, on the nodes that they are expected on."""
+        return [msgspec.structs.replace(each.pod, node=each.node, gates=()) for each in self._followed.values()]
+
+    def let_go(self, steps: Sequence[tuple[BatchStep, Pod]]) -> list[WriteOutcome]:
+        """Holds room for each pod, then removes its gate; where that failed the room is free again."""
+        for step, pod in steps:
+            self._room.hold(self._reservation(step, pod))
+        writes = [removal(pod, self._gate, f"planned for {step.node}") for step, pod in steps]
+        outcomes = remove(self._writer, writes)
+        for (step, pod), outcome in zip(steps, outcomes, strict=True):
+            if outcome.done:
+                self._followed[pod.uid] = _Released(pod, step.node, self._clock.monotonic())
+            else:
+                self._room.release(_name(pod.uid))
+        return outcomes
+
+    def release(self, pods: Sequence[tuple[Pod, str]], result: str) -> list[WriteOutcome]:
+        """Removes the gates of these pods without a plan, each for a reason."""
+        outcomes = remove(
+            self._writer,
+            [removal(pod, self._gate, reason, event="GateRemovedWithoutPlan") for pod, reason in pods],
+        )
+        self._metrics.batch_pods.labels(result).inc(sum(outcome.done for outcome in outcomes))
+        return outcomes
+
+    def settle(self, find: Callable[[str], Pod | None]) -> Counter[Landing]:
+        """What became of them since; `find` gives a pod by UID as the watch shows it."""
+        settled: Counter[Landing] = Counter()
+        for uid, each in list(self._followed.items()):
+            landing = self._landing(each, find(uid))
+            if landing is not None:
+                settled[landing] += 1
+                self._metrics.batch_pods.labels(landing.value).inc()
+                self._drop(uid)
+        return settled
+
+    def _landing(self, each: _Released, pod: Pod | None) -> Landing | None:
+        if pod is None or pod.finished or (pod.deleting and not pod.node):
+            return Landing.GONE
+        if pod.node:
+            return Landing.PLANNED if pod.node == each.node else Landing.ELSEWHERE
+        if pod.waiting:
+            return Landing.REFUSED
+        return Landing.LATE if self._clock.monotonic() - each.at > PATIENCE else None
+
+    def _reservation(self, step: BatchStep, pod: Pod) -> Reservation:
+        until = self._clock.wall() + self._held_for
+        return Reservation(_name(pod.uid), step.node, Purpose.BATCH, step.pod, pod.uid, pod.shape, until, pod.priority)
+
+    def _drop(self, uid: str) -> None:
+        del self._followed[uid]
+        self._room.release(_name(uid))
+
+
+def _name(uid: str) -> str:
+    return f"batch-{uid}"
+
+
+DONE_WELL = (Result.DONE, Result.GONE)
+"""The gate is not there any more."""

@@ -1,0 +1,65 @@
+"""The batch job in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from ballast.jobs.batch.released import Landing
+from ballast.model.pod import Pod
+from ballast.placement.batch import BatchStep
+
+NOT_STEERED = (
+    "pods were bound to other nodes than planned: their scheduler does not ask the extender, or weighs other scores "
+    "more. See docs/pairing.md; without the extender a batch decides only the order."
+)
+
+
+def held_up(pods: Sequence[Pod], why: str, gate: str) -> str | None:
+    """For the condition; None where no pod has waited for long."""
+    if not pods:
+        return None
+    return (
+        f"{counted(len(pods))} with the gate {gate}, {pods[0].namespace}/{pods[0].name} first: {why}, so nobody "
+        "removes it. `ballast release batch` does."
+    )
+
+
+def landed(settled: Counter[Landing]) -> str:
+    """ "3 bound as planned, 1 elsewhere", empty for none."""
+    words = {
+        Landing.PLANNED: "bound as planned",
+        Landing.ELSEWHERE: "bound elsewhere",
+        Landing.REFUSED: "that the scheduler has no node for",
+        Landing.LATE: "that the scheduler takes long for",
+        Landing.GONE: "gone",
+    }
+    return ", ".join(f"{settled[each]:,} {word}" for each, word in words.items() if settled[each])
+
+
+def let_go(count: int, left: int, misfits: int, settled: Counter[Landing]) -> str:
+    """What a cycle did."""
+    parts = [f"let {counted(count)} go", landed(settled)]
+    if left:
+        parts.append(f"{left:,} to go")
+    if misfits:
+        parts.append(f"{misfits:,} without room go last")
+    return ", ".join(part for part in parts if part)
+
+
+def would_let_go(steps: Sequence[BatchStep], misfits: Mapping[str, str]) -> str:
+    """A dry run."""
+    first = f", {steps[0].pod} to {steps[0].node} first" if steps else ""
+    rest = f"; {len(misfits):,} have no room" if misfits else ""
+    return f"would let {counted(len(steps))} go{first}{rest}"
+
+
+def gave_up(done: int, count: int, why: str, failed: str | None) -> str:
+    """All gates go."""
+    rest = "" if failed is None else f"; {count - done:,} could not be removed: {failed}"
+    return f"removed {done:,} of {count:,} gates without a plan: {why}{rest}"
+
+
+def counted(count: int) -> str:
+    """ "1 pod", "2 pods"."""
+    return f"{count:,} pod" if count == 1 else f"{count:,} pods"

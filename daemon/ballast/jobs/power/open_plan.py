@@ -1,0 +1,108 @@
+"""Whether an open plan still holds, and in which order its targets are changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ballast.jobs.power.store import Record
+from ballast.jobs.power.view import TickReport
+from ballast.power.absolute import carried
+from ballast.power.anchor import load_of, price
+from ballast.power.controller_result import Reason, targets_of
+from ballast.power.controller_state import ControllerState, PowerPlan
+from ballast.power.foreign_changes import rebased
+from ballast.power.policy import Foreign, PowerPolicy
+
+PLAN_LASTS = 600.0
+"""Seconds after which an open plan is dropped, because the sample behind it is too old."""
+
+AHEAD = 60.0
+"""Seconds that the clock of the leader that made a plan may be ahead of ours."""
+
+ATTEMPTS = 2
+"""Ticks in which an open plan is tried before it is dropped and the next one decides about the rest."""
+
+ROUND = 100
+"""Targets that a plan changes in one tick at most, so that an emergency does not wait long for it."""
+
+
+def outdated(policy: PowerPolicy, record: Record, view: TickReport, attempts: int) -> str | None:
+    """Why the open plan must be dropped, or None."""
+    plan = open_plan(record.state)
+    age = view.now.wall - (record.planned or 0.0)
+    if age > PLAN_LASTS:
+        return f"the open plan is {age / 60:.0f} min old and is dropped"
+    if age < -AHEAD:
+        return f"the open plan is from {-age / 60:.0f} min in the future, its age is unknown; it is dropped"
+    if attempts >= ATTEMPTS:
+        return "the open plan could not be carried out and is dropped"
+    if is_emergency(policy, view) and plan.reason != Reason.EMERGENCY:
+        return "the open plan gives way to an emergency"
+    if policy.absolute and _too_much(policy, view):
+        return "the open plan gives way to what the watts carry now"
+    return None
+
+
+def without_moved(policy: PowerPolicy, state: ControllerState, counts: Mapping[str, int]) -> tuple[str, ...]:
+    """Targets of the open plan that someone else changed since it was made."""
+    plan = open_plan(state)
+    return tuple(
+        name
+        for name, count in counts.items()
+        if name in plan.replicas and count not in (plan.replicas[name], state.last.get(name))
+    )
+
+
+def leaving(
+    policy: PowerPolicy, state: ControllerState, counts: Mapping[str, int], moved: tuple[str, ...]
+) -> ControllerState:
+    """The state with these targets out of the open plan: they keep what someone else gave them.
+
+    With an anchor the reference will be the watts that carry what is reached without them.
+    """
+    plan = open_plan(state)
+    found = {name: counts[name] for name in moved}
+    plan = replace(plan, replicas={**plan.replicas, **found})
+    if state.anchor is not None:
+        if policy.on_foreign_change is Foreign.REBASE:
+            state = rebased(policy, state, {**state.last, **found})
+        assert state.anchor is not None
+        reached = price(state.anchor, load_of(targets_of(policy, plan.replicas, {})))
+        plan = replace(plan, reference=max(reached or policy.floor, policy.floor))
+    return replace(state, plan=plan)
+
+
+def set_by_ballast(state: ControllerState, counts: Mapping[str, int]) -> dict[str, int]:
+    """With an open plan, the counts Ballast has set: the plan's where it was applied, else the last ones."""
+    plan = open_plan(state)
+    return {
+        name: count if counts.get(name) == count else state.last.get(name, count)
+        for name, count in {**state.last, **plan.replicas}.items()
+    }
+
+
+def is_emergency(policy: PowerPolicy, view: TickReport) -> bool:
+    """Whether the sample is low enough for an emergency: W <= R · (1 - emergencyDrop.relative)."""
+    drop, watts, reference = policy.emergency_drop, view.watts.watts, view.state.reference
+    if drop is None or watts is None or reference is None:
+        return False
+    return max(watts - policy.base_power, policy.floor) <= reference * (1 - drop.relative)
+
+
+def urgent(policy: PowerPolicy, plan: PowerPlan) -> bool:
+    """Whether the plan is applied at once, eight writes at a time, the largest watts first."""
+    return plan.reason == Reason.EMERGENCY or (policy.absolute and plan.reason == Reason.SCALED_DOWN)
+
+
+def open_plan(state: ControllerState) -> PowerPlan:
+    """The open plan of a state that has one."""
+    assert state.plan is not None
+    return state.plan
+
+
+def _too_much(policy: PowerPolicy, view: TickReport) -> bool:
+    """Whether what runs now needs more than the sample carries."""
+    if view.watts.watts is None:
+        return False
+    return load_of(targets_of(policy, view.counts, {})) > carried(policy, view.watts.watts)

@@ -1,0 +1,126 @@
+"""What a policy sees of its targets: which take part, with how many replicas, within which bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from ballast.actuation.scaling.target_status import ObstacleKind, TargetStatus
+from ballast.power.autoscaled import NO_AUTOSCALERS, Autoscaled
+from ballast.power.policy import Member, PowerPolicy
+
+Bounds = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class SeenTargets:
+    """Counts, bounds and autoscalers by namespace/name of the targets that take part."""
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Replicas, or caps in force."""
+    bounds: Mapping[str, Bounds] = field(default_factory=dict)
+    changeable: frozenset[str] = frozenset()
+    """Those that may be changed; the others only draw their watts."""
+
+    def bounds_at(self, counts: Mapping[str, int]) -> dict[str, Bounds]:
+        """The bounds where these are the counts, as in a dry run: what is fixed is fixed to them."""
+        return {
+            name: (counts[name], counts[name]) if bounds == (self.counts[name],) * 2 else bounds
+            for name, bounds in self.bounds.items()
+        }
+
+
+def seen(
+    policy: PowerPolicy,
+    statuses: Mapping[str, TargetStatus],
+    *,
+    emergency: bool,
+    stuck: Collection[str] = (),
+) -> SeenTargets:
+    """An anchored budget knows the targets that it can change; an absolute one all that draw watts.
+
+    `stuck` are targets whose writes fail: an absolute budget counts with what they have.
+    """
+    found = dict(_absolute(policy, statuses, stuck) if policy.absolute else _anchored(statuses, emergency))
+    return SeenTargets(
+        {name: count for name, (count, _) in found.items()},
+        {name: bounds for name, (_, bounds) in found.items()},
+        frozenset(name for name in found if statuses[name].usable and not (policy.absolute and name in stuck)),
+    )
+
+
+def autoscaled(
+    policy: PowerPolicy, statuses: Mapping[str, TargetStatus], counts: Mapping[str, int]
+) -> Mapping[str, Autoscaled]:
+    """The targets with an autoscaler that can be capped; `counts` are the caps in force."""
+    found = {}
+    for name, count in counts.items():
+        status = statuses[name]
+        if status.autoscaler is None or not status.usable:
+            continue
+        original = status.original if status.original is not None else status.autoscaler.maximum
+        most = max(min(original, policy.places[name].member.max), status.minimum)
+        running = min(status.replicas or 0, count) if policy.absolute else status.replicas or 0
+        found[name] = Autoscaled(most, count, running, _wanted(status))
+    return found or NO_AUTOSCALERS
+
+
+def drawn(policy: PowerPolicy, statuses: Mapping[str, TargetStatus], counts: Mapping[str, int]) -> Fraction:
+    """Watts of what runs, with the base power: of autoscaled targets their replicas, of the others `counts`."""
+    total = policy.base_power
+    for name, count in counts.items():
+        status = statuses[name]
+        running = status.replicas if status.autoscaler is not None and status.replicas is not None else count
+        total += running * policy.places[name].member.watts
+    return total
+
+
+def present(statuses: Mapping[str, TargetStatus]) -> dict[str, int]:
+    """Pods that run, as the controllers of the workloads count them; of kinds that do not tell, replicas asked for."""
+    found = {}
+    for name, status in statuses.items():
+        workload = status.workload
+        tells = workload is not None and workload.replicas is not None
+        found[name] = workload.present if workload is not None and tells else status.replicas or 0
+    return found
+
+
+def _anchored(statuses: Mapping[str, TargetStatus], emergency: bool) -> Iterator[tuple[str, tuple[int, Bounds]]]:
+    """A rollout keeps its count, except in an emergency."""
+    for name, status in statuses.items():
+        count = status.count
+        if status.usable and count is not None:
+            held = status.rolling and not emergency
+            yield name, (count, (count, count) if held else (status.minimum, status.maximum))
+
+
+def _absolute(
+    policy: PowerPolicy, statuses: Mapping[str, TargetStatus], stuck: Collection[str]
+) -> Iterator[tuple[str, tuple[int, Bounds]]]:
+    """What cannot be changed keeps its count and draws its watts; a rollout may shrink, but not grow."""
+    for name, status in statuses.items():
+        hold = status.hold
+        if hold is not None and hold.kind is ObstacleKind.EXCLUDED and policy.excludes:
+            continue
+        if hold is not None or name in stuck or status.count is None:
+            running = status.replicas if status.replicas is not None else status.count
+            if running:
+                yield name, (running, (running, running))
+            continue
+        yield name, (status.count, _bounds(policy.places[name].member, status, status.count))
+
+
+def _bounds(member: Member, status: TargetStatus, count: int) -> Bounds:
+    if status.autoscaler is not None:
+        return status.minimum, status.maximum
+    low, high = status.minimum, min(status.maximum, count) if status.rolling else status.maximum
+    if member.min_ready is not None:
+        ready = status.workload.ready if status.workload is not None else count
+        low = count if ready < member.min_ready else max(low, member.min_ready)
+    return low, max(low, high)
+
+
+def _wanted(status: TargetStatus) -> int | None:
+    """What the autoscaler would ask for, as far as it says."""
+    return None if status.autoscaler is None else status.autoscaler.desired

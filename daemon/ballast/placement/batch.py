@@ -1,0 +1,169 @@
+"""Where pods that are planned together should go, and in which order they should be let go.
+
+Every pod is placed, one after another, on the node with the least L of the dominant-residual criterion
+(`scoring/residual.py`); what it is to keep free is weighed by the requests of the batch itself, which are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import msgspec
+import numpy as np
+
+from ballast.model.node import Node
+from ballast.model.pod import Pod
+from ballast.model.sample import Bools, Floats, Ints
+from ballast.placement.batch_balance import MeasuredLoad, balanced
+from ballast.placement.planners.layout import PODS, Layout, layout
+from ballast.placement.planners.simulated_placement import SimulatedPlacement
+from ballast.scoring.residual import NOWHERE, Criterion, Residuals
+
+MOST = 2000
+"""Pods in one plan; those that come later in the order are planned when these are bound."""
+
+
+class BatchOrder(StrEnum):
+    """In which order pods of equal priority are placed."""
+
+    ARRIVAL = "arrival"
+    SMALL_FIRST = "small-first"
+
+
+@dataclass(frozen=True)
+class BatchRules:
+    """`aging` is the age in seconds from which a pod comes before all that are younger, whatever its size; 0: never."""
+
+    order: BatchOrder = BatchOrder.ARRIVAL
+    aging: float = 0.0
+
+
+class BatchStep(msgspec.Struct, frozen=True):
+    """A pod, by UID and namespace/name, and the node it should go to."""
+
+    uid: str
+    pod: str
+    node: str
+
+
+class Misfit(msgspec.Struct, frozen=True):
+    """A pod that finds no room: on no node as it is now (`ever` is false), or only because of pods before it."""
+
+    uid: str
+    pod: str
+    reason: str
+    ever: bool
+
+
+class BatchPlan(msgspec.Struct, frozen=True):
+    """`steps` are in the order in which the pods should be let go."""
+
+    steps: tuple[BatchStep, ...] = ()
+    misfits: tuple[Misfit, ...] = ()
+
+
+def plan_batch(
+    nodes: Sequence[Node],
+    pods: Sequence[Pod],
+    batch: Sequence[str],
+    rules: BatchRules,
+    *,
+    now: float,
+    namespaces: Mapping[str, Mapping[str, str]] | None = None,
+    measured: MeasuredLoad | None = None,
+) -> BatchPlan:
+    """Places the pods whose UIDs are in `batch`; the other `pods` stay where they are.
+
+    Where all of them fit and the load is known (`measured`, in the order of `nodes`), they are spread so that it
+    becomes even; else so that most room is left for pods like them. `namespaces` are their labels by name. At most
+    `MOST` pods are in one plan. The answer does not depend on the order of `nodes`, `pods` or `batch`.
+    """
+    arranged = _arranged(nodes, pods, frozenset(batch), measured)
+    chosen = [row for row, pod in enumerate(arranged.pods) if pod.uid in frozenset(batch) and arranged.on[row] < 0]
+    world = SimulatedPlacement(
+        arranged, targets=np.ones(len(arranged.nodes), bool), ceiling=np.inf, namespaces=namespaces
+    )
+    before = {row: bool(world.feasible(row).any()) for row in chosen}
+    residuals = _residuals(arranged, chosen)
+    asked: Floats = arranged.asked[:, 1:].astype(float)
+    steps, misfits = [], []
+    ordered = order(arranged, chosen, rules, now)[:MOST]
+    for row in ordered:
+        pod = arranged.pods[row]
+        name = f"{pod.namespace}/{pod.name}"
+        losses = np.where(world.feasible(row), residuals.steps(asked[row]), NOWHERE)
+        target = int(losses.argmin()) if len(losses) else -1
+        if target < 0 or losses[target] == NOWHERE:
+            misfits.append(Misfit(pod.uid, name, _why(world, row, before[row]), before[row]))
+            continue
+        world.move(row, target)
+        residuals.place(target, asked[row])
+        steps.append(BatchStep(pod.uid, name, arranged.nodes[target].name))
+    if measured is not None and steps and not any(each.ever for each in misfits):
+        never = {each.uid for each in misfits}
+        rows = [row for row in ordered if arranged.pods[row].uid not in never]
+        even = balanced(arranged, rows, measured, namespaces)
+        if even is not None:
+            places = {arranged.pods[row].uid: arranged.nodes[target].name for row, target in even.items()}
+            steps = [msgspec.structs.replace(step, node=places[step.uid]) for step in steps]
+    return BatchPlan(tuple(steps), tuple(misfits))
+
+
+def order(arranged: Layout, rows: Sequence[int], rules: BatchRules, now: float) -> list[int]:
+    """The rows by priority, the highest first, then by `rules`, then by age, then by name.
+
+    The size of a pod is the sum over the resources of its share of what all nodes have.
+    """
+    total = arranged.total[:, 1:].sum(axis=0).astype(float)
+    sizes = np.divide(arranged.asked[:, 1:], total, out=np.zeros(arranged.asked[:, 1:].shape), where=total > 0)
+    small_first = rules.order is BatchOrder.SMALL_FIRST
+
+    def key(row: int) -> tuple[int, float, float, int]:
+        pod = arranged.pods[row]
+        aged = rules.aging > 0 and now - pod.created >= rules.aging
+        size = float(sizes[row].sum()) if small_first and not aged else -1.0 if small_first else 0.0
+        return (-pod.priority, size, pod.created, row)
+
+    return sorted(rows, key=key)
+
+
+def _arranged(
+    nodes: Sequence[Node], pods: Sequence[Pod], batch: frozenset[str], measured: MeasuredLoad | None
+) -> Layout:
+    """As if the pods of the batch had been tried, so that they count as waiting."""
+    freed = [
+        msgspec.structs.replace(pod, gates=(), waiting_since=pod.created) if pod.uid in batch else pod for pod in pods
+    ]
+    if measured is None:
+        return layout(nodes, freed, (), np.zeros((len(nodes), 0)))
+    return layout(nodes, freed, measured.resources, measured.load)
+
+
+def _residuals(arranged: Layout, rows: Sequence[int]) -> Residuals:
+    """Over what the pods ask for; the number of pods is a limit, not a resource."""
+    profiles, counts = np.unique(arranged.asked[list(rows), 1:], axis=0, return_counts=True)
+    weights: Floats = counts / max(1, counts.sum())
+    criterion = Criterion(profiles.astype(float), weights)
+    return Residuals(criterion, arranged.total[:, 1:].astype(float), arranged.free[:, 1:].astype(float))
+
+
+def _why(world: SimulatedPlacement, row: int, fitted: bool) -> str:
+    """What keeps the pod off the nodes, in the words of people."""
+    arranged = world.layout
+    pod, asked = arranged.pods[row], arranged.asked[row]
+    allowed = world.sites.allowed(pod.template)
+    near = world.neighbours.allowed(row)
+    count = len(arranged.nodes)
+    if not allowed.any():
+        return f"its selectors, affinities and tolerations allow none of {count:,} nodes"
+    free: Ints = world.free if fitted else arranged.free
+    short: Bools = (free < asked) & (asked > 0)
+    names = [name for name, kind in zip(arranged.kinds, short[allowed].T, strict=True) if kind.any()]
+    others = "" if near is None or (allowed & near).any() else "other pods keep it off all nodes; "
+    what = " and ".join("pods" if name == PODS else name for name in names)
+    room = f"no node has enough {what} left" if what else "no node has room"
+    if fitted:
+        return f"{others}{room} once the pods before it are placed"
+    return f"{others}{room}"

@@ -1,0 +1,116 @@
+"""The even placement of a batch that fits as a whole: real load decides, instead of the room that is left.
+
+Source of the objective: the batch placement of Liu et al. by a genetic algorithm over the deviation of the nodes' load,
+with the deviation taken per resource (`solvers/objective.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ballast.errors import PlacementError
+from ballast.model.sample import Bools, Floats, Ints
+from ballast.placement.planners.layout import Layout
+from ballast.placement.planners.simulated_placement import SimulatedPlacement
+from ballast.placement.solvers import Problem, Rule, RuleKind, arrange, solve
+
+EVALUATIONS_PER_POD = 100
+MOST_EVALUATIONS = 50_000
+
+
+@dataclass(frozen=True)
+class MeasuredLoad:
+    """`load` [node, resource] is a fraction of allocatable, NaN where unknown, over the `length` seconds to `end`."""
+
+    resources: tuple[str, ...]
+    load: Floats
+    end: float
+    length: float
+
+
+def balanced(
+    arranged: Layout,
+    rows: Sequence[int],
+    measured: MeasuredLoad,
+    namespaces: Mapping[str, Mapping[str, str]] | None = None,
+) -> dict[int, int] | None:
+    """{pod row: node row} with the least Σ w Var of load, for pods let go in the order of `rows`.
+
+    None where no node's load is known, where no such placement is found, or where the rules between the pods of the
+    batch do not hold at every step of it.
+    """
+    known: Bools = np.asarray(np.isfinite(arranged.load).all(axis=1), bool)
+    if not known.any() or not arranged.resources:
+        return None
+    try:
+        found = solve(
+            _problem(arranged, rows, measured, namespaces),
+            solver="late-acceptance",
+            evaluations=min(MOST_EVALUATIONS, EVALUATIONS_PER_POD * len(rows)),
+        )
+    except PlacementError:
+        return None
+    places = {node.name: row for row, node in enumerate(arranged.nodes)}
+    target = {row: places[found.placement[_name(row)]] for row in rows}
+    world = _world(arranged, namespaces)
+    for row in rows:
+        if not world.feasible(row)[target[row]]:
+            return None
+        world.move(row, target[row])
+    return target
+
+
+def _problem(
+    arranged: Layout, rows: Sequence[int], measured: MeasuredLoad, namespaces: Mapping[str, Mapping[str, str]] | None
+) -> Problem:
+    """The pods of the batch alone; what else is there is load and taken room."""
+    world = _world(arranged, namespaces)
+    known: Bools = np.asarray(np.isfinite(arranged.load).all(axis=1), bool)
+    masks: dict[bytes, list[int]] = {}
+    for position, row in enumerate(rows):
+        near = world.neighbours.allowed(row)
+        allowed = known & world.sites.allowed(arranged.pods[row].template)
+        masks.setdefault((allowed if near is None else allowed & near).tobytes(), []).append(position)
+    rules = [Rule(RuleKind.SITE, np.array(pods), nodes=np.frombuffer(mask, bool)) for mask, pods in masks.items()]
+    return arrange(
+        [node.name for node in arranged.nodes],
+        [_name(row) for row in rows],
+        arranged.resources,
+        capacity=np.where(known[:, None], arranged.whole, np.nan),
+        use=np.nan_to_num(arranged.used[list(rows)]),
+        base=np.nan_to_num(arranged.load) * arranged.whole + _unseen(arranged, measured),
+        kinds=arranged.kinds,
+        room=np.maximum(arranged.free, 0).astype(float),
+        request=arranged.asked[list(rows)].astype(float),
+        rules=rules,
+    )
+
+
+def _unseen(arranged: Layout, measured: MeasuredLoad) -> Floats:
+    """[node, resource]: what pods ask for whose time on their node the window does not show, by the share it lacks."""
+    shares = np.array(
+        [
+            1.0
+            if pod.scheduled_at is None and pod.phase == "Pending"
+            else 1.0 - min(1.0, max(0.0, measured.end - (pod.scheduled_at or 0.0)) / measured.length)
+            for pod in arranged.pods
+        ],
+        float,
+    )
+    on: Ints = np.where(arranged.present, arranged.on, -1)
+    found = np.zeros(arranged.whole.shape)
+    there = on >= 0
+    np.add.at(found, on[there], np.nan_to_num(arranged.used[there]) * shares[there, None])
+    return found
+
+
+def _world(arranged: Layout, namespaces: Mapping[str, Mapping[str, str]] | None) -> SimulatedPlacement:
+    everywhere = np.ones(len(arranged.nodes), bool)
+    return SimulatedPlacement(arranged, targets=everywhere, ceiling=np.inf, namespaces=namespaces)
+
+
+def _name(row: int) -> str:
+    return f"{row:09d}"

@@ -1,0 +1,79 @@
+"""Which node a pod lands on: the one of least L, by the dominant-residual criterion as it is configured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ballast.model.sample import Floats, Ints
+from ballast.placement.planners.layout import PODS, Layout
+from ballast.scoring.demand import units
+from ballast.scoring.dominant_residual import DominantResidual
+from ballast.scoring.profiles import Profile
+from ballast.scoring.residual import NOWHERE, steps
+
+OBSERVED = DominantResidual()
+"""The criterion as it is without configuration, with the profiles observed."""
+
+_PROFILES = 32
+"""Most profiles of L when they are observed; the most frequent count."""
+
+
+class Landing:
+    """L of nodes, and the residual that a plan may cost. Tables of free room are [node, kind], as in the layout.
+
+    The profiles are those configured, else the distinct requests of the layout with their frequencies. A configured
+    resource that no pod asks for counts with what the nodes have of it.
+    """
+
+    def __init__(self, layout: Layout, criterion: DominantResidual) -> None:
+        names = criterion.resources or _resources(layout, criterion)
+        self._columns = [layout.kinds.index(name) for name in names if name in layout.kinds]
+        others = [name for name in names if name not in layout.kinds]
+        self._others: Floats = np.array(
+            [[units(name, node.allocatable.get(name, 0)) for name in others] for node in layout.nodes], float
+        ).reshape(len(layout.nodes), len(others))
+        self._layout = layout
+        ordered = [layout.kinds[column] for column in self._columns] + others
+        often = criterion.profiles or _observed(layout, _PROFILES)
+        every = criterion.profiles or _observed(layout)
+        self._criterion = criterion.criterion(often, ordered)
+        self._residual = replace(criterion, c=1.0, root=True).criterion(every, ordered)
+
+    @property
+    def profiles(self) -> int:
+        """The number of profiles of the residual."""
+        return len(self._residual.profiles)
+
+    def choose(self, asked: Ints, free: Ints, rows: Ints) -> int:
+        """The one of `rows` with the least L for these requests [kind]; of equals the first."""
+        room = self._amounts(free[rows], rows)
+        whole = self._amounts(self._layout.total[rows], rows)
+        request = np.append(asked[self._columns].astype(float), np.zeros(self._others.shape[1]))
+        before = self._criterion.fitness(np.maximum(room, 0.0))
+        losses, _, _ = self._criterion.losses(whole, room, request, before)
+        return int(rows[np.argmin(np.minimum(steps(losses), NOWHERE))])
+
+    def residual(self, free: Ints, rows: Ints) -> Floats:
+        """[row]: sum_b w_b sqrt(min_k free_k / b_k) of free room [row, kind] on the nodes `rows`."""
+        return self._residual.fitness(np.maximum(self._amounts(free, rows), 0.0))
+
+    def _amounts(self, table: Ints, rows: Ints) -> Floats:
+        known = table[:, self._columns].astype(float)
+        return known if not self._others.shape[1] else np.concatenate([known, self._others[rows]], axis=1)
+
+
+def _resources(layout: Layout, criterion: DominantResidual) -> tuple[str, ...]:
+    configured = {name for profile in criterion.profiles for name in profile.requests}
+    return (*layout.kinds[1:], *sorted(configured - {*layout.kinds, PODS}))
+
+
+def _observed(layout: Layout, most: int | None = None) -> tuple[Profile, ...]:
+    """The distinct requests with their frequencies, the `most` frequent ones; a pod without any if there is none."""
+    asked = np.flatnonzero(layout.frequency > 0)
+    often = np.sort(asked[np.argsort(-layout.frequency[asked], kind="stable")[:most]])
+    return tuple(
+        Profile(dict(zip(layout.kinds[1:], layout.profiles[row].tolist(), strict=True)), float(layout.frequency[row]))
+        for row in often.tolist()
+    ) or (Profile({}, 1.0),)

@@ -1,0 +1,54 @@
+"""A first placement that keeps all rules."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ballast.errors import Infeasible
+from ballast.placement.solvers import linear
+from ballast.placement.solvers.collisions import explain
+from ballast.placement.solvers.construct import longest_first
+from ballast.placement.solvers.exact import keeps
+from ballast.placement.solvers.standing import Standing
+from ballast.placement.solvers.units import Units
+
+_TRIES = 8
+_SECONDS = 20.0
+_LISTED = 5
+
+
+def begin(units: Units, max_moves: int | None, *, from_home: bool = False) -> Standing:
+    """The first placement of: one pass, passes in other orders, a linear program for small problems.
+
+    With `max_moves` or `from_home` pods begin where they were. Raises Infeasible, naming the rules that collide.
+    """
+    kept = units.home if max_moves is not None or from_home else None
+    most = np.inf if max_moves is None else max_moves
+    standing, left = longest_first(units, kept)
+    if not left and units.moves(standing.on) <= most:
+        return standing
+    rng = np.random.default_rng(0)
+    for turn in range(_TRIES):
+        noise = rng.lognormal(0.0, 0.2 * turn, units.size)
+        again, still = longest_first(units, kept, noise, tight=True)
+        if not still and units.moves(again.on) <= most:
+            return again
+    if max_moves is None and from_home:
+        return begin(units, None)
+    if units.size * len(units.scale) <= linear.LARGEST:
+        on, _ = linear.feasible(units, units.rules, seconds=_SECONDS, fewest_moves=max_moves is not None)
+        if on is not None and keeps(units, on) and units.moves(on) <= most:
+            return Standing(units, on)
+        if on is not None and max_moves is not None:
+            raise _needs_moves(units, units.moves(on), max_moves, "at least ")
+    elif max_moves is not None and not left:
+        raise _needs_moves(units, units.moves(standing.on), max_moves, "")
+    raise explain(units, left or range(units.size))
+
+
+def _needs_moves(units: Units, moves: int, allowed: int, how: str) -> Infeasible:
+    return Infeasible(
+        f"The rules make {how}{moves} pods leave their node, and at most {allowed} may. "
+        "Allow more moves, or change the rules that the pods break where they are.",
+        ("max-moves",),
+    )

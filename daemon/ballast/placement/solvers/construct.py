@@ -1,0 +1,124 @@
+"""Builds a placement in one pass: the largest units first, each to the node where it costs least."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ballast.model.sample import Floats, Ints
+from ballast.placement.solvers.standing import Standing
+from ballast.placement.solvers.units import Units
+
+# Units whose costs are computed together.
+_BLOCK = 64
+# After this many units the loads are summed anew.
+_AFRESH = 64 * _BLOCK
+
+
+def longest_first(
+    units: Units, kept: Ints | None = None, noise: Floats | None = None, *, tight: bool = False
+) -> tuple[Standing, list[int]]:
+    """The standing, and the units for which no node was left.
+
+    `kept` [unit] are nodes where units begin, -1 for none. `noise` [unit] multiplies the sizes by which units are
+    ordered. Units of rules between pods come first, then those with few nodes: they find their place while there is
+    room. A node costs u (2 x + u s), summed over the resources: the rise of the mean square of loads when each node
+    counts by its capacity, so that large nodes are not taken for cheap ones. A `tight` pass looks at requests alone
+    and fills the fullest node that a unit fits on.
+    """
+    standing = Standing(units)
+    if kept is not None and (kept >= 0).any():
+        _begin(standing, kept)
+    size = _asked(units) if tight else _sizes(units)
+    order = np.lexsort((-(size if noise is None else size * noise), _rank(units, standing)))
+    left: list[int] = []
+    order = order[standing.on[order] < 0]
+    for begin in range(0, len(order), _BLOCK):
+        if begin % _AFRESH == _AFRESH - _BLOCK:
+            standing.reckon()
+        left += _fill(standing, order[begin : begin + _BLOCK], tight=tight)
+    standing.reckon()
+    return standing, left
+
+
+def _fill(standing: Standing, block: Ints, *, tight: bool) -> list[int]:
+    """Places units one after another; costs are products of matrices, and after each unit those of its node anew."""
+    units = standing.units
+    missing = ~units.there
+    aim = _aim(units)
+    use = units.use[block]
+    slope = 2 * _per_use(units) * use
+    curve = slope * use / 2
+    cost = slope @ np.where(missing, aim, standing.load).T + curve @ units.scale.T
+    left: list[int] = []
+    for place, unit in enumerate(block.tolist()):
+        row = (standing.free / np.maximum(units.room, 1e-300)).sum(axis=1) if tight else cost[place]
+        if not _place(standing, unit, row):
+            left.append(unit)
+            continue
+        node = int(standing.on[unit])
+        load = np.where(missing[node], aim, standing.load[node])
+        cost[place + 1 :, node] = slope[place + 1 :] @ load + curve[place + 1 :] @ units.scale[node]
+    return left
+
+
+def _place(standing: Standing, unit: int, cost: Floats) -> bool:
+    best = int(cost.argmin())
+    simple = bool(standing.relations.simple[unit])
+    if simple and standing.fits(unit, best):
+        standing.put(unit, best)
+        return True
+    cost = np.where(standing.open(unit), cost, np.inf)
+    if simple:
+        best = int(cost.argmin())
+        if not np.isfinite(cost[best]):
+            return False
+        standing.put(unit, best)
+        return True
+    for node in np.argsort(cost, kind="stable").tolist():
+        if not np.isfinite(cost[node]):
+            return False
+        if standing.relations.permits(unit, node):
+            standing.put(unit, node)
+            return True
+    return False
+
+
+def _begin(standing: Standing, kept: Ints) -> None:
+    """Puts units where they were, as far as rules and room allow."""
+    for unit in np.flatnonzero(kept >= 0).tolist():
+        node = int(kept[unit])
+        if standing.fits(unit, node) and (standing.relations.simple[unit] or standing.relations.permits(unit, node)):
+            standing.put(unit, node)
+
+
+def _sizes(units: Units) -> Floats:
+    """[unit]: its weighted load on an average node, in use and in requests."""
+    return np.asarray(units.use[:-1] @ _per_use(units) + 0.1 * _asked(units))
+
+
+def _asked(units: Units) -> Floats:
+    """[unit]: the largest share of an average node that it asks for."""
+    room = np.maximum(units.room.sum(axis=0), 1e-300)
+    return np.asarray((units.request[:-1] / room).max(axis=1, initial=0.0) * len(units.room))
+
+
+def _rank(units: Units, standing: Standing) -> Ints:
+    nodes = units.sites.sum(axis=1)[units.site]
+    tight = nodes <= max(1, len(units.scale) // 4)
+    return np.where(~standing.relations.simple[:-1], 0, np.where(tight & (nodes < len(units.scale)), 1, 2))
+
+
+def _per_use(units: Units) -> Floats:
+    """[resource]: weight times load per use on an average node."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        whole = np.where(units.scale > 0, 1.0 / units.scale, 0.0).sum(axis=0)
+        found = np.where(whole > 0, units.count / whole, 0.0)
+    return np.asarray(found * units.cost * units.count)
+
+
+def _aim(units: Units) -> Floats:
+    """[resource]: the mean load if all were even; stands for a load that cannot be expressed."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        whole = np.where(units.scale > 0, 1.0 / units.scale, 0.0).sum(axis=0)
+    used = units.use.sum(axis=0)
+    return np.asarray(np.divide(used, whole, out=np.zeros_like(used), where=whole > 0))

@@ -1,0 +1,100 @@
+"""One function for all solvers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ballast.placement.solvers import exact, paper
+from ballast.placement.solvers.begin import begin
+from ballast.placement.solvers.exchange import Exchange
+from ballast.placement.solvers.genetic import genetic
+from ballast.placement.solvers.late_acceptance import descend, late_acceptance
+from ballast.placement.solvers.objective import objective
+from ballast.placement.solvers.problem import Problem
+from ballast.placement.solvers.solution import Budget, Progress, Solution, before
+from ballast.placement.solvers.standing import Standing
+from ballast.placement.solvers.steepest import steepest
+from ballast.placement.solvers.units import units
+from ballast.placement.solvers.violations import violations
+
+SOLVERS = ("auto", "genetic-paper", "genetic", "late-acceptance", "longest-first", "steepest", "exact")
+_ANY = 2**62
+# Placements that `auto` enumerates.
+_FEW = 5e6
+# The share of the budget that the exact solver gives to a search beforehand.
+_SEARCH = 0.2
+_CAREFUL = 1e-12
+
+
+def solve(
+    problem: Problem,
+    *,
+    solver: str = "auto",
+    seconds: float | None = None,
+    evaluations: int | None = None,
+    seed: int = 0,
+    max_moves: int | None = None,
+    clock: Callable[[], float] | None = None,
+    progress: Progress | None = None,
+    quirks: paper.Quirks | None = None,
+) -> Solution:
+    """Places every pod. Search ends after `evaluations` or `seconds` by `clock`; with both None it makes one pass.
+
+    The result depends on the problem, the seed and the evaluations alone, unless the seconds end first. `max_moves`
+    bounds the pods that leave the node they came with. `quirks` are those of genetic-paper alone. Raises Infeasible,
+    naming the rules that collide, ValueError for a solver that is not in SOLVERS or for seconds without a clock.
+    """
+    if solver not in SOLVERS:
+        raise ValueError(f"there is no solver {solver}; choose one of {', '.join(SOLVERS)}")
+    if seconds and clock is None:
+        raise ValueError("seconds need a clock")
+    once = (not seconds and evaluations is None) or seconds == 0 or evaluations == 0
+    budget = Budget(evaluations, seconds, clock, progress)
+    rng = np.random.default_rng(seed)
+    if solver == "genetic-paper":
+        return paper.solve(problem, budget, rng, quirks or paper.Quirks(), once=once)
+    contracted = units(problem)
+    if solver == "auto":
+        solver = _auto(contracted.size, len(problem.nodes), max_moves)
+    standing = begin(contracted, max_moves, from_home=solver == "steepest")
+    budget.spend(1, standing.value())
+    moves_left = _ANY if max_moves is None else max_moves - contracted.moves(standing.on)
+    generations, bound = (0 if solver == "genetic" else None), None
+    if not once:
+        if max_moves is not None and solver not in ("steepest", "longest-first"):
+            moves_left = steepest(standing, budget, moves_left)
+        if solver == "steepest":
+            steepest(standing, budget, moves_left)
+        elif solver == "late-acceptance":
+            late_acceptance(standing, budget, rng, moves_left)
+        elif solver == "genetic":
+            generations = genetic(standing, budget, rng, moves_left)
+        elif solver == "exact":
+            bound = _exact(standing, budget, rng, _ANY if max_moves is None else max_moves, moves_left)
+    on = contracted.pods(standing.on)
+    found = objective(problem, on)
+    if bound is not None:
+        bound = min(bound, found.value)
+    return Solution(
+        solver, problem, on, found, before(problem), violations(problem, on), budget.spent, generations, bound
+    )
+
+
+def _auto(size: int, nodes: int, max_moves: int | None) -> str:
+    """Exact where all placements can be compared in about a second, else late acceptance: it was best at every size."""
+    few = size * np.log(max(2, nodes)) <= np.log(_FEW)
+    return "exact" if few and max_moves is None else "late-acceptance"
+
+
+def _exact(standing: Standing, budget: Budget, rng: np.random.Generator, max_moves: int, moves_left: int) -> float:
+    if exact.countable(standing.units):
+        descend(Exchange(standing, rng, moves_left), budget)
+        if exact.enumerate_all(standing, budget, max_moves):
+            return standing.value() * (1 - _CAREFUL)
+    else:
+        search = budget.share(_SEARCH)
+        late_acceptance(standing, search, rng, moves_left)
+        budget.spend(search.spent, standing.value())
+    return exact.bound(standing, budget, max_moves)

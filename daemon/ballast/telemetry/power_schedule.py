@@ -1,0 +1,104 @@
+"""Reads the schedule of a power policy; the last one that could be read stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+
+from ballast.errors import TelemetryError, UsageError
+from ballast.power.policy import PowerPolicy
+from ballast.power.schedule import Schedule
+from ballast.power.values import exact
+from ballast.telemetry.http import HttpSession
+from ballast.telemetry.power_feed import MAX_BODY, PrometheusFeed, pick, steps, trace, unix_time
+from ballast.telemetry.prometheus_client import PrometheusClient
+
+EVERY = 60.0
+"""Seconds between two reads."""
+
+log = structlog.get_logger("ballast.power")
+
+
+def recorded_schedule(policy: PowerPolicy) -> Schedule | None:
+    """The schedule of a policy that gives it as a file; None otherwise. Raises UsageError."""
+    given = policy.schedule
+    return None if given is None or given.csv is None else _of_file(Path(given.csv))
+
+
+class ScheduleReader:
+    """The upper bound at any time. Nothing is raised for a schedule that cannot be read: the last one stays."""
+
+    def __init__(self, policy: PowerPolicy, client: PrometheusClient | None) -> None:
+        self._spec = policy.schedule
+        self._client = client
+        self._wire: HttpSession | None = None
+        self._schedule: Schedule | None = None
+        self._read_at: float | None = None
+        self.problem: str | None = None
+        """Why the newest read failed, or None."""
+        self._read = self._reader()
+
+    def bound(self, at: float) -> Fraction | None:
+        """The lowest watts from `at` (Unix seconds) until the lead later; None where none are known."""
+        if self._spec is None or self._read is None:
+            return None
+        if self._read_at is None or not 0 <= at - self._read_at < EVERY:
+            self._read_at = at
+            try:
+                self._schedule, self.problem = self._read(at), None
+            except (TelemetryError, UsageError, ValueError) as error:
+                self.problem = f"the schedule cannot be read: {error}"
+                log.warning("a power schedule cannot be read; the last one stays", problem=str(error))
+        return None if self._schedule is None else self._schedule.bound(exact(at), self._spec.lead)
+
+    def close(self) -> None:
+        """Closes the HTTP connection."""
+        if self._wire is not None:
+            self._wire.close()
+
+    def _reader(self) -> Callable[[float], Schedule] | None:
+        spec = self._spec
+        if spec is None:
+            return None
+        if spec.csv is not None:
+            path = Path(spec.csv)
+            return lambda at: _of_file(path)
+        if spec.url is not None:
+            url, path_of = spec.url, steps(spec.json_path)
+            wire = self._wire = HttpSession(url, part="the schedule's ", timeout=10.0, max_body=MAX_BODY)
+            return lambda at: _of_document(wire.get(url), path_of)
+        if self._client is None:
+            raise UsageError("a power schedule asks Prometheus: set BALLAST_PROMETHEUS__URL")
+        feed = PrometheusFeed(self._client, spec.query or "", freshness=spec.freshness)
+
+        def ask(at: float) -> Schedule:
+            sample = feed.read(at)
+            if sample.watts is None:
+                raise TelemetryError(sample.problem or "no value")
+            return Schedule.of([(exact(at), exact(sample.watts))])
+
+        return ask
+
+
+def _of_file(path: Path) -> Schedule:
+    """Rows that cannot be read are left out. Raises UsageError."""
+    return Schedule.of((exact(row.time), exact(row.watts)) for row in trace(path) if row.watts is not None)
+
+
+def _of_document(body: bytes, path: list[str | int]) -> Schedule:
+    """Raises ValueError for anything but a list of rows."""
+    try:
+        rows = pick(msgspec.json.decode(body), path)
+        return Schedule.of(_row(row) for row in rows)
+    except (msgspec.DecodeError, KeyError, IndexError, TypeError) as error:
+        raise ValueError(f"expected a list of rows with time and watts ({error!r})") from None
+
+
+def _row(row: Any) -> tuple[Fraction, Fraction]:
+    time, watts = (row["time"], row["watts"]) if isinstance(row, dict) else row
+    return exact(unix_time(time)), exact(watts)

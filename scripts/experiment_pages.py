@@ -1,0 +1,64 @@
+"""Writes docs/experiments.md and docs/scoreboard.md; with --check only tells whether they are up to date.
+
+docs/experiments/NAME has what `ballast experiment … --out docs/experiments/NAME` wrote, and `text.in`: Markdown in
+which a line `{{FILE}}` stands for that file of the folder. The pages are these texts one after the other.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+from ballast.experiments import load_scoreboard
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+FOLDER = DOCS / "experiments"
+SECTIONS = ("introduction", "dominant-residual", "redistribution", "genetic", "openb", "windows", "power", "worlds")
+"""In the order of the page; a folder that is not there is left out."""
+
+_HEAD = """\
+# Scoreboard
+
+Ballast on public data, beside the rules of other projects. The numbers come from `ballast experiment`, the page from
+`scripts/experiment_pages.py`; [experiments](experiments.md) says where the data come from. No data ship with Ballast.
+"""
+_INCLUDED = re.compile(r"^\{\{(\S+)\}\}$", re.MULTILINE)
+
+
+def rendered() -> dict[Path, str]:
+    """The text of each page."""
+    return {DOCS / "experiments.md": experiments(), DOCS / "scoreboard.md": scoreboard()}
+
+
+def experiments() -> str:
+    """All sections, with an empty line between them."""
+    found = (FOLDER / name for name in SECTIONS if (FOLDER / name / "text.in").exists())
+    return "\n".join(_text(folder) for folder in found)
+
+
+def scoreboard() -> str:
+    """The head, then what each experiment says about the rules of other projects."""
+    document = json.loads((FOLDER / "windows" / "results.json").read_text(encoding="utf-8"))
+    return f"{_HEAD}\n{load_scoreboard.section(document)}"
+
+
+def _text(folder: Path) -> str:
+    def included(line: re.Match[str]) -> str:
+        return (folder / line[1]).read_text(encoding="utf-8").rstrip("\n")
+
+    return _INCLUDED.sub(included, (folder / "text.in").read_text(encoding="utf-8"))
+
+
+def main() -> None:
+    for path, text in rendered().items():
+        if "--check" not in sys.argv[1:]:
+            path.write_text(text, encoding="utf-8")
+        elif not path.exists() or path.read_text(encoding="utf-8") != text:
+            sys.exit(f"{path.relative_to(ROOT)} is out of step: run .venv/bin/python scripts/experiment_pages.py")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""The daemon under an absolute budget: foreign hands, autoscalers, rollouts, pods that do not come, failing writes."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from ballast.actuation.scaling.target_status import Actuator
+from ballast.jobs.power.view import TickContext
+from ballast.model.workload import Autoscaler, Workload
+from ballast.power.controller_result import Reason
+from ballast.telemetry.budget_feed import Watts
+from tests.unit.daemon.power_world import WALL, Life
+from tests.unit.power.worlds import policy
+
+
+def life(*members: dict[str, Any], shadow: bool = False, **keys: Any) -> Life:
+    """Targets ns/t0, ns/t1, … of 10 W and 1..40 replicas, 10 at the start, unless told otherwise; no margin."""
+    made = [
+        {"ref": f"ns/t{i}", "max": 40, "wattsPerReplica": 10, "replicas": 10, **each} for i, each in enumerate(members)
+    ]
+    return Life(policy(**{"independents": made, "margin": 0, "decrease": {}, **keys}), shadow=shadow)
+
+
+def hpa(one: Life, name: str, *, running: int, most: int = 40, **keys: Any) -> None:
+    """An autoscaler on this target; the count of the cluster is its cap."""
+    cap = one.cluster.counts.get(name, most)
+    autoscaler = Autoscaler("ns", "Deployment", name, own_name=name, maximum=cap, desired=running)
+    one.cluster.standing[name] = {
+        "actuator": Actuator.HPA_CAP,
+        "autoscaler": autoscaler,
+        "replicas": min(running, cap),
+        "minimum": 1,
+        "maximum": most,
+        "original": most,
+        "capped": cap < most,
+        **keys,
+    }
+
+
+def test_a_re_created_target_is_brought_back_at_once() -> None:
+    """Deleted and applied again at night with its manifest's replicas."""
+    one = life({}, {})
+    one.run([200.0] * 3)
+    one.cluster.counts["ns/t0"] = 0
+    one.run([60.0] * 3)
+    one.cluster.counts["ns/t0"] = 10
+    one.tick(60.0)
+    assert 10 * one.total <= 60
+
+
+def test_over_the_budget_is_said_with_the_watts() -> None:
+    one = life({"min": 8}, {"min": 8})
+    view = one.tick(100.0)
+    assert (view.load, view.over) == (160, 60)
+    assert one.cluster.counts == {"ns/t0": 8, "ns/t1": 8}
+    assert (view.limit, view.unmet) == ("AtMin", -6)
+    assert one.tick(100.0).limit == "AtMin"
+    assert one.tick(200.0).over is None
+
+
+def test_one_bad_scrape_seen_by_four_ticks_is_no_emergency() -> None:
+    one = life({})
+
+    def tick(watts: int, scraped: float) -> None:
+        one.at += 15
+        one.budget.cycle(TickContext(Fraction(one.at), WALL + one.at), Watts(Fraction(watts), WALL + scraped))
+
+    for scraped in range(0, 180, 60):
+        for _ in range(4):
+            tick(0 if scraped == 60 else 400, scraped)
+    assert one.total >= 10
+
+
+def test_emergencies_of_an_anchor_go_by_scrapes_not_by_ticks() -> None:
+    drop = {"relative": 0.5, "samples": 2}
+    one = Life(policy(emergencyDrop=drop, independents=[{"ref": "ns/t0", "max": 20}]))
+    for at, watts, scraped in ((15, 1000, 0), (30, 0, 20), (45, 0, 20), (60, 0, 20), (75, 0, 80)):
+        one.budget.cycle(TickContext(Fraction(at), WALL + at), Watts(Fraction(watts), WALL + scraped))
+        assert one.total == (1 if at == 75 else 20)
+
+
+def test_an_excluded_target_goes_on_drawing_its_watts() -> None:
+    one = life({}, {})
+    one.cluster.standing["ns/t0"] = {"excluded": "annotation"}
+    one.run([150.0] * 3)
+    assert one.cluster.counts == {"ns/t0": 10, "ns/t1": 5}
+    free = life({}, {}, allowExclude=True)
+    free.cluster.standing["ns/t0"] = {"excluded": "annotation"}
+    free.run([150.0] * 3)
+    assert free.cluster.counts == {"ns/t0": 10, "ns/t1": 10}
+
+
+def test_an_exclusion_that_ends_leaves_nothing_above_the_feed() -> None:
+    one = life({}, {}, allowExclude=True)
+    one.cluster.standing["ns/t0"] = {"excluded": "annotation"}
+    one.run([100.0] * 3)
+    assert one.cluster.counts == {"ns/t0": 10, "ns/t1": 10}
+    one.cluster.standing.clear()
+    one.tick(100.0)
+    assert one.total == 10
+
+
+def test_a_rollout_shrinks_like_any_other_and_does_not_grow() -> None:
+    one = life({}, {})
+    one.cluster.standing["ns/t0"] = {"rolling": True}
+    one.run([100.0] * 2)
+    assert one.cluster.counts == {"ns/t0": 5, "ns/t1": 5}
+    one.run([300.0] * 8)
+    assert one.cluster.counts["ns/t0"] == 5
+    assert one.cluster.counts["ns/t1"] == 25
+
+
+def test_a_target_whose_writes_fail_leaves_its_part_to_the_others() -> None:
+    one = life({}, {})
+    one.cluster.refusing.add("ns/t0")
+    one.run([100.0] * 3)
+    assert one.cluster.counts == {"ns/t0": 10, "ns/t1": 1}
+
+
+def test_replicas_that_must_be_ready_first_hold_a_reduction() -> None:
+    one = life({"minReady": 4}, {})
+    workload = Workload("Deployment", "ns", "t0", ready=3)
+    one.cluster.standing["ns/t0"] = {"workload": workload}
+    one.run([120.0] * 2)
+    assert one.cluster.counts == {"ns/t0": 10, "ns/t1": 2}
+    one.cluster.standing["ns/t0"] = {"workload": Workload("Deployment", "ns", "t0", ready=9)}
+    one.run([50.0] * 3)
+    assert one.cluster.counts["ns/t0"] == 4
+
+
+def test_every_autoscaler_is_capped_in_a_shortage_also_an_idle_one() -> None:
+    one = life({}, {})
+    one.cluster.counts = {"ns/t0": 40, "ns/t1": 40}
+    for name, running in (("ns/t0", 20), ("ns/t1", 1)):
+        hpa(one, name, running=running)
+    one.tick(1000.0)
+    assert one.cluster.counts == {"ns/t0": 40, "ns/t1": 40}
+    one.tick(500.0)
+    assert sum(one.cluster.counts.values()) <= 50
+    assert one.cluster.counts["ns/t1"] < 40
+    for name, running in (("ns/t0", 20), ("ns/t1", 39)):
+        hpa(one, name, running=running)
+    one.tick(500.0)
+    assert sum(one.cluster.counts.values()) <= 50
+    assert one.cluster.counts["ns/t1"] >= 20
+    for name, running in (("ns/t0", 20), ("ns/t1", 39)):
+        hpa(one, name, running=running)
+    one.run([1000.0] * 8)
+    assert one.cluster.counts == {"ns/t0": 40, "ns/t1": 40}
+
+
+def test_what_an_autoscaler_wants_beyond_its_cap_is_unmet_demand() -> None:
+    one = life({})
+    one.cluster.counts = {"ns/t0": 40}
+    hpa(one, "ns/t0", running=30)
+    assert one.tick(100.0).unmet_demand == 20
+
+
+@pytest.mark.parametrize("budget", ["absolute", "anchor"])
+def test_an_autoscaler_that_goes_down_by_itself_is_no_change_to_undo(budget: str) -> None:
+    one = life({}, budget=budget, onForeignChange="enforce")
+    one.cluster.counts = {"ns/t0": 40 if budget == "absolute" else 10}
+    for running in (10, 10, 5, 5, 5, 5):
+        if budget == "anchor":
+            one.cluster.counts["ns/t0"] = running
+        hpa(one, "ns/t0", running=running, maximum=40, capped=False)
+        view = one.tick(1000.0)
+        assert view.reason != Reason.FOREIGN_CHANGE
+    assert one.cluster.writes == []
+
+
+def test_what_someone_stopped_and_started_again_is_not_stopped_once_more() -> None:
+    one = Life(policy(onForeignChange="enforce", independents=[{"ref": "ns/t0", "min": 2, "max": 20}]), t0=10)
+    one.run([1000.0] * 2)
+    for count in (0, 0, 5, 5):
+        one.cluster.counts["ns/t0"] = count
+        one.tick(1000.0)
+        assert one.cluster.counts["ns/t0"] == count
+
+
+def test_a_dry_run_writes_nothing_and_stays_within_the_watts() -> None:
+    one = life({}, {}, shadow=True)
+    view = one.run([100.0, 100.0, 50.0, 50.0])
+    assert one.cluster.writes == []
+    assert sum(view.counts.values()) == 5
+
+
+def test_a_target_that_moves_leaves_the_plan_of_the_others() -> None:
+    one = Life(policy(independents=[{"ref": f"ns/t{i}", "max": 20} for i in range(3)]), t0=10, t1=10, t2=10)
+    one.run([1000.0, *[500.0] * 4])
+    assert one.dies(500.0, 1, landed=False)
+    one.cluster.counts["ns/t2"] = 11
+    view = one.tick(500.0)
+    assert "leaves the open plan" in (view.problem or "")
+    assert (one.cluster.counts["ns/t0"], one.cluster.counts["ns/t1"]) == (5, 5)
+
+
+def test_a_crash_at_any_write_leaves_a_life_within_the_watts() -> None:
+    for at in range(5):
+        for landed in (False, True):
+            one = life({}, {}, {})
+            one.run([400.0] * 2)
+            one.dies(150.0, at, landed=landed)
+            one.run([150.0] * 2)
+            assert 10 * one.total <= 150, (at, landed)

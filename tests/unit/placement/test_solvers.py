@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ballast.cli.placement_file import problem_of
+from ballast.errors import Infeasible
+from ballast.placement.solvers import SOLVERS, Problem, Solution, arrange, solve
+from tests.unit.placement.problems import Json, all_placements, broken, documents, value
+
+OURS = tuple(name for name in SOLVERS if name != "genetic-paper")
+FEW = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def solved(document: Json, solver: str, **options: Any) -> Solution:
+    return solve(problem_of(document, "test"), solver=solver, **{"evaluations": 600, **options})
+
+
+def small(seed: int, nodes: int = 3, pods: int = 8, sizes: tuple[float, ...] = (1.0,)) -> Json:
+    rng = np.random.default_rng(seed)
+    resources = ["cpu", "memory", "disk", "network"]
+    room = [100.0 * sizes[row % len(sizes)] for row in range(nodes)]
+    use = rng.lognormal(0, 0.6, (pods, 4))
+    use *= 0.5 * sum(room) / use.sum(axis=0)
+    return {
+        "resources": resources,
+        "nodes": [{"name": f"n{row}", "capacity": dict.fromkeys(resources, each)} for row, each in enumerate(room)],
+        "pods": [
+            {"name": f"p{row:02d}", "use": dict(zip(resources, each.tolist(), strict=True))}
+            for row, each in enumerate(use)
+        ],
+    }
+
+
+@pytest.mark.parametrize("solver", OURS)
+@given(document=documents())
+@FEW
+def test_a_placement_breaks_no_rule_and_is_refused_only_if_there_is_none(solver: str, document: Json) -> None:
+    try:
+        found = solved(document, solver)
+    except Infeasible:
+        assert not all_placements(document)
+        return
+    assert broken(document, dict(found.placement)) == []
+    assert found.violations == ()
+    assert found.objective.value == pytest.approx(value(document, dict(found.placement)), abs=1e-12)
+    assert found.evaluations <= 600
+
+
+@given(document=documents(pods=5), data=st.data())
+@FEW
+def test_at_most_so_many_pods_leave_their_node(document: Json, data: st.DataObject) -> None:
+    for pod in document["pods"]:
+        pod["node"] = data.draw(st.sampled_from([node["name"] for node in document["nodes"]]))
+    most = data.draw(st.integers(0, 6))
+    homes = {pod["name"]: pod["node"] for pod in document["pods"]}
+    for solver in ("late-acceptance", "genetic", "steepest", "exact", "longest-first"):
+        try:
+            found = solved(document, solver, max_moves=most)
+        except Infeasible:
+            moves = (sum(each[pod] != home for pod, home in homes.items()) for each in all_placements(document))
+            assert min(moves, default=99) > most
+            continue
+        assert found.moves <= most
+        assert broken(document, dict(found.placement)) == []
+        assert found.moves == sum(found.placement[pod] != home for pod, home in homes.items())
+
+
+@given(document=documents(pods=5))
+@FEW
+def test_exact_is_the_best_of_all(document: Json) -> None:
+    every = all_placements(document)
+    if not every:
+        with pytest.raises(Infeasible):
+            solved(document, "exact", evaluations=None, seconds=1.0, clock=lambda: 0.0)
+        return
+    found = solved(document, "exact", evaluations=1_000_000, seconds=None)
+    best = min(value(document, each) for each in every)
+    assert found.objective.value == pytest.approx(best, rel=1e-6, abs=1e-12)
+    assert found.bound is not None
+    assert found.bound <= best + 1e-12
+    assert found.bound == pytest.approx(best, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("solver", ["late-acceptance", "genetic"])
+@pytest.mark.parametrize("seed", range(2))
+def test_search_finds_the_best_of_small_problems(solver: str, seed: int) -> None:
+    document = small(seed, pods=9, sizes=(1.0, 2.0) if seed % 2 else (1.0,))
+    best = solved(document, "exact", evaluations=1_000_000).objective.value
+    found = solved(document, solver, evaluations=20_000)
+    assert np.sqrt(found.objective.value) <= 1.02 * np.sqrt(best)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_input_order_and_repetition_change_nothing(solver: str) -> None:
+    document = small(1, nodes=4, pods=12)
+    document["rules"] = {"affine": [["p01", "n0", "n2"]], "apart": [["p02", "p03"], ["p04", "p05", "p06"]]}
+    for number, pod in enumerate(document["pods"]):
+        pod["node"] = f"n{number % 4}"
+    other = {
+        **document,
+        "nodes": document["nodes"][::-1],
+        "pods": document["pods"][::-1],
+        "rules": {
+            kind: [each[:1] + each[1:][::-1] for each in lists[::-1]] for kind, lists in document["rules"].items()
+        },
+    }
+    first, again, turned = (solved(each, solver, seed=3) for each in (document, document, other))
+    assert dict(first.placement) == dict(again.placement) == dict(turned.placement)
+    assert first.objective.value == again.objective.value == turned.objective.value
+    assert first.evaluations == again.evaluations == turned.evaluations
+    assert first.violations == turned.violations
+
+
+def world(nodes: int, pods: int, sizes: tuple[float, ...] = (1.0,), seed: int = 0) -> Problem:
+    """Requests are use times lognormal(.35)."""
+    rng = np.random.default_rng(seed)
+    capacity = np.outer([sizes[row % len(sizes)] for row in range(nodes)], [8.0, 32.0, 100.0, 100.0])
+    use = rng.lognormal(0, 0.6, (pods, 4))
+    use *= 0.5 * capacity.sum(axis=0) / use.sum(axis=0)
+    return arrange(
+        [f"n{row}" for row in range(nodes)],
+        [f"p{row}" for row in range(pods)],
+        ["cpu", "memory", "disk", "network"],
+        capacity=capacity,
+        use=use,
+        kinds=["cpu", "memory"],
+        room=capacity[:, :2],
+        request=use[:, :2] * rng.lognormal(0, 0.35, (pods, 2)),
+    )
+
+
+@pytest.mark.parametrize(("sizes", "most"), [((1.0,), 0.0015), ((1.0, 2.0, 4.0), 0.0035)])
+def test_a_hundred_nodes_are_even_after_few_rounds(sizes: tuple[float, ...], most: float) -> None:
+    found = solve(world(100, 3000, sizes), solver="late-acceptance", evaluations=3_000_000)
+    assert float(found.objective.sigma.max()) <= most
+
+
+def test_an_unknown_capacity_takes_the_resource_out_for_that_node() -> None:
+    document = small(0)
+    document["nodes"][0]["capacity"]["network"] = None
+    problem = problem_of(document, "test")
+    assert problem.notes == ("network does not count for n0: the capacity is unknown or 0.",)
+    found = solve(problem, solver="late-acceptance", evaluations=3000)
+    network = dict.fromkeys(problem.nodes, 0.0)
+    for pod in document["pods"]:
+        network[found.placement[pod["name"]]] += pod["use"]["network"] / 100
+    assert found.objective.sigma[3] == pytest.approx(np.std([network["n1"], network["n2"]]))
+
+
+def test_a_budget_in_seconds_ends_by_the_clock() -> None:
+    times = iter(np.arange(0.0, 10_000.0, 0.25).tolist())
+    found = solve(world(10, 100), solver="late-acceptance", seconds=5.0, clock=lambda: next(times))
+    assert 1 < found.evaluations < 100_000
+    with pytest.raises(ValueError, match="clock"):
+        solve(world(10, 100), seconds=5.0)
+
+
+def test_progress_never_goes_up() -> None:
+    seen: list[tuple[int, float]] = []
+    solve(world(10, 100), solver="genetic", evaluations=20_000, progress=lambda spent, best: seen.append((spent, best)))
+    assert len(seen) > 2
+    assert [each[0] for each in seen] == sorted(each[0] for each in seen)

@@ -1,0 +1,70 @@
+"""A bound that is known beforehand: held from its first minute on, and nothing is given up long before."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+
+import pytest
+
+from ballast.errors import SettingsError
+from ballast.power.replay import NO_DEMAND, NO_WATTS, Replay, replay
+from ballast.power.schedule import Schedule
+from tests.unit.power.worlds import policy, samples
+
+MEMBERS = [{"ref": "ns/t0", "min": 0, "max": 100, "wattsPerReplica": 10, "replicas": 100}]
+
+
+def scheduled(rows: list[tuple[int, int]], ticks: int, lead: str = "1m", watts: float = 1000.0) -> Replay:
+    one = policy(independents=MEMBERS, margin=0, decrease={}, schedule={"csv": "unused", "lead": lead})
+    bounds = Schedule.of((Fraction(at), Fraction(bound)) for at, bound in rows)
+    return replay(one, samples([watts] * ticks), {"ns/t0": 100}, NO_DEMAND, NO_WATTS, bounds)
+
+
+def test_a_bound_holds_when_it_begins_and_not_long_before() -> None:
+    run = scheduled([(0, 1000), (300, 400), (600, 1000)], 60)
+    totals = {int(tick.t or 0): tick.total for tick in run.ticks}
+    assert totals[225] == 100
+    assert totals[240] == totals[300] == totals[585] == 40
+    assert totals[660] == 100
+
+
+def test_a_bound_of_less_than_half_needs_no_second_sample() -> None:
+    run = scheduled([(0, 1000), (300, 100)], 25, lead="15s")
+    assert {int(tick.t or 0): tick.total for tick in run.ticks}[285] == 10
+
+
+def test_random_events_are_held_from_their_first_minute_on() -> None:
+    chance, held, early, events = random.Random(7), 0, 0, 200
+    for _ in range(events):
+        begin, depth = 15 * chance.randint(20, 60) + chance.randint(0, 14), chance.randint(0, 900)
+        run = scheduled([(0, 1000), (begin, depth), (begin + 1200, 1000)], (begin + 1200) // 15)
+        after = [tick for tick in run.ticks if int(tick.t or 0) >= begin]
+        held += all(10 * tick.total <= depth for tick in after)
+        early += any(tick.total < 100 for tick in run.ticks if int(tick.t or 0) < begin - 120)
+    assert held >= 0.99 * events
+    assert not early
+
+
+def test_before_its_first_row_a_schedule_bounds_what_it_leads_to() -> None:
+    rows = Schedule.of([(Fraction(100), Fraction(5)), (Fraction(50), Fraction(7))])
+    assert rows.bound(Fraction(0), Fraction(10)) is None
+    assert rows.bound(Fraction(0), Fraction(60)) == 7
+    assert rows.bound(Fraction(60), Fraction(60)) == 5
+    assert rows.bound(Fraction(60), Fraction(10)) == 7
+    assert rows.ahead(Fraction(60), Fraction(60)) == rows.rows
+
+
+def test_a_budget_of_energy_is_kept_and_used() -> None:
+    one = policy(independents=MEMBERS, margin=0, decrease={}, energy={"kWh": 6, "per": "12h"})
+    feed = [200.0] * 1440 + [1000.0] * 1440 + [1000.0] * 100
+    run = replay(one, samples(feed), {"ns/t0": 100})
+    joules = [10 * tick.total * 15 for tick in run.ticks]
+    assert 0.93 * 6 <= sum(joules[:2880]) / 3_600_000 <= 6
+    assert run.ticks[1439].total == 20
+    assert run.ticks[-1].total > 20
+
+
+def test_energy_needs_the_watts_of_replicas() -> None:
+    with pytest.raises(SettingsError, match="energy is given"):
+        policy(energy={"kWh": 1})
