@@ -199,9 +199,10 @@ def _evicted() -> list[Panel]:
 
 def _now() -> list[Panel]:
     age = f"min(ballast_snapshot_age_seconds{{{OF}}})"
-    unknown = f"max(ballast_nodes_unknown{{{OF}}}) / max(ballast_nodes{{{OF}}} > 0)"
+    nodes = f"sum(max by (state) (ballast_nodes{{{OF}}}))"
+    unknown = f"max(ballast_nodes_unknown{{{OF}}}) / ({nodes} > 0)"
     return [
-        stat("Nodes", f"max(ballast_nodes{{{OF}}})"),
+        stat("Nodes", nodes),
         stat("Unknown nodes", f"max(ballast_nodes_unknown{{{OF}}})"),
         stat("Share unknown", unknown, unit="percentunit", limits=(0.05, 0.2)),
         stat("Age of the data", age, unit="s", limits=(90, 300)),
@@ -257,11 +258,8 @@ def _publishing() -> list[Panel]:
 def _telemetry() -> list[Panel]:
     return [
         lines(
-            "Unknown and young nodes",
-            [
-                ("unknown", f"max(ballast_nodes_unknown{{{OF}}})"),
-                ("of these young", f"max(ballast_nodes_young{{{OF}}})"),
-            ],
+            "Nodes that are not known, by state",
+            [("{{state}}", f'max by (state) (ballast_nodes{{state!="known", {OF}}})')],
             unit="none",
         ),
         lines(
@@ -291,18 +289,18 @@ def _telemetry() -> list[Panel]:
 
 
 def _itself() -> list[Panel]:
-    buckets = f"sum by (job, le) (rate(ballast_cycle_seconds_bucket{{{OF}}}{RATE}))"
+    buckets = f"sum by (cycle, le) (rate(ballast_cycle_seconds_bucket{{{OF}}}{RATE}))"
     return [
         lines("Leader", [("{{pod}}", f"ballast_leader{{{OF}}}")], unit="none", stacked=True),
         table("Conditions that hold", f"max by (type) (ballast_condition{{{OF}}}) > 0"),
-        lines("Cycle duration, 99th percentile", [("{{job}}", f"histogram_quantile(0.99, {buckets})")], unit="s"),
+        lines("Cycle duration, 99th percentile", [("{{cycle}}", f"histogram_quantile(0.99, {buckets})")], unit="s"),
         lines(
             "Cycles failed and missed",
             [
-                ("{{job}} failed", f'sum by (job) (rate(ballast_cycles_total{{{OF},result="failed"}}{RATE}))'),
+                ("{{cycle}} failed", f'sum by (cycle) (rate(ballast_cycles_total{{{OF},result="failed"}}{RATE}))'),
                 (
-                    "{{job}} missed: {{reason}}",
-                    f"sum by (job, reason) (rate(ballast_cycles_missed_total{{{OF}}}{RATE}))",
+                    "{{cycle}} missed: {{reason}}",
+                    f"sum by (cycle, reason) (rate(ballast_cycles_missed_total{{{OF}}}{RATE}))",
                 ),
             ],
             unit="cps",

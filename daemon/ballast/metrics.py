@@ -37,13 +37,19 @@ class Metrics:
             "ballast_watch_restarts", "Watches that ended and began again.", ["kind", "reason"], registry=registry
         )
         self.cycle_seconds = Histogram(
-            "ballast_cycle_seconds", "Duration of one cycle.", ["job"], buckets=_BUCKETS, registry=registry
+            "ballast_cycle_seconds", "Duration of one cycle.", ["cycle"], buckets=_BUCKETS, registry=registry
         )
-        self.cycles = Counter("ballast_cycles", "Cycles by job and outcome.", ["job", "result"], registry=registry)
+        self.cycles = Counter("ballast_cycles", "Cycles by outcome.", ["cycle", "result"], registry=registry)
+        self.cycle_succeeded = Gauge(
+            "ballast_cycle_last_success_timestamp_seconds",
+            "Unix time at which a cycle last ended without an error.",
+            ["cycle"],
+            registry=registry,
+        )
         self.cycles_missed = Counter(
             "ballast_cycles_missed",
             "Cycles that could not start in time, or were still running.",
-            ["job", "reason"],
+            ["cycle", "reason"],
             registry=registry,
         )
         self.condition = Gauge("ballast_condition", "Conditions that hold now.", ["type"], registry=registry)

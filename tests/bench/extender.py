@@ -31,6 +31,7 @@ from ballast.jobs.eviction.planning_process import PlanningProcess
 from ballast.jobs.eviction.planning_request import PlanRequest, RequestedPlan
 from ballast.metrics import Metrics
 from ballast.model.node import Node
+from ballast.model.node_state import NodeStates
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot, Window
 from ballast.serving.app import create_app
@@ -296,8 +297,7 @@ def _snapshot() -> Snapshot:
         windows={"15m": window},
         newest=np.full((2, NODES), now),
         allocatable_share=np.ones((2, NODES)),
-        known=known[0],
-        young=~known[0],
+        states=NodeStates.of(known[0]),
     )
 
 

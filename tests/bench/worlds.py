@@ -152,7 +152,7 @@ class _Arena:
 
 def _knows(daemon: Daemon) -> bool:
     values = {name: value for name, _, value in daemon.samples()}
-    return values.get("ballast_nodes", 0) > 0 and not values.get("ballast_nodes_unknown", 1)
+    return "ballast_nodes" in values and not values.get("ballast_nodes_unknown", 1)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ballast.model.node import Node
+from ballast.model.node_state import NodeStates
 from ballast.model.snapshot import Snapshot
 from ballast.publishing.freeze import Freeze
 from ballast.publishing.label_plan import LabelPlanner, LabelRules, NodeChange, PublishedKeys
@@ -66,8 +67,7 @@ class Cluster:
             windows=windows,
             newest=np.full((2, len(self.nodes)), at),
             allocatable_share=np.ones((2, len(self.nodes))),
-            known=known,
-            young=~known,
+            states=NodeStates.of(known),
         )
         values = scores(snapshot)
         points = {name: None if np.isnan(value) else int(value) for name, value in zip(self.names, values, strict=True)}

@@ -74,6 +74,7 @@ def ballast(cluster: ControlPlane, installed: Installed, folder: Path, **setting
 
 def _known(daemon: Daemon) -> bool:
     values = {name: value for name, _, value in daemon.samples()}
+    values["ballast_nodes"] = sum(value for name, _, value in daemon.samples() if name == "ballast_nodes")
     wanted = {"ballast_nodes": len(LOADS), "ballast_nodes_unknown": 0, "ballast_frozen": 0}
     return all(values.get(name) == value for name, value in wanted.items())
 

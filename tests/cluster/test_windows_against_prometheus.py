@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from ballast.clock import SystemClock
-from ballast.jobs.telemetry import TelemetryCycle
+from ballast.jobs.telemetry import TelemetryCycle, TelemetryRules
 from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.snapshot import Snapshot
@@ -71,13 +71,15 @@ def _cycle(settings: Settings) -> TelemetryCycle:
     return TelemetryCycle(
         PrometheusSource(settings, metrics),
         None,
-        resources=[resource.name for resource in settings.telemetry.resources],
-        interval=1.0,
-        lengths=LENGTHS,
-        min_coverage=0.5,
-        min_samples=5,
-        max_age=90.0,
-        offset=1.0,
+        TelemetryRules(
+            [resource.name for resource in settings.telemetry.resources],
+            interval=1.0,
+            lengths=LENGTHS,
+            min_coverage=0.5,
+            min_samples=5,
+            max_age=90.0,
+            offset=1.0,
+        ),
         clock=clock,
         metrics=metrics,
     )

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ballast import __version__
-from ballast.cli import config, demo, experiment, explain, pause, plan, profile, release, run, score
+from ballast.cli import config, demo, doctor, experiment, explain, pause, plan, profile, release, run, score
 from ballast.cli.power import commands as power
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -30,6 +30,7 @@ def _top(
 
 app.command()(run.run)
 app.command()(demo.demo)
+app.command()(doctor.doctor)
 app.add_typer(config.app, name="config")
 app.add_typer(power.app, name="power")
 app.command()(profile.profile)

@@ -17,6 +17,9 @@ from ballast.settings import Settings, examine
 from ballast.settings.names import VARIABLES, variable
 
 _PART = "eviction"
+_WEIGHTS = "weights"
+"""Stands for BALLAST_SCORING__RESOURCES."""
+
 _FIELDS = tuple(field for part, field in VARIABLES.values() if part == _PART)
 
 
@@ -32,8 +35,12 @@ def settings_of(pairs: Sequence[str], more: Mapping[str, str] | None = None) -> 
         key = key.strip()
         if not equals or not value.strip():
             raise UsageError(f"--set {pair}: give KEY=VALUE.")
+        if key == _WEIGHTS:
+            environ[variable("scoring", "resources")] = value.strip()
+            options[variable("scoring", "resources")] = key
+            continue
         if key not in _FIELDS:
-            close = get_close_matches(key, _FIELDS, 1)
+            close = get_close_matches(key, (*_FIELDS, _WEIGHTS), 1)
             hint = f"Did you mean {close[0]}?" if close else f"Choose one of {', '.join(_FIELDS)}."
             raise UsageError(f"--set {pair}: there is no {key}. {hint}")
         environ[variable(_PART, key)] = value.strip()

@@ -17,12 +17,12 @@ from ballast.cli.pod_metrics import pod_usage
 from ballast.cluster.decoding import annotation_filter
 from ballast.errors import BadFile, UsageError
 from ballast.eviction.facts import ClusterObjects, Facts, WorkloadKey
+from ballast.model.limits import named
+from ballast.model.node_state import ALWAYS_NEEDED, explained
 from ballast.model.selector import parse
 from ballast.model.workload import Workload
 from ballast.placement.planners.layout import Layout, layout
 from ballast.settings import Settings
-
-RESOURCES = ("cpu", "memory")
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def gather(origin: Origin, settings: Settings) -> Evidence:
         usage = pod_usage(documents.pod_metrics, documents.pod_metrics_source)
     behind = backing(found, source, annotation_filter(settings.publishing.prefix))
     _warn(found, behind)
-    watched = [resource.name for resource in settings.telemetry.resources if resource.name in RESOURCES]
+    watched = _watched(settings)
     load = loads(found, document, watched)
     known = np.isfinite(load)
     kept = [column for column in range(len(watched)) if known[:, column].any()] or list(range(len(watched)))
@@ -83,6 +83,7 @@ def gather(origin: Origin, settings: Settings) -> Evidence:
         load[:, kept],
         usage,
         settings.cluster.pool_label,
+        settings.scoring.resources,
     )
     objects = ClusterObjects(
         found.nodes,
@@ -95,7 +96,19 @@ def gather(origin: Origin, settings: Settings) -> Evidence:
     )
     unknown = [node.name for node, row in zip(found.nodes, known, strict=True) if not row.any()]
     now = found.newest if document.timestamp is None else document.timestamp
-    return Evidence(arranged, Facts(objects, now=now, unknown=unknown))
+    silent = sum(
+        not row.any() and not explained(node, now, settings.windows.lengths[0])
+        for node, row in zip(found.nodes, known, strict=True)
+    )
+    return Evidence(arranged, Facts(objects, now=now, unknown=unknown, silent=silent))
+
+
+def _watched(settings: Settings) -> list[str]:
+    """cpu and memory where they are configured, and what has a weight or a limit."""
+    eviction = settings.eviction
+    deciding = named(settings.scoring.resources, eviction.high, eviction.low, eviction.target_high)
+    configured = [resource.name for resource in settings.telemetry.resources if resource.name in ALWAYS_NEEDED]
+    return configured + [name for name in deciding if name not in ALWAYS_NEEDED]
 
 
 def _protected(workloads: Iterable[Workload]) -> Iterator[tuple[WorkloadKey, str]]:

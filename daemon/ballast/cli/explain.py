@@ -18,6 +18,8 @@ from ballast.errors import BadFile, UsageError
 from ballast.eviction.check_input import LOOKED_NOWHERE, Verdict
 from ballast.eviction.feasibility import feasibility, misplaced, standing_of
 from ballast.eviction.gate import Gate
+from ballast.jobs.eviction.rules import aims_of
+from ballast.model.limits import Limit
 from ballast.model.pod import Pod
 from ballast.words import duration
 
@@ -45,14 +47,14 @@ def explain(
     found, given = settings_of(tuple(settings or ()), variables(origin))
     evidence = gather(origin, found)
     gate = Gate(evidence.facts, offline_rules(found, given))
-    answer = _answer(evidence, gate, pod, found.eviction.target_high)
+    answer = _answer(evidence, gate, pod, aims_of(found).ceiling)
     if output is Output.JSON:
         typer.echo(json.dumps(answer, indent=2, allow_nan=False))
     else:
         _print(answer)
 
 
-def _answer(evidence: Evidence, gate: Gate, name: str, ceiling: float) -> dict[str, Any]:
+def _answer(evidence: Evidence, gate: Gate, name: str, ceiling: Limit) -> dict[str, Any]:
     layout = evidence.arranged
     rows = [row for row, pod in enumerate(layout.pods) if f"{pod.namespace}/{pod.name}" == name]
     if not rows:

@@ -10,11 +10,13 @@ import numpy as np
 
 from ballast.cli.files import ClusterFile
 from ballast.errors import BadFile
+from ballast.model.node_state import ALWAYS_NEEDED
 from ballast.model.sample import Floats
 from ballast.scoring.fleet import Fleet, Load, amounts
 from ballast.scoring.keys import to_number
 
-_KINDS = {"cpu": "CPU", "memory": "Memory"}
+_KINDS = {"cpu": "CPU", "memory": "Memory", "disk": "Storage", "network": "Bandwidth"}
+_RESOURCES = {kind: resource for resource, kind in _KINDS.items()}
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,17 @@ class MetricsFile:
     timestamp: float | None = None
     window_end: float | None = None
     nodes: Mapping[str, Sequence[Metric]] = field(default_factory=dict)
+
+    @property
+    def resources(self) -> set[str]:
+        """What it says anything of."""
+        kinds = {entry.kind for entries in self.nodes.values() for entry in entries if entry.operator != "P95"}
+        return {_RESOURCES.get(kind) or kind.lower() for kind in kinds}
+
+
+def kind_of(resource: str) -> str:
+    """The type of a resource in load-watcher documents, as the daemon writes it."""
+    return _KINDS.get(resource) or resource.upper()
 
 
 def metrics(document: object, source: str = "metrics") -> MetricsFile:
@@ -61,6 +74,7 @@ def fleet(cluster: ClusterFile, found: MetricsFile) -> Fleet:
     """
     now = cluster.newest if found.timestamp is None else found.timestamp
     each = [found.nodes.get(node.name, ()) for node in cluster.nodes]
+    further = found.resources - {"cpu", "memory"}
     return Fleet(
         nodes=cluster.nodes,
         pods=cluster.pods,
@@ -71,15 +85,20 @@ def fleet(cluster: ClusterFile, found: MetricsFile) -> Fleet:
         packing_cpu=_load(_mean(reversed(entries)) for entries in each),
         power_cpu=_load(map(_mean, each)),
         cpu_base=amounts("cpu", (node.capacity for node in cluster.nodes)),
+        further={name: _load(map(_statistics(kind_of(name)), each)) for name in sorted(further)},
     )
 
 
 def loads(cluster: ClusterFile, found: MetricsFile, resources: Sequence[str]) -> Floats:
-    """Load [node, resource] as fractions of allocatable, from percent of capacity; NaN without a mean."""
+    """Load [node, resource], NaN without a mean: fractions of allocatable from percent of capacity for cpu and memory,
+    ratios for others."""
     load = np.full((len(cluster.nodes), len(resources)), np.nan)
     for row, node in enumerate(cluster.nodes):
         for column, resource in enumerate(resources):
-            percent = _percent(found.nodes.get(node.name, ()), _KINDS[resource])
+            percent = _percent(found.nodes.get(node.name, ()), kind_of(resource))
+            if resource not in ALWAYS_NEEDED:
+                load[row, column] = np.nan if percent is None or percent < 0 else percent / 100
+                continue
             capacity, allocatable = node.capacity.get(resource, 0.0), node.allocatable.get(resource, 0.0)
             if percent is not None and percent >= 0 and allocatable > 0:
                 load[row, column] = percent / 100 * (capacity or allocatable) / allocatable

@@ -77,8 +77,8 @@ Set = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="A field of BALLAST_EVICTION__* in lower case; for redistribute also a key of dominant-residual, such as "
-        "lambda, c, g or profiles. Can be repeated.",
+        help="A field of BALLAST_EVICTION__* in lower case, or weights={resource: weight}; for redistribute also a key "
+        "of dominant-residual, such as lambda, c, g or profiles. Can be repeated.",
     ),
 ]
 

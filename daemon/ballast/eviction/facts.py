@@ -41,20 +41,28 @@ class ClusterObjects:
 
 
 class Facts:
-    """One moment. `unknown` are the nodes of unknown load; they are counted among the nodes.
+    """One moment. `unknown` are the nodes of unknown load; they are counted among the nodes. `silent` of them were
+    measured before, and say that the picture of the cluster has holes; by default all do.
 
     The pods may be those of some namespaces only, when only these are judged; `count` is then that of all pods on
     nodes.
     """
 
     def __init__(
-        self, objects: ClusterObjects, *, now: float, unknown: Iterable[str] = (), count: int | None = None
+        self,
+        objects: ClusterObjects,
+        *,
+        now: float,
+        unknown: Iterable[str] = (),
+        silent: int | None = None,
+        count: int | None = None,
     ) -> None:
         nodes, pods = objects.nodes, objects.pods
         self.protected = objects.protected
         self.now = now
         self.nodes: Mapping[str, Node] = {node.name: node for node in nodes}
         self.unknown = frozenset(unknown)
+        self.silent = len(self.unknown) if silent is None else silent
         self.not_ready = sum(not node.ready for node in nodes)
         self.pods = sum(not pod.finished and pod.node in self.nodes for pod in pods) if count is None else count
         self.namespaces: Mapping[str, Namespace] = {each.name: each for each in objects.namespaces}

@@ -9,6 +9,7 @@ import numpy as np
 from ballast.eviction.check_input import Feasibility
 from ballast.eviction.facts import Facts, leaving, young
 from ballast.eviction.rules import GateRules
+from ballast.model.limits import Limit, limits
 from ballast.model.node import Node
 from ballast.model.sample import Bools
 from ballast.placement.planners.layout import Layout
@@ -21,10 +22,11 @@ def targets(nodes: tuple[Node, ...], facts: Facts, rules: GateRules) -> Bools:
     return np.array(usable, bool)
 
 
-def standing_of(arranged: Layout, facts: Facts, rules: GateRules, ceiling: float) -> SimulatedPlacement:
+def standing_of(arranged: Layout, facts: Facts, rules: GateRules, ceiling: Limit) -> SimulatedPlacement:
     """`ceiling` is the load a target may reach."""
     open_nodes = targets(arranged.nodes, facts, rules)
-    return SimulatedPlacement(arranged, targets=open_nodes, ceiling=ceiling, namespaces=facts.namespace_labels())
+    most = limits(ceiling, arranged.resources)
+    return SimulatedPlacement(arranged, targets=open_nodes, ceiling=most, namespaces=facts.namespace_labels())
 
 
 def feasibility(standing: SimulatedPlacement, pod: int, facts: Facts, rules: GateRules) -> Feasibility:
@@ -33,7 +35,7 @@ def feasibility(standing: SimulatedPlacement, pod: int, facts: Facts, rules: Gat
     if not np.isfinite(layout.used[pod]).all():
         return Feasibility(used=False)
     fits = bool(standing.open_to(pod).any())
-    unknown = targets(layout.nodes, facts, rules) & ~np.isfinite(layout.load).all(axis=1)
+    unknown = targets(layout.nodes, facts, rules) & ~layout.known
     hidden = not fits and bool((standing.feasible(pod) & unknown).any())
     return Feasibility(fits=None if hidden else fits, only_unknown=hidden, crowded=not fits and standing.crowded(pod))
 

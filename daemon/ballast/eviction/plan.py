@@ -14,6 +14,7 @@ from ballast.eviction.gate import NAMES, NUMBER, PASSED, Gate, refusals
 from ballast.eviction.planners.planner import Aims as Aims
 from ballast.eviction.planners.planner import PlanInput, Planner, pod_name
 from ballast.eviction.planners.registry import planner
+from ballast.model.limits import limits
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.planners.can_move import can_move, fits_on
@@ -92,7 +93,7 @@ class _PlanBuilder:
         self._counted = np.array([node.schedulable for node in layout.nodes], bool)
         self._targets = targets(layout.nodes, gate.facts, gate.rules)
         thresholds = (
-            Thresholds.absolute(layout.load, aims.high, aims.low)
+            Thresholds.absolute(layout.load, aims.high, aims.low, layout.resources)
             if aims.deviation is None
             else Thresholds.deviation(layout.load, self._counted, layout.pool, aims.deviation)
         )
@@ -109,18 +110,18 @@ class _PlanBuilder:
         placement = SimulatedPlacement(
             self._layout,
             targets=self._targets,
-            ceiling=self._planner.ceiling(self._input.aims),
+            ceiling=limits(self._planner.ceiling(self._input.aims), self._layout.resources),
             namespaces=self._gate.facts.namespace_labels(),
         )
         stuck, hidden = self._without_room(placement)
         self._crowded = {pod for pod in stuck[:examples].tolist() if placement.crowded(pod)}
-        load = placement.load.copy()
+        load = self._loads(placement)
         made: list[Step] = []
         moves: list[Move] = []
         admit = self._admission(placement)
         for step in self._planner.steps(self._input, placement, self._movable, admit, self._spare):
             moves.append(self._move(step, load))
-            load = placement.load.copy()
+            load = self._loads(placement)
             made.append(step)
         self._lower(stuck, "node-fit")
         self._lower(hidden, "stale")
@@ -129,11 +130,15 @@ class _PlanBuilder:
             kind=self._planner.name,
             steps=tuple(moves),
             before=self._spread(self._layout.load),
-            after=self._spread(placement.load),
+            after=self._spread(self._loads(placement)),
             refused=dict(refusals(self._numbers)),
             placed=tuple(pod_name(self._layout.pods[pod]) for step in made for pod in step.starts),
             refusals=tuple(self._refusals(examples)),
         )
+
+    def _loads(self, placement: SimulatedPlacement) -> Floats:
+        """[node, resource], NaN for what a node does not have."""
+        return np.where(self._layout.there, placement.load, np.nan)
 
     def _admission(self, placement: SimulatedPlacement) -> Callable[[int, int], Ints | None]:
         def admit(pod: int, target: int) -> Ints | None:
@@ -189,7 +194,7 @@ class _PlanBuilder:
         asked = self._considered[self._numbers[self._considered] > NUMBER["node-fit"]]
         asked = asked[self._measured[asked]]
         stuck = asked[~can_move(placement, asked)]
-        unknown: Bools = np.asarray(self._targets & ~np.isfinite(self._layout.load).all(axis=1))
+        unknown: Bools = np.asarray(self._targets & ~self._layout.known)
         hidden = fits_on(placement, stuck, unknown) if unknown.any() else np.zeros(len(stuck), bool)
         return stuck[~hidden], stuck[hidden]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,9 @@ from ballast.scoring.protocol import Strategy
 from ballast.scoring.scores import Scores
 from ballast.serving.host_index import Hosts
 
+REMEMBERED = 3600.0
+"""Seconds for which the last load of a node that is not known any more still filters."""
+
 
 @dataclass
 class SnapshotState:
@@ -32,9 +35,12 @@ class SnapshotState:
     """[node]: whether its load is known."""
 
     load: Floats
-    """[node]: the larger of cpu's and memory's mean, as a fraction; NaN where neither is known."""
+    """[node]: the larger of cpu's and memory's mean, as a fraction; the last one where it is not known any more."""
 
     residual: LiveResidual
+    lapsed_since: Mapping[str, float] = field(default_factory=dict)
+    """By node whose load is not known any more: the time of the snapshot that showed that first."""
+
     strategies: dict[str, Strategy] = field(default_factory=dict)
     """By name, those that were asked for."""
 
@@ -47,7 +53,8 @@ class SnapshotState:
             hosts, node_keys = Hosts(model.names), keys(model.names)
         fleet = model.fleet
         cpu, memory = (np.where(load.known, load.mean / 100, np.nan) for load in (fleet.cpu, fleet.memory))
-        return cls(model, hosts, node_keys, known, np.asarray(np.fmax(cpu, memory)), residual)
+        load, lapsed = _with_last(model, np.asarray(np.fmax(cpu, memory)), before)
+        return cls(model, hosts, node_keys, known, load, residual, lapsed)
 
     def warm(self, name: str, made: Strategy) -> None:
         """Keeps a strategy, and fills its caches while no scheduler waits."""
@@ -81,6 +88,20 @@ class SnapshotState:
             names[position]: f"the load of {loads[position]:.2f} is above {threshold:.2f}"
             for position in np.flatnonzero(over).tolist()
         }
+
+
+def _with_last(model: FleetModel, load: Floats, before: SnapshotState | None) -> tuple[Floats, Mapping[str, float]]:
+    """[node] `load`, with the last one of nodes that are not known any more: losing sight makes no room."""
+    lapsed = model.fleet.lapsed
+    if before is None or lapsed is None or not lapsed.any():
+        return load, {}
+    load, since = load.copy(), {}
+    for row in np.flatnonzero(lapsed & np.isnan(load)).tolist():
+        name = model.names[row]
+        first = before.lapsed_since.get(name, model.window_end)
+        if name in before.model.rows and 0 <= model.window_end - first < REMEMBERED:
+            load[row], since[name] = before.load[before.model.rows[name]], first
+    return load, since
 
 
 def _parts(name: str, made: Strategy) -> dict[str, Strategy]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from ballast.errors import UsageError
-from ballast.scoring import balanced, blend, dynamic
+from ballast.scoring import balanced, blend, dynamic, load_variation
 from ballast.scoring.crane import DEFAULT_POLICY, parse_policy
 from ballast.scoring.protocol import Strategy
 from ballast.scoring.strategy import names, strategy
@@ -32,6 +32,8 @@ class Strategies:
         if publishing.crane_policy_file:
             own["policy"] = _policy(publishing.crane_policy_file)
         self._keys = {name: _with_files(keys) for name, keys in settings.scoring.keys.items()}
+        weights = {"resources": settings.scoring.resources}
+        self._keys[load_variation.NAME] = weights | self._keys.get(load_variation.NAME, {})
         self._keys[dynamic.NAME] = own | self._keys.get(dynamic.NAME, {})
         try:
             self.policy = dynamic.parse(self._keys[dynamic.NAME]).policy

@@ -18,6 +18,7 @@ from ballast.scoring.crane import CranePolicy, time_zone
 from ballast.settings import Mode
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.source import Source
+from ballast.windows.node_lives import node_keys
 from ballast.windows.peak import BUCKET
 
 SHARE = 0.5
@@ -80,6 +81,7 @@ class CraneJob:
     def _read_past(self, snapshot: Snapshot, names: NodeNames) -> None:
         """Means of the past at the ends of 5 minutes, as instant values: what the highest ones are found among."""
         end = math.floor(snapshot.time / BUCKET) * BUCKET
+        created = np.array([node.created for node in names.nodes])
         problems: set[str] = set()
         for reading in self._source.backfill(end - self._planner.span + BUCKET, end, BUCKET, names):
             if self._stopped.is_set():
@@ -88,7 +90,8 @@ class CraneJob:
             for resource, samples in reading.samples.items():
                 if resource in RESOURCES:
                     ratios[RESOURCES.index(resource), samples.rows] = samples.values
-            self._planner.remember(reading.at, [node.name for node in names.nodes], ratios)
+            ratios[:, created > reading.at] = np.nan
+            self._planner.remember(reading.at, node_keys(names.nodes), ratios)
             problems.update(reading.problems.values())
         self._past_attempts = self._past_attempts + 1 if problems else ATTEMPTS
         if problems:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from ballast.cluster.conditions import Conditions, StatusCondition
 from ballast.jobs.telemetry import TelemetryCycle
+from ballast.jobs.unmeasured import unmeasured
+from ballast.model.node_state import NodeState
 from ballast.model.snapshot import Snapshot
 from ballast.publishing.freeze import Freeze
 from ballast.publishing.round import Round
-from ballast.settings import Mode, Publishing, Telemetry
+from ballast.settings import Mode, Publishing, Settings, Telemetry
 from ballast.words import duration
 
 NAMED = 5
+ALLOWED_JITTER = 0.05
+"""Share of the interval by which scrapes may be further apart than readings."""
 
 
 def condition(item: StatusCondition) -> dict[str, Any]:
@@ -25,7 +29,9 @@ def condition(item: StatusCondition) -> dict[str, Any]:
     return shown
 
 
-def report_telemetry(snapshot: Snapshot, telemetry: TelemetryCycle, freeze: Freeze, conditions: Conditions) -> None:
+def report_telemetry(
+    snapshot: Snapshot, telemetry: TelemetryCycle, freeze: Freeze, conditions: Conditions, settings: Settings
+) -> None:
     """What this cycle found out of order. Messages hold still while nothing changes: they are saved when they do."""
     reading = telemetry.last
     problems = sorted(set(reading.problems.values())) if reading else []
@@ -33,26 +39,43 @@ def report_telemetry(snapshot: Snapshot, telemetry: TelemetryCycle, freeze: Free
     conditions.report("PartialAnswers", "Warnings", "; ".join(sorted(set(reading.warnings))) if reading else None)
     strangers = ", ".join(reading.strangers[:NAMED]) if reading else ""
     conditions.report("UnmatchedSeries", "NoSuchNode", f"series that match no node: {strangers}" if strangers else None)
+    conditions.report("SeriesDiffer", "SeveralThings", reading.differing if reading else None)
+    conditions.report("SourcesDisagree", "MeansApart", "; ".join(telemetry.disagreements))
     lent = sorted(name for name, source in snapshot.sources.items() if source != telemetry.primary)
     conditions.report("FallbackInUse", "PrimarySilent", f"{', '.join(lent)} from the fallback source" if lent else None)
     names = [node.name for node, known in zip(snapshot.nodes, snapshot.known, strict=True) if not known]
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     conditions.report("NodesUnknown", "NoWindow", f"unknown: {', '.join(names[:NAMED])}{more}" if names else None)
+    conditions.report("NodesUnmeasured", "NeverMeasured", unmeasured(snapshot, settings.cluster.node_selector))
+    conditions.report("ScrapesSlow", "IntervalTooShort", _slow(snapshot, settings.telemetry.interval))
     frozen = (
-        f"more than {freeze.max_unknown:.0%} of the nodes are unknown; nothing is published until at most "
+        f"more than {freeze.max_unknown:.0%} of the measured nodes are silent; nothing is published until at most "
         f"{freeze.max_unknown / 2:.0%} are, in two successive cycles"
     )
     conditions.report("PublishingFrozen", "TooManyUnknown", frozen if freeze.frozen else None)
 
 
+def _slow(snapshot: Snapshot, interval: float) -> str | None:
+    """Which resources are scraped less often than they are read."""
+    slow = {name: s for name, s in snapshot.scrape_intervals.items() if s > (1 + ALLOWED_JITTER) * interval}
+    if not slow:
+        return None
+    told = ", ".join(f"{name} every {duration(seconds)}" for name, seconds in sorted(slow.items()))
+    return (
+        f"samples are read every {duration(interval)}, but scraped more slowly: {told}; set "
+        f"BALLAST_TELEMETRY__INTERVAL={math.ceil(max(slow.values()))}s, or scrape more often"
+    )
+
+
 def telemetry_sentence(snapshot: Snapshot, telemetry: TelemetryCycle) -> str:
-    """ "read 198 of 200 nodes from prometheus, 2 unknown (1 young)"."""
+    """ "know 198 of 200 nodes from prometheus, 2 unknown (1 young, 1 silent)"."""
     known = len(snapshot.nodes) - snapshot.unknown
-    young = int(np.count_nonzero(snapshot.young))
     sources = " and ".join(sorted(set(snapshot.sources.values())))
     text = f"know {known:,} of {len(snapshot.nodes):,} nodes from {sources}, {snapshot.unknown:,} unknown"
-    if young:
-        text += f" ({young:,} young)"
+    others = [
+        f"{count:,} {state}" for state, count in snapshot.states.counts.items() if count and state != NodeState.KNOWN
+    ]
+    text += f" ({', '.join(others)})" if others else ""
     reading = telemetry.last
     if reading and reading.rejected:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(reading.rejected.items()) if count)
@@ -77,7 +100,8 @@ def publishing_sentence(
     if freeze.frozen and not freeze.forgotten(now):
         left = freeze.forget_after - (now - (freeze.since or now))
         return (
-            f"publishing is frozen: {unknown:,} of {nodes:,} nodes are unknown, more than {freeze.max_unknown:.0%}; "
+            f"publishing is frozen: {snapshot.states.counts[NodeState.SILENT]:,} of {nodes:,} nodes are silent, more "
+            f"than {freeze.max_unknown:.0%} of the measured ones; "
             f"what was published is withdrawn in {duration(left)} if that stays"
         )
     verb = "labels current" if publishing.mode is Mode.ON else "labels would be current"

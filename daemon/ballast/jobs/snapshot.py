@@ -51,11 +51,11 @@ class SnapshotJob:
         nodes = cache.nodes()
         self._names = self._names.following(nodes) or _names(nodes, context.settings)
         snapshot = self._telemetry.cycle(self._names)
-        self._freeze = self._freeze.after(snapshot.unknown, len(snapshot.nodes), context.clock.monotonic())
+        self._freeze = self._freeze.after(snapshot.states.silent_share, context.clock.monotonic())
         self._extender.observe(snapshot)
         scores = self._extender.node_scores(context.settings.publishing.strategy)
         self._show(snapshot, scores)
-        sentences.report_telemetry(snapshot, self._telemetry, self._freeze, conditions)
+        sentences.report_telemetry(snapshot, self._telemetry, self._freeze, conditions, context.settings)
         for observe in self._observers:
             observe(snapshot)
         self._progress.finished(Known(snapshot, scores, self._freeze, self._names))

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TypeVar
+from dataclasses import dataclass, field
 
 import numpy as np
 import structlog
 
 from ballast.clock import Clock
 from ballast.cluster.context import Context
+from ballast.jobs.witnesses import Witness, disagreements
 from ballast.metrics import Metrics
 from ballast.model.node import Node
-from ballast.model.sample import Bools, Floats, Ints, Reading
-from ballast.model.snapshot import Snapshot, Window
+from ballast.model.node_state import Evidence, NodeStates, node_states
+from ballast.model.sample import REJECTION_REASONS, Floats, Ints, Reading
+from ballast.model.snapshot import Snapshot, Window, mixed
 from ballast.settings import Settings
 from ballast.telemetry.intake import default_max_age
 from ballast.telemetry.metrics_server import MetricsServerSource
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.prometheus import PrometheusSource
 from ballast.telemetry.source import Source
+from ballast.windows.node_lives import NodeLives
 from ballast.windows.ring import Ring
 from ballast.windows.statistics import WindowRules, summarise_all
 
@@ -30,7 +32,26 @@ log = structlog.get_logger("ballast.telemetry")
 DECIDING = ("cpu", "memory")
 BACKFILL_ATTEMPTS = 3
 
-Array = TypeVar("Array", Floats, Ints, Bools)
+
+@dataclass(frozen=True)
+class TelemetryRules:
+    """What is read, and when it counts. Times in seconds."""
+
+    resources: Sequence[str]
+    interval: float
+    lengths: Mapping[str, float]
+    """The windows by name; the first is the primary one."""
+    min_coverage: float
+    min_samples: int
+    max_age: float | None = None
+    """None: it follows the scrapes."""
+    offset: float = 0.0
+    """The least age of an evaluation time."""
+    forget_after: float = 3600.0
+    """How long a resource that a node may lack is missed, once it was there."""
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """By resource; without any, cpu and memory alone are needed."""
+    pool_label: str | None = None
 
 
 class TelemetryCycle:
@@ -42,43 +63,25 @@ class TelemetryCycle:
     """
 
     def __init__(
-        self,
-        primary: Source,
-        fallback: Source | None,
-        *,
-        resources: Sequence[str],
-        interval: float,
-        lengths: Mapping[str, float],
-        min_coverage: float,
-        min_samples: int,
-        max_age: float,
-        offset: float,
-        pool_label: str | None = None,
-        clock: Clock,
-        metrics: Metrics,
+        self, primary: Source, fallback: Source | None, rules: TelemetryRules, *, clock: Clock, metrics: Metrics
     ) -> None:
         self._primary = primary
         self._fallback = fallback
-        self._resources = tuple(resources)
-        self._interval = interval
-        self._lengths = dict(lengths)
-        self._max_age = max_age
-        self._offset = offset
-        self._pool_label = pool_label
+        self._given = rules
+        self._resources = tuple(rules.resources)
         self._clock = clock
         self._metrics = metrics
-        self._rules = {
-            source.name: WindowRules(
-                min_coverage, min_samples, max_age, interval if source.name == "prometheus" else None
-            )
-            for source in (primary, fallback)
-            if source is not None
-        }
-        span = max(self._lengths.values())
-        self._rings = {name: Ring(self._resources, interval, span) for name in self._rules}
+        for reason in REJECTION_REASONS:
+            metrics.samples_rejected.labels(reason)
+        span = max(rules.lengths.values())
+        sources = [source.name for source in (primary, fallback) if source is not None]
+        self._rings = {name: Ring(self._resources, rules.interval, span) for name in sources}
+        self._paces: dict[str, dict[str, float]] = {name: {} for name in sources}
         self._read_until = dict.fromkeys(self._resources, -math.inf)
         self._attempts = 0
-        self._first_seen: dict[str, float] = {}
+        self._lives = NodeLives()
+        self._witness = Witness()
+        self.disagreements: tuple[str, ...] = ()
         self.last: Reading | None = None
         self.fallback_reading: Reading | None = None
 
@@ -94,11 +97,12 @@ class TelemetryCycle:
 
     def due(self) -> float:
         """The evaluation time of a cycle that starts now: the newest multiple of the interval as old as the offset."""
-        return math.floor((self._clock.wall() - self._offset) / self._interval) * self._interval
+        return math.floor((self._clock.wall() - self._given.offset) / self._given.interval) * self._given.interval
 
     def cycle(self, names: NodeNames) -> Snapshot:
         """Reads, ingests and summarises the nodes of `names`, which are sorted by name."""
         at = self.due()
+        self._lives.look(names.nodes, self._clock.monotonic())
         for ring in self._rings.values():
             ring.advance(at)
         reading = self._primary.read(at, names)
@@ -108,10 +112,13 @@ class TelemetryCycle:
         self.fallback_reading = None
         if self._fallback is not None:
             given = {name for name, samples in reading.samples.items() if samples.rows.size}
-            wanted = [name for name in self._fallback.resources if name in self._resources and name not in given]
-            if wanted:
-                self.fallback_reading = self._fallback.read(at, names, wanted)
-                self._ingest(self._fallback, self.fallback_reading, names)
+            able = [name for name in self._fallback.resources if name in self._resources]
+            needed = [name for name in able if name not in given]
+            if wanted := self._witness.wanted(at, able, needed):
+                spare = self._fallback.read(at, names, wanted)
+                self._witness.answered(at, failed=bool(spare.problems))
+                self._ingest(self._fallback, spare, names)
+                self.fallback_reading = spare if needed else None
         return self._snapshot(at, names.nodes)
 
     def close(self) -> None:
@@ -127,14 +134,15 @@ class TelemetryCycle:
         given = [resource for resource, samples in reading.samples.items() if samples.rows.size]
         if not given:
             return
-        oldest = reading.at - max(self._lengths.values()) + self._interval
+        interval = self._given.interval
+        oldest = reading.at - max(self._given.lengths.values()) + interval
         since = min(self._read_until[resource] for resource in given)
-        start = max(oldest, since + self._interval) if since <= reading.at else oldest
-        end = reading.at - self._interval
+        start = max(oldest, since + interval) if since <= reading.at else oldest
+        end = reading.at - interval
         if start <= end:
             self._attempts += 1
             problems: set[str] = set()
-            for past in self._primary.backfill(start, end, self._interval, names):
+            for past in self._primary.backfill(start, end, interval, names):
                 self._ingest(self._primary, past, names)
                 problems.update(past.problems.values())
             if problems:
@@ -145,85 +153,119 @@ class TelemetryCycle:
         self._read_until.update(dict.fromkeys(given, reading.at))
 
     def _ingest(self, source: Source, reading: Reading, names: NodeNames) -> None:
-        ring = self._rings[source.name]
-        columns = ring.columns([node.name for node in names.nodes])
+        """What is older than the node was of another node of that name."""
+        ring, born = self._rings[source.name], self._lives.born
+        columns = ring.columns(self._lives.keys)
+        rejected = dict(reading.rejected)
         for resource, samples in reading.samples.items():
-            ring.write(resource, reading.at, columns[samples.rows], samples.values, samples.times)
-        for reason, count in reading.rejected.items():
+            rows, values, times = samples.rows, samples.values, samples.times
+            own = times >= born[rows]
+            if not own.all():
+                rejected["stale"] = rejected.get("stale", 0) + int(np.count_nonzero(~own))
+                rows, values, times = rows[own], values[own], times[own]
+            ring.write(resource, reading.at, columns[rows], values, times)
+        self._paces[source.name].update(reading.scrape_interval)
+        for reason, count in rejected.items():
             self._metrics.samples_rejected.labels(reason).inc(count)
 
     def _snapshot(self, at: float, nodes: Sequence[Node]) -> Snapshot:
-        node_names = [node.name for node in nodes]
         share = _allocatable_share(nodes, self._resources)
         scale = np.divide(1.0, share)
-        windows, newest = self._summarise(self._primary.name, node_names, at, scale)
+        windows, newest = self._summarise(self._primary.name, at, scale)
         sources = dict.fromkeys(self._resources, self._primary.name)
         if self._fallback is not None:
-            windows, newest = self._lend(windows, newest, sources, node_names, at, scale)
-        known, young = self._states(at, node_names, windows, newest)
+            windows, newest = self._lend(self._fallback, windows, newest, sources, at, scale)
+        states = self._states(at, nodes, windows, newest, sources)
+        label = self._given.pool_label
+        known = states.known
         return Snapshot(
             time=at,
             nodes=tuple(nodes),
             resources=self._resources,
-            windows=windows,
+            windows={name: window.of(known) for name, window in windows.items()},
             newest=newest,
             allocatable_share=share,
-            known=known,
-            young=young,
+            states=states,
             sources=sources,
-            pools=tuple(node.labels.get(self._pool_label, "") for node in nodes) if self._pool_label else (),
+            pools=tuple(node.labels.get(label, "") for node in nodes) if label else (),
+            scrape_intervals={
+                name: pace for name, source in sources.items() if (pace := self._paces[source].get(name)) is not None
+            },
         )
 
-    def _summarise(
-        self, source: str, names: Sequence[str], at: float, scale: Floats
-    ) -> tuple[dict[str, Window], Floats]:
+    def _summarise(self, source: str, at: float, scale: Floats) -> tuple[dict[str, Window], Floats]:
         ring = self._rings[source]
-        columns: Ints = ring.columns(names)
-        windows = summarise_all(ring, columns, lengths=self._lengths, end=at, rules=self._rules[source], scale=scale)
+        columns: Ints = ring.columns(self._lives.keys)
+        given = self._given
+        resolution = self._pace(source) if source == "prometheus" else None
+        windows = summarise_all(
+            ring,
+            columns,
+            lengths=given.lengths,
+            end=at,
+            rules=WindowRules(given.min_coverage, given.min_samples, self._max_age(source), resolution),
+            scale=scale,
+            born=self._lives.born,
+        )
         return dict(windows), ring.newest[:, columns]
+
+    def _pace(self, source: str) -> Floats:
+        """[resource]: how far samples are apart, by the interval and the scrapes."""
+        paces, interval = self._paces[source], self._given.interval
+        return np.array([max(interval, paces.get(name, 0.0)) for name in self._resources])
+
+    def _max_age(self, source: str) -> Floats:
+        """[resource]: the age from which a sample says nothing about now."""
+        given, paces = self._given, self._paces[source]
+        ages = [given.max_age or default_max_age(given.interval, paces.get(name, 0.0)) for name in self._resources]
+        return np.array(ages, float)
 
     def _lend(
         self,
+        fallback: Source,
         windows: dict[str, Window],
         newest: Floats,
         sources: dict[str, str],
-        names: Sequence[str],
         at: float,
         scale: Floats,
     ) -> tuple[dict[str, Window], Floats]:
-        fallback = self._fallback
-        assert fallback is not None
         silent = [
             index
             for index, name in enumerate(self._resources)
             if name in fallback.resources and not any(window.known[index].any() for window in windows.values())
         ]
-        if not silent:
+        if not silent and self._witness.asked != at:
             return windows, newest
-        spare, spare_newest = self._summarise(fallback.name, names, at, scale)
+        spare, spare_newest = self._summarise(fallback.name, at, scale)
+        primary = next(iter(windows))
+        self.disagreements = tuple(disagreements(self._resources, windows[primary], spare[primary], sources))
         useful = [index for index in silent if any(window.known[index].any() for window in spare.values())]
         for index in useful:
             sources[self._resources[index]] = fallback.name
-        newest = _mixed(newest, spare_newest, useful)
-        return {name: _with_rows(window, spare[name], useful) for name, window in windows.items()}, newest
+        newest = mixed(newest, spare_newest, useful)
+        return {name: window.with_rows(spare[name], useful) for name, window in windows.items()}, newest
 
     def _states(
-        self, at: float, names: Sequence[str], windows: Mapping[str, Window], newest: Floats
-    ) -> tuple[Bools, Bools]:
-        """Which nodes are known, and which are young: not known yet, but not silent for MAX_AGE either."""
-        deciding = [index for index, name in enumerate(self._resources) if name in DECIDING] or list(
-            range(len(self._resources))
-        )
+        self,
+        at: float,
+        nodes: Sequence[Node],
+        windows: Mapping[str, Window],
+        newest: Floats,
+        sources: Mapping[str, str],
+    ) -> NodeStates:
+        lives, now, given = self._lives, self._clock.monotonic(), self._given
         primary = next(iter(windows.values()))
-        known: Bools = np.array(primary.known[deciding].any(axis=0), np.bool_)
-        now = self._clock.monotonic()
-        self._first_seen = {name: self._first_seen.get(name, now) for name in names}
-        waited = np.array([now - self._first_seen[name] for name in names])
-        latest = newest[deciding]
-        ever = ~np.isnan(latest).all(axis=0)
-        fresh = (np.nan_to_num(latest, nan=-np.inf) >= at - self._max_age).any(axis=0)
-        young: Bools = np.array(~known & np.where(ever, fresh, waited < self._max_age), np.bool_)
-        return known, young
+        states = node_states(
+            nodes,
+            self._resources,
+            given.weights,
+            Evidence(at, primary.known, newest, now - lives.first_seen, now - lives.last_down, lives.was_known),
+            window=primary.seconds,
+            max_age=np.array([self._max_age(sources[name])[row] for row, name in enumerate(self._resources)]),
+            forget_after=given.forget_after,
+        )
+        lives.learn(states.known)
+        return states
 
 
 def build(context: Context) -> TelemetryCycle:
@@ -234,19 +276,22 @@ def build(context: Context) -> TelemetryCycle:
     fallback: Source | None = None
     if settings.telemetry.source == "prometheus":
         primary, fallback = PrometheusSource(settings, context.metrics), metrics_server
-    return TelemetryCycle(
-        primary,
-        fallback,
+    return TelemetryCycle(primary, fallback, rules_of(settings), clock=context.clock, metrics=context.metrics)
+
+
+def rules_of(settings: Settings) -> TelemetryRules:
+    """As the settings have it."""
+    return TelemetryRules(
         resources=[resource.name for resource in settings.telemetry.resources],
         interval=settings.telemetry.interval,
         lengths={length.text: float(length) for length in settings.windows.lengths},
         min_coverage=settings.windows.min_coverage,
         min_samples=settings.windows.min_samples,
-        max_age=_max_age(settings),
+        max_age=settings.windows.max_age,
         offset=settings.telemetry.offset,
+        forget_after=settings.publishing.forget_after,
+        weights=settings.scoring.resources,
         pool_label=settings.cluster.pool_label,
-        clock=context.clock,
-        metrics=context.metrics,
     )
 
 
@@ -274,21 +319,3 @@ def _allocatable_share(nodes: Sequence[Node], resources: Sequence[str]) -> Float
             allocatable = np.array([node.allocatable.get(resource, 0.0) for node in nodes])
             np.divide(allocatable, capacity, out=share[index], where=(capacity > 0) & (allocatable > 0))
     return share
-
-
-def _with_rows(window: Window, other: Window, rows: list[int]) -> Window:
-    return replace(
-        window,
-        mean=_mixed(window.mean, other.mean, rows),
-        std=_mixed(window.std, other.std, rows),
-        p95=_mixed(window.p95, other.p95, rows),
-        count=_mixed(window.count, other.count, rows),
-        coverage=_mixed(window.coverage, other.coverage, rows),
-        known=_mixed(window.known, other.known, rows),
-    )
-
-
-def _mixed(array: Array, other: Array, rows: list[int]) -> Array:
-    result = array.copy()
-    result[rows] = other[rows]
-    return result

@@ -25,6 +25,22 @@ REJECTION_REASONS = (
     "ambiguous",
 )
 
+PROBLEM_REASONS = (
+    "query",
+    "empty",
+    "clusters",
+    "unit",
+    "unnamed",
+    "differing",
+    "stale",
+    "ageless",
+    "future",
+    "duplicate",
+    "unreadable",
+)
+"""A query failed or cannot be sent; it gave nothing; several clusters; no ratios; no series names a node; all samples
+are: of things that must not be merged, too old, of unknown age, ahead of the query, contradictory, no numbers."""
+
 
 @dataclass(frozen=True)
 class Samples:
@@ -50,6 +66,8 @@ class Reading:
     """By resource; one that failed is absent."""
     problems: Mapping[str, str] = field(default_factory=dict)
     """A sentence for each resource that failed."""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """Why each of them failed, one of PROBLEM_REASONS."""
     rejected: Mapping[str, int] = field(default_factory=Counter)
     """Samples by the reasons of REJECTION_REASONS."""
     strangers: tuple[str, ...] = ()
@@ -57,3 +75,7 @@ class Reading:
     warnings: tuple[str, ...] = ()
     queries: int = 0
     """How many queries were sent."""
+    differing: str = ""
+    """What series of one node differ in that must not be merged, with the lines that choose; empty if nothing."""
+    scrape_interval: Mapping[str, float] = field(default_factory=dict)
+    """Seconds between the newest raw times, by resource; absent before it is known."""

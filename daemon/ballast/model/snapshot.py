@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
 from ballast.model.node import Node
+from ballast.model.node_state import NodeState, NodeStates
 from ballast.model.sample import Bools, Floats, Ints
+
+Array = TypeVar("Array", Floats, Ints, Bools)
 
 
 @dataclass(frozen=True)
@@ -33,10 +37,22 @@ class Window:
     known: Bools
     """Whether there are enough samples (see WindowRules)."""
 
+    def of(self, nodes: Bools) -> Window:
+        """This window where `nodes` [node] holds; elsewhere nothing is known, count and coverage aside."""
+        if nodes.all():
+            return self
+        mean, std, p95 = (np.where(nodes, values, np.nan) for values in (self.mean, self.std, self.p95))
+        return replace(self, mean=mean, std=std, p95=p95, known=self.known & nodes)
+
+    def with_rows(self, other: Window, rows: list[int]) -> Window:
+        """This window with the resources at `rows` from another source."""
+        names = ("mean", "std", "p95", "count", "coverage", "known")
+        return replace(self, **{name: mixed(getattr(self, name), getattr(other, name), rows) for name in names})
+
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What one cycle knows about the selected nodes. A node is silent if it is neither known nor young."""
+    """What one cycle knows about the selected nodes. The windows of a node that is not known are not known either."""
 
     time: float
     """The evaluation time, the end of every window (Unix seconds)."""
@@ -49,14 +65,13 @@ class Snapshot:
     """[resource, node] Unix time of the newest raw sample, NaN without any."""
     allocatable_share: Floats
     """[resource, node] factor from load to a ratio of capacity."""
-    known: Bools
-    """[node] whether cpu or memory is known."""
-    young: Bools
-    """[node] not known yet, but not silent either."""
+    states: NodeStates
     sources: Mapping[str, str] = field(default_factory=dict)
     """The source of each resource."""
     pools: tuple[str, ...] = ()
     """[node] the name of its pool; empty where all nodes are in one."""
+    scrape_intervals: Mapping[str, float] = field(default_factory=dict)
+    """By resource the seconds between scrapes, as far as measured."""
 
     @cached_property
     def rows(self) -> Mapping[str, int]:
@@ -88,10 +103,31 @@ class Snapshot:
         return next(iter(self.windows.values()))
 
     @cached_property
+    def known(self) -> Bools:
+        """[node]: whether every resource that it needs has a window."""
+        return self.states.are(NodeState.KNOWN)
+
+    @property
     def unknown(self) -> int:
-        """How many selected nodes are unknown, young ones included."""
-        return int(len(self.nodes) - np.count_nonzero(self.known))
+        """How many selected nodes are not known, for whatever reason."""
+        return len(self.nodes) - self.states.counts[NodeState.KNOWN]
+
+    def knows(self, name: str) -> bool:
+        """Whether a node of this name is known."""
+        row = self.rows.get(name)
+        return row is not None and bool(self.known[row])
+
+    def lost(self, row: int) -> tuple[str, ...]:
+        """The resources that a silent node has no window of any more."""
+        return tuple(name for name, gone in zip(self.resources, self.states.lost[:, row], strict=True) if gone)
 
     def resource(self, name: str) -> int | None:
         """The first axis' index of a resource, or None if it is not watched."""
         return self.resources.index(name) if name in self.resources else None
+
+
+def mixed(array: Array, other: Array, rows: list[int]) -> Array:
+    """A copy of `array` with the `rows` of `other`."""
+    result = array.copy()
+    result[rows] = other[rows]
+    return result

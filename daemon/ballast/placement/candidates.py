@@ -56,6 +56,8 @@ class Candidates(Fleet):
             cpu_base=self.cpu_base.take(index),
             in_flight=None if self.in_flight is None else _PartInFlight(self.in_flight, index),
             bindings=_PartOfBindings(self.bindings, index),
+            further={name: _PartOfLoad(load, index) for name, load in self.further.items()},
+            lapsed=None if self.lapsed is None else self.lapsed.take(index),
             there=_PartOfPlaced(self.there, index),
             whole=self,
             index=index,
@@ -77,6 +79,8 @@ def candidates(snapshot: Snapshot, there: Placed, in_flight: InFlight, bindings:
         cpu_base=fleet.cpu_base,
         in_flight=in_flight,
         bindings=bindings,
+        further=fleet.further,
+        lapsed=fleet.lapsed,
         there=there,
     )
 

@@ -20,6 +20,7 @@ from ballast.model.sample import Floats, Ints
 from ballast.model.snapshot import Snapshot
 from ballast.publishing.label_plan import spread
 from ballast.scoring.crane import EXTRA_SECONDS, HOT_VALUE, STAMP, CranePolicy, unix
+from ballast.windows.node_lives import NodeKey, node_keys
 from ballast.windows.peak import Highest
 
 RESOURCES = ("cpu", "memory")
@@ -93,7 +94,7 @@ class CranePlanner:
         self._highest = Highest(len(RESOURCES), self.span)
         self._written: dict[str, dict[str, CraneAnnotations]] = {}
 
-    def remember(self, time: float, names: Sequence[str], ratios: Floats) -> None:
+    def remember(self, time: float, names: Sequence[NodeKey], ratios: Floats) -> None:
         """Means at `time`, also of the past: ratios of capacity [cpu and memory, node], NaN where unknown."""
         self._highest.observe(time, names, ratios)
 
@@ -101,7 +102,7 @@ class CranePlanner:
         """The changes of this cycle, the longest overdue first. `hot` [node] are the hot values at `now` (Unix)."""
         names = tuple(snapshot.rows)
         self._written = {name: self._written[name] for name in names if name in self._written}
-        self.remember(snapshot.time, names, _means(snapshot, MEAN))
+        self.remember(snapshot.time, node_keys(snapshot.nodes), _means(snapshot, MEAN))
         values = {metric.name: self._values(snapshot, metric)[metric.resource] for metric in self.metrics}
         newest = _of_resources(snapshot, snapshot.newest)
         found: list[tuple[float, CraneChange]] = []

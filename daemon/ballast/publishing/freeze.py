@@ -1,7 +1,8 @@
 """When much of the cluster is silent, absence would make the others look better: hold everything, then withdraw it.
 
-A freeze begins when more than `max_unknown` of the selected nodes are unknown, young ones included, and ends when
-the share was at most half of that in two successive cycles. After `forget_after` seconds of freeze nothing that was
+A freeze begins when the silent are more than `max_unknown` of the known and the silent, and ends when they were at most
+half of that in two successive cycles. Nodes whose silence has an explanation (young, down, never measured) do not count
+either way. After `forget_after` seconds of freeze nothing that was
 published can be trusted any more: *forgotten* asks for its withdrawal. Nothing freezes before a first cycle.
 """
 
@@ -30,9 +31,8 @@ class Freeze:
         """Whether the freeze has lasted `forget_after` seconds at monotonic time `now`."""
         return self.since is not None and now - self.since >= self.forget_after
 
-    def after(self, unknown: int, nodes: int, now: float) -> Freeze:
-        """The state after a cycle that found `unknown` of `nodes` unknown at monotonic time `now`."""
-        share = unknown / nodes if nodes else 0.0
+    def after(self, share: float, now: float) -> Freeze:
+        """The state after a cycle with this silent share at monotonic time `now`."""
         if self.since is None:
             return self._with(now if share > self.max_unknown else None, 0)
         calm = self.calm + 1 if share <= self.max_unknown / 2 else 0

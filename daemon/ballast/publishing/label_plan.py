@@ -8,14 +8,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ballast.model.limits import Limit
 from ballast.model.node import Node
-from ballast.model.sample import Floats
+from ballast.model.node_state import NodeState
 from ballast.model.snapshot import Snapshot
 from ballast.publishing.annotations import window_annotation, window_end
 from ballast.publishing.freeze import Freeze
+from ballast.publishing.load_peaks import Peaks, reference
 from ballast.publishing.node_keys import TAINT_EFFECT, NodeKeys
 from ballast.windows.band import Band
 from ballast.windows.debounce import Classifier, HysteresisSwitch
+from ballast.windows.node_lives import NodeKey, node_keys
 
 UNKNOWN = "unknown"
 GAP_INTERVALS = 2.5
@@ -62,11 +65,11 @@ class NodeChange:
 class LabelRules:
     """The thresholds and times of publishing. Loads are fractions, times are seconds."""
 
-    low: float
+    low: Limit
     """Below it a node is `low`."""
-    high: float
+    high: Limit
     """From it on a node is `high`."""
-    overloaded: float
+    overloaded: Limit
     """From it on a node is overloaded."""
     hysteresis: float
     """How far the load has to go back beyond a threshold before the class or the taint changes back."""
@@ -75,7 +78,7 @@ class LabelRules:
     jitter: float
     """The fraction of `refresh` by which refreshes are spread."""
     forget_after: float
-    """How long a node keeps what it carries while it is young or has no score."""
+    """How long a node keeps what it carries while it is young or has no score, and its taint while it is not known."""
     interval: float
     """The time between two snapshots that are planned for."""
     taint: bool
@@ -85,32 +88,34 @@ class LabelRules:
 class _Track:
     """What successive cycles told about one node; begins with what it carries, so a restart changes nothing."""
 
-    __slots__ = ("band", "classifier", "overload", "unscored_since", "young_since")
+    __slots__ = ("band", "classifier", "overload", "unscored_since")
 
     def __init__(self, carried: PublishedKeys, rules: LabelRules) -> None:
         gap = GAP_INTERVALS * rules.interval
         self.band = Band(gap=gap, label=_number(carried.score))
-        self.classifier = Classifier(rules.low, rules.high, rules.hysteresis, gap=gap, current=carried.load)
+        low, high, overloaded = (reference(limit) for limit in (rules.low, rules.high, rules.overloaded))
+        self.classifier = Classifier(low, high, rules.hysteresis, gap=gap, current=carried.load)
         self.overload = HysteresisSwitch(
-            rules.overloaded, rules.overloaded - rules.hysteresis, gap=gap, state=carried.tainted or None
+            overloaded, overloaded - rules.hysteresis, gap=gap, state=carried.tainted or None
         )
-        self.young_since: float | None = None
         self.unscored_since: float | None = None
 
 
 class LabelPlanner:
-    """Decides per node; remembers what only successive cycles can tell (bands, debounce, how long a node is young).
+    """Decides per node; remembers what only successive cycles can tell (bands, debounce, since when it is not known).
 
     A score or class label that has to change is one patch, and the annotation rides along. Otherwise the annotation is
     renewed when it is `refresh` seconds old, earlier by up to `jitter` of that, spread over the nodes by their names.
-    A silent node loses its score, window and taint; a young one keeps what it carries for `forget_after` seconds. So
-    does one keep its score whose load is known, but of which the strategy knows nothing.
+    A node that is silent, down or never measured loses its score and window, and its taint after `forget_after`
+    seconds; a young one keeps all it carries for so long. So does one keep its score whose load is known, but of which
+    the strategy knows nothing. A node created anew under an old name begins with what it carries itself.
     """
 
     def __init__(self, keys: NodeKeys, rules: LabelRules) -> None:
         self._keys = keys
         self._rules = rules
-        self._tracks: dict[str, _Track] = {}
+        self._tracks: dict[NodeKey, _Track] = {}
+        self._unknown_since: dict[NodeKey, float] = {}
 
     def plan(
         self,
@@ -121,30 +126,37 @@ class LabelPlanner:
         now: float,
     ) -> list[NodeChange]:
         """The changes of this cycle at monotonic time `now`: withdrawals first, then labels, then refreshes."""
-        self._tracks = {
-            node.name: self._tracks.get(node.name) or _Track(carried[node.name], self._rules) for node in snapshot.nodes
+        keys = node_keys(snapshot.nodes)
+        self._tracks = {key: self._tracks.get(key) or _Track(carried[key[0]], self._rules) for key in keys}
+        known, young = snapshot.known.tolist(), snapshot.states.are(NodeState.YOUNG).tolist()
+        self._unknown_since = {
+            keys[row]: self._unknown_since.get(keys[row], now) for row in np.flatnonzero(~snapshot.known).tolist()
         }
         if freeze.forgotten(now):
+            self._tracks.clear()
             return [
                 change
                 for node in snapshot.nodes
-                if (change := self._withdraw(node.name, carried[node.name], "forgotten"))
+                if (change := self._withdraw(node.name, carried[node.name], "forgotten", taint=True))
             ]
         if freeze.frozen:
             return []
-        peaks = _peaks(snapshot)
+        peaks = Peaks.of(snapshot, self._rules)
         withdrawals: list[NodeChange] = []
         labels: list[NodeChange] = []
         refreshes: list[NodeChange] = []
-        for row, node in enumerate(snapshot.nodes):
-            name, track = node.name, self._tracks[node.name]
-            if snapshot.known[row]:
-                track.young_since = None
-                change = self._publish(snapshot, row, scores.get(name), float(peaks[row]), carried[name], track, now)
+        for row, key in enumerate(keys):
+            name = key[0]
+            if known[row]:
+                change = self._publish(snapshot, row, scores.get(name), peaks, carried[name], self._tracks[key], now)
                 if change is not None:
                     (labels if change.labels or change.taint is not None else refreshes).append(change)
             else:
-                change = self._outdated(name, bool(snapshot.young[row]), carried[name], track, now)
+                forgotten = now - self._unknown_since[key] >= self._rules.forget_after
+                if young[row] and not forgotten:
+                    continue
+                del self._tracks[key]
+                change = self._withdraw(name, carried[name], "unknown", taint=forgotten)
                 if change is not None:
                     withdrawals.append(change)
         return withdrawals + labels + refreshes
@@ -154,7 +166,7 @@ class LabelPlanner:
         snapshot: Snapshot,
         row: int,
         score: int | None,
-        peak: float,
+        peaks: Peaks,
         carried: PublishedKeys,
         track: _Track,
         now: float,
@@ -163,8 +175,8 @@ class LabelPlanner:
         track.unscored_since = (
             None if score is not None else now if track.unscored_since is None else track.unscored_since
         )
-        load = track.classifier.observe(snapshot.time, peak)
-        overloaded = bool(track.overload.observe(snapshot.time, peak)) and self._rules.taint
+        load = track.classifier.observe(snapshot.time, float(peaks.low[row]), float(peaks.high[row]))
+        overloaded = bool(track.overload.observe(snapshot.time, float(peaks.overloaded[row]))) and self._rules.taint
         labels: dict[str, str | None] = {}
         if track.unscored_since is not None and now - track.unscored_since >= self._rules.forget_after:
             track.band.label = None
@@ -183,37 +195,21 @@ class LabelPlanner:
         change = NodeChange(name, labels, annotations, taint, "changed" if labels or taint is not None else "refresh")
         return None if change.empty else change
 
-    def _outdated(self, name: str, young: bool, carried: PublishedKeys, track: _Track, now: float) -> NodeChange | None:
-        if young:
-            track.young_since = now if track.young_since is None else track.young_since
-            if now - track.young_since < self._rules.forget_after:
-                return None
-        return self._withdraw(name, carried, "unknown")
-
-    def _withdraw(self, name: str, carried: PublishedKeys, reason: str) -> NodeChange | None:
-        self._tracks.pop(name, None)
+    def _withdraw(self, name: str, carried: PublishedKeys, reason: str, *, taint: bool) -> NodeChange | None:
+        """Takes back score and window, and the taint too where `taint` says so."""
         labels: dict[str, str | None] = {}
         if carried.score is not None:
             labels[self._keys.score] = None
         if carried.load != UNKNOWN:
             labels[self._keys.load] = UNKNOWN
         annotations: dict[str, str | None] = {} if carried.window is None else {self._keys.window: None}
-        change = NodeChange(name, labels, annotations, False if carried.tainted else None, reason)
+        change = NodeChange(name, labels, annotations, False if taint and carried.tainted else None, reason)
         return None if change.empty else change
 
     def _refresh_due(self, name: str, carried: PublishedKeys, end: float) -> bool:
         written = window_end(carried.window) if carried.window is not None else None
         lifetime = self._rules.refresh * (1 - self._rules.jitter * spread(name))
         return written is None or not 0 <= end - written < lifetime
-
-
-def _peaks(snapshot: Snapshot) -> Floats:
-    """Per node the larger of its known cpu and memory means, NaN where neither is known."""
-    rows = [index for index, name in enumerate(snapshot.resources) if name in ("cpu", "memory")]
-    if not rows:
-        return np.full(len(snapshot.nodes), np.nan)
-    peaks: Floats = np.fmax.reduce(snapshot.primary.mean[rows], axis=0)
-    return peaks
 
 
 def _number(label: str | None) -> int | None:

@@ -38,10 +38,14 @@ _patched = msgspec.json.Decoder(_Patched)
 
 @dataclass(frozen=True)
 class _Assumed:
-    """What a node carries after our patch, until the watch has caught up with `version`; None in dry-run: always."""
+    """What a node carries after our patch, until the watch has caught up with `version`; None in dry-run: always.
+
+    It ends with the node: one of another UID carries what it shows.
+    """
 
     carried: PublishedKeys
     version: int | None
+    uid: str | None = None
 
 
 class Publisher:
@@ -57,6 +61,7 @@ class Publisher:
         self._planner = planner
         self._interval = interval
         self._assumed: dict[str, _Assumed] = {}
+        self._uids: dict[str, str] = {}
         self._failed: set[str] = set()
         self._stop = threading.Event()
 
@@ -86,9 +91,12 @@ class Publisher:
 
     def _carried(self, snapshot: Snapshot, current: Callable[[str], Node | None]) -> dict[str, PublishedKeys]:
         carried = {}
-        self._assumed = {name: assumed for name, assumed in self._assumed.items() if name in snapshot.rows}
-        for old in snapshot.nodes:
-            node = current(old.name) or old
+        nodes = [current(old.name) or old for old in snapshot.nodes]
+        self._uids = {node.name: node.uid for node in nodes}
+        self._assumed = {
+            name: assumed for name, assumed in self._assumed.items() if self._uids.get(name) == assumed.uid
+        }
+        for node in nodes:
             assumed = self._assumed.get(node.name)
             if assumed is not None and (assumed.version is None or _version(node.resource_version) < assumed.version):
                 carried[node.name] = assumed.carried
@@ -150,10 +158,10 @@ class Publisher:
         before = self._assumed.get(name)
         only_assumed = before is not None and before.version is None
         if outcome.result is Result.DRY_RUN or (outcome.done and only_assumed):
-            self._assumed[name] = _Assumed(after, None)
+            self._assumed[name] = _Assumed(after, None, self._uids.get(name))
         elif outcome.done and outcome.body:
             version = _version(_patched.decode(outcome.body).metadata.resource_version)
-            self._assumed[name] = _Assumed(after, version)
+            self._assumed[name] = _Assumed(after, version, self._uids.get(name))
         else:
             return None
         return after

@@ -287,6 +287,7 @@ def _board(context: Context, config: list[dict[str, Any]], max_age: float) -> Bo
         paused=context.paused,
         config=config,
         max_age=max_age,
+        node_metrics=context.settings.metrics.nodes,
     )
 
 

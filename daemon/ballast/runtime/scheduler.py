@@ -98,6 +98,8 @@ class JobScheduler:
         cycle = CycleRecord(name, started, job.beat - begun, ok, sentence)
         self._metrics.cycle_seconds.labels(name).observe(cycle.seconds)
         self._metrics.cycles.labels(name, "ok" if ok else "failed").inc()
+        if ok:
+            self._metrics.cycle_succeeded.labels(name).set(cycle.started + cycle.seconds)
         (log.info if ok else log.error)(sentence, job=name)
         self._record(cycle)
         return cycle

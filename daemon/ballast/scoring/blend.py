@@ -1,8 +1,8 @@
 """blend: the mean of the scores of several strategies, by weights.
 
 A strategy that knows none of the nodes is left out for all. Where it knows some, it counts for the others as the worst
-of its known scores. A node is unknown when a strategy that counts does not know it, and all are when none knows any;
-they then score 0.
+of its known scores, and as 0 for those whose load was known and is not any more: losing sight gains nobody points. A
+node is unknown when a strategy that counts does not know it, and all are when none knows any; they then score 0.
 """
 
 from __future__ import annotations
@@ -43,23 +43,24 @@ class Blend:
             name: np.where(each.unknown, np.nan, each.scores)
             for (name, _, _), each in zip(self.parts, found, strict=True)
         }
-        return self._mean([(each.scores, each.unknown) for each in found], len(fleet.nodes), terms)
+        return self._mean(fleet, [(each.scores, each.unknown) for each in found], terms)
 
     def finer(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
         """The mean of the scores before rounding, which orders nodes more finely; without terms."""
-        return self._mean([(each.exact, each.unknown) for each in self._found(fleet, pod)], len(fleet.nodes), {})
+        return self._mean(fleet, [(each.exact, each.unknown) for each in self._found(fleet, pod)], {})
 
     def _found(self, fleet: Fleet, pod: Pod | None) -> list[Scores]:
         return [strategy.score(fleet, pod) for _, strategy, _ in self.parts]
 
-    def _mean(self, found: Sequence[tuple[Floats | Ints, Bools]], nodes: int, terms: Mapping[str, Floats]) -> Scores:
+    def _mean(self, fleet: Fleet, found: Sequence[tuple[Floats | Ints, Bools]], terms: Mapping[str, Floats]) -> Scores:
         """Of the scores of each strategy and where they are unknown."""
+        nodes = len(fleet.nodes)
         total, divisor, unknown = np.zeros(nodes), 0.0, np.zeros(nodes, bool)
         for (scores, hidden), (_, _, weight) in zip(found, self.parts, strict=True):
             some = bool(hidden.any())
             if some and hidden.all():
                 continue
-            total += weight * (np.where(hidden, scores[~hidden].min(), scores) if some else scores)
+            total += weight * (np.where(hidden, _instead(fleet, scores[~hidden].min()), scores) if some else scores)
             divisor += weight
             if some:
                 unknown |= hidden
@@ -67,6 +68,11 @@ class Blend:
             return Scores(total, total + np.nan, np.ones(nodes, bool), terms)
         mean = total / divisor
         return Scores(mean, mean, unknown, terms)
+
+
+def _instead(fleet: Fleet, worst: float) -> Floats | float:
+    """[node]: what counts where a strategy does not know the node."""
+    return worst if fleet.lapsed is None else np.where(fleet.lapsed, 0.0, worst)
 
 
 def parse(given: Mapping[str, object], make: Callable[[str, Mapping[str, object]], Strategy]) -> Blend:

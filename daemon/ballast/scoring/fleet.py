@@ -82,6 +82,12 @@ class Fleet:
     bindings: Mapping[float, Ints] = field(default_factory=dict)
     """[node] by seconds: pods bound within the last so many seconds. Empty where they are not counted."""
 
+    further: Mapping[str, Load] = field(default_factory=dict)
+    """Percent of what else is measured, by resource; a node of which it is not known does not have it."""
+
+    lapsed: Bools | None = None
+    """[node]: its load was known and is not any more; None where nothing is known of the past."""
+
     _memo: Memo = field(default_factory=lambda: Memo(), repr=False, compare=False)
 
     def once(self, key: Hashable, compute: Callable[[], T]) -> T:
@@ -220,6 +226,8 @@ def fleet_of(snapshot: Snapshot, pods: Sequence[Pod] = ()) -> Fleet:
         packing_cpu=cpu,
         power_cpu=cpu,
         cpu_base=amounts("cpu", (node.allocatable for node in snapshot.nodes)),
+        further={name: _load(snapshot, name) for name in snapshot.resources if name not in ("cpu", "memory")},
+        lapsed=snapshot.states.lapsed,
     )
 
 

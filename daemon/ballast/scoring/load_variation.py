@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ballast.model.limits import EQUAL
+from ballast.model.node_state import ALWAYS_NEEDED
 from ballast.model.pod import Pod
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
@@ -25,7 +28,6 @@ from ballast.scoring.rounding import half_away
 from ballast.scoring.scores import Scores
 
 NAME = "load-variation"
-RESOURCES = ("cpu", "memory")
 
 
 def scores(
@@ -47,7 +49,7 @@ def raw_scores(snapshot: Snapshot, request: Mapping[str, float], margin: float, 
     """`scores` before they are rounded."""
     window = snapshot.primary
     worst = np.full(len(snapshot.nodes), np.nan)
-    for name in RESOURCES:
+    for name in ALWAYS_NEEDED:
         index = snapshot.resource(name)
         if index is not None:
             amount = request.get(name, 0.0)
@@ -100,7 +102,11 @@ def mu_sigma(capacity: ArrayLike, request: ArrayLike, mean: ArrayLike, deviation
 
 @dataclass(frozen=True)
 class LoadVariation:
-    """A node of which neither cpu nor memory is known scores 0."""
+    """A node of which no resource is known scores 0; a resource of which a node is not known is not there.
+
+    `weights` {resource: 0..1}: a weight w makes 100 - w (100 - s) of a resource's score s. Requests count for cpu and
+    memory alone.
+    """
 
     needs_load: ClassVar[bool] = True
     needs_pods: ClassVar[bool] = False
@@ -110,14 +116,28 @@ class LoadVariation:
     margin: float = 1.0
     sensitivity: float = 1.0
     in_flight: str = "off"
+    weights: tuple[tuple[str, float], ...] = tuple(EQUAL.items())
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
-        """The smaller score of cpu and memory; `terms` are both, NaN where unknown."""
+        """The smallest score of the resources; `terms` are all of them with their weights, NaN where unknown."""
         asked = (demand(pod.shape) if pod else NOTHING).requested
-        terms = {name: self._resource(fleet, name, asked[name]) for name in RESOURCES}
-        raw = np.fmin(terms["cpu"], terms["memory"])
+        terms = {name: self._weighted(fleet, name, weight, asked.get(name, 0)) for name, weight in self.weights}
+        raw = reduce(np.fmin, terms.values())
         unknown = np.isnan(raw)
         return Scores(exact=np.where(unknown, 0.0, raw), raw=raw, unknown=unknown, terms=terms)
+
+    def _weighted(self, fleet: Fleet, name: str, weight: float, asked: int) -> Floats:
+        score = self._resource(fleet, name, asked) if name in ALWAYS_NEEDED else self._further(fleet, name)
+        return score if weight == 1 else 100 - weight * (100 - score)
+
+    def _further(self, fleet: Fleet, name: str) -> Floats:
+        """Of a resource that is measured as a ratio, and of which pods request nothing."""
+        load = fleet.further.get(name)
+        if load is None:
+            return np.full(len(fleet.nodes), np.nan)
+        mu, deviation = np.clip(load.mean / 100, 0.0, 1.0), np.clip(load.std / 100, 0.0, 1.0)
+        score = (1 - (mu + risk(deviation, self.margin, self.sensitivity)) / 2) * 100
+        return np.where(load.known, score, np.nan)
 
     def _resource(self, fleet: Fleet, name: str, asked: int) -> Floats:
         key = (NAME, name, self.margin, self.sensitivity)
@@ -156,5 +176,7 @@ def parse(given: Mapping[str, object]) -> LoadVariation:
     margin = keys.number("safe_variance_margin", 1.0)
     sensitivity = keys.number("safe_variance_sensitivity", 1.0)
     mode = in_flight_mode(keys)
+    resources = keys.mapping("resources") or EQUAL
+    weights = {name: keys.as_number(f"the weight of {name}", value, 0.0, 1.0) for name, value in resources.items()}
     keys.finish()
-    return LoadVariation(margin, sensitivity, mode)
+    return LoadVariation(margin, sensitivity, mode, tuple(weights.items()))

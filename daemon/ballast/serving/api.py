@@ -131,16 +131,12 @@ class Api:
 
 
 def _summary(snapshot: Snapshot, now: float) -> SnapshotSummary:
-    known = int(snapshot.known.sum())
-    young = int((snapshot.young & ~snapshot.known).sum())
     return SnapshotSummary(
         time=snapshot.time,
         age=max(0.0, now - snapshot.time),
         windows=list(snapshot.windows),
         nodes=len(snapshot.nodes),
-        known=known,
-        young=young,
-        silent=len(snapshot.nodes) - known - young,
+        **{state.value: count for state, count in snapshot.states.counts.items()},
         sources=snapshot.sources,
     )
 

@@ -16,7 +16,7 @@ from ballast.serving.activity import ACTIONS_KEPT, HISTORY_POINTS
 NAMESPACED = Meta(description="namespace/name")
 UNIX = Meta(description="Unix time")
 
-State = Literal["known", "young", "silent"]
+State = Literal["known", "young", "down", "unmeasured", "silent"]
 Loads = Mapping[str, Mapping[str, float]]
 Numbers = Mapping[str, float | None]
 
@@ -53,7 +53,8 @@ class NodeSummary(Answer):
 
     name: str
     pool: Annotated[str | None, Meta(description="null where there are no pools")]
-    state: Annotated[State, Meta(description="young: too new to be known, but its samples arrive")]
+    state: Annotated[State, Meta(description="why it is not known, if it is not: see docs/telemetry.md")]
+    lost: Annotated[Sequence[str], Meta(description="the resources that a silent node has no window of any more")]
     score: Annotated[int, Meta(ge=0, le=100, description="null while unknown")] | None
     class_: Annotated[str | None, Meta(description="low, normal or high; null while unknown")] = field(name="class")
     schedulable: Annotated[bool, Meta(description="ready and not cordoned")]
@@ -147,6 +148,8 @@ class SnapshotSummary(Answer):
     nodes: int
     known: int
     young: int
+    down: int
+    unmeasured: int
     silent: int
     sources: Annotated[Mapping[str, str], Meta(description="where the samples come from, by resource")]
 

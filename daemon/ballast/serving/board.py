@@ -73,6 +73,9 @@ class Board:
     pod_scores: Callable[[str, str], dict[str, Any] | None] = lambda namespace, name: None
     """`api_types.PodScores` by namespace and name, None for an unknown pod. It is slow; any thread may call it."""
 
+    node_metrics: str = "all"
+    """`off`, `primary` or `all`: which series per node `/metrics` has."""
+
     frozen: bool = False
     """True while much of the cluster is silent: `/watcher` then answers 500 with an empty body."""
 

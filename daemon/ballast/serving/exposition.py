@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import numpy as np
 from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from ballast import __version__
 from ballast.metrics import Metrics
+from ballast.model.snapshot import Snapshot
+from ballast.parts import Part
 from ballast.serving.board import Board
 from ballast.serving.families import LOADS, SCORE, SPREAD
+
+BOUNDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+"""Upper bounds of the buckets of ballast_load."""
 
 _EOF = b"# EOF\n"
 _SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "info": ("_info",)}
@@ -34,7 +40,9 @@ class Exposition:
         encode, content_type = choose_encoder(accept)
         rendered = self._board.current()
         parts = [encode(self._metrics.registry), encode(self._own)]
-        families = rendered.families.plain() if rendered is not None else b""
+        level = self._board.node_metrics
+        shown = rendered is not None and (level == "all" or (level == "primary" and self._board.leader()))
+        families = rendered.families[level == "all"].plain() if rendered is not None and shown else b""
         end = _EOF if parts[0].endswith(_EOF) else b""
         return b"".join([*(part.removesuffix(_EOF) for part in parts), families, end]), content_type
 
@@ -55,20 +63,56 @@ class _BoardCollector(Collector):
         self._board = board
 
     def describe(self) -> Iterable[Metric]:
-        return [_gauge(name, None) for name in _GAUGES]
+        histogram = HistogramMetricFamily("ballast_load", _GAUGES["ballast_load"], labels=["resource"])
+        return [histogram if name == "ballast_load" else _gauge(name, None) for name in _GAUGES]
 
     def collect(self) -> Iterator[Metric]:
         board = self._board
         build = GaugeMetricFamily("ballast_build_info", _GAUGES["ballast_build_info"], labels=["version"])
         build.add_metric([__version__], 1)
         yield build
+        yield _modes(board)
         yield _gauge("ballast_frozen", float(board.frozen))
         snapshot = board.snapshot
         if snapshot is not None:
-            yield _gauge("ballast_nodes", len(snapshot.nodes))
+            yield from _states(snapshot)
             yield _gauge("ballast_nodes_unknown", len(snapshot.nodes) if board.current() is None else snapshot.unknown)
-            yield _gauge("ballast_nodes_young", int((snapshot.young & ~snapshot.known).sum()))
             yield _gauge("ballast_snapshot_age_seconds", max(0.0, board.clock.wall() - snapshot.time))
+
+
+def _states(snapshot: Snapshot) -> Iterator[Metric]:
+    nodes = GaugeMetricFamily("ballast_nodes", _GAUGES["ballast_nodes"], labels=["state"])
+    for state, count in snapshot.states.counts.items():
+        nodes.add_metric([state.value], count)
+    yield nodes
+    paces = GaugeMetricFamily(
+        "ballast_scrape_interval_seconds", _GAUGES["ballast_scrape_interval_seconds"], labels=["resource"]
+    )
+    for resource, seconds in snapshot.scrape_intervals.items():
+        paces.add_metric([resource], seconds)
+    yield paces
+    yield _distribution(snapshot)
+
+
+def _modes(board: Board) -> GaugeMetricFamily:
+    found = GaugeMetricFamily("ballast_settings_info", _GAUGES["ballast_settings_info"], labels=["part", "mode"])
+    modes = {entry["name"]: entry["value"] for entry in board.config}
+    for part in Part:
+        if mode := modes.get(f"BALLAST_{part.value.upper()}__MODE"):
+            found.add_metric([part.value, str(mode)], 1)
+    return found
+
+
+def _distribution(snapshot: Snapshot) -> HistogramMetricFamily:
+    """How many known nodes have at most which mean load over the first window."""
+    found = HistogramMetricFamily("ballast_load", _GAUGES["ballast_load"], labels=["resource"])
+    for row, resource in enumerate(snapshot.resources):
+        values = snapshot.primary.mean[row]
+        values = np.sort(values[np.isfinite(values)])
+        counts = np.searchsorted(values, BOUNDS, side="right").tolist()
+        buckets = [(str(bound), float(count)) for bound, count in zip(BOUNDS, counts, strict=True)]
+        found.add_metric([resource], [*buckets, ("+Inf", float(len(values)))], float(values.sum()))
+    return found
 
 
 def _gauge(name: str, value: float | None) -> GaugeMetricFamily:
@@ -78,9 +122,11 @@ def _gauge(name: str, value: float | None) -> GaugeMetricFamily:
 _GAUGES = {
     "ballast_build_info": "Always 1; the version is a label.",
     "ballast_frozen": "1 while much of the cluster is silent: nothing is published and /watcher answers 500.",
-    "ballast_nodes": "Selected nodes.",
-    "ballast_nodes_unknown": "Selected nodes without a fresh, sufficient window of cpu or memory; young ones included.",
-    "ballast_nodes_young": "Selected nodes that are not known yet, but not silent either.",
+    "ballast_nodes": "Selected nodes by state: known, young, down, unmeasured or silent.",
+    "ballast_nodes_unknown": "Selected nodes that are not known, for whatever reason; all while cycles have stopped.",
+    "ballast_settings_info": "Always 1; the mode of each part is a label.",
+    "ballast_load": "Known nodes by their mean load over the first window.",
+    "ballast_scrape_interval_seconds": "Median distance of successive newest samples, by resource, once measured.",
     "ballast_snapshot_age_seconds": "Seconds since the evaluation time of the data that is served.",
 }
 _PROCESS = (

@@ -27,18 +27,31 @@ SPREAD = (
 SCORE = ("ballast_node_score", "Score from 0 to 100, higher is a better place for a pod.")
 
 
-def node_families(snapshot: Snapshot, scores: Mapping[str, int | None]) -> bytes:
-    """All samples of `LOADS`, `SPREAD` and `SCORE`, with their headers."""
+PRIMARY = ("ballast_node_load_mean", "ballast_node_load_stddev")
+"""The families of LOADS that are shown where the first window suffices."""
+
+
+def node_families(snapshot: Snapshot, scores: Mapping[str, int | None], everything: bool = True) -> bytes:
+    """The samples of `LOADS`, `SPREAD` and `SCORE`, with their headers.
+
+    Without `everything` those of `PRIMARY` over the first window, and the others.
+    """
     names = [_label("node", node.name) for node in snapshot.nodes]
     return b"".join(
-        [text.encode() for text in chain(_loads(snapshot, names), _spread(snapshot), _scores(snapshot, scores, names))]
+        [
+            text.encode()
+            for text in chain(_loads(snapshot, names, everything), _spread(snapshot), _scores(snapshot, scores, names))
+        ]
     )
 
 
-def _loads(snapshot: Snapshot, names: list[str]) -> Iterator[str]:
+def _loads(snapshot: Snapshot, names: list[str], everything: bool) -> Iterator[str]:
+    windows = list(snapshot.windows.values()) if everything else [snapshot.primary]
     for family, (attribute, help_text) in LOADS.items():
+        if not everything and family not in PRIMARY:
+            continue
         yield _header(family, help_text)
-        for window in snapshot.windows.values():
+        for window in windows:
             statistics: Floats = getattr(window, attribute)
             for row, resource in enumerate(snapshot.resources):
                 tail = f",{_label('resource', resource)},{_label('window', window.name)}}} "

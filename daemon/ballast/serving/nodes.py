@@ -57,16 +57,9 @@ def detail(snapshot: Snapshot, verdicts: Verdicts, row: int) -> NodeDetail:
     )
 
 
-def state(snapshot: Snapshot, row: int) -> State:
-    """`known`, `young` (not known yet) or `silent`."""
-    if snapshot.known[row]:
-        return "known"
-    return "young" if snapshot.young[row] else "silent"
-
-
 def _summary(
     snapshot: Snapshot, verdicts: Verdicts, row: int
-) -> tuple[str, str | None, State, int | None, str | None, bool, Published]:
+) -> tuple[str, str | None, State, tuple[str, ...], int | None, str | None, bool, Published]:
     """The fields of `NodeSummary`, in order."""
     node = snapshot.nodes[row]
     known = bool(snapshot.known[row])
@@ -74,7 +67,8 @@ def _summary(
     return (
         node.name,
         snapshot.pool(row) or None,
-        state(snapshot, row),
+        snapshot.states[row].value,
+        snapshot.lost(row),
         verdicts.scores.get(node.name) if known else None,
         verdicts.classes.get(node.name) if known else None,
         node.schedulable,

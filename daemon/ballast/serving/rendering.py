@@ -17,7 +17,7 @@ class Rendered:
     """The documents of one snapshot: built at once if clients asked for the previous ones, else on the first request.
 
     `known` says for each window whether any node is; `watcher` is keyed by (window name, everything?), `nodes` by
-    window name; `families` are the per-node metrics.
+    window name; `families` are the per-node metrics, of the first window or all.
     """
 
     def __init__(self, snapshot: Snapshot, verdicts: nodes.Verdicts, source: str, fetched: float, frozen: bool) -> None:
@@ -39,7 +39,10 @@ class Rendered:
         self.nodes = {
             name: Document(partial(nodes.listing, snapshot, verdicts, window)) for name, window in windows.items()
         }
-        self.families = Document(partial(node_families, snapshot, verdicts.scores))
+        self.families = {
+            everything: Document(partial(node_families, snapshot, verdicts.scores, everything))
+            for everything in (False, True)
+        }
 
     def wire(self, window: str, everything: bool) -> watcher_format.WatcherDocument:
         """The pieces of one `/watcher` document."""

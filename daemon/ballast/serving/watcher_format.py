@@ -77,9 +77,11 @@ def document(
 
 
 def known_nodes(snapshot: Snapshot, window: Window) -> Bools:
-    """[node]: whether cpu or memory is known over this window."""
+    """[node]: whether it is known, and cpu and memory over this window too, as far as they are watched."""
     rows = [row for _, row in _rows(snapshot.resources, everything=False)]
-    return np.asarray(_servable(snapshot, window)[rows].any(axis=0))
+    if not rows:
+        return np.zeros(len(snapshot.nodes), bool)
+    return np.asarray(_servable(snapshot, window)[rows].all(axis=0) & snapshot.known)
 
 
 def decimals(values: Floats) -> list[str]:

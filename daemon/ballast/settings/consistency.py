@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from ballast.errors import SettingsError
 from ballast.settings.model import Settings
 from ballast.settings.names import variable
 from ballast.settings.part import Mode
+from ballast.settings.prometheus import BUILT_IN_PRESETS
+
+Limit: TypeAlias = float | Mapping[str, float]
 
 CRANE_MEAN = 300.0
 """Seconds over which crane-scheduler averages its metrics."""
@@ -17,6 +22,7 @@ CRANE_MEAN = 300.0
 def contradictions(settings: Settings) -> Iterator[str]:
     """One sentence for each contradiction between settings."""
     yield from _authentication(settings)
+    yield from _presets(settings)
     yield from _pairs(settings)
     yield from _windows(settings)
     yield from _thresholds(settings)
@@ -56,11 +62,39 @@ def remarks(settings: Settings) -> Iterator[str]:
             "Set CRANE to true, or unset the file."
         )
     eviction = settings.eviction
-    if eviction.deviation is None and eviction.target_high > eviction.high:
+    filled = {
+        name: (target, high)
+        for name, target, high in _common(eviction.target_high, eviction.high)
+        if eviction.deviation is None and target > high
+    }
+    if filled:
+        target, high = _shown(filled, eviction.target_high, eviction.high)
         yield (
-            f"BALLAST_EVICTION__TARGET_HIGH = {eviction.target_high:g} is above HIGH = {eviction.high:g}, up to which "
+            f"BALLAST_EVICTION__TARGET_HIGH = {target} is above HIGH = {high}, up to which "
             "relieve fills its targets: the other planners may fill nodes that relieve then has to empty. "
             "Lower TARGET_HIGH."
+        )
+    yield from _undecided(settings)
+
+
+def _undecided(settings: Settings) -> Iterator[str]:
+    """Resources that are measured and decide nothing, and those that are to decide and are not measured."""
+    publishing, eviction = settings.publishing, settings.eviction
+    weights = {name for name, weight in settings.scoring.resources.items() if weight > 0}
+    limits = (publishing.high, publishing.overloaded, eviction.high, eviction.target_high)
+    limited = {name for limit in limits if isinstance(limit, Mapping) for name in limit}
+    measured = [resource.name for resource in settings.telemetry.resources]
+    for name in measured:
+        if name not in ("cpu", "memory") and name not in weights | limited:
+            yield (
+                f"BALLAST_TELEMETRY__RESOURCES has {name}, which is measured and shown, but decides nothing. Give it a "
+                f'weight, such as BALLAST_SCORING__RESOURCES={{"cpu": 1, "memory": 1, "{name}": 0.5}}, or a limit in '
+                "BALLAST_PUBLISHING__HIGH or BALLAST_EVICTION__HIGH."
+            )
+    for name in sorted((weights | limited) - {"cpu", "memory"} - set(measured)):
+        yield (
+            f"{name} has a weight or a limit, but BALLAST_TELEMETRY__RESOURCES does not have it, so it decides "
+            "nothing. Add it there."
         )
 
 
@@ -108,6 +142,21 @@ def _authentication(settings: Settings) -> Iterator[str]:
     yield from _together(settings, "prometheus", "username", "password_file")
 
 
+def _presets(settings: Settings) -> Iterator[str]:
+    chosen = settings.prometheus.presets
+    if settings.telemetry.source != "prometheus" or any(name not in BUILT_IN_PRESETS for name in chosen):
+        return
+    for resource in settings.telemetry.resources:
+        name = resource.name
+        if resource.query is None and not any(name in BUILT_IN_PRESETS[preset] for preset in chosen):
+            having = next(preset for preset, resources in BUILT_IN_PRESETS.items() if name in resources)
+            yield (
+                f"BALLAST_TELEMETRY__RESOURCES: {name!r} needs a query, since BALLAST_PROMETHEUS__PRESET = "
+                f"{settings.prometheus.preset} does not measure it. Give a query for {name}, or set "
+                f"BALLAST_PROMETHEUS__PRESET={settings.prometheus.preset},{having}."
+            )
+
+
 def _pairs(settings: Settings) -> Iterator[str]:
     yield from _together(settings, "prometheus", "cert_file", "key_file")
     yield from _together(settings, "http", "tls_cert_file", "tls_key_file")
@@ -153,13 +202,32 @@ def _batch(settings: Settings) -> Iterator[str]:
 
 def _thresholds(settings: Settings) -> Iterator[str]:
     low, high, overloaded = settings.publishing.low, settings.publishing.high, settings.publishing.overloaded
-    if not low < high <= overloaded:
+    if any(not below < above for _, below, above in _common(low, high)) or any(
+        not below <= above for _, below, above in _common(high, overloaded)
+    ):
         yield (
-            f"BALLAST_PUBLISHING__LOW = {low:g}, HIGH = {high:g}, OVERLOADED = {overloaded:g}: expected "
+            f"BALLAST_PUBLISHING__LOW = {_text(low)}, HIGH = {_text(high)}, OVERLOADED = {_text(overloaded)}: expected "
             "LOW < HIGH <= OVERLOADED. Correct them."
         )
-    if not settings.eviction.low < settings.eviction.high:
-        yield (
-            f"BALLAST_EVICTION__LOW = {settings.eviction.low:g}, HIGH = {settings.eviction.high:g}: "
-            "expected LOW < HIGH. Correct them."
-        )
+    low, high = settings.eviction.low, settings.eviction.high
+    if any(not below < above for _, below, above in _common(low, high)):
+        yield (f"BALLAST_EVICTION__LOW = {_text(low)}, HIGH = {_text(high)}: expected LOW < HIGH. Correct them.")
+
+
+def _common(one: Limit, other: Limit) -> list[tuple[str, float, float]]:
+    """(resource, limit, other limit) of each that both count for."""
+    first, second = (
+        each if isinstance(each, Mapping) else dict.fromkeys(("cpu", "memory"), each) for each in (one, other)
+    )
+    return [(name, value, second[name]) for name, value in first.items() if name in second]
+
+
+def _shown(found: Mapping[str, tuple[float, float]], one: Limit, other: Limit) -> tuple[str, str]:
+    if not isinstance(one, Mapping) and not isinstance(other, Mapping):
+        return _text(one), _text(other)
+    firsts, seconds = ({name: pair[part] for name, pair in found.items()} for part in (0, 1))
+    return _text(firsts), _text(seconds)
+
+
+def _text(limit: Limit) -> str:
+    return json.dumps(dict(limit)) if isinstance(limit, Mapping) else f"{limit:g}"

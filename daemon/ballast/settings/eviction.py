@@ -10,7 +10,7 @@ from ballast.settings.part import Mode, ModeSetting, Positive, SettingsPart
 from ballast.settings.values.collection import as_list
 from ballast.settings.values.count import Count, Rate
 from ballast.settings.values.duration import Duration
-from ballast.settings.values.fraction import Load, Share
+from ballast.settings.values.fraction import Load, LoadLimit, Share
 from ballast.settings.values.selector import selector
 
 
@@ -48,18 +48,18 @@ class EvictionSettings(SettingsPart):
     min_gain: Share = 0.0
     """Gain below which a move is not made."""
 
-    high: Load = 0.8
-    """Load above which a node is relieved."""
+    high: LoadLimit = 0.8
+    """Load above which a node is relieved: a number for cpu and memory, or a map such as {"cpu": 0.8, "disk": 0.9}."""
 
-    low: Load = 0.6
-    """Load at which relieving a node stops."""
+    low: LoadLimit = 0.6
+    """Load at which relieving a node stops, as high."""
 
     deviation: Load | None = None
     """Distance above the mean load of its pool from which a node is relieved, until half of that distance is left;
     replaces high and low."""
 
-    target_high: Load = 0.7
-    """Maximum predicted load of a target."""
+    target_high: LoadLimit = 0.7
+    """Maximum predicted load of a target, as high; a resource that it lacks may reach its high."""
 
     limit_total: Count = Count(5)
     """Maximum evictions in one cycle."""

@@ -15,6 +15,7 @@ from ballast.settings.extender import ExtenderSettings
 from ballast.settings.http import Http
 from ballast.settings.lease import LeaseSettings
 from ballast.settings.log import Log
+from ballast.settings.metrics import MetricsSettings
 from ballast.settings.power import Power
 from ballast.settings.prometheus import Prometheus
 from ballast.settings.publishing import Publishing
@@ -42,6 +43,7 @@ class Settings(BaseSettings):
     batch: BatchSettings = BatchSettings()
     extender: ExtenderSettings = ExtenderSettings()
     http: Http = Http()
+    metrics: MetricsSettings = MetricsSettings()
     log: Log = Log()
 
     @classmethod

@@ -7,29 +7,50 @@ from collections.abc import Mapping
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, WithJsonSchema
 
 from ballast.extensions import installed
 from ballast.settings.part import File, Positive, SettingsPart
 from ballast.settings.values.collection import as_list, as_map
 from ballast.settings.values.duration import Duration
 
-_MATCHER = re.compile(r"""[A-Za-z_][A-Za-z0-9_]*\s*(=~|!~|!=|=)\s*("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`[^`]*`)""")
+_QUOTED = r"""("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`[^`]*`)"""
+_MATCHER = re.compile(rf"""([A-Za-z_][A-Za-z0-9_.]*|"[^"\\\n]+")\s*(=~|!~|!=|=)\s*{_QUOTED}""")
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-BUILT_IN_PRESETS = ("node-exporter", "kube-prometheus")
+_NODES = ("cpu", "memory", "disk", "network")
+BUILT_IN_PRESETS: Mapping[str, tuple[str, ...]] = {
+    "node-exporter": _NODES,
+    "kube-prometheus": _NODES,
+    "kubelet": ("cpu", "memory"),
+    "windows-exporter": _NODES,
+    "dcgm": ("gpu",),
+    "psi": ("psi-cpu", "psi-memory", "psi-io"),
+}
+"""The resources of each preset."""
 PRESETS_GROUP = "ballast.presets"
 """Entry points of other packages, each with the name of a preset."""
 
 
-def _preset(name: str) -> str:
-    if name not in BUILT_IN_PRESETS and name not in (others := installed(PRESETS_GROUP)):
-        *first, last = dict.fromkeys(map(repr, (*BUILT_IN_PRESETS, *others)))
-        raise ValueError(f"expected one of {', '.join(first)} or {last}")
-    return name
+def _preset(value: object) -> str:
+    names = [str(name) for name in as_list(value)]
+    for name in names or [""]:
+        if name not in BUILT_IN_PRESETS and name not in (others := installed(PRESETS_GROUP)):
+            *first, last = dict.fromkeys(map(repr, (*BUILT_IN_PRESETS, *others)))
+            raise ValueError(f"expected one of {', '.join(first)} or {last}, or several separated by commas")
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled:
+        raise ValueError(f"expected each preset once; {', '.join(doubled)} is given more than once")
+    return ",".join(names)
 
 
-Preset = Annotated[str, AfterValidator(_preset)]
-"""The name of a preset, built in or of another package."""
+def quoted_label(name: str) -> str:
+    """The name of a label as PromQL writes it: in quotes where it has more than letters, digits and _."""
+    return name if _PLAIN_NAME.fullmatch(name) else '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+Presets = Annotated[str, BeforeValidator(_preset), WithJsonSchema({"type": ["string", "array"]})]
+"""Names of presets, built in or of other packages, separated by commas."""
 
 
 def _url(value: str) -> str:
@@ -50,14 +71,19 @@ def _url(value: str) -> str:
 
 
 def _matchers(value: object) -> list[str]:
+    """As PromQL reads them: k8s.cluster.name="a" becomes "k8s.cluster.name"="a"."""
     text = value.strip() if isinstance(value, str) else value
     if isinstance(text, str) and text.startswith("{") and text.endswith("}"):
         text = text[1:-1]
     items = [str(item).strip() for item in as_list(text)]
+    found = []
     for item in items:
-        if not _MATCHER.fullmatch(item):
+        match = _MATCHER.fullmatch(item)
+        if match is None:
             raise ValueError(f'expected label matchers such as cluster="a",job=~"node.*"; {item} is not one')
-    return items
+        name = match.group(1)
+        found.append(item if name.startswith('"') else quoted_label(name) + item[len(name) :])
+    return found
 
 
 def _headers(value: object) -> dict[str, str]:
@@ -76,8 +102,10 @@ class Prometheus(SettingsPart):
     url: Annotated[Annotated[str, AfterValidator(_url)] | None, Field(repr=False)] = None
     """Address of Prometheus, with its path prefix if it has one."""
 
-    preset: Preset = "node-exporter"
-    """Metrics to query: node-exporter (raw ones), kube-prometheus (its recording rules), or a preset of a package."""
+    preset: Presets = "node-exporter"
+    """Metrics to query: node-exporter, kube-prometheus (its recording rules), kubelet, windows-exporter, dcgm (resource
+    gpu), psi (psi-cpu, psi-memory, psi-io), or a preset of a package. Of several, separated by commas, the first that
+    knows a node counts for it."""
 
     matchers: Annotated[tuple[str, ...], BeforeValidator(_matchers)] = ()
     """Label matchers added to every selector of a preset, such as cluster="a",job=~"node.*"."""
@@ -111,3 +139,8 @@ class Prometheus(SettingsPart):
 
     token: Annotated[SecretStr | None, Field(exclude=True)] = None
     """Bearer token from METRICS_PROVIDER_TOKEN."""
+
+    @property
+    def presets(self) -> tuple[str, ...]:
+        """The chosen presets in their order."""
+        return tuple(self.preset.split(","))

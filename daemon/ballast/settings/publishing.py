@@ -12,7 +12,7 @@ from ballast.settings.strategy import Strategy
 from ballast.settings.telemetry import Telemetry
 from ballast.settings.values.dns import subdomain
 from ballast.settings.values.duration import Duration
-from ballast.settings.values.fraction import Load, Share
+from ballast.settings.values.fraction import LoadLimit, Share
 
 
 def _time_zone(name: str) -> str:
@@ -48,10 +48,11 @@ class Publishing(SettingsPart):
     """Time zone of the timestamps in crane's annotations."""
 
     max_unknown: Share = 0.2
-    """Share of unknown nodes above which publishing freezes."""
+    """Share of silent nodes, among the known and silent ones, above which publishing freezes."""
 
     forget_after: Duration = Duration("1h")
-    """How long keys stay on young nodes and during a freeze."""
+    """How long keys stay on young nodes and during a freeze, taints on nodes that are not known, and how long a
+    resource that not every node has is missed."""
 
     interval: Annotated[Duration, Positive] | None = None
     """Time between two rounds of writing; unset: the telemetry interval."""
@@ -62,14 +63,15 @@ class Publishing(SettingsPart):
     refresh: Annotated[Duration, Positive] = Duration("1h")
     """Time after which a node is written even if no label changed."""
 
-    low: Load = 0.3
-    """Load below which the class is low; the load is the larger of the cpu and memory means."""
+    low: LoadLimit = 0.3
+    """Load below which the class is low: a number for cpu and memory, or a map such as {"cpu": 0.3, "gpu": 0.2}; the
+    class is low where all of these are."""
 
-    high: Load = 0.8
-    """Load from which the class is high."""
+    high: LoadLimit = 0.8
+    """Load from which the class is high, as low: where one of these is."""
 
-    overloaded: Load = 0.9
-    """Load from which the taint is set."""
+    overloaded: LoadLimit = 0.9
+    """Load from which the taint is set, as high."""
 
     class_hysteresis: Share = 0.05
     """How far a load must pass a threshold to change the class."""

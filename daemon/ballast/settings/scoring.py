@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, WithJsonSchema
 
 from ballast.settings.part import SettingsPart
 from ballast.settings.values.collection import as_map
+from ballast.settings.values.fraction import Weights
 
 
 def _keys(value: object) -> dict[str, dict[str, object]]:
@@ -35,3 +36,7 @@ class Scoring(SettingsPart):
     """Keys of strategies, as `ballast score --set` takes them, such as {"most-allocated": {"resources": {"cpu": 1,
     "nvidia.com/gpu": 5}}, "peaks": {"node_power_model": "/etc/ballast/power.yaml"}}; `policy` and `node_power_model`
     may be file names."""
+
+    resources: Weights = {"cpu": 1.0, "memory": 1.0}
+    """Weight of each resource, 0 to 1, in load-variation and blend and in what rebalance evens out, such as {"cpu": 1,
+    "memory": 1, "disk": 0.5}; a node needs those above 0 that it has."""

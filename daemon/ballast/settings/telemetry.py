@@ -6,14 +6,16 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
 
+from ballast.extensions import installed
 from ballast.settings.part import Positive, SettingsPart
+from ballast.settings.prometheus import BUILT_IN_PRESETS, PRESETS_GROUP
 from ballast.settings.values.collection import as_list, as_map
 from ballast.settings.values.duration import Duration
 from ballast.settings.values.speed import Speed
 
-KNOWN_RESOURCES = ("cpu", "memory", "disk", "network")
+KNOWN_RESOURCES = tuple(dict.fromkeys(name for names in BUILT_IN_PRESETS.values() for name in names))
 EVERY_NODE = "*"
 WINDOW_KEYS = ("v", "end", "length")
 """Keys of the window annotation besides its resources."""
@@ -49,10 +51,10 @@ def _resources(value: object) -> list[ResourceSetting]:
 def _plain(item: object) -> ResourceSetting:
     if not isinstance(item, str):
         raise ValueError(
-            "expected either a list of names (cpu, memory, disk, network) or one map from name to query; a list cannot "
-            'hold maps. Write all of them as a map: {"cpu": {}, "gpu": {"query": "..."}}'
+            f"expected either a list of names ({', '.join(KNOWN_RESOURCES)}) or one map from name to query; "
+            'a list cannot hold maps. Write all of them as a map: {"cpu": {}, "gpu": {"query": "..."}}'
         )
-    if item not in KNOWN_RESOURCES:
+    if item not in KNOWN_RESOURCES and not installed(PRESETS_GROUP):
         raise ValueError(
             f"expected names among {', '.join(KNOWN_RESOURCES)}; {item!r} needs a query. Write a map: "
             f'{{"cpu": {{}}, "{item}": {{"query": "PromQL that gives a ratio 0..1 per node"}}}}'
@@ -76,22 +78,26 @@ def _described(name: str, details: object) -> ResourceSetting:
             raise ValueError(f"expected text for {key} of {name}")
     resource = ResourceSetting(name=name, **given)
     if resource.node_label is not None:
-        _label_name(resource.node_label)
+        _label_names(resource.node_label)
     if not re.fullmatch(r"[a-z][a-z0-9_-]*", name):
         raise ValueError(
             f"expected names of a-z, 0-9, _ and -, beginning with a letter, such as gpu; {name!r} does not match"
         )
     if name in WINDOW_KEYS:
         raise ValueError(f"{name} cannot be a resource: it is a key of the window annotation; choose another name")
-    if name not in KNOWN_RESOURCES and resource.query is None:
+    if name not in KNOWN_RESOURCES and resource.query is None and not installed(PRESETS_GROUP):
         raise ValueError(f'expected a query for {name}: {{"{name}": {{"query": "PromQL, a ratio 0..1 per node"}}}}')
     return resource
 
 
-def _label_name(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text):
-        raise ValueError("expected the name of a Prometheus label such as instance or node")
-    return text
+def _label_names(value: object) -> str | None:
+    if value is None:
+        return None
+    names = [str(name) for name in as_list(value)]
+    for name in names or [""]:
+        if not re.fullmatch(r"""[^\W\d][^\s"'`{}\\,-]*""", name):
+            raise ValueError("expected the name of a Prometheus label such as instance, node or k8s.node.name")
+    return ",".join(names)
 
 
 def _rewrites(value: object) -> dict[str, str]:
@@ -127,12 +133,15 @@ class Telemetry(SettingsPart):
         BeforeValidator(_resources),
         WithJsonSchema({"type": ["string", "array", "object"]}),
     ] = (ResourceSetting(name="cpu"), ResourceSetting(name="memory"))
-    """Names among cpu, memory, disk, network, or a map such as {"cpu": {}, "gpu": {"query": "...", "freshness":
-    "...", "node_label": "Hostname"}}; a query gives a ratio 0..1 per node, freshness the Unix time of its
-    newest sample; an entry for a known name overrides its preset."""
+    """Names among cpu, memory, disk, network, gpu, psi-cpu, psi-memory, psi-io, or a map such as {"cpu": {}, "gpu":
+    {"query": "...", "freshness": "...", "node_label": "Hostname"}}; a query gives a ratio 0..1 per node, freshness the
+    Unix time of its newest sample; an entry for a known name overrides its preset."""
 
-    node_label: Annotated[str, AfterValidator(_label_name)] | None = None
-    """Label of the series that holds the node's name; unset: the preset's, usually instance."""
+    node_label: Annotated[
+        str | None, BeforeValidator(_label_names), WithJsonSchema({"type": ["string", "array", "null"]})
+    ] = None
+    """Label of the series that holds the node's name, such as node or k8s.node.name; of several, separated by commas,
+    the first that names a node counts. Unset: the preset's, usually instance."""
 
     node_identity: str | None = None
     """Kubernetes label of the node that holds its name in the series, such as example.com/hostname; unset: only its

@@ -106,13 +106,23 @@ class Faults:
         """Queries return only the first `share` of the nodes, with a warning, as Thanos does."""
         self._switch("prometheus_partial", seconds, share=share)
 
-    def prometheus_clusters(self, names: Sequence[str] = ("blue", "green"), seconds: float | None = None) -> None:
-        """Every series exists once for each of these values of the label `cluster`."""
-        self._switch("prometheus_clusters", seconds, names=list(names))
+    def prometheus_clusters(
+        self, names: Sequence[str] = ("blue", "green"), label: str = "cluster", seconds: float | None = None
+    ) -> None:
+        """Every series exists once for each of these values of the label, in the second and later ones 0.3 higher."""
+        self._switch("prometheus_clusters", seconds, names=list(names), label=label)
 
-    def prometheus_duplicates(self, seconds: float | None = None) -> None:
-        """Every node has a second series, whose `instance` is the node's name instead of its address."""
-        self._switch("prometheus_duplicates", seconds)
+    def prometheus_duplicates(self, label: str = "instance", seconds: float | None = None) -> None:
+        """Every node has a second series: its `instance` is the node's name, or the label has another value."""
+        self._switch("prometheus_duplicates", seconds, label=label)
+
+    def prometheus_labels(self, labels: Mapping[str, str], seconds: float | None = None) -> None:
+        """Every series of nodes has these labels; {node}, {address} and {index} stand for the node's."""
+        self._switch("prometheus_labels", seconds, labels=dict(labels))
+
+    def prometheus_higher(self, by: float, seconds: float | None = None) -> None:
+        """Every ratio is higher by so much, up to 1: what another cluster or another unit looks like."""
+        self._switch("prometheus_higher", seconds, by=by)
 
     def prometheus_stale(self, age: float, seconds: float | None = None) -> None:
         """All samples are `age` seconds old, as behind a lagging remote write."""

@@ -53,6 +53,14 @@ class MetricTable:
     present: np.ndarray
 
 
+@dataclass(frozen=True)
+class _Variant:
+    """Labels that a fault adds to all series, and by how much these are higher."""
+
+    labels: tuple[tuple[str, str], ...] = ()
+    higher: float = 0.0
+
+
 class PrometheusApi:
     """An ASGI application for any mount path.
 
@@ -164,44 +172,64 @@ class PrometheusApi:
         return self._labelled(parsed, values, present)
 
     def _labelled(self, parsed: promql.ParsedQuery, values: Floats, present: np.ndarray) -> MetricTable:
-        """The rows that match, once for each cluster and each spelling of `instance` that a fault adds."""
+        """The rows that match, once for each cluster and each duplicate that a fault adds; aggregated ones once."""
         count = len(self._world.node_names)
         if (partial := self._faults.values("prometheus_partial")) is not None:
             count = int(count * partial["share"])
-        clusters: Sequence[str] = ("",)
-        if (several := self._faults.values("prometheus_clusters")) is not None:
-            clusters = several["names"]
-        spellings = (False, True) if self._faults.on("prometheus_duplicates") else (False,)
         labels: list[str] = []
         rows: list[int] = []
-        for cluster in clusters:
-            for by_name in spellings:
-                names = self._series(parsed, cluster, by_name)
-                kept = [row for row in range(count) if names[row]]
-                labels += [names[row] for row in kept]
-                rows += kept
-        if rows == list(range(len(values))):
+        higher: list[float] = []
+        place: dict[str, int] = {}
+        several = self._variants()
+        for variant in several:
+            names = self._series(parsed, variant)
+            for row in range(count):
+                text = names[row]
+                if not text:
+                    continue
+                if len(several) > 1 and text in place and parsed.labels is not None:
+                    higher[place[text]] = max(higher[place[text]], variant.higher)
+                    continue
+                place[text] = len(labels)
+                labels.append(text)
+                rows.append(row)
+                higher.append(variant.higher)
+        if rows == list(range(len(values))) and not any(higher):
             return MetricTable(labels, values, present)
-        return MetricTable(labels, values[rows], present[rows])
+        shift = np.zeros((len(rows), 1)) if parsed.fresh else np.array(higher).reshape(-1, 1)
+        return MetricTable(
+            labels, np.where(shift > 0, np.minimum(values[rows] + shift, 1.0), values[rows]), present[rows]
+        )
 
-    def _series(self, parsed: promql.ParsedQuery, cluster: str, by_name: bool) -> list[str]:
+    def _variants(self) -> list[_Variant]:
+        """One, without faults."""
+        more = self._faults.values("prometheus_higher")
+        found = [_Variant(higher=more["by"] if more else 0.0)]
+        if (several := self._faults.values("prometheus_clusters")) is not None:
+            label = several["label"]
+            found = [_Variant(((label, name),), 0.3 * (index > 0)) for index, name in enumerate(several["names"])]
+        if (doubled := self._faults.values("prometheus_duplicates")) is not None:
+            label = doubled["label"]
+            first, second = ("{address}:9100", "{node}") if label == "instance" else ("a", "b")
+            found = [_Variant((*one.labels, (label, value)), one.higher) for one in found for value in (first, second)]
+        return found
+
+    def _series(self, parsed: promql.ParsedQuery, variant: _Variant) -> list[str]:
         """Encoded label sets by row, empty where a matcher rejects the node."""
-        key = (parsed.labels, parsed.matchers, cluster, by_name)
+        given = self._faults.values("prometheus_labels")
+        pattern = _LABELS if given is None else given["labels"]
+        key = (parsed.labels, parsed.matchers, parsed.joined, variant, tuple(pattern.items()))
         if key not in self._names:
             if len(self._names) >= MOST_CACHED:
                 self._names.clear()
             found = []
-            for name, address in zip(self._world.node_names, self._world.addresses, strict=True):
+            for index, (name, address) in enumerate(zip(self._world.node_names, self._world.addresses, strict=True)):
                 full = {
-                    "instance": name if by_name else f"{address}:9100",
-                    "job": "node-exporter",
-                    "node": name,
-                    "nodename": name,
+                    label: value.format(node=name, address=address, index=index)
+                    for label, value in {**pattern, **dict(variant.labels)}.items()
                 }
-                if cluster:
-                    full["cluster"] = cluster
-                kept = full if parsed.labels is None else {key: full[key] for key in parsed.labels if key in full}
-                found.append(json.dumps(kept, separators=(",", ":")) if parsed.matches(full) else "")
+                shown = json.dumps(parsed.shown(full), separators=(",", ":"))
+                found.append(shown if parsed.matches(full) else "")
             self._names[key] = found
         return self._names[key]
 
@@ -212,17 +240,30 @@ class PrometheusApi:
         with world.lock:
             members = [(key, member) for key, member in world.members.items() if member.running]
             each = world.usage.per_pod({"network": "receive", "disk": "transmit"}.get(resource, resource), times)
-        members = [entry for entry in members if not self._observations.dark(world.node_names[entry[1].node], times[0])]
+        newest = self._observations.newest(times)
         labels = []
         rows = []
         for (namespace, name), member in members:
-            full = {"namespace": namespace, "pod": name, "node": world.node_names[member.node]}
+            node = world.node_names[member.node]
+            full = {
+                "namespace": namespace,
+                "pod": name,
+                "container": "app",
+                "node": node,
+                "instance": f"{world.addresses[member.node]}:10250",
+                "id": f"/kubepods/{namespace}/{name}",
+            }
             if parsed.matches(full):
-                kept = full if parsed.labels is None else {key: full[key] for key in parsed.labels if key in full}
-                labels.append(json.dumps(kept, separators=(",", ":")))
-                rows.append(member.profile)
-        values = np.round(each[rows], 4) if rows else np.empty((0, len(times)))
-        return MetricTable(labels, values, np.ones_like(values, dtype=bool))
+                labels.append(json.dumps(parsed.shown(full), separators=(",", ":")))
+                rows.append(member)
+        if not rows:
+            return MetricTable([], np.empty((0, len(times))), np.empty((0, len(times)), dtype=bool))
+        ages = newest[[member.node for member in rows]]
+        values = ages if parsed.fresh else np.round(each[[member.profile for member in rows]], 4)
+        return MetricTable(labels, values, ~np.isnan(ages))
+
+
+_LABELS = {"instance": "{address}:9100", "job": "node-exporter", "node": "{node}", "nodename": "{node}"}
 
 
 def _texts(values: Floats) -> list[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 _BY = re.compile(r"\bby\s*\(([^)]*)\)")
 _MATCHER = re.compile(r'([a-zA-Z_]\w*)\s*(=~|!~|!=|=)\s*"((?:[^"\\]|\\.)*)"')
+_JOIN = re.compile(r'label_join\(.*?,\s*"([^"]*)",\s*"([^"]*)"((?:,\s*"[^"]*")+)\s*\)\s*$', re.DOTALL)
 _NAMES = re.compile(r"[a-zA-Z_:][\w:]*")
 
 _SUBJECTS = (
@@ -63,6 +64,17 @@ class ParsedQuery:
     matchers: tuple[tuple[str, str, str], ...]
     """(label, operator, value)."""
 
+    joined: tuple[str, str, tuple[str, ...]] | None = None
+    """Of `label_join`: the new label, the separator, the labels it joins."""
+
+    def shown(self, series: Mapping[str, str]) -> dict[str, str]:
+        """The labels of the answer."""
+        kept = dict(series) if self.labels is None else {name: series[name] for name in self.labels if name in series}
+        if self.joined is not None:
+            label, separator, names = self.joined
+            kept[label] = separator.join(series.get(name, "") for name in names)
+        return kept
+
     def matches(self, series: Mapping[str, str]) -> bool:
         """Whether a series passes the matchers; those on labels it lacks count only for `cluster`."""
         return all(
@@ -78,7 +90,9 @@ def parse(query: str) -> ParsedQuery:
     subject = next((subject for subject, metrics in _SUBJECTS if names.intersection(metrics)), "")
     by = _BY.search(query)
     labels = tuple(label.strip() for label in by.group(1).split(",") if label.strip()) if by else None
-    return ParsedQuery(subject, "timestamp" in names, labels, matchers)
+    found = _JOIN.search(query)
+    joined = (found.group(1), found.group(2), tuple(re.findall(r'"([^"]*)"', found.group(3)))) if found else None
+    return ParsedQuery(subject, "timestamp" in names, labels, matchers, joined)
 
 
 def problem(query: str) -> str | None:

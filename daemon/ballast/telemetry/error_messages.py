@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from http.client import IncompleteRead
 from urllib.parse import urlsplit, urlunsplit
 
@@ -11,11 +12,31 @@ import urllib3
 
 from ballast.errors import SourceUnavailable, TelemetryError
 
+LONGEST = 200
+"""Characters of a plain-text answer that are quoted."""
+
+_READ = 4096
+_LIMITED = frozenset((400, 422, 500))
+_LIMITS = re.compile(
+    r"maximum resolution|too many (samples|series|chunks|points|bytes|time ?series)|max(imum)? (number|estimated)"
+    r"|exceed\w* [^.]*?(limit|max|allowed)|(series|samples|chunks|bytes)\w* limit|limit [^ ]+ (violated|exceeded)"
+    r"|-search\.max(Samples|Unique|Points|Memory)|err-mimir-max|number of matching time ?series exceeds",
+    re.IGNORECASE,
+)
+_HARMLESS = frozenset(("User-Agent", "Accept", "Accept-Encoding", "Connection", "Content-Type", "Content-Length"))
+_USER_INFO = re.compile(r"//[^/\s@]+@")
+_SECRETS = re.compile(
+    r"(?i)((?:bearer|basic)\s+|(?:token|password|passwd|secret|api[-_]?key)[\"']?\s*[:=]\s*)[^\s,;&]+"
+)
 _SLOW = (TimeoutError, requests.Timeout, urllib3.exceptions.ReadTimeoutError)
 
 
 class TooLarge(TelemetryError):
     """An answer of too many bytes or points; a smaller query may succeed."""
+
+
+class NotAllowed(SourceUnavailable):
+    """The server wants other credentials."""
 
 
 class NoConnection(SourceUnavailable):
@@ -66,6 +87,7 @@ def unreachable(
 def refused(url: str, part: str, response: requests.Response, body: bytes) -> TelemetryError:
     """For an answer other than 200."""
     status, said = response.status_code, _said(body)
+    plain = "" if said else _plain(response, body)
     if status in (401, 403):
         why = (
             "credentials are missing or no longer valid"
@@ -73,7 +95,7 @@ def refused(url: str, part: str, response: requests.Response, body: bytes) -> Te
             else "these credentials do not allow this request"
         )
         where = f"{part}TOKEN_FILE, {part}USERNAME with {part}PASSWORD_FILE, or {part}HEADERS"
-        return SourceUnavailable(f"{url} answers {status}{said}: {why}; check {where}")
+        return NotAllowed(f"{url} answers {status}{said or plain}: {why}; check {where}")
     if 300 <= status < 400:
         target = masked(response.headers.get("Location", "another address"))
         advice = f"write the final address into {part}URL, or set {part}TOKEN_FILE or {part}HEADERS if that is a login"
@@ -81,12 +103,18 @@ def refused(url: str, part: str, response: requests.Response, body: bytes) -> Te
     if status == 404 and not said:
         path = urlsplit(response.url or "").path
         return SourceUnavailable(f"{url} has no {path} (404); check host and path prefix in {part}URL")
-    if "maximum resolution" in said or status == 413:
-        return TooLarge(f"{url} answers {status}{said}: too many points in one answer; ask in smaller pieces")
+    if status == 413 or (status in _LIMITED and _LIMITS.search(said or plain)):
+        advice = f"narrow {part}MATCHERS, correct BALLAST_TELEMETRY__RESOURCES, or raise the server's limit"
+        return TooLarge(f"{url} answers {status}{said or plain}: too much for one answer; {advice}")
+    if status == 400 and not said:
+        return SourceUnavailable(
+            f"{url} answers {status}{plain}, which are no words of Prometheus; check http or https, host and path "
+            f"prefix in {part}URL"
+        )
     if status in (400, 422):
         advice = f"correct it in BALLAST_TELEMETRY__RESOURCES, or check {part}MATCHERS and {part}PRESET"
-        return TelemetryError(f"{url} does not accept the query ({status}{said}); {advice}")
-    return SourceUnavailable(f"{url} answers {status}{said}; look at the server's log, and check {part}URL")
+        return TelemetryError(f"{url} does not accept the query ({status}{said or plain}); {advice}")
+    return SourceUnavailable(f"{url} answers {status}{said or plain}; look at the server's log, and check {part}URL")
 
 
 def masked(url: str) -> str:
@@ -106,6 +134,22 @@ def _said(body: bytes) -> str:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
     return f", {words[:300]}" if words else ""
+
+
+def _plain(response: requests.Response, body: bytes) -> str:
+    """What the server says in plain text, with a leading comma: one line without the credentials of the request."""
+    text = body[:_READ].decode(errors="replace")
+    if "html" in response.headers.get("Content-Type", "") or text.lstrip()[:1] in ("<", "{", "["):
+        return ""
+    sent = getattr(response.request, "headers", None) or {}
+    secrets = {
+        word for name, value in sent.items() if name not in _HARMLESS for word in (str(value), *str(value).split())
+    }
+    for secret in sorted(filter(lambda word: len(word) > 3, secrets), key=len, reverse=True):
+        text = text.replace(secret, "***")
+    text = _SECRETS.sub(r"\1***", _USER_INFO.sub("//***@", text))
+    text = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    return f", {text if len(text) <= LONGEST else text[: LONGEST - 1] + '…'}" if text else ""
 
 
 def _chain(error: BaseException) -> list[BaseException]:

@@ -12,6 +12,9 @@ from ballast.telemetry.node_names import AMBIGUOUS, UNMATCHED
 LARGEST_SHARE = 1.5
 """The largest accepted ratio of cpu and memory, which are shares of capacity; above 1 for rounding."""
 
+LARGEST_ROUNDING = 0.02
+"""What a preset gives below 0 down to here is 0."""
+
 LARGEST_RATIO = 10.0
 SUSPICIOUS_RATIO = 1.5
 
@@ -49,9 +52,9 @@ def largest_ratio(resource: str) -> float:
     return LARGEST_SHARE if resource in ("cpu", "memory") else LARGEST_RATIO
 
 
-def default_max_age(interval: float) -> float:
-    """How old a sample may be where MAX_AGE is not set."""
-    return max(3 * interval, 90.0)
+def default_max_age(interval: float, scrapes: float = 0.0) -> float:
+    """How old a sample may be where MAX_AGE is not set: three readings or scrapes (seconds apart), at least 90 s."""
+    return max(3 * interval, 3 * scrapes, 90.0)
 
 
 def allowed_skew(interval: float) -> float:
@@ -59,7 +62,12 @@ def allowed_skew(interval: float) -> float:
     return max(interval, 5.0)
 
 
-def looks_like_percent(values: Floats, largest: float) -> bool:
+def rounded(values: Floats) -> Floats:
+    """One minus a share is a little below 0 on an idle node, as scrapes are not made to the microsecond."""
+    return np.where((values < 0) & (values >= -LARGEST_ROUNDING), 0.0, values)
+
+
+def no_ratios(values: Floats, largest: float) -> bool:
     """Whether so many values are above `largest` that the whole answer is in another unit."""
     finite = values[np.isfinite(values)]
     return finite.size > 0 and int(np.count_nonzero(finite > largest)) >= 0.1 * finite.size

@@ -18,14 +18,22 @@ UNMATCHED: Final = -1
 AMBIGUOUS: Final = -2
 NOT_SELECTED: Final = -3
 
+SEPARATOR: Final = "\x1f"
+"""Between the values of several labels, each of which may name the node."""
+
 _NAME_ADDRESSES = frozenset(("Hostname", "InternalDNS"))
+_EXTERNAL_ADDRESSES = frozenset(("ExternalIP", "ExternalDNS"))
+_PORT_NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+_LONGEST_PORT_NAME = 15
 
 
 class NodeNames:
     """Finds the row of a node by what exporters call it.
 
-    Tried in this order: the node label `identity`, the name, InternalIP, Hostname and InternalDNS, a short host name
-    for a node known by its FQDN, an FQDN for a node known by its short name; all of them with or without a `:port`.
+    Tried in this order: the node label `identity`, the name, InternalIP, Hostname and InternalDNS, ExternalIP and
+    ExternalDNS, a short host name for a node known by its FQDN, an FQDN for a node known by its short name; all of them
+    with or without a `:port`, which is a number or a name. Of several values joined by SEPARATOR the first that names
+    a node counts.
     `rewrite` maps patterns (whole match) to replacements (`\\1` or `$1`) and is applied first. While `selecting`,
     `nodes` are not all there are: what fits none is NOT_SELECTED, and host names are not completed or cut, since they
     could be those of another node.
@@ -46,7 +54,7 @@ class NodeNames:
         ]
         self._known: dict[str, int] = {}
         self._nobody: int = NOT_SELECTED if selecting else UNMATCHED
-        self._levels = [_index(level) for level in _levels(self.nodes, identity)[: 3 if selecting else 5]]
+        self._levels = [_index(level) for level in _levels(self.nodes, identity)[: 4 if selecting else 6]]
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -88,6 +96,12 @@ class NodeNames:
         return node.name, node.addresses, node.labels.get(self._identity) if self._identity else None
 
     def _find(self, value: str) -> int:
+        if SEPARATOR not in value:
+            return self._find_one(value)
+        rows = [self._find_one(each) for each in value.split(SEPARATOR)]
+        return next((row for row in rows if row >= 0), max(rows))
+
+    def _find_one(self, value: str) -> int:
         for pattern, replacement in self._rewrite:
             match = pattern.fullmatch(value)
             if match is not None:
@@ -98,7 +112,7 @@ class NodeNames:
     def _look_up(self, value: str) -> int:
         if not value:
             return UNMATCHED
-        exact, guessed = self._levels[:3], self._levels[3:]
+        exact, guessed = self._levels[:4], self._levels[4:]
         for level in exact:
             if value in level:
                 return level[value]
@@ -111,8 +125,8 @@ class NodeNames:
 
 def _levels(nodes: Sequence[Node], identity: str | None) -> list[dict[str, set[int]]]:
     """Per level, key → the rows that answer to it."""
-    levels: list[dict[str, set[int]]] = [defaultdict(set) for _ in range(5)]
-    by_identity, by_name, by_address, short_of_long, short = levels
+    levels: list[dict[str, set[int]]] = [defaultdict(set) for _ in range(6)]
+    by_identity, by_name, by_address, by_external, short_of_long, short = levels
     for number, node in enumerate(nodes):
         if identity and (value := node.labels.get(identity)):
             by_identity[_canonical(value)].add(number)
@@ -124,6 +138,8 @@ def _levels(nodes: Sequence[Node], identity: str | None) -> list[dict[str, set[i
             elif kind in _NAME_ADDRESSES:
                 names.add(_canonical(address))
                 by_address[_canonical(address)].add(number)
+            elif kind in _EXTERNAL_ADDRESSES:
+                by_external[_canonical(address)].add(number)
         for name in names:
             host, dot, _ = name.partition(".")
             if not _is_address(name):
@@ -147,9 +163,14 @@ def _canonical(value: str) -> str:
 
 def _without_port(value: str) -> str:
     host, colon, port = value.rpartition(":")
-    if not colon or not port.isdigit() or (":" in host and not host.startswith("[")):
+    if not colon or not _is_port(port) or (":" in host and not host.startswith("[")):
         return value
     return _canonical(host)
+
+
+def _is_port(text: str) -> bool:
+    """A number, or a port's name in a pod: Google Managed Prometheus calls exporters `node:portname`."""
+    return text.isdigit() or (len(text) <= _LONGEST_PORT_NAME and _PORT_NAME.fullmatch(text) is not None)
 
 
 def _is_address(value: str) -> bool:

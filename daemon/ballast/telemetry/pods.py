@@ -19,12 +19,12 @@ from ballast.model.quantity import quantity
 from ballast.model.sample import Samples
 from ballast.settings import Settings
 from ballast.telemetry import responses as decoding
-from ballast.telemetry.freshness import newest_by_label
 from ballast.telemetry.intake import accept, allowed_skew, default_max_age
 from ballast.telemetry.responses import SeriesTable
 
 POD_LABEL = "ballast_pod"
 NEWEST = "newest"
+_LABELS = (POD_LABEL, "container", "instance", "id")
 PATH = "/apis/metrics.k8s.io/v1beta1/pods"
 
 
@@ -44,6 +44,8 @@ class PodAnswers:
     skew: float
     """Seconds by which a sample may be ahead of `at`."""
     url: str = ""
+    asked: int | None = None
+    """How many pods were asked about, None for all."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,11 @@ class PodUsage:
     problems: Mapping[str, str] = field(default_factory=dict)
     rejected: Mapping[str, int] = field(default_factory=Counter)
     warnings: tuple[str, ...] = ()
+
+    @property
+    def measured(self) -> int:
+        """How many pods have an accepted sample."""
+        return len({row for samples in self.samples.values() for row in samples.rows.tolist()})
 
     def by_pod(self) -> dict[str, dict[str, float]]:
         """What each pod uses, as far as it is known."""
@@ -101,7 +108,7 @@ def decode(said: PodAnswers) -> PodUsage:
     tables: dict[str, SeriesTable] = {}
     for name, body in said.bodies.items():
         try:
-            tables[name] = decoding.instant(body, (POD_LABEL,), said.url)
+            tables[name] = decoding.instant(body, _LABELS, said.url)
         except TelemetryError as error:
             problems[name] = str(error)
     warnings = sorted({text for table in tables.values() for text in table.warnings})
@@ -119,11 +126,64 @@ def decode(said: PodAnswers) -> PodUsage:
                 f"BALLAST_PROMETHEUS__MATCHERS"
             )
         else:
-            labels, times = newest_by_label(newest)
-            found = [labels.get(pod) for pod in table.nodes]
-            when = [math.nan if row is None else float(times[row, 0]) for row in found]
-            samples[resource] = _accepted(said, rows, table.nodes, table.values[:, 0].tolist(), when, rejected)
+            pods, values, when = _summed(table, _Ages(newest), said.at - said.max_age)
+            samples[resource] = _accepted(said, rows, pods, values, when, rejected)
     return PodUsage(said.at, tuple(rows), samples, problems, +rejected, tuple(warnings))
+
+
+class _Ages:
+    """When each container was seen last: where its pod is now, and which of several of its name runs now."""
+
+    def __init__(self, newest: SeriesTable) -> None:
+        self._exact: dict[tuple[str, ...], float] = {}
+        self._of_pod: dict[tuple[str, str], float] = {}
+        self._home: dict[str, tuple[float, str]] = {}
+        self._running: dict[tuple[str, str, str], tuple[float, str]] = {}
+        times = np.where(newest.present & ~newest.unreadable, newest.values, math.nan)[:, 0].tolist()
+        for key, time in zip(_keys(newest), times, strict=True):
+            if math.isnan(time):
+                continue
+            pod, container, instance, identity = key
+            self._exact[key] = time
+            self._of_pod[pod, instance] = max(time, self._of_pod.get((pod, instance), -math.inf))
+            self._home[pod] = max((time, instance), self._home.get(pod, (-math.inf, "")))
+            place = pod, instance, container
+            self._running[place] = max((time, identity), self._running.get(place, (-math.inf, "")))
+
+    def of(self, key: tuple[str, str, str, str]) -> float | None:
+        """The time of the newest sample, NaN if it is unknown; None for what was there before."""
+        pod, container, instance, identity = key
+        if pod not in self._home:
+            return math.nan
+        if instance != self._home[pod][1]:
+            return None
+        if key in self._exact:
+            return self._exact[key] if self._running[pod, instance, container][1] == identity else None
+        return self._of_pod[pod, instance]
+
+
+def _keys(table: SeriesTable) -> list[tuple[str, str, str, str]]:
+    columns = (table.columns[label] for label in _LABELS)
+    return list(zip(*columns, strict=True))
+
+
+def _summed(table: SeriesTable, ages: _Ages, oldest: float) -> tuple[list[str], list[float], list[float]]:
+    """Pods, their use, and the Unix time of the newest sample in it; a container that ended does not count."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for key, value in zip(_keys(table), table.values[:, 0].tolist(), strict=True):
+        time = ages.of(key)
+        if time is not None:
+            found.setdefault(key[0], []).append((time, value))
+    pods, values, times = [], [], []
+    for pod, parts in found.items():
+        newest = max((time for time, _ in parts if not math.isnan(time)), default=math.nan)
+        live = (
+            [value for time, value in parts if not time < oldest] if newest >= oldest else [each for _, each in parts]
+        )
+        pods.append(pod)
+        values.append(sum(live))
+        times.append(newest)
+    return pods, values, times
 
 
 def _accepted(

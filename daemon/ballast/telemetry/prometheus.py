@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 
 from ballast.errors import SourceUnavailable, TelemetryError
@@ -12,6 +12,7 @@ from ballast.settings import Settings
 from ballast.telemetry import presets
 from ballast.telemetry import responses as decoding
 from ballast.telemetry.error_messages import TooLarge
+from ballast.telemetry.mixing import Difference
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.pods import NEWEST, PodAnswers, ages, named_by_pod
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
@@ -34,16 +35,18 @@ class PrometheusSource:
         self.resources = tuple(resource.name for resource in settings.telemetry.resources)
         self._settings = settings
         self._client = PrometheusClient(settings)
-        self._questions = questions(settings)
+        self._window = ""
         self._remarks = Remarks(self.name, metrics)
         self._assembly = ReadingBuilder(self.name, settings, self._remarks)
         self._metrics = metrics
+        self._questions = self._asked()
 
     def read(self, at: float, names: NodeNames, resources: Sequence[str] | None = None) -> Reading:
         """The samples at `at` from one instant query per resource and one for their age."""
-        asked = self._questions if resources is None else self._questions.only(resources)
+        asked = self._asked() if resources is None else self._asked().only(resources)
         grid = Grid(at, 1.0, 1)
-        return next(self._assembly.readings(grid, asked, self._ask(asked, grid), names))
+        raw = bool(asked.raw) and self._assembly.check.due(at)
+        return next(self._assembly.readings(grid, asked, self._ask(asked, grid, raw=raw), names))
 
     def backfill(self, start: float, end: float, step: float, names: NodeNames) -> Iterator[Reading]:
         """Asks in pieces: few enough points for the server's limit, the body limit and a short decoding.
@@ -51,24 +54,26 @@ class PrometheusSource:
         A resource that failed is not asked again; its sentence is in every later reading.
         """
         left = int((end - start) / step + 1e-6) + 1 if end >= start else 0
-        asked, piece = self._questions, _FIRST_PIECE
+        asked, piece, most = self._asked(), _FIRST_PIECE, MAX_POINTS
         while left:
             grid = Grid(start, step, min(piece, left))
             answers = self._ask(asked, grid)
             if grid.count > 1 and _too_large(answers):
-                piece = grid.count // 2
+                piece = most = grid.count // 2
                 continue
             yield from self._assembly.readings(grid, asked, answers, names)
-            asked = asked.without(answers.failures(asked))
-            piece = _next_piece(answers)
+            if failed := answers.failures(asked):
+                asked, most = asked.without(failed), MAX_POINTS
+            piece = min(most, _next_piece(answers))
             start, left = grid.time(grid.count), left - grid.count
 
     def ask_pods(
         self, at: float, resources: Sequence[str] = ("cpu", "memory"), pods: Sequence[str] | None = None
     ) -> PodAnswers:
-        """The undecoded usage of `pods`, named namespace/name, or of all."""
+        """The undecoded usage of `pods`, named namespace/name, or of all, as far as cadvisor measures the resources."""
         texts = presets.pod_queries(self._settings, pods)
-        asked = {name: texts[name] for name in resources} | {NEWEST: presets.pod_freshness(self._settings, pods)}
+        known = tuple(name for name in resources if name in texts)
+        asked = {name: texts[name] for name in known} | {NEWEST: presets.pod_freshness(self._settings, pods)}
         grid = Grid(at, 1.0, 1)
         futures = {name: self._client.start(named_by_pod(text), grid) for name, text in asked.items()}
         bodies, problems = {}, {}
@@ -79,48 +84,73 @@ class PrometheusSource:
                 problems[name], result = str(error), "error"
             self._metrics.queries.labels(f"pod_{name}", result).inc()
         max_age, skew = ages(self._settings)
-        return PodAnswers(at, bodies, problems, tuple(resources), max_age, skew, self._client.url)
+        count = None if pods is None else len(pods)
+        return PodAnswers(at, bodies, problems, known, max_age, skew, self._client.url, count)
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """What series of one node differ in, found by the readings so far."""
+        return self._assembly.check.differences
+
+    def probe(self, at: float) -> None:
+        """Asks the cheapest question. Raises SourceUnavailable or TelemetryError."""
+        decoding.instant(self._client.ask("vector(1)", Grid(at, 1.0, 1)), ("instance",), self._client.url)
 
     def close(self) -> None:
         """Fails the queries under way and frees the connections."""
         self._client.close()
 
-    def _ask(self, asked: QuerySet, grid: Grid) -> Answers:
-        """All questions at once; each answer is decoded while the next one arrives. What fails is an answer too."""
+    def _asked(self) -> QuerySet:
+        """The queries; their rates follow the scrapes."""
+        window = presets.rate_window(self._settings.telemetry.interval, self._assembly.scrapes.slowest())
+        if window != self._window:
+            self._window, self._questions = window, questions(self._settings, window)
+        return self._questions
+
+    def _ask(self, asked: QuerySet, grid: Grid, *, raw: bool = False) -> Answers:
+        """All questions at once; each answer is decoded while the next one arrives. What fails is an answer too.
+
+        With `raw` the age is asked per series, with all labels.
+        """
         if not asked.asked:
             return Answers({}, {}, 0)
-        freshness = self._client.start(joined(asked.freshness), grid)
+        texts = {text: asked.raw.get(text, text) if raw else text for text in asked.freshness}
+        freshness = self._client.start(joined(list(texts.values())), grid)
         futures = [self._client.start(question.query, grid) for question in asked.asked]
-        newest, queries = self._newest(asked, freshness, grid)
+        newest, queries = self._newest(asked, freshness, grid, texts)
         values = {
-            question.resource: self._table(question.resource, future, (question.label,), grid)
+            question: self._table(question.resource, future, question.labels, grid)
             for question, future in zip(asked.asked, futures, strict=True)
         }
         return Answers(values, newest, len(values) + queries)
 
     def _newest(
-        self, asked: QuerySet, answer: Future[bytes], grid: Grid
+        self, asked: QuerySet, answer: Future[bytes], grid: Grid, texts: Mapping[str, str]
     ) -> tuple[dict[str, SeriesTable | TelemetryError], int]:
         """The answer per freshness expression: one query for all, one for each only where that one failed."""
-        expressions = asked.freshness
-        table = self._table(FRESHNESS, answer, asked.labels, grid)
-        if len(expressions) == 1:
-            return {expressions[0]: table}, 1
+        raw = any(expression != text for expression, text in texts.items())
+        table = self._table(FRESHNESS, answer, asked.labels, grid, every=raw)
+        if raw and isinstance(table, TelemetryError) and not isinstance(table, SourceUnavailable):
+            again = self._client.start(joined(list(texts)), grid)
+            newest, queries = self._newest(asked, again, grid, {text: text for text in texts})
+            return newest, queries + 1
+        if len(texts) == 1:
+            return dict.fromkeys(texts, table), 1
         if isinstance(table, SourceUnavailable):
-            return dict.fromkeys(expressions, table), 1
+            return dict.fromkeys(texts, table), 1
         if isinstance(table, TelemetryError) or not len(table):
-            futures = {text: self._client.start(text, grid) for text in expressions}
+            futures = {text: self._client.start(text, grid) for text in texts}
             alone = {text: self._table(FRESHNESS, future, asked.labels, grid) for text, future in futures.items()}
             return alone, 1 + len(alone)
-        return {text: table.group(str(number)) for number, text in enumerate(expressions)}, 1
+        return {text: table.group(str(number)) for number, text in enumerate(texts)}, 1
 
     def _table(
-        self, subject: str, answer: Future[bytes], labels: tuple[str, ...], grid: Grid
+        self, subject: str, answer: Future[bytes], labels: tuple[str, ...], grid: Grid, *, every: bool = False
     ) -> SeriesTable | TelemetryError:
         try:
             body = answer.result()
             if grid.count == 1:
-                table = decoding.instant(body, labels, self._client.url)
+                table = decoding.instant(body, labels, self._client.url, every=every)
             else:
                 table = decoding.grid(body, labels, self._client.url, grid.start, grid.step, grid.count)
         except TelemetryError as error:

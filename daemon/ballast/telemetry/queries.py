@@ -1,4 +1,4 @@
-"""The queries of a cycle: one per resource, and one for the freshness of all."""
+"""The queries of a cycle: one per resource and preset, and one for the freshness of all."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from ballast.settings import ResourceSetting, Settings
 from ballast.telemetry import presets
+from ballast.telemetry.presets import PresetQueries
 from ballast.telemetry.responses import GROUP_LABEL
 
 FRESHNESS = "freshness"
@@ -20,17 +21,26 @@ _PLAIN_SELECTOR = re.compile(
 
 @dataclass(frozen=True)
 class Query:
-    """One resource: its PromQL, the series label that names the node, the PromQL of its freshness."""
+    """One resource as one preset or the user asks it; `labels` name the node, any of them."""
 
     resource: str
     query: str
-    label: str
+    labels: tuple[str, ...]
     freshness: str
+    raw: str | None = None
+    """The freshness per series with all labels, where that can be asked."""
+    preset: PresetQueries | None = None
+    """None for a query of the user."""
+
+    @property
+    def label(self) -> str:
+        """The labels, separated by commas."""
+        return ",".join(self.labels)
 
 
 @dataclass(frozen=True)
 class QuerySet:
-    """The queries that can be sent, and a sentence for each resource without one."""
+    """The queries that can be sent, by resource in the order of their presets; a sentence per resource without one."""
 
     asked: tuple[Query, ...]
     problems: dict[str, str] = field(default_factory=dict)
@@ -42,12 +52,12 @@ class QuerySet:
             {resource: problem for resource, problem in self.problems.items() if resource in resources},
         )
 
-    def without(self, problems: Mapping[str, str]) -> QuerySet:
-        """The queries without those of the resources that failed."""
-        return QuerySet(
-            tuple(question for question in self.asked if question.resource not in problems),
-            {**self.problems, **problems},
-        )
+    def without(self, failed: Mapping[Query, str]) -> QuerySet:
+        """The queries without those that failed; a resource that is left without one has its sentence."""
+        asked = tuple(question for question in self.asked if question not in failed)
+        left = {question.resource for question in asked}
+        lost = {question.resource: problem for question, problem in failed.items() if question.resource not in left}
+        return QuerySet(asked, {**self.problems, **lost})
 
     @property
     def freshness(self) -> tuple[str, ...]:
@@ -55,20 +65,26 @@ class QuerySet:
         return tuple(dict.fromkeys(question.freshness for question in self.asked))
 
     @property
+    def raw(self) -> dict[str, str]:
+        """The freshness expressions that can be asked with all labels, and how."""
+        return {question.freshness: question.raw for question in self.asked if question.raw is not None}
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """The labels under which a freshness series may name its node."""
-        return tuple(dict.fromkeys((*(question.label for question in self.asked), "instance")))
+        return tuple(dict.fromkeys((*(label for question in self.asked for label in question.labels), "instance")))
 
 
-def questions(settings: Settings) -> QuerySet:
-    """From the preset and RESOURCES."""
-    asked, problems = [], {}
+def questions(settings: Settings, window: str | None = None) -> QuerySet:
+    """From the presets and RESOURCES; `window` is the range of every `rate` of a preset."""
+    asked: list[Query] = []
+    problems: dict[str, str] = {}
     for resource in settings.telemetry.resources:
-        question = _question(resource, settings)
-        if isinstance(question, Query):
-            asked.append(question)
+        found = _asked(resource, settings, window)
+        if isinstance(found, str):
+            problems[resource.name] = found
         else:
-            problems[resource.name] = question
+            asked += found
     return QuerySet(tuple(asked), problems)
 
 
@@ -87,20 +103,31 @@ def is_plain_selector(query: str) -> bool:
     return _PLAIN_SELECTOR.fullmatch(query) is not None
 
 
-def _question(resource: ResourceSetting, settings: Settings) -> Query | str:
-    label = resource.node_label or presets.node_label(settings)
+def _asked(resource: ResourceSetting, settings: Settings, window: str | None) -> list[Query] | str:
     if resource.query is None:
-        preset = presets.queries(settings, label)
-        if resource.name not in preset:
-            return f"BALLAST_TELEMETRY__RESOURCES: {resource.name} is not in the preset; give it a `query`"
-        newest = resource.freshness or presets.freshness(settings, label)
-        return Query(resource.name, preset[resource.name], label, newest)
+        known = [
+            preset
+            for preset in presets.chosen(settings, resource.node_label, window)
+            if resource.name in preset.queries
+        ]
+        return [_of_preset(resource, preset) for preset in known] or (
+            f"BALLAST_TELEMETRY__RESOURCES: {resource.name} is not in BALLAST_PROMETHEUS__PRESET = "
+            f"{settings.prometheus.preset}; give it a `query`"
+        )
+    labels = tuple((resource.node_label or presets.node_label(settings)).split(","))
     if resource.freshness is not None:
-        return Query(resource.name, resource.query, label, resource.freshness)
+        return [Query(resource.name, resource.query, labels, resource.freshness)]
     if is_plain_selector(resource.query):
-        return Query(resource.name, resource.query, label, f"timestamp({resource.query.strip()})")
+        return [Query(resource.name, resource.query, labels, f"timestamp({resource.query.strip()})")]
     return (
         f"BALLAST_TELEMETRY__RESOURCES: the query of {resource.name} is more than a selector, so the age "
         f"of its samples cannot be queried; add `freshness` beside `query`, such as "
-        f'"freshness": "max by ({label}) (timestamp(<a metric of the same exporter>))"'
+        f'"freshness": "max by ({", ".join(labels)}) (timestamp(<a metric of the same exporter>))"'
     )
+
+
+def _of_preset(resource: ResourceSetting, preset: PresetQueries) -> Query:
+    query = preset.queries[resource.name]
+    if resource.freshness is not None:
+        return Query(resource.name, query, preset.labels, resource.freshness, preset=preset)
+    return Query(resource.name, query, preset.labels, preset.freshness, preset.raw, preset)

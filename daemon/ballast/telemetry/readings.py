@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 
 import numpy as np
 
 from ballast.errors import TelemetryError
-from ballast.model.sample import Ints, Reading, Samples
+from ballast.model.sample import Bools, Floats, Ints, Reading, Samples
 from ballast.settings import Settings
 from ballast.telemetry.freshness import sample_times
 from ballast.telemetry.intake import (
@@ -19,53 +19,58 @@ from ballast.telemetry.intake import (
     allowed_skew,
     default_max_age,
     largest_ratio,
-    looks_like_percent,
+    no_ratios,
+    rounded,
 )
-from ballast.telemetry.node_names import AMBIGUOUS, NOT_SELECTED, UNMATCHED, NodeNames
+from ballast.telemetry.node_names import AMBIGUOUS, NOT_SELECTED, SEPARATOR, UNMATCHED, NodeNames
 from ballast.telemetry.prometheus_client import Grid
 from ballast.telemetry.queries import Query, QuerySet
 from ballast.telemetry.responses import SeriesTable
+from ballast.telemetry.scrapes import LOOKED_AT, ScrapeIntervals
+from ballast.telemetry.series_check import SeriesCheck, matchers_line
+from ballast.telemetry.units import not_ratios
 from ballast.telemetry.warnings import Remarks
+from ballast.telemetry.wholesale import Problem, rejected_wholesale
 
 _NAMED_STRANGERS = 5
 
 
 @dataclass(frozen=True)
 class Answers:
-    """Per resource and per freshness expression a table or what went wrong; `queries` counts what was asked."""
+    """Per question and per freshness expression a table or what went wrong; `queries` counts what was asked."""
 
-    values: Mapping[str, SeriesTable | TelemetryError]
+    values: Mapping[Query, SeriesTable | TelemetryError]
     newest: Mapping[str, SeriesTable | TelemetryError]
     queries: int
 
-    def failures(self, questions: QuerySet) -> dict[str, str]:
-        """A sentence for each resource of which a query failed."""
+    def failures(self, questions: QuerySet) -> dict[Query, str]:
+        """A sentence for each question of which a query failed."""
         asked = [
-            (question.resource, _failure(self.values[question.resource], self.newest[question.freshness]))
-            for question in questions.asked
+            (question, _failure(self.values[question], self.newest[question.freshness])) for question in questions.asked
         ]
-        return {resource: problem for resource, problem in asked if problem is not None}
+        return {question: problem for question, problem in asked if problem is not None}
 
 
 @dataclass
 class _Found:
     samples: list[dict[str, Samples]]
     rejected: list[Counter[str]]
-    problems: dict[str, str]
     warnings: set[str] = field(default_factory=set)
     strangers: set[str] = field(default_factory=set)
+    differing: list[str] = field(default_factory=list)
 
 
 class ReadingBuilder:
     """Turns the answers of one source into readings."""
 
     def __init__(self, source: str, settings: Settings, remarks: Remarks) -> None:
-        interval = float(settings.telemetry.interval)
         self._source = source
         self._settings = settings
         self._remarks = remarks
-        self._max_age = float(settings.windows.max_age or default_max_age(interval))
-        self._skew = allowed_skew(interval)
+        self._interval = float(settings.telemetry.interval)
+        self._skew = allowed_skew(self._interval)
+        self.check = SeriesCheck(settings)
+        self.scrapes = ScrapeIntervals()
         self._exactly = (
             ""
             if settings.cluster.node_selector is None
@@ -75,99 +80,200 @@ class ReadingBuilder:
 
     def readings(self, grid: Grid, questions: QuerySet, answers: Answers, names: NodeNames) -> Iterator[Reading]:
         """One reading per time of the grid."""
-        found = _Found(
-            [{} for _ in range(grid.count)], [Counter() for _ in range(grid.count)], dict(questions.problems)
-        )
-        for question in questions.asked:
-            problem = self._resource(question, answers, grid, names, found)
-            if problem:
-                found.problems[question.resource] = problem
+        self._observe(grid, questions, answers, names)
+        found = _Found([{} for _ in range(grid.count)], [Counter() for _ in range(grid.count)])
+        failed = {name: Problem("query", text) for name, text in questions.problems.items()}
+        failed |= self._resources(questions, answers, grid, names, found)
+        problems = {name: problem.text for name, problem in failed.items()}
         tables = [
             table for table in (*answers.values.values(), *answers.newest.values()) if isinstance(table, SeriesTable)
         ]
         warnings = self._remarks.kept(self._remarks.heard(tables) | found.warnings)
+        differing = "\n".join(filter(None, (self.check.message, *dict.fromkeys(found.differing))))
+        scrapes = {each.resource: self.scrapes.of(each.freshness) for each in reversed(questions.asked)}
         for index in range(grid.count):
             yield Reading(
                 source=self._source,
                 at=grid.time(index),
                 samples=found.samples[index],
-                problems=found.problems,
+                problems=problems,
+                reasons={name: problem.reason for name, problem in failed.items()},
                 rejected=+found.rejected[index],
                 strangers=tuple(sorted(found.strangers)[:_NAMED_STRANGERS]),
                 warnings=warnings,
                 queries=answers.queries if index == 0 else 0,
+                differing=differing,
+                scrape_interval={name: seconds for name, seconds in scrapes.items() if seconds is not None},
             )
 
-    def _resource(self, question: Query, answers: Answers, grid: Grid, names: NodeNames, found: _Found) -> str | None:
-        """Adds the samples of one resource, or says why there are none."""
-        table, newest = answers.values[question.resource], answers.newest[question.freshness]
+    def _observe(self, grid: Grid, questions: QuerySet, answers: Answers, names: NodeNames) -> None:
+        """What the times of the raw series tell beside the age of samples."""
+        for freshness, table in answers.newest.items():
+            if isinstance(table, SeriesTable) and len(table):
+                self.scrapes.seen(freshness, table.nodes[:LOOKED_AT], table.values[:LOOKED_AT])
+        if any(isinstance(table, SeriesTable) and table.every is not None for table in answers.newest.values()):
+            self.check.look(grid.start, questions, answers.newest, names, self.scrapes.slowest())
+
+    def _resources(
+        self, questions: QuerySet, answers: Answers, grid: Grid, names: NodeNames, found: _Found
+    ) -> dict[str, Problem]:
+        """Adds the samples of each resource, per node of the first preset that has any; says why there are none."""
+        problems: dict[str, Problem] = {}
+        for resource in dict.fromkeys(question.resource for question in questions.asked):
+            said = []
+            for question in questions.asked:
+                if question.resource != resource:
+                    continue
+                samples: list[Samples] = []
+                problem = self._resource(question, answers, grid, names, found, samples)
+                if problem:
+                    said.append(problem)
+                for already, more in zip(found.samples, samples, strict=False):
+                    already[resource] = _first(already[resource], more) if resource in already else more
+            if any(each.get(resource) is not None and each[resource].rows.size for each in found.samples):
+                found.warnings.update(problem.text for problem in said if problem.reason == "query")
+            elif said:
+                problems[resource] = min(said, key=lambda problem: problem.reason == "empty")
+        return problems
+
+    def _resource(
+        self,
+        question: Query,
+        answers: Answers,
+        grid: Grid,
+        names: NodeNames,
+        found: _Found,
+        samples: list[Samples],
+    ) -> Problem | None:
+        """Gives the samples of one question, one for each time of the grid, or says why there are none."""
+        table, newest = answers.values[question], answers.newest[question.freshness]
         if isinstance(table, TelemetryError) or isinstance(newest, TelemetryError):
-            return _failure(table, newest)
+            return Problem("query", _failure(table, newest) or "")
         if not len(table):
-            return _nothing(question)
-        if len(table.cluster_names()) > 1:
-            return _several_clusters(table.cluster_names())
-        rows = names.rows(table.nodes)
-        _note_strangers(question, table, rows, found)
-        table = self._in_ratios(table, rows, names)
+            return Problem("empty", _nothing(question))
+        if len(clusters := table.cluster_names()) > 1:
+            lines = [matchers_line(self._settings.prometheus.matchers, f'cluster="{name}"') for name in clusters]
+            found.differing.append("\n".join((f"the answer mixes the clusters {', '.join(clusters)}:", *lines)))
+            return Problem("clusters", f"the answer mixes the clusters {', '.join(clusters)}; choose one: {lines[0]}")
+        nodes = table.named(question.labels)
+        rows = names.rows(nodes)
+        _note_strangers(question, nodes, rows, found)
+        if table.amounts.any():
+            table = _in_ratios(table, self._capacity(question.resource, rows, names))
+        values = table.values if question.preset is None else rounded(table.values)
         largest = largest_ratio(question.resource)
-        if looks_like_percent(table.values, largest):
-            return (
+        if no_ratios(values, largest):
+            unit = not_ratios(question.resource, values[:, -1], self._capacity(question.resource, rows, names))
+            return Problem(
+                "unit",
                 f"a tenth of the values of {question.resource} or more are above {largest:g}, so they are not ratios "
-                f"0..1 but look like percent; divide by 100 in BALLAST_TELEMETRY__RESOURCES"
+                f"0..1 but {unit}",
             )
-        self._accept(question.resource, table, rows, sample_times(table, rows, newest, names), grid, found)
+        times = sample_times(table, rows, newest, names, question.labels)
+        rejected = [Counter[str]() for _ in range(grid.count)]
+        samples += self._accepted(question, replace(table, values=values), rows, times, grid, names, rejected)
+        for counted, more in zip(found.rejected, rejected, strict=True):
+            counted.update(more)
+        highest = max((float(each.values.max(initial=0.0)) for each in samples), default=0.0)
+        if highest > SUSPICIOUS_RATIO:
+            limit = f"ratios 0..1 are expected, values above {largest:g} do not count"
+            found.warnings.add(f"{question.resource} goes above {SUSPICIOUS_RATIO:g}; {limit}")
         if len(names) and np.all(rows < 0):
-            for samples in found.samples:
-                del samples[question.resource]
-            return (
-                f"no series matches a node, for example {_shown(question.label, min(table.nodes))}; "
+            samples.clear()
+            said = self.check.advice(question.labels)
+            return Problem(
+                "unnamed",
+                f"no series matches a node, for example {_shown(question.label, min(nodes))}; "
                 f"set BALLAST_TELEMETRY__NODE_LABEL to the label that names the node{self._exactly}"
+                f"{f' ({said})' if said else ''}",
             )
+        if grid.count == 1 and not samples[0].rows.size:
+            return self._wholesale(question, rejected[0], newest, grid.start)
         return None
 
-    def _accept(
-        self, resource: str, table: SeriesTable, rows: Ints, times: np.ndarray, grid: Grid, found: _Found
-    ) -> None:
-        largest, highest = largest_ratio(resource), 0.0
+    def _wholesale(self, question: Query, rejected: Counter[str], newest: SeriesTable, at: float) -> Problem | None:
+        if self.check.excluded(question.freshness):
+            text = self.check.message.partition("\n")[0].removesuffix("; choose one:")
+            return Problem("differing", f"{text}: see SeriesDiffer")
+        return rejected_wholesale(question, +rejected, newest, at, self._max_age(question))
+
+    def _max_age(self, question: Query) -> float:
+        configured = self._settings.windows.max_age
+        return float(configured or default_max_age(self._interval, self.scrapes.of(question.freshness) or 0.0))
+
+    def _accepted(
+        self,
+        question: Query,
+        table: SeriesTable,
+        rows: Ints,
+        times: Floats,
+        grid: Grid,
+        names: NodeNames,
+        rejected: list[Counter[str]],
+    ) -> Iterator[Samples]:
+        excluded = self.check.excluded(question.freshness)
+        mixed = np.array([row >= 0 and names.nodes[row].name in excluded for row in rows.tolist()], np.bool_)
         for index in range(grid.count):
-            rejected, present = found.rejected[index], table.present[:, index]
+            present = table.present[:, index]
             wrong = present & table.unreadable[:, index]
-            rejected["unreadable"] += int(np.count_nonzero(wrong & (rows != NOT_SELECTED)))
+            rejected[index]["unreadable"] += int(np.count_nonzero(wrong & (rows != NOT_SELECTED)))
             chosen = present & ~wrong
-            samples = accept(
+            if excluded:
+                rejected[index]["duplicate"] += int(np.count_nonzero(chosen & mixed))
+                chosen &= ~mixed
+            if question.preset is not None and len(question.labels) > 1:
+                chosen &= _newest_of_each(rows, times[:, index], chosen)
+            yield accept(
                 grid.time(index),
                 rows[chosen],
                 table.values[chosen, index],
                 times[chosen, index],
-                max_age=self._max_age,
+                max_age=self._max_age(question),
                 skew=self._skew,
-                largest=largest,
-                rejected=rejected,
+                largest=largest_ratio(question.resource),
+                rejected=rejected[index],
             )
-            found.samples[index][resource] = samples
-            highest = max(highest, float(samples.values.max(initial=0.0)))
-        if highest > SUSPICIOUS_RATIO:
-            limit = f"ratios 0..1 are expected, values above {largest:g} do not count"
-            found.warnings.add(f"{resource} goes above {SUSPICIOUS_RATIO:g}; {limit}")
 
-    def _in_ratios(self, table: SeriesTable, rows: Ints, names: NodeNames) -> SeriesTable:
-        """Divides bytes per second by NETWORK_SPEED; without one for the node there is no sample."""
-        if not table.in_bytes.any():
-            return table
-        speeds = np.ones(len(table))
-        for index in np.flatnonzero(table.in_bytes & (rows >= 0)).tolist():
-            speed = self._settings.telemetry.speed_of(names.nodes[rows[index]].name)
-            speeds[index] = np.nan if speed is None else speed
-        return SeriesTable(
-            table.nodes,
-            table.clusters,
-            table.groups,
-            table.in_bytes,
-            table.values / speeds[:, None],
-            table.present & np.isfinite(speeds)[:, None],
-            table.unreadable,
-        )
+    def _capacity(self, resource: str, rows: Ints, names: NodeNames) -> Floats:
+        """[series] cores, bytes, or bytes per second of the link by NETWORK_SPEED; NaN where it is unknown."""
+        known = np.full(len(names) + 1, np.nan)
+        for index, node in enumerate(names.nodes):
+            amount = node.capacity.get(resource) if resource in ("cpu", "memory") else None
+            if resource == "network":
+                amount = self._settings.telemetry.speed_of(node.name)
+            known[index] = np.nan if amount is None else amount
+        return known[np.where(rows >= 0, rows, len(names))]
+
+
+def _in_ratios(table: SeriesTable, capacity: Floats) -> SeriesTable:
+    """Divides amounts by what the node has; where that is unknown there is no sample."""
+    divisor = np.where(table.amounts, capacity, 1.0)
+    known = np.isfinite(divisor) & (divisor > 0)
+    return replace(
+        table,
+        values=table.values / np.where(known, divisor, np.nan)[:, None],
+        present=table.present & known[:, None],
+    )
+
+
+def _newest_of_each(rows: Ints, times: Floats, chosen: Bools) -> Bools:
+    """[series] whether none of the same node is newer: an exporter that came back under another name counts once."""
+    newest = np.full(int(rows.max(initial=0)) + 1, -np.inf)
+    known = chosen & (rows >= 0) & np.isfinite(times)
+    np.fmax.at(newest, rows[known], times[known])
+    return ~known | (times >= newest[np.maximum(rows, 0)])
+
+
+def _first(samples: Samples, others: Samples) -> Samples:
+    """`samples`, and those of `others` for nodes without one."""
+    new = ~np.isin(others.rows, samples.rows)
+    rows = np.r_[samples.rows, others.rows[new]]
+    order = np.argsort(rows, kind="stable")
+    return Samples(
+        rows[order],
+        np.r_[samples.values, others.values[new]][order],
+        np.r_[samples.times, others.times[new]][order],
+    )
 
 
 def _failure(table: SeriesTable | TelemetryError, newest: SeriesTable | TelemetryError) -> str | None:
@@ -182,22 +288,15 @@ def _nothing(question: Query) -> str:
     speeds = ", and set BALLAST_TELEMETRY__NETWORK_SPEED where link speeds are not reported"
     return (
         f"the query of {question.resource} gives no series; check that Prometheus has what BALLAST_PROMETHEUS__PRESET "
-        f"or BALLAST_TELEMETRY__RESOURCES asks for, and BALLAST_PROMETHEUS__MATCHERS"
+        f"or BALLAST_TELEMETRY__RESOURCES asks for, and BALLAST_PROMETHEUS__MATCHERS; `ballast doctor` finds a preset"
         f"{speeds if question.resource == 'network' else ''}"
     )
 
 
-def _several_clusters(names: list[str]) -> str:
-    return (
-        f"the answer mixes the clusters {', '.join(names)}; choose one: "
-        f"BALLAST_PROMETHEUS__MATCHERS='cluster=\"{names[0]}\"'"
-    )
-
-
-def _note_strangers(question: Query, table: SeriesTable, rows: Ints, found: _Found) -> None:
+def _note_strangers(question: Query, nodes: list[str], rows: Ints, found: _Found) -> None:
     """The first few by name, whatever the order of the answer."""
     strange: dict[str, int] = {
-        table.nodes[index]: rows[index] for index in np.flatnonzero((rows == UNMATCHED) | (rows == AMBIGUOUS)).tolist()
+        nodes[index]: rows[index] for index in np.flatnonzero((rows == UNMATCHED) | (rows == AMBIGUOUS)).tolist()
     }
     for name in nsmallest(_NAMED_STRANGERS, strange):
         what = " could be several nodes" if strange[name] == AMBIGUOUS else " is not a node"
@@ -205,4 +304,4 @@ def _note_strangers(question: Query, table: SeriesTable, rows: Ints, found: _Fou
 
 
 def _shown(label: str, value: str) -> str:
-    return f"{label}={value!r}" if value else f"a series without the label {label}"
+    return f"{label}={value.replace(SEPARATOR, ' or ')!r}" if value else f"a series without the label {label}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import msgspec
@@ -12,7 +12,8 @@ import numpy as np
 
 from ballast.errors import TelemetryError
 from ballast.model.sample import Bools, Floats
-from ballast.telemetry.presets import BYTES, UNIT_LABEL
+from ballast.telemetry.exporters.terms import UNIT_LABEL
+from ballast.telemetry.node_names import SEPARATOR
 
 GROUP_LABEL = "ballast_group"
 
@@ -21,14 +22,14 @@ GROUP_LABEL = "ballast_group"
 class SeriesTable:
     """The series of an answer by evaluation times."""
 
-    nodes: list[str]
-    """[series] the value of the first of the requested labels that the series has, "" without any."""
+    columns: Mapping[str, list[str]]
+    """[series] the values of each requested label, "" without it."""
     clusters: list[str]
     """[series] the value of `cluster`."""
     groups: list[str]
     """[series] the value of GROUP_LABEL."""
-    in_bytes: Bools
-    """[series] bytes per second instead of a ratio."""
+    amounts: Bools
+    """[series] an amount such as bytes instead of a ratio."""
     values: Floats
     """[series, time], NaN where there is no number."""
     present: Bools
@@ -37,9 +38,34 @@ class SeriesTable:
     """[series, time] whether the sample is no number."""
     warnings: tuple[str, ...] = ()
     infos: tuple[str, ...] = ()
+    every: list[dict[str, str]] | None = None
+    """[series] all labels, where they were asked for."""
 
     def __len__(self) -> int:
-        return len(self.nodes)
+        return len(self.clusters)
+
+    @cached_property
+    def nodes(self) -> list[str]:
+        """[series] the value of the first of the requested labels that the series has, "" without any."""
+        first, *others = self.columns.values() or ([""] * len(self),)
+        found = first
+        for column in others:
+            found = [node or value for node, value in zip(found, column, strict=True)]
+        return found
+
+    def named(self, labels: Sequence[str]) -> list[str]:
+        """[series] the values of these labels that the series has, joined; of another requested label without any."""
+        if not self.columns:
+            return [""] * len(self)
+        if len(labels) == 1 and len(self.columns) == 1:
+            return self.columns[labels[0]]
+        rest = [label for label in self.columns if label not in labels]
+        first = list(zip(*(self.columns[label] for label in labels), strict=True))
+        others = list(zip(*(self.columns[label] for label in rest), strict=True)) if rest else [()] * len(self)
+        return [
+            SEPARATOR.join(dict.fromkeys(filter(None, some))) or next(filter(None, other), "")
+            for some, other in zip(first, others, strict=True)
+        ]
 
     def cluster_names(self) -> list[str]:
         """The distinct values of the label `cluster`, sorted."""
@@ -49,22 +75,23 @@ class SeriesTable:
         """The series of one group; those without a group belong to every one."""
         rows = [row for row, group in enumerate(self.groups) if group in ("", name)]
         return SeriesTable(
-            [self.nodes[row] for row in rows],
+            {label: [values[row] for row in rows] for label, values in self.columns.items()},
             [self.clusters[row] for row in rows],
             [name] * len(rows),
-            self.in_bytes[rows],
+            self.amounts[rows],
             self.values[rows],
             self.present[rows],
             self.unreadable[rows],
             self.warnings if name == "0" else (),
             self.infos if name == "0" else (),
+            None if self.every is None else [self.every[row] for row in rows],
         )
 
 
-def instant(body: bytes, labels: Sequence[str], url: str) -> SeriesTable:
-    """Decodes the answer to an instant query. Raises TelemetryError."""
+def instant(body: bytes, labels: Sequence[str], url: str, *, every: bool = False) -> SeriesTable:
+    """Decodes the answer to an instant query, with all labels if they are wanted. Raises TelemetryError."""
     envelope = _envelope(body, url)
-    series = _series(envelope, "vector", tuple(labels))
+    series = _series(envelope, "vector", tuple(labels), every=every)
     points = [one.value for one in series]
     values, unreadable = _floats([None if point is None else point.value for point in points])
     present = np.ones(len(series), dtype=np.bool_)
@@ -145,7 +172,15 @@ def _decoder(kind: str, labels: tuple[str, ...]) -> msgspec.json.Decoder[list[An
     return msgspec.json.Decoder(list[msgspec.defstruct("Series", [("metric", metric), points], gc=False)])  # type: ignore[misc]
 
 
-def _series(envelope: _Envelope, kind: str, labels: tuple[str, ...]) -> list[Any]:
+class _Labelled(msgspec.Struct, gc=False):
+    metric: dict[str, str] = {}
+    value: _Point | None = None
+
+
+_decode_labelled = msgspec.json.Decoder(list[_Labelled]).decode
+
+
+def _series(envelope: _Envelope, kind: str, labels: tuple[str, ...], *, every: bool = False) -> list[Any]:
     assert envelope.data is not None
     if envelope.data.result_type != kind:
         raise TelemetryError(
@@ -153,7 +188,7 @@ def _series(envelope: _Envelope, kind: str, labels: tuple[str, ...]) -> list[Any
             f"correct it in BALLAST_TELEMETRY__RESOURCES"
         )
     try:
-        return _decoder(kind, labels).decode(envelope.data.result)
+        return (_decode_labelled if every else _decoder(kind, labels).decode)(envelope.data.result)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise TelemetryError(f"the answer cannot be read: {error}") from None
 
@@ -162,21 +197,25 @@ def _table(
     series: list[Any], labels: tuple[str, ...], values: Floats, present: Bools, unreadable: Bools, envelope: _Envelope
 ) -> SeriesTable:
     metrics = [one.metric for one in series]
-    nodes = [""] * len(metrics)
-    for index in range(len(dict.fromkeys(labels))):
-        name = f"node{index}"
-        nodes = [node or getattr(metric, name) for node, metric in zip(nodes, metrics, strict=True)]
-    clusters = [""] * len(metrics) if "cluster" in labels else [metric.cluster for metric in metrics]
+    every = metrics if metrics and isinstance(metrics[0], dict) else None
+
+    def column(label: str, field: str) -> list[str]:
+        if every is not None:
+            return [metric.get(label, "") for metric in every]
+        return [getattr(metric, field) for metric in metrics]
+
+    columns = {label: column(label, f"node{index}") for index, label in enumerate(dict.fromkeys(labels))}
     return SeriesTable(
-        nodes,
-        clusters,
-        [metric.group for metric in metrics],
-        np.fromiter((metric.unit == BYTES for metric in metrics), dtype=np.bool_, count=len(metrics)),
+        columns,
+        [""] * len(metrics) if "cluster" in labels else column("cluster", "cluster"),
+        column(GROUP_LABEL, "group"),
+        np.fromiter(map(bool, column(UNIT_LABEL, "unit")), dtype=np.bool_, count=len(metrics)),
         values,
         present,
         unreadable,
         tuple(envelope.warnings),
         tuple(envelope.infos),
+        every,
     )
 
 

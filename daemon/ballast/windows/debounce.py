@@ -97,10 +97,13 @@ class Classifier:
             high, high - hysteresis, gap=gap, state=current == "high" if known else None, marks=marks
         )
 
-    def observe(self, at: float, load: float | None) -> LoadClass | None:
-        """The class after seeing `load` at `at`; None as long as nothing was ever known."""
+    def observe(self, at: float, load: float | None, high: float | None = None) -> LoadClass | None:
+        """The class after seeing `load` at `at`; None as long as nothing was ever known.
+
+        `high` is the load that counts against the limit of that name, if it is another.
+        """
         above_low = self._above_low.observe(at, load)
-        above_high = self._above_high.observe(at, load)
+        above_high = self._above_high.observe(at, load if high is None else high)
         if above_high:
             return "high"
         return None if above_low is None else "normal" if above_low else "low"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -14,15 +14,18 @@ BUCKET = 300.0
 
 
 class Highest:
-    """Keeps the highest value of each 5 minutes, per row and name; names that are no longer told are forgotten."""
+    """Keeps the highest value of each 5 minutes, per row and name; names that are no longer told are forgotten.
+
+    A name is that of one node alone, such as its name and UID.
+    """
 
     def __init__(self, rows: int, seconds: float) -> None:
         self._count = max(1, math.ceil(seconds / BUCKET))
         self._values = np.full((rows, 0, self._count), np.nan, np.float32)
-        self._names: tuple[str, ...] = ()
+        self._names: tuple[Hashable, ...] = ()
         self._newest = -1
 
-    def observe(self, time: float, names: Sequence[str], values: Floats) -> None:
+    def observe(self, time: float, names: Sequence[Hashable], values: Floats) -> None:
         """`values` [row, name] are those at `time` (Unix seconds), NaN where unknown. The past may come later."""
         if self._names != tuple(names):
             self._rename(tuple(names))
@@ -43,7 +46,7 @@ class Highest:
         known = (~np.isnan(values)).sum(axis=2)
         return np.where(known >= max(1.0, coverage * count), np.fmax.reduce(values, axis=2), np.nan).astype(float)
 
-    def _rename(self, names: tuple[str, ...]) -> None:
+    def _rename(self, names: tuple[Hashable, ...]) -> None:
         old = {name: index for index, name in enumerate(self._names)}
         values = np.full((len(self._values), len(names), self._count), np.nan, np.float32)
         for index, name in enumerate(names):

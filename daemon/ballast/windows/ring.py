@@ -1,15 +1,17 @@
 """The last samples of every node and resource, on one grid of slots, in numpy arrays.
 
 A slot is `floor(time / step + ½)`. The ring holds slot `s` in row `s mod rows`, together with the absolute number
-`s`, so gaps, silent nodes and clock jumps age out by comparison alone and nothing has to be swept.
+`s`, so gaps, silent nodes and clock jumps age out by comparison alone and nothing has to be swept. Columns belong to
+keys: a node by name and UID, so that a node created anew under an old name begins with nothing.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ballast.model.sample import Floats, Ints
 
@@ -19,13 +21,21 @@ EMPTY = np.iinfo(np.int64).min // 2
 _AHEAD = 2
 """How many slots a write may run ahead of the reader."""
 
+TICK = 1e-3
+"""Seconds by which the times of two raw samples differ at least: Prometheus counts milliseconds."""
+
+_FARTHEST = 2**30
+"""Ticks."""
+
 
 class Ring:
     """Samples of `resources` on a grid of `step` seconds, for windows of up to `span` seconds. Not thread-safe.
 
     `values` and `slots` are [row, resource, column]: the value and the absolute slot number of the sample in a row.
-    Slots are kept per resource, because a query that fails costs that resource only. `newest` is [resource, column]:
-    the Unix time of the newest raw sample, NaN without any. Only the first `width` columns are in use.
+    Slots are kept per resource, because a query that fails costs that resource only. `behind` has the same shape: by
+    how many milliseconds the raw sample is older than its slot, so that a sample read twice can be told. `newest` is
+    [resource, column]: the Unix time of the newest raw sample, NaN without any. Only the first `width` columns are in
+    use.
     """
 
     def __init__(self, resources: Sequence[str], step: float, span: float) -> None:
@@ -38,38 +48,39 @@ class Ring:
         self.width = 0
         self.values: Floats = np.empty((self.rows, len(self.resources), 0))
         self.slots: Ints = np.empty((self.rows, len(self.resources), 0), np.int64)
+        self.behind: NDArray[np.int32] = np.empty((self.rows, len(self.resources), 0), np.int32)
         self.newest: Floats = np.empty((len(self.resources), 0))
         self._present = EMPTY
         self._index = {resource: index for index, resource in enumerate(self.resources)}
-        self._column: dict[str, int] = {}
-        self._vanished: dict[str, int] = {}
+        self._column: dict[Hashable, int] = {}
+        self._vanished: dict[Hashable, int] = {}
         self._free: list[int] = []
-        self._names: tuple[str, ...] = ()
+        self._keys: tuple[Hashable, ...] = ()
         self._columns: Ints = np.empty(0, np.int64)
 
     def slot(self, time: float) -> int:
         """The number of the slot nearest to a Unix time."""
         return math.floor(time / self.step + 0.5)
 
-    def columns(self, names: Sequence[str]) -> Ints:
-        """The column of each name.
+    def columns(self, keys: Sequence[Hashable]) -> Ints:
+        """The column of each key.
 
-        New names get one. Names that are no longer given keep theirs until a whole span has passed: who comes back
+        New keys get one. Keys that are no longer given keep theirs until a whole span has passed: who comes back
         sooner finds its window, after that the column is wiped and reused.
         """
-        wanted = tuple(names)
-        if wanted != self._names:
+        wanted = tuple(keys)
+        if wanted != self._keys:
             self._release(set(wanted))
-            new = [name for name in dict.fromkeys(wanted) if name not in self._column]
+            new = [key for key in dict.fromkeys(wanted) if key not in self._column]
             self._grow(self.width + len(new) - len(self._free))
-            for name in new:
+            for key in new:
                 if self._free:
-                    self._column[name] = self._free.pop()
+                    self._column[key] = self._free.pop()
                 else:
-                    self._column[name] = self.width
+                    self._column[key] = self.width
                     self.width += 1
-            self._names = wanted
-            self._columns = np.fromiter((self._column[name] for name in wanted), np.int64, len(wanted))
+            self._keys = wanted
+            self._columns = np.fromiter((self._column[key] for key in wanted), np.int64, len(wanted))
         return self._columns
 
     def write(self, resource: str, at: float, columns: Ints, values: Floats, times: Floats) -> None:
@@ -87,6 +98,8 @@ class Ring:
         chosen = columns[accepted]
         row[chosen] = values[accepted]
         slots[chosen] = slot
+        late = np.nan_to_num((slot * self.step - times[accepted]) / TICK)
+        self.behind[slot % self.rows, index][chosen] = np.clip(np.rint(late), -_FARTHEST, _FARTHEST)
         newest = self.newest[index]
         newest[chosen] = np.fmax(newest[chosen], times[accepted])
         self._present = max(self._present, slot)
@@ -97,7 +110,7 @@ class Ring:
         limit = present + _AHEAD
         if self._present > limit:
             self.slots[self.slots > limit] = EMPTY
-            self._vanished = {name: min(slot, present) for name, slot in self._vanished.items()}
+            self._vanished = {key: min(slot, present) for key, slot in self._vanished.items()}
             self._present = present
         self._present = max(self._present, present)
         future = self.newest > limit * self.step
@@ -105,15 +118,15 @@ class Ring:
             last = self.slots.max(axis=0)
             self.newest[future] = np.where(last == EMPTY, np.nan, last * self.step)[future]
 
-    def _release(self, wanted: set[str]) -> None:
-        for name in self._column.keys() - wanted - self._vanished.keys():
-            self._vanished[name] = self._present
-        for name in wanted & self._vanished.keys():
-            del self._vanished[name]
-        passed = [name for name, slot in self._vanished.items() if self._present - slot >= self.rows]
-        for name in passed:
-            del self._vanished[name]
-            column = self._column.pop(name)
+    def _release(self, wanted: set[Hashable]) -> None:
+        for key in self._column.keys() - wanted - self._vanished.keys():
+            self._vanished[key] = self._present
+        for key in wanted & self._vanished.keys():
+            del self._vanished[key]
+        passed = [key for key, slot in self._vanished.items() if self._present - slot >= self.rows]
+        for key in passed:
+            del self._vanished[key]
+            column = self._column.pop(key)
             self.slots[:, :, column] = EMPTY
             self.newest[:, column] = np.nan
             self._free.append(column)
@@ -126,4 +139,5 @@ class Ring:
             shape = (self.rows, len(self.resources), more)
             self.values = np.concatenate((self.values, np.full(shape, np.nan)), axis=2)
             self.slots = np.concatenate((self.slots, np.full(shape, EMPTY, np.int64)), axis=2)
+            self.behind = np.concatenate((self.behind, np.zeros(shape, np.int32)), axis=2)
             self.newest = np.concatenate((self.newest, np.full(shape[1:], np.nan)), axis=1)

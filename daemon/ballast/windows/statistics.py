@@ -11,22 +11,28 @@ from numpy.typing import NDArray
 
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.model.snapshot import Window
-from ballast.windows.ring import Ring
+from ballast.windows.ring import TICK, Ring
 
 QUANTILE = 0.95
 
 GAP_LIMIT = 2.5
 """A sample accounts for the gap before it, up to so many resolutions."""
 
+NEVER = np.iinfo(np.int32).min // 2
+"""Before any raw sample."""
+
 
 @dataclass(frozen=True)
 class WindowRules:
-    """When a window is known. Seconds; `resolution` None is the median gap of each node and resource."""
+    """When a window is known. Seconds, one number or one for each resource.
+
+    `resolution` is how far samples are apart; None stands for the median gap of each node and resource.
+    """
 
     min_coverage: float
     min_samples: int
-    max_age: float
-    resolution: float | None
+    max_age: float | Floats
+    resolution: float | Floats | None
 
 
 def summarise(
@@ -44,6 +50,7 @@ def summarise_all(
     end: float,
     rules: WindowRules,
     scale: Floats | float = 1.0,
+    born: Floats | None = None,
 ) -> dict[str, Window]:
     """The windows of all `lengths` (name to seconds) that end at `end`, which becomes the ring's present.
 
@@ -51,22 +58,28 @@ def summarise_all(
     to its own slot. Mean, population deviation and p95 (interpolated as quantile_over_time does) are multiplied by
     `scale` [resource, node], which turns a ratio of capacity into load, and NaN where the window is not known; nothing
     is known without a finite scale. Count and coverage are always given.
+
+    Coverage goes by raw samples: one that several evaluations saw counts once. It is the share of the window, or of
+    the node's life where that is shorter: `born` [node] are Unix times, -inf for nodes older than any window.
     """
     longest = max(lengths.values())
     if longest > ring.span:
         raise ValueError(f"the ring holds {ring.span:g} s; a window of {longest:g} s does not fit")
     ring.advance(end)
     depths = {name: seconds / ring.step for name, seconds in lengths.items()}
-    resolution = None if rules.resolution is None else rules.resolution / ring.step
+    resolution = None if rules.resolution is None else _each(rules.resolution, ring) / ring.step
+    life = _life(ring, columns, end, born)
     figures = {name: np.empty((5, len(ring.resources), len(columns))) for name in lengths}
     for index in range(len(ring.resources)):
-        values, present = _chronological(ring, index, ring.slot(end), _slots_in(max(depths.values())))
-        limit = GAP_LIMIT * (_median_gap(present) if resolution is None else np.float64(resolution))
+        values, present, raw = _chronological(ring, index, ring.slot(end), _slots_in(max(depths.values())))
+        limit = GAP_LIMIT * (_median_gap(raw) if resolution is None else resolution[index])
         for name, depth in depths.items():
             slots = _slots_in(depth)
-            figures[name][:, index] = _figures(values[-slots:], present[-slots:], depth, limit)[:, columns]
+            lived = np.float64(depth) if life is None else np.minimum(depth, life)
+            coverage = _coverage(raw[-slots:], lived, limit)
+            figures[name][:, index] = _figures(values[-slots:], present[-slots:], coverage)[:, columns]
 
-    usable = (end - ring.newest[:, columns] <= rules.max_age) & np.isfinite(scale)
+    usable = (end - ring.newest[:, columns] <= _each(rules.max_age, ring)[:, None]) & np.isfinite(scale)
     windows = {}
     for name, seconds in lengths.items():
         mean, std, p95, count, coverage = figures[name]
@@ -85,22 +98,51 @@ def summarise_all(
     return windows
 
 
+def _each(seconds: float | Floats, ring: Ring) -> Floats:
+    """[resource]."""
+    return np.broadcast_to(np.asarray(seconds, float), (len(ring.resources),))
+
+
+def _life(ring: Ring, columns: Ints, end: float, born: Floats | None) -> Floats | None:
+    """[column]: how many slots ago each node was created, at least one; None where all are older than the ring."""
+    if born is None or not np.any(born > end - ring.span):
+        return None
+    life = np.full(ring.width, np.inf)
+    life[columns] = np.maximum((end - born) / ring.step, 1.0)
+    return life
+
+
 def _slots_in(depth: float) -> int:
     """How many whole slots lie in a left-open window of `depth` slots that ends on a slot."""
     return math.ceil(depth - 1e-9)
 
 
-def _chronological(ring: Ring, resource: int, newest: int, count: int) -> tuple[Floats, Bools]:
-    """The last `count` slots up to `newest`, oldest first: values [slot, column], and where there is a sample."""
+def _chronological(ring: Ring, resource: int, newest: int, count: int) -> tuple[Floats, Bools, Bools]:
+    """The last `count` slots up to `newest`, oldest first, as [slot, column].
+
+    Values; where there is one; where it is of a raw sample that no earlier slot has.
+    """
     wanted = np.arange(newest - count + 1, newest + 1)
     rows = wanted % ring.rows
     values: Floats = ring.values[rows, resource, : ring.width]
     missing = ring.slots[rows, resource, : ring.width] != wanted[:, None]
-    values[missing] = 0.0  # so that sums need no mask
-    return values, ~missing
+    raw = (
+        np.rint(np.arange(1, count + 1) * (ring.step / TICK)).astype(np.int32)[:, None]
+        - ring.behind[rows, resource, : ring.width]
+    )
+    if missing.any():
+        values[missing] = 0.0  # so that sums need no mask
+        raw[missing] = NEVER
+        latest = np.maximum.accumulate(raw[:-1], axis=0)
+    else:
+        latest = raw[:-1]
+    present = ~missing
+    first = present.copy()
+    first[1:] = raw[1:] > latest + 1
+    return values, present, first
 
 
-def _figures(values: Floats, present: Bools, depth: float, limit: Floats | np.float64) -> Floats:
+def _figures(values: Floats, present: Bools, coverage: Floats) -> Floats:
     """Mean, deviation, p95, count and coverage of each column, as rows; NaN for the first three without samples."""
     count = present.sum(axis=0, dtype=np.int32)
     complete = bool((count == len(values)).all())
@@ -111,7 +153,7 @@ def _figures(values: Floats, present: Bools, depth: float, limit: Floats | np.fl
         away *= present
     deviation = np.sqrt(np.einsum("sc,sc->c", away, away) / divisor)
     p95 = _quantile(values if complete else np.where(present, values, np.nan), count)
-    return np.stack((mean, deviation, p95, count, _coverage(present, depth, limit)))
+    return np.stack((mean, deviation, p95, count, coverage))
 
 
 def _quantile(values: Floats, count: NDArray[np.int32]) -> Floats:
@@ -126,28 +168,29 @@ def _quantile(values: Floats, count: NDArray[np.int32]) -> Floats:
     return result
 
 
-def _coverage(present: Bools, depth: float, limit: Floats | np.float64) -> Floats:
-    """The share of a window of `depth` slots that its samples account for.
+def _coverage(present: Bools, depth: Floats | np.float64, limit: Floats | np.float64) -> Floats:
+    """The share of the last `depth` slots, one number or one for each column, that the samples account for.
 
     Each accounts for the gap before it, up to `limit` slots; the first sample's gap begins with the window. So the
     gaps add up to the distance from the window's start to the newest sample, less what some exceed the limit by.
     """
     slots = len(present)
-    before_start = slots - depth
-    covered = np.full(present.shape[1], depth)
+    whole = np.broadcast_to(depth, present.shape[1:])
+    before_start = slots - whole
+    covered = whole.copy()
     late = np.flatnonzero(~present[-1])
     tail = present[::-1, late]
-    covered[late] = np.where(tail.any(axis=0), np.maximum(depth - np.argmax(tail, axis=0), 0.0), 0.0)
+    covered[late] = np.where(tail.any(axis=0), np.maximum(whole[late] - np.argmax(tail, axis=0), 0.0), 0.0)
 
     long = _after_long_gap(present, int(np.min(limit, initial=slots)))
     columns = np.flatnonzero(long.any(axis=0))
     if len(columns):
         gaps = _gaps(present[:, columns])
         place, which = np.nonzero(long[:, columns])
-        gap = np.minimum(gaps[place, which], place + 1 - before_start)
+        gap = np.minimum(gaps[place, which], place + 1 - before_start[columns[which]])
         excess = np.maximum(gap - np.broadcast_to(limit, covered.shape)[columns[which]], 0.0)
         covered -= np.bincount(columns[which], excess, len(covered))
-    return covered / depth
+    return covered / whole
 
 
 def _after_long_gap(present: Bools, slots: int) -> Bools:

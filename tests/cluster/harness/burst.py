@@ -78,5 +78,6 @@ def _rates(server: Prometheus, nodes: int) -> bool:
 
 def _known(daemon: Daemon, nodes: int) -> bool:
     values = {name: value for name, _, value in daemon.samples()}
+    values["ballast_nodes"] = sum(value for name, _, value in daemon.samples() if name == "ballast_nodes")
     wanted = {"ballast_nodes": nodes, "ballast_nodes_unknown": 0, "ballast_frozen": 0}
     return all(values.get(name) == value for name, value in wanted.items())

@@ -25,6 +25,7 @@ from ballast.eviction.plan import Kind, Move, Plan
 from ballast.eviction.rules import UNLIMITED, GateRules
 from ballast.metrics import Metrics
 from ballast.model.node import Node
+from ballast.model.node_state import NodeStates
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot, Window
 from tests.cluster.harness.api import Api, Json
@@ -164,7 +165,9 @@ def even(nodes: tuple[Node, ...], time: float) -> Snapshot:
     values = np.full((1, len(nodes)), 0.5)
     known = np.ones_like(values, bool)
     window = Window("2s", 2.0, values, values * 0, values, known * 5, known.astype(float), known)
-    return Snapshot(time, nodes, ("memory",), {"2s": window}, values, np.ones_like(values), known[0], ~known[0])
+    return Snapshot(
+        time, nodes, ("memory",), {"2s": window}, values, np.ones_like(values), NodeStates.of(known[0], ~known[0])
+    )
 
 
 def deployment(name: str, replicas: int, *, memory: str = "1Gi", cpu: str = "100m", **spec: Any) -> Json:

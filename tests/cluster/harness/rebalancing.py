@@ -168,7 +168,8 @@ def _all_ready(cluster: ControlPlane, count: int) -> None:
 
 def _known(daemon: Daemon, nodes: int) -> bool:
     values = {name: value for name, _, value in daemon.samples()}
-    return values.get("ballast_nodes") == nodes and values.get("ballast_nodes_unknown") == 0
+    found = sum(value for name, _, value in daemon.samples() if name == "ballast_nodes")
+    return found == nodes and values.get("ballast_nodes_unknown") == 0
 
 
 def _plan(daemon: Daemon, size: Size) -> Json:

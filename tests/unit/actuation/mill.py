@@ -22,6 +22,7 @@ from ballast.eviction.plan import Kind, Move, Plan
 from ballast.eviction.rules import GateRules
 from ballast.metrics import Metrics
 from ballast.model.node import Node
+from ballast.model.node_state import NodeStates
 from ballast.model.pod import Owner, Pod
 from ballast.model.shape import Container, Shape, shape_of
 from ballast.model.snapshot import Snapshot, Window
@@ -274,5 +275,11 @@ def snapshot(loads: Mapping[str, float], time: float) -> Snapshot:
     known = np.isfinite(values)
     window = Window("15m", WINDOW, values, values * 0, values, known * 60, known.astype(float), known)
     return Snapshot(
-        time, nodes(), ("cpu", "memory"), {"15m": window}, values, np.ones_like(values), known[0], ~known[0]
+        time,
+        nodes(),
+        ("cpu", "memory"),
+        {"15m": window},
+        values,
+        np.ones_like(values),
+        NodeStates.of(known[0], ~known[0], 2),
     )

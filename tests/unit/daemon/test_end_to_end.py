@@ -147,7 +147,7 @@ def test_much_of_the_cluster_silent_freezes_then_withdraws_and_comes_back(calm: 
     told, published = calm.cycle(daemon, 5)
     assert told.startswith("know 6 of 10 nodes from prometheus, 4 unknown")
     assert re.fullmatch(
-        "publishing is frozen: 4 of 10 nodes are unknown, more than 20%; "
+        "publishing is frozen: 4 of 10 nodes are silent, more than 20% of the measured ones; "
         r"what was published is withdrawn in (9|10) min if that stays",
         published,
     )
@@ -157,7 +157,7 @@ def test_much_of_the_cluster_silent_freezes_then_withdraws_and_comes_back(calm: 
     assert get(daemon, "/readyz").status_code == 200
     assert metric(daemon, "ballast_frozen") == 1
     assert metric(daemon, 'ballast_condition{type="PublishingFrozen"}') == 1
-    assert "more than 20% of the nodes are unknown" in (condition(daemon, "PublishingFrozen") or "")
+    assert "more than 20% of the measured nodes are silent" in (condition(daemon, "PublishingFrozen") or "")
     assert calm.published() == before
     assert calm.patches()["nodes"] == patches
     calm.cycle(daemon, 17)
@@ -189,9 +189,9 @@ def test_a_restart_while_prometheus_is_down_removes_nothing_before_forget_after(
     patches = calm.patches()["nodes"]
     daemon = calm.daemon(PUBLISHING__FORGET_AFTER="10m")
     assert "know 0 of 10 nodes" in daemon.board.cycles[0].sentence
-    assert "10 young" in daemon.board.cycles[0].sentence
+    assert "10 silent" in daemon.board.cycles[0].sentence
     told, published = calm.cycle(daemon, 9)
-    assert published.startswith("publishing is frozen: 10 of 10 nodes are unknown")
+    assert published.startswith("publishing is frozen: 10 of 10 nodes are silent")
     assert "BALLAST_PROMETHEUS__URL" in told
     assert calm.published() == before
     assert calm.patches()["nodes"] == patches

@@ -11,6 +11,7 @@ from ballast.jobs.eviction.hot_nodes import HotNodes, loads
 from ballast.jobs.eviction.recent_scaling import RecentScaling
 from ballast.metrics import Metrics
 from ballast.model.node import Node
+from ballast.model.node_state import NodeStates
 from ballast.model.snapshot import Snapshot, Window
 from ballast.model.workload import Autoscaler, Workload
 from ballast.settings import Settings
@@ -28,7 +29,7 @@ def snapshot(time: float, **cpu: float) -> Snapshot:
     known = np.isfinite(mean)
     window = Window("15m", 900.0, mean, mean * 0, mean, np.zeros(mean.shape, int), mean, known)
     nodes = tuple(Node(name, unschedulable=name.endswith("cordoned")) for name in cpu)
-    return Snapshot(time, nodes, ("cpu", "memory"), {"15m": window}, mean, mean, known.any(axis=0), ~known.any(axis=0))
+    return Snapshot(time, nodes, ("cpu", "memory"), {"15m": window}, mean, mean, NodeStates.of(known.any(axis=0)))
 
 
 def looked(*snapshots: Snapshot, **aims: Any) -> HotNodes:
@@ -68,7 +69,7 @@ def test_hot_may_mean_far_from_the_mean() -> None:
 
 
 def test_loads_of_nodes_that_the_snapshot_does_not_know_are_unknown() -> None:
-    found = loads(snapshot(0, a=0.5, b=0.1), ["b", "new"])
+    found = loads(snapshot(0, a=0.5, b=0.1), ("cpu", "memory"), ["b", "new"])
     assert np.array_equal(found, [[0.1, 0.5], [NAN, NAN]], equal_nan=True)
 
 

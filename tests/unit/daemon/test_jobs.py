@@ -24,7 +24,7 @@ def test_a_cycle_ends_in_its_sentence() -> None:
     jobs.every("publish", 30.0, lambda: "published 3 of 5 nodes")
     jobs.run("publish")
     assert [(r.job, r.ok, r.sentence) for r in records] == [("publish", True, "published 3 of 5 nodes")]
-    assert counted(metrics, "ballast_cycles_total", job="publish", result="ok") == 1
+    assert counted(metrics, "ballast_cycles_total", cycle="publish", result="ok") == 1
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_an_error_becomes_a_failed_cycle_and_the_job_lives(error: Exception, sen
     jobs.run("watch")
     assert [r.sentence for r in records] == [sentence, sentence]
     assert not any(r.ok for r in records)
-    assert counted(metrics, "ballast_cycles_total", job="watch", result="failed") == 2
+    assert counted(metrics, "ballast_cycles_total", cycle="watch", result="failed") == 2
 
 
 def test_jobs_fire_on_the_grid_of_their_interval() -> None:
@@ -96,4 +96,4 @@ def test_a_cycle_that_still_runs_is_not_started_again_and_that_is_counted() -> N
     assert len(runs) == 1
     release.set()
     jobs.stop()
-    assert counted(metrics, "ballast_cycles_missed_total", job="watch", reason="overlap") >= 1
+    assert counted(metrics, "ballast_cycles_missed_total", cycle="watch", reason="overlap") >= 1

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ballast.model.node import Node
+from ballast.model.node_state import NodeStates
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot, Window
 from ballast.scoring import crane
@@ -39,7 +40,11 @@ NEEDED: dict[str, dict[str, Any]] = {"peaks": {"node_power_model": MODEL}, "dyna
 """Keys without which a strategy cannot be made."""
 
 CHANGED: dict[str, dict[str, Any]] = {
-    "load-variation": {"safe_variance_margin": 3, "safe_variance_sensitivity": 2},
+    "load-variation": {
+        "safe_variance_margin": 3,
+        "safe_variance_sensitivity": 2,
+        "resources": {"cpu": 1, "memory": 0.5},
+    },
     "target-load": {"target_utilization": 70, "default_requests": {"cpu": "5"}, "default_requests_multiplier": 3},
     "low-risk": {"smoothing_window_size": 9, "risk_limit_weights": {"cpu": 0.125, "memory": 1}},
     "peaks": {"node_power_model": {**MODEL, "b": {"k0": 1, "k1": 9, "k2": 0.125}}, "unknown": "upstream"},
@@ -123,8 +128,7 @@ def taken(of: Sequence[Node], lower: float = 1.0) -> Snapshot:
         {"15m": window},
         np.full_like(means, NOW - 5),
         np.ones_like(means),
-        everywhere,
-        ~everywhere,
+        NodeStates.of(everywhere),
     )
 
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from ballast.jobs.telemetry import TelemetryCycle, source_title
+from ballast.jobs.telemetry import TelemetryCycle, TelemetryRules, source_title
 from ballast.metrics import Metrics
 from ballast.model.node import Node
+from ballast.model.node_state import NodeState
 from ballast.model.sample import Reading, Samples
 from ballast.telemetry.node_names import NodeNames
 from tests.fakes import FakeClock
@@ -68,14 +69,15 @@ def cycle_of(
     return TelemetryCycle(
         primary,
         fallback,
-        resources=("cpu", "memory"),
-        interval=30.0,
-        lengths={"5m": 300.0, "2m": 120.0},
-        min_coverage=0.5,
-        min_samples=3,
-        max_age=max_age,
-        offset=0.0,
-        pool_label=pool_label,
+        TelemetryRules(
+            resources=("cpu", "memory"),
+            interval=30.0,
+            lengths={"5m": 300.0, "2m": 120.0},
+            min_coverage=0.5,
+            min_samples=3,
+            max_age=max_age,
+            pool_label=pool_label,
+        ),
         clock=clock,
         metrics=Metrics(),
     )
@@ -101,6 +103,18 @@ def test_a_restart_loses_no_window_where_the_source_has_history() -> None:
     assert snapshot.known.all()
 
 
+LATER = 1_700_000_000.0
+
+
+def aged(*ages: float) -> list[Node]:
+    """Nodes that were created so many seconds before LATER."""
+    sizes = {"cpu": 4.0, "memory": 8e9}
+    return [
+        Node(f"n{row}", f"u{row}", capacity=sizes, allocatable=sizes, created=LATER - age)
+        for row, age in enumerate(ages)
+    ]
+
+
 def test_load_is_a_share_of_what_is_allocatable() -> None:
     clock = FakeClock()
     snapshot = cycle_of(clock, FakeSource("prometheus", ("cpu", "memory"), history=True)).cycle(NodeNames(NODES))
@@ -113,7 +127,7 @@ def test_without_history_nodes_are_young_until_the_window_suffices() -> None:
     cycle = cycle_of(clock, FakeSource("prometheus", ("cpu", "memory")))
     snapshot = cycle.cycle(NodeNames(NODES))
     assert not snapshot.known.any()
-    assert snapshot.young.all()
+    assert snapshot.states.are(NodeState.YOUNG).all()
     clock.advance(30.0)
     assert run(clock, cycle, 6)[-1] == (True, True)
 
@@ -178,20 +192,20 @@ def test_a_silent_node_is_unknown_after_max_age_and_not_young() -> None:
     source.silent = {"b"}
     assert run(clock, cycle, 4) == [(True, True), (True, True), (True, True), (True, False)]
     snapshot = cycle.cycle(NodeNames(NODES))
-    assert snapshot.young.tolist() == [False, False]
+    assert [snapshot.states[row] for row in (0, 1)] == ["known", "silent"]
     assert np.isnan(snapshot.primary.mean[:, 1]).all()
 
 
-def test_a_node_that_never_gave_a_sample_is_silent_max_age_after_it_was_seen() -> None:
+def test_a_node_that_never_gave_a_sample_is_unmeasured_a_window_after_it_was_seen() -> None:
     clock = FakeClock()
     source = FakeSource("prometheus", ("cpu", "memory"), history=True)
     source.silent = {"b"}
     cycle = cycle_of(clock, source)
-    young = []
-    for _ in range(5):
-        young.append(bool(cycle.cycle(NodeNames(NODES)).young[1]))
+    states = []
+    for _ in range(12):
+        states.append(cycle.cycle(NodeNames(NODES)).states[1])
         clock.advance(30.0)
-    assert young == [True, True, True, False, False]
+    assert states == ["young"] * 10 + ["unmeasured"] * 2
 
 
 def test_the_fallback_is_asked_for_what_is_missing_and_fills_its_own_windows() -> None:
@@ -201,7 +215,7 @@ def test_the_fallback_is_asked_for_what_is_missing_and_fills_its_own_windows() -
     fallback.value = 0.75
     cycle = cycle_of(clock, primary, fallback)
     run(clock, cycle, 2)
-    assert fallback.reads == []
+    assert fallback.reads == [("cpu", "memory")], "it stays warm"
     primary.failing = {"cpu"}
     primary.history = False
     sources = []
@@ -209,7 +223,7 @@ def test_the_fallback_is_asked_for_what_is_missing_and_fills_its_own_windows() -
         snapshot = cycle.cycle(NodeNames(NODES))
         sources.append(snapshot.sources["cpu"])
         clock.advance(30.0)
-    assert fallback.reads == [("cpu",)] * 5
+    assert fallback.reads[1:] == [("cpu", "memory")] * 5
     assert sources == ["prometheus"] * 3 + ["metrics-server"] * 2
     assert snapshot.sources["memory"] == "prometheus"
     assert source_title(snapshot) == "Prometheus"
@@ -249,13 +263,7 @@ def test_metrics_server_is_known_at_its_own_pace(interval: float, step: float, p
     cycle = TelemetryCycle(
         Pacing(step),
         None,
-        resources=("cpu", "memory"),
-        interval=interval,
-        lengths={"5m": 300.0},
-        min_coverage=0.5,
-        min_samples=3,
-        max_age=90.0,
-        offset=0.0,
+        TelemetryRules(("cpu", "memory"), interval, {"5m": 300.0}, min_coverage=0.5, min_samples=3, max_age=90.0),
         clock=clock,
         metrics=Metrics(),
     )
@@ -281,13 +289,7 @@ def test_rejected_samples_are_counted() -> None:
     TelemetryCycle(
         source,
         None,
-        resources=("cpu",),
-        interval=30.0,
-        lengths={"5m": 300.0},
-        min_coverage=0.5,
-        min_samples=3,
-        max_age=90.0,
-        offset=0.0,
+        TelemetryRules(("cpu",), 30.0, {"5m": 300.0}, min_coverage=0.5, min_samples=3, max_age=90.0),
         clock=clock,
         metrics=metrics,
     ).cycle(NodeNames(NODES))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ballast.model.node import Node
+from ballast.model.node_state import NodeStates
 from ballast.model.pod import Pod
 from ballast.model.shape import Container, Shape, shape_of
 from ballast.model.snapshot import Snapshot, Window
@@ -58,6 +59,5 @@ def snapshot(
         {"15m": window},
         np.where(known, time - 5, NAN),
         np.ones_like(means),
-        known[0],
-        ~known[0],
+        NodeStates.of(known[0]),
     )

@@ -17,7 +17,7 @@ HIGH, LOW, CEILING = 0.8, 0.6, 0.7
 def run(nodes: Any, pods: Any, *, limit: int | None = None, load: Any = None) -> tuple[list[Step], Any, Any]:
     layout = a_layout(nodes, pods, load=load)
     standing = standing_of(layout, CEILING)
-    thresholds = Thresholds.absolute(layout.load, HIGH, LOW)
+    thresholds = Thresholds.absolute(layout.load, HIGH, LOW, layout.resources)
     admit = lambda pod, target: None  # noqa: E731
     steps = relieve(standing, everybody(layout), every_node(layout), admit, thresholds, limit=limit)
     return list(steps), layout, standing
@@ -76,7 +76,7 @@ def test_no_target_gets_too_loaded_and_no_node_is_relieved_too_far(world: Any) -
     pods = [a_pod(f"p{i:02}", cpu, memory, f"n{on}") for i, (on, cpu, memory) in enumerate(world)]
     layout = a_layout(nodes, pods)
     standing = standing_of(layout, CEILING)
-    thresholds = Thresholds.absolute(layout.load, HIGH, LOW)
+    thresholds = Thresholds.absolute(layout.load, HIGH, LOW, layout.resources)
     was_hot = hot(layout.load, every_node(layout), thresholds)
     admit = lambda pod, target: None  # noqa: E731
     before = standing.load.copy()

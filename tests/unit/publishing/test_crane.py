@@ -15,6 +15,7 @@ from ballast.publishing.crane_plan import HOT_PERIOD, CraneAnnotations, CranePla
 from ballast.scoring import crane
 from ballast.scoring.dynamic import Dynamic
 from ballast.scoring.fleet import fleet_of
+from ballast.windows.node_lives import node_keys
 from tests.unit.placement.snapshots import NAN, TIME, pod, snapshot
 
 POLICY = crane.parse_policy(crane.DEFAULT_POLICY)
@@ -35,7 +36,7 @@ class World:
         self.time = TIME
         self.newest: float | None = None
         for back in range(300, 0, -1):
-            self.planner.remember(TIME - 300.0 * back, [node.name for node in self.taken().nodes], self.ratios())
+            self.planner.remember(TIME - 300.0 * back, node_keys(self.taken().nodes), self.ratios())
 
     def new_planner(self) -> CranePlanner:
         return CranePlanner(self.policy, self.zone, min_coverage=0.5, jitter=0.0)
@@ -157,7 +158,7 @@ def test_a_restart_writes_nothing_again() -> None:
     before = world.planner
     world.planner = world.new_planner()
     for back in range(300, 0, -1):
-        world.planner.remember(TIME - 300.0 * back, ["n0"], world.ratios())
+        world.planner.remember(TIME - 300.0 * back, [("n0", "")], world.ratios())
     world.later(30)
     assert world.round() == {}
     assert before is not world.planner

@@ -6,6 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ballast.model.node import Node
 from ballast.publishing.annotations import window_annotation, window_end
 from ballast.publishing.freeze import Freeze
 from ballast.publishing.label_plan import LabelPlanner, LabelRules, NodeChange, PublishedKeys
@@ -104,10 +105,34 @@ def test_an_unreadable_label_counts_as_none() -> None:
 def test_a_silent_node_loses_what_was_published() -> None:
     _, settled = run(LabelPlanner(KEYS, RULES), [(0.95, 20)], NOTHING)
     settled = replace(settled, tainted=True)
-    (change,) = LabelPlanner(KEYS, RULES).plan(snapshot_of({"a": None}), {"a": None}, {"a": settled}, CALM, 0.0)
+    planner, gone = LabelPlanner(KEYS, RULES), snapshot_of({"a": None})
+    (change,) = planner.plan(gone, {"a": None}, {"a": settled}, CALM, 0.0)
     state = applied({"a": settled}, [change])["a"]
-    assert state == PublishedKeys(None, "unknown", None, tainted=False)
-    assert LabelPlanner(KEYS, RULES).plan(snapshot_of({"a": None}), {"a": None}, {"a": state}, CALM, 30.0) == []
+    assert state == PublishedKeys(None, "unknown", None, tainted=True)
+    assert planner.plan(gone, {"a": None}, {"a": state}, CALM, 3599.0) == []
+    (change,) = planner.plan(gone, {"a": None}, {"a": state}, CALM, 3600.0)
+    assert change.taint is False
+    assert not change.labels
+
+
+def test_a_taint_stays_while_the_node_is_not_known_and_until_it_is_below() -> None:
+    rules = replace(RULES, taint=True)
+    planner = LabelPlanner(KEYS, rules)
+    _, hot = run(planner, [(0.95, 20)] * 3, NOTHING)
+    assert hot.tainted
+    (change,) = planner.plan(snapshot_of({"a": None}), {"a": None}, {"a": hot}, CALM, 100.0)
+    state = applied({"a": hot}, [change])["a"]
+    assert state == PublishedKeys(None, "unknown", None, tainted=True)
+    plans, state = run(planner, [(0.95, 20), (0.4, 60), (0.4, 60)], state)
+    assert [[change.taint for change in plan] for plan in plans] == [[None], [None], [False]]
+
+
+def test_a_new_node_under_an_old_name_inherits_no_debounce() -> None:
+    planner = LabelPlanner(KEYS, RULES)
+    old, new = ({"a": Node(name="a", uid=uid)} for uid in ("1", "2"))
+    planner.plan(snapshot_of({"a": (0.7, 0.1)}, nodes=old), {"a": 60}, {"a": NOTHING}, CALM, 0.0)
+    (change,) = planner.plan(snapshot_of({"a": (0.85, 0.1)}, nodes=new), {"a": 55}, {"a": NOTHING}, CALM, 30.0)
+    assert change.labels == {KEYS.score: "6", KEYS.load: "high"}
 
 
 def test_a_young_node_keeps_its_keys_until_they_are_forgotten() -> None:
@@ -123,7 +148,7 @@ def test_a_young_node_keeps_its_keys_until_they_are_forgotten() -> None:
 def test_a_freeze_writes_nothing_and_then_withdraws_from_all() -> None:
     planner = LabelPlanner(KEYS, RULES)
     _, settled = run(planner, [(0.5, 70)], NOTHING)
-    frozen = CALM.after(1, 2, 0.0)
+    frozen = CALM.after(0.5, 0.0)
     snapshot = snapshot_of({"a": (0.95, 0.1), "b": None})
     carried = {"a": settled, "b": settled}
     scores = {"a": 5, "b": None}

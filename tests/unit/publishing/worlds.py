@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ballast.model.node import Node
+from ballast.model.node_state import NodeStates
 from ballast.model.snapshot import Snapshot, Window
 from ballast.publishing.label_plan import PublishedKeys
 from ballast.publishing.node_keys import NodeKeys
@@ -42,8 +43,7 @@ def snapshot_of(
         windows={"15m": window},
         newest=np.where(known, at, np.nan),
         allocatable_share=np.ones_like(mean),
-        known=known.any(axis=0),
-        young=np.array([n in young for n in names]),
+        states=NodeStates.of(known.any(axis=0), np.array([n in young for n in names], bool), 2),
     )
 
 

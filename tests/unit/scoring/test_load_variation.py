@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.model.node import Node
+from ballast.model.node_state import NodeStates
 from ballast.model.snapshot import Snapshot, Window
 from ballast.scoring.load_variation import mu_sigma, resource_score, scores
 from ballast.scoring.rounding import half_away, integers
@@ -134,6 +135,5 @@ def snapshot(loads: Mapping[str, tuple[float, float]], node: Node | None = None)
         windows={"15m": window},
         newest=np.full((3, 1), 1_700_000_000.0),
         allocatable_share=np.ones((3, 1)),
-        known=known[:2].any(axis=0),
-        young=np.zeros(1, bool),
+        states=NodeStates.of(known[:2].any(axis=0)),
     )

@@ -25,7 +25,7 @@ CONDITION = {
 
 def full_board() -> Board:
     board = board_of(
-        snapshot([[0.5, NAN, NAN], [NAN, NAN, NAN]], young=[False, False, True]), scores={"node-0": 61, "node-1": None}
+        snapshot([[0.5, NAN, NAN], [0.25, NAN, NAN]], young=[False, False, True]), scores={"node-0": 61, "node-1": None}
     )
     board.cycles = [
         CycleRecord("telemetry", TIME - 30, 0.2, True, "read 2 resources"),
@@ -89,11 +89,12 @@ def test_unknown_is_null_and_never_zero() -> None:
         detail = ask(port, "/api/v1/nodes/node-1").json
     known, silent, young = body["nodes"]
     assert known["load"]["cpu"] == {"mean": 0.5, "std": 0.05, "p95": 0.6}
-    assert known["load"]["memory"] is None
+    assert known["load"]["memory"] == {"mean": 0.25, "std": 0.05, "p95": 0.35}
     assert (known["score"], known["state"], known["newest"]) == (61, "known", TIME - 12)
     for node, state in ((silent, "silent"), (young, "young")):
         assert node["load"] == {"cpu": None, "memory": None}
         assert (node["score"], node["class"], node["newest"], node["state"]) == (None, None, None, state)
+    assert [node["lost"] for node in (known, silent, young)] == [[], ["cpu", "memory"], []]
     for statistics in detail["windows"]["15m"].values():
         assert [statistics[name] for name in ("mean", "std", "p95", "known")] == [None, None, None, False]
 
@@ -108,6 +109,8 @@ def test_status_sums_up() -> None:
         "nodes": 3,
         "known": 1,
         "young": 1,
+        "down": 0,
+        "unmeasured": 0,
         "silent": 1,
         "sources": {},
     }

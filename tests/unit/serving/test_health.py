@@ -16,7 +16,7 @@ def test_each_path_asks_its_own_checks() -> None:
 
 
 def test_verbose_lists_checks_freshness_and_conditions() -> None:
-    board = board_of(snapshot([[0.1, NAN], [NAN, NAN]]), frozen=True)
+    board = board_of(snapshot([[0.1, NAN], [0.2, NAN]]), frozen=True)
     board.ready = lambda: [Check("caches", True, "2 nodes"), Check("cycle", False)]
     board.conditions = lambda: [{"type": "Frozen", "status": "True", "reason": "Silent", "message": "1 of 2 nodes"}]
     with serving(board) as port:
@@ -27,7 +27,7 @@ def test_verbose_lists_checks_freshness_and_conditions() -> None:
         "[-] cycle: failed",
         "data: 15 s old, 1 of 2 nodes known, frozen: too much of the cluster is silent",
         "data cpu: known on 1 nodes, samples 27 to 27 s old, from prometheus",
-        "data memory: known on 0 nodes, no samples, from prometheus",
+        "data memory: known on 1 nodes, samples 27 to 27 s old, from prometheus",
         "condition Frozen: True Silent 1 of 2 nodes",
         "readyz failed",
     ]

@@ -9,6 +9,7 @@ from prometheus_client.openmetrics import parser as openmetrics_parser
 from prometheus_client.parser import text_string_to_metric_families
 
 from ballast.metrics import Metrics
+from ballast.model.node_state import NodeState
 from ballast.serving.board import Board
 from ballast.serving.exposition import Exposition, exported_names
 from tests.unit.serving.client import ask
@@ -37,7 +38,7 @@ def of_nodes(found: Series) -> Series:
 
 def mixed() -> Board:
     taken = snapshot(
-        [[0.25, NAN, 1e-9], [NAN, NAN, 0.0]], [[0.125, NAN, 0.0], [NAN, NAN, 0.0]], names=["a", "dark", 'q"\\']
+        [[0.25, NAN, 1e-9], [0.5, NAN, 0.0]], [[0.125, NAN, 0.0], [0.1, NAN, 0.0]], names=["a", "dark", 'q"\\']
     )
     board = board_of(taken, scores={"a": 70, "dark": None, 'q"\\': 100})
     board.leader = lambda: True
@@ -56,7 +57,7 @@ def test_nodes_are_exposed_by_resource_and_window() -> None:
         assert found["ballast_node_load_p95", labels] == 0.5
     assert found["ballast_node_score", (("node", "a"),)] == 70
     assert found["ballast_node_score", (("node", 'q"\\'),)] == 100
-    assert found["ballast_nodes", ()] == 3
+    assert sum(found["ballast_nodes", (("state", state),)] for state in NodeState) == 3
     assert found["ballast_nodes_unknown", ()] == 1
     assert found["ballast_snapshot_age_seconds", ()] == 15
     assert found["ballast_leader", ()] == 1
@@ -66,7 +67,6 @@ def test_an_unknown_node_has_no_sample() -> None:
     with serving(mixed()) as port:
         found = of_nodes(parsed(ask(port, "/metrics").body.decode()))
     assert not [key for key in found if ("node", "dark") in key[1]]
-    assert not [key for key in found if {("node", "a"), ("resource", "memory")} <= set(key[1])]
     assert all(map(math.isfinite, found.values()))
 
 
@@ -94,7 +94,7 @@ def test_gzip_is_taken_where_offered() -> None:
         answer = ask(port, "/metrics", accept_encoding="gzip")
         assert "content-encoding" not in ask(port, "/metrics").headers
     assert answer.headers["content-encoding"] == "gzip"
-    assert b"ballast_nodes 3.0" in gzip.decompress(answer.body)
+    assert b'ballast_nodes{state="known"} 2.0' in gzip.decompress(answer.body)
 
 
 @pytest.mark.parametrize("accept", ["", OPENMETRICS])
@@ -107,3 +107,30 @@ def test_every_name_that_appears_is_an_exported_name(accept: str) -> None:
     names = {name for name, _ in series(list(parse(body.decode()))) if not name.endswith("_created")}
     assert names <= exported_names()
     assert {"ballast_queries_total", "ballast_cycle_seconds_bucket", "ballast_node_load_mean"} <= exported_names()
+
+
+def test_a_follower_and_a_level_decide_what_is_shown_of_nodes() -> None:
+    def shown(level: str, *, leads: bool) -> Series:
+        board = mixed()
+        board.node_metrics, board.leader = level, lambda: leads
+        with serving(board) as port:
+            return parsed(ask(port, "/metrics").body.decode())
+
+    by_leader = of_nodes(shown("primary", leads=True))
+    assert len([key for key in by_leader if ("node", "a") in key[1]]) == 5
+    assert {dict(labels).get("window", "15m") for _, labels in by_leader} == {"15m"}
+    assert not of_nodes(shown("primary", leads=False))
+    assert not of_nodes(shown("off", leads=True))
+    assert len([key for key in of_nodes(shown("all", leads=False)) if ("node", "a") in key[1]]) == 19
+
+
+def test_the_distribution_of_loads_is_shown_by_every_replica() -> None:
+    board = mixed()
+    board.node_metrics, board.leader = "primary", lambda: False
+    with serving(board) as port:
+        found = parsed(ask(port, "/metrics").body.decode())
+    cumulative = [
+        found["ballast_load_bucket", (("le", bound), ("resource", "cpu"))] for bound in ("0.1", "0.2", "0.3", "+Inf")
+    ]
+    assert cumulative == [1, 1, 2, 2]
+    assert found["ballast_load_count", (("resource", "cpu"),)] == 2

@@ -59,12 +59,13 @@ def test_cpu_comes_before_memory_whatever_the_order_of_the_resources() -> None:
     assert metrics[0]["value"] == pytest.approx(20)
 
 
-def test_a_node_carries_what_is_known_and_an_unknown_node_is_absent() -> None:
-    nodes = parse(written(taken=snapshot([[0.1, NAN, NAN], [NAN, 0.2, NAN]])))["data"]["NodeMetricsMap"]
+def test_a_node_that_lacks_cpu_or_memory_is_absent_where_both_are_watched() -> None:
+    nodes = parse(written(taken=snapshot([[0.1, NAN, NAN, 0.3], [NAN, 0.2, NAN, 0.4]])))["data"]["NodeMetricsMap"]
     assert {name: [m["type"] for m in node["metrics"]] for name, node in nodes.items()} == {
-        "node-0": ["CPU", "CPU"],
-        "node-1": ["Memory", "Memory"],
+        "node-3": ["CPU", "CPU", "Memory", "Memory"]
     }
+    nodes = parse(written(taken=snapshot([[0.1, NAN]], resources=("cpu",))))["data"]["NodeMetricsMap"]
+    assert {name: [m["type"] for m in node["metrics"]] for name, node in nodes.items()} == {"node-0": ["CPU", "CPU"]}
 
 
 def test_a_node_known_only_by_other_resources_is_absent() -> None:
@@ -84,14 +85,16 @@ def test_everything_adds_p95_and_other_resources_under_types_of_their_own() -> N
 
 
 def test_values_that_cannot_be_numbers_are_left_out_not_sent() -> None:
-    everywhere = [[True] * 4] * 2
+    everywhere = [[True] * 5] * 2
     taken = snapshot(
-        [[math.inf, 0.1, -0.1, 1e300], [NAN, 0.2, NAN, NAN]],
-        [[0.1, math.inf, 0.1, 0.1], [NAN, 0.1, 0.1, 0.1]],
+        [[math.inf, 0.1, -0.1, 1e300, 0.5], [NAN, 0.2, NAN, NAN, 0.2]],
+        [[0.1, math.inf, 0.1, 0.1, 0.1], [NAN, 0.1, 0.1, 0.1, 0.1]],
         known=everywhere,
     )
     nodes = parse(written(taken=taken))["data"]["NodeMetricsMap"]
-    assert {name: [m["type"] for m in node["metrics"]] for name, node in nodes.items()} == {"node-1": ["Memory"] * 2}
+    assert {name: [m["type"] for m in node["metrics"]] for name, node in nodes.items()} == {
+        "node-4": ["CPU"] * 2 + ["Memory"] * 2
+    }
 
 
 def test_no_nodes_and_no_cpu_or_memory_are_no_nodes() -> None:

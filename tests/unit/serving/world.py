@@ -9,6 +9,7 @@ import numpy as np
 
 from ballast.metrics import Metrics
 from ballast.model.node import Node
+from ballast.model.node_state import NodeStates
 from ballast.model.snapshot import Snapshot, Window
 from ballast.serving.app import create_app
 from ballast.serving.board import Board
@@ -55,7 +56,7 @@ def snapshot(
         for name, seconds in LENGTHS.items()
     }
     primary = [row for row, name in enumerate(resources) if name in ("cpu", "memory")]
-    known_nodes = knows[primary].any(axis=0)
+    known_nodes = knows[primary].all(axis=0)
     return Snapshot(
         time=time,
         nodes=tuple(Node(name, labels={"ballast.dev/load": "normal"}) for name in node_names),
@@ -63,8 +64,7 @@ def snapshot(
         windows=windows,
         newest=np.where(knows, time - 12.0, np.nan),
         allocatable_share=np.ones_like(means) if share is None else np.array(share, dtype=float),
-        known=known_nodes,
-        young=np.array(young, dtype=bool) if young is not None else np.zeros(count, dtype=bool),
+        states=NodeStates.of(known_nodes, None if young is None else np.array(young, bool), len(resources)),
         sources=dict.fromkeys(resources, "prometheus"),
     )
 

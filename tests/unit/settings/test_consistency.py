@@ -36,6 +36,12 @@ def file(tmp_path: Path) -> str:
         ({"PUBLISHING__LOW": "0.8"}, "LOW < HIGH <= OVERLOADED"),
         ({"PUBLISHING__OVERLOADED": "0.7"}, "LOW < HIGH <= OVERLOADED"),
         ({"EVICTION__LOW": "0.9"}, "HIGH = 0.8: expected LOW < HIGH"),
+        ({"EVICTION__LOW": '{"disk": 0.9}', "EVICTION__HIGH": '{"disk": 0.8}'}, "expected LOW < HIGH"),
+        ({"PUBLISHING__HIGH": '{"cpu": 0.95, "gpu": 0.9}'}, "LOW < HIGH <= OVERLOADED"),
+        ({"PUBLISHING__HIGH": "{}"}, "at least one resource"),
+        ({"SCORING__RESOURCES": '{"cpu": 2}'}, "a weight between 0 and 1 for cpu"),
+        ({"SCORING__RESOURCES": '{"cpu": 0}'}, "at least one weight above 0"),
+        ({"METRICS__NODES": "some"}, "primary"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(names: dict[str, str], said: str, file: str) -> None:
@@ -83,3 +89,31 @@ def test_run_needs_an_address_of_prometheus_and_metrics_server_none() -> None:
 
 def test_the_defaults_can_run() -> None:
     check_run(load({"BALLAST_PROMETHEUS__URL": "http://prometheus:9090"}))
+
+
+def test_a_resource_that_decides_nothing_is_warned_about() -> None:
+    def warned(**more: str) -> list[str]:
+        given = {f"BALLAST_{name}": value for name, value in more.items()}
+        return [text for text in examine(given).warnings if "decides" in text]
+
+    resources = {"TELEMETRY__RESOURCES": "cpu,memory,disk"}
+    [text] = warned(**resources)
+    assert "disk" in text
+    assert "BALLAST_SCORING__RESOURCES" in text
+    assert warned(**resources, SCORING__RESOURCES='{"cpu": 1, "memory": 1, "disk": 0.5}') == []
+    assert warned(**resources, EVICTION__HIGH='{"cpu": 0.8, "memory": 0.8, "disk": 0.9}') == []
+    [text] = warned(SCORING__RESOURCES='{"cpu": 1, "network": 1}')
+    assert text.startswith("network has a weight")
+
+
+def test_limits_are_numbers_or_maps() -> None:
+    given = {
+        "BALLAST_EVICTION__TARGET_HIGH": '{"cpu": "70%", "disk": 0.5}',
+        "BALLAST_PUBLISHING__OVERLOADED": "95%",
+        "BALLAST_METRICS__NODES": "all",
+    }
+    settings = examine(given).settings
+    assert settings.eviction.target_high == {"cpu": 0.7, "disk": 0.5}
+    assert settings.publishing.overloaded == 0.95
+    assert settings.metrics.nodes == "all"
+    assert settings.scoring.resources == {"cpu": 1, "memory": 1}

@@ -103,6 +103,30 @@ def test_resources_are_a_map_with_queries() -> None:
     )
 
 
+@pytest.mark.parametrize("text", ["cpu,gpu", '{"gpu": {}}'])
+def test_a_resource_of_a_preset_that_is_not_chosen_is_explained(text: str) -> None:
+    (problem,) = problems(TELEMETRY__RESOURCES=text)
+    assert problem == (
+        "BALLAST_TELEMETRY__RESOURCES: 'gpu' needs a query, since BALLAST_PROMETHEUS__PRESET = node-exporter does not "
+        "measure it. Give a query for gpu, or set BALLAST_PROMETHEUS__PRESET=node-exporter,dcgm."
+    )
+    mended = {"BALLAST_TELEMETRY__RESOURCES": text, "BALLAST_PROMETHEUS__PRESET": "node-exporter,dcgm"}
+    assert load(mended).telemetry.resources[-1].name == "gpu"
+
+
+def test_presets_node_labels_and_names_beyond_ascii_are_lists() -> None:
+    found = load(
+        {
+            "BALLAST_PROMETHEUS__PRESET": "node-exporter, kubelet",
+            "BALLAST_PROMETHEUS__MATCHERS": 'k8s.cluster.name="a","k8s.node.name"!="b"',
+            "BALLAST_TELEMETRY__NODE_LABEL": '["k8s.node.name", "instance"]',
+        }
+    )
+    assert found.prometheus.presets == ("node-exporter", "kubelet")
+    assert found.prometheus.matchers == ('"k8s.cluster.name"="a"', '"k8s.node.name"!="b"')
+    assert found.telemetry.node_label == "k8s.node.name,instance"
+
+
 @pytest.mark.parametrize(
     "text",
     ["a", "!a", "x.io/a=b", "a==b,c!=d", "a=", "a in (b, c),d notin (e)", "node-role.kubernetes.io/control-plane="],
@@ -114,9 +138,9 @@ def test_selectors_are_those_of_kubectl(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "explanation"),
     [
-        ("cpu,gpu", "'gpu' needs a query"),
+        ("cpu,fpga", "'fpga' needs a query"),
         ('["cpu", {"gpu": {"query": "g"}}]', "a list cannot hold maps"),
-        ('{"gpu": {}}', "a query for gpu"),
+        ('{"fpga": {}}', "a query for fpga"),
         ('{"gpu": "g"}', 'a map for gpu, such as {"gpu": {"query": "..."}}'),
         ('{"gpu": {"queri": "g"}}', "queri is not one of them"),
         ('{"gpu": {"query": 5}}', "text for query of gpu"),
@@ -156,7 +180,7 @@ def test_link_speed_is_one_for_all_or_a_map(text: str, speeds: tuple[float, floa
         ("PROMETHEUS__URL", "http://", "a host"),
         ("PROMETHEUS__URL", "http://p:99999", "http or https address"),
         ("PROMETHEUS__URL", "http://p?x=1", "without ?"),
-        ("PROMETHEUS__PRESET", "node", "'node-exporter' or 'kube-prometheus'"),
+        ("PROMETHEUS__PRESET", "node", "'node-exporter', 'kube-prometheus', 'kubelet'"),
         ("PROMETHEUS__MATCHERS", "cluster=a", 'cluster="a"'),
         ("PROMETHEUS__MATCHERS", 'cluster="a', 'cluster="a"'),
         ("PROMETHEUS__MATCHERS", '1a="a"', 'cluster="a"'),

@@ -168,3 +168,27 @@ def test_faults_of_prometheus_look_like_theirs(client: Client, cluster: Embedded
     faults.clear()
     faults.prometheus_stale(age=200)
     assert max(vector(client.prometheus(FRESH)).values()) <= clock.wall() - 200
+
+
+def test_pods_are_joined_aged_and_told_apart(client: Client, cluster: EmbeddedCluster, clock: FakeClock) -> None:
+    inner = 'max by (namespace, pod, container, instance, id) (timestamp(container_memory_working_set_bytes{pod!=""}))'
+    query = f'label_join({inner}, "ballast_pod", "/", "namespace", "pod")'
+    result = client.prometheus(query).json["data"]["result"]
+    assert len(result) == len(cluster.world.members)
+    metric = result[0]["metric"]
+    assert metric["ballast_pod"] == f"{metric['namespace']}/{metric['pod']}"
+    assert metric["instance"].endswith(":10250")
+    assert all(0 <= clock.wall() - float(series["value"][1]) < 15 for series in result)
+
+
+def test_labels_of_series_are_what_a_fault_says(client: Client, cluster: EmbeddedCluster) -> None:
+    cluster.faults.prometheus_labels({"instance": "{node}:metrics", "region": "eu"})
+    result = client.prometheus("node_memory_MemTotal_bytes").json["data"]["result"]
+    assert result[1]["metric"] == {"instance": "node-001:metrics", "region": "eu"}
+    cluster.faults.prometheus_clusters(["a", "b"], label="k8s_cluster_name")
+    result = client.prometheus("node_memory_MemTotal_bytes").json["data"]["result"]
+    assert [series["metric"]["k8s_cluster_name"] for series in result] == ["a"] * 6 + ["b"] * 6
+    low, high = (vector(client.prometheus(f'{CPU[:-1]}) and up{{k8s_cluster_name="{name}"}}')) for name in "ab")
+    assert all(high[name] == pytest.approx(min(low[name] + 0.3, 1.0)) for name in low)
+    merged = vector(client.prometheus(CPU))
+    assert merged == high, "what an aggregation hides"

@@ -77,16 +77,76 @@ def test_a_server_with_a_lower_limit_is_asked_for_less(wire: RequestsMock) -> No
 def test_a_resource_that_fails_is_not_asked_again(wire: RequestsMock) -> None:
     def evaluate(query: str, time: float) -> list[Series]:
         if "node_cpu" in query:
-            raise QueryRefused(422, "too many samples")
+            raise QueryRefused(422, "vector cannot contain metrics with the same labelset")
         return healthy(query, time)
 
     prometheus = FakePrometheus(evaluate)
     prometheus.serve(wire)
     readings = list(source().backfill(START, START + 39 * STEP, STEP, named(3)))
     assert len(readings) == 40
-    assert all("too many samples" in reading.problems["cpu"] for reading in readings)
+    assert all("the same labelset" in reading.problems["cpu"] for reading in readings)
     assert all(len(reading.samples["memory"].rows) == 3 for reading in readings)
     assert sum("node_cpu" in query for query in prometheus.queries) == 1
+
+
+TOO_MUCH = [
+    "query processing would load too many samples into memory in query execution",
+    "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)",
+    "cannot select more than -search.maxSamplesPerQuery=1000000 samples; possible solutions: increase it",
+    "the number of matching timeseries exceeds 300000; either narrow down the search or increase the limit",
+    "the query exceeded the maximum number of series (limit: 100000 series) (err-mimir-max-series-per-query)",
+    "the query exceeded the maximum number of chunks (limit: 2000000 chunks) (err-mimir-max-chunks-per-query)",
+    "the query hit the max number of chunks limit while fetching chunks (limit: 2000000)",
+    "expanded matching postings: fetch series: exceeded series limit: rpc error: limit 100 violated (got 101)",
+    "exceeded samples limit 5000",
+    "fetched series data size exceeded 10 bytes: the aggregated chunks size limit",
+]
+
+
+@pytest.mark.parametrize("status", [400, 422, 500])
+@pytest.mark.parametrize("words", TOO_MUCH)
+def test_pieces_are_halved_where_a_server_says_that_they_are_too_large(
+    words: str, status: int, wire: RequestsMock
+) -> None:
+    prometheus = FakePrometheus(healthy)
+
+    def evaluate(query: str, time: float) -> list[Series]:
+        form = prometheus.forms[-1]
+        if "node_cpu" in query and "end" in form and float(form["end"]) - float(form["start"]) > 2 * STEP:
+            raise QueryRefused(status, words)
+        return healthy(query, time)
+
+    prometheus.evaluate = evaluate
+    prometheus.serve(wire)
+    readings = list(source().backfill(START, START + 19 * STEP, STEP, named(3)))
+    assert [len(reading.samples["cpu"].rows) for reading in readings] == [3] * 20
+    assert not any(reading.problems for reading in readings)
+    assert len(prometheus.queries) < 3 * 15, "what was too large once is not tried again"
+
+
+def test_a_resource_that_is_too_large_at_any_size_costs_only_itself(wire: RequestsMock) -> None:
+    def evaluate(query: str, time: float) -> list[Series]:
+        if "node_cpu" in query:
+            raise QueryRefused(422, TOO_MUCH[0])
+        return healthy(query, time)
+
+    prometheus = FakePrometheus(evaluate)
+    prometheus.serve(wire)
+    readings = list(source().backfill(START, START + 39 * STEP, STEP, named(3)))
+    assert all("too many samples" in reading.problems["cpu"] for reading in readings)
+    assert all(len(reading.samples["memory"].rows) == 3 for reading in readings)
+    assert sum("node_cpu" in query for query in prometheus.queries) == 4
+
+
+@pytest.mark.parametrize("words", ["too many outstanding requests", "unknown function", "parse error at char 5"])
+def test_other_refusals_are_not_about_size(words: str, wire: RequestsMock) -> None:
+    def evaluate(query: str, time: float) -> list[Series]:
+        raise QueryRefused(422, words)
+
+    prometheus = FakePrometheus(evaluate)
+    prometheus.serve(wire)
+    assert words in next(source().backfill(START, START + 9 * STEP, STEP, named(3))).problems["cpu"]
+    assert len(prometheus.queries) == 3
 
 
 def test_a_past_that_begins_late_is_no_failure(wire: RequestsMock) -> None:

@@ -17,10 +17,10 @@ LABELS = ["node-0", "10.0.0.0:9100", "10.0.0.0:10250", "node-1", "10.0.0.2", "no
 def table(series: list[tuple[str, float]]) -> SeriesTable:
     count = len(series)
     return SeriesTable(
-        nodes=[label for label, _ in series],
+        columns={"instance": [label for label, _ in series]},
         clusters=[""] * count,
         groups=[""] * count,
-        in_bytes=np.zeros(count, np.bool_),
+        amounts=np.zeros(count, np.bool_),
         values=np.array([[value] for _, value in series], np.float64).reshape(count, 1),
         present=np.array([[not math.isnan(value)] for _, value in series], np.bool_).reshape(count, 1),
         unreadable=np.zeros((count, 1), np.bool_),
@@ -29,7 +29,7 @@ def table(series: list[tuple[str, float]]) -> SeriesTable:
 
 def times(labels: list[str], newest: list[tuple[str, float]]) -> list[float]:
     asked = table([(label, 0.5) for label in labels])
-    return [float(time) for time in sample_times(asked, NAMES.rows(labels), table(newest), NAMES)[:, 0]]
+    return [float(time) for time in sample_times(asked, NAMES.rows(labels), table(newest), NAMES, ("instance",))[:, 0]]
 
 
 def by_hand(label: str, newest: list[tuple[str, float]]) -> float:

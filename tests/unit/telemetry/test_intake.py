@@ -14,7 +14,7 @@ from ballast.telemetry.intake import (
     accept,
     allowed_skew,
     default_max_age,
-    looks_like_percent,
+    no_ratios,
 )
 from ballast.telemetry.node_names import AMBIGUOUS, NOT_SELECTED, UNMATCHED
 
@@ -117,10 +117,10 @@ def test_ages_and_skews_have_a_floor() -> None:
 
 
 def test_percent_is_told_from_a_single_wild_value() -> None:
-    assert looks_like_percent(np.array([12.0, 3.0, 45.0]), LARGEST_RATIO)
-    assert looks_like_percent(np.array([50.0]), LARGEST_RATIO)
-    assert looks_like_percent(np.array([3.1, 4.2, 7.9, 9.0, 2.2]), LARGEST_SHARE)
-    assert not looks_like_percent(np.array([1.5, 1.01, 0.4]), LARGEST_SHARE)
-    assert not looks_like_percent(np.array([0.4] * 50 + [99.0]), LARGEST_RATIO)
-    assert not looks_like_percent(np.array([np.nan, np.inf]), LARGEST_RATIO)
-    assert not looks_like_percent(np.array([]), LARGEST_RATIO)
+    assert no_ratios(np.array([12.0, 3.0, 45.0]), LARGEST_RATIO)
+    assert no_ratios(np.array([50.0]), LARGEST_RATIO)
+    assert no_ratios(np.array([3.1, 4.2, 7.9, 9.0, 2.2]), LARGEST_SHARE)
+    assert not no_ratios(np.array([1.5, 1.01, 0.4]), LARGEST_SHARE)
+    assert not no_ratios(np.array([0.4] * 50 + [99.0]), LARGEST_RATIO)
+    assert not no_ratios(np.array([np.nan, np.inf]), LARGEST_RATIO)
+    assert not no_ratios(np.array([]), LARGEST_RATIO)

@@ -5,6 +5,7 @@ import json
 from responses import RequestsMock
 
 from ballast.errors import ClusterError
+from ballast.telemetry import presets
 from ballast.telemetry.pods import PodUsage, ask_metrics_server, decode
 from tests.unit.telemetry.fake_prometheus import FakePrometheus, QueryRefused, Series, settings, source
 
@@ -109,3 +110,62 @@ def test_without_metrics_server_there_is_a_problem() -> None:
         raise ClusterError("no such API")
 
     assert decode(ask_metrics_server(get, AT, ("cpu",), settings())).problems == {"cpu": "metrics.k8s.io: no such API"}
+
+
+def container(value: object, instance: str, identity: str, name: str = "web", pod: str = "shop/db-0") -> Series:
+    labels = {"ballast_pod": pod, "container": name, "instance": instance, "id": identity}
+    return labels, value
+
+
+def used(wire: RequestsMock, *series: tuple[float, float, str, str, str]) -> dict[str, dict[str, float]]:
+    """(value, age, instance, id, container) of one pod."""
+
+    def evaluate(query: str, time: float) -> list[Series]:
+        fresh = "timestamp(" in query
+        return [container(time - age if fresh else value, *where) for value, age, *where in series]
+
+    FakePrometheus(evaluate).serve(wire)
+    return decode(source().ask_pods(AT, ["memory"])).by_pod()
+
+
+def test_a_pod_that_moved_leaves_what_it_used_there(wire: RequestsMock) -> None:
+    moved = used(wire, (900.0, 60, "a:10250", "/old", "web"), (100.0, 5, "b:10250", "/new", "web"))
+    assert moved == {"shop/db-0": {"memory": 100.0}}
+
+
+def test_a_container_that_came_back_counts_once_and_others_beside_it(wire: RequestsMock) -> None:
+    again = used(
+        wire,
+        (700.0, 40, "a:10250", "/old", "web"),
+        (100.0, 5, "a:10250", "/new", "web"),
+        (50.0, 9, "a:10250", "/side", "proxy"),
+    )
+    assert again == {"shop/db-0": {"memory": 150.0}}
+
+
+def test_a_container_that_ended_long_ago_does_not_count(wire: RequestsMock) -> None:
+    assert used(wire, (70.0, 200, "a", "/init", "init"), (30.0, 5, "a", "/web", "web")) == {
+        "shop/db-0": {"memory": 30.0}
+    }
+
+
+def test_a_kubelet_that_is_scraped_twice_counts_once(wire: RequestsMock) -> None:
+    twice = used(wire, (80.0, 5, "10.0.0.1:10250", "/web", "web"), (80.0, 5, "node-1", "/web", "web"))
+    assert twice == {"shop/db-0": {"memory": 80.0}}
+
+
+def test_only_accepted_samples_are_measured(wire: RequestsMock) -> None:
+    def evaluate(query: str, time: float) -> list[Series]:
+        fresh = "timestamp(" in query
+        return [container(time - 5 - 300 * (n > 0) if fresh else 1.0, "a", "/x", pod=f"shop/web-{n}") for n in range(3)]
+
+    FakePrometheus(evaluate).serve(wire)
+    usage = decode(source().ask_pods(AT))
+    assert usage.measured == 1
+    assert usage.rejected == {"stale": 4}
+
+
+def test_series_per_cpu_are_summed_and_containers_are_told_apart_by_instance_and_id() -> None:
+    text = presets.pod_queries(settings())["cpu"]
+    labels = "namespace, pod, container, instance, id, cluster"
+    assert text.startswith(f"sum by ({labels}) (max by ({labels}, cpu) (rate(container_cpu_usage_seconds_total{{")

@@ -30,6 +30,7 @@ class Oracle:
     step: float
     rows: int | None = None
     samples: dict[tuple[str, str], dict[int, float]] = field(default_factory=dict)
+    times: dict[tuple[str, str], dict[int, float]] = field(default_factory=dict)
     newest: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def write(self, resource: str, slot: int, values: Iterable[tuple[str, float, float]]) -> None:
@@ -40,6 +41,7 @@ class Oracle:
                 for s in same_row:
                     del series[s]
                 series[slot] = value
+                self.times.setdefault((resource, name), {})[slot] = time
                 self.newest[resource, name] = max(self.newest.get((resource, name), -math.inf), time)
 
     def advance(self, slot: int) -> None:
@@ -50,16 +52,27 @@ class Oracle:
                 self.newest[key] = max(series) * self.step if series else -math.inf
 
     def window(
-        self, resource: str, name: str, end: int, seconds: float, longest: float, rules: WindowRules, scale: float
+        self,
+        resource: str,
+        name: str,
+        end: int,
+        seconds: float,
+        longest: float,
+        rules: WindowRules,
+        scale: float,
+        age: float = math.inf,
     ) -> Expected:
         series = self.samples.get((resource, name), {})
         chosen = self._within(series, end, seconds)
         resolution = rules.resolution
+        raw = self._raw(resource, name, [slot for slot, _ in self._within(series, end, longest)])
         if resolution is None:
-            gaps = _differences([s for s, _ in self._within(series, end, longest)])
+            gaps = _differences(raw)
             resolution = statistics.median(gaps) * self.step if gaps else self.step
-        before = [end - seconds / self.step, *(slot for slot, _ in chosen)]
-        coverage = sum(min(gap * self.step, 2.5 * resolution) for gap in _differences(before)) / seconds
+        lived = min(seconds, max(age, self.step))
+        slots = {slot for slot, _ in chosen}
+        before = [end - lived / self.step, *(slot for slot in raw if slot in slots)]
+        coverage = sum(min(gap * self.step, 2.5 * resolution) for gap in _differences(before)) / lived
         fresh = end * self.step - self.newest.get((resource, name), -math.inf) <= rules.max_age
         known = fresh and coverage >= rules.min_coverage - 1e-12 and len(chosen) >= rules.min_samples
         if not known:
@@ -76,6 +89,15 @@ class Oracle:
             coverage=coverage,
             known=True,
         )
+
+    def _raw(self, resource: str, name: str, slots: list[int]) -> list[int]:
+        """The slots whose raw sample is in no earlier one."""
+        times, latest, found = self.times.get((resource, name), {}), -math.inf, []
+        for slot in slots:
+            if times[slot] > latest + 0.1:
+                found.append(slot)
+            latest = max(latest, times[slot])
+        return found
 
     def _within(self, series: dict[int, float], end: int, seconds: float) -> list[tuple[int, float]]:
         start = end * self.step - seconds

@@ -24,7 +24,7 @@ writes = st.tuples(
     st.just("write"),
     st.sampled_from(RESOURCES),
     st.integers(-2, 12),
-    st.dictionaries(st.sampled_from(NAMES), st.tuples(values, st.floats(0, 40)), max_size=5),
+    st.dictionaries(st.sampled_from(NAMES), st.tuples(values, st.integers(0, 40)), max_size=5),
 )
 full_writes = st.tuples(
     st.just("write"),

@@ -21,7 +21,7 @@ def ring_with(*names: str) -> Ring:
 
 
 def write(ring: Ring, at: float, values: dict[str, float], age: float = 2.0) -> None:
-    columns = ring.columns(list(ring._names))[[ring._names.index(name) for name in values]]
+    columns = ring.columns(list(ring._keys))[[ring._keys.index(name) for name in values]]
     ring.write("cpu", at, columns, np.array([*values.values()]), np.full(len(values), at - age))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from ballast.actuation.eviction.records import Loads, Running, StepRecord
 from ballast.eviction.plan import Move
 from ballast.model.node import Node
+from ballast.model.node_state import ALWAYS_NEEDED
 from ballast.model.snapshot import Snapshot
 from ballast.placement.planners.load_spread import deviations
 
@@ -27,9 +28,10 @@ def predicted(move: Move, nodes: Mapping[str, Node]) -> dict[str, dict[str, floa
         node = nodes.get(name) if name else None
         if node is not None:
             found[node.name] = {
-                resource: round(sign * used / node.allocatable[resource], 6)
+                resource: round(sign * used / whole, 6)
                 for resource, used in move.used.items()
-                if node.allocatable.get(resource) and math.isfinite(used)
+                if (whole := node.allocatable.get(resource, 0.0) if resource in ALWAYS_NEEDED else 1.0)
+                and math.isfinite(used)
             }
     return found
 

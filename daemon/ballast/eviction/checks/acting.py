@@ -7,6 +7,7 @@ from ballast.eviction.check_input import CheckInput, Finding, allow, refuse
 from ballast.eviction.facts import Facts, leaving, young
 from ballast.eviction.history import History
 from ballast.eviction.rules import GateRules
+from ballast.model.node_state import silent_share
 
 
 def opt_out(case: CheckInput) -> Finding:
@@ -89,8 +90,9 @@ def cluster_trouble(facts: Facts, rules: GateRules, history: History) -> Finding
     nodes = max(1, len(facts.nodes))
     if facts.not_ready / nodes > rules.max_not_ready:
         return refuse("too many nodes are not Ready", not_ready=facts.not_ready, nodes=nodes)
-    if len(facts.unknown) / nodes > rules.max_unknown:
-        return refuse("the load of too many nodes is unknown", unknown=len(facts.unknown), nodes=nodes)
+    known = len(facts.nodes) - len(facts.unknown)
+    if silent_share(known, facts.silent) > rules.max_unknown or (facts.nodes and not known):
+        return refuse("the load of too many nodes is unknown", unknown=facts.silent, nodes=nodes)
     if history.api_errors > rules.max_api_errors:
         return refuse("the API server fails too often", share=history.api_errors, at_most=rules.max_api_errors)
     if history.replacements > rules.max_replacements:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from ballast.model.limits import Limit, by_resource
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.planners.landing import OBSERVED
@@ -19,13 +20,13 @@ from ballast.scoring.dominant_residual import DominantResidual
 
 @dataclass(frozen=True)
 class Aims:
-    """What the planners aim for. Loads are fractions of allocatable."""
+    """What the planners aim for. Loads are fractions of allocatable, one number for cpu and memory or by resource."""
 
-    high: float = 0.8
+    high: Limit = 0.8
     """Load above which a node is hot."""
-    low: float = 0.6
+    low: Limit = 0.6
     """Load at which relief of a hot node ends."""
-    target_high: float = 0.7
+    target_high: Limit = 0.7
     """Load that a move may bring its target to; `relieve` keeps below `high` too."""
     deviation: float | None = None
     """Load above the mean of the pool from which a node is hot; replaces `high` and `low`."""
@@ -37,6 +38,13 @@ class Aims:
     """Most residual that a started pod may cost; None: no limit."""
     criterion: DominantResidual = OBSERVED
     """By which moved and waiting pods land in `redistribute`."""
+
+    @property
+    def ceiling(self) -> Limit:
+        """`target_high`, and `high` of resources that it says nothing of: no move makes a node hot."""
+        if not isinstance(self.high, Mapping) and not isinstance(self.target_high, Mapping):
+            return self.target_high
+        return {**by_resource(self.high), **by_resource(self.target_high)}
 
 
 class Effect(Enum):
@@ -95,7 +103,7 @@ class Planner(Protocol):
         """[pod]: those that the plan may move, apart from what the gate refuses."""
         ...
 
-    def ceiling(self, aims: Aims) -> float:
+    def ceiling(self, aims: Aims) -> Limit:
         """The load that a move may bring its target to."""
         ...
 

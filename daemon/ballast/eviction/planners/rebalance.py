@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ballast.eviction.planners.planner import Aims, Effect, PlanInput, PlanningDemand, Spare, bound
+from ballast.model.limits import Limit
 from ballast.model.sample import Bools, Floats
 from ballast.placement.planners.rebalance import rebalance
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
@@ -28,9 +29,9 @@ class Rebalance:
         """All pods on nodes."""
         return bound(given.layout)
 
-    def ceiling(self, aims: Aims) -> float:
+    def ceiling(self, aims: Aims) -> Limit:
         """As for every move."""
-        return aims.target_high
+        return aims.ceiling
 
     def steps(
         self, given: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare
@@ -48,4 +49,4 @@ class Rebalance:
 
 def _loads(load: Floats, resources: tuple[str, ...]) -> str:
     shares = zip(load.tolist(), resources, strict=True)
-    return " and ".join(f"{share:.1%} {name}" for share, name in shares)
+    return " and ".join(f"{share:.1%} {name}" for share, name in shares if share == share)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ballast.eviction.planners.planner import Aims, Effect, PlanInput, PlanningDemand, Spare, bound, pod_name
+from ballast.model.limits import Limit
 from ballast.model.sample import Bools, Floats
 from ballast.placement.planners.redistribute import redistribute
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
@@ -32,9 +33,9 @@ class Redistribute:
             return np.zeros(len(given.layout.on), bool)
         return bound(given.layout)
 
-    def ceiling(self, aims: Aims) -> float:
+    def ceiling(self, aims: Aims) -> Limit:
         """As for every move."""
-        return aims.target_high
+        return aims.ceiling
 
     def steps(
         self, given: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare

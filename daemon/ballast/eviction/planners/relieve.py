@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ballast.eviction.planners.planner import Aims, Effect, PlanInput, PlanningDemand, Spare, bound
+from ballast.model.limits import Limit, lower
 from ballast.model.sample import Bools, Floats
 from ballast.placement.planners.relieve import hot, relieve
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
@@ -32,9 +33,9 @@ class Relieve:
         nodes = hot(given.layout.load, everywhere, given.thresholds).any(axis=1)
         return np.asarray(bound(given.layout) & np.append(nodes, False)[given.layout.on])
 
-    def ceiling(self, aims: Aims) -> float:
+    def ceiling(self, aims: Aims) -> Limit:
         """A target must not become hot itself."""
-        return aims.target_high if aims.deviation is not None else min(aims.target_high, aims.high)
+        return aims.ceiling if aims.deviation is not None else lower(aims.ceiling, aims.high)
 
     def steps(
         self, given: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare

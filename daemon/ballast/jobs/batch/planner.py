@@ -13,6 +13,7 @@ from ballast.jobs.batch.released import ReleasedPods
 from ballast.jobs.eviction.hot_nodes import loads, watched_of
 from ballast.jobs.eviction.planning_process import PlanningProcess
 from ballast.jobs.eviction.planning_request import PlanRequest, RequestedBatch
+from ballast.jobs.eviction.rules import aims_of
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
 from ballast.placement.batch import BatchPlan, BatchRules
@@ -73,8 +74,9 @@ class BatchPlanner:
         snapshot = self._snapshot()
         if snapshot is None:
             return None
-        length = self._context.settings.windows.lengths[0]
-        return MeasuredLoad(watched_of(snapshot), loads(snapshot, nodes), snapshot.time, length)
+        settings = self._context.settings
+        resources = watched_of(snapshot, aims_of(settings), settings.scoring.resources)
+        return MeasuredLoad(resources, loads(snapshot, resources, nodes), snapshot.time, settings.windows.lengths[0])
 
 
 def _as_pod(reservation: Reservation) -> Pod:

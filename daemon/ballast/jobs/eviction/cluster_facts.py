@@ -18,12 +18,12 @@ from ballast.eviction.gate import Gate
 from ballast.eviction.history import History
 from ballast.eviction.planners.planner import Planner
 from ballast.eviction.rules import GateRules
-from ballast.jobs.eviction.hot_nodes import HotNodes, loads
+from ballast.jobs.eviction.hot_nodes import HotNodes
 from ballast.jobs.eviction.invalid_annotations import InvalidAnnotations
 from ballast.jobs.eviction.recent_scaling import RecentScaling
 from ballast.jobs.eviction.rules import aims_of, rules_of
+from ballast.model.node_state import NodeState
 from ballast.model.pod import Pod
-from ballast.model.sample import Bools
 from ballast.model.snapshot import Snapshot
 from ballast.parts import Part
 from ballast.serving.board import Board
@@ -70,7 +70,7 @@ class ClusterFacts:
             settings.publishing.prefix,
             lambda target, why: events.tell(target, "ExcludeFromEviction", why, part=Part.EVICTION, warning=True),
         )
-        self.hot = HotNodes(aims_of(settings), settings.telemetry.interval)
+        self.hot = HotNodes(aims_of(settings), settings.telemetry.interval, settings.scoring.resources)
 
     def observe(self, snapshot: Snapshot) -> None:
         """Counts the windows of hot nodes, and notes which replica counts changed."""
@@ -141,7 +141,7 @@ class ClusterFacts:
         if (paused := self._switches.paused(Part.EVICTION)) is not None:
             return paused
         if self._board.frozen:
-            return "the load of too many nodes is unknown"
+            return "too many nodes are silent"
         trouble = cluster_trouble(self._facts(snapshot, (), ()), self._rules, history)
         if trouble is None:
             return None
@@ -152,12 +152,12 @@ class ClusterFacts:
         """With the `judged` pods; all `pods` on nodes are counted."""
         objects = self.objects(judged)
         names = [node.name for node in objects.nodes]
-        known: Bools = np.asarray(np.isfinite(loads(snapshot, names)).any(axis=1))
         there = set(names)
         return Facts(
             objects,
             now=self._clock.wall(),
-            unknown=[name for name, one in zip(names, known.tolist(), strict=True) if not one],
+            unknown=[name for name in names if not snapshot.knows(name)],
+            silent=snapshot.states.counts[NodeState.SILENT],
             count=sum(not pod.finished and pod.node in there for pod in pods),
         )
 

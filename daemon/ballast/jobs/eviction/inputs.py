@@ -16,9 +16,13 @@ from ballast.jobs.eviction.cluster_facts import ClusterFacts
 from ballast.jobs.eviction.hot_nodes import loads, watched_of
 from ballast.jobs.eviction.planning_request import PlanRequest, RequestedPlan
 from ballast.jobs.eviction.rules import aims_of, limit
+from ballast.model.node_state import NodeState
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
 from ballast.telemetry.pod_usage_cache import PodUsageCache
+
+OF_PODS = ("cpu", "memory", "disk", "network")
+"""What is measured of pods; their part of anything else is a share of their node's."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,8 @@ class PlanInputs:
         wanted, skipped = self._wanted()
         if not wanted:
             return Gathered(None, None, earlier, skipped)
-        objects, resources = self._facts.objects(), watched_of(snapshot)
+        weights = self._settings.scoring.resources
+        objects, resources = self._facts.objects(), watched_of(snapshot, self._aims, weights)
         request = PlanRequest(
             now=self._clock.wall(),
             resources=resources,
@@ -84,7 +89,11 @@ class PlanInputs:
             objects=objects,
             history=history,
             pool_label=self._settings.cluster.pool_label,
-            usage=self._usage.ask(snapshot.time, resources, self._concerned(wanted)),
+            weights=weights,
+            silent=snapshot.states.counts[NodeState.SILENT],
+            usage=self._usage.ask(
+                snapshot.time, [name for name in resources if name in OF_PODS], self._concerned(wanted)
+            ),
         )
         return Gathered(request, None, earlier, skipped)
 
@@ -128,7 +137,7 @@ class PlanInputs:
 
     def _loads(self, snapshot: Snapshot, nodes: list[str], resources: tuple[str, ...]) -> Floats:
         """[node, resource], including moves that the window does not show yet."""
-        load, pending = loads(snapshot, nodes), self._evictor.pending()
+        load, pending = loads(snapshot, resources, nodes), self._evictor.pending()
         for row, name in enumerate(nodes):
             for resource, change in pending.get(name, {}).items():
                 if resource in resources:

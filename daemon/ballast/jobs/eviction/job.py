@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ballast.cluster.context import Context
 from ballast.errors import WorkerError
-from ballast.eviction.plan import Plan
 from ballast.jobs.eviction.cluster_facts import ClusterFacts
 from ballast.jobs.eviction.executor import PlanExecutor
 from ballast.jobs.eviction.inputs import PlanInputs
@@ -12,6 +11,9 @@ from ballast.jobs.eviction.planning_process import PlanningProcess
 from ballast.jobs.eviction.planning_request import PlanRequest, PlanResponse
 from ballast.model.snapshot import Snapshot
 from ballast.words import duration
+
+MEASURED = 0.5
+"""Share of the pods whose use has to be known."""
 
 
 class EvictionJob:
@@ -35,15 +37,16 @@ class EvictionJob:
         """Raises ClusterError when `ballast-state` cannot be read, WorkerError when no plan could be made."""
         gathered = self.inputs.gather(snapshot)
         try:
-            plans = self._plans(gathered.request) if gathered.request is not None else ()
-            done = self._executor.execute(plans, snapshot)
+            response = self._planned(gathered.request) if gathered.request is not None else PlanResponse()
+            done = self._executor.execute(response.plans, snapshot)
         finally:
             self._executor.publish(gathered.halted)
         nothing = [f"planned nothing: {gathered.halted}"] if gathered.halted is not None else []
-        sentence = "; ".join([*gathered.earlier, *nothing, *done, *gathered.skipped])
+        lacking = [f"{_usage(response)} is known"] if response.measured < response.expected else []
+        sentence = "; ".join([*gathered.earlier, *nothing, *done, *lacking, *gathered.skipped])
         return f"{sentence}; next in {duration(self._interval)}"
 
-    def _plans(self, request: PlanRequest) -> tuple[Plan, ...]:
+    def _planned(self, request: PlanRequest) -> PlanResponse:
         began = self._clock.monotonic()
         try:
             response = self._worker.ask(request)
@@ -53,12 +56,17 @@ class EvictionJob:
         self._metrics.planning_seconds.observe(self._clock.monotonic() - began)
         self._conditions.report("PlanningFailing", "WorkerFailed", None)
         self._report(response)
-        return response.plans
+        return response
 
     def _report(self, response: PlanResponse) -> None:
         self._metrics.planning_memory.set(response.megabytes * 1e6)
         for reason, count in response.rejected.items():
             self._metrics.samples_rejected.labels(reason).inc(count)
         problems = [f"{name}: {problem}" for name, problem in sorted(response.problems.items())]
-        unknown = "" if response.measured else "no pod usage is available, so requests are used instead"
-        self._conditions.report("PodUsageUnknown", "QueryFailed", "; ".join(problems) or unknown)
+        lacking = response.measured < MEASURED * response.expected or not response.measured
+        unknown = f"{_usage(response)} is known, so the requests of the others count instead" if lacking else ""
+        self._conditions.report("PodUsageUnknown", "QueryFailed", "; ".join(filter(None, (*problems, unknown))))
+
+
+def _usage(response: PlanResponse) -> str:
+    return f"usage of {response.measured:,} of {response.expected:,} pods"

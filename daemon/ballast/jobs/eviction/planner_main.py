@@ -50,15 +50,18 @@ def answer(request: PlanRequest) -> PlanResponse:
         request.load[:, kept],
         usage.by_pod() if usage else None,
         request.pool_label,
+        request.weights,
     )
     unknown = [node.name for node, row in zip(objects.nodes, known, strict=True) if not row.any()]
-    facts = Facts(objects, now=request.now, unknown=unknown)
+    facts = Facts(objects, now=request.now, unknown=unknown, silent=request.silent)
     plans: list[Plan] = []
     for wanted in request.wanted:
         plans.append(_plan(wanted, arranged, Gate(facts, wanted.rules, request.history)))
         if plans[-1].steps:
             break
-    return _told(plans, usage)
+    running = sum(pod.phase == "Running" and bool(pod.node) for pod in objects.pods)
+    asked = request.usage.asked if request.usage else None
+    return _told(plans, usage, running if asked is None else asked)
 
 
 def _batch(request: PlanRequest, batch: RequestedBatch) -> PlanResponse:
@@ -118,12 +121,13 @@ def _plan(wanted: RequestedPlan, arranged: Layout, gate: Gate) -> Plan:
     return make_plan(wanted.kind, arranged, gate, aims, examples=EXAMPLES)
 
 
-def _told(plans: list[Plan], usage: PodUsage | None) -> PlanResponse:
+def _told(plans: list[Plan], usage: PodUsage | None, expected: int) -> PlanResponse:
     if usage is None:
         return PlanResponse(plans=tuple(plans), megabytes=_megabytes())
     return PlanResponse(
         plans=tuple(plans),
-        measured=len(usage.pods),
+        measured=usage.measured,
+        expected=expected,
         problems=dict(usage.problems),
         rejected=dict(usage.rejected),
         warnings=usage.warnings,

@@ -14,6 +14,7 @@ from ballast.eviction.facts import ClusterObjects
 from ballast.eviction.history import NOTHING_YET, History
 from ballast.eviction.plan import Aims, Kind, Plan
 from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
+from ballast.model.limits import EQUAL, Weights
 from ballast.model.pod import Pod
 from ballast.model.sample import Floats
 from ballast.placement.batch import BatchPlan, BatchRules
@@ -60,6 +61,9 @@ class PlanRequest:
     objects: ClusterObjects = field(default_factory=ClusterObjects)
     history: History = NOTHING_YET
     pool_label: str | None = None
+    weights: Weights = field(default_factory=lambda: EQUAL)
+    silent: int | None = None
+    """Nodes of unknown load that were measured before; None: all of unknown load."""
     usage: PodAnswers | None = None
     batch: RequestedBatch | None = None
     """Asks for the placement of a batch instead of plans of moves."""
@@ -68,13 +72,14 @@ class PlanRequest:
 class PlanResponse(msgspec.Struct, frozen=True):
     """`plans` that were made, or the plan of the `batch`.
 
-    `measured` pods said what they use; `rejected` samples did not count. `problem` is a sentence when there is no plan;
-    `megabytes` the most memory that the worker ever had.
+    Of `expected` pods, `measured` said what they use; `rejected` samples did not count. `problem` is a sentence when
+    there is no plan; `megabytes` the most memory that the worker ever had.
     """
 
     plans: tuple[Plan, ...] = ()
     batch: BatchPlan | None = None
     measured: int = 0
+    expected: int = 0
     problems: dict[str, str] = {}
     rejected: dict[str, int] = {}
     warnings: tuple[str, ...] = ()

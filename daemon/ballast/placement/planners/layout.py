@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ballast.model.limits import Weights, shares
 from ballast.model.node import Node
+from ballast.model.node_state import ALWAYS_NEEDED
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
+from ballast.placement.planners.pod_shares import is_device, pod_shares
 from ballast.scoring.demand import demand, units
 
 PODS = "pods"
@@ -28,6 +31,10 @@ class Layout:
     `asked` [pod, kind] are milli-cores, bytes and pieces, of every kind that a pod asks for; the first is `pods`.
     `pool` [node] numbers the pools. `profiles` [profile, kind] are the distinct requests of all unfinished pods, also
     of those the scheduler has not tried yet, without the kind `pods`; `frequency` [profile] is how many have them.
+
+    Resources beside cpu and memory are ratios of their node: a `whole` is 1, and `used` is a pod's part of the ratio.
+    A node that is measured, but not of such a resource, does not have it: it is not `there` [node, resource], its
+    `whole` is infinite and it stays unknown in `load`. `weights` [resource] sum to 1.
     """
 
     nodes: tuple[Node, ...]
@@ -45,6 +52,13 @@ class Layout:
     pool: Ints
     profiles: Ints
     frequency: Ints
+    there: Bools
+    weights: Floats
+
+    @property
+    def known(self) -> Bools:
+        """[node]: whether the load of every resource that it has is known."""
+        return np.asarray((np.isfinite(self.load) | ~self.there).all(axis=1))
 
 
 def layout(
@@ -54,10 +68,11 @@ def layout(
     load: Floats,
     usage: Usage | None = None,
     pool_label: str | None = None,
+    weights: Weights | None = None,
 ) -> Layout:
     """`load` is [node, resource] in the order of `nodes`; `usage` has cores and bytes by namespace/name.
 
-    A pod that is not in `usage` counts with its requests.
+    A pod that is not in `usage` counts with its requests. Without `weights` all resources count alike.
     """
     order = sorted(range(len(nodes)), key=lambda row: nodes[row].name)
     ordered = tuple(nodes[row] for row in order)
@@ -72,17 +87,21 @@ def layout(
     total = _total(ordered, kinds)
     free = total.copy()
     np.subtract.at(free, on[present], asked[present])
+    loads = np.array(load, float).reshape(len(nodes), len(resources))[order]
+    there = _there(loads, resources)
+    whole = np.array(
+        [[node.allocatable.get(name, 0.0) if name in ALWAYS_NEEDED else 1.0 for name in resources] for node in ordered],
+        float,
+    ).reshape(len(nodes), len(resources))
     return Layout(
         nodes=ordered,
         pods=tuple(kept),
         on=on,
         present=present,
         resources=tuple(resources),
-        load=np.array(load, float).reshape(len(nodes), len(resources))[order],
-        whole=np.array([[node.allocatable.get(name, 0.0) for name in resources] for node in ordered], float).reshape(
-            len(nodes), len(resources)
-        ),
-        used=_used(kept, resources, usage or {}),
+        load=loads,
+        whole=np.where(there, whole, np.inf),
+        used=_used(ordered, kept, on, present, resources, loads, usage or {}, kinds, asked),
         kinds=kinds,
         total=total,
         free=free,
@@ -90,7 +109,16 @@ def layout(
         pool=_pools(ordered, pool_label),
         profiles=profiles,
         frequency=np.bincount(alike.reshape(-1)[place[len(kept) :]], minlength=len(profiles)),
+        there=there,
+        weights=shares(weights or dict.fromkeys(resources, 1.0), resources),
     )
+
+
+def _there(load: Floats, resources: Sequence[str]) -> Bools:
+    """[node, resource]: a measured node has what is measured of it, and cpu and memory; of others nothing is known."""
+    always = np.array([name in ALWAYS_NEEDED for name in resources], bool)
+    known = np.isfinite(load)
+    return np.asarray(known | always | ~known.any(axis=1, keepdims=True))
 
 
 def _asked(pods: Sequence[Pod]) -> tuple[tuple[str, ...], Ints, Ints]:
@@ -117,7 +145,35 @@ def _total(nodes: Sequence[Node], kinds: Sequence[str]) -> Ints:
     ).reshape(len(nodes), len(kinds))
 
 
-def _used(pods: Sequence[Pod], resources: Sequence[str], usage: Usage) -> Floats:
+def _used(
+    nodes: Sequence[Node],
+    pods: Sequence[Pod],
+    on: Ints,
+    present: Bools,
+    resources: Sequence[str],
+    load: Floats,
+    usage: Usage,
+    kinds: Sequence[str],
+    asked: Ints,
+) -> Floats:
+    """[pod, resource]: amounts of cpu and memory, shares of the node's ratio of what else is measured."""
+    own = [name for name in resources if name in ALWAYS_NEEDED]
+    if len(own) == len(resources):
+        return _amounts(pods, resources, usage)
+    found = np.zeros((len(pods), len(resources)))
+    found[:, [resources.index(name) for name in own]] = _amounts(pods, own, usage)
+    cpu = _amounts(pods, ("cpu",), usage)[:, 0]
+    cores = np.array([node.allocatable.get("cpu", 0.0) for node in nodes], float)
+    cpu_there = load[:, resources.index("cpu")] * cores if "cpu" in resources else np.zeros(len(nodes))
+    devices = asked[:, [is_device(kind) for kind in kinds]].sum(axis=1).astype(float)
+    for column, name in enumerate(resources):
+        if name not in ALWAYS_NEEDED:
+            share = pod_shares(name, pods, on, present, usage, devices, cpu, cpu_there)
+            found[:, column] = share * np.append(np.nan_to_num(load[:, column]), 0.0)[on]
+    return found
+
+
+def _amounts(pods: Sequence[Pod], resources: Sequence[str], usage: Usage) -> Floats:
     """Measured, else requested; a pod of which nothing is known is unknown."""
     rows: dict[int, int] = {}
     asked: list[list[float]] = []

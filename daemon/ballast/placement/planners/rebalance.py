@@ -74,12 +74,12 @@ class _Pool:
         self._standing, self._rows = standing, rows
         self._known: Bools = np.asarray(np.isfinite(layout.load[rows]) & counted[rows, None])
         self._n = np.maximum(self._known.sum(axis=0), 1)
-        self._w = 1.0 / max(1, len(layout.resources)) / self._n
+        self._w = layout.weights / self._n
         self.tie = _TIE / float(self._n.max(initial=1))
         self._floor = max(min_gain - self.tie, self.tie)
         whole = layout.whole[rows]
         self._inverse: Floats = np.divide(1.0, whole, out=np.zeros_like(whole), where=whole > 0)
-        usable: Bools = np.asarray(self._known.all(axis=1) & (whole > 0).all(axis=1))
+        usable: Bools = np.asarray((self._known | ~layout.there[rows]).all(axis=1) & (whole > 0).all(axis=1))
         self._place = np.full(len(layout.nodes), -1)
         self._place[rows] = np.arange(len(rows))
         self._read()

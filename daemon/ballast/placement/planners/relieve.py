@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from ballast.model.limits import Limit, limits
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.planners.simulated_placement import ROUNDING, SimulatedPlacement
 from ballast.placement.planners.step import Admit, Step
@@ -20,8 +21,13 @@ class Thresholds:
     low: Floats
 
     @classmethod
-    def absolute(cls, load: Floats, high: float, low: float) -> Thresholds:
-        return cls(np.full(load.shape, high), np.full(load.shape, low))
+    def absolute(cls, load: Floats, high: Limit, low: Limit, resources: Sequence[str]) -> Thresholds:
+        """A resource without a high limit is never hot; one without a low limit is relieved down to the high one, or
+        to the single low number."""
+        most, least = limits(high, resources), limits(low, resources)
+        if not isinstance(low, Mapping):
+            least = np.minimum(most, low)
+        return cls(np.broadcast_to(most, load.shape), np.broadcast_to(np.minimum(least, most), load.shape))
 
     @classmethod
     def deviation(cls, load: Floats, counted: Bools, pool: Ints, above: float) -> Thresholds:
@@ -60,7 +66,7 @@ def relieve(
     movable = movable & np.isfinite(layout.used).all(axis=1)
     made = 0
     while limit is None or made < limit:
-        excess = np.where(concerned, standing.load - thresholds.low, 0.0)
+        excess = np.where(concerned, standing.load - np.where(concerned, thresholds.low, 0.0), 0.0)
         source = int(np.argmax(excess.max(axis=1))) if len(excess) else 0
         if not len(excess) or excess[source].max() <= ROUNDING:
             return

@@ -18,7 +18,8 @@ ROUNDING = 1e-9
 class SimulatedPlacement:
     """Loads, room and places after the steps so far, and where a pod could go.
 
-    `targets` [node] are nodes that moved pods may go to at all; `ceiling` is the load they may be predicted to reach.
+    `targets` [node] are nodes that moved pods may go to at all; `ceiling` is the load they may be predicted to reach,
+    one number or [resource]. What a node does not have is not loaded there.
     """
 
     def __init__(
@@ -26,13 +27,13 @@ class SimulatedPlacement:
         layout: Layout,
         *,
         targets: Bools,
-        ceiling: float,
+        ceiling: float | Floats,
         namespaces: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         self.layout = layout
-        self.targets = targets & np.isfinite(layout.load).all(axis=1)
-        self.ceiling = ceiling + ROUNDING
-        self.load: Floats = layout.load.copy()
+        self.targets = targets & layout.known
+        self.ceiling: Floats = np.broadcast_to(np.asarray(ceiling, float) + ROUNDING, (len(layout.resources),))
+        self.load: Floats = np.where(layout.there, layout.load, 0.0)
         self.free: Ints = layout.free.copy()
         self.on: Ints = layout.on.copy()
         self.sites = NodeConstraints(layout.nodes)
@@ -67,7 +68,7 @@ class SimulatedPlacement:
             mask &= self.free[rows, kind] >= asked[kind]
         for resource in range(len(self.layout.resources)):
             added = self.layout.used[pod, resource] / self._whole[rows, resource]
-            mask &= self.load[rows, resource] + added <= self.ceiling
+            mask &= self.load[rows, resource] + added <= self.ceiling[resource]
         near = self.neighbours.allowed(pod)
         return np.asarray(mask if near is None else mask & near[rows])
 

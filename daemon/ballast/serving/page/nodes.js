@@ -57,8 +57,10 @@ function meter(load) {
 }
 
 function label(node) {
-  if (node.state === "silent") return element("span", { class: "tag silent" }, "unknown: silent");
-  if (node.state === "young") return element("span", { class: "tag young" }, "unknown: young");
+  if (node.state !== "known") {
+    const lost = node.lost.length ? `, lost ${node.lost.join(" and ")}` : "";
+    return element("span", { class: `tag ${node.state}` }, `unknown: ${node.state}${lost}`);
+  }
   const load = classOf(node);
   return load ? element("span", { class: `tag ${load}` }, load) : nothing("none");
 }

@@ -15,7 +15,7 @@ function drawHeadline() {
   if (!status) return;
   if (!snapshot) { line.textContent = "No data yet: the first cycle has not ended."; return; }
   const age = now() - snapshot.time, stale = age > 3 * duration(status.interval) + 30;
-  const unknown = [snapshot.silent && `${snapshot.silent.toLocaleString("en")} silent`, snapshot.young && `${snapshot.young.toLocaleString("en")} young`].filter(Boolean);
+  const unknown = ["silent", "young", "down", "unmeasured"].filter((state) => snapshot[state]).map((state) => `${snapshot[state].toLocaleString("en")} ${state}`);
   line.textContent = `${snapshot.known.toLocaleString("en")} of ${count(snapshot.nodes, "node")} known` +
     (unknown.length ? ` (${unknown.join(", ")})` : "") + `; data ${ago(age)} old${stale ? ", too old" : ""}`;
   line.classList.toggle("stale", stale);

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, TypeAlias
 
 from pydantic import BeforeValidator, WithJsonSchema
+
+from ballast.settings.values.collection import as_map
 
 _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*%")
 
@@ -35,5 +38,36 @@ def _load(value: object) -> float:
 
 _SCHEMA = WithJsonSchema({"type": ["number", "string"], "description": "a fraction such as 0.2, or 20%"})
 
+
+def _limit(value: object) -> float | dict[str, float]:
+    if isinstance(value, Mapping) or (isinstance(value, str) and value.strip().startswith("{")):
+        found = {name: _load(each) for name, each in as_map(value).items()}
+        if not found:
+            raise ValueError('expected at least one resource, such as {"cpu": 0.8, "disk": 0.9}')
+        return found
+    return _load(value)
+
+
+def _weights(value: object) -> dict[str, float]:
+    found = {name: _between(each, f"a weight between 0 and 1 for {name}", 1.0) for name, each in as_map(value).items()}
+    if not any(found.values()):
+        raise ValueError('expected at least one weight above 0, such as {"cpu": 1, "memory": 1}')
+    return found
+
+
 Share: TypeAlias = Annotated[float, BeforeValidator(_share), _SCHEMA]
 Load: TypeAlias = Annotated[float, BeforeValidator(_load), _SCHEMA]
+
+LoadLimit: TypeAlias = Annotated[
+    float | Mapping[str, float],
+    BeforeValidator(_limit),
+    WithJsonSchema(
+        {
+            "type": ["number", "string", "object"],
+            "description": "a fraction such as 0.8, or 80%, for cpu and memory; or one for each resource",
+        }
+    ),
+]
+Weights: TypeAlias = Annotated[
+    Mapping[str, float], BeforeValidator(_weights), WithJsonSchema({"type": ["string", "object"]})
+]

@@ -1,0 +1,53 @@
+"""`ballast doctor`: what is wrong around Ballast, and the lines that mend it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import typer
+
+from ballast import log
+from ballast.cli.output import Output, OutputOption
+from ballast.clock import SystemClock
+from ballast.cluster.client import connect
+from ballast.doctor.evidence import Evidence
+from ballast.doctor.finding import Report
+from ballast.doctor.registry import CHECKS, examine
+from ballast.errors import UsageError
+from ballast.metrics import Metrics
+from ballast.settings import load
+
+
+def doctor(
+    only: Annotated[
+        str | None, typer.Option(help=f"Make these checks only, separated by commas: {', '.join(CHECKS)}.")
+    ] = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Ask what the daemon would ask, change nothing, and say what to set. Exits 1 if something has to be mended."""
+    chosen = [] if only is None else [name.strip() for name in only.split(",") if name.strip()]
+    if unknown := [name for name in chosen if name not in CHECKS]:
+        raise UsageError(f"--only: there is no check {unknown[0]!r}. Choose among {', '.join(CHECKS)}.")
+    settings = load()
+    log.configure("error", settings.log.format)
+    api = connect(settings.cluster, Metrics())
+    evidence = Evidence(settings, api, SystemClock())
+    try:
+        found = examine(evidence, chosen)
+    finally:
+        evidence.close()
+        api.close()
+    typer.echo(msgspec.json.encode(found).decode() if output is Output.JSON else _text(found))
+    if found.failed:
+        raise typer.Exit(1)
+
+
+def _text(found: Report) -> str:
+    rows = []
+    for each in found.findings:
+        subject = f" ({each.subject})" if each.subject else ""
+        rows.append(f"{each.status:8}{each.check}{subject}: {each.message}")
+        rows += [f"            {line}" for line in each.fix]
+    rows.append(", ".join(f"{count} {status}" for status, count in found.summary.items()))
+    return "\n".join(rows)

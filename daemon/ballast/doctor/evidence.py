@@ -1,0 +1,151 @@
+"""What the checks go by, asked once each and only when a check needs it."""
+
+from __future__ import annotations
+
+import math
+import re
+import threading
+from collections.abc import Sequence
+from functools import cached_property
+
+from ballast.clock import Clock
+from ballast.cluster.client import KubeApi
+from ballast.cluster.decoding import node_reader, pod_reader
+from ballast.cluster.listing import list_all
+from ballast.errors import BallastError, ClusterError
+from ballast.metrics import Metrics
+from ballast.model.node import Node
+from ballast.model.pod import Pod
+from ballast.model.sample import Reading
+from ballast.settings import Settings
+from ballast.telemetry.error_messages import NotAllowed
+from ballast.telemetry.metrics_server import MetricsServerSource
+from ballast.telemetry.node_names import NodeNames
+from ballast.telemetry.pods import PodUsage, ask_metrics_server, decode
+from ballast.telemetry.prometheus import PrometheusSource
+
+PAST = 900.0
+"""Seconds of the past that are read."""
+
+_LINE = re.compile(r"BALLAST_[A-Z_]+=(?:'(?:[^']|'\\'')*'|[^\s;,()]+)")
+
+
+class Missing(BallastError):
+    """A check cannot be made without this."""
+
+
+class Evidence:
+    """Of the settings and the clusters they name. Raises Missing for what does not apply or cannot be had."""
+
+    def __init__(self, settings: Settings, api: KubeApi, clock: Clock) -> None:
+        self.settings = settings
+        self._api = api
+        self._metrics = Metrics()
+        interval = float(settings.telemetry.interval)
+        self.at = math.floor((clock.wall() - settings.telemetry.offset) / interval) * interval
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """The selected nodes."""
+        query = {"labelSelector": self.settings.cluster.node_selector} if self.settings.cluster.node_selector else {}
+        try:
+            found = list_all(self._api, "/api/v1/nodes", node_reader(lambda key: False), query, threading.Event())
+        except ClusterError as error:
+            raise Missing(f"the nodes cannot be read: {error}") from error
+        return tuple(sorted(found[0], key=lambda node: node.name)) if found else ()
+
+    @cached_property
+    def names(self) -> NodeNames:
+        """The look-up of the nodes."""
+        return NodeNames(
+            self.nodes,
+            selecting=self.settings.cluster.node_selector is not None,
+            identity=self.settings.telemetry.node_identity,
+            rewrite=self.settings.telemetry.node_rewrite,
+        )
+
+    @cached_property
+    def pods(self) -> tuple[Pod, ...]:
+        """All pods that run."""
+        try:
+            found = list_all(self._api, "/api/v1/pods", pod_reader(lambda key: False), {}, threading.Event())
+        except ClusterError as error:
+            raise Missing(f"the pods cannot be read: {error}") from error
+        return tuple(pod for pod in found[0] if pod.phase == "Running" and pod.node) if found else ()
+
+    @cached_property
+    def source(self) -> PrometheusSource:
+        """Prometheus, as the daemon asks it."""
+        if self.settings.telemetry.source != "prometheus":
+            raise Missing("BALLAST_TELEMETRY__SOURCE is not prometheus")
+        return PrometheusSource(self.settings, self._metrics)
+
+    @cached_property
+    def answer(self) -> BallastError | None:
+        """What the cheapest question to Prometheus fails with."""
+        try:
+            self.source.probe(self.at)
+        except Missing:
+            raise
+        except BallastError as error:
+            return error
+        return None
+
+    def asked(self) -> None:
+        """Raises Missing where Prometheus does not answer."""
+        if self.answer is not None:
+            what = "refuses these credentials" if isinstance(self.answer, NotAllowed) else "does not answer"
+            raise Missing(f"Prometheus {what}")
+
+    @cached_property
+    def reading(self) -> Reading:
+        """What a cycle of the daemon would read now."""
+        self.asked()
+        return self.source.read(self.at, self.names)
+
+    @cached_property
+    def past(self) -> tuple[Reading, ...]:
+        """The readings before it."""
+        step = float(self.settings.telemetry.interval)
+        first = self.reading.at
+        return tuple(self.source.backfill(first - PAST, first - step, step, self.names))
+
+    def with_preset(self, preset: str) -> Reading:
+        """What a cycle would read with another preset."""
+        self.asked()
+        changed = self.settings.prometheus.model_copy(update={"preset": preset})
+        other = PrometheusSource(self.settings.model_copy(update={"prometheus": changed}), self._metrics)
+        try:
+            return other.read(self.at, self.names)
+        finally:
+            other.close()
+
+    @cached_property
+    def witness(self) -> Reading:
+        """What metrics-server says."""
+        return MetricsServerSource(self._api.get, self.settings, self._metrics).read(self.at, self.names)
+
+    @cached_property
+    def usage(self) -> PodUsage:
+        """What pods use."""
+        resources = ("cpu", "memory")
+        if self.settings.telemetry.source != "prometheus":
+            return decode(ask_metrics_server(self._api.get, self.at, resources, self.settings))
+        self.asked()
+        return decode(self.source.ask_pods(self.at, resources))
+
+    def close(self) -> None:
+        """Frees the connections."""
+        if "source" in vars(self):
+            self.source.close()
+
+
+def lines(*texts: str) -> tuple[str, ...]:
+    """The settings in messages, as lines to copy, each once."""
+    return tuple(dict.fromkeys(line.rstrip(".:") for text in texts for line in _LINE.findall(text)))
+
+
+def named(nodes: Sequence[str], most: int = 5) -> str:
+    """ "a, b and 3 more"."""
+    more = f" and {len(nodes) - most:,} more" if len(nodes) > most else ""
+    return ", ".join(nodes[:most]) + more

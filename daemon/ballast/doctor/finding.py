@@ -1,0 +1,41 @@
+"""What a check found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Literal
+
+from msgspec import Struct
+
+Status = Literal["ok", "warn", "fail", "skipped"]
+WORST_FIRST: tuple[Status, ...] = ("fail", "warn", "skipped", "ok")
+
+
+class Finding(Struct, frozen=True):
+    """`fix` are lines to copy: settings, kubectl lines or YAML; alternatives are lines of the same variable."""
+
+    check: str
+    status: Status
+    subject: str
+    message: str
+    fix: tuple[str, ...] = ()
+
+
+class Report(Struct, frozen=True):
+    """All findings, the worst first, and how many there are of each status."""
+
+    findings: tuple[Finding, ...]
+    summary: dict[str, int]
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything has to be mended."""
+        return self.summary["fail"] > 0
+
+
+def report(findings: Iterable[Finding]) -> Report:
+    """Sorted by status; within one in the order given."""
+    ordered = sorted(findings, key=lambda each: WORST_FIRST.index(each.status))
+    counts = Counter(each.status for each in ordered)
+    return Report(tuple(ordered), {status: counts[status] for status in WORST_FIRST})

@@ -1,0 +1,33 @@
+"""Checks of what pods use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ballast.doctor.evidence import Evidence
+from ballast.doctor.finding import Finding
+
+ENOUGH = 0.8
+"""Share of the running pods; some always just started."""
+
+
+def pod_usage(evidence: Evidence) -> Iterator[Finding]:
+    """Whether the use of pods is known; evictions fall back to requests without it."""
+    usage, running = evidence.usage, len(evidence.pods)
+    problems = "; ".join(f"{name}: {problem}" for name, problem in sorted(usage.problems.items()))
+    if not problems and usage.measured >= ENOUGH * running:
+        return
+    rejected = ", ".join(f"{count:,} {reason}" for reason, count in sorted(usage.rejected.items()))
+    message = f"usage of {usage.measured:,} of {running:,} pods is known; the requests of the others count instead"
+    message += f"; rejected {rejected}" if rejected else ""
+    message += f"; {problems}" if problems else ""
+    yield Finding(
+        "pod-usage",
+        "warn",
+        "pods",
+        message,
+        (
+            "BALLAST_TELEMETRY__SOURCE=metrics-server",
+            "kubectl get --raw /apis/metrics.k8s.io/v1beta1/pods | head -c 500",
+        ),
+    )

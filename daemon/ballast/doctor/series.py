@@ -1,0 +1,156 @@
+"""Checks of what Prometheus has: the series, their nodes, their ages and their units."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from ballast.doctor.evidence import Evidence, lines, named
+from ballast.doctor.finding import Finding
+from ballast.model.node import Node
+from ballast.settings.prometheus import BUILT_IN_PRESETS
+from ballast.telemetry.series_check import matchers_line
+
+_FEW = 0.02
+"""Share of nodes without a sample that is nothing special: some always come or go."""
+
+
+def preset_data(evidence: Evidence) -> Iterator[Finding]:
+    """Whether Prometheus has what the presets and RESOURCES ask for."""
+    for resource in _failed(evidence, "empty", "query"):
+        problem = evidence.reading.problems[resource]
+        setting = next(each for each in evidence.settings.telemetry.resources if each.name == resource)
+        found = _presets_with(evidence, resource) if setting.query is None else ()
+        present = evidence.settings.prometheus.preset
+        fix = tuple(f"BALLAST_PROMETHEUS__PRESET={present},{name}" for name in found) or _otherwise(evidence, resource)
+        yield Finding("preset-data", "fail", resource, problem, fix)
+
+
+def node_label(evidence: Evidence) -> Iterator[Finding]:
+    """Whether the series name nodes."""
+    for resource in _failed(evidence, "unnamed"):
+        problem = evidence.reading.problems[resource]
+        yield Finding("node-label", "fail", resource, problem, lines(problem))
+
+
+def clusters_mixed(evidence: Evidence) -> Iterator[Finding]:
+    """Whether the series are of one cluster."""
+    reading = evidence.reading
+    for found in evidence.source.differences:
+        if found.label != "instance":
+            yield from _differing("clusters-mixed", evidence)
+            return
+    if any(reason == "clusters" for reason in reading.reasons.values()):
+        yield from _differing("clusters-mixed", evidence)
+
+
+def duplicate_exporters(evidence: Evidence) -> Iterator[Finding]:
+    """Whether each node has one exporter."""
+    evidence.reading  # noqa: B018 - the differences are found by it
+    if any(found.label == "instance" for found in evidence.source.differences):
+        yield from _differing("duplicate-exporters", evidence)
+    for resource in _failed(evidence, "duplicate"):
+        problem = evidence.reading.problems[resource]
+        yield Finding("duplicate-exporters", "fail", resource, problem, lines(problem))
+
+
+def scrape_interval(evidence: Evidence) -> Iterator[Finding]:
+    """Whether samples come at least as often as they are read."""
+    interval = float(evidence.settings.telemetry.interval)
+    seen = [reading.scrape_interval for reading in (evidence.reading, *evidence.past)]
+    slow = {name: seconds for each in seen for name, seconds in each.items() if seconds > 1.1 * interval}
+    for resource, seconds in slow.items():
+        yield Finding(
+            "scrape-interval",
+            "warn",
+            resource,
+            f"samples are {seconds:.0f} s apart, readings {interval:g} s: windows fill slowly and hold fewer numbers",
+            (f"BALLAST_TELEMETRY__INTERVAL={math.ceil(seconds)}s",),
+        )
+
+
+def clock_skew(evidence: Evidence) -> Iterator[Finding]:
+    """Whether this machine's clock is that of the samples."""
+    for resource in _failed(evidence, "future", "stale"):
+        problem = evidence.reading.problems[resource]
+        fix = lines(problem) or ("timedatectl set-ntp true",)
+        yield Finding("clock-skew", "fail", resource, problem, fix)
+
+
+def freshness(evidence: Evidence) -> Iterator[Finding]:
+    """Whether the age of samples can be told."""
+    for resource in _failed(evidence, "ageless"):
+        problem = evidence.reading.problems[resource]
+        yield Finding("freshness", "fail", resource, problem, lines(problem))
+
+
+def units(evidence: Evidence) -> Iterator[Finding]:
+    """Whether the values are ratios."""
+    for resource in _failed(evidence, "unit", "unreadable"):
+        problem = evidence.reading.problems[resource]
+        yield Finding("units", "fail", resource, problem, lines(problem) or _otherwise(evidence, resource))
+
+
+def unmeasured_nodes(evidence: Evidence) -> Iterator[Finding]:
+    """Whether every node has samples."""
+    reading, nodes = evidence.reading, evidence.nodes
+    excluded = {name for found in evidence.source.differences for name in found.nodes}
+    measured = {int(row) for samples in reading.samples.values() for row in samples.rows}
+    without = [node for row, node in enumerate(nodes) if row not in measured and node.name not in excluded]
+    if not measured or len(without) <= _FEW * len(nodes):
+        return
+    present = evidence.settings.prometheus.preset
+    yield Finding(
+        "unmeasured-nodes",
+        "warn",
+        named([node.name for node in without]),
+        f"{len(without):,} of {len(nodes):,} nodes have no sample, while others have",
+        _ways_to_measure(without, [node for row, node in enumerate(nodes) if row in measured], present),
+    )
+
+
+def _failed(evidence: Evidence, *reasons: str) -> list[str]:
+    return [resource for resource, reason in evidence.reading.reasons.items() if reason in reasons]
+
+
+def _otherwise(evidence: Evidence, resource: str) -> tuple[str, ...]:
+    """Other ways to measure a resource that cannot be read as it is configured."""
+    configured = {each.name: each for each in evidence.settings.telemetry.resources}
+    if configured[resource].query is not None:
+        kept = [
+            each.name for each in configured.values() if each.query is None or each.name in BUILT_IN_PRESETS["kubelet"]
+        ]
+        return (f"BALLAST_TELEMETRY__RESOURCES={','.join(kept) or 'cpu,memory'}",)
+    return (
+        f"BALLAST_PROMETHEUS__PRESET={evidence.settings.prometheus.preset},kubelet",
+        "BALLAST_TELEMETRY__SOURCE=metrics-server",
+    )
+
+
+def _presets_with(evidence: Evidence, resource: str) -> list[str]:
+    found = []
+    for preset, resources in BUILT_IN_PRESETS.items():
+        if resource in resources and preset not in evidence.settings.prometheus.presets:
+            samples = evidence.with_preset(preset).samples.get(resource)
+            if samples is not None and samples.rows.size:
+                found.append(preset)
+    return found
+
+
+def _differing(check: str, evidence: Evidence) -> Iterator[Finding]:
+    text = evidence.reading.differing
+    message = text.partition("\n")[0].removesuffix("; choose one:").removesuffix(":")
+    fix = lines(text) or (matchers_line(evidence.settings.prometheus.matchers, 'cluster="..."'),)
+    yield Finding(check, "fail", "series", message, fix)
+
+
+def _ways_to_measure(without: list[Node], measured: list[Node], present: str) -> tuple[str, ...]:
+    """Presets for their kind of node, and a selector that leaves them out, by a label that tells them apart."""
+    labels: set[tuple[str, str]] = set.intersection(*(set(node.labels.items()) for node in without))
+    windows = ("kubernetes.io/os", "windows") in labels
+    fix = [f"BALLAST_PROMETHEUS__PRESET={present},{'windows-exporter' if windows else 'kubelet'}"]
+    for key, value in sorted(labels):
+        if all(node.labels.get(key) != value for node in measured):
+            fix.append(f"BALLAST_CLUSTER__NODE_SELECTOR={key}!={value}")
+            break
+    return tuple(fix)

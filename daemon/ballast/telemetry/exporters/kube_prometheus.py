@@ -1,0 +1,28 @@
+"""Preset `kube-prometheus`: the recording rules of prometheus-operator/kube-prometheus."""
+
+from __future__ import annotations
+
+from ballast.settings.prometheus import quoted_label
+from ballast.telemetry.exporters.node_exporter import PHYSICAL_LINKS
+from ballast.telemetry.exporters.terms import BYTES, Exporter, Terms
+
+CPU = "instance:node_cpu:ratio"
+MEMORY = "instance:node_memory_utilisation:ratio"
+
+
+def _queries(terms: Terms) -> dict[str, str]:
+    received = terms.pick("instance:node_network_receive_bytes:rate:sum")
+    sent = terms.pick("instance:node_network_transmit_bytes:rate:sum")
+    traffic = terms.newest(f"{received} > {sent} or {sent}")
+    labels = ", ".join(map(quoted_label, terms.labels))
+    link = f"max by ({labels}) ({terms.pick('node_network_speed_bytes', PHYSICAL_LINKS)} > 0)"
+    network = f"{traffic} / on ({labels}) group_left () {link}"
+    return {
+        "cpu": terms.newest(terms.pick(CPU)),
+        "memory": terms.newest(terms.pick(MEMORY)),
+        "disk": terms.newest(terms.pick("instance_device:node_disk_io_time_seconds:rate5m")),
+        "network": terms.either(network, terms.amount(traffic, BYTES)) if terms.speeds else network,
+    }
+
+
+EXPORTER = Exporter(_queries, raw=("node_memory_MemTotal_bytes",), rules=(CPU, MEMORY))

@@ -1,0 +1,27 @@
+"""Preset `kubelet`: its `/metrics/resource`, else its cadvisor; no exporter is needed, also on Windows.
+
+Both give cores and bytes, which become ratios of the node's capacity as Kubernetes tells it.
+"""
+
+from __future__ import annotations
+
+from ballast.telemetry.exporters.terms import BYTES, CORES, Exporter, Terms
+
+_MACHINE = 'id="/"'
+
+
+def _queries(terms: Terms) -> dict[str, str]:
+    cpu = terms.either(
+        terms.newest(terms.rate("node_cpu_usage_seconds_total")),
+        terms.newest(terms.rate("container_cpu_usage_seconds_total", _MACHINE)),
+    )
+    memory = terms.either(
+        terms.newest(terms.pick("node_memory_working_set_bytes")),
+        terms.newest(terms.pick("container_memory_working_set_bytes", _MACHINE)),
+    )
+    return {"cpu": terms.amount(cpu, CORES), "memory": terms.amount(memory, BYTES)}
+
+
+EXPORTER = Exporter(
+    _queries, raw=("node_memory_working_set_bytes", f"container_memory_working_set_bytes{{{_MACHINE}}}")
+)

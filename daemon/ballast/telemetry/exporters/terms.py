@@ -1,0 +1,64 @@
+"""The parts that the queries of all presets are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ballast.settings.prometheus import quoted_label
+
+UNIT_LABEL = "ballast_unit"
+BYTES = "bytes"
+CORES = "cores"
+
+
+@dataclass(frozen=True)
+class Terms:
+    """`labels` name the node, `matchers` enter every selector, `window` is the range of every `rate`."""
+
+    labels: tuple[str, ...]
+    matchers: tuple[str, ...]
+    window: str
+    speeds: bool = False
+    """Whether BALLAST_TELEMETRY__NETWORK_SPEED gives link speeds that no exporter reports."""
+
+    @property
+    def by(self) -> str:
+        """The labels of every answer."""
+        return ", ".join(dict.fromkeys((*map(quoted_label, self.labels), "cluster")))
+
+    def pick(self, metric: str, *more: str) -> str:
+        """A selector."""
+        matchers = ",".join((*more, *self.matchers))
+        return f"{metric}{{{matchers}}}" if matchers else metric
+
+    def rate(self, metric: str, *more: str) -> str:
+        """Growth per second."""
+        return f"rate({self.pick(metric, *more)}[{self.window}])"
+
+    def newest(self, expression: str) -> str:
+        """One value per node; the largest, where replicas of Prometheus or of an exporter give several."""
+        return f"max by ({self.by}) ({expression})"
+
+    def amount(self, expression: str, unit: str) -> str:
+        """Marked as an amount: it becomes a ratio by what Kubernetes says of the node, or by NETWORK_SPEED."""
+        return f'label_replace({expression}, "{UNIT_LABEL}", "{unit}", "", "")'
+
+    def either(self, first: str, second: str) -> str:
+        """The second expression for nodes that the first one lacks."""
+        return f"{first} or on ({self.by}) {second}"
+
+
+@dataclass(frozen=True)
+class Exporter:
+    """A preset: its queries by resource, and the raw series whose times are those of its samples."""
+
+    queries: Callable[[Terms], Mapping[str, str]]
+    raw: tuple[str, ...]
+    """Metrics; the first one that a node has counts."""
+    labels: tuple[str, ...] = ("instance",)
+    """What names the node where BALLAST_TELEMETRY__NODE_LABEL is not set."""
+    own: frozenset[str] = frozenset()
+    """Labels by which the exporter itself tells the raw series of one node apart."""
+    rules: tuple[str, ...] = ()
+    """Recording rules by the resources cpu and memory, which may be stored without the raw series."""

@@ -1,0 +1,60 @@
+"""How far apart the scrapes are: the median distance between successive newest raw times."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from ballast.model.sample import Floats
+
+LOOKED_AT = 200
+"""So many series are enough for each freshness expression."""
+
+_DISTANCES = 2_000
+_FEWEST = 3
+
+
+class ScrapeIntervals:
+    """Per freshness expression. Scrapes that are closer than the readings are seen as far apart as these."""
+
+    def __init__(self) -> None:
+        self._newest: dict[str, dict[str, float]] = {}
+        self._distances: dict[str, deque[float]] = {}
+        self._known: dict[str, float] = {}
+
+    def seen(self, freshness: str, labels: Sequence[str], times: Floats) -> None:
+        """`times` are [series, evaluation time], ascending; `labels` tell the series from reading to reading."""
+        newest = self._newest.setdefault(freshness, {})
+        distances = self._distances.setdefault(freshness, deque(maxlen=_DISTANCES))
+        for label, row in zip(labels, times.tolist(), strict=True):
+            found = sorted({time for time in row if not math.isnan(time)})
+            if not found:
+                continue
+            last = newest.get(label, -math.inf)
+            newest[label] = max(found[-1], last)
+            if found[-1] >= last > -math.inf:
+                found = [last, *(time for time in found if time > last)]
+            distances.extend(later - earlier for earlier, later in pairwise(found))
+        if len(newest) > 4 * LOOKED_AT:
+            newest.clear()
+        self._known.pop(freshness, None)
+
+    def of(self, freshness: str) -> float | None:
+        """Seconds; None before a few are known.
+
+        Where readings are rarer than scrapes, the distances they see vary around their own: the mean is not exceeded.
+        """
+        if freshness not in self._known:
+            distances = self._distances.get(freshness, ())
+            if len(distances) < _FEWEST:
+                return None
+            self._known[freshness] = float(min(np.median(distances), np.mean(distances)))
+        return self._known[freshness]
+
+    def slowest(self) -> float:
+        """Of all expressions, 0 before any is known."""
+        return max((self.of(freshness) or 0.0 for freshness in self._distances), default=0.0)

@@ -1,0 +1,111 @@
+"""Looks at all labels of the raw series, at the start and hourly: what must not be merged, and what names the nodes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+import numpy as np
+
+from ballast.settings import Settings
+from ballast.telemetry.layout import advice
+from ballast.telemetry.mixing import Difference, difference
+from ballast.telemetry.node_names import NodeNames
+from ballast.telemetry.queries import Query, QuerySet
+from ballast.telemetry.responses import GROUP_LABEL, SeriesTable
+
+EVERY = 3600.0
+"""Seconds between two looks; while something differs, or nothing was found, every reading is one."""
+
+NAMED = 5
+
+
+class SeriesCheck:
+    """The look costs no query of its own: the freshness of one reading is asked with all labels."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._matchers = settings.prometheus.matchers
+        self._lag = 15.0 + float(settings.telemetry.interval)
+        self._due = -np.inf
+        self._found: dict[str, Difference] = {}
+        self._advice: dict[tuple[str, ...], str] = {}
+        self._resources: dict[str, list[str]] = {}
+
+    def due(self, at: float) -> bool:
+        """Whether the reading at this Unix time is one."""
+        return at >= self._due or at < self._due - EVERY
+
+    def look(self, at: float, asked: QuerySet, newest: Mapping[str, object], names: NodeNames, scrapes: float) -> None:
+        """`newest` are the tables with all labels by freshness expression; `scrapes` are so many seconds apart."""
+        looked = False
+        for freshness in asked.raw:
+            table = newest[freshness]
+            if not isinstance(table, SeriesTable) or not table.every:
+                continue
+            question = next(each for each in asked.asked if each.freshness == freshness)
+            looked = True
+            self._look(question, table, names, max(self._lag, scrapes + 15.0))
+            self._resources[freshness] = [each.resource for each in asked.asked if each.freshness == freshness]
+        self._due = at + EVERY if looked and not self._found else at
+
+    def excluded(self, freshness: str) -> frozenset[str]:
+        """The nodes whose series must not be merged."""
+        found = self._found.get(freshness)
+        return frozenset() if found is None else found.nodes
+
+    def advice(self, labels: tuple[str, ...]) -> str:
+        """What to set where these labels name no node; "" if it is not known."""
+        return self._advice.get(labels, "")
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """What differs."""
+        return tuple(self._found.values())
+
+    @property
+    def message(self) -> str:
+        """What differs, for the condition `SeriesDiffer`; "" if nothing does."""
+        return "\n".join(self._sentence(*each) for each in self._found.items())
+
+    def line(self, matcher: str) -> str:
+        """The setting with this matcher beside those that are set."""
+        return matchers_line(self._matchers, matcher)
+
+    def _look(self, question: Query, table: SeriesTable, names: NodeNames, lag: float) -> None:
+        assert table.every is not None
+        rows = names.rows(table.named(question.labels))
+        times = np.where(table.present[:, 0] & ~table.unreadable[:, 0], table.values[:, 0], np.nan)
+        newest = np.full(len(names), -np.inf)
+        known = rows >= 0
+        np.fmax.at(newest, rows[known], times[known])
+        live = known & (times >= newest[np.maximum(rows, 0)] - lag)
+        series: dict[str, list[dict[str, str]]] = defaultdict(list)
+        for index in np.flatnonzero(live).tolist():
+            series[names.nodes[rows[index]].name].append(table.every[index])
+        own = question.preset.own if question.preset else frozenset()
+        found = difference(series, (*own, GROUP_LABEL))
+        if found is None:
+            self._found.pop(question.freshness, None)
+        else:
+            self._found[question.freshness] = found
+        if len(series) < len(names):
+            self._advice[question.labels] = advice(table.every, question.labels, names)
+
+    def _sentence(self, freshness: str, found: Difference) -> str:
+        values = ", ".join(repr(value) if value else "none" for value in found.values)
+        nodes = ", ".join(sorted(found.nodes)[:NAMED])
+        more = f" and {len(found.nodes) - NAMED:,} more" if len(found.nodes) > NAMED else ""
+        resources = ", ".join(dict.fromkeys(self._resources.get(freshness, ())))
+        return "\n".join(
+            (
+                f"several series of one node differ in {found.label} ({values}), so {resources} of {nodes}{more} "
+                "are not known; choose one:",
+                *map(self.line, found.matchers),
+            )
+        )
+
+
+def matchers_line(present: tuple[str, ...], matcher: str) -> str:
+    """BALLAST_PROMETHEUS__MATCHERS with one more matcher, to be copied."""
+    text = ",".join((*present, matcher)).replace("'", "'\\''")
+    return f"BALLAST_PROMETHEUS__MATCHERS='{text}'"

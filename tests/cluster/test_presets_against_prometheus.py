@@ -1,0 +1,139 @@
+"""What the presets ask gives the truth on a real Prometheus, for exporters whose numbers are known."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from ballast.metrics import Metrics
+from ballast.model.node import Node
+from ballast.settings import load
+from ballast.telemetry.node_names import NodeNames
+from ballast.telemetry.prometheus import PrometheusSource
+from tests.cluster.harness.prometheus import Prometheus, prometheus
+from tests.cluster.harness.tools import Tools
+
+CORES, MEMORY, LINK = 4, 16e9, 1.25e9
+SPAN, STEP = 1200, 15
+TRUTH: Mapping[str, tuple[float, ...]] = {
+    "cpu": (0.2, 0.5, 0.9),
+    "memory": (0.3, 0.4, 0.7),
+    "disk": (0.1, 0.2, 0.3),
+    "network": (0.05, 0.1, 0.2),
+    "gpu": (0.25, 0.5, 0.75),
+    "psi-cpu": (0.01, 0.02, 0.03),
+    "psi-memory": (0.02, 0.03, 0.04),
+    "psi-io": (0.1, 0.2, 0.3),
+}
+NODES = [
+    Node(
+        name=f"node-{index}",
+        addresses=(("InternalIP", f"10.0.0.{index}"),),
+        capacity={"cpu": float(CORES), "memory": MEMORY},
+    )
+    for index in range(3)
+]
+
+Samples = Iterator[tuple[str, dict[str, str], float]]
+
+
+@pytest.fixture(scope="module")
+def past(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Prometheus, float]]:
+    """A Prometheus that already scraped for twenty minutes, and when it began."""
+    folder = tmp_path_factory.mktemp("presets")
+    start = math.floor(time.time()) - SPAN
+    written = folder / "past.om"
+    written.write_text(_open_metrics(start))
+    command = [tools.prometheus / "promtool", "tsdb", "create-blocks-from", "openmetrics", written, folder / "tsdb"]
+    subprocess.run(command, check=True, capture_output=True)
+    with prometheus(tools, folder, []) as server:
+        yield server, start
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    ("preset", "resources"),
+    [
+        ("node-exporter", "cpu,memory,disk,network"),
+        ("kubelet", "cpu,memory"),
+        ("windows-exporter", "cpu,memory,disk,network"),
+        ("dcgm", "gpu"),
+        ("psi", "psi-cpu,psi-memory,psi-io"),
+        ("windows-exporter,dcgm,psi,kubelet", "cpu,memory,gpu,psi-io"),
+    ],
+)
+def test_every_preset_gives_the_truth(past: tuple[Prometheus, float], preset: str, resources: str) -> None:
+    server, start = past
+    settings = load(
+        {
+            "BALLAST_PROMETHEUS__URL": server.url,
+            "BALLAST_PROMETHEUS__PRESET": preset,
+            "BALLAST_TELEMETRY__RESOURCES": resources,
+        }
+    )
+    source, names = PrometheusSource(settings, Metrics()), NodeNames(NODES)
+    at = start + SPAN - 2 * STEP
+    readings = [source.read(at, names), *source.backfill(at - 600, at - 30, 30, names)]
+    source.close()
+    for reading in readings:
+        assert not reading.problems
+        assert not reading.differing
+        for resource in resources.split(","):
+            assert reading.samples[resource].values.tolist() == pytest.approx(TRUTH[resource], abs=1e-9)
+            assert reading.samples[resource].times.tolist() == [reading.at] * 3
+
+
+def _open_metrics(start: float) -> str:
+    families: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for passed in range(0, SPAN, STEP):
+        for node in range(len(NODES)):
+            for metric, labels, value in _scrape(node, float(passed)):
+                shown = ",".join(f'{name}="{text}"' for name, text in labels.items())
+                series = f"{metric}{{{shown}}}"
+                families[metric][series].append(f"{series} {value!r} {start + passed}")
+    lines = []
+    for metric, found in sorted(families.items()):
+        kind = "counter" if metric.endswith("_total") else "gauge"
+        lines += [f"# TYPE {metric.removesuffix('_total')} {kind}", *(line for each in found.values() for line in each)]
+    return "\n".join([*lines, "# EOF", ""])
+
+
+def _scrape(node: int, passed: float) -> Samples:
+    """All exporters of one node, `passed` seconds after they started."""
+    truth = {name: values[node] for name, values in TRUTH.items()}
+    busy, bytes_sent = truth["cpu"], truth["network"] * LINK * passed
+    linux = {"instance": f"10.0.0.{node}:9100", "job": "node-exporter"}
+    shares = {"idle": 0.98 - busy, "iowait": 0.01, "steal": 0.01, "user": 0.7 * busy, "system": 0.3 * busy}
+    for cpu in range(CORES):
+        for mode, share in shares.items():
+            yield "node_cpu_seconds_total", {**linux, "cpu": str(cpu), "mode": mode}, share * passed
+    yield "node_memory_MemTotal_bytes", linux, MEMORY
+    yield "node_memory_MemAvailable_bytes", linux, MEMORY * (1 - truth["memory"])
+    yield "node_disk_io_time_seconds_total", {**linux, "device": "sda"}, truth["disk"] * passed
+    yield "node_network_receive_bytes_total", {**linux, "device": "eth0"}, bytes_sent
+    yield "node_network_transmit_bytes_total", {**linux, "device": "eth0"}, 0.5 * bytes_sent
+    yield "node_network_speed_bytes", {**linux, "device": "eth0"}, LINK
+    for name in ("cpu", "memory", "io"):
+        yield f"node_pressure_{name}_waiting_seconds_total", linux, truth[f"psi-{name}"] * passed
+    kubelet = {"instance": f"10.0.0.{node}:10250", "job": "kubelet", "node": f"node-{node}"}
+    yield "node_cpu_usage_seconds_total", kubelet, busy * CORES * passed
+    yield "node_memory_working_set_bytes", kubelet, truth["memory"] * MEMORY
+    windows = {"instance": f"10.0.0.{node}:9182", "job": "windows"}
+    for core in range(CORES):
+        for mode, share in (("idle", 1 - busy), ("user", busy)):
+            yield "windows_cpu_time_total", {**windows, "core": f"0,{core}", "mode": mode}, share * passed
+    yield "windows_memory_available_bytes", windows, MEMORY * (1 - truth["memory"])
+    yield "windows_memory_physical_total_bytes", windows, MEMORY
+    yield "windows_logical_disk_idle_seconds_total", {**windows, "volume": "C:"}, (1 - truth["disk"]) * passed
+    yield "windows_net_bytes_received_total", {**windows, "nic": "Intel"}, bytes_sent
+    yield "windows_net_bytes_sent_total", {**windows, "nic": "Intel"}, 0.1 * bytes_sent
+    yield "windows_net_current_bandwidth_bytes", {**windows, "nic": "Intel"}, LINK
+    for gpu, off in enumerate((-0.1, 0.1)):
+        labels = {"gpu": str(gpu), "UUID": f"GPU-{node}-{gpu}", "Hostname": f"node-{node}", "pod": f"train-{gpu}"}
+        value = 100 * (truth["gpu"] + off)
+        yield "DCGM_FI_DEV_GPU_UTIL", {**labels, "instance": f"10.244.0.{node}:9400"}, value
