@@ -17,6 +17,7 @@ BallastError
     ├── Gone               410; the resource version is too old
     ├── TooManyRequests    429; carries retry_after and causes
     ├── Unreachable        no answer: refused, timed out, TLS
+    ├── AnswerTooLarge     an answer of more bytes than the request allows
     └── Superseded         another replica has written our keys of `ballast-state` meanwhile
 """
 
@@ -118,6 +119,10 @@ class TooManyRequests(ClusterError):
 
 class Unreachable(ClusterError):
     """No answer: connection refused, timed out, or TLS failed."""
+
+
+class AnswerTooLarge(ClusterError):
+    """The answer has more bytes than the request allows; a smaller page may succeed."""
 
 
 class Superseded(ClusterError):

@@ -26,6 +26,7 @@ W = TypeVar("W", wire.Node, wire.Pod)
 
 _TIME_KEY = re.compile(r"([Tt]ime|Timestamp)$")
 _LISTED = re.compile(r"List$")
+_TOO_DEEP = "is nested too deeply to be read. Print it with `kubectl get … -o json`."
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,20 @@ def read_document(path: Path, option: str) -> object:
         raise UsageError(f"{option} {path}: {error.strerror}.") from None
     try:
         return msgspec.json.decode(content)
+    except UnicodeDecodeError as error:
+        raise BadFile(f"{option} {path} is not UTF-8 ({error}). Save it as UTF-8.") from None
+    except RecursionError:
+        raise BadFile(f"{option} {path} {_TOO_DEEP}") from None
     except msgspec.DecodeError as error:
         if content.lstrip()[:1] in (b"{", b"["):
             raise BadFile(f"{option} {path}: {error}.") from None
     try:
         return yaml.safe_load(content)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise BadFile(f"{option} {path} is not UTF-8 ({error}). Save it as UTF-8.") from None
+    except RecursionError:
+        raise BadFile(f"{option} {path} {_TOO_DEEP}") from None
+    except (yaml.YAMLError, ValueError) as error:
         raise BadFile(f"{option} {path} is neither JSON nor YAML: {error}.") from None
 
 

@@ -83,7 +83,7 @@ def _batch(path: Path) -> None:
 def _case(line: bytes) -> dict[str, Any]:
     try:
         case = msgspec.json.decode(line)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"The line is not JSON: {error}.") from None
     if not isinstance(case, dict):
         raise UsageError("The line is not a JSON object.")

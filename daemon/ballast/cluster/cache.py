@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
@@ -26,7 +26,9 @@ class Cache:
         pods: bool,
         node_selector: str | None = None,
         keep_annotation: Callable[[str], bool] | None = None,
+        whole: bool = True,
     ) -> None:
+        """Without `whole` pods have no labels and no templates, as publishing and the extender need neither."""
         keep = keep_annotation or annotation_filter("ballast.dev")
         self._clock = clock
         self._nodes = _Nodes()
@@ -40,7 +42,7 @@ class Cache:
             )
         }
         if pods:
-            reader = pod_reader(keep, lambda: self._between())
+            reader = pod_reader(keep, lambda: self._between(), whole=whole)
             self._watches["pods"] = Reflector(api, clock, metrics, self._pod_sinks, reader, Collection("/api/v1/pods"))
 
     def follow_pods(self, sink: Sink[Pod], between: Callable[[], object]) -> None:
@@ -100,6 +102,10 @@ class Cache:
     def age(self, kind: str) -> float:
         """Seconds since the server last sent anything about `nodes` or `pods`; a quiet healthy watch stays below 90."""
         return self._watches[kind].age
+
+    def opaque(self) -> Mapping[str, Mapping[str, int]]:
+        """How many objects of each kind and namespace are too large to be kept whole."""
+        return {kind: watch.opaque for kind, watch in self._watches.items()}
 
     def problem(self, kind: str) -> str | None:
         """Why a kind cannot be listed or watched now, e.g. a missing RBAC rule; retries go on."""

@@ -15,7 +15,8 @@ from urllib3.exceptions import HTTPError, InsecureRequestWarning
 
 from ballast.clock import SystemClock
 from ballast.cluster.error_messages import refusal, verb_of
-from ballast.errors import ClusterError, SettingsError, Unauthorized, Unreachable
+from ballast.deadlines import deadline, keep_deadlines
+from ballast.errors import AnswerTooLarge, ClusterError, SettingsError, Unauthorized, Unreachable
 from ballast.metrics import Metrics
 
 CONNECT_TIMEOUT = 5.0
@@ -23,6 +24,8 @@ READ_TIMEOUT = 30.0
 _POOL_SIZE = 16
 _RELOAD_EVERY = 10.0
 _CHUNK = 65536
+MOST_BYTES = 32 * 2**20
+"""Bytes of an answer, and of a line of a watch, that holds one object of at most 1.5 MiB in etcd."""
 
 # GETs may be sent again on a connection that turned out to be closed; writes never.
 _RETRIES = urllib3.Retry(
@@ -107,26 +110,36 @@ class KubeApi:
         body: Any = None,
         content_type: str | None = None,
         timeout: float | None = None,
+        most: int = MOST_BYTES,
     ) -> bytes:
-        """The answer's body. `body` is sent as it is if bytes, else as JSON; `timeout` is seconds to wait for bytes.
+        """The answer's body. `body` is sent as it is if bytes, else as JSON; `timeout` is seconds until its last byte.
 
-        Raises a ClusterError for every answer of 400 or more, Unreachable without an answer, and Unauthorized also when
-        the credentials cannot be read.
+        Raises a ClusterError for every answer of 400 or more, AnswerTooLarge for one of more than `most` bytes,
+        Unreachable without a complete answer, and Unauthorized also when the credentials cannot be read.
         """
         query = query or {}
         if body is not None and not isinstance(body, bytes):
             body = msgspec.json.encode(body)
         headers = {"Content-Type": content_type or "application/json"} if body is not None else {}
-        with self._counted(method, path, query) as answered:
-            response = self._send(method, path, query, headers, body, timeout or READ_TIMEOUT, stream=False)
+        seconds = timeout or READ_TIMEOUT
+        with self._counted(method, path, query) as answered, deadline(seconds):
+            response = self._send(method, path, query, headers, body, seconds, stream=False)
+            answer = self._whole(response, f"{method} {path}", most)
             answered(response.status)
             if response.status >= 400:
-                raise refusal(method, path, query, response.status, response.headers, response.data)
-            return response.data
+                raise refusal(method, path, query, response.status, response.headers, answer)
+            return answer
 
-    def get(self, path: str, *, query: Mapping[str, str | int] | None = None, timeout: float | None = None) -> bytes:
+    def get(
+        self,
+        path: str,
+        *,
+        query: Mapping[str, str | int] | None = None,
+        timeout: float | None = None,
+        most: int = MOST_BYTES,
+    ) -> bytes:
         """`request` with the method GET."""
-        return self.request("GET", path, query=query, timeout=timeout)
+        return self.request("GET", path, query=query, timeout=timeout, most=most)
 
     def stream(self, path: str, query: Mapping[str, str | int], *, idle: float = 90.0) -> Lines:
         """An answer that arrives line by line; `idle` is how many seconds may pass without a byte.
@@ -156,6 +169,7 @@ class KubeApi:
         configuration.socket_options = tcp_keepalive_socket_options(idle=15, interval=5, count=3)
         self._configuration = configuration
         self._pool: urllib3.PoolManager = RESTClientObject(configuration).pool_manager
+        keep_deadlines(self._pool)
         self._configured_at = self._clock.monotonic()
 
     def _send(
@@ -202,7 +216,7 @@ class KubeApi:
                 },
                 body=body,
                 timeout=urllib3.Timeout(connect=min(CONNECT_TIMEOUT, timeout), read=timeout),
-                preload_content=not stream,
+                preload_content=False,
             )
         except (HTTPError, OSError) as error:
             raise self._unreachable(error) from error
@@ -229,6 +243,20 @@ class KubeApi:
             except (SettingsError, HTTPError, OSError):
                 return False
             return True
+
+    def _whole(self, response: urllib3.BaseHTTPResponse, asked: str, most: int) -> bytes:
+        chunks, size = [], 0
+        try:
+            while chunk := response.read(_CHUNK):
+                size += len(chunk)
+                if size > most:
+                    raise AnswerTooLarge(f"{asked}: the answer has more than {most / 2**20:g} MiB")
+                chunks.append(chunk)
+        except (HTTPError, OSError, AnswerTooLarge) as error:
+            response.close()
+            raise error if isinstance(error, AnswerTooLarge) else self._unreachable(error) from error
+        response.release_conn()
+        return b"".join(chunks)
 
     def _rest(self, response: urllib3.BaseHTTPResponse) -> bytes:
         try:
@@ -269,7 +297,10 @@ class _Counted:
 
 
 class Lines:
-    """The complete lines of an answer as they arrive; a last line without its end is dropped."""
+    """The complete lines of an answer as they arrive; a last line without its end is dropped.
+
+    Iteration raises AnswerTooLarge for a line of more than MOST_BYTES.
+    """
 
     def __init__(self, response: urllib3.BaseHTTPResponse, failure: Callable[[Exception], ClusterError]) -> None:
         self._response = response
@@ -285,15 +316,19 @@ class Lines:
 
     def __iter__(self) -> Iterator[bytes]:
         rest: list[bytes] = []
+        size = 0
         while data := self._read():
             *lines, tail = data.split(b"\n")
             if lines:
                 rest.append(lines[0])
                 yield b"".join(rest)
                 yield from lines[1:]
-                rest = []
+                rest, size = [], 0
             if tail:
                 rest.append(tail)
+                size += len(tail)
+            if size > MOST_BYTES:
+                raise AnswerTooLarge(f"a line of a watch has more than {MOST_BYTES / 2**20:g} MiB")
 
     def close(self) -> None:
         """Ends the iteration at once, from any thread."""

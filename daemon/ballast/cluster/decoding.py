@@ -1,4 +1,4 @@
-"""From wire objects to nodes and pods; equal strings, label sets, owners and shapes are held once."""
+"""From wire objects to nodes and pods. What is larger than its budget is kept as an opaque object."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import msgspec
 import structlog
 
 from ballast.cluster import wire
-from ballast.cluster.templates import template_key, to_template
+from ballast.cluster.object_budget import WEIGHED, ObjectBudget
+from ballast.cluster.shared_values import NO_STRINGS
+from ballast.cluster.shared_values import Shared as Shared
 from ballast.model.devices import ANNOTATIONS as DEVICE_ANNOTATIONS
 from ballast.model.node import Node, Taint
-from ballast.model.pod import Owner, Pod
+from ballast.model.pod import Pod
 from ballast.model.quantity import quantity
 from ballast.model.shape import Container, Shape, shape_of
-from ballast.model.template import PLAIN, Template
+from ballast.model.template import OPAQUE, PLAIN
 
 T = TypeVar("T")
-K = TypeVar("K")
-V = TypeVar("V")
 
 FOREIGN_OPT_OUTS = (
     "descheduler.alpha.kubernetes.io/prefer-no-eviction",
@@ -39,12 +39,17 @@ DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 SLICE = 25
 """Objects of a page that are read in one piece, in a quarter of a millisecond."""
 
-_STRINGS = 50_000
-_OTHERS = 10_000
+MOST_GATES = 4
+"""Scheduling gates that an opaque pod keeps."""
+
+MOST_RESOURCES = 16
+"""Kinds of resources that an opaque pod keeps of its requests and limits."""
+
 # What the admission of these classes writes into the priority (pkg/apis/scheduling/types.go).
 _SYSTEM = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _NOTHING: dict[str, float] = {}
-_NO_STRINGS: dict[str, str] = {}
+_LONGEST_ERROR = 500
+_FEW_NOTES = 8
 _log = structlog.get_logger("cluster")
 
 
@@ -53,65 +58,6 @@ def annotation_filter(prefix: str, *, foreign: Iterable[str] = ()) -> Callable[[
     own = f"{prefix}/"
     others = frozenset((*FOREIGN_OPT_OUTS, *POD_NATURE, *DEVICE_ANNOTATIONS, DELETION_COST, *foreign))
     return lambda key: key.startswith(own) or key in others
-
-
-class Shared:
-    """One copy of equal values. A pool that is full is forgotten; what was handed out stays as it is."""
-
-    def __init__(self) -> None:
-        self._strings: dict[str, str] = {}
-        self._mappings: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
-        self._shapes: dict[object, Shape] = {}
-        self._templates: dict[object, Template] = {}
-        self._owners: dict[tuple[str, str, str, bool], Owner] = {}
-
-    def string(self, value: str) -> str:
-        """The one copy of a string."""
-        return _room(self._strings, _STRINGS).setdefault(value, value)
-
-    def strings(self, values: Mapping[str, str] | None) -> Mapping[str, str]:
-        """Equal keys and values are held once, the mapping itself is new: for sets no other object has."""
-        return {self.string(key): self.string(value) for key, value in values.items()} if values else _NO_STRINGS
-
-    def labels(self, values: Mapping[str, str] | None) -> Mapping[str, str]:
-        """Equal mappings are held once."""
-        if not values:
-            return _NO_STRINGS
-        key = tuple(values.items())
-        found = self._mappings.get(key)
-        if found is None:
-            found = self.strings(values)
-            _room(self._mappings, _OTHERS)[tuple(found.items())] = found
-        return found
-
-    def shape(self, spec: wire.PodSpec) -> Shape:
-        """The one copy of a pod's shape."""
-        key = _shape_key(spec)
-        found = self._shapes.get(key)
-        if found is None:
-            found = _room(self._shapes, _OTHERS)[key] = to_shape(spec)
-        return found
-
-    def template(self, pod: wire.Pod) -> Template:
-        """The one copy of a pod's template; PLAIN where it says nothing."""
-        key = template_key(pod)
-        if key is None:
-            return PLAIN
-        found = self._templates.get(key)
-        if found is None:
-            found = _room(self._templates, _OTHERS)[key] = to_template(pod)
-        return found
-
-    def owner(self, references: list[wire.Owner] | None) -> Owner | None:
-        """The controller among the owners, else the first one."""
-        if not references:
-            return None
-        chosen = next((reference for reference in references if reference.controller), references[0])
-        key = (chosen.kind, chosen.name, chosen.uid, bool(chosen.controller))
-        found = self._owners.get(key)
-        if found is None:
-            found = _room(self._owners, _OTHERS)[key] = Owner(*key)
-        return found
 
 
 def give_way() -> None:
@@ -123,11 +69,16 @@ class Reader(Generic[T]):
     """Decodes objects of one kind. An item that cannot be read is skipped and named in the log."""
 
     def __init__(
-        self, kind: str, decode: Callable[[msgspec.Raw | bytes], T], between: Callable[[], object] = give_way
+        self,
+        kind: str,
+        decode: Callable[[msgspec.Raw | bytes], T],
+        between: Callable[[], object] = give_way,
+        budget: ObjectBudget | None = None,
     ) -> None:
         """`between` is called before each of the pieces in which a page is read."""
         self.kind = kind
         self.decode = decode
+        self.budget = budget or ObjectBudget()
         self._between = between
         self._page = msgspec.json.Decoder(wire.Page)
 
@@ -144,8 +95,8 @@ class Reader(Generic[T]):
         """One object, or None where it cannot be read."""
         try:
             return self.decode(raw)
-        except msgspec.DecodeError as error:
-            _log.warning("an object cannot be read and is left out", kind=self.kind, error=str(error))
+        except (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError) as error:
+            _log.warning("an object cannot be read and is left out", kind=self.kind, error=str(error)[:_LONGEST_ERROR])
             return None
 
 
@@ -155,10 +106,32 @@ def node_reader(keep: Callable[[str], bool]) -> Reader[Node]:
     return Reader("nodes", lambda raw: to_node(decoder.decode(raw), shared, keep))
 
 
-def pod_reader(keep: Callable[[str], bool], between: Callable[[], object] = give_way) -> Reader[Pod]:
-    """Reads pods with the annotations whose keys `keep` accepts."""
-    decoder, shared = msgspec.json.Decoder(wire.Pod), Shared()
-    return Reader("pods", lambda raw: to_pod(decoder.decode(raw), shared, keep), between)
+def pod_reader(
+    keep: Callable[[str], bool], between: Callable[[], object] = give_way, *, whole: bool = True
+) -> Reader[Pod]:
+    """Reads pods with the annotations whose keys `keep` accepts; without labels and templates unless `whole`.
+
+    A pod beyond the budget is opaque: what it requests and where it is, and the template OPAQUE.
+    """
+    shared, budget = Shared(), ObjectBudget()
+    decoder: msgspec.json.Decoder[wire.Pod | wire.LeanPod] = msgspec.json.Decoder(wire.Pod if whole else wire.LeanPod)
+
+    def decode(raw: msgspec.Raw | bytes) -> Pod:
+        found = decoder.decode(raw)
+        size, meta = memoryview(raw).nbytes, found.metadata
+        if not whole:
+            meta.labels = None
+        if size > WEIGHED and not budget.holds(raw, found, keep):
+            return to_opaque(found, shared)
+        before = shared.misses
+        pod = to_pod(found, shared, keep)
+        # A pod whose values are all shared with others takes no memory of its own: weighing it would be in vain.
+        own = shared.misses > before or len(pod.annotations) > _FEW_NOTES or budget.noted(meta.namespace, meta.name)
+        if size <= WEIGHED and own and not budget.holds(raw, found, keep):
+            return to_opaque(found, shared)
+        return pod
+
+    return Reader("pods", decode, between, budget)
 
 
 def to_node(node: wire.Node, shared: Shared, keep: Callable[[str], bool]) -> Node:
@@ -181,21 +154,22 @@ def to_node(node: wire.Node, shared: Shared, keep: Callable[[str], bool]) -> Nod
     )
 
 
-def to_pod(pod: wire.Pod, shared: Shared, keep: Callable[[str], bool]) -> Pod:
-    """A pod of the model."""
+def to_pod(pod: wire.Pod | wire.LeanPod, shared: Shared, keep: Callable[[str], bool]) -> Pod:
+    """A pod of the model; one that was read lean has no labels and a plain template."""
     meta, spec, status = pod.metadata, pod.spec, pod.status
     conditions = {condition.type: condition for condition in status.conditions or ()}
     bound, ready = conditions.get("PodScheduled"), conditions.get("Ready")
     scheduled = bound if bound and bound.status == "True" else None
     refused = bound if bound and bound.status == "False" and bound.reason == "Unschedulable" else None
+    whole = isinstance(pod, wire.Pod)
     return Pod(
         namespace=shared.string(meta.namespace),
         name=meta.name,
         uid=meta.uid,
         node=shared.string(spec.node_name),
         phase=shared.string(status.phase),
-        shape=shared.shape(spec),
-        labels=shared.labels(meta.labels),
+        shape=shared.shape(spec, to_shape),
+        labels=shared.labels(meta.labels) if whole else NO_STRINGS,
         annotations=_kept(meta.annotations, shared, keep),
         owner=shared.owner(meta.owner_references),
         scheduler_name=shared.string(spec.scheduler_name),
@@ -203,14 +177,43 @@ def to_pod(pod: wire.Pod, shared: Shared, keep: Callable[[str], bool]) -> Pod:
         created=_unix(meta.creation_timestamp),
         scheduled_at=_unix(scheduled.last_transition_time) or None if scheduled else None,
         deleting=meta.deletion_timestamp is not None,
-        template=shared.template(pod),
+        template=shared.template(pod) if isinstance(pod, wire.Pod) else PLAIN,
         ready=ready.status == "True" if ready else status.phase == "Running",
         waiting_since=_unix(refused.last_transition_time) if refused else None,
         gates=tuple(shared.string(gate.name) for gate in spec.scheduling_gates or ()),
     )
 
 
-def to_shape(spec: wire.PodSpec) -> Shape:
+def to_opaque(pod: wire.Pod | wire.LeanPod, shared: Shared) -> Pod:
+    """A pod of which no more is kept than its place, its owner and what it requests in all."""
+    spec = pod.spec
+    total = to_shape(spec)
+    whole = Container(_few(total.requests), _few(total.limits))
+    found = to_pod(
+        wire.LeanPod(
+            metadata=wire.reduced(pod.metadata),
+            spec=wire.LeanPodSpec(
+                node_name=spec.node_name,
+                scheduler_name=spec.scheduler_name if wire.short(spec.scheduler_name) else "",
+                priority=spec.priority,
+                priority_class_name=spec.priority_class_name,
+                scheduling_gates=[g for g in spec.scheduling_gates or () if wire.short(g.name)][:MOST_GATES],
+            ),
+            status=pod.status,
+        ),
+        shared,
+        lambda key: False,
+    )
+    return msgspec.structs.replace(found, shape=shape_of([whole]), template=OPAQUE)
+
+
+def _few(amounts: Mapping[str, float]) -> dict[str, float]:
+    """Those of cpu and memory, and of the first others."""
+    first = sorted(amounts, key=lambda name: (name not in ("cpu", "memory"), name))
+    return {name: amounts[name] for name in first[:MOST_RESOURCES] if wire.short(name)}
+
+
+def to_shape(spec: wire.LeanPodSpec) -> Shape:
     """The requests and limits of a pod spec."""
     return shape_of(
         map(_container, spec.containers or ()),
@@ -246,36 +249,11 @@ def _amounts(quantities: wire.Quantities | None, shared: Shared | None = None) -
     return amounts
 
 
-def _room(pool: dict[K, V], limit: int) -> dict[K, V]:
-    if len(pool) >= limit:
-        pool.clear()
-    return pool
-
-
 def _kept(annotations: Mapping[str, str] | None, shared: Shared, keep: Callable[[str], bool]) -> Mapping[str, str]:
     if not annotations:
-        return _NO_STRINGS
-    return {shared.string(key): value for key, value in annotations.items() if keep(key)} or _NO_STRINGS
+        return NO_STRINGS
+    return {shared.string(key): value for key, value in annotations.items() if keep(key)} or NO_STRINGS
 
 
 def _unix(time: datetime | None) -> float:
     return time.timestamp() if time else 0.0
-
-
-def _shape_key(spec: wire.PodSpec) -> object:
-    return (
-        tuple(map(_container_key, spec.containers or ())),
-        tuple(map(_container_key, spec.init_containers or ())),
-        _resources_key(spec.resources),
-        tuple((spec.overhead or {}).items()),
-    )
-
-
-def _container_key(container: wire.Container) -> object:
-    return (container.restart_policy, _resources_key(container.resources))
-
-
-def _resources_key(resources: wire.Resources | None) -> object:
-    if resources is None:
-        return None
-    return (tuple((resources.requests or {}).items()), tuple((resources.limits or {}).items()))

@@ -1,20 +1,30 @@
-"""Lists a whole collection in pages, so that no page holds the interpreter for more than a few milliseconds."""
+"""Lists a whole collection in pages, so that no page takes more than a few megabytes or milliseconds."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
+from ballast.cluster import wire
 from ballast.cluster.client import KubeApi
 from ballast.cluster.decoding import Reader
-from ballast.errors import ClusterError, Gone
+from ballast.errors import AnswerTooLarge, ClusterError, Gone
 
 T = TypeVar("T")
 
 PAGE = 125
+PAGE_BYTES = 4 * 2**20
+"""Bytes that a page has: the next one asks for as many objects as that were of this one."""
+
+MOST_BYTES = 12 * 2**20
+"""A page of more is not read to its end, but asked again with a quarter of the objects."""
+
+LARGEST_OBJECT = 32 * 2**20
+"""Bytes of a page of one object. An object in etcd has 1.5 MiB unless the server was told otherwise."""
+
 PAUSE = 0.0025
 _STARTS = 3
 
@@ -26,31 +36,51 @@ def list_all(
 
     Starts over when the server has forgotten the version of the first page. Raises ClusterError.
     """
+    pages = _Pages(api, path, reader, query)
     for _ in range(_STARTS):
         try:
-            return _pages(api, path, reader, query, stop)
+            return pages.read(stop)
         except Gone:
             continue
     raise Gone(f"GET {path}: the list expired {_STARTS} times before its last page", status=410, reason="Expired")
 
 
-def _pages(
-    api: KubeApi, path: str, reader: Reader[T], query: Mapping[str, str | int], stop: threading.Event
-) -> tuple[list[T], str] | None:
-    found: list[T] = []
-    position = ""
-    while True:
-        body = api.get(path, query={**query, "limit": PAGE, **({"continue": position} if position else {})})
+class _Pages(Generic[T]):
+    def __init__(self, api: KubeApi, path: str, reader: Reader[T], query: Mapping[str, str | int]) -> None:
+        self._api, self._path, self._reader, self._query = api, path, reader, query
+        self._limit = PAGE
+
+    def read(self, stop: threading.Event) -> tuple[list[T], str] | None:
+        self._reader.budget.renew()
+        found: list[T] = []
+        position = ""
+        while True:
+            items, meta = self._page(position)
+            found += items
+            position = meta.continue_
+            if not position:
+                return found, meta.resource_version
+            if stop.wait(PAUSE):
+                return None
+
+    def _page(self, position: str) -> tuple[list[T], wire.ListMeta]:
+        body = self._body(position)
+        self._limit = max(1, min(PAGE, 2 * self._limit, self._limit * PAGE_BYTES // max(1, len(body))))
         try:
-            items, meta = reader.page(body)
-        except msgspec.DecodeError as error:
+            return self._reader.page(body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ClusterError(
-                f"{api.server}{path} does not answer as a Kubernetes API ({error}): {body[:80]!r}. "
+                f"{self._api.server}{self._path} does not answer as a Kubernetes API ({error}): {body[:80]!r}. "
                 "BALLAST_CLUSTER__KUBECONFIG chooses another server."
             ) from error
-        found += items
-        position = meta.continue_
-        if not position:
-            return found, meta.resource_version
-        if stop.wait(PAUSE):
-            return None
+
+    def _body(self, position: str) -> bytes:
+        while True:
+            query = {**self._query, "limit": self._limit, **({"continue": position} if position else {})}
+            most = MOST_BYTES if self._limit > 1 else LARGEST_OBJECT
+            try:
+                return self._api.get(self._path, query=query, most=most)
+            except AnswerTooLarge:
+                if self._limit == 1:
+                    raise
+                self._limit = max(1, self._limit // 4)

@@ -18,7 +18,7 @@ from ballast.cluster.decoding import Reader
 from ballast.cluster.error_messages import refusal
 from ballast.cluster.listing import list_all
 from ballast.cluster.threads import going
-from ballast.errors import ClusterError, Gone, NotFound, TooManyRequests
+from ballast.errors import AnswerTooLarge, ClusterError, Gone, NotFound, TooManyRequests
 from ballast.metrics import Metrics
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
 _event = msgspec.json.Decoder(wire.WatchEvent)
 _status = msgspec.json.Decoder(wire.Status)
-_meta = msgspec.json.Decoder(wire.HasMeta)
+_identity = msgspec.json.Decoder(wire.HasIdentity)
 
 
 class Sink(Protocol[T]):
@@ -127,6 +127,11 @@ class Reflector(Generic[T]):
         return float("inf") if self._alive_at is None else self._clock.monotonic() - self._alive_at
 
     @property
+    def opaque(self) -> Mapping[str, int]:
+        """How many objects of each namespace are too large to be kept whole."""
+        return self._reader.budget.opaque()
+
+    @property
     def problem(self) -> str | None:
         """Why the collection cannot be listed or watched now; retries go on."""
         return self._problem
@@ -145,7 +150,7 @@ class Reflector(Generic[T]):
                 self._version = ""
                 reason, wait, problem = "gone", 0.0, str(error)
             except ClusterError as error:
-                if _TOO_LARGE in error.causes or isinstance(error, NotFound):
+                if _TOO_LARGE in error.causes or isinstance(error, NotFound | AnswerTooLarge):
                     self._version = ""
                 reason, problem = type(error).__name__.lower(), str(error)
                 wait = error.retry_after or 0.0 if isinstance(error, TooManyRequests) else 0.0
@@ -215,17 +220,18 @@ class Reflector(Generic[T]):
             if event.type == "ERROR":
                 status = _status.decode(event.object).code
                 raise refusal("GET", self._path, {"watch": "true"}, status, {}, bytes(event.object))
-            version = _meta.decode(event.object).metadata.resource_version
-        except msgspec.DecodeError as error:
+            found = _identity.decode(event.object).metadata
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ClusterError(f"watch of {self._path}: not a watch event ({error}): {line[:80]!r}") from error
-        if not newer(version, self._version):
+        if not newer(found.resource_version, self._version):
             return
         if event.type != "BOOKMARK" and (item := self._reader.read(event.object)) is not None:
             if event.type == "DELETED":
                 self._sink.remove(item)
+                self._reader.budget.forget(f"{found.namespace}/{found.name}")
             else:
                 self._sink.put(item)
-        self._version = version
+        self._version = found.resource_version
 
     def _beat(self) -> None:
         self._alive_at = self._clock.monotonic()

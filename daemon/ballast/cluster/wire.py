@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
 Quantities: TypeAlias = dict[str, str | int | float]
+M = TypeVar("M", bound="Meta")
 
 
 class WireStruct(msgspec.Struct, gc=False, rename="camel"):
@@ -35,6 +36,26 @@ class Meta(WireStruct):
     owner_references: list[Owner] | None = None
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
+
+
+LONGEST_NAME = 253
+"""Characters of a text that an opaque object keeps."""
+
+MOST_NOTES = 16
+"""Annotations that an opaque object keeps."""
+
+
+def short(*texts: str) -> bool:
+    """Whether an opaque object keeps these texts."""
+    return all(len(text) <= LONGEST_NAME for text in texts)
+
+
+def reduced(meta: M) -> M:
+    """The metadata of an opaque object: no labels, few and short annotations, owners with short names."""
+    notes = [item for item in sorted((meta.annotations or {}).items()) if short(*item)][:MOST_NOTES]
+    owners = [each for each in meta.owner_references or () if short(each.kind, each.name, each.uid)]
+    controllers = [each for each in owners if each.controller] or owners
+    return msgspec.structs.replace(meta, labels=None, annotations=dict(notes), owner_references=controllers[:1])
 
 
 class Condition(WireStruct):
@@ -205,8 +226,8 @@ class SchedulingGate(WireStruct):
     name: str = ""
 
 
-class PodSpec(WireStruct):
-    """v1.PodSpec."""
+class LeanPodSpec(WireStruct):
+    """v1.PodSpec, as far as it tells what the pod asks for and who places it."""
 
     node_name: str = ""
     scheduler_name: str = "default-scheduler"
@@ -216,13 +237,18 @@ class PodSpec(WireStruct):
     resources: Resources | None = None
     overhead: Quantities | None = None
     priority_class_name: str = ""
+    scheduling_gates: list[SchedulingGate] | None = None
+
+
+class PodSpec(LeanPodSpec):
+    """v1.PodSpec, with where the pod may run and what it keeps on its node."""
+
     node_selector: dict[str, str] | None = None
     tolerations: tuple[Toleration, ...] | None = None
     affinity: Affinity | None = None
     topology_spread_constraints: list[Spread] | None = None
     volumes: list[Volume] | None = None
     resource_claims: list[dict[str, Any]] | None = None
-    scheduling_gates: list[SchedulingGate] | None = None
 
 
 class PodStatus(WireStruct):
@@ -237,6 +263,14 @@ class Pod(WireStruct):
 
     metadata: Meta
     spec: PodSpec = msgspec.field(default_factory=PodSpec)
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+
+class LeanPod(WireStruct):
+    """v1.Pod, its spec lean."""
+
+    metadata: Meta
+    spec: LeanPodSpec = msgspec.field(default_factory=LeanPodSpec)
     status: PodStatus = msgspec.field(default_factory=PodStatus)
 
 
@@ -289,6 +323,20 @@ class HasMeta(WireStruct):
     """The metadata of any object."""
 
     metadata: Meta = msgspec.field(default_factory=Meta)
+
+
+class Identity(WireStruct):
+    """Of metav1.ObjectMeta what tells objects and their versions apart."""
+
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+
+
+class HasIdentity(WireStruct):
+    """The identity of any object."""
+
+    metadata: Identity = msgspec.field(default_factory=Identity)
 
 
 class Cause(WireStruct):

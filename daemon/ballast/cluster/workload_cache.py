@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, Generic, TypeVar
 
@@ -13,14 +13,16 @@ from ballast.clock import Clock
 from ballast.cluster import wire
 from ballast.cluster import workloads as forms
 from ballast.cluster.client import KubeApi
-from ballast.cluster.decoding import Reader, Shared
+from ballast.cluster.decoding import Reader
+from ballast.cluster.object_budget import ObjectBudget
+from ballast.cluster.shared_values import Shared
 from ballast.cluster.watch import Collection, Reflector
 from ballast.errors import ClusterError
 from ballast.metrics import Metrics
 from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Workload
 
 T = TypeVar("T", Workload, DisruptionBudget, Autoscaler, Namespace)
-W = TypeVar("W")
+W = TypeVar("W", bound=forms.WireKind)
 
 WORKLOADS = {
     "deployments": "Deployment",
@@ -111,6 +113,10 @@ class WorkloadCache:
     def age(self, kind: str) -> float:
         """Seconds since the server last sent anything about a kind; a quiet healthy watch stays below 90."""
         return self._watches[kind].age
+
+    def opaque(self) -> Mapping[str, Mapping[str, int]]:
+        """How many objects of each kind and namespace are too large to be kept whole."""
+        return {kind: watch.opaque for kind, watch in self._watches.items()}
 
     def problem(self, kind: str) -> str | None:
         """Why a kind cannot be listed or watched now, e.g. a missing RBAC rule; retries go on."""
@@ -210,22 +216,29 @@ def reader(kind: str, keep: Callable[[str], bool]) -> Reader[Any]:
     shared = Shared()
     if kind in WORKLOADS:
         singular = WORKLOADS[kind]
-        return _decoding(kind, forms.WireWorkload, lambda each: forms.to_workload(singular, each, shared, keep))
+        return _decoding(kind, forms.WireWorkload, keep, lambda each: forms.to_workload(singular, each, shared, keep))
     if kind == "poddisruptionbudgets":
-        return _decoding(kind, forms.WireBudget, lambda each: forms.to_budget(each, shared))
+        return _decoding(kind, forms.WireBudget, keep, lambda each: forms.to_budget(each, shared))
     if kind == AUTOSCALERS:
-        return _decoding(kind, forms.WireAutoscaler, lambda each: forms.to_autoscaler(each, shared, keep))
+        return _decoding(kind, forms.WireAutoscaler, keep, lambda each: forms.to_autoscaler(each, shared, keep))
     if kind == SCALED_OBJECTS:
         kept = lambda key: key.startswith(_KEDA) or keep(key)  # noqa: E731
-        return _decoding(kind, forms.WireScaledObject, lambda each: forms.to_scaled_object(each, shared, kept))
+        return _decoding(kind, forms.WireScaledObject, kept, lambda each: forms.to_scaled_object(each, shared, kept))
     if kind == NAMESPACES:
-        return _decoding(kind, forms.WireNamespace, lambda each: forms.to_namespace(each, keep))
-    return _decoding(kind, forms.WireOther, lambda each: forms.to_other(each, shared, keep))
+        return _decoding(kind, forms.WireNamespace, keep, lambda each: forms.to_namespace(each, keep))
+    return _decoding(kind, forms.WireOther, keep, lambda each: forms.to_other(each, shared, keep))
 
 
-def _decoding(kind: str, form: type[W], build: Callable[[W], T]) -> Reader[T]:
-    decoder = msgspec.json.Decoder(form)
-    return Reader(kind, lambda raw: build(decoder.decode(raw)))
+def _decoding(kind: str, form: type[W], keep: Callable[[str], bool], build: Callable[[W], T]) -> Reader[T]:
+    decoder, budget = msgspec.json.Decoder(form), ObjectBudget()
+
+    def decode(raw: msgspec.Raw | bytes) -> T:
+        found = decoder.decode(raw)
+        if not budget.holds(raw, found, keep):
+            forms.reduce(found)
+        return build(found)
+
+    return Reader(kind, decode, budget=budget)
 
 
 class _Held(Generic[T]):

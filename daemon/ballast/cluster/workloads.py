@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from typing import TypeAlias
 
 import msgspec
 
 from ballast.cluster import wire
-from ballast.cluster.decoding import Shared
+from ballast.cluster.shared_values import Shared
 from ballast.cluster.templates import to_selector
 from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Workload
 
@@ -160,6 +161,22 @@ class WireNamespace(wire.WireStruct):
     """v1.Namespace."""
 
     metadata: wire.Meta
+
+
+WireKind: TypeAlias = WireWorkload | WireOther | WireBudget | WireAutoscaler | WireScaledObject | WireNamespace
+
+
+def reduce(found: WireKind) -> None:
+    """Leaves of an opaque object what is short. A budget then holds for its whole namespace and allows nothing."""
+    found.metadata = wire.reduced(found.metadata)
+    if isinstance(found, WireWorkload):
+        found.spec.selector, found.spec.template = None, None
+    elif isinstance(found, WireBudget):
+        found.spec.selector, found.status.disruptions_allowed = wire.LabelSelector(), 0
+    elif isinstance(found, WireAutoscaler | WireScaledObject):
+        target = found.spec.scale_target_ref
+        if not wire.short(target.api_version, target.kind, target.name):
+            found.spec.scale_target_ref = ScaleTargetRef()
 
 
 def to_workload(kind: str, found: WireWorkload, shared: Shared, keep: Callable[[str], bool]) -> Workload:

@@ -71,6 +71,8 @@ class Template(msgspec.Struct, frozen=True, gc=False):
     """Whether it has a persistent or an ephemeral volume claim."""
     resource_claims: bool = False
     """Whether it claims devices."""
+    opaque: bool = False
+    """Whether the object is larger than Ballast keeps, so that none of these are known."""
 
     @property
     def looks_at_pods(self) -> bool:
@@ -79,3 +81,4 @@ class Template(msgspec.Struct, frozen=True, gc=False):
 
 
 PLAIN = Template()
+OPAQUE = Template(opaque=True)

@@ -18,7 +18,10 @@ _PATIENCE = 1.0
 
 
 class ConditionSaver:
-    """`ask` after each cycle: only the leader saves, and only what changed. `problem` is why it failed last, if so."""
+    """`ask` after each cycle: only the leader saves, and only what changed.
+
+    `problem` is why it failed last, if so; a standby has none.
+    """
 
     def __init__(self, saved: SavedConditions, leading: Callable[[], bool]) -> None:
         self._saved = saved
@@ -49,6 +52,7 @@ class ConditionSaver:
             self._asked.clear()
             try:
                 if not self._leading():
+                    self.problem = None
                     continue
                 problem = self._save()
             except Exception as error:

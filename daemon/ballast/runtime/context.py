@@ -20,7 +20,7 @@ from ballast.cluster.workload_cache import WorkloadCache
 from ballast.cluster.writer import Writer
 from ballast.metrics import Metrics
 from ballast.parts import Part
-from ballast.settings import Settings
+from ballast.settings import Mode, Settings
 
 
 def build_context(settings: Settings, clock: Clock | None, *, kinds: Iterable[str], foreign: Iterable[str]) -> Context:
@@ -65,6 +65,7 @@ def build_context(settings: Settings, clock: Clock | None, *, kinds: Iterable[st
             pods=True,
             node_selector=settings.cluster.node_selector,
             keep_annotation=annotation_filter(prefix, foreign=foreign),
+            whole=any(part.mode is not Mode.OFF for part in (settings.eviction, settings.power, settings.batch)),
         ),
         workloads=WorkloadCache(api, machine, metrics, kinds, keep_annotation=annotation_filter(prefix)),
         switches=switches,

@@ -16,6 +16,7 @@ from ballast.actuation.scaling.targets import kinds_of
 from ballast.clock import Clock
 from ballast.cluster.conditions import SavedConditions
 from ballast.cluster.context import Context
+from ballast.cluster.object_budget import too_large
 from ballast.cluster.role import RoleLabel
 from ballast.errors import SettingsError
 from ballast.extender import strategies
@@ -257,6 +258,8 @@ class Daemon:
     def _watch(self) -> str:
         """The telemetry job; the conditions it leaves are saved from a thread of their own."""
         self.context.conditions.report("StateNotSaved", "RequestFailed", self.condition_saver.problem)
+        opaque = too_large(self.context.cache.opaque(), self.context.workloads.opaque())
+        self.context.conditions.report("ObjectsTooLarge", "Opaque", opaque)
         sentence = self._snapshots.cycle()
         self.condition_saver.ask()
         return sentence

@@ -97,7 +97,7 @@ def refused(url: str, part: str, response: requests.Response, body: bytes) -> Te
         where = f"{part}TOKEN_FILE, {part}USERNAME with {part}PASSWORD_FILE, or {part}HEADERS"
         return NotAllowed(f"{url} answers {status}{said or plain}: {why}; check {where}")
     if 300 <= status < 400:
-        target = masked(response.headers.get("Location", "another address")).partition("?")[0]
+        target = masked(response.headers.get("Location", "another address"))
         advice = f"write the final address into {part}URL, or set {part}TOKEN_FILE or {part}HEADERS if that is a login"
         return SourceUnavailable(f"{url} redirects to {target} ({status}); {advice}")
     if status == 404 and not said:
@@ -118,9 +118,9 @@ def refused(url: str, part: str, response: requests.Response, body: bytes) -> Te
 
 
 def masked(url: str) -> str:
-    """The address without user and password."""
+    """The address without user, password and query."""
     parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment=""))
 
 
 class _ErrorBody(msgspec.Struct):
@@ -131,7 +131,7 @@ def _said(body: bytes) -> str:
     """The error text in the JSON of Prometheus, with a leading comma; empty without one."""
     try:
         words = msgspec.json.decode(body, type=_ErrorBody).error
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
     return f", {words[:300]}" if words else ""
 

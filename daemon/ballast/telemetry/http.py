@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,13 +17,17 @@ from requests.auth import AuthBase
 from requests.utils import DEFAULT_CA_BUNDLE_PATH
 
 from ballast.clock import Clock, SystemClock
+from ballast.deadlines import DeadlineAdapter
+from ballast.deadlines import deadline as whole_deadline
 from ballast.errors import SourceUnavailable, TelemetryError
+from ballast.telemetry import secrets
 from ballast.telemetry.credentials import Credentials, basic
 from ballast.telemetry.error_messages import NoConnection, masked, refused, too_large, too_slow, unreachable
 
 MAX_BODY = 64 * 2**20
 _CHUNK = 64 * 2**10
 _ATTEMPTS = 3
+_REFUSAL = re.compile(rb'\s*\{\s*"status"\s*:\s*"error"')
 _RETRIED_STATUS = frozenset((429, 502, 503, 504))
 
 
@@ -66,11 +71,15 @@ class HttpSession:
         self._clock = clock or SystemClock()
         self._timeout = timeout
         self._headers = dict(access.headers)
-        self._auth = _Authorization(access.credentials or _from_url(url))
+        self._credentials = access.credentials or _from_url(url)
+        self._auth = _Authorization(self._credentials)
+        self._secrets = (*secrets.of_url(url), *self._headers.values())
         self._closing = closing or threading.Event()
         self._max_body = max_body
         self._post_refused = False
         self._session = requests.Session()
+        for scheme in ("https://", "http://"):
+            self._session.mount(scheme, DeadlineAdapter())
         if access.verify is False:
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         self._retrying = tenacity.Retrying(
@@ -96,8 +105,7 @@ class HttpSession:
         return self.request("GET", url).content
 
     def mount(self, prefix: str, adapter: requests.adapters.HTTPAdapter) -> None:
-        """As `requests.Session.mount`."""
-        self._session.mount(prefix, adapter)
+        """Takes no other adapter: that of this session keeps the deadline, and `request` tries again."""
 
     def close(self) -> None:
         """Closes the idle connections."""
@@ -114,19 +122,22 @@ class HttpSession:
             raise too_slow(self.url, self._part, self._timeout)
         form = method == "POST" and not self._post_refused
         try:
-            with self._session.request(
-                "POST" if form else "GET",
-                url,
-                params=None if form else params,
-                data=params if form else None,
-                headers=self._headers,
-                auth=self._auth,
-                verify=self.verify,
-                cert=self.cert,
-                timeout=left,
-                stream=True,
-                allow_redirects=False,
-            ) as response:
+            with (
+                whole_deadline(left),
+                self._session.request(
+                    "POST" if form else "GET",
+                    url,
+                    params=None if form else params,
+                    data=params if form else None,
+                    headers=self._headers,
+                    auth=self._auth,
+                    verify=self.verify,
+                    cert=self.cert,
+                    timeout=left,
+                    stream=True,
+                    allow_redirects=False,
+                ) as response,
+            ):
                 body = self._body(response, deadline)
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, UnicodeError) as error:
             problem: TelemetryError = unreachable(
@@ -137,9 +148,12 @@ class HttpSession:
             self._post_refused = True
             return self._once(method, url, params, deadline)
         if response.status_code != 200:
-            problem = refused(self.url, self._part, response, body)
+            problem = refused(self.url, self._part, response, self._masked(body))
             raise _Transient(problem) if response.status_code in _RETRIED_STATUS else problem
-        return HttpAnswer(body)
+        return HttpAnswer(self._masked(body) if _REFUSAL.match(body) else body)
+
+    def _masked(self, body: bytes) -> bytes:
+        return secrets.removed(body, (*self._secrets, *secrets.of_authorization(self._credentials())))
 
     def _body(self, response: requests.Response, deadline: float) -> bytes:
         chunks, size = [], 0

@@ -139,7 +139,7 @@ class MetricsServerSource:
                     "v1beta1.metrics.k8s.io and the pods of metrics-server"
                 ) from error
             raise SourceUnavailable(f"metrics.k8s.io: {error}") from error
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise TelemetryError(f"the answer of {PATH} is not a list of node metrics: {error}") from error
 
     def _count(self, result: str) -> None:

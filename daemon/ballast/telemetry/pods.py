@@ -232,7 +232,7 @@ def _from_metrics_server(said: PodAnswers) -> PodUsage:
     """A pod of which a container lacks a resource lacks that resource."""
     try:
         items = _read(said.bodies[""]).items
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         problem = f"the answer of {PATH} is not a list of pod metrics: {error}"
         return PodUsage(said.at, (), {}, dict.fromkeys(said.resources, problem))
     rows: dict[str, int] = {}

@@ -137,7 +137,7 @@ class HttpFeed:
             document = msgspec.json.decode(self._get())
         except TelemetryError as error:
             return PowerSample(None, at, str(error), "unreachable")
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             not_json = f"the feed's answer is not JSON ({error}); check its url"
             return PowerSample(None, at, not_json, "unreadable")
         time = self._clock.wall()

@@ -144,7 +144,7 @@ _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 def _envelope(body: bytes, url: str) -> _Envelope:
     try:
         envelope = _decode_envelope(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise TelemetryError(_not_prometheus(body, url)) from None
     if envelope.status != "success" or envelope.data is None:
         raise TelemetryError(f"{url} answers an error: {envelope.error or envelope.status}")
@@ -189,7 +189,7 @@ def _series(envelope: _Envelope, kind: str, labels: tuple[str, ...], *, every: b
         )
     try:
         return (_decode_labelled if every else _decoder(kind, labels).decode)(envelope.data.result)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise TelemetryError(f"the answer cannot be read: {error}") from None
 
 

@@ -257,3 +257,33 @@ def test_pods_are_found_by_their_node_and_may_move(follow: Any) -> None:
     until(lambda: [pod.name for pod in cache.pods_on("n1")] == ["p"])
     assert cache.pods_on("") == ()
     assert [pod.name for pod in cache.pods()] == ["p"]
+
+
+def test_pages_follow_the_bytes_of_the_page_before(follow: Any) -> None:
+    world = World(*(node(f"n{number:03}", 5, zone="x" * 400_000) for number in range(100)))
+    cache, _, _ = follow(world)
+    assert cache.wait_synced(60)
+    assert len(names(cache)) == 100
+    limits = [int(query["limit"]) for query in world.lists.queue]
+    assert limits[:2] == [PAGE, PAGE // 4]
+    assert 5 <= max(limits[3:]) <= 12
+
+
+def test_a_page_that_is_too_large_is_asked_again_down_to_one_object(follow: Any) -> None:
+    world = World(*(node(f"n{number}", 5, zone="x" * 13_000_000) for number in range(2)), node("small", 5))
+    cache, _, _ = follow(world)
+    assert cache.wait_synced(60)
+    assert len(names(cache)) == 3
+    assert [int(query["limit"]) for query in world.lists.queue][:5] == [125, 31, 7, 1, 1]
+
+
+def test_a_watch_goes_on_after_an_event_that_is_no_utf8(follow: Any) -> None:
+    world = World(node("a", 3))
+    cache, _, metrics = follow(world)
+    assert cache.wait_synced(5)
+    world.events.put(event("ADDED", node("bad", 11, zone="@@")).replace(b"@@", b"\xff\xfe"))
+    world.events.put(event("ADDED", node("good", 12)))
+    until(lambda: cache.node("good"))
+    assert names(cache) == ["a", "good"]
+    sample = metrics.registry.get_sample_value("ballast_watch_restarts_total", {"kind": "nodes", "reason": "defect"})
+    assert sample is None

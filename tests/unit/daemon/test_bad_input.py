@@ -43,9 +43,15 @@ def healthy(calm: Rig, daemon: Daemon) -> bool:
     ("fault", "said"),
     [
         ("prometheus_down", "cannot be reached (Connection reset by peer); check BALLAST_PROMETHEUS__URL"),
-        ("prometheus_401", "answers 401: credentials are missing or no longer valid; check BALLAST_PROMETHEUS__TOKEN"),
+        (
+            "prometheus_401",
+            "answers 401, Unauthorized: credentials are missing or no longer valid; check BALLAST_PROMETHEUS__TOKEN",
+        ),
         ("prometheus_html", "answers HTML instead of JSON, a login or another page; check host and path prefix in BAL"),
-        ("prometheus_500", "answers 500; look at the server's log, and check BALLAST_PROMETHEUS__URL"),
+        (
+            "prometheus_500",
+            "answers 500, Internal Server Error; look at the server's log, and check BALLAST_PROMETHEUS__URL",
+        ),
         ("prometheus_empty", "the query of cpu gives no series; check that Prometheus has what BALLAST_PROMETHEUS__PR"),
     ],
 )
@@ -119,7 +125,10 @@ def rude(request: pytest.FixtureRequest) -> Iterator[str]:
     ("rude", "said"),
     [
         (Rude, "is larger than 64 MiB; ask for less"),
-        (Refusing, "answers 403: these credentials do not allow this request; check BALLAST_PROMETHEUS__TOKEN_FILE"),
+        (
+            Refusing,
+            "answers 403, no: these credentials do not allow this request; check BALLAST_PROMETHEUS__TOKEN_FILE",
+        ),
     ],
     indirect=["rude"],
 )

@@ -53,7 +53,15 @@ CHANGED: dict[str, dict[str, Any]] = {
     "requested-to-capacity": {"resources": {"memory": 4, "cpu": 1}, "shape": [[0, 10], [50, 0]], "scale": 10},
     "balanced": {"resources": {"cpu": 1, "memory": 1, "ephemeral-storage": 1}},
     "dynamic": {"policy": POLICY, "timezone": "UTC"},
-    "dominant-residual": {"lambda": 0.5, "g": "linear", "c": 5, "profiles": PROFILES, "resources": ["cpu", GPU]},
+    "dominant-residual": {
+        "lambda": 0.5,
+        "g": "linear",
+        "c": 5,
+        "profiles": PROFILES,
+        "resources": ["cpu", GPU],
+        "weigh_by": "volume",
+        "devices": False,
+    },
     "blend": {"weights": {"target-load": 1, "least-allocated": 2, "low-risk": 1}},
 }
 """Values that are not the defaults, by strategy and key."""
@@ -166,6 +174,8 @@ def test_the_daemon_scores_as_ballast_score_does(name: str, keys: dict[str, Any]
 
 @pytest.mark.parametrize(("name", "keys"), CASES)
 def test_it_also_does_for_some_of_the_nodes(name: str, keys: dict[str, Any]) -> None:
+    if name == "dominant-residual":
+        keys = keys | {"weigh_by": "count"}  # volumes are shares of the whole cluster
     fleet, _ = offline(name, keys)
     _, expected = offline(name, keys, ["c", "a"])
     extending = desk(name, keys, fleet).extending
@@ -173,6 +183,17 @@ def test_it_also_does_for_some_of_the_nodes(name: str, keys: dict[str, Any]) -> 
     assert state is not None
     found = extending._strategy(name, state).score(state.model.fleet.at(np.array([2, 0])), arriving(fleet.pods))
     assert found.exact == pytest.approx(expected.exact, abs=1e-6)
+
+
+def test_profiles_are_weighed_by_their_share_of_the_whole_cluster_whichever_nodes_are_asked_about() -> None:
+    name, keys = "dominant-residual", {"weigh_by": "volume"}
+    fleet, expected = offline(name, keys)
+    extending = desk(name, keys, fleet).extending
+    state = extending._state
+    assert state is not None
+    rows = np.array([2, 0])
+    found = extending._strategy(name, state).score(state.model.fleet.at(rows), arriving(fleet.pods))
+    assert np.argsort(found.exact).tolist() == np.argsort(-np.asarray(expected.raw)[rows]).tolist()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -6,7 +6,9 @@ from typing import Any, cast
 from structlog.testing import capture_logs
 
 from ballast.cluster.conditions import SavedConditions
+from ballast.errors import ClusterError
 from ballast.runtime.condition_saver import ConditionSaver
+from tests.unit.cluster.test_following import until
 
 
 def test_a_defect_is_told_and_the_next_save_is_tried() -> None:
@@ -29,3 +31,20 @@ def test_a_defect_is_told_and_the_next_save_is_tried() -> None:
         saving.stop()
     assert [line["log_level"] for line in lines if "exc_info" in line] == ["error"]
     assert saving.problem is None
+
+
+def test_a_standby_has_no_trouble_with_saving() -> None:
+    leading = [True]
+
+    class Saved:
+        def save(self) -> Any:
+            raise ClusterError("no")
+
+    saving = ConditionSaver(cast(SavedConditions, Saved()), lambda: leading[0])
+    saving.start()
+    saving.ask()
+    until(lambda: saving.problem == "no")
+    leading[0] = False
+    saving.ask()
+    until(lambda: saving.problem is None)
+    saving.stop()

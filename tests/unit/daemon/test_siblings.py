@@ -4,11 +4,12 @@ from typing import Any
 
 import msgspec
 import pytest
+import requests
 
 from ballast.extender.sibling_usage import EACH, means, members
 from ballast.model.pod import Owner, Pod
 from tests.unit.daemon.rig import POD, Rig, until
-from tests.unit.daemon.test_scheduling import ask
+from tests.unit.daemon.test_scheduling import waiting
 from tests.unit.placement.snapshots import TIME, pod
 
 
@@ -46,7 +47,14 @@ def test_nobody_is_asked_while_no_scheduler_asks(calm: Rig) -> None:
 def test_the_use_of_siblings_is_known_once_pods_are_in_flight(calm: Rig) -> None:
     daemon = calm.daemon(TELEMETRY__SOURCE="metrics-server")
     owner = _of_many(until(daemon.context.cache.pods))
-    until(lambda: ask(daemon, calm.names, "?profile=least-allocated") and daemon.extender.in_use(), "it decides")
+    asking = waiting(calm, "asking", "1m")
+    args = {"Pod": asking, "Nodes": None, "NodeNames": calm.names}
+
+    def decides() -> bool:
+        requests.post(f"{daemon.url}scheduler/prioritize?profile=least-allocated", json=args, timeout=10)
+        return daemon.extender.in_use()
+
+    until(decides, "it decides")
     assert daemon.siblings.measure() == "measured no siblings: no pod in flight has any"
     reference = {"apiVersion": "apps/v1", "kind": owner.kind, "name": owner.name, "uid": owner.uid, "controller": True}
     body = {

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from ballast.cluster.decoding import Shared, to_pod
 from ballast.cluster.watch import WATCH_SILENT
 from ballast.errors import UsageError
 from ballast.extender.decisions import ExtenderService
@@ -68,6 +69,7 @@ class Desk:
         self.extending.observe(taken)
 
     def ask(self, uid: str, profile: str | None = None, names: Sequence[str] = N3) -> dict[str, int]:
+        self.extending.put(to_pod(incoming(uid), Shared(), lambda key: False))
         found = self.extending.prioritize(incoming(uid), list(names), profile)
         assert found.neutral is None
         return {each["Host"]: each["Score"] for each in json.loads(found.body)}

@@ -68,6 +68,8 @@ def min_age(case: CheckInput) -> Finding:
 
 
 def pod_selector(case: CheckInput) -> Finding:
+    if case.pod.template.opaque:
+        return refuse("its object is larger than Ballast keeps of one, or of one namespace: it cannot be judged")
     selector = case.rules.pod_selector
     if selector is not None and not selector.matches(case.pod.labels):
         return refuse("its labels are not selected")

@@ -1,0 +1,142 @@
+"""One copy of equal strings, label sets, owners, shapes and templates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Generic, TypeVar
+
+from ballast.cluster import wire
+from ballast.cluster.templates import template_key, to_template
+from ballast.model.pod import Owner
+from ballast.model.shape import Shape
+from ballast.model.template import PLAIN, Template
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+POOL_BYTES = 8 * 2**20
+"""Of the keys of one pool. A pool that is full is forgotten; what was handed out stays as it is."""
+
+LONGEST = 1024
+"""Characters of a string that is shared."""
+
+_STRINGS = 50_000
+_OTHERS = 10_000
+_EACH = 56
+NO_STRINGS: dict[str, str] = {}
+
+
+class Pool(Generic[K, V]):
+    """Values by what they are made of."""
+
+    def __init__(self, most: int) -> None:
+        self.held: dict[K, V] = {}
+        self._most = most
+        self._bytes = 0
+
+    def add(self, key: K, value: V) -> V:
+        """Keeps the value of a key that was not held."""
+        self._bytes += size(key)
+        if len(self.held) >= self._most or self._bytes > POOL_BYTES:
+            self.held.clear()
+            self._bytes = size(key)
+        self.held[key] = value
+        return value
+
+
+class Shared:
+    """The pools of one reader, which may be asked by one thread."""
+
+    def __init__(self) -> None:
+        self.misses = 0
+        """How many label sets, shapes, templates and owners were not held yet."""
+        self._strings: Pool[str, str] = Pool(_STRINGS)
+        self._mappings: Pool[tuple[tuple[str, str], ...], Mapping[str, str]] = Pool(_OTHERS)
+        self._shapes: Pool[Hashable, Shape] = Pool(_OTHERS)
+        self._templates: Pool[Hashable, Template] = Pool(_OTHERS)
+        self._owners: Pool[tuple[str, str, str, bool], Owner] = Pool(_OTHERS)
+
+    def string(self, value: str) -> str:
+        """The one copy of a string."""
+        found = self._strings.held.get(value)
+        if found is None:
+            return value if len(value) > LONGEST else self._strings.add(value, value)
+        return found
+
+    def strings(self, values: Mapping[str, str] | None) -> Mapping[str, str]:
+        """Equal keys and values are held once, the mapping itself is new: for sets no other object has."""
+        return {self.string(key): self.string(value) for key, value in values.items()} if values else NO_STRINGS
+
+    def labels(self, values: Mapping[str, str] | None) -> Mapping[str, str]:
+        """Equal mappings are held once."""
+        if not values:
+            return NO_STRINGS
+        key = tuple(values.items())
+        found = self._mappings.held.get(key)
+        if found is None:
+            self.misses += 1
+            made = self.strings(values)
+            found = self._mappings.add(tuple(made.items()), made)
+        return found
+
+    def shape(self, spec: wire.LeanPodSpec, build: Callable[[wire.LeanPodSpec], Shape]) -> Shape:
+        """The one copy of a pod's shape."""
+        key = _shape_key(spec)
+        found = self._shapes.held.get(key)
+        if found is None:
+            self.misses += 1
+            found = self._shapes.add(key, build(spec))
+        return found
+
+    def template(self, pod: wire.Pod) -> Template:
+        """The one copy of a pod's template; PLAIN where it says nothing."""
+        key = template_key(pod)
+        if key is None:
+            return PLAIN
+        found = self._templates.held.get(key)
+        if found is None:
+            self.misses += 1
+            found = self._templates.add(key, to_template(pod))
+        return found
+
+    def owner(self, references: list[wire.Owner] | None) -> Owner | None:
+        """The controller among the owners, else the first one."""
+        if not references:
+            return None
+        chosen = next((reference for reference in references if reference.controller), references[0])
+        key = (chosen.kind, chosen.name, chosen.uid, bool(chosen.controller))
+        found = self._owners.held.get(key)
+        if found is None:
+            self.misses += 1
+            found = self._owners.add(key, Owner(*key))
+        return found
+
+
+def size(value: object) -> int:
+    """About how many bytes a key takes."""
+    if isinstance(value, str | bytes):
+        return _EACH + len(value)
+    if isinstance(value, tuple):
+        return _EACH + sum(map(size, value))
+    if isinstance(value, wire.Toleration):
+        return _EACH + sum(map(size, (value.key, value.operator, value.value, value.effect)))
+    return _EACH
+
+
+def _shape_key(spec: wire.LeanPodSpec) -> Hashable:
+    return (
+        tuple(map(_container_key, spec.containers or ())),
+        tuple(map(_container_key, spec.init_containers or ())),
+        _resources_key(spec.resources),
+        tuple((spec.overhead or {}).items()),
+    )
+
+
+def _container_key(container: wire.Container) -> Hashable:
+    return (container.restart_policy, _resources_key(container.resources))
+
+
+def _resources_key(resources: wire.Resources | None) -> Hashable:
+    if resources is None:
+        return None
+    return (tuple((resources.requests or {}).items()), tuple((resources.limits or {}).items()))

@@ -1,0 +1,50 @@
+"""Removes from what a server says what it was sent: a refusal may repeat a token, a password or a header."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Iterator
+from urllib.parse import parse_qsl, quote, quote_plus, urlsplit
+
+import msgspec
+
+MASK = b"***"
+SHORTEST = 4
+"""Characters of a secret that is looked for; shorter ones stand in any text."""
+
+
+def of_url(url: str) -> Iterator[str]:
+    """User, password and the values of the query, as they stand in the URL and decoded."""
+    parts = urlsplit(url)
+    info = parts.netloc.rpartition("@")[0]
+    yield from (info, info.partition(":")[2], parts.query)
+    yield from (value for _, value in parse_qsl(parts.query))
+    yield from (raw.partition("=")[2] for raw in parts.query.split("&"))
+
+
+def of_authorization(header: str | None) -> Iterator[str]:
+    """The header, its credentials, and the password in those of HTTP Basic."""
+    scheme, _, value = (header or "").partition(" ")
+    yield from (header or "", value)
+    if scheme.lower() == "basic":
+        try:
+            pair = base64.b64decode(value).decode("utf-8", "replace")
+        except binascii.Error:
+            return
+        yield from (pair, pair.partition(":")[2])
+
+
+def removed(said: bytes, secrets: Iterable[str]) -> bytes:
+    """`said` without the secrets, however they are written: plain, in JSON, or in a URL."""
+    forms = {form for secret in secrets if len(secret) >= SHORTEST for form in _forms(secret)}
+    for form in sorted(forms, key=len, reverse=True):
+        said = said.replace(form, MASK)
+    return said
+
+
+def _forms(secret: str) -> Iterator[bytes]:
+    yield secret.encode("utf-8", "replace")
+    yield msgspec.json.encode(secret)[1:-1]
+    yield quote(secret, safe="").encode()
+    yield quote_plus(secret).encode()

@@ -1,0 +1,35 @@
+"""Files that are no text, or nested without end, get a sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ballast.cli.files import read_document
+from ballast.errors import BadFile
+
+DEEP = 100_000
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ('{"a": "ä"}'.encode("latin-1"), "is not UTF-8"),
+        (b'[{"metadata": {"name": "\xff\xfe"}}]', "is not UTF-8"),
+        ("a: ä".encode("latin-1"), "JSON nor YAML|is not UTF-8"),
+        (b"[" * DEEP, "nested too deeply|truncated"),
+        (b"[" * DEEP + b"]" * DEEP, "nested too deeply"),
+        (b'{"a":' * DEEP + b"1" + b"}" * DEEP, "nested too deeply"),
+        (b"a: " + b"[" * 5000 + b"]" * 5000, "nested too deeply"),
+        (b"2026-99-99: x", "JSON nor YAML"),
+        (b"\x00\x01\x02", "JSON nor YAML"),
+    ],
+)
+def test_what_cannot_be_read_is_said(tmp_path: Path, content: bytes, says: str) -> None:
+    path = tmp_path / "cluster.json"
+    path.write_bytes(content)
+    with pytest.raises(BadFile, match=says) as refused:
+        read_document(path, "--cluster")
+    assert f"--cluster {path}" in str(refused.value)
+    assert len(str(refused.value)) < 1000
