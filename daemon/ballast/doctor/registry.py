@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from ballast.doctor import pods, series, source, witness
-from ballast.doctor.evidence import Evidence, Missing
+from ballast.doctor import kubernetes, pods, rights, series, source, witness
+from ballast.doctor.cluster_view import Missing
+from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding, Report, report
 from ballast.errors import BallastError, UsageError
 
@@ -26,6 +27,10 @@ CHECKS: Mapping[str, Check] = {
     "metrics-server": witness.metrics_server,
     "sources-disagree": witness.sources_disagree,
     "pod-usage": pods.pod_usage,
+    "kubernetes-reachable": kubernetes.reachable,
+    "rbac": rights.rbac,
+    "lease": kubernetes.lease,
+    "second-ballast": kubernetes.second_ballast,
 }
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ballast.doctor.evidence import Evidence, Missing
+from ballast.doctor.cluster_view import Missing
+from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding
 from ballast.telemetry.error_messages import NotAllowed, masked
 

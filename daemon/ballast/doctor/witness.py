@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ballast.doctor.evidence import Evidence, Missing
+from ballast.doctor.cluster_view import Missing
+from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding, Status
 from ballast.jobs.witnesses import TOLERANCE, apart
 from ballast.telemetry.series_check import matchers_line
