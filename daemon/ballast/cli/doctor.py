@@ -13,7 +13,7 @@ from ballast.clock import SystemClock
 from ballast.cluster.client import connect
 from ballast.doctor.evidence import PATIENCE, Evidence
 from ballast.doctor.finding import Report
-from ballast.doctor.registry import CHECKS, examine
+from ballast.doctor.registry import CHECKS, WITHIN, examine
 from ballast.errors import UsageError
 from ballast.metrics import Metrics
 from ballast.settings import load
@@ -34,7 +34,7 @@ def doctor(
     api = connect(settings.cluster, Metrics(), PATIENCE)
     evidence = Evidence(settings, api, SystemClock())
     try:
-        found = examine(evidence, chosen)
+        found = examine(evidence, chosen, WITHIN)
     finally:
         evidence.close()
         api.close()

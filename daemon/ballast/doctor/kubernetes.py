@@ -172,10 +172,9 @@ def _other_prefixes(evidence: Evidence) -> Iterator[Finding]:
             prefix, _, name = key.rpartition("/")
             if name == "score" and key != own.score and NodeKeys.of(prefix).load in node.labels:
                 found.setdefault(prefix, []).append(node.name)
+    here = evidence.settings.publishing.prefix
     for prefix, nodes in sorted(found.items()):
-        message = (
-            f"{len(nodes):,} nodes have scores under {prefix}, not only under {here}"
-        )
+        message = f"{len(nodes):,} nodes have scores under {prefix}, not only under {here}"
         remove = f"kubectl label nodes --all {prefix}/score- {prefix}/load-"
         yield Finding("second-ballast", "warn", named(nodes), message, (remove, f"BALLAST_PUBLISHING__PREFIX={prefix}"))
 

@@ -50,16 +50,17 @@ def extender(evidence: Evidence) -> Iterator[Finding]:
     `ignorable` missing; or pods wait for a scheduler that does not place them.
     Fix: `urlPrefix: http://ballast-extender.ballast:2020/scheduler`, `nodeCacheCapable: true`, `ignorable: true`
     """
-    files = [(file, each) for file in scheduler_files(evidence.cluster) for each in _asking(file)]
-    if not files:
-        raise Missing("no scheduler that can be seen asks an extender of Ballast: ballast profile extender prints one")
     http = evidence.settings.http
     serving = http.of_extender() or http
+    port = serving.port
+    files = [(file, each) for file in scheduler_files(evidence.cluster) for each in _asking(file, port)]
+    if not files:
+        raise Missing("no scheduler that can be seen asks an extender of Ballast: ballast profile extender prints one")
     for file, each in files:
         url = text(each, "urlPrefix")
         problems = [*_wrong_address(evidence, url, serving)]
-        if urlsplit(url).path.rstrip("/") != "/scheduler":
-            problems.append(f"{url} does not end in /scheduler")
+        if urlsplit(url).path.split("/")[1:2] != ["scheduler"]:
+            problems.append(f"the path of {url} is not /scheduler")
         fix = [f"urlPrefix: {_address(evidence, serving)}/scheduler"] if problems else []
         for key, why in (("nodeCacheCapable", "whole nodes are sent"), ("ignorable", "no pod is placed without it")):
             if each.get(key) is not True:
@@ -131,16 +132,16 @@ def crane(evidence: Evidence) -> Iterator[Finding]:
             yield Finding("pairing-crane", "fail", title(each), message, (stop, "BALLAST_PUBLISHING__CRANE=false"))
 
 
-def asks_ballast(files: tuple[SchedulerFile, ...]) -> bool:
+def asks_ballast(files: tuple[SchedulerFile, ...], serving: Http) -> bool:
     """Whether any of these schedulers asks an extender of Ballast."""
-    return any(True for file in files for _ in _asking(file))
+    return any(True for file in files for _ in _asking(file, serving.port))
 
 
-def _asking(file: SchedulerFile) -> Iterator[dict[str, object]]:
-    """Extenders at a host or path of Ballast's."""
+def _asking(file: SchedulerFile, port: int) -> Iterator[dict[str, object]]:
+    """Extenders at a host that is named so, or at Ballast's port."""
     for each in file.extenders:
         parts = urlsplit(text(each, "urlPrefix"))
-        if "ballast" in (parts.hostname or "") or parts.path.rstrip("/").endswith("/scheduler"):
+        if "ballast" in (parts.hostname or "") or parts.netloc.endswith(f":{port}"):
             yield dict(each)
 
 

@@ -99,21 +99,22 @@ def _own(settings: Settings, namespace: str) -> Iterator[Right]:
 def _of_power(policies: Sequence[PowerPolicy], *, writes: bool) -> Iterator[Right]:
     if policies:
         yield Right("keda.sh", "scaledobjects", _READ)
-    seen = set()
+    kinds: set[tuple[str, str]] = set()
+    namespaces: set[str] = set()
     for policy in policies:
         for place in policy.places.values():
             namespace, _, name = place.member.name.partition("/")
             plural, _, group = plural_of(place.member.kind).partition(".")
             group = group or "apps"
-            if (group, plural) not in seen:
-                seen.add((group, plural))
+            if (group, plural) not in kinds:
+                kinds.add((group, plural))
                 yield Right(group, plural, _READ)
             if writes:
                 yield Right(group, f"{plural}/scale", ("get", "patch"), namespace, name)
             elif group != "apps":
                 yield Right(group, f"{plural}/scale", ("get",), namespace, name)
-            if writes and namespace not in seen:
-                seen.add(namespace)
+            if writes and namespace not in namespaces:
+                namespaces.add(namespace)
                 yield Right("autoscaling", "horizontalpodautoscalers", ("patch",), namespace)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,12 +28,12 @@ class Patient:
     cluster: EmbeddedCluster
     environment: dict[str, str]
 
-    def examine(self, *only: str, **more: str) -> Report:
+    def examine(self, *only: str, within: float = math.inf, **more: str) -> Report:
         settings = load(self.environment | {f"BALLAST_{name}": value for name, value in more.items()})
         api = connect(settings.cluster, Metrics())
         evidence = Evidence(settings, api, SystemClock())
         try:
-            return examine(evidence, only)
+            return examine(evidence, only, within)
         finally:
             evidence.close()
             api.close()

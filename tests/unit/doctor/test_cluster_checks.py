@@ -137,6 +137,12 @@ def test_scores_under_another_prefix_are_a_second_ballast(patient: Patient) -> N
     assert "ballast.dev" in found.message
 
 
+def test_what_would_take_too_long_is_skipped(patient: Patient) -> None:
+    found = patient.examine("lease", "rbac", within=-1.0)
+    assert found.summary["skipped"] == 2
+    assert found.findings[0].message.endswith("--only rbac")
+
+
 def test_nothing_is_changed(patient: Patient) -> None:
     patient.examine()
     writes = {what for verb, what in patient.cluster.requests if verb in ("create", "update", "patch", "delete")}

@@ -44,6 +44,16 @@ def test_a_healthy_cluster_has_no_finding(patient: Patient, labels: dict[str, st
 NOT_THERE = {
     # no daemon, no scheduler's configuration and no power feed is in this cluster; nothing is on
     "lease",
+    "pairing-labels",
+    "pairing-extender",
+    "pairing-trimaran",
+    "pairing-crane",
+    "power-feed",
+    "power-consumption",
+    "power-targets",
+    "power-autoscalers",
+    "eviction-landing",
+    "extender-open",
 }
 
 
