@@ -37,7 +37,8 @@ def lease(evidence: Evidence) -> Iterator[Finding]:
     """Who holds the Lease, and how long ago it was renewed.
 
     Found: pods of Ballast run, but none holds the Lease; or its holder has not renewed it for a minute.
-    Fix: `kubectl -n ballast get pods -l app.kubernetes.io/name=ballast`, `kubectl -n ballast logs -l ... --tail=50`
+    Fix: `kubectl -n ballast get pods -l app.kubernetes.io/name=ballast`,
+    `kubectl -n ballast logs -l app.kubernetes.io/name=ballast --tail=50`
     """
     where, found = _lease(evidence)
     namespace = evidence.settings.lease.namespace or evidence.cluster.namespace

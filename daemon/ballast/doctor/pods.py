@@ -12,7 +12,11 @@ ENOUGH = 0.8
 
 
 def pod_usage(evidence: Evidence) -> Iterator[Finding]:
-    """Whether the use of pods is known; evictions fall back to requests without it."""
+    """Whether the use of pods is known; evictions fall back to requests without it.
+
+    Found: fewer than 80 % of the running pods have accepted samples.
+    Fix: `BALLAST_TELEMETRY__SOURCE=metrics-server`
+    """
     usage, running = evidence.usage, len(evidence.pods)
     problems = "; ".join(f"{name}: {problem}" for name, problem in sorted(usage.problems.items()))
     if not problems and usage.measured >= ENOUGH * running:

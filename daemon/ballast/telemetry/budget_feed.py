@@ -101,7 +101,8 @@ class OldestAllowed:
 class BudgetFeed:
     """Reads one policy's feed. Nothing is raised for one that fails.
 
-    `client` is None only where no query is asked; `timeout` is in seconds, of an address. Raises SettingsError and UsageError for a feed that cannot be read.
+    `client` is None only where no query is asked; `timeout` is in seconds, of an address. Raises
+    SettingsError and UsageError for a feed that cannot be read.
     """
 
     def __init__(
