@@ -24,8 +24,11 @@ def step(**more: Any) -> StepRecord:
 
 
 def test_a_move_takes_its_use_from_one_node_to_the_other() -> None:
-    move = Move("shop/web-1", "n0", "n1", 0.1, "", "u", {"cpu": 2.0, "memory": 4 * GIB, "gpu": 1.0})
-    assert effect.predicted(move, ALL) == {"n0": {"cpu": -0.2, "memory": -0.1}, "n1": {"cpu": 0.2, "memory": 0.1}}
+    move = Move("shop/web-1", "n0", "n1", 0.1, "", "u", {"cpu": 2.0, "memory": 4 * GIB, "gpu": 0.25})
+    assert effect.predicted(move, ALL) == {
+        "n0": {"cpu": -0.2, "memory": -0.1, "gpu": -0.25},
+        "n1": {"cpu": 0.2, "memory": 0.1, "gpu": 0.25},
+    }
 
 
 def test_what_is_not_known_is_not_predicted() -> None:
