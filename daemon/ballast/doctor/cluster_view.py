@@ -32,6 +32,8 @@ class ClusterView:
         self.namespace = own_namespace(settings.lease.namespace)
         self._kept: dict[tuple[str, str], tuple[Document, ...]] = {}
         self._lock = threading.Lock()
+        self.stop = threading.Event()
+        """Set when there is no time left for another page of a list."""
 
     @cached_property
     def failure(self) -> BallastError | None:
@@ -79,6 +81,8 @@ class ClusterView:
         found: list[Document] = []
         position = ""
         while True:
+            if self.stop.is_set():
+                raise Missing(f"the list {path} takes too long")
             page = document(
                 self.api.get(path, query={**query, "limit": PAGE, **({"continue": position} if position else {})})
             )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import threading
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -25,7 +24,7 @@ from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.pods import PodUsage, ask_metrics_server, decode
 from ballast.telemetry.prometheus import PrometheusSource
 
-PATIENCE = 2.0
+PATIENCE = 3.0
 """Seconds that one answer may take."""
 
 PAST = 900.0
@@ -54,10 +53,12 @@ class Evidence:
         self.cluster.asked()
         query = {"labelSelector": self.settings.cluster.node_selector} if self.settings.cluster.node_selector else {}
         try:
-            found = list_all(self._api, "/api/v1/nodes", node_reader(lambda key: False), query, threading.Event())
+            found = list_all(self._api, "/api/v1/nodes", node_reader(lambda key: False), query, self.cluster.stop)
         except ClusterError as error:
             raise Missing(f"the nodes cannot be read: {error}") from error
-        return tuple(sorted(found[0], key=lambda node: node.name)) if found else ()
+        if found is None:
+            raise Missing("the list of nodes takes too long")
+        return tuple(sorted(found[0], key=lambda node: node.name))
 
     @cached_property
     def names(self) -> NodeNames:
@@ -74,10 +75,12 @@ class Evidence:
         """All pods that run."""
         self.cluster.asked()
         try:
-            found = list_all(self._api, "/api/v1/pods", pod_reader(lambda key: False), {}, threading.Event())
+            found = list_all(self._api, "/api/v1/pods", pod_reader(lambda key: False), {}, self.cluster.stop)
         except ClusterError as error:
             raise Missing(f"the pods cannot be read: {error}") from error
-        return tuple(pod for pod in found[0] if pod.phase == "Running" and pod.node) if found else ()
+        if found is None:
+            raise Missing("the list of pods takes too long")
+        return tuple(pod for pod in found[0] if pod.phase == "Running" and pod.node)
 
     @cached_property
     def source(self) -> PrometheusSource:

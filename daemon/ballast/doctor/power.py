@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import closing
 from fractions import Fraction
@@ -191,13 +190,15 @@ def _listed(evidence: Evidence, kind: str) -> tuple[Autoscaler, ...]:
     evidence.cluster.asked()
     try:
         found = list_all(
-            evidence.cluster.api, f"{_PATHS[kind]}{kind}", reader(kind, lambda key: True), {}, threading.Event()
+            evidence.cluster.api, f"{_PATHS[kind]}{kind}", reader(kind, lambda key: True), {}, evidence.cluster.stop
         )
     except NotFound:
         return ()
     except ClusterError as error:
         raise Missing(f"the {kind} cannot be read: {error}") from error
-    return tuple(found[0]) if found else ()
+    if found is None:
+        raise Missing(f"the list of {kind} takes too long")
+    return tuple(found[0])
 
 
 def _no_room(member: Member, autoscaler: Autoscaler, show: str) -> Iterator[Finding]:

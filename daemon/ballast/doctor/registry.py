@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ballast.doctor import (
@@ -39,7 +40,6 @@ CHECKS: Mapping[str, Check] = {
     "unmeasured-nodes": series.unmeasured_nodes,
     "metrics-server": witness.metrics_server,
     "sources-disagree": witness.sources_disagree,
-    "pod-usage": pods.pod_usage,
     "kubernetes-reachable": kubernetes.reachable,
     "rbac": rights.rbac,
     "lease": kubernetes.lease,
@@ -56,11 +56,12 @@ CHECKS: Mapping[str, Check] = {
     "budgets-unsatisfiable": eviction.budgets_unsatisfiable,
     "eviction-landing": eviction.landing,
     "extender-open": exposure.extender_open,
+    "pod-usage": pods.pod_usage,  # the last: it reads every pod
 }
 
 
 WITHIN = 8.0
-"""Seconds after which the command begins no further check."""
+"""Seconds after which the command begins no further check, and no further page of a list."""
 
 
 def examine(evidence: Evidence, only: Sequence[str] = (), within: float = math.inf) -> Report:
@@ -74,9 +75,15 @@ def examine(evidence: Evidence, only: Sequence[str] = (), within: float = math.i
         raise UsageError(f"--only: there is no check {unknown[0]!r}. Choose among {', '.join(CHECKS)}.")
     chosen = [name for name in CHECKS if not only or name in only]
     found: list[Finding] = []
-    for name in chosen:
-        late = evidence.clock.monotonic() - begun > within
-        found += [_late(name, within)] if late else _run(name, CHECKS[name], evidence)
+    timer = threading.Timer(min(max(0.0, within), threading.TIMEOUT_MAX), evidence.cluster.stop.set)
+    timer.daemon = True
+    timer.start()
+    try:
+        for name in chosen:
+            late = evidence.clock.monotonic() - begun > within
+            found += [_late(name, within)] if late else _run(name, CHECKS[name], evidence)
+    finally:
+        timer.cancel()
     return report(found)
 
 
