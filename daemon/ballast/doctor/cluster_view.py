@@ -71,6 +71,16 @@ class ClusterView:
                     raise Missing(f"cannot be read: {error}") from error
             return self._kept[key]
 
+    def count(self, path: str) -> int | None:
+        """How many objects a collection has, by one short page; None where the server does not say."""
+        self.asked()
+        try:
+            page = document(self.api.get(path, query={"limit": 1}))
+        except ClusterError as error:
+            raise Missing(f"cannot be read: {error}") from error
+        rest = part(page, "metadata", "remainingItemCount")
+        return rest + len(page.get("items") or ()) if isinstance(rest, int) else None
+
     @cached_property
     def own_pods(self) -> tuple[Document, ...]:
         """Pods of a Ballast in its own namespace, those of hooks left out."""

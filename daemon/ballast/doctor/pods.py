@@ -17,8 +17,12 @@ def pod_usage(evidence: Evidence) -> Iterator[Finding]:
     Found: fewer than 80 % of the running pods have accepted samples.
     Fix: `BALLAST_TELEMETRY__SOURCE=metrics-server`
     """
-    usage, running = evidence.usage, len(evidence.pods)
+    usage = evidence.usage
     problems = "; ".join(f"{name}: {problem}" for name, problem in sorted(usage.problems.items()))
+    all_pods = evidence.cluster.count("/api/v1/pods")
+    if not problems and all_pods is not None and usage.measured >= ENOUGH * all_pods:
+        return
+    running = len(evidence.pods)
     if not problems and usage.measured >= ENOUGH * running:
         return
     rejected = ", ".join(f"{count:,} {reason}" for reason, count in sorted(usage.rejected.items()))
