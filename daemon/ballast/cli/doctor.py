@@ -11,9 +11,9 @@ from ballast import log
 from ballast.cli.output import Output, OutputOption
 from ballast.clock import SystemClock
 from ballast.cluster.client import connect
-from ballast.doctor.evidence import Evidence
+from ballast.doctor.evidence import PATIENCE, Evidence
 from ballast.doctor.finding import Report
-from ballast.doctor.registry import CHECKS, examine
+from ballast.doctor.registry import CHECKS, WITHIN, examine
 from ballast.errors import UsageError
 from ballast.metrics import Metrics
 from ballast.settings import load
@@ -31,10 +31,10 @@ def doctor(
         raise UsageError(f"--only: there is no check {unknown[0]!r}. Choose among {', '.join(CHECKS)}.")
     settings = load()
     log.configure("error", settings.log.format)
-    api = connect(settings.cluster, Metrics())
+    api = connect(settings.cluster, Metrics(), PATIENCE)
     evidence = Evidence(settings, api, SystemClock())
     try:
-        found = examine(evidence, chosen)
+        found = examine(evidence, chosen, WITHIN)
     finally:
         evidence.close()
         api.close()

@@ -48,12 +48,13 @@ class ConnectionSettings(Protocol):
         """The kubeconfig file, or None for the usual places."""
 
 
-def connect(settings: ConnectionSettings, metrics: Metrics) -> KubeApi:
+def connect(settings: ConnectionSettings, metrics: Metrics, timeout: float = READ_TIMEOUT) -> KubeApi:
     """The API server of BALLAST_CLUSTER__KUBECONFIG, else of KUBECONFIG, else of the pod, else of ~/.kube/config.
 
-    Raises SettingsError when none of these can be used. Sends nothing.
+    `timeout` is in seconds, for requests that name none. Raises SettingsError when none of these can be used. Sends
+    nothing.
     """
-    return KubeApi(lambda: load_configuration(settings.kubeconfig), metrics)
+    return KubeApi(lambda: load_configuration(settings.kubeconfig), metrics, timeout)
 
 
 def load_configuration(kubeconfig: Path | str | None) -> Any:
@@ -89,8 +90,9 @@ def load_configuration(kubeconfig: Path | str | None) -> Any:
 class KubeApi:
     """One API server. Safe to use from several threads; every request has a timeout."""
 
-    def __init__(self, load: Callable[[], Any], metrics: Metrics) -> None:
+    def __init__(self, load: Callable[[], Any], metrics: Metrics, timeout: float = READ_TIMEOUT) -> None:
         self._load = load
+        self._timeout = timeout
         self._metrics = metrics
         self._clock = SystemClock()
         self._lock = threading.Lock()
@@ -121,7 +123,7 @@ class KubeApi:
         if body is not None and not isinstance(body, bytes):
             body = msgspec.json.encode(body)
         headers = {"Content-Type": content_type or "application/json"} if body is not None else {}
-        seconds = timeout or READ_TIMEOUT
+        seconds = timeout or self._timeout
         with self._counted(method, path, query) as answered, deadline(seconds):
             response = self._send(method, path, query, headers, body, seconds, stream=False)
             answer = self._whole(response, f"{method} {path}", most)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import threading
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -12,17 +11,21 @@ from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
 from ballast.cluster.decoding import node_reader, pod_reader
 from ballast.cluster.listing import list_all
+from ballast.doctor.cluster_view import ClusterView, Missing
 from ballast.errors import BallastError, ClusterError
 from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.sample import Reading
-from ballast.settings import Settings
+from ballast.settings import Duration, Settings
 from ballast.telemetry.error_messages import NotAllowed
 from ballast.telemetry.metrics_server import MetricsServerSource
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.pods import PodUsage, ask_metrics_server, decode
 from ballast.telemetry.prometheus import PrometheusSource
+
+PATIENCE = 3.0
+"""Seconds that one answer may take."""
 
 PAST = 900.0
 """Seconds of the past that are read."""
@@ -30,15 +33,15 @@ PAST = 900.0
 _LINE = re.compile(r"BALLAST_[A-Z_]+=(?:'(?:[^']|'\\'')*'|[^\s;,()]+)")
 
 
-class Missing(BallastError):
-    """A check cannot be made without this."""
-
-
 class Evidence:
     """Of the settings and the clusters they name. Raises Missing for what does not apply or cannot be had."""
 
     def __init__(self, settings: Settings, api: KubeApi, clock: Clock) -> None:
-        self.settings = settings
+        timeout = min(settings.prometheus.timeout, Duration(f"{PATIENCE:g}s"))
+        prometheus = settings.prometheus.model_copy(update={"timeout": timeout})
+        self.settings = settings.model_copy(update={"prometheus": prometheus})
+        self.clock = clock
+        self.cluster = ClusterView(api, settings)
         self._api = api
         self._metrics = Metrics()
         interval = float(settings.telemetry.interval)
@@ -47,12 +50,15 @@ class Evidence:
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
         """The selected nodes."""
+        self.cluster.asked()
         query = {"labelSelector": self.settings.cluster.node_selector} if self.settings.cluster.node_selector else {}
         try:
-            found = list_all(self._api, "/api/v1/nodes", node_reader(lambda key: False), query, threading.Event())
+            found = list_all(self._api, "/api/v1/nodes", node_reader(lambda key: False), query, self.cluster.stop)
         except ClusterError as error:
             raise Missing(f"the nodes cannot be read: {error}") from error
-        return tuple(sorted(found[0], key=lambda node: node.name)) if found else ()
+        if found is None:
+            raise Missing("the list of nodes takes too long")
+        return tuple(sorted(found[0], key=lambda node: node.name))
 
     @cached_property
     def names(self) -> NodeNames:
@@ -67,11 +73,14 @@ class Evidence:
     @cached_property
     def pods(self) -> tuple[Pod, ...]:
         """All pods that run."""
+        self.cluster.asked()
         try:
-            found = list_all(self._api, "/api/v1/pods", pod_reader(lambda key: False), {}, threading.Event())
+            found = list_all(self._api, "/api/v1/pods", pod_reader(lambda key: False), {}, self.cluster.stop)
         except ClusterError as error:
             raise Missing(f"the pods cannot be read: {error}") from error
-        return tuple(pod for pod in found[0] if pod.phase == "Running" and pod.node) if found else ()
+        if found is None:
+            raise Missing("the list of pods takes too long")
+        return tuple(pod for pod in found[0] if pod.phase == "Running" and pod.node)
 
     @cached_property
     def source(self) -> PrometheusSource:

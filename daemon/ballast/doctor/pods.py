@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ballast.doctor.evidence import Evidence
+from ballast.doctor.cluster_view import Missing
+from ballast.doctor.evidence import PATIENCE, Evidence
 from ballast.doctor.finding import Finding
 
 ENOUGH = 0.8
@@ -12,9 +13,20 @@ ENOUGH = 0.8
 
 
 def pod_usage(evidence: Evidence) -> Iterator[Finding]:
-    """Whether the use of pods is known; evictions fall back to requests without it."""
-    usage, running = evidence.usage, len(evidence.pods)
+    """Whether the use of pods is known; evictions fall back to requests without it.
+
+    Found: fewer than 80 % of the running pods have accepted samples.
+    Fix: `BALLAST_TELEMETRY__SOURCE=metrics-server`
+    """
+    begun = evidence.clock.monotonic()
+    usage = evidence.usage
+    if usage.problems and evidence.clock.monotonic() - begun >= PATIENCE:
+        raise Missing(f"the usage of pods takes more than {PATIENCE:g} s, which the daemon may wait for")
     problems = "; ".join(f"{name}: {problem}" for name, problem in sorted(usage.problems.items()))
+    all_pods = evidence.cluster.count("/api/v1/pods")
+    if not problems and all_pods is not None and usage.measured >= ENOUGH * all_pods:
+        return
+    running = len(evidence.pods)
     if not problems and usage.measured >= ENOUGH * running:
         return
     rejected = ", ".join(f"{count:,} {reason}" for reason, count in sorted(usage.rejected.items()))

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import math
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from ballast.doctor import pods, series, source, witness
-from ballast.doctor.evidence import Evidence, Missing
+from ballast.doctor import (
+    autoscaler,
+    eviction,
+    exposure,
+    kubernetes,
+    pairing,
+    pods,
+    power,
+    rights,
+    series,
+    source,
+    witness,
+)
+from ballast.doctor.cluster_view import Missing
+from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding, Report, report
 from ballast.errors import BallastError, UsageError
 
@@ -25,17 +40,56 @@ CHECKS: Mapping[str, Check] = {
     "unmeasured-nodes": series.unmeasured_nodes,
     "metrics-server": witness.metrics_server,
     "sources-disagree": witness.sources_disagree,
-    "pod-usage": pods.pod_usage,
+    "kubernetes-reachable": kubernetes.reachable,
+    "rbac": rights.rbac,
+    "lease": kubernetes.lease,
+    "second-ballast": kubernetes.second_ballast,
+    "pairing-labels": pairing.labels,
+    "pairing-extender": pairing.extender,
+    "pairing-trimaran": pairing.trimaran,
+    "pairing-crane": pairing.crane,
+    "autoscaler-labels": autoscaler.autoscaler_labels,
+    "power-feed": power.feed,
+    "power-consumption": power.consumption,
+    "power-targets": power.targets,
+    "power-autoscalers": power.autoscalers,
+    "budgets-unsatisfiable": eviction.budgets_unsatisfiable,
+    "eviction-landing": eviction.landing,
+    "extender-open": exposure.extender_open,
+    "pod-usage": pods.pod_usage,  # the last: it reads every pod
 }
 
 
-def examine(evidence: Evidence, only: Sequence[str] = ()) -> Report:
-    """Runs the checks. What one needs and cannot get makes it `skipped`. Raises UsageError for an unknown name."""
+WITHIN = 8.0
+"""Seconds after which the command begins no further check, and no further page of a list."""
+
+
+def examine(evidence: Evidence, only: Sequence[str] = (), within: float = math.inf) -> Report:
+    """Runs the checks. What one needs and cannot get makes it `skipped`, and so does a start after `within` seconds.
+
+    Raises UsageError for an unknown name.
+    """
+    begun = evidence.clock.monotonic()
     unknown = [name for name in only if name not in CHECKS]
     if unknown:
         raise UsageError(f"--only: there is no check {unknown[0]!r}. Choose among {', '.join(CHECKS)}.")
     chosen = [name for name in CHECKS if not only or name in only]
-    return report(finding for name in chosen for finding in _run(name, CHECKS[name], evidence))
+    found: list[Finding] = []
+    timer = threading.Timer(min(max(0.0, within), threading.TIMEOUT_MAX), evidence.cluster.stop.set)
+    timer.daemon = True
+    timer.start()
+    try:
+        for name in chosen:
+            late = evidence.clock.monotonic() - begun > within
+            found += [_late(name, within)] if late else _run(name, CHECKS[name], evidence)
+    finally:
+        timer.cancel()
+    return report(found)
+
+
+def _late(name: str, within: float) -> Finding:
+    message = f"the checks before it took {within:g} s. Make it alone: ballast doctor --only {name}"
+    return Finding(name, "skipped", "", message)
 
 
 def _run(name: str, check: Check, evidence: Evidence) -> list[Finding]:

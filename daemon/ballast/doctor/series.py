@@ -16,7 +16,11 @@ _FEW = 0.02
 
 
 def preset_data(evidence: Evidence) -> Iterator[Finding]:
-    """Whether Prometheus has what the presets and RESOURCES ask for."""
+    """Whether Prometheus has what the presets and RESOURCES ask for.
+
+    Found: a resource has no series, or its query is refused.
+    Fix: `BALLAST_PROMETHEUS__PRESET=node-exporter,kubelet`, `BALLAST_TELEMETRY__RESOURCES=cpu,memory`
+    """
     for resource in _failed(evidence, "empty", "query"):
         problem = evidence.reading.problems[resource]
         setting = next(each for each in evidence.settings.telemetry.resources if each.name == resource)
@@ -27,14 +31,22 @@ def preset_data(evidence: Evidence) -> Iterator[Finding]:
 
 
 def node_label(evidence: Evidence) -> Iterator[Finding]:
-    """Whether the series name nodes."""
+    """Whether the series name nodes.
+
+    Found: no label of the series leads to a node.
+    Fix: `BALLAST_TELEMETRY__NODE_REWRITE=...` or `BALLAST_TELEMETRY__NODE_IDENTITY=...` as the finding says
+    """
     for resource in _failed(evidence, "unnamed"):
         problem = evidence.reading.problems[resource]
         yield Finding("node-label", "fail", resource, problem, lines(problem))
 
 
 def clusters_mixed(evidence: Evidence) -> Iterator[Finding]:
-    """Whether the series are of one cluster."""
+    """Whether the series are of one cluster.
+
+    Found: series of one node differ in a label such as `cluster`.
+    Fix: `BALLAST_PROMETHEUS__MATCHERS=cluster="blue"`, a line for each value
+    """
     reading = evidence.reading
     for found in evidence.source.differences:
         if found.label != "instance":
@@ -45,7 +57,11 @@ def clusters_mixed(evidence: Evidence) -> Iterator[Finding]:
 
 
 def duplicate_exporters(evidence: Evidence) -> Iterator[Finding]:
-    """Whether each node has one exporter."""
+    """Whether each node has one exporter.
+
+    Found: a node has series of several exporters that do not agree.
+    Fix: `BALLAST_PROMETHEUS__MATCHERS=...`, a line for each value
+    """
     evidence.reading  # noqa: B018 - the differences are found by it
     if any(found.label == "instance" for found in evidence.source.differences):
         yield from _differing("duplicate-exporters", evidence)
@@ -55,7 +71,11 @@ def duplicate_exporters(evidence: Evidence) -> Iterator[Finding]:
 
 
 def scrape_interval(evidence: Evidence) -> Iterator[Finding]:
-    """Whether samples come at least as often as they are read."""
+    """Whether samples come at least as often as they are read.
+
+    Found: samples are further apart than readings.
+    Fix: `BALLAST_TELEMETRY__INTERVAL=60s`
+    """
     interval = float(evidence.settings.telemetry.interval)
     seen = [reading.scrape_interval for reading in (evidence.reading, *evidence.past)]
     slow = {name: seconds for each in seen for name, seconds in each.items() if seconds > 1.1 * interval}
@@ -70,7 +90,11 @@ def scrape_interval(evidence: Evidence) -> Iterator[Finding]:
 
 
 def clock_skew(evidence: Evidence) -> Iterator[Finding]:
-    """Whether this machine's clock is that of the samples."""
+    """Whether this machine's clock is that of the samples.
+
+    Found: samples are from the future, or all are too old.
+    Fix: `timedatectl set-ntp true`, or `BALLAST_TELEMETRY__OFFSET=...` as the finding says
+    """
     for resource in _failed(evidence, "future", "stale"):
         problem = evidence.reading.problems[resource]
         fix = lines(problem) or ("timedatectl set-ntp true",)
@@ -78,21 +102,33 @@ def clock_skew(evidence: Evidence) -> Iterator[Finding]:
 
 
 def freshness(evidence: Evidence) -> Iterator[Finding]:
-    """Whether the age of samples can be told."""
+    """Whether the age of samples can be told.
+
+    Found: a query hides the times of its samples.
+    Fix: the line of `BALLAST_TELEMETRY__RESOURCES` that the finding says
+    """
     for resource in _failed(evidence, "ageless"):
         problem = evidence.reading.problems[resource]
         yield Finding("freshness", "fail", resource, problem, lines(problem))
 
 
 def units(evidence: Evidence) -> Iterator[Finding]:
-    """Whether the values are ratios."""
+    """Whether the values are ratios.
+
+    Found: values are percent, cores or bytes, or no numbers.
+    Fix: `BALLAST_TELEMETRY__RESOURCES=...` with another query
+    """
     for resource in _failed(evidence, "unit", "unreadable"):
         problem = evidence.reading.problems[resource]
         yield Finding("units", "fail", resource, problem, lines(problem) or _otherwise(evidence, resource))
 
 
 def unmeasured_nodes(evidence: Evidence) -> Iterator[Finding]:
-    """Whether every node has samples."""
+    """Whether every node has samples.
+
+    Found: some nodes have none while others have.
+    Fix: `BALLAST_PROMETHEUS__PRESET=node-exporter,windows-exporter`, `BALLAST_CLUSTER__NODE_SELECTOR=...`
+    """
     reading, nodes = evidence.reading, evidence.nodes
     excluded = {name for found in evidence.source.differences for name in found.nodes}
     measured = {int(row) for samples in reading.samples.values() for row in samples.rows}

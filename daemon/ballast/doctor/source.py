@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ballast.doctor.evidence import Evidence, Missing
+from ballast.doctor.cluster_view import Missing
+from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding
 from ballast.telemetry.error_messages import NotAllowed, masked
 
@@ -12,7 +13,11 @@ _SERVICES = "kubectl get services --all-namespaces | grep -iE 'prometheus|thanos
 
 
 def reachable(evidence: Evidence) -> Iterator[Finding]:
-    """Whether there is a Prometheus at the address."""
+    """Whether there is a Prometheus at the address.
+
+    Found: nothing answers at BALLAST_PROMETHEUS__URL, or what answers is no Prometheus.
+    Fix: `BALLAST_PROMETHEUS__URL=http://prometheus-operated.monitoring:9090`
+    """
     error, url = evidence.answer, masked(evidence.settings.prometheus.url or "")
     if error is None or isinstance(error, NotAllowed):
         yield Finding("prometheus-reachable", "ok", url, "it answers")
@@ -22,7 +27,11 @@ def reachable(evidence: Evidence) -> Iterator[Finding]:
 
 
 def credentials(evidence: Evidence) -> Iterator[Finding]:
-    """Whether it accepts the credentials."""
+    """Whether it accepts the credentials.
+
+    Found: it answers 401 or 403, or asks for a tenant.
+    Fix: `BALLAST_PROMETHEUS__TOKEN_FILE=...`, `BALLAST_PROMETHEUS__USERNAME=...`, `BALLAST_PROMETHEUS__HEADERS=...`
+    """
     error, url = evidence.answer, masked(evidence.settings.prometheus.url or "")
     if error is None:
         yield Finding("prometheus-credentials", "ok", url, "it accepts the requests")

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ballast.doctor.evidence import Evidence, Missing
+from ballast.doctor.cluster_view import Missing
+from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding, Status
 from ballast.jobs.witnesses import TOLERANCE, apart
 from ballast.telemetry.series_check import matchers_line
@@ -15,7 +16,11 @@ _INSTALL = "kubectl apply -f https://github.com/kubernetes-sigs/metrics-server/r
 
 
 def metrics_server(evidence: Evidence) -> Iterator[Finding]:
-    """Whether it answers: as the source, or as what steps in for Prometheus."""
+    """Whether it answers: as the source, or as what steps in for Prometheus.
+
+    Found: metrics.k8s.io does not answer.
+    Fix: `kubectl apply -f https://github.com/kubernetes-sigs/metrics-server/releases/latest/download/components.yaml`
+    """
     problems = sorted(set(evidence.witness.problems.values()))
     if problems:
         only = evidence.settings.telemetry.source == "metrics-server"
@@ -25,7 +30,11 @@ def metrics_server(evidence: Evidence) -> Iterator[Finding]:
 
 
 def sources_disagree(evidence: Evidence) -> Iterator[Finding]:
-    """Whether both say the same about cpu and memory."""
+    """Whether both say the same about cpu and memory.
+
+    Found: Prometheus and metrics-server disagree by more than noise: another unit, query or cluster.
+    Fix: `BALLAST_PROMETHEUS__MATCHERS=cluster="..."`
+    """
     ours, theirs = evidence.reading.samples, evidence.witness.samples
     if not theirs:
         raise Missing("metrics-server does not answer")

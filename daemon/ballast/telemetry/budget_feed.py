@@ -34,6 +34,9 @@ AHEAD = 60.0
 
 LEAST_AGE = 60.0
 
+TIMEOUT = 10.0
+"""Seconds that an address may take to answer."""
+
 GAPS = 20
 """Distances of samples that are remembered."""
 
@@ -98,13 +101,22 @@ class OldestAllowed:
 class BudgetFeed:
     """Reads one policy's feed. Nothing is raised for one that fails.
 
-    `client` is None only where no query is asked. Raises SettingsError and UsageError for a feed that cannot be read.
+    `client` is None only where no query is asked; `timeout` is in seconds, of an address. Raises
+    SettingsError and UsageError for a feed that cannot be read.
     """
 
-    def __init__(self, policy: PowerPolicy, client: PrometheusClient | None, clock: Clock, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        policy: PowerPolicy,
+        client: PrometheusClient | None,
+        clock: Clock,
+        metrics: Metrics,
+        timeout: float = TIMEOUT,
+    ) -> None:
         if policy.feed is None:
             raise SettingsError(f"power: the policy {policy.name} has no feed. Give it one.")
         self._feed = policy.feed
+        self._timeout = timeout
         self._client = client
         self._clock = clock
         self._metrics = metrics
@@ -170,7 +182,7 @@ class BudgetFeed:
         if feed.query is not None:
             return {"": self._query(feed.query, feed.freshness, feed.expect_series)}
         if feed.url is not None:
-            wire = HttpSession(feed.url, part="the feed's ", timeout=10.0, max_body=MAX_BODY)
+            wire = HttpSession(feed.url, part="the feed's ", timeout=self._timeout, max_body=MAX_BODY)
             self._wires.append(wire)
             get = partial(wire.get, feed.url)
             return {

@@ -98,6 +98,7 @@ KINDS = (
         unconditional=False,
         generation=True,
     ),
+    Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", short=("netpol",), generation=True),
     Kind("coordination.k8s.io", "v1", "Lease", "leases", unconditional=False, create_on_update=True),
 )
 

@@ -38,6 +38,7 @@ from ballast.simulator.kube.resources import Document, ObjectApi
 from ballast.simulator.kube.watch import Watchers, WatchStream
 
 USER = "system:serviceaccount:ballast:ballast"
+REVIEWS = ("authorization.k8s.io", "selfsubjectaccessreviews")
 PATCH_TYPES = (patching.MERGE, patching.STRATEGIC)
 
 
@@ -107,6 +108,8 @@ class KubeApiServer:
     async def _answer(self, http: HttpRequest, request: Request) -> ASGIApp:
         if not request.resource:
             return self._discover(http)
+        if (request.group, request.resource, request.verb) == (*REVIEWS, "create"):
+            return self._review(await _body(http))
         kind = BY_PATH.get((request.group, request.version, request.resource))
         if kind is None or (request.subresource and request.subresource not in kind.subresources):
             served = not request.group or kinds.group(request.group, metrics=True) is not None
@@ -178,6 +181,13 @@ class KubeApiServer:
             self._clock.speed,
             self._bookmark_seconds,
         )
+
+    def _review(self, body: Document) -> Response:
+        """A SelfSubjectAccessReview: everything is allowed but what the fault `kube_forbidden` names."""
+        asked = (body.get("spec") or {}).get("resourceAttributes") or {}
+        names = [asked[key] for key in ("resource", "subresource") if asked.get(key)]
+        allowed = not self._faults.denied(str(asked.get("verb", "")), "/".join(names))
+        return _json(json.dumps({**body, "status": {"allowed": allowed}}).encode(), 201)
 
     def _get(self, kind: Kind, request: Request) -> Response:
         stored = self.resources.get(kind, request.namespace, request.name)

@@ -1,0 +1,129 @@
+"""What the checks read of the cluster: plain documents, each collection once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from ballast.cluster.client import KubeApi
+from ballast.cluster.identity import own_namespace
+from ballast.errors import BallastError, ClusterError, NotFound
+from ballast.settings import Settings
+
+Document = Mapping[str, Any]
+
+PAGE = 500
+OWN_PODS = "app.kubernetes.io/name=ballast"
+
+
+class Missing(BallastError):
+    """A check cannot be made without this."""
+
+
+class ClusterView:
+    """Of one API server. Collections are kept; `find` and `all` raise Missing for what cannot be read."""
+
+    def __init__(self, api: KubeApi, settings: Settings) -> None:
+        self.api = api
+        self.namespace = own_namespace(settings.lease.namespace)
+        self._kept: dict[tuple[str, str], tuple[Document, ...]] = {}
+        self._lock = threading.Lock()
+        self.stop = threading.Event()
+        """Set when there is no time left for another page of a list."""
+
+    @cached_property
+    def failure(self) -> BallastError | None:
+        """What the cheapest question fails with; a question that is refused was answered."""
+        try:
+            self.api.get("/version")
+        except ClusterError as error:
+            return error
+        return None
+
+    def asked(self) -> None:
+        """Raises Missing where the API server does not answer."""
+        if self.failure is not None:
+            raise Missing("the Kubernetes API does not answer")
+
+    def find(self, path: str) -> Document | None:
+        """One object; None where there is none."""
+        self.asked()
+        try:
+            return document(self.api.get(path))
+        except NotFound:
+            return None
+        except ClusterError as error:
+            raise Missing(f"cannot be read: {error}") from error
+
+    def all(self, path: str, **query: str) -> tuple[Document, ...]:
+        """A collection, in pages; `query` such as labelSelector."""
+        self.asked()
+        key = path, repr(sorted(query.items()))
+        with self._lock:
+            if key not in self._kept:
+                try:
+                    self._kept[key] = self._listed(path, query)
+                except ClusterError as error:
+                    raise Missing(f"cannot be read: {error}") from error
+            return self._kept[key]
+
+    def count(self, path: str) -> int | None:
+        """How many objects a collection has, by one short page; None where the server does not say."""
+        self.asked()
+        try:
+            page = document(self.api.get(path, query={"limit": 1}))
+        except ClusterError as error:
+            raise Missing(f"cannot be read: {error}") from error
+        rest = part(page, "metadata", "remainingItemCount")
+        return rest + len(page.get("items") or ()) if isinstance(rest, int) else None
+
+    @cached_property
+    def own_pods(self) -> tuple[Document, ...]:
+        """Pods of a Ballast in its own namespace, those of hooks left out."""
+        found = self.all(f"/api/v1/namespaces/{self.namespace}/pods", labelSelector=OWN_PODS)
+        return tuple(pod for pod in found if text(pod, "status", "phase") in ("Running", "Pending"))
+
+    def _listed(self, path: str, query: Mapping[str, str]) -> tuple[Document, ...]:
+        found: list[Document] = []
+        position = ""
+        while True:
+            if self.stop.is_set():
+                raise Missing(f"the list {path} takes too long")
+            page = document(
+                self.api.get(path, query={**query, "limit": PAGE, **({"continue": position} if position else {})})
+            )
+            found += page.get("items") or ()
+            position = text(page, "metadata", "continue")
+            if not position:
+                return tuple(found)
+
+
+def document(body: bytes) -> Document:
+    """A JSON object. Raises ClusterError for anything else."""
+    try:
+        return msgspec.json.decode(body, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ClusterError(f"not an object of the Kubernetes API ({error}): {body[:80]!r}") from error
+
+
+def part(found: Document, *keys: str) -> Any:
+    """What stands under these keys; None where anything on the way is absent."""
+    value: Any = found
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def text(found: Document, *keys: str) -> str:
+    """As `part`, "" where it is absent or no text."""
+    value = part(found, *keys)
+    return value if isinstance(value, str) else ""
+
+
+def title(found: Document) -> str:
+    """namespace/name of an object."""
+    return f"{text(found, 'metadata', 'namespace')}/{text(found, 'metadata', 'name')}"

@@ -1,0 +1,98 @@
+"""Check of who may reach the extender."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import ip_address
+
+from ballast.doctor.cluster_view import ClusterView, Document, Missing, part, text
+from ballast.doctor.evidence import Evidence
+from ballast.doctor.finding import Finding
+from ballast.settings import Http, Settings
+
+_POLICY = (
+    "networkPolicy: {enabled: true, from: [{namespaceSelector: {matchLabels: "
+    "{kubernetes.io/metadata.name: kube-system}}}]}"
+)
+
+
+def extender_open(evidence: Evidence) -> Iterator[Finding]:
+    """Whether strangers can reach an extender that asks nobody who they are.
+
+    Found: it listens on every address, no certificate of the caller is asked for, and no NetworkPolicy says who may
+    call.
+    Fix: `BALLAST_HTTP__CLIENT_CA_FILE=/etc/ballast/ca.crt`, `BALLAST_HTTP__HOST=127.0.0.1`, `networkPolicy: {...}`
+    """
+    settings = evidence.settings
+    serving = settings.http.of_extender() or settings.http
+    if _is_local(serving.host) or _asks_who(settings, serving):
+        return
+    cluster, subject = evidence.cluster, f"{serving.host}:{serving.port}"
+    pods = cluster.own_pods
+    if not pods:
+        if not {"host", "extender_bind"} & settings.http.model_fields_set:
+            raise Missing(f"no pod of Ballast runs in namespace {cluster.namespace}")
+        yield _open(subject, "it listens on every address, and no NetworkPolicy can hold for it outside of a pod")
+        return
+    exposed = [text(pod, "metadata", "name") for pod in pods if not _guarded(cluster, pod, serving.port)]
+    if exposed:
+        yield _open(subject, f"no NetworkPolicy of namespace {cluster.namespace} says who may call {exposed[0]}")
+
+
+def _open(subject: str, why: str) -> Finding:
+    fix = ("BALLAST_HTTP__CLIENT_CA_FILE=/etc/ballast/ca.crt", "BALLAST_HTTP__HOST=127.0.0.1", _POLICY)
+    return Finding("extender-open", "warn", subject, f"{why}, and it asks nobody who they are", fix)
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _asks_who(settings: Settings, serving: Http) -> bool:
+    """By certificate or token, whichever settings there are."""
+    names = ("client_ca_file", "token_file")
+    return any(getattr(part, name, None) is not None for part in (serving, settings.extender) for name in names)
+
+
+def _guarded(cluster: ClusterView, pod: Document, port: int) -> bool:
+    """Whether policies select it, and none of them lets everybody call this port."""
+    policies = cluster.all(f"/apis/networking.k8s.io/v1/namespaces/{cluster.namespace}/networkpolicies")
+    chosen = [each for each in policies if _selects(each, pod)]
+    rules = [rule for each in chosen for rule in part(each, "spec", "ingress") or ()]
+    return bool(chosen) and not any(not rule.get("from") and _covers(rule, pod, port) for rule in rules)
+
+
+def _selects(policy: Document, pod: Document) -> bool:
+    types = part(policy, "spec", "policyTypes") or ["Ingress"]
+    selector = part(policy, "spec", "podSelector") or {}
+    labels = part(pod, "metadata", "labels") or {}
+    matched = all(labels.get(key) == value for key, value in (selector.get("matchLabels") or {}).items())
+    return "Ingress" in types and matched and all(_meets(each, labels) for each in selector.get("matchExpressions", ()))
+
+
+def _meets(expression: Document, labels: Document) -> bool:
+    key, operator, values = (expression.get(name) for name in ("key", "operator", "values"))
+    if operator in ("Exists", "DoesNotExist"):
+        return (key in labels) is (operator == "Exists")
+    return (labels.get(str(key)) in (values or ())) is (operator == "In")
+
+
+def _covers(rule: Document, pod: Document, port: int) -> bool:
+    """Whether a rule is about this port, by number, range or the name that the pod gives it."""
+    ports = rule.get("ports") or ()
+    named = {
+        each.get("name")
+        for container in part(pod, "spec", "containers") or ()
+        for each in container.get("ports") or ()
+        if each.get("containerPort") == port
+    }
+    for each in ports:
+        value = each.get("port")
+        if value is None or value == port or value in named - {None}:
+            return True
+        if isinstance(value, int) and value <= port <= (each.get("endPort") or value):
+            return True
+    return not ports

@@ -1,0 +1,184 @@
+"""Checks of the Kubernetes API, of the Lease, and of other installations of Ballast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from ballast.cluster.identity import known_namespace
+from ballast.doctor.cluster_view import OWN_PODS, Document, Missing, part, text, title
+from ballast.doctor.evidence import Evidence, named
+from ballast.doctor.finding import Finding
+from ballast.publishing.node_keys import NodeKeys
+from ballast.settings import Mode, Settings
+
+OLD = 60.0
+"""Seconds after which a Lease that is renewed every two seconds counts as left alone."""
+
+AHEAD = 60.0
+"""Seconds by which another machine's clock may differ."""
+
+
+def reachable(evidence: Evidence) -> Iterator[Finding]:
+    """Whether the Kubernetes API answers and accepts the credentials.
+
+    Found: it does not answer, or refuses the credentials.
+    Fix: `BALLAST_CLUSTER__KUBECONFIG=/etc/ballast/kubeconfig`, `kubectl cluster-info`
+    """
+    error, server = evidence.cluster.failure, evidence.cluster.api.server
+    if error is None:
+        yield Finding("kubernetes-reachable", "ok", server, "it answers")
+        return
+    fix = ("BALLAST_CLUSTER__KUBECONFIG=/etc/ballast/kubeconfig", "kubectl cluster-info")
+    yield Finding("kubernetes-reachable", "fail", server, str(error), fix)
+
+
+def lease(evidence: Evidence) -> Iterator[Finding]:
+    """Who holds the Lease, and how long ago it was renewed.
+
+    Found: pods of Ballast run, but none holds the Lease; or its holder has not renewed it for a minute.
+    Fix: `kubectl -n ballast get pods -l app.kubernetes.io/name=ballast`,
+    `kubectl -n ballast logs -l app.kubernetes.io/name=ballast --tail=50`
+    """
+    where, found = _lease(evidence)
+    namespace = evidence.settings.lease.namespace or evidence.cluster.namespace
+    fix = (
+        f"kubectl -n {namespace} get pods -l {OWN_PODS}",
+        f"kubectl -n {namespace} logs -l {OWN_PODS} --tail=50",
+    )
+    holder = "" if found is None else text(found, "spec", "holderIdentity")
+    if found is None or not holder:
+        what = "there is no Lease" if found is None else "nobody holds the Lease"
+        if not evidence.cluster.own_pods:
+            raise Missing(f"{what} {where}, and no pod of Ballast runs there")
+        yield Finding("lease", "fail", where, f"{what}, though pods of Ballast run: nothing is written", fix)
+        return
+    age = _age(evidence, found)
+    if age is None:
+        yield Finding("lease", "fail", where, f"{holder} holds it, but it has no renewTime that can be read", fix)
+    elif age > OLD:
+        yield Finding("lease", "fail", where, f"{holder} holds it, but renewed it {age:,.0f} s ago: nobody leads", fix)
+    elif age < -AHEAD:
+        message = f"{holder} renewed it {-age:,.0f} s in the future: the clocks differ"
+        yield Finding("lease", "warn", where, message, ("timedatectl set-ntp true",))
+    else:
+        yield Finding("lease", "ok", where, f"{holder} holds it, renewed {max(0, age):.0f} s ago")
+
+
+def second_ballast(evidence: Evidence) -> Iterator[Finding]:
+    """Whether another Ballast writes in this cluster.
+
+    Found: the Lease is held from outside its pods, another namespace has a live Lease of this name or a Deployment of
+    Ballast, or nodes carry scores under another prefix.
+    Fix: `kubectl -n OTHER scale deployment ballast --replicas=0`, `BALLAST_PUBLISHING__PREFIX=ballast.example.com`
+    """
+    settings, cluster = evidence.settings, evidence.cluster
+    if not acts(settings):
+        raise Missing("every part is off: nothing is written")
+    yield from _foreign_holder(evidence)
+    home = settings.lease.namespace or cluster.namespace
+    readable = False
+    try:
+        leases = cluster.all(
+            "/apis/coordination.k8s.io/v1/leases", fieldSelector=f"metadata.name={settings.lease.name}"
+        )
+        readable = True
+        yield from _other_leases(evidence, home, leases)
+    except Missing:
+        pass
+    try:
+        deployments = cluster.all("/apis/apps/v1/deployments", labelSelector=OWN_PODS)
+        readable = True
+        yield from _other_deployments(home, deployments)
+    except Missing:
+        pass
+    yield from _other_prefixes(evidence)
+    if not readable:
+        raise Missing("Leases and Deployments of other namespaces cannot be read; run it as somebody who may")
+
+
+def acts(settings: Settings) -> bool:
+    """Whether any part is on or in dry-run, so that there is a leader."""
+    parts = (settings.publishing, settings.power, settings.eviction, settings.batch)
+    return any(part.mode is not Mode.OFF for part in parts)
+
+
+def _lease(evidence: Evidence) -> tuple[str, Document | None]:
+    settings = evidence.settings
+    if not settings.lease.enabled:
+        raise Missing("BALLAST_LEASE__ENABLED is false: this replica always writes")
+    if not acts(settings):
+        raise Missing("every part is off: nothing is written, so nobody has to lead")
+    namespace = settings.lease.namespace or known_namespace(None)
+    if namespace is None:
+        raise Missing("the namespace of the Lease is not known here: set BALLAST_LEASE__NAMESPACE")
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{settings.lease.name}"
+    return f"{namespace}/{settings.lease.name}", evidence.cluster.find(path)
+
+
+def _age(evidence: Evidence, found: Document) -> float | None:
+    try:
+        renewed = datetime.fromisoformat(text(found, "spec", "renewTime"))
+    except ValueError:
+        return None
+    moment = renewed if renewed.tzinfo else renewed.replace(tzinfo=UTC)
+    return evidence.clock.wall() - moment.timestamp()
+
+
+def _alive(evidence: Evidence, found: Document) -> bool:
+    age = _age(evidence, found)
+    return bool(text(found, "spec", "holderIdentity")) and age is not None and age <= OLD
+
+
+def _foreign_holder(evidence: Evidence) -> Iterator[Finding]:
+    """A holder is the name of its pod (or machine), an underscore and a random part."""
+    try:
+        where, found = _lease(evidence)
+        pods = {text(pod, "metadata", "name") for pod in evidence.cluster.own_pods}
+    except Missing:
+        return
+    if found is None or not pods or not _alive(evidence, found):
+        return
+    holder = text(found, "spec", "holderIdentity")
+    if holder.rpartition("_")[0] not in pods:
+        message = f"{holder} holds the Lease {where}, and is none of the pods there: a second Ballast leads instead"
+        yield Finding("second-ballast", "warn", holder, message, ("BALLAST_LEASE__NAME=ballast-second",))
+
+
+def _other_leases(evidence: Evidence, home: str, leases: tuple[Document, ...]) -> Iterator[Finding]:
+    for found in leases:
+        namespace = text(found, "metadata", "namespace")
+        if namespace != home and _alive(evidence, found):
+            holder = text(found, "spec", "holderIdentity")
+            message = f"{holder} leads by the Lease {title(found)}: both write, each undoing the other"
+            yield Finding("second-ballast", "warn", title(found), message, _stop(namespace, "deployment ballast"))
+
+
+def _other_deployments(home: str, deployments: tuple[Document, ...]) -> Iterator[Finding]:
+    running = [each for each in deployments if part(each, "spec", "replicas") != 0]
+    others = [each for each in running if text(each, "metadata", "namespace") != home]
+    here = [each for each in running if text(each, "metadata", "namespace") == home]
+    for found in (*others, *here[1:]):
+        namespace, name = text(found, "metadata", "namespace"), text(found, "metadata", "name")
+        message = "it is another Deployment of Ballast; two that write the same nodes undo each other"
+        yield Finding("second-ballast", "warn", title(found), message, _stop(namespace, f"deployment {name}"))
+
+
+def _other_prefixes(evidence: Evidence) -> Iterator[Finding]:
+    """Both labels of another prefix, so that a stranger's `score` alone counts for nothing."""
+    own = NodeKeys.of(evidence.settings.publishing.prefix)
+    found: dict[str, list[str]] = {}
+    for node in evidence.nodes:
+        for key in node.labels:
+            prefix, _, name = key.rpartition("/")
+            if name == "score" and key != own.score and NodeKeys.of(prefix).load in node.labels:
+                found.setdefault(prefix, []).append(node.name)
+    here = evidence.settings.publishing.prefix
+    for prefix, nodes in sorted(found.items()):
+        message = f"{len(nodes):,} nodes have scores under {prefix}, not only under {here}"
+        remove = f"kubectl label nodes --all {prefix}/score- {prefix}/load-"
+        yield Finding("second-ballast", "warn", named(nodes), message, (remove, f"BALLAST_PUBLISHING__PREFIX={prefix}"))
+
+
+def _stop(namespace: str, what: str) -> tuple[str, ...]:
+    return (f"kubectl -n {namespace} scale {what} --replicas=0", "BALLAST_CLUSTER__NODE_SELECTOR=pool=mine")

@@ -1,0 +1,217 @@
+"""Checks of power policies: their feeds, what they measure, their targets, and what else scales these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from fractions import Fraction
+
+from ballast.actuation.scaling import scale
+from ballast.actuation.scaling.cap import paused
+from ballast.actuation.scaling.detection import Autoscalers
+from ballast.cluster.listing import list_all
+from ballast.cluster.workload_cache import AUTOSCALERS, SCALED_OBJECTS, plural_of, reader
+from ballast.doctor.cluster_view import Missing, document, text
+from ballast.doctor.evidence import PATIENCE, Evidence, lines
+from ballast.doctor.finding import Finding
+from ballast.errors import BallastError, ClusterError, NotFound, SettingsError, UsageError
+from ballast.jobs.power.build import PolicyFindings, client, findings
+from ballast.metrics import Metrics
+from ballast.model.workload import Autoscaler, Workload
+from ballast.power.feed_spec import FeedSpec
+from ballast.power.policy import Member, PowerPolicy
+from ballast.settings import Mode
+from ballast.telemetry.budget_feed import BudgetFeed, Watts
+
+_PATHS = {AUTOSCALERS: "/apis/autoscaling/v2/", SCALED_OBJECTS: "/apis/keda.sh/v1alpha1/"}
+
+
+def feed(evidence: Evidence) -> Iterator[Finding]:
+    """Whether every policy can be followed, and its feed answers a valid, fresh sample.
+
+    Found: the policies cannot be used as they are; a feed does not answer, has no or several series, or is too old.
+    Fix: the lines of the policy's `feed`, such as `feed: {query: site_available_watts, expectSeries: 2}`
+    """
+    found = _read(evidence)
+    if found.problems:
+        for problem in found.problems:
+            yield Finding("power-feed", "fail", "BALLAST_POWER__POLICIES", problem, _config(problem))
+        return
+    for policy in found.policies:
+        if policy.feed is not None:
+            yield from _sampled(evidence, "power-feed", policy, policy.feed, "feed")
+
+
+def consumption(evidence: Evidence) -> Iterator[Finding]:
+    """Whether what the policies' replicas draw can be read, where they say how.
+
+    Found: a policy's `consumption` does not answer a valid, fresh sample: what is measured is not known then.
+    Fix: the lines of the policy's `consumption`, such as `consumption: {query: sum(rack_watts), maxAge: 2m}`
+    """
+    metered = [policy for policy in _usable(evidence) if policy.consumption is not None]
+    if not metered:
+        raise Missing("no policy has a consumption")
+    for policy in metered:
+        if policy.consumption is not None:
+            measured = policy.model_copy(update={"feed": policy.consumption})
+            yield from _sampled(evidence, "power-consumption", measured, policy.consumption, "consumption")
+
+
+def targets(evidence: Evidence) -> Iterator[Finding]:
+    """Whether every target of the policies exists and can be scaled.
+
+    Found: there is no such workload, it is a DaemonSet, or its kind has no /scale.
+    Fix: `kubectl -n prod get deployments`, or the member's `ref: prod/api`
+    """
+    for policy in _usable(evidence):
+        for place in policy.places.values():
+            if problem := _unscalable(evidence, place.member):
+                yield Finding("power-targets", "fail", place.member.name, problem, _look(place.member))
+
+
+def autoscalers(evidence: Evidence) -> Iterator[Finding]:
+    """Whether what else scales the targets leaves room for a cap.
+
+    Found: two autoscalers scale one target, an autoscaler's minimum is above the member's `max`, a ScaledObject is
+    paused, or `actuation` does not fit.
+    Fix: `kubectl -n prod delete hpa api`, `actuation: auto`
+    """
+    policies = _usable(evidence)
+    index = Autoscalers(_listed(evidence, AUTOSCALERS), _listed(evidence, SCALED_OBJECTS))
+    for policy in policies:
+        for place in policy.places.values():
+            workload = _workload(evidence, place.member)
+            if workload is None:
+                continue
+            found = index.detect(workload, policy.actuation)
+            show = f"kubectl -n {workload.namespace} get hpa,scaledobjects"
+            if found.problem:
+                yield Finding("power-autoscalers", "fail", place.member.name, found.problem, (show, "actuation: auto"))
+            if found.autoscaler is not None:
+                yield from _no_room(place.member, found.autoscaler, show)
+
+
+def _read(evidence: Evidence) -> PolicyFindings:
+    settings = evidence.settings
+    if settings.power.mode is Mode.OFF:
+        raise Missing("BALLAST_POWER__MODE is off")
+    if not settings.power.policies:
+        raise Missing("there is no power policy")
+    return findings(settings)
+
+
+def _usable(evidence: Evidence) -> tuple[PowerPolicy, ...]:
+    found = _read(evidence)
+    if found.problems:
+        raise Missing("the policies cannot be used as they are: see power-feed")
+    return found.policies
+
+
+def _config(problem: str) -> tuple[str, ...]:
+    return lines(problem) or ("ballast config check",)
+
+
+def _sampled(evidence: Evidence, check: str, policy: PowerPolicy, spec: FeedSpec, key: str) -> Iterator[Finding]:
+    """What one read of a feed gives; the watts of running targets count as none."""
+    fix = _other(spec, key)
+    try:
+        with closing(_Reader(evidence, policy)) as read:
+            found = read.now(evidence)
+    except (SettingsError, UsageError) as error:
+        yield Finding(check, "fail", policy.name, str(error), fix)
+        return
+    if found.watts is None:
+        yield Finding(check, "fail", policy.name, found.problem or "it has no sample", fix)
+    else:
+        yield Finding(check, "ok", policy.name, f"{float(found.watts):,.1f} W")
+
+
+class _Reader:
+    """A feed and the client it asks."""
+
+    def __init__(self, evidence: Evidence, policy: PowerPolicy) -> None:
+        self._client = client(evidence.settings, [policy])
+        self._feed = BudgetFeed(policy, self._client, evidence.clock, Metrics(), PATIENCE)
+
+    def now(self, evidence: Evidence) -> Watts:
+        return self._feed.read(evidence.clock.wall(), Fraction(0))
+
+    def close(self) -> None:
+        self._feed.close()
+        if self._client is not None:
+            self._client.close()
+
+
+def _other(spec: FeedSpec, key: str) -> tuple[str, ...]:
+    if spec.url:
+        return (f"curl -sS '{spec.url}'", f"{key}: {{url: {spec.url}, jsonPath: $.watts, timePath: $.time}}")
+    if spec.csv:
+        return (f"ls -l {spec.csv}", f"{key}: {{csv: {spec.csv}}}")
+    query = spec.query or "site_available_watts"
+    return (f"{key}: {{query: '{query}', expectSeries: 2}}", f"{key}: {{query: '{query}', maxAge: 5m}}")
+
+
+def _unscalable(evidence: Evidence, member: Member) -> str | None:
+    if plural_of(member.kind) == "daemonsets":
+        return "a DaemonSet has no replicas to set"
+    try:
+        path = _path(evidence, member)
+        scale.decode(evidence.cluster.api.get(f"{path}/scale"))
+    except NotFound:
+        return f"there is no {member.ref}, or its kind has no /scale"
+    except ClusterError as error:
+        return str(error)
+    return None
+
+
+def _path(evidence: Evidence, member: Member) -> str:
+    """The API path of a member's object. Raises ClusterError."""
+    evidence.cluster.asked()
+    namespace, _, name = member.name.partition("/")
+    plural, _, group = member.kind.partition(".")
+    version = "apps/v1"
+    if group != "apps":
+        version = text(document(evidence.cluster.api.get(f"/apis/{group}")), "preferredVersion", "groupVersion")
+    return f"/apis/{version}/namespaces/{namespace}/{plural}/{name}"
+
+
+def _workload(evidence: Evidence, member: Member) -> Workload | None:
+    plural = plural_of(member.kind)
+    try:
+        body = evidence.cluster.api.get(_path(evidence, member))
+    except BallastError:
+        return None
+    found = reader(plural, lambda key: True).read(body)
+    return found if isinstance(found, Workload) else None
+
+
+def _listed(evidence: Evidence, kind: str) -> tuple[Autoscaler, ...]:
+    """None where the kind is not served, as without KEDA."""
+    evidence.cluster.asked()
+    try:
+        found = list_all(
+            evidence.cluster.api, f"{_PATHS[kind]}{kind}", reader(kind, lambda key: True), {}, evidence.cluster.stop
+        )
+    except NotFound:
+        return ()
+    except ClusterError as error:
+        raise Missing(f"the {kind} cannot be read: {error}") from error
+    if found is None:
+        raise Missing(f"the list of {kind} takes too long")
+    return tuple(found[0])
+
+
+def _no_room(member: Member, autoscaler: Autoscaler, show: str) -> Iterator[Finding]:
+    who = f"{autoscaler.own_kind} {autoscaler.own_name}"
+    if autoscaler.own_kind == "ScaledObject" and (why := paused(autoscaler)):
+        key = why.rpartition("(")[2].partition(":")[0]
+        unpause = f"kubectl -n {autoscaler.namespace} annotate scaledobject {autoscaler.own_name} {key}-"
+        yield Finding("power-autoscalers", "fail", member.name, f"{why}: a cap has no effect", (unpause, show))
+    if autoscaler.minimum > member.max:
+        message = f"{who} keeps at least {autoscaler.minimum} replicas, the policy allows {member.max} at most"
+        yield Finding("power-autoscalers", "fail", member.name, message, (f"max: {autoscaler.minimum}", show))
+
+
+def _look(member: Member) -> tuple[str, ...]:
+    namespace = member.name.partition("/")[0]
+    return (f"kubectl -n {namespace} get {member.kind}", f"kubectl get {member.kind} -A")

@@ -1,0 +1,166 @@
+"""Which rights the parts need that run, and whether they are granted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+from ballast.cluster.workload_cache import plural_of
+from ballast.doctor.cluster_view import Missing, document, part, text
+from ballast.doctor.evidence import Evidence
+from ballast.doctor.finding import Finding
+from ballast.doctor.kubernetes import acts
+from ballast.errors import ClusterError, NotFound
+from ballast.jobs.power.build import findings
+from ballast.power.policy import PowerPolicy
+from ballast.settings import Mode, Settings
+
+_READ = ("get", "list", "watch")
+_ASKED_AT_ONCE = 8
+_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+
+class Right(NamedTuple):
+    """`verbs` on a resource (`plural` or `plural/subresource`), in a namespace or, if that is empty, everywhere."""
+
+    group: str
+    resource: str
+    verbs: tuple[str, ...]
+    namespace: str = ""
+    name: str = ""
+
+
+def rbac(evidence: Evidence) -> Iterator[Finding]:
+    """Whether every right is granted that the parts need which are on or in dry-run.
+
+    Found: a verb on a resource is not granted to who runs the check: run it as Ballast's service account.
+    Fix: `kubectl create clusterrole ballast-patch-nodes --verb=patch --resource=nodes` and the binding, or
+    `helm upgrade ballast ... --reuse-values --set rbac.create=true`
+    """
+    evidence.cluster.asked()
+    settings, namespace = evidence.settings, evidence.cluster.namespace
+    for right, refused in _refused(evidence, needed(settings, findings(settings).policies, namespace)):
+        where = f" in namespace {right.namespace}" if right.namespace else ""
+        named = f" {right.name}" if right.name else ""
+        subject = f"{right.resource}.{right.group}" if right.group else right.resource
+        message = f"{', '.join(refused)} on {subject}{named} is not allowed{where}"
+        yield Finding("rbac", "fail", subject, message, _grant(right, refused, namespace))
+
+
+def needed(settings: Settings, policies: Sequence[PowerPolicy], namespace: str) -> tuple[Right, ...]:
+    """The rights that the chart's roles give for these settings; `namespace` is Ballast's own."""
+    return tuple(_needed(settings, policies, namespace))
+
+
+def _needed(settings: Settings, policies: Sequence[PowerPolicy], namespace: str) -> Iterator[Right]:
+    eviction, power = settings.eviction.mode, settings.power.mode
+    plans = eviction is not Mode.OFF
+    targets = policies if power is not Mode.OFF else ()
+    yield Right("", "nodes", _READ)
+    yield Right("", "pods", _READ)
+    yield Right("metrics.k8s.io", "nodes", ("get", "list"))
+    if plans:
+        yield Right("metrics.k8s.io", "pods", ("get", "list"))
+        for plural in ("daemonsets", "deployments", "replicasets", "statefulsets"):
+            yield Right("apps", plural, _READ)
+        yield Right("policy", "poddisruptionbudgets", _READ)
+    if plans or targets:
+        yield Right("autoscaling", "horizontalpodautoscalers", _READ)
+        yield Right("", "services", ("get",))
+    if plans or targets or settings.batch.mode is not Mode.OFF:
+        yield Right("", "namespaces", _READ)
+    if settings.publishing.mode is Mode.ON:
+        yield Right("", "nodes", ("patch",))
+    if eviction is Mode.ON:
+        yield Right("", "pods/eviction", ("create",))
+    if eviction is Mode.ON and settings.eviction.nominate:
+        yield Right("", "pods/status", ("patch",))
+    if settings.batch.mode is Mode.ON:
+        yield Right("", "pods", ("patch",))
+    if Mode.ON in (settings.publishing.mode, power, eviction, settings.batch.mode):
+        yield Right("", "events", ("create",))
+    if acts(settings):
+        yield from _own(settings, namespace)
+    yield from _of_power(targets, writes=power is Mode.ON)
+
+
+def _own(settings: Settings, namespace: str) -> Iterator[Right]:
+    """Its state, its switches and its Lease."""
+    yield Right("", "configmaps", ("create",), namespace)
+    yield Right("", "configmaps", ("get", "update"), namespace, "ballast-state")
+    yield Right("", "configmaps", _READ, namespace, "ballast-switches")
+    if settings.lease.enabled:
+        home = settings.lease.namespace or namespace
+        yield Right("coordination.k8s.io", "leases", ("create",), home)
+        yield Right("coordination.k8s.io", "leases", ("get", "update"), home, settings.lease.name)
+
+
+def _of_power(policies: Sequence[PowerPolicy], *, writes: bool) -> Iterator[Right]:
+    if policies:
+        yield Right("keda.sh", "scaledobjects", _READ)
+    kinds: set[tuple[str, str]] = set()
+    namespaces: set[str] = set()
+    for policy in policies:
+        for place in policy.places.values():
+            namespace, _, name = place.member.name.partition("/")
+            plural, _, group = plural_of(place.member.kind).partition(".")
+            group = group or "apps"
+            if (group, plural) not in kinds:
+                kinds.add((group, plural))
+                yield Right(group, plural, _READ)
+            if writes:
+                yield Right(group, f"{plural}/scale", ("get", "patch"), namespace, name)
+            elif group != "apps":
+                yield Right(group, f"{plural}/scale", ("get",), namespace, name)
+            if writes and namespace not in namespaces:
+                namespaces.add(namespace)
+                yield Right("autoscaling", "horizontalpodautoscalers", ("patch",), namespace)
+
+
+def _refused(evidence: Evidence, rights: Sequence[Right]) -> Iterator[tuple[Right, list[str]]]:
+    questions = [(right, verb) for right in rights for verb in right.verbs]
+    with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
+        answers = list(pool.map(lambda question: _allowed(evidence, *question), questions))
+    for right in rights:
+        asked = zip(questions, answers, strict=True)
+        refused = [verb for (each, verb), allowed in asked if each is right and not allowed]
+        if refused:
+            yield right, refused
+
+
+def _allowed(evidence: Evidence, right: Right, verb: str) -> bool:
+    """By a SelfSubjectAccessReview, which is never stored."""
+    plural, _, subresource = right.resource.partition("/")
+    attributes = {"verb": verb, "group": right.group, "resource": plural}
+    optional = {"subresource": subresource, "namespace": right.namespace, "name": right.name}
+    attributes |= {key: value for key, value in optional.items() if value}
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    try:
+        answer = document(evidence.cluster.api.request("POST", _REVIEWS, body=body))
+    except NotFound as error:
+        raise Missing("this API server has no authorization.k8s.io/v1: rights cannot be asked for") from error
+    except ClusterError as error:
+        raise Missing(f"rights cannot be asked for: {error}") from error
+    if part(answer, "status", "allowed") is None:
+        raise Missing(f"the answer to a SelfSubjectAccessReview has no status: {text(answer, 'kind')}")
+    return bool(part(answer, "status", "allowed"))
+
+
+def _grant(right: Right, verbs: Sequence[str], own: str) -> tuple[str, ...]:
+    plural, _, subresource = right.resource.partition("/")
+    group = f".{right.group}" if right.group else ""
+    resource = f"{plural}{group}{'/' + subresource if subresource else ''}"
+    kind = "role" if right.namespace else "clusterrole"
+    where = f" -n {right.namespace}" if right.namespace else ""
+    only = f" --resource-name={right.name}" if right.name else ""
+    name = f"ballast-{'-'.join(verbs)}-{resource.replace('/', '-')}"
+    return (
+        f"kubectl create {kind} {name}{where} --verb={','.join(verbs)} --resource={resource}{only}",
+        f"kubectl create {kind}binding {name}{where} --{kind}={name} --serviceaccount={own}:ballast",
+        f"helm upgrade ballast charts/ballast -n {own} --reuse-values --set rbac.create=true",
+    )

@@ -1,0 +1,90 @@
+"""Configurations of schedulers that can be seen: those in ConfigMaps of kube-system and of Ballast's namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import yaml
+
+from ballast.doctor.cluster_view import ClusterView, Document, Missing, part, text, title
+
+_KIND = "KubeSchedulerConfiguration"
+TRIMARAN = {
+    "LoadVariationRiskBalancing": "watcherAddress",
+    "TargetLoadPacking": "watcherAddress",
+    "LowRiskOverCommitment": "watcherAddress",
+    "Peaks": "WatcherAddress",
+}
+"""Where each of Trimaran's plugins has the address of its load watcher."""
+
+
+class SchedulerFile(NamedTuple):
+    """One KubeSchedulerConfiguration and the ConfigMap it is in."""
+
+    where: str
+    document: Document
+
+    @property
+    def profiles(self) -> tuple[Document, ...]:
+        """Its profiles."""
+        return _documents(self.document.get("profiles"))
+
+    @property
+    def extenders(self) -> tuple[Document, ...]:
+        """Its extenders."""
+        return _documents(self.document.get("extenders"))
+
+    def arguments(self, plugin: str) -> Iterator[Document]:
+        """The arguments of a plugin, in every profile that has them."""
+        for profile in self.profiles:
+            for each in _documents(profile.get("pluginConfig")):
+                if each.get("name") == plugin and isinstance(each.get("args"), dict):
+                    yield each["args"]
+
+    def enables(self, plugin: str) -> bool:
+        """Whether a profile enables a plugin at any point."""
+        points = [part(profile, "plugins") or {} for profile in self.profiles]
+        enabled = [each for point in points for value in point.values() for each in _documents(part(value, "enabled"))]
+        return any(each.get("name") == plugin for each in enabled)
+
+    def label_keys(self) -> set[str]:
+        """Node labels that the plugin NodeAffinity prefers for every pod."""
+        found = set()
+        for args in self.arguments("NodeAffinity"):
+            terms = part(args, "addedAffinity", "preferredDuringSchedulingIgnoredDuringExecution")
+            for term in _documents(terms):
+                for expression in _documents(part(term, "preference", "matchExpressions")):
+                    found.add(text(expression, "key"))
+        return found
+
+
+def scheduler_files(cluster: ClusterView) -> tuple[SchedulerFile, ...]:
+    """All of them. Raises Missing where neither namespace's ConfigMaps can be read."""
+    maps: list[Document] = []
+    missing = None
+    for namespace in dict.fromkeys(("kube-system", cluster.namespace)):
+        try:
+            maps += cluster.all(f"/api/v1/namespaces/{namespace}/configmaps")
+        except Missing as error:
+            missing = error
+    if missing is not None and not maps:
+        raise Missing(f"configurations of schedulers {missing}; run it as somebody who may read ConfigMaps")
+    return tuple(found for each in maps for found in _in(each))
+
+
+def _in(configmap: Document) -> Iterator[SchedulerFile]:
+    for content in (part(configmap, "data") or {}).values():
+        if not isinstance(content, str) or _KIND not in content:
+            continue
+        try:
+            found = list(yaml.safe_load_all(content))
+        except yaml.YAMLError:
+            continue
+        for each in _documents(found):
+            if each.get("kind") == _KIND:
+                yield SchedulerFile(title(configmap), each)
+
+
+def _documents(value: Any) -> tuple[Document, ...]:
+    return tuple(each for each in value if isinstance(each, dict)) if isinstance(value, list | tuple) else ()

@@ -1,0 +1,185 @@
+"""What keeps power and evictions from acting as planned is found, and an extender that is open to strangers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ballast.doctor.eviction import unsatisfiable
+from ballast.doctor.registry import CHECKS
+from ballast.publishing.extender_profile import extender_profile
+from tests.unit.doctor.conftest import Patient, wrong
+
+POWER = ("power-feed", "power-consumption", "power-targets", "power-autoscalers")
+QUERY = {"query": "ballast_power_available_watts"}
+
+
+def target(patient: Patient, *, scaled: bool = False) -> str:
+    scaling = {(each.namespace, each.name) for each in patient.cluster.world.workloads if each.autoscaled}
+    return next(
+        f"{each.namespace}/{each.name}"
+        for each in patient.cluster.world.workloads
+        if each.kind == "Deployment" and ((each.namespace, each.name) in scaling) is scaled
+    )
+
+
+def power(patient: Patient, ref: str | None = None, **policy: Any) -> dict[str, str]:
+    member = {"ref": ref or target(patient), "min": 1, "max": 50, **policy.pop("member", {})}
+    found = {
+        "name": "site",
+        "feed": {"url": patient.cluster.power_url, "jsonPath": "$.watts", "timePath": "$.time"},
+        "independents": [member],
+        **policy,
+    }
+    return {"POWER__POLICIES": json.dumps([found]), "POWER__MODE": "dry-run"}
+
+
+def test_a_healthy_policy_is_well(patient: Patient) -> None:
+    feed = {"url": patient.cluster.power_url, "jsonPath": "$.watts", "timePath": "$.time"}
+    found = patient.examine(*POWER, **power(patient, consumption=feed))
+    assert found.summary == {"fail": 0, "warn": 0, "skipped": 0, "ok": 4}, wrong(found)
+
+
+def test_without_a_policy_nothing_is_said(patient: Patient) -> None:
+    assert patient.examine(*POWER).summary["skipped"] == 4
+    assert patient.examine(*POWER, POWER__MODE="off").summary["skipped"] == 4
+
+
+def test_a_policy_that_cannot_be_used_is_found(patient: Patient) -> None:
+    found = patient.examine(*POWER, **power(patient, feed={"query": "a", "csv": "b"}))
+    assert set(wrong(found)) == {"power-feed"}
+
+
+@pytest.mark.parametrize("fault", ["power_silent", "power_frozen"])
+def test_a_feed_without_a_usable_sample_is_found(patient: Patient, fault: str) -> None:
+    settings = power(patient, feed={"url": patient.cluster.power_url, "jsonPath": "$.watts", "timePath": "$.nothing"})
+    if fault == "power_silent":
+        patient.cluster.faults.power_silent()
+        settings = power(patient)
+    found = patient.only("power-feed", **settings)
+    assert found.status == "fail"
+    assert found.fix
+
+
+def test_a_feed_that_cannot_be_reached_is_found(patient: Patient) -> None:
+    found = patient.only("power-feed", **power(patient, feed={"url": "http://127.0.0.1:9/watts"}))
+    assert found.status == "fail"
+
+
+def test_a_consumption_that_cannot_be_read_is_found(patient: Patient) -> None:
+    found = patient.examine(*POWER, **power(patient, consumption={"url": "http://127.0.0.1:9/watts"}))
+    assert set(wrong(found)) == {"power-consumption"}
+
+
+@pytest.mark.parametrize("ref", ["prod/nobody", "rollouts.argoproj.io/prod/api"])
+def test_a_target_that_does_not_exist_is_found(patient: Patient, ref: str) -> None:
+    found = patient.only("power-targets", **power(patient, ref))
+    assert found.status == "fail"
+    assert found.fix[0].startswith("kubectl -n prod get ")
+
+
+def autoscaler(patient: Patient, name: str, ref: str, least: int = 1) -> None:
+    namespace, _, of = ref.partition("/")
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": of}
+    spec = {"scaleTargetRef": target, "minReplicas": least, "maxReplicas": 60}
+    patient.create("HorizontalPodAutoscaler", name, namespace, spec=spec)
+
+
+def test_two_autoscalers_of_one_target_are_found(patient: Patient) -> None:
+    ref = target(patient)
+    autoscaler(patient, "one", ref)
+    assert patient.only("power-autoscalers", **power(patient)).status == "ok"
+    autoscaler(patient, "two", ref)
+    found = patient.only("power-autoscalers", **power(patient))
+    assert found.status == "fail"
+    assert "one" in found.message
+    assert "two" in found.message
+
+
+def test_an_autoscaler_that_leaves_no_room_is_found(patient: Patient) -> None:
+    autoscaler(patient, "one", target(patient), least=55)
+    assert patient.only("power-autoscalers", **power(patient)).status == "fail"
+
+
+def test_a_paused_scaled_object_is_found(patient: Patient) -> None:
+    namespace, _, name = target(patient).partition("/")
+    notes = {"autoscaling.keda.sh/paused": "true"}
+    spec = {"scaleTargetRef": {"name": name}, "maxReplicaCount": 60}
+    patient.create("ScaledObject", "paused", namespace, annotations=notes, spec=spec)
+    found = patient.only("power-autoscalers", **power(patient))
+    assert found.status == "fail"
+    assert "autoscaling.keda.sh/paused-" in found.fix[0]
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected", "never"),
+    [
+        ({"maxUnavailable": 0}, 3, True),
+        ({"maxUnavailable": "0%"}, 3, True),
+        ({"maxUnavailable": 1}, 3, False),
+        ({"maxUnavailable": "1%"}, 3, False),
+        ({"minAvailable": "100%"}, 0, True),
+        ({"minAvailable": 3}, 3, True),
+        ({"minAvailable": 2}, 3, False),
+        ({"minAvailable": "50%"}, 1, True),
+        ({"minAvailable": "50%"}, 2, False),
+        ({"minAvailable": 2}, 0, False),
+        ({}, 3, False),
+    ],
+)
+def test_budgets_that_never_allow_anything(spec: dict[str, Any], expected: int, never: bool) -> None:
+    assert (unsatisfiable({"spec": spec, "status": {"expectedPods": expected}}) is not None) is never
+
+
+def test_a_budget_that_never_allows_anything_is_found(patient: Patient) -> None:
+    assert patient.only("budgets-unsatisfiable").status == "ok"
+    patient.create(
+        "PodDisruptionBudget", "all", "default", spec={"maxUnavailable": 0, "selector": {"matchLabels": {"a": "b"}}}
+    )
+    found = patient.only("budgets-unsatisfiable")
+    assert (found.status, found.subject) == ("warn", "default/all")
+    assert patient.only("budgets-unsatisfiable", EVICTION__MODE="off").status == "skipped"
+
+
+def test_evictions_whose_pods_land_anywhere_are_found(patient: Patient) -> None:
+    on = {"EVICTION__MODE": "on"}
+    assert patient.only("eviction-landing").status == "skipped"
+    assert patient.only("eviction-landing", **on).status == "warn"
+    text = extender_profile("http://ballast-extender.ballast:2020", "by-extender")
+    patient.create("ConfigMap", "scheduler", "kube-system", data={"config.yaml": text})
+    assert patient.only("eviction-landing", **on).status == "ok"
+
+
+def test_an_extender_that_is_open_to_strangers_is_found(patient: Patient) -> None:
+    assert patient.only("extender-open").status == "skipped"
+    assert patient.only("extender-open", HTTP__HOST="0.0.0.0").status == "warn"
+    assert patient.only("extender-open", HTTP__HOST="127.0.0.1").status == "ok"
+    patient.pod()
+    found = patient.only("extender-open")
+    assert found.status == "warn"
+    assert found.fix[0].startswith("BALLAST_HTTP__CLIENT_CA_FILE=")
+
+
+@pytest.mark.parametrize(
+    ("spec", "status"),
+    [
+        ({"ingress": [{"ports": [{"port": "http"}], "from": [{"podSelector": {}}]}]}, "ok"),
+        ({"ingress": [{"ports": [{"port": 2021}]}]}, "ok"),
+        ({"ingress": [{"ports": [{"port": "http"}]}]}, "warn"),
+        ({"ingress": [{"ports": [{"port": 2000, "endPort": 2100}]}]}, "warn"),
+        ({"ingress": [{}]}, "warn"),
+        ({"policyTypes": ["Ingress"]}, "ok"),
+        ({"policyTypes": ["Egress"]}, "warn"),
+        ({"podSelector": {"matchLabels": {"app": "other"}}}, "warn"),
+    ],
+)
+def test_a_network_policy_says_who_may_call(patient: Patient, spec: dict[str, Any], status: str) -> None:
+    patient.pod()
+    patient.create("NetworkPolicy", "ballast", spec={"podSelector": {}, **spec})
+    assert patient.only("extender-open").status == status
+
+
+def test_every_check_of_the_interface_is_there() -> None:
+    assert len(CHECKS) == 30
