@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -140,10 +141,14 @@ def test_means_and_deviations_equal_subqueries_on_the_same_grid(scraped: Scraped
 def test_the_daemon_serves_these_windows(cluster: ControlPlane, scraped: Scraped) -> None:
     """Eight decimals, as /metrics has them."""
     add_nodes(cluster.api, [node(name) for name in scraped.nodes])
+    whole = time.time() + 12.0  # samples from before a node was created do not count
     settings = {"BALLAST_PROMETHEUS__URL": scraped.server.url, "BALLAST_TELEMETRY__OFFSET": "1s"}
     with Daemon(cluster, "windows", cluster.admin_kubeconfig, {**FAST, **settings}) as daemon:
         eventually("the windows are there", lambda: daemon.get(f"/watcher?host={REAL[0]}").status_code == 200)
-        at, means = eventually("a snapshot that holds still meanwhile", lambda: _means(daemon))
+        at, means = eventually(
+            "a snapshot that holds still meanwhile",
+            lambda: (found := _means(daemon)) and found[0] > whole and found,
+        )
     queries = presets.queries(_settings(scraped.server.url))
     for resource in ("cpu", "memory"):
         asked = scraped.server.query(f"avg_over_time(({queries[resource]})[10s:1s] @ {at:.3f})", at)

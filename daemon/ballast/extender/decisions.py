@@ -110,6 +110,10 @@ class ExtenderService:
         self._rejections.inc(len(overloaded))
         return Rejections({**reserved, **overloaded})
 
+    def awaits(self, pod: wire.Pod) -> bool:
+        """Whether room may be held for this pod, which the watch has not shown yet."""
+        return self.steering.awaits(pod.metadata)
+
     def observe(self, snapshot: Snapshot) -> None:
         """Decides by this snapshot from now on. Most of the work is done without the lock, so requests go on."""
         state, bookings = self._state, self._bookings

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ballast.clock import Clock
+from ballast.cluster import wire
 from ballast.metrics import Metrics
 from ballast.model.pod import Pod
 from ballast.model.shape import Shape
@@ -94,6 +95,13 @@ class ReservationDesk:
         named = found.keys() & set(names) if found else set()
         self._rejections.inc(len(named))
         return {node: f"its room is held for {found[node].pod}" for node in sorted(named)}
+
+    def awaits(self, pod: wire.Meta) -> bool:
+        """Whether room is held for a pod of the owner that this one names, while the watch has not shown it."""
+        if self.idle or self._bookings.waiting(pod.uid) is not None or self._bookings.shown_bound(pod.uid):
+            return False
+        owner = next((each.uid for each in pod.owner_references or () if each.controller), "")
+        return any(each.holder in (owner, pod.uid) for each in self.standing())
 
     def steer(self, uid: str, named: Named) -> Priorities | None:
         """With the lock held: to the node where room is held for this pod, if the watch shows it waiting."""

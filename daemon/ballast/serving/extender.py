@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -21,7 +22,14 @@ from ballast.metrics import Metrics
 from ballast.placement.choice import NEUTRAL
 from ballast.serving.body_budget import BodiesInFlight, BodyBudget
 from ballast.serving.document import JSON
-from ballast.serving.extender_wire import FieldTooLarge, TooManyNames, filter_args, pod_bytes, prioritize_args
+from ballast.serving.extender_wire import (
+    FieldTooLarge,
+    FilterArgs,
+    TooManyNames,
+    filter_args,
+    pod_bytes,
+    prioritize_args,
+)
 from ballast.serving.host_index import Hosts, Named
 
 MAX_BODY = 64 * 1024 * 1024
@@ -31,10 +39,16 @@ INLINE = 1024 * 1024
 INLINE_POD = 64 * 1024
 """Bytes of a body, and of the pod in it. Above them a thread answers, one at a time: other answers are not delayed."""
 
+PAUSES = (0.002, 0.004, 0.008, 0.016, 0.032, 0.032)
+MOST_WAITING = 32
+"""Seconds between looks for a pod that the watch has not shown; requests that may wait for one at the same time."""
+
 NEUTRAL_HEADER = "x-ballast-neutral"
 
 FAILED = "failed"
 """Why an answer is neutral after an unexpected exception."""
+
+_Answer = Callable[[], tuple[bytes, str | None]]
 
 log = structlog.get_logger("ballast.extender")
 
@@ -69,6 +83,9 @@ class Scheduling(Protocol):
     def filter(self, pod: wire.Pod, names: Sequence[str]) -> Rejections:
         """Rejects those of these nodes that must not get the pod."""
 
+    def awaits(self, pod: wire.Pod) -> bool:
+        """Whether room may be held for this pod, which the watch has not shown yet."""
+
 
 class ExtenderRoutes:
     """The handlers.
@@ -87,6 +104,7 @@ class ExtenderRoutes:
         self._too_large = metrics.http_refused
         self._budget = BodyBudget()
         self._one = CapacityLimiter(1)
+        self._waiting = 0
 
     def routes(self) -> list[Route]:
         """Both paths."""
@@ -98,14 +116,23 @@ class ExtenderRoutes:
     async def prioritize(self, request: Request) -> Response:
         """Scores nodes by the strategy of the settings, or by the one of `?profile=`."""
         profile = request.query_params.get("profile")
-        return await self._respond("prioritize", request, lambda body: self._prioritized(body, profile))
+
+        def read(body: bytes) -> tuple[wire.Pod, _Answer]:
+            pod, names = prioritize_args(body)
+            return pod, lambda: self._prioritized(pod, names, profile)
+
+        return await self._respond("prioritize", request, read)
 
     async def filter(self, request: Request) -> Response:
         """Rejects nodes that are too loaded."""
-        return await self._respond("filter", request, self._filtered)
 
-    def _prioritized(self, body: bytes, profile: str | None) -> tuple[bytes, str | None]:
-        pod, names = prioritize_args(body)
+        def read(body: bytes) -> tuple[wire.Pod, _Answer]:
+            args = filter_args(body)
+            return args.pod, lambda: self._filtered(args)
+
+        return await self._respond("filter", request, read)
+
+    def _prioritized(self, pod: wire.Pod, names: Sequence[str], profile: str | None) -> tuple[bytes, str | None]:
         try:
             found = self._scheduling.prioritize(pod, names, profile)
         except UsageError:
@@ -115,8 +142,7 @@ class ExtenderRoutes:
             found = equal(Hosts(()).named(names), FAILED)
         return found.body, found.neutral
 
-    def _filtered(self, body: bytes) -> tuple[bytes, str | None]:
-        args = filter_args(body)
+    def _filtered(self, args: FilterArgs) -> tuple[bytes, str | None]:
         names = args.names()
         try:
             found = self._scheduling.filter(args.pod, names)
@@ -126,7 +152,7 @@ class ExtenderRoutes:
         return args.answer(names, found.nodes), found.neutral
 
     async def _respond(
-        self, verb: str, request: Request, answer: Callable[[bytes], tuple[bytes, str | None]]
+        self, verb: str, request: Request, read: Callable[[bytes], tuple[wire.Pod, _Answer]]
     ) -> Response:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != JSON:
@@ -134,10 +160,10 @@ class ExtenderRoutes:
         try:
             async with self._budget.body(request) as body:
                 began = self._clock.monotonic()
-                if len(body) <= INLINE and pod_bytes(body) <= INLINE_POD:
-                    answered, neutral = answer(body)
-                else:
-                    answered, neutral = await to_thread.run_sync(answer, body, limiter=self._one)
+                inline = len(body) <= INLINE and pod_bytes(body) <= INLINE_POD
+                pod, answer = read(body) if inline else await to_thread.run_sync(read, body, limiter=self._one)
+                await self._shown(pod)
+                answered, neutral = answer() if inline else await to_thread.run_sync(answer, limiter=self._one)
         except BodiesInFlight as error:
             return self._refused(verb, 503, str(error), {"retry-after": "1", "connection": "close"})
         except TooManyNames as error:
@@ -152,6 +178,19 @@ class ExtenderRoutes:
             return Response(answered, media_type=JSON)
         self._neutral.labels(neutral).inc()
         return Response(answered, media_type=JSON, headers={NEUTRAL_HEADER: neutral})
+
+    async def _shown(self, pod: wire.Pod) -> None:
+        """Waits a moment for the watch, where room may be held for a pod that it has not shown yet."""
+        if self._waiting >= MOST_WAITING:
+            return
+        self._waiting += 1
+        try:
+            for pause in PAUSES:
+                if not self._scheduling.awaits(pod):
+                    return
+                await asyncio.sleep(pause)
+        finally:
+            self._waiting -= 1
 
     def _refused(self, verb: str, status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
         self._requests.labels(verb, "refused").inc()

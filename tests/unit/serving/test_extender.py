@@ -20,7 +20,7 @@ from ballast.errors import UsageError
 from ballast.metrics import Metrics
 from ballast.serving import protocol
 from ballast.serving.app import create_app
-from ballast.serving.extender import MAX_BODY, NEUTRAL_HEADER, Priorities, Rejections
+from ballast.serving.extender import MAX_BODY, NEUTRAL_HEADER, PAUSES, Priorities, Rejections
 from ballast.serving.extender_wire import MOST_NAMES, prioritize_args
 from ballast.serving.host_index import Hosts, compact
 from ballast.serving.server import Server
@@ -39,6 +39,7 @@ class Fake:
 
     def __init__(self, neutral: str | None = None) -> None:
         self.neutral = neutral
+        self.awaited = 0
         self.asked: list[tuple[wire.Pod, list[str], str | None]] = []
 
     def prioritize(self, pod: wire.Pod, names: Sequence[str], profile: str | None) -> Priorities:
@@ -47,6 +48,10 @@ class Fake:
         self.asked.append((pod, list(names), profile))
         points = np.full(len(names), 5)
         return Priorities(Hosts(NAMES).named(names).priorities(points, None if self.neutral else 0), self.neutral)
+
+    def awaits(self, pod: wire.Pod) -> bool:
+        self.awaited -= 1
+        return self.awaited >= 0
 
     def filter(self, pod: wire.Pod, names: Sequence[str]) -> Rejections:
         self.asked.append((pod, list(names), None))
@@ -390,3 +395,12 @@ def test_a_long_list_of_unknown_names_is_not_kept() -> None:
     kept = hosts.named(few)
     hosts.named(many)
     assert hosts.named(few) is kept
+
+
+@pytest.mark.parametrize("awaited", [1, 1000])
+def test_a_pod_that_room_may_be_held_for_is_awaited_for_a_moment(awaited: int) -> None:
+    fake = Fake()
+    fake.awaited = awaited
+    with serving(fake) as port:
+        assert post(port, "/scheduler/prioritize", FORMS[0]).status == 200
+    assert awaited - fake.awaited == min(awaited + 1, len(PAUSES))
