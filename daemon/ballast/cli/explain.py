@@ -61,7 +61,7 @@ def _answer(evidence: Evidence, gate: Gate, name: str, ceiling: Limit) -> dict[s
         raise BadFile(f"{name}: there is no such pod, neither on a node nor pending.")
     row, pod = rows[0], layout.pods[rows[0]]
     placement = standing_of(layout, evidence.facts, gate.rules, ceiling)
-    placed = bool(layout.on[row] >= 0)
+    placed = bool(layout.on[row] >= 0 and pod.node)
     verdicts = gate.explain(pod, feasibility(placement, row, evidence.facts, gate.rules) if placed else LOOKED_NOWHERE)
     notes = list(misplaced(placement, row)) if placed else ["the pod is not on a node, so it cannot be moved"]
     refused = [verdict for verdict in verdicts if not verdict.allowed]

@@ -14,6 +14,7 @@ from ballast.eviction.gate import NAMES, NUMBER, PASSED, Gate, refusals
 from ballast.eviction.planners.planner import Aims as Aims
 from ballast.eviction.planners.planner import PlanInput, Planner, pod_name
 from ballast.eviction.planners.registry import planner
+from ballast.eviction.waiting import arrivals, waiting
 from ballast.model.limits import limits
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
@@ -97,7 +98,17 @@ class _PlanBuilder:
             if aims.deviation is None
             else Thresholds.deviation(layout.load, self._counted, layout.pool, aims.deviation)
         )
-        self._input = PlanInput(layout, aims, self._counted, thresholds)
+        workload = self._numbered(lambda pod: gate.facts.key(pod))
+        owned = np.array([pod.owner is not None for pod in layout.pods], bool)
+        self._input = PlanInput(
+            layout,
+            aims,
+            self._counted,
+            thresholds,
+            np.where(owned, workload, -1),
+            waiting(layout, gate.facts, aims.wait_for),
+            arrivals(layout.pods, gate.facts.now),
+        )
         self._considered = np.flatnonzero(planner.considers(self._input))
         self._numbers = np.full(len(layout.pods), PASSED)
         self._numbers[self._considered] = gate.screen(layout.pods[pod] for pod in self._considered.tolist())
@@ -112,6 +123,7 @@ class _PlanBuilder:
             targets=self._targets,
             ceiling=limits(self._planner.ceiling(self._input.aims), self._layout.resources),
             namespaces=self._gate.facts.namespace_labels(),
+            attachments=self._gate.facts.attachments,
         )
         stuck, hidden = self._without_room(placement)
         self._crowded = {pod for pod in stuck[:examples].tolist() if placement.crowded(pod)}
@@ -231,7 +243,7 @@ class _PlanBuilder:
             reason=self._planner.reason(self._input, step, load),
             uid=pod.uid,
             used=dict(zip(self._layout.resources, self._layout.used[step.pod].tolist(), strict=True)),
-            starts=tuple(self._layout.pods[waiting].uid for waiting in step.starts),
+            starts=tuple(self._layout.pods[row].uid for row in step.starts),
             starts_on=tuple(nodes[row].name for row in step.starts_on),
         )
 

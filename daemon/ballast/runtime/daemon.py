@@ -26,7 +26,7 @@ from ballast.jobs import crane, sentences, telemetry
 from ballast.jobs.batch import build as batch_build
 from ballast.jobs.batch import job as batch_job
 from ballast.jobs.eviction import build as eviction_build
-from ballast.jobs.eviction.cluster_facts import KINDS
+from ballast.jobs.eviction.cluster_facts import FURTHER_KINDS, KINDS
 from ballast.jobs.power import build as power_build
 from ballast.jobs.progress import Hold, Known, Progress
 from ballast.jobs.publishing import PublishingJob
@@ -65,7 +65,7 @@ class Daemon:
             raise SettingsError(*unusable)
         chosen, policies = strategies.Strategies(settings), power_build.policies(settings)
         evicts = settings.eviction.mode is not Mode.OFF
-        kinds = {*(kinds_of(policies) if policies else ()), *(KINDS if evicts else ())}
+        kinds = {*(kinds_of(policies) if policies else ()), *((*KINDS, *FURTHER_KINDS) if evicts else ())}
         kinds |= {*(batch_job.KINDS if settings.batch.mode is not Mode.OFF else ())}
         self.context = context = build_context(settings, clock, kinds=kinds, foreign=chosen.policy.keys)
         self.on_cycle: Callable[[CycleRecord], None] = lambda cycle: None

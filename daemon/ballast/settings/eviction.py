@@ -129,5 +129,8 @@ class EvictionSettings(SettingsPart):
     nominate: bool = False
     """Whether a pod that room is made for is nominated to that node; needs the right to patch pods/status."""
 
+    wait_for: Duration = Duration("2m")
+    """Time that a pod has to wait before room is made for it."""
+
     kappa: Annotated[float, Field(ge=0)] = 0.5
-    """Redistribution: residual that may be lost per pod started."""
+    """Decides nothing any more."""

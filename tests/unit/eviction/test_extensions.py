@@ -67,7 +67,13 @@ def _rows() -> tuple[Row, ...]:
 
 def test_a_planner_of_another_package_comes_after_the_built_in_ones(install: Install) -> None:
     install("ballast.planners", ours=Consolidate())
-    assert [each.name for each in registry.planners()] == ["relieve", "redistribute", "rebalance", "consolidate"]
+    assert [each.name for each in registry.planners()] == [
+        "relieve",
+        "redistribute",
+        "repair",
+        "rebalance",
+        "consolidate",
+    ]
     assert isinstance(registry.planner("consolidate"), Consolidate)
 
 
@@ -98,7 +104,7 @@ def test_what_cannot_be_loaded_is_named(install: Install, monkeypatch: pytest.Mo
 
 def test_an_unknown_planner_is_refused_with_those_there_are(install: Install) -> None:
     install("ballast.planners")
-    with pytest.raises(UsageError, match="Choose one of relieve, redistribute, rebalance"):
+    with pytest.raises(UsageError, match="Choose one of relieve, redistribute, repair, rebalance"):
         registry.planner("shuffle")
     assert registry.find("shuffle") is None
 

@@ -40,6 +40,13 @@ EVICTION_READS = (
         "apps/daemonsets",
         "autoscaling/horizontalpodautoscalers",
         "policy/poddisruptionbudgets",
+        "events",
+        "persistentvolumeclaims",
+        "persistentvolumes",
+        "storage.k8s.io/csinodes",
+        "storage.k8s.io/storageclasses",
+        "resource.k8s.io/resourceslices",
+        "karpenter.sh/nodeclaims",
     )
     | everywhere(("get", "list"), "metrics.k8s.io/pods")
     | everywhere(("get",), "services")

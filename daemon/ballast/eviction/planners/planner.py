@@ -34,8 +34,10 @@ class Aims:
     """Least gain of a step, in the planner's own measure."""
     max_moves: int | None = None
     """Most steps of a plan; None: no limit."""
-    kappa: float | None = 0.5
-    """Most residual that a started pod may cost; None: no limit."""
+    priced: bool = True
+    """Whether `redistribute` counts the room that it takes from pods to come; else it goes by the published rule."""
+    wait_for: float = 120.0
+    """Seconds that a pod has to wait before room is made for it."""
     criterion: DominantResidual = OBSERVED
     """By which moved and waiting pods land in `redistribute`."""
 
@@ -75,6 +77,12 @@ class PlanInput:
     counted: Bools
     """[node]: whether its load counts for means and variances."""
     thresholds: Thresholds
+    workload: Ints
+    """[pod]: a number that the pods of a workload share, -1 for a pod without owner."""
+    waiting: Bools
+    """[pod]: those that room may be made for."""
+    arrivals: float
+    """Pods that are expected to come and stay within the next hour."""
 
 
 Spare: TypeAlias = Callable[[Ints], None]
@@ -120,7 +128,7 @@ class Planner(Protocol):
 
 def bound(layout: Layout) -> Bools:
     """[pod]: whether it is on a node."""
-    return layout.on >= 0
+    return layout.placed
 
 
 def pod_name(pod: Pod) -> str:

@@ -46,7 +46,7 @@ def aims_of(settings: Settings) -> Aims:
         target_high=eviction.target_high,
         deviation=eviction.deviation,
         min_gain=eviction.min_gain,
-        kappa=eviction.kappa,
+        wait_for=eviction.wait_for,
         criterion=dominant_residual.parse(settings.scoring.keys.get(dominant_residual.NAME, {})),
     )
 
