@@ -26,7 +26,7 @@ from ballast.placement.planners.layout import layout
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from tests.cluster.harness.api import Api, Refused
 from tests.cluster.harness.control_plane import ControlPlane
-from tests.cluster.harness.objects import PODS, add_nodes, node, pod
+from tests.cluster.harness.objects import PODS, add_nodes, node, pod, sweep
 from tests.cluster.harness.scheduler import scheduler
 from tests.cluster.harness.waiting import eventually
 
@@ -67,10 +67,11 @@ def test_node_fit_is_never_better_than_kube_scheduler(cluster: ControlPlane) -> 
         }
         with scheduler(cluster, yaml.safe_dump(profile)):
             for number in range(WORLDS):
-                _World(cluster.api, number).compare(asked, found, wrong)
-                if number + 1 < WORLDS:
-                    cluster.api.delete(PODS, {"gracePeriodSeconds": 0})
-                    cluster.api.delete("/api/v1/nodes", {"gracePeriodSeconds": 0})
+                world = _World(cluster.api, number)
+                try:
+                    world.compare(asked, found, wrong)
+                finally:
+                    world.clear()
     print(dict(found))
     assert not wrong, "\n".join(wrong[:5])
     assert found["pairs"] == WORLDS * NODES * PROBES
@@ -102,7 +103,6 @@ class _World:
                 found[f"missed: {ours[name][1]}"] += len(theirs - mine)
             if mine - theirs:
                 wrong.append(f"world {self._number} {name}: {sorted(mine - theirs)} {json.dumps(ours[name][2])}")
-        self._clear()
 
     def _name(self, name: str) -> str:
         return f"w{self._number}-{name}"
@@ -222,7 +222,7 @@ class _World:
 
     def _probe(self, name: str) -> Json:
         dice = self._dice
-        found = pod(name, cpu=f"{dice.randint(1, 15)}00m", scheduler="fuzz", preemptionPolicy="Never")
+        found = pod(name, cpu=f"{dice.randint(1, 15)}00m", scheduler="fuzz")
         found["metadata"]["labels"] = {"app": dice.choice("xyz"), "version": dice.choice("12")}
         spec = found["spec"]
         affinity: Json = {}
@@ -346,7 +346,7 @@ class _World:
                 found[each.name] = (fits, STRICTER.get(why, why), raw[each.name])
         return found
 
-    def _clear(self) -> None:
+    def clear(self) -> None:
         """Pods first: they hold the claims."""
         for each in self._api.items(PODS):
             if each["metadata"].get("finalizers"):
@@ -360,6 +360,7 @@ class _World:
         ):
             with suppress(Refused):
                 self._api.delete(path, {"gracePeriodSeconds": 0})
+        sweep(self._api)
 
 
 @contextmanager

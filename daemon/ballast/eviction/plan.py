@@ -14,7 +14,7 @@ from ballast.eviction.gate import NAMES, NUMBER, PASSED, Gate, refusals
 from ballast.eviction.planners.planner import Aims as Aims
 from ballast.eviction.planners.planner import PlanInput, Planner, pod_name
 from ballast.eviction.planners.registry import planner
-from ballast.eviction.waiting import arrivals, waiting
+from ballast.eviction.waiting import PlannedPods
 from ballast.model.limits import limits
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
@@ -98,17 +98,8 @@ class _PlanBuilder:
             if aims.deviation is None
             else Thresholds.deviation(layout.load, self._counted, layout.pool, aims.deviation)
         )
-        workload = self._numbered(lambda pod: gate.facts.key(pod))
-        owned = np.array([pod.owner is not None for pod in layout.pods], bool)
-        self._input = PlanInput(
-            layout,
-            aims,
-            self._counted,
-            thresholds,
-            np.where(owned, workload, -1),
-            waiting(layout, gate.facts, aims.wait_for),
-            arrivals(layout.pods, gate.facts.now),
-        )
+        pods = PlannedPods(layout, gate.facts, aims.wait_for)
+        self._input = PlanInput(layout, aims, self._counted, thresholds, pods)
         self._considered = np.flatnonzero(planner.considers(self._input))
         self._numbers = np.full(len(layout.pods), PASSED)
         self._numbers[self._considered] = gate.screen(layout.pods[pod] for pod in self._considered.tolist())

@@ -3,22 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import msgspec
 import numpy as np
 
-from ballast.eviction.facts import NODE_ARRIVES, Facts
-from ballast.eviction.planners.planner import pod_name
+from ballast.eviction.facts import NODE_ARRIVES, Facts, WorkloadKey
 from ballast.eviction.rules import HOUR
 from ballast.model.node import Node, Taint
 from ballast.model.pod import Pod
-from ballast.model.sample import Bools
+from ballast.model.sample import Bools, Ints
 from ballast.placement.planners.layout import Layout, layout
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 
 _SLOTS = 6
 # Taints of nodes that are starting.
 _STARTING = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "karpenter.sh/unregistered")
+
+
+class PlannedPods:
+    """What planners ask about the pods of a layout, worked out when they do."""
+
+    def __init__(self, arranged: Layout, facts: Facts, wait_for: float) -> None:
+        self._arranged, self._facts, self._wait_for = arranged, facts, wait_for
+
+    @cached_property
+    def waiting(self) -> Bools:
+        """[pod]: those that room may be made for."""
+        return waiting(self._arranged, self._facts, self._wait_for)
+
+    @cached_property
+    def arrivals(self) -> float:
+        """Pods that are expected to come and stay within the next hour."""
+        return arrivals(self._arranged.pods, self._facts.now)
+
+    @cached_property
+    def workload(self) -> Ints:
+        """[pod]: a number that the pods of a workload share, -1 for a pod without owner."""
+        numbers: dict[WorkloadKey, int] = {}
+        keys = (self._facts.key(pod) for pod in self._arranged.pods)
+        return np.array([-1 if key is None else numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
 
 
 def waiting(arranged: Layout, facts: Facts, least: float) -> Bools:
@@ -50,6 +74,11 @@ def arrivals(pods: Sequence[Pod], now: float) -> float:
         return 0.0
     parts, _ = np.histogram(came, bins=_SLOTS, range=(begin, now))
     return float(np.median(parts)) * _SLOTS * HOUR / span
+
+
+def pod_name(pod: Pod) -> str:
+    """Namespace/name."""
+    return f"{pod.namespace}/{pod.name}"
 
 
 def _coming(facts: Facts) -> list[Node]:

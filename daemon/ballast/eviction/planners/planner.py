@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from ballast.eviction.waiting import PlannedPods, pod_name
 from ballast.model.limits import Limit, by_resource
-from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.planners.landing import OBSERVED
 from ballast.placement.planners.layout import Layout
@@ -16,6 +16,8 @@ from ballast.placement.planners.relieve import Thresholds
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.placement.planners.step import Admit, Step
 from ballast.scoring.dominant_residual import DominantResidual
+
+__all__ = ["Aims", "Effect", "PlanInput", "Planner", "PlanningDemand", "Spare", "bound", "pod_name"]
 
 
 @dataclass(frozen=True)
@@ -77,12 +79,7 @@ class PlanInput:
     counted: Bools
     """[node]: whether its load counts for means and variances."""
     thresholds: Thresholds
-    workload: Ints
-    """[pod]: a number that the pods of a workload share, -1 for a pod without owner."""
-    waiting: Bools
-    """[pod]: those that room may be made for."""
-    arrivals: float
-    """Pods that are expected to come and stay within the next hour."""
+    pods: PlannedPods
 
 
 Spare: TypeAlias = Callable[[Ints], None]
@@ -129,8 +126,3 @@ class Planner(Protocol):
 def bound(layout: Layout) -> Bools:
     """[pod]: whether it is on a node."""
     return layout.placed
-
-
-def pod_name(pod: Pod) -> str:
-    """Namespace/name."""
-    return f"{pod.namespace}/{pod.name}"

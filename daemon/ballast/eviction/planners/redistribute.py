@@ -29,7 +29,7 @@ class Redistribute:
 
     def considers(self, given: PlanInput) -> Bools:
         """All pods on nodes, but none unless a pod waits."""
-        return bound(given.layout) if given.waiting.any() else np.zeros(len(given.layout.on), bool)
+        return bound(given.layout) if given.pods.waiting.any() else np.zeros(len(given.layout.on), bool)
 
     def ceiling(self, aims: Aims) -> Limit:
         """As for every move."""
@@ -44,8 +44,8 @@ class Redistribute:
             placement,
             movable,
             admit,
-            arrivals=given.arrivals if aims.priced else None,
-            waiting=given.waiting,
+            arrivals=given.pods.arrivals if aims.priced else None,
+            waiting=given.pods.waiting,
             limit=aims.max_moves,
             costly=spare,
             criterion=aims.criterion,

@@ -48,7 +48,7 @@ class Repair:
         self, given: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare
     ) -> Iterator[Step]:
         """The pod with most wrong first."""
-        return repair(placement, movable, given.workload, admit, limit=given.aims.max_moves)
+        return repair(placement, movable, given.pods.workload, admit, limit=given.aims.max_moves)
 
     def reason(self, given: PlanInput, step: Step, load: Floats) -> str:
         """ "n1 is none of the nodes it asks for; it does not tolerate the taints of n1"."""
