@@ -104,7 +104,7 @@ def test_what_cannot_be_loaded_is_named(install: Install, monkeypatch: pytest.Mo
 
 def test_an_unknown_planner_is_refused_with_those_there_are(install: Install) -> None:
     install("ballast.planners")
-    with pytest.raises(UsageError, match="Choose one of relieve, redistribute, repair, rebalance"):
+    with pytest.raises(UsageError, match="Choose one of relieve, redistribute, rebalance"):
         registry.planner("shuffle")
     assert registry.find("shuffle") is None
 

@@ -18,7 +18,7 @@ from ballast.eviction.planners.repair import Repair
 from ballast.extensions import extensions
 
 GROUP = "ballast.planners"
-BUILT_IN: tuple[Planner, ...] = (Relieve(), Redistribute(), Repair(), Rebalance())
+BUILT_IN: tuple[Planner, ...] = (Relieve(), Redistribute(), Rebalance(), Repair())
 
 _FLAGS = ("needs_landing", "needs_confirmation", "one_at_a_time")
 _METHODS = ("idle", "considers", "ceiling", "steps", "reason")

@@ -47,8 +47,8 @@ def redistribute(
 
     `movable` [pod] is the predicate Q of the paper; `waiting` [pod] are the pods that room may be made for, by default
     all that wait. Each step lets most of them start; ties go by the pod's name. `arrivals` are the pods that are
-    expected to come next: a step takes the room of at most half as many of them as it lets start; `costly` hears of
-    pods whose eviction would not pay so. None is the published rule, which counts no price. Beside it, where one
+    expected to come next: a step takes the room of at most WORTH of them for each that it lets start; `costly` hears
+    of pods whose eviction would not pay so. None is the published rule, which counts no price. Beside it, where one
     eviction is not enough for a waiting pod and all that come find room, two are planned: the first gains nothing by
     itself. All pods land by `criterion`.
     """

@@ -8,7 +8,7 @@ from ballast.model.sample import Floats, Ints
 from ballast.placement.planners.landing import Landing
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 
-WORTH = 0.5
+WORTH = 0.2
 """Later pods whose room one waiting pod may cost: an eviction is sure, what it costs them is a mean."""
 
 
