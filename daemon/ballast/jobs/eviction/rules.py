@@ -47,6 +47,8 @@ def aims_of(settings: Settings) -> Aims:
         deviation=eviction.deviation,
         min_gain=eviction.min_gain,
         kappa=eviction.kappa,
+        nodes_reserve=eviction.nodes_reserve,
+        consolidate_nodes=eviction.consolidate_nodes,
         criterion=dominant_residual.parse(settings.scoring.keys.get(dominant_residual.NAME, {})),
     )
 
