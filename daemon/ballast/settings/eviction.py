@@ -130,8 +130,8 @@ class EvictionSettings(SettingsPart):
     """Whether a pod that room is made for is nominated to that node; needs the right to patch pods/status."""
 
     landing: Literal["extender", "taint", "none"] = "extender"
-    """What decides where replacements go. extender: Ballast, which schedulers ask. taint: evicted pods' nodes are tainted
-    PreferNoSchedule until the replacement is bound. none: nothing, and only nodes at 0.9 or above are relieved."""
+    """What decides where replacements go. extender: Ballast, which schedulers ask. taint: the node of an evicted pod is
+    tainted PreferNoSchedule until the replacement is bound. none: nothing, so only nodes at 0.9 are relieved."""
 
     surge: bool = False
     """Whether pods of Deployments are moved by one more replica that becomes Ready first."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
@@ -48,7 +48,7 @@ class World:
     uses: Mapping[str, float]
     load: tuple[float, ...]
     peak: tuple[float, ...] | None = None
-    aims: Aims = Aims()
+    aims: Aims = field(default_factory=Aims)
     rules: GateRules = FREE
     history: History = NOTHING_YET
 
