@@ -11,7 +11,7 @@ EMPTIES = "consolidate"
 """The planner that empties nodes."""
 
 EMPTY = "empty"
-"""Name of the label and of the taint, under Ballast's prefix, of a node that is handed over or being emptied."""
+"""Name, under Ballast's prefix, of the taint of nodes that are to be empty, and of the label of those that are."""
 
 FOR_NOW = (
     "pdb",
@@ -40,7 +40,8 @@ _MIRROR = "kubernetes.io/config.mirror"
 
 def handed_over(node: Node, prefix: str) -> bool:
     """Whether Ballast has handed the node over, or is emptying it."""
-    return f"{prefix}/{EMPTY}" in node.labels
+    key = f"{prefix}/{EMPTY}"
+    return key in node.labels or any(taint.key == key for taint in node.taints)
 
 
 def may_empty(node: Node, facts: Facts, rules: GateRules) -> bool:

@@ -12,7 +12,7 @@ from ballast.actuation.eviction import effect
 from ballast.actuation.eviction.api_errors import ApiErrors
 from ballast.actuation.eviction.events import EvictionEvents
 from ballast.actuation.eviction.follow_up import Followed, Seen, follow
-from ballast.actuation.eviction.prepare import at_once, budgets, leaves, other, outlook, prepared
+from ballast.actuation.eviction.prepare import at_once, budgets, had_a_choice, leaves, other, outlook, prepared
 from ballast.actuation.eviction.recorder import EvictionRecorder
 from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
@@ -28,6 +28,7 @@ from ballast.eviction.plan import Move, Plan
 from ballast.eviction.planners.registry import planner
 from ballast.eviction.recent_evictions import PastEviction
 from ballast.metrics import Metrics
+from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
 
@@ -117,6 +118,7 @@ class Evictor:
         self._forbidden = 0
         self._imagined: list[StepRecord] = []
         self._pods: Sequence[Pod] = ()
+        self._nodes: Sequence[Node] = ()
 
     def resume(self) -> str | None:
         """After leadership was gained: knows again what the leader before had begun, and holds its reservations.
@@ -184,7 +186,7 @@ class Evictor:
         if self.recorder.unreadable() is not None:
             return None
         now = self._clock.wall()
-        self._pods = pods
+        self._pods, self._nodes = pods, snapshot.nodes
         changed = False
         told: list[str] = []
         seen = Seen(pods, self.recorder.plans)
@@ -257,7 +259,8 @@ class Evictor:
         past = PastEviction(now, step.uid, step.source, step.workload, at_once(judge, pod))
         self.recorder.evicted(past, pod, running)
         self._landing.hold(self._landing.wanted(step, pod, waiting))
-        if (problem := self.recorder.save(f"about to evict {step.pod} from {step.source}")) is not None:
+        problem = self.recorder.save(f"about to evict {step.pod} from {step.source}") or self._landing.keep_off(step)
+        if problem is not None:
             return self._undone(running, step, Attempt(step.pod, StepStatus.FAILED, problem), goes_on=False)
         if self._options.nominate:
             for each in waiting:
@@ -304,7 +307,8 @@ class Evictor:
         for step in found.landed:
             self._landing.release(step)
             if step.probe:
-                self._landing.probed(step)
+                fits = self._landing.extender.fits
+                self._landing.probed(step, chosen=had_a_choice(step, self._pods, self._nodes, fits))
         for step in found.leaving:
             self._landing.extend(step)
         for step in (*found.failed, *found.late):

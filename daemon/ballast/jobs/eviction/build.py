@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 
+from ballast.actuation.eviction.empty_nodes import EmptyNodes
 from ballast.actuation.eviction.evictor import Evictor, EvictorOptions
+from ballast.actuation.eviction.leaving import LeavingTaints
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations, ReservationService
 from ballast.actuation.protected import Protected
 from ballast.clock import SystemClock
@@ -36,7 +38,16 @@ def build(
         own=os.environ.get("POD_NAME") or os.environ.get("HOSTNAME"),
         urls=[url for url in (settings.prometheus.url, *power_build.urls(power_build.policies(settings))) if url],
     )
-    landing = ReplacementReservations(reservations, context.clock, interval=settings.eviction.interval)
+    eviction, prefix = settings.eviction, settings.publishing.prefix
+    landing = ReplacementReservations(
+        reservations,
+        context.clock,
+        interval=eviction.interval,
+        taints=LeavingTaints(context.api, context.writer, prefix, sets=eviction.landing == "taint")
+        if eviction.mode is Mode.ON
+        else None,
+        probes=eviction.landing == "extender",
+    )
     evictor = Evictor(
         writer=context.writer,
         state=context.state,
@@ -68,7 +79,13 @@ def build(
         facts=facts,
         inputs=PlanInputs(context, facts=facts, usage=usage, evictor=evictor, landing=landing),
         worker=PlanningProcess(),
-        executor=PlanExecutor(context, board=board, facts=facts, evictor=evictor),
+        executor=PlanExecutor(
+            context,
+            board=board,
+            facts=facts,
+            evictor=evictor,
+            empty=EmptyNodes(context.api, context.writer, prefix),
+        ),
     )
 
 
