@@ -21,6 +21,7 @@ from ballast.cluster.emergency import EmergencyWriter
 from ballast.cluster.identity import own_namespace
 from ballast.cluster.lease import read_lease
 from ballast.cluster.pace import Pace
+from ballast.cluster.state import StateStore
 from ballast.cluster.workload_cache import AUTOSCALERS, SCALED_OBJECTS, path_of, reader
 from ballast.cluster.write import Result, WriteOutcome
 from ballast.cluster.writer import Writer
@@ -101,6 +102,10 @@ def release(
         marked = [node for node in _all(api, "/api/v1/nodes", node_reader(own)) if eviction.carries(node, prefix)]
         unmarked = eviction.unmark(api, writer, marked, prefix, reason=publishing.REASON)
         outcomes += unmarked
+        namespace = settings.lease.namespace or own_namespace(None)
+        added, still = eviction.give_back_replicas(api, writer, StateStore(api, writer, namespace), clock)
+        if added:
+            summary.append(f"Took back {added - still:,} of {added:,} replicas that were added.")
         if marked:
             summary.append(f"Removed the marks of {_objects(unmarked):,} of {len(marked):,} nodes that pods left.")
     if ReleasePart.BATCH in chosen and not (stale is not None and stale.why):

@@ -74,4 +74,5 @@ class GateRules:
     needs_landing: bool = True
     steered: frozenset[str] | None = None
     kept_off: bool = False
+    surge: bool = False
     dry_run: bool = False

@@ -17,6 +17,7 @@ from ballast.actuation.eviction.recorder import EvictionRecorder
 from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.actuation.eviction.requests import EvictionResponse, answer, eviction, nomination
+from ballast.actuation.eviction.surge import Surges
 from ballast.clock import Clock
 from ballast.cluster.events import Events
 from ballast.cluster.state import StateStore
@@ -31,6 +32,7 @@ from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
+from ballast.model.workload import Workload
 
 PATIENCE = 20.0
 """Seconds in which an eviction is sent or given up: later, what it was judged by is too old."""
@@ -38,15 +40,16 @@ PATIENCE = 20.0
 FORBIDDEN = 3
 """Forbidden evictions after which a plan is given up for this cycle."""
 
-DRY_RUN = "dry-run"
+DRY_RUN, SURGING = "dry-run", "surging"
 FOLLOWED = 500
 """Evictions that are followed at a time; what is written down of them has to fit into a ConfigMap."""
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One step that was tried. `status` is recorded (it is unknown whether it happened), evicted, refused, failed or
-    dry-run (it would have been evicted); `why` is a sentence unless it was, `check` the gate's check that refused it.
+    """One step that was tried. `status` is recorded (it is unknown whether it happened), evicted, refused, failed,
+    surging (its replacement is started first) or dry-run (it would have been evicted); `why` is a sentence unless it
+    was, `check` the gate's check that refused it.
     """
 
     pod: str
@@ -60,7 +63,7 @@ class Attempt:
 
     @property
     def permitted(self) -> bool:
-        return self.status in (StepStatus.EVICTED, DRY_RUN)
+        return self.status in (StepStatus.EVICTED, DRY_RUN, SURGING)
 
 
 @dataclass(frozen=True)
@@ -107,13 +110,15 @@ class Evictor:
         events: Events,
         landing: ReplacementReservations,
         options: EvictorOptions,
+        surges: Surges | None = None,
     ) -> None:
+        """With `surges` pods of Deployments are moved by one more replica that is Ready first."""
         self.recorder = EvictionRecorder(state, landing)
         self._writer = writer
         self._clock = clock
         self._events = EvictionEvents(events, metrics)
         self._landing = landing
-        self._options = options
+        self._options, self._surges = options, surges
         self._errors = ApiErrors(metrics, clock)
         self._forbidden = 0
         self._imagined: list[StepRecord] = []
@@ -245,12 +250,28 @@ class Evictor:
         step = prepared(move, pod, judge.facts, self._pods, self._clock.wall(), probe=probe)
         if step.probe:
             self._landing.probe(step.scheduler, step.uid)
+        deployment = judge.facts.surging(pod) if self._surges is not None else None
+        if self._options.acts and deployment is not None:
+            return self._surge(running, step, pod, deployment, judge)
         if self._options.acts:
             return self._evict(running, step, pod, waiting, judge)
         past = PastEviction(step.time, step.uid, step.source, step.workload, at_once(judge, pod), imagined=True)
         self.recorder.evicted(past, pod)
         self._imagined.append(step)
         return self._not_evicted(running, Attempt(move.pod, DRY_RUN))
+
+    def _surge(self, running: Running, step: StepRecord, pod: Pod, deployment: Workload, judge: Gate) -> Tried:
+        """One more replica, towards the target; `surges` follows it."""
+        assert self._surges is not None
+        self._landing.hold(self._landing.wanted(step, pod, ()))
+        problem = self._landing.keep_off(step) or self._surges.begin(running, step, deployment)
+        if problem is not None:
+            self._landing.release_all(step)
+            self.recorder.refused(step.workload, step.time)
+            return self._not_evicted(running, Attempt(step.pod, StepStatus.REFUSED, problem))
+        past = PastEviction(step.time, step.uid, step.source, step.workload, at_once(judge, pod))
+        self.recorder.evicted(past, pod)
+        return Tried(running, Attempt(step.pod, SURGING))
 
     def _evict(self, running: Running, step: StepRecord, pod: Pod, waiting: Sequence[Pod], judge: Gate) -> Tried:
         """Recorded, room held, evicted; in this order."""
@@ -284,7 +305,7 @@ class Evictor:
             attempt = Attempt(step.pod, StepStatus.REFUSED, budgets(outcome, pod, judge.facts), "pdb")
         elif said in (EvictionResponse.FORBIDDEN, EvictionResponse.HELD_BACK):
             attempt = Attempt(step.pod, StepStatus.REFUSED, outcome.reason)
-        if said not in (EvictionResponse.OTHER_POD, EvictionResponse.HELD_BACK) and step.workload is not None:
+        if said not in (EvictionResponse.OTHER_POD, EvictionResponse.HELD_BACK):
             self.recorder.refused(step.workload, self._clock.wall())
         self._forbidden += said is EvictionResponse.FORBIDDEN
         goes_on = said in (

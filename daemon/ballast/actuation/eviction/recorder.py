@@ -120,6 +120,12 @@ class EvictionRecorder:
             if running is not None:
                 self._put(running)
 
+    def under_way(self, running: Running) -> None:
+        """A plan that was begun elsewhere and is followed from now on."""
+        with self._lock:
+            self._put(running)
+            self.unsaved = True
+
     def changed(self, running: Running, step: StepRecord) -> Running:
         """The plan with this step in place of the one of the same pod."""
         running = msgspec.structs.replace(
@@ -143,10 +149,11 @@ class EvictionRecorder:
             self.unsaved = True
         return running
 
-    def refused(self, workload: WorkloadKey, now: float) -> None:
-        """The API server refused to evict a pod of this workload."""
+    def refused(self, workload: WorkloadKey | None, now: float) -> None:
+        """A pod of this workload was not to be evicted, by the API server or by who keeps its replicas."""
         with self._lock:
-            self._memory.refused(workload, now)
+            if workload is not None:
+                self._memory.refused(workload, now)
 
     def end_batch(self) -> None:
         """The plan is carried out: its steps count as history from now on."""

@@ -6,8 +6,11 @@ from collections.abc import Iterable
 
 from ballast.actuation.eviction.leaving import LEAVING
 from ballast.actuation.eviction.requests import PART
+from ballast.actuation.eviction.surge import Surges
+from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
 from ballast.cluster.node_writes import Taints, node_metadata, replace_taints, with_taint
+from ballast.cluster.state import StateStore
 from ballast.cluster.write import Result, WriteOutcome
 from ballast.cluster.writer import Writer
 from ballast.eviction.emptying import EMPTY
@@ -41,3 +44,15 @@ def _taints(node: Node, prefix: str) -> set[str]:
 
 def _without(taints: Taints, prefix: str) -> Taints:
     return with_taint(with_taint(taints, f"{prefix}/{EMPTY}", False), f"{prefix}/{LEAVING}", False)
+
+
+def give_back_replicas(api: KubeApi, writer: Writer, state: StateStore, clock: Clock) -> tuple[int, int]:
+    """Takes back the replicas that were added so that pods could move: how many were, and how many still are there.
+
+    Raises ClusterError when `ballast-state` cannot be read.
+    """
+    surges = Surges(api, writer, state, clock)
+    surges.resume()
+    added = len(surges.workloads)
+    surges.give_back()
+    return added, len(surges.workloads)

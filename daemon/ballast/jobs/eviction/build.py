@@ -8,6 +8,7 @@ from ballast.actuation.eviction.empty_nodes import EmptyNodes
 from ballast.actuation.eviction.evictor import Evictor, EvictorOptions
 from ballast.actuation.eviction.leaving import LeavingTaints
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations, ReservationService
+from ballast.actuation.eviction.surge import Surges
 from ballast.actuation.protected import Protected
 from ballast.clock import SystemClock
 from ballast.cluster.context import Context
@@ -48,7 +49,14 @@ def build(
         else None,
         probes=eviction.landing == "extender",
     )
+    acts = eviction.mode is Mode.ON
+    surges = (
+        Surges(context.api, context.writer, context.state, context.clock, ready_within=eviction.ready_within)
+        if acts
+        else None
+    )
     evictor = Evictor(
+        surges=surges if eviction.surge else None,
         writer=context.writer,
         state=context.state,
         clock=context.clock,
@@ -72,12 +80,13 @@ def build(
         landing=landing,
         protected=protected,
         power_plans=lambda: power.changing if power else frozenset(),
+        surging=lambda: surges.workloads if surges else frozenset(),
     )
     usage = PodUsageCache(source, context.api.get, settings)
     return EvictionJob(
         context,
         facts=facts,
-        inputs=PlanInputs(context, facts=facts, usage=usage, evictor=evictor, landing=landing),
+        inputs=PlanInputs(context, facts=facts, usage=usage, evictor=evictor, landing=landing, surges=surges),
         worker=PlanningProcess(),
         executor=PlanExecutor(
             context,

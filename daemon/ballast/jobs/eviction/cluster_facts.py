@@ -55,14 +55,16 @@ class ClusterFacts:
         landing: ReplacementReservations,
         protected: Protected,
         power_plans: Callable[[], frozenset[str]],
+        surging: Callable[[], frozenset[WorkloadKey]],
     ) -> None:
-        """`power_plans`: namespace/name of the workloads whose replicas an open power plan is changing."""
+        """`power_plans`: namespace/name of workloads whose replicas an open power plan is changing; `surging`: those
+        with one replica more while a pod of theirs moves."""
         settings, events = context.settings, context.events
         self._clock, self._board = context.clock, board
         self._cache, self._workloads = context.cache, context.workloads
         self._leading, self._switches = context.leadership.is_leader, context.switches
         self._evictor, self._landing = evictor, landing
-        self._protector, self._power_plans = protected, power_plans
+        self._protector, self._power_plans, self._surging = protected, power_plans, surging
         self._protected: Mapping[WorkloadKey, str] = {}
         self._acts = settings.eviction.mode is Mode.ON
         self._rules = rules_of(settings)
@@ -105,8 +107,11 @@ class ClusterFacts:
 
     def history(self) -> History:
         """What earlier evictions and other parts mean for the gate."""
+        earlier, surging = self._evictor.history(), self._surging()
         return replace(
-            self._evictor.history(),
+            earlier,
+            awaited=earlier.awaited | surging,
+            replacements=earlier.replacements + len(surging),
             leader=self._leading(),
             paused=self._switches.paused(Part.EVICTION),
             confirmed=self.hot.confirmed,

@@ -10,6 +10,7 @@ import numpy as np
 
 from ballast.actuation.eviction.evictor import Evictor
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
+from ballast.actuation.eviction.surge import Surges
 from ballast.cluster.context import Context
 from ballast.errors import ClusterError
 from ballast.eviction.emptying import EMPTIES
@@ -56,13 +57,14 @@ class PlanInputs:
         usage: PodUsageCache,
         evictor: Evictor,
         landing: ReplacementReservations,
+        surges: Surges | None = None,
     ) -> None:
         self._settings, self._clock = context.settings, context.clock
         self._cache, self._conditions = context.cache, context.conditions
         self._facts, self._usage, self._peak = facts, usage, DayPeak()
         self._leading = context.leadership.is_leader
         self._switches = context.switches
-        self._evictor, self._landing = evictor, landing
+        self._evictor, self._landing, self._surges = evictor, landing, surges
         self._aims = aims_of(context.settings)
         self._resumed = False
 
@@ -70,6 +72,8 @@ class PlanInputs:
         """This replica leads from now on. What the leader before had begun is read at once, beside everything else:
         the extender needs its reservations."""
         self._resumed = False
+        if self._surges is not None:
+            self._surges.forget()
         threading.Thread(target=self._resume, name="resume", daemon=True).start()
 
     def gather(self, snapshot: Snapshot) -> Gathered:
@@ -116,24 +120,42 @@ class PlanInputs:
     def _follow_up(self, snapshot: Snapshot) -> list[str]:
         sentences = [] if self._resumed else [self._evictor.resume()]
         self._resumed = True
+        if self._surges is not None:
+            sentences += self._advance(self._surges)
         sentences.append(self._evictor.follow_up(self._cache.pods(), snapshot))
         return [sentence for sentence in sentences if sentence]
 
+    def _advance(self, surges: Surges) -> list[str]:
+        """Goes on with pods whose replacement is started first; a pause takes all added replicas back."""
+        if self._switches.paused(Part.EVICTION) is None:
+            return surges.advance(self._cache.pods(), self._evictor.recorder.under_way)
+        surges.give_back()
+        return []
+
     def give_back(self) -> None:
-        """At the end of the daemon: no node stays tainted for a replacement."""
-        if self._landing.taints is not None and self._leading():
+        """At the end of the daemon: no count stays raised, and no node tainted for a replacement."""
+        if not self._leading():
+            return
+        if self._surges is not None:
+            self._surges.give_back()
+        if self._landing.taints is not None:
             self._landing.taints.settle((), self._cache.nodes())
 
     def _settle(self) -> None:
         """Gives back the taints that no replacement needs any more; all of them during a pause."""
         taints, recorder = self._landing.taints, self._evictor.recorder
         if taints is not None and recorder.unreadable() is None:
-            wanted = recorder.awaited_from() if self._switches.paused(Part.EVICTION) is None else frozenset[str]()
+            wanted = self._awaited_from() if self._switches.paused(Part.EVICTION) is None else frozenset[str]()
             taints.settle(wanted, self._cache.nodes())
         unheld = "room is held for replacements, but no scheduler asks to filter, so other pods may take it"
         hint = "add filterVerb: filter to the extender, as `ballast profile extender` prints it"
         said = f"{unheld}: {hint}" if self._landing.extender.unheld else None
         self._conditions.report("ReservationsNotHeld", "FilterNotAsked", said)
+
+    def _awaited_from(self) -> frozenset[str]:
+        """The nodes that pods leave or left, and whose replacements are not bound yet."""
+        surging = self._surges.sources if self._surges is not None else frozenset[str]()
+        return self._evictor.recorder.awaited_from() | surging
 
     def _wanted(self) -> tuple[list[RequestedPlan], list[str]]:
         """The plans to make, the most urgent first, and why others are not made."""

@@ -26,6 +26,7 @@ def rules_of(settings: Settings) -> GateRules:
         max_unavailable=limit(eviction.max_unavailable),
         min_replicas=eviction.min_replicas,
         confirmations=eviction.confirmations,
+        surge=eviction.surge,
         max_unknown=settings.publishing.max_unknown,
         priority_below=eviction.priority_below,
         refuse_volume_claims=eviction.pvc == "refuse",
