@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from ballast.errors import NOT_JSON
+
 _MARKS = (
     "argocd.argoproj.io/",
     "applicationset.argoproj.io/",
@@ -27,7 +29,7 @@ def objection(body: bytes) -> str | None:
     """Why one more replica would be undone, or differ from what is declared; or None. `body` is the Deployment."""
     try:
         metadata: dict[str, Any] = msgspec.json.decode(body)["metadata"]
-    except (msgspec.DecodeError, KeyError, TypeError):
+    except (*NOT_JSON, KeyError, TypeError):
         return "it cannot be read"
     for owner in metadata.get("ownerReferences") or ():
         if owner.get("controller"):

@@ -22,7 +22,7 @@ from ballast.cluster.decoding import DELETION_COST
 from ballast.cluster.state import StateStore
 from ballast.cluster.write import MERGE_PATCH, Write, WriteTarget, object_path
 from ballast.cluster.writer import Writer
-from ballast.errors import ClusterError, Gone, NotFound
+from ballast.errors import NOT_JSON, ClusterError, Gone, NotFound
 from ballast.eviction.facts import WorkloadKey
 from ballast.model.pod import Pod
 from ballast.model.workload import Workload
@@ -82,7 +82,7 @@ class Surges:
         self._loaded = False
         try:
             found = _decoder.decode(self._state.read().get(SURGES, "[]"))
-        except msgspec.DecodeError as error:
+        except NOT_JSON as error:
             raise ClusterError(f"Key {SURGES} of ConfigMap ballast-state cannot be read: {error}.") from error
         with self._lock:
             self._all, self._loaded = found, True
