@@ -181,7 +181,7 @@ def _by_requests(week: Week, left: int) -> int:
 
 
 def _consolidated(week: Week, peak: Floats | None, left: int) -> int:
-    """As often as a node is emptied at once; one whose pods have to wait for the next day is left to its autoscalers."""
+    """As often as a node is emptied at once; pods that have to wait for the next day may be scaled away before."""
     moved = 0
     for _ in range(CYCLES):
         done, whole = _planned(week, peak, left - moved)
