@@ -195,7 +195,7 @@ def worlds(draw: st.DrawFn) -> World:
 
 
 @given(worlds())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_the_others_hold_everything_however_it_is_counted(world: World) -> None:
     plan = world.plan()
     assert plan.empty is not None
@@ -246,7 +246,7 @@ def world_home(world: World, name: str) -> str:
 
 
 @given(worlds(), st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_the_order_of_nodes_and_pods_changes_nothing(world: World, random: Any) -> None:
     order = random.sample(range(len(world.nodes)), len(world.nodes))
     other = replace(

@@ -75,7 +75,7 @@ class _Consolidation:
         self._going: Bools = self._needs & ~ending
         self._others: Bools = np.asarray(standing.targets & ~emptying.begun)
         self._reserve = Reserve(standing, self._needs, emptying.reserve)
-        self._room = Room.of(standing, emptying.peak)
+        self._room = Room.of(standing, self._needs, emptying.peak)
         self._patience = standing.ceiling if emptying.patience is None else emptying.patience
         self._made = 0
 
@@ -100,7 +100,9 @@ class _Consolidation:
             if needed is not None:
                 empty.remove(needed)
                 others[needed] = True
-        while empty and not (room.holds(others & pool) and self._reserve.stands(room, others & pool)):
+        if empty and not room.holds(others & pool):
+            others[empty.pop()] = True
+        while empty and not self._reserve.stands(room, others & pool):
             others[empty.pop()] = True
         for row in empty:
             self._hand_over(row)

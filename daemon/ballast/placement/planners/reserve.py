@@ -22,29 +22,37 @@ NEAR = 64
 _USUAL = (PODS, "cpu", "memory", "ephemeral-storage")
 
 
-def peaks(standing: SimulatedPlacement, peak: Floats | None) -> tuple[Floats, Floats]:
-    """Loads at the peak [node, resource], and what pods add to it there [pod, resource], in cores and bytes.
+def peaks(standing: SimulatedPlacement, pods: Bools, peak: Floats | None) -> tuple[Floats, Floats, Floats]:
+    """Loads at the peak [node, resource], and what pods take along [pod, resource] now and then, in cores and bytes.
 
-    `peak` is NaN where it is unknown, and never below the load. What a node has more at its peak than now is shared
-    out among its pods by what they use.
+    `peak` is NaN where it is unknown, and never below the load. What a node uses beyond its pods, or more at its peak
+    than now, goes with its `pods` [pod], by what they use: nothing that is measured is lost when they move.
     """
     layout = standing.layout
-    if peak is None:
-        return standing.load.copy(), layout.used
-    most = np.fmax(standing.load, np.where(layout.there, peak, np.nan))
+    known = np.full_like(standing.load, np.nan) if peak is None else np.where(layout.there, peak, np.nan)
+    most = np.fmax(standing.load, known)
     whole = np.where(np.isfinite(layout.whole), layout.whole, 0.0)
-    extra = (most - standing.load) * whole
     rows = np.flatnonzero(layout.present)
-    used = np.nan_to_num(layout.used[rows])
-    sums = np.zeros_like(extra)
-    np.add.at(sums, layout.on[rows], used)
-    counts = np.bincount(layout.on[rows], minlength=len(layout.nodes))[:, None]
-    home = layout.on[rows]
+    sums = np.zeros_like(whole)
+    np.add.at(sums, layout.on[rows], np.nan_to_num(layout.used[rows]))
+    now = _with(standing, pods, np.maximum(np.nan_to_num(standing.load) * whole - sums, 0.0))
+    then = _with(standing, pods, np.maximum(np.nan_to_num(most) * whole - sums, 0.0))
+    return most, now, then
+
+
+def _with(standing: SimulatedPlacement, pods: Bools, more: Floats) -> Floats:
+    """What pods use, and their part of `more` [node, resource]."""
+    layout = standing.layout
+    rows = np.flatnonzero(pods & layout.present)
+    home, used = layout.on[rows], np.nan_to_num(layout.used[rows])
+    sums = np.zeros_like(more)
+    np.add.at(sums, home, used)
+    counts = np.bincount(home, minlength=len(layout.nodes))[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(sums[home] > 0, used / sums[home], 1 / np.maximum(counts[home], 1))
-    at_peak = layout.used.copy()
-    at_peak[rows] += share * extra[home]
-    return most, at_peak
+    found = layout.used.copy()
+    found[rows] += share * more[home]
+    return found
 
 
 @dataclass
@@ -63,11 +71,10 @@ class Room:
     at_peak: Floats
 
     @classmethod
-    def of(cls, standing: SimulatedPlacement, peak: Floats | None) -> Room:
-        """As things stand, below the ceiling of moves."""
-        most, at_peak = peaks(standing, peak)
-        free, load = standing.free.copy(), standing.load.copy()
-        return cls(standing, standing.ceiling, free, load, most, standing.layout.used, at_peak)
+    def of(cls, standing: SimulatedPlacement, pods: Bools, peak: Floats | None) -> Room:
+        """As things stand, below the ceiling of moves; `pods` are those that may move."""
+        most, used, at_peak = peaks(standing, pods, peak)
+        return cls(standing, standing.ceiling, standing.free.copy(), standing.load.copy(), most, used, at_peak)
 
     def copy(self, ceiling: Floats | None = None) -> Room:
         """Another one, to try something out; below another ceiling where one is given."""
