@@ -105,8 +105,8 @@ class Room:
         self.peak[row] += times * np.nan_to_num(self.at_peak[pod] / whole)
 
     def holds(self, nodes: Bools) -> bool:
-        """Whether none of `nodes` [node] is above the ceiling now."""
-        return bool((self.load[nodes] <= self.ceiling).all())
+        """Whether none of `nodes` [node] is above the ceiling now, or asked for more than it has."""
+        return bool((self.load[nodes] <= self.ceiling).all() and (self.free[nodes] >= 0).all())
 
 
 class Reserve:
