@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from ballast.power.feed_spec import Of, Semantics
-from ballast.power.policy import BudgetKind, Member, PowerPolicy, Side, Stability, WhenSilent
+from ballast.power.policy import Member, PowerPolicy
+from ballast.power.sections.changes import Side
+from ballast.power.sections.choices import BudgetKind, Stability, WhenSilent
 
 
 def contradictions(policy: PowerPolicy) -> Iterator[str]:

@@ -15,7 +15,7 @@ from ballast.power.autoscaled import Autoscaled
 from ballast.power.controller import commit, observe
 from ballast.power.controller_result import ControllerResult, Sample
 from ballast.power.controller_state import ControllerMode, ControllerState
-from ballast.power.meter import Meter
+from ballast.power.measuring.meter import Meter
 from ballast.power.policy import PowerPolicy
 from ballast.power.replay_figures import Ideal, Ledger, Over, base_of
 from ballast.power.schedule import Schedule

@@ -10,9 +10,10 @@ import yaml
 
 from ballast.errors import SettingsError
 from ballast.power.feed_spec import FeedSpec, remaining
-from ballast.power.policy import PowerPolicy, Rounding
+from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
 from ballast.power.policy_rules import not_to_run, remarks, unusable_at
+from ballast.power.sections.choices import Rounding
 from ballast.power.values import exact, seconds
 from tests.unit.power.worlds import policy
 

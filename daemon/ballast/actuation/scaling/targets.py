@@ -27,7 +27,8 @@ from ballast.model.exclusion import exclusion, part_exclusion
 from ballast.model.pod import Pod
 from ballast.model.selector import Selector
 from ballast.model.workload import Autoscaler, Workload
-from ballast.power.policy import Actuation, Member, PowerPolicy
+from ballast.power.policy import Member, PowerPolicy
+from ballast.power.sections.choices import Actuation
 
 
 def kinds_of(policies: Iterable[PowerPolicy]) -> frozenset[str]:

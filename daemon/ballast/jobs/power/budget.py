@@ -23,7 +23,7 @@ from ballast.power.autoscaled import unmet_demand
 from ballast.power.controller import abandon, commit, observe, resumed
 from ballast.power.controller_result import NOTHING, ControllerResult, Reason, Sample
 from ballast.power.controller_state import ControllerState
-from ballast.power.meter import Meter
+from ballast.power.measuring.meter import Meter
 from ballast.power.policy import PowerPolicy
 from ballast.power.values import exact
 from ballast.telemetry.budget_feed import Watts

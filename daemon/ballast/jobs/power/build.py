@@ -27,8 +27,8 @@ from ballast.jobs.power.job import PolicyRun, PowerJob
 from ballast.jobs.power.store import PowerStore
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
-from ballast.power.averaging import Average, range_of
-from ballast.power.meter import Meter
+from ballast.power.measuring.averaging import Average, range_of
+from ballast.power.measuring.meter import Meter
 from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
 from ballast.power.policy_rules import not_to_run, remarks, unusable_at

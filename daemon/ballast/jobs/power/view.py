@@ -12,7 +12,7 @@ from ballast.power.absolute import carried
 from ballast.power.anchor import affordable, load_of
 from ballast.power.controller_result import targets_of
 from ballast.power.controller_state import ControllerMode, ControllerState
-from ballast.power.learning import Learned
+from ballast.power.measuring.learning import Learned
 from ballast.power.policy import PowerPolicy
 from ballast.telemetry.budget_feed import Watts
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from ballast.power.averaging import range_of
-from ballast.power.learning import Learned, WattsModel
+from ballast.power.measuring.averaging import range_of
+from ballast.power.measuring.learning import Learned, WattsModel
 from ballast.power.policy import PowerPolicy
 
 STEADY = 0.02
