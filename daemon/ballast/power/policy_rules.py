@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
@@ -10,6 +11,9 @@ from ballast.power.feed_spec import Of, Semantics
 from ballast.power.policy import Member, PowerPolicy
 from ballast.power.sections.changes import Side
 from ballast.power.sections.choices import BudgetKind, Stability, WhenSilent
+
+_SUM = re.compile(r"\bsum\s*(?:(?:by|without)\s*\([^)]*\)\s*)?\(", re.IGNORECASE)
+"""A sum in PromQL."""
 
 
 def contradictions(policy: PowerPolicy) -> Iterator[str]:
@@ -68,6 +72,12 @@ def remarks(policy: PowerPolicy, interval: Fraction | None = None) -> Iterator[s
                 f"{name}.window is {number(side.window)}s, less than two ticks of {number(interval)}s: it sees only "
                 "its two ends. Lengthen it."
             )
+    for name, query in _queries(policy):
+        if _SUM.search(query):
+            yield (
+                f"{name} is {query}: sum() hides an exporter that died, and the watts fall or rise by its part. Query "
+                "the plain selector and give the number of its series as expectSeries; several series are added up."
+            )
     watts = [place.member.watts_per_replica for place in policy.places.values()]
     if None in watts and any(watts):
         yield "wattsPerReplica is given for some members only; the others count as 1 W a replica. Give it for all."
@@ -78,6 +88,17 @@ def remarks(policy: PowerPolicy, interval: Fraction | None = None) -> Iterator[s
                 f"{member.name}: replicas is {member.replicas}, outside min {member.min} and max {member.max}; the "
                 "first action brings it back."
             )
+
+
+def _queries(policy: PowerPolicy) -> Iterator[tuple[str, str]]:
+    """The queries for watts, by the key that gives them."""
+    feed, consumption = policy.feed, policy.consumption
+    parts = {"feed": feed, "consumption": consumption}
+    if feed is not None:
+        parts |= {f"feed.{key}": getattr(feed, key) for key in ("limit", "consumption", "own")}
+    for name, part in parts.items():
+        if part is not None and part.query is not None:
+            yield f"{name}.query", part.query
 
 
 def number(value: Fraction) -> str:

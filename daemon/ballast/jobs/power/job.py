@@ -25,6 +25,7 @@ from ballast.power.values import exact
 from ballast.serving.activity import ACTIONS_KEPT, HISTORY_POINTS
 from ballast.settings import Mode
 from ballast.telemetry.budget_feed import Watts
+from ballast.telemetry.power_schedule import ScheduleReader
 
 REBASELINE = "power.rebaseline"
 log = structlog.get_logger("ballast.power")
@@ -52,8 +53,8 @@ class PolicyRun:
     feed: WattsFeed
     own: Callable[[], Fraction | None] = lambda: None
     """Watts that the policy's own targets use now; None where unknown."""
-    bound: Callable[[float], Fraction | None] = lambda at: None
-    """The upper bound of the watts at a Unix time, as known beforehand; None without one."""
+    schedule: ScheduleReader | None = None
+    """What is known beforehand."""
     consumed: Callable[[float], Fraction | None] = lambda at: None
     """The measured consumption at a Unix time; None where unknown."""
     close: Callable[[], None] = lambda: None
@@ -122,6 +123,8 @@ class PowerJob:
         """Closes all feeds."""
         for course in self.courses:
             course.feed.close()
+            if course.schedule is not None:
+                course.schedule.close()
             course.close()
 
     def cycle(self) -> str:
@@ -233,7 +236,11 @@ class PowerJob:
 
 def _read(course: PolicyRun, at: float, own: Fraction | None) -> Watts:
     try:
-        return replace(course.feed.read(at, own), bound=course.bound(at), consumed=course.consumed(at))
+        watts = replace(course.feed.read(at, own), consumed=course.consumed(at))
+        if course.schedule is None:
+            return watts
+        bound, ahead = course.schedule.bound(at), course.schedule.ahead(at)
+        return replace(watts, bound=bound, ahead=ahead, schedule_problem=course.schedule.problem)
     except Exception as error:
         log.exception("a power feed failed unexpectedly", policy=course.name)
         return Watts(None, None, f"{type(error).__name__}: {error}", "unreadable")

@@ -32,6 +32,11 @@ class Meter:
         self._base: Fraction | None = None
 
     @property
+    def measures(self) -> bool:
+        """Whether any member is decided by what is learned."""
+        return bool(self._measured)
+
+    @property
     def waits(self) -> bool:
         """Whether the watts of a replica are still unknown."""
         return bool(self._measured) and not self._used
