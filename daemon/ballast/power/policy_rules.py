@@ -72,12 +72,6 @@ def remarks(policy: PowerPolicy, interval: Fraction | None = None) -> Iterator[s
                 f"{name}.window is {number(side.window)}s, less than two ticks of {number(interval)}s: it sees only "
                 "its two ends. Lengthen it."
             )
-    for name, query in _queries(policy):
-        if _SUM.search(query):
-            yield (
-                f"{name} is {query}: sum() hides an exporter that died, and the watts fall or rise by its part. Query "
-                "the plain selector and give the number of its series as expectSeries; several series are added up."
-            )
     watts = [place.member.watts_per_replica for place in policy.places.values()]
     if None in watts and any(watts):
         yield "wattsPerReplica is given for some members only; the others count as 1 W a replica. Give it for all."
@@ -87,6 +81,16 @@ def remarks(policy: PowerPolicy, interval: Fraction | None = None) -> Iterator[s
             yield (
                 f"{member.name}: replicas is {member.replicas}, outside min {member.min} and max {member.max}; the "
                 "first action brings it back."
+            )
+
+
+def hidden_exporters(policy: PowerPolicy) -> Iterator[str]:
+    """One sentence for each query for watts that would not show that one of its exporters died."""
+    for name, query in _queries(policy):
+        if _SUM.search(query):
+            yield (
+                f"{name} is {query}: sum() hides an exporter that died, and the watts fall or rise by its part. Query "
+                "the plain selector and give the number of its series as expectSeries; several series are added up."
             )
 
 

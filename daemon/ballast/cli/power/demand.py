@@ -48,7 +48,8 @@ def needs_of(policy: PowerPolicy, path: Path) -> RecordedDemand:
             rows.fieldnames = [name.strip() for name in rows.fieldnames or ()]
             for row in rows:
                 for name in (name for name in names if (row.get(name) or "").strip()):
-                    _, at, count = _row(policy, f"--feed {path}", rows.line_num, {**row, "ns/name": name, "replicas": row[name]})
+                    column = {**row, "ns/name": name, "replicas": row[name]}
+                    _, at, count = _row(policy, f"--feed {path}", rows.line_num, column)
                     found.setdefault(name, []).append((at, count))
     except OSError as error:
         raise UsageError(f"--feed {path} cannot be read: {error.strerror}.") from error

@@ -31,7 +31,7 @@ from ballast.power.measuring.averaging import Average, range_of
 from ballast.power.measuring.meter import Meter
 from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
-from ballast.power.policy_rules import not_to_run, remarks, unusable_at
+from ballast.power.policy_rules import hidden_exporters, not_to_run, remarks, unusable_at
 from ballast.power.sections.needs import Need
 from ballast.power.values import exact
 from ballast.serving.board import Board
@@ -76,7 +76,7 @@ def findings(settings: Settings) -> PolicyFindings:
             *_without_prometheus(policy, settings),
         )
         problems.extend(f"{label}: {text}" for text in told)
-        warnings.extend(f"{label}: {text}" for text in remarks(policy, interval))
+        warnings.extend(f"{label}: {text}" for text in (*remarks(policy, interval), *hidden_exporters(policy)))
     return PolicyFindings(found, tuple(problems), tuple(warnings))
 
 
