@@ -175,9 +175,10 @@ class _Tick:
         state = self.state
         cancelled = state.mode is not ControllerMode.STABLE
         unmet = 0
-        if not any(target.current < target.maximum and target.watts <= usable - load for target in targets):
+        spare = usable - load
+        if not any(target.current < target.maximum and target.watts <= spare for target in targets):
             full = all(target.current >= target.maximum for target in targets)
-            unmet = floor((usable - load) / self._average(targets)) if full else 0
+            unmet = floor(spare / self._average(targets)) if full else 0
             reason = Reason.AT_LIMIT if full and unmet else Reason.INSIDE if full else Reason.ROUNDS_TO_ZERO
         elif usable >= self._risen(targets, load) or self._uncaps(targets, usable):
             return self._wait(targets, present, usable, repaired)

@@ -88,6 +88,4 @@ def _row(policy: PowerPolicy, file: str, line: int, row: dict[str, str | None]) 
     try:
         return name, exact(unix_time((row["time"] or "").strip())), int(text)
     except ValueError:
-        raise UsageError(
-            f"{file}, line {line}: time is {row['time']!r}, expected seconds or RFC 3339."
-        ) from None
+        raise UsageError(f"{file}, line {line}: time is {row['time']!r}, expected seconds or RFC 3339.") from None
