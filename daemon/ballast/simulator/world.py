@@ -32,9 +32,9 @@ NAMESPACES = ("shop", "search", "media", "payments", "analytics", "mail")
 ROLES = ("api", "web", "worker", "cache", "index", "gateway", "queue", "render", "sync", "batch")
 AGE = 7 * 86_400.0
 OWN_NAMESPACE = "ballast"
-GREEDY = ("render", "batch")
-GREEDY_SHARE, MODEST_SHARE = 1.5, 0.5
-"""Greedy workloads of the scene hotspot, and the share of their requests that they and all others use."""
+GREEDY = "render"
+GREEDY_SHARE, MODEST_SHARE = 1.6, 0.45
+"""Greedy workloads of the scene hotspot by the start of their names, and the share of their requests that they and all others use."""
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,9 @@ def test_a_balanced_cluster_with_nothing_wrong_exits_0(daemon: Daemon) -> None:
 def test_what_is_wrong_is_named_and_exits_1(daemon: Daemon) -> None:
     conditions = [
         {"type": "ScrapesSlow", "status": "False", "reason": "R", "message": "", "lastTransitionTime": ""},
+        {"type": "Active", "status": "True", "reason": "R", "message": "", "lastTransitionTime": ""},
+        {"type": "FeedAvailable", "status": "False", "reason": "R", "message": "too old", "lastTransitionTime": ""},
+        {"type": "Paused", "status": "True", "reason": "R", "message": "by hand", "lastTransitionTime": ""},
         {"type": "SeriesDiffer", "status": "True", "reason": "R", "message": "two clusters", "lastTransitionTime": ""},
     ]
     jobs = [{"job": "telemetry", "started": NOON, "seconds": 1, "ok": False, "sentence": "no answer"}]
@@ -103,6 +106,7 @@ def test_what_is_wrong_is_named_and_exits_1(daemon: Daemon) -> None:
     assert [each["node"] for each in found["hot"]] == ["a"]
     assert found["wrong"] == [
         {"what": "telemetry failed", "message": "no answer"},
+        {"what": "not FeedAvailable", "message": "too old"},
         {"what": "SeriesDiffer", "message": "two clusters"},
     ]
 

@@ -13,6 +13,12 @@ HIGH = 0.8
 JUDGED = ("cpu", "memory")
 """The resources a single limit is for."""
 
+GOOD = ("FeedAvailable", "Active")
+"""Conditions that are wrong where they are False."""
+
+WANTED = ("Paused", "Rebaselined")
+"""Conditions that are nothing wrong."""
+
 Json = Mapping[str, Any]
 
 
@@ -94,8 +100,9 @@ def wrong(status: Json, evictions: Json) -> list[dict[str, str]]:
     if evictions["breaker"]:
         add("EvictionsHalted", evictions["breaker"])
     for each in status["conditions"]:
-        if each["status"] == "True" and each["type"] not in {one["what"] for one in found}:
-            add(each["type"], each["message"])
+        bad = "False" if each["type"] in GOOD else "True"
+        if each["status"] == bad and each["type"] not in (*WANTED, *(one["what"] for one in found)):
+            add(f"not {each['type']}" if each["type"] in GOOD else each["type"], each["message"])
     return found
 
 
