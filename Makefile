@@ -3,8 +3,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(VENV)/.run
 DEV := $(VENV)/.dev
+DOCS := $(VENV)/docs
 
-.PHONY: demo test test-cluster test-deep check bench lock clean
+.PHONY: demo test test-cluster test-deep check bench docs lock clean
 
 demo: $(RUN)  ## an embedded cluster and the daemon watching it
 	$(BIN)/ballast demo $(ARGS)
@@ -29,17 +30,29 @@ check: $(DEV)  ## lint, types, layers, locks
 bench: $(DEV)  ## measures the promises and writes docs/benchmarks.md
 	$(BIN)/python -m tests.bench $(ARGS)
 
+docs: $(DOCS)/.ready  ## builds the documentation into site/; a broken link or anchor fails
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet $(ARGS)
+	@echo "site/index.html"
+
 lock: $(DEV)  ## renews the hashed requirement files
 	scripts/lock
 
 clean:
 	rm -rf $(VENV)
 
+$(DOCS)/.ready: requirements/docs.txt
+	@echo "installing the tools of the documentation, once"
+	test -x $(DOCS)/bin/python || $(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt
+	touch $@
+
 $(RUN): requirements/build.txt requirements/run.txt pyproject.toml
+	@echo "installing $$(grep -c '^[a-z].*==' requirements/run.txt) packages into $(VENV), once; this takes about a minute"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/build.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/run.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@echo "installed"
 	touch $@
 
 $(DEV): $(RUN) requirements/dev.txt requirements/helm.txt scripts/helm
