@@ -30,8 +30,9 @@ check: $(DEV)  ## lint, types, layers, locks
 bench: $(DEV)  ## measures the promises and writes docs/benchmarks.md
 	$(BIN)/python -m tests.bench $(ARGS)
 
-docs: $(DOCS)/.ready  ## builds the documentation into site/; a broken link or anchor fails
-	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet $(ARGS)
+docs: $(RUN) $(DOCS)/.ready  ## builds the documentation into site/; a broken link or anchor fails
+	$(BIN)/python scripts/reference_pages.py
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict $(ARGS)
 	@echo "site/index.html"
 
 lock: $(DEV)  ## renews the hashed requirement files

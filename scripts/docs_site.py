@@ -7,22 +7,23 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-FOLDERS = {"Install": "install", "Runbooks": "runbooks"}
+FOLDERS = {"Install": "install", "Runbooks": "runbooks", "Reference": "reference"}
+REST = "Use"
 _LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<target>(?:\.\./)+[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
 
 
 def on_config(config: Any) -> Any:
-    """Adds the pages of `FOLDERS` to their sections, and drops sections and pages that are not there."""
+    """Adds the pages of `FOLDERS` to their sections and all others to `REST`; drops sections and pages not there."""
     docs = Path(config["docs_dir"])
-    placed = {page for section in config["nav"] for pages in section.values() for page in _flat(pages)}
+    placed = {page for section in config["nav"] for pages in section.values() for page in pages}
     sections = []
     for section in config["nav"]:
         for title, pages in section.items():
             listed = [page for page in pages if (docs / page).exists()]
             if folder := FOLDERS.get(title):
-                found = sorted(path.relative_to(docs).as_posix() for path in (docs / folder).rglob("*.md"))
-                found.sort(key=lambda name: (not name.endswith(("index.md", "README.md")), name))
-                listed = [name for name in found if name not in placed] + listed
+                listed = [name for name in _ordered(docs, folder) if name not in placed] + listed
+            if title == REST:
+                listed += [page.name for page in sorted(docs.glob("*.md")) if page.name not in placed]
             if listed:
                 sections.append({title: listed})
     config["nav"] = sections
@@ -56,5 +57,7 @@ def _repository(root: Path) -> str | None:
     return found.rstrip("/") if found else None
 
 
-def _flat(pages: Any) -> list[str]:
-    return [page for page in pages if isinstance(page, str)]
+def _ordered(docs: Path, folder: str) -> list[str]:
+    """The pages of a folder, its index first."""
+    found = (path.relative_to(docs).as_posix() for path in (docs / folder).rglob("*.md"))
+    return sorted(found, key=lambda name: (not name.endswith(("index.md", "README.md")), name))

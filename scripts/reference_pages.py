@@ -348,7 +348,7 @@ def _options(command: Any) -> Iterator[str]:
     yield "|---|---|---|"
     for each in shown:
         option = each.param_type_name == "option"
-        name = ", ".join(each.opts) if option else each.human_readable_name.strip("[]").upper()
+        name = ", ".join(each.opts) if option else str(each.metavar or each.name).strip("[]").upper()
         choices = type(each.default) if isinstance(each.default, Enum) else ()
         values = f" One of {', '.join(str(one.value) for one in choices)}." if choices else ""
         default = "" if each.default in (None, False, ()) else str(getattr(each.default, "value", each.default))
