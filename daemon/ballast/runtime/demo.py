@@ -59,8 +59,10 @@ def run(options: Options, stop: threading.Event, say: Callable[[str], None]) -> 
         daemon = Daemon(load(environment), clock=clock, config=explain(environment))
         spread = hotspot.Spread() if options.scene == "hotspot" else None
 
+        ended = threading.Event()
+
         def on_cycle(cycle: CycleRecord) -> None:
-            if stop.is_set():
+            if ended.is_set() or stop.is_set():
                 return
             say(_line(cycle))
             if spread is not None and cycle.job == "telemetry":
@@ -76,6 +78,7 @@ def run(options: Options, stop: threading.Event, say: Callable[[str], None]) -> 
             if spread is not None:
                 hotspot.steer(cluster, daemon.url, say)
             stop.wait(options.seconds)
+            ended.set()
             # Before the stop, which ends the queries of a cycle under way: its snapshot would lack their samples.
             summary = _summary(daemon, cluster.requests)
             return summary if spread is None else summary | {"spread": spread.document()}

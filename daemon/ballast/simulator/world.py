@@ -34,7 +34,7 @@ AGE = 7 * 86_400.0
 OWN_NAMESPACE = "ballast"
 GREEDY = "render"
 GREEDY_SHARE, MODEST_SHARE = 1.6, 0.45
-"""Greedy workloads of the scene hotspot by the start of their names, and the share of their requests that they and all others use."""
+"""How greedy workloads of the scene hotspot are named, and the share of their requests that they and others use."""
 
 
 @dataclass(frozen=True)
