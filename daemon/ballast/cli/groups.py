@@ -9,7 +9,8 @@ POWER = "ballast.cli.power.commands:app"
 EXPERIMENT = "ballast.cli.experiment:app"
 
 plan = group(
-    {
+    rest=PLAN,
+    commands={
         "relieve": (f"{PLAN}/relieve", "Move pods off overloaded nodes."),
         "rebalance": (f"{PLAN}/rebalance", "Move pods so that all nodes have a similar load."),
         "redistribute": (f"{PLAN}/redistribute", "Move pods so that pending pods can start."),
@@ -18,7 +19,8 @@ plan = group(
     help="Plan evictions from files or from a cluster. Nothing is changed: only the daemon evicts.",
 )
 power = group(
-    {
+    rest=POWER,
+    commands={
         "replay": (
             f"{POWER}/replay",
             "Run the controller of the daemon over a recorded feed and show what it would have done.",
@@ -28,7 +30,8 @@ power = group(
     help="Try out a power policy, offline.",
 )
 experiment = group(
-    {
+    rest=EXPERIMENT,
+    commands={
         "dominant-residual": (
             f"{EXPERIMENT}/dominant-residual",
             "Sweep 7 values of lambda and 11 of C, and count the pods that find a node.",

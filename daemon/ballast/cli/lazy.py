@@ -48,6 +48,8 @@ class LazyGroup(TyperGroup):
     """
 
     lazy: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    rest: ClassVar[str] = ""
+    """`module:attribute` of the group that has further commands, which lists do not show."""
 
     def list_commands(self, ctx: Context) -> list[str]:
         """All names, those of the table first."""
@@ -57,12 +59,15 @@ class LazyGroup(TyperGroup):
         """The command of this name; not imported yet if it is in the table."""
         if cmd_name in self.lazy:
             return LazyCommand(cmd_name, *self.lazy[cmd_name])
+        if self.rest:
+            whole = cast(TyperGroup, LazyCommand(cmd_name, self.rest, "").loaded())
+            return whole.commands.get(cmd_name)
         return super().get_command(ctx, cmd_name)
 
 
-def group(commands: Mapping[str, tuple[str, str]], **options: Any) -> typer.Typer:
-    """A group of lazy commands, given as `LazyGroup.lazy`."""
-    kind = type("Commands", (LazyGroup,), {"lazy": commands})
+def group(commands: Mapping[str, tuple[str, str]], rest: str = "", **options: Any) -> typer.Typer:
+    """A group of lazy commands, given as `LazyGroup.lazy` and `LazyGroup.rest`."""
+    kind = type("Commands", (LazyGroup,), {"lazy": commands, "rest": rest})
     settings = {"help_option_names": HELP_NAMES}
     made = typer.Typer(cls=kind, no_args_is_help=True, rich_markup_mode=None, context_settings=settings, **options)
     made.callback()(_nothing)
