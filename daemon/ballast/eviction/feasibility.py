@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ballast.eviction.check_input import Feasibility
+from ballast.eviction.emptying import handed_over
 from ballast.eviction.facts import Facts, leaving, young
 from ballast.eviction.rules import GateRules
 from ballast.model.limits import Limit, limits
@@ -22,7 +23,7 @@ def targets(nodes: tuple[Node, ...], facts: Facts, rules: GateRules) -> Bools:
 
 
 def _usable(node: Node, facts: Facts, rules: GateRules) -> bool:
-    if not node.ready or leaving(node) or facts.removable(node):
+    if not node.ready or leaving(node) or facts.removable(node) or handed_over(node, rules.prefix):
         return False
     return not young(node, facts.now, rules.min_node_age)
 

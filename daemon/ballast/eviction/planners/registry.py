@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from ballast.errors import UsageError
+from ballast.eviction.planners.consolidate import Consolidate
 from ballast.eviction.planners.planner import Effect, Planner
 from ballast.eviction.planners.rebalance import Rebalance
 from ballast.eviction.planners.redistribute import Redistribute
@@ -18,7 +19,7 @@ from ballast.eviction.planners.repair import Repair
 from ballast.extensions import extensions
 
 GROUP = "ballast.planners"
-BUILT_IN: tuple[Planner, ...] = (Relieve(), Redistribute(), Rebalance(), Repair())
+BUILT_IN: tuple[Planner, ...] = (Relieve(), Redistribute(), Rebalance(), Repair(), Consolidate())
 
 _FLAGS = ("needs_landing", "needs_confirmation", "one_at_a_time")
 _METHODS = ("idle", "considers", "ceiling", "steps", "reason")
