@@ -380,7 +380,8 @@ def _asked() -> Iterator[tuple[str, dict[str, set[str]]]]:
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            body = {key.lower(): value for key, value in asked.items()}
             names = body.get("nodenames") or []
             seen.setdefault(body["pod"]["metadata"]["name"], set(names))
             answer = json.dumps({"nodenames": [], "failedNodes": dict.fromkeys(names, "asked")}).encode()
