@@ -42,6 +42,7 @@ def test_a_taint_is_worth_half_of_the_extender(cluster: ControlPlane, tmp_path: 
         folder.mkdir()
         found[way] = left(cluster, folder, size, way, kubeconfig=kubeconfig, given=given)
         sweep(cluster.api)
+        print(way, round(found[way], 3), flush=True)
     print({way: round(share, 3) for way, share in found.items()})
     assert not tainted(cluster)
     assert [call.uri for call in cluster.audit.calls(user=tainting.user, since=since) if call.forbidden] == []

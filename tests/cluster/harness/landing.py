@@ -37,6 +37,7 @@ def left(
     cluster: ControlPlane, folder: Path, size: Size, way: str, *, kubeconfig: Path, given: Mapping[str, str]
 ) -> float:
     """Share of the deviation of memory load that is left after a plan whose pods land in this `way`."""
+    cluster.api.raw("DELETE", f"/api/v1/namespaces/{given['POD_NAMESPACE']}/configmaps/ballast-state")
     with _world(cluster, folder, size) as (work, told):
         before = work.deviations()
         variables = {**given, **told, **settings(size, "dry-run" if way == "stock" else "on")}
