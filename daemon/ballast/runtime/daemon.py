@@ -161,6 +161,7 @@ class Daemon:
     def stop(self) -> None:
         """Ends the writes, gives up the role and the Lease, then ends the cycles and closes what only reads."""
         context = self.context
+        self.scheduler.ending()
         self.publishing.stop()
         if self.crane is not None:
             self.crane.stop()
