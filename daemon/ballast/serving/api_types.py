@@ -334,6 +334,7 @@ class Plan(Answer):
     placed: Annotated[Sequence[str], Meta(description="waiting pods that would start")]
     verdicts: Sequence[Verdict]
     sentence: str
+    empty: Annotated[Sequence[str] | UnsetType, Meta(description="nodes that are or become empty")] = UNSET
 
 
 class Predicted(Answer):
