@@ -34,7 +34,7 @@ from ballast.power.policy_reader import read
 from ballast.power.policy_rules import not_to_run, remarks, unusable_at
 from ballast.power.values import exact
 from ballast.serving.board import Board
-from ballast.settings import Mode, Settings
+from ballast.settings import Mode, Settings, mask_urls
 from ballast.telemetry import budget_feed
 from ballast.telemetry.budget_feed import BudgetFeed
 from ballast.telemetry.needs import NeedsReader
@@ -62,7 +62,7 @@ def findings(settings: Settings) -> PolicyFindings:
     try:
         found = read(settings.power.policies)
     except SettingsError as error:
-        return PolicyFindings(problems=error.problems)
+        return PolicyFindings(problems=tuple(map(mask_urls, error.problems)))
     interval = exact(float(settings.telemetry.interval))
     problems: list[str] = []
     warnings: list[str] = []
