@@ -38,6 +38,7 @@ from ballast.runtime.health import Alive, Health
 from ballast.runtime.scheduler import JobScheduler
 from ballast.serving.app import create_app, create_extender_app, create_health_app
 from ballast.serving.board import Board, CycleRecord
+from ballast.serving.callers import Callers
 from ballast.serving.server import Server
 from ballast.settings import Mode, Settings, check_run
 from ballast.telemetry.pod_usage_cache import PodUsageCache
@@ -228,15 +229,19 @@ class Daemon:
 
     def _listeners(self) -> list[Server]:
         """The page first; then the probes' port, and the extender's where it has one of its own."""
-        http, metrics = self.context.settings.http, self.context.metrics
-        refused, apart = metrics.http_refused.labels("431").inc, http.of_extender()
+        settings, metrics = self.context.settings, self.context.metrics
+        http, apart, authority = settings.http, settings.http.of_extender(), settings.extender.client_ca_file
+        refused, callers = metrics.http_refused.labels("431").inc, Callers(settings.extender)
+        page = create_app(self.board, metrics, None if apart else self.extender, callers, http.allowed_hosts)
         servers = [
-            Server(create_app(self.board, metrics, None if apart else self.extender), http, refused),
+            Server(page, http, refused, optional_ca=None if apart else authority),
             Server(create_health_app(self.board, metrics), http.of_health(), refused, "HEALTH_PORT"),
         ]
         if apart is not None:
-            extender = create_extender_app(metrics, self.extender)
-            servers.append(Server(extender, apart, refused, "EXTENDER_BIND"))
+            if authority is not None:
+                apart = apart.model_copy(update={"client_ca_file": None})
+            extender = create_extender_app(metrics, self.extender, callers)
+            servers.append(Server(extender, apart, refused, "EXTENDER_BIND", authority))
         return servers
 
     def _gained(self) -> None:

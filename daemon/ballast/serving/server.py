@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -36,13 +37,21 @@ class Server:
     """
 
     def __init__(
-        self, app: ASGIApp, settings: Http, refused: Callable[[], object] = lambda: None, setting: str = "PORT"
+        self,
+        app: ASGIApp,
+        settings: Http,
+        refused: Callable[[], object] = lambda: None,
+        setting: str = "PORT",
+        optional_ca: Path | None = None,
     ) -> None:
-        """`refused` is called for each request whose headers are too large; `setting` names the port's setting."""
+        """`refused` is called for each request whose headers are too large; `setting` names the port's setting.
+
+        Certificates of `optional_ca` are verified where clients show one; the request's state tells whether they did.
+        """
         self._settings = settings
         self._setting = setting
         self.name = setting.lower()
-        self._certificate = _Certificate(settings)
+        self._certificate = _Certificate(settings, optional_ca)
         config = uvicorn.Config(
             app,
             http=partial(protocol.BoundedProtocol, refused=refused),  # type: ignore[arg-type]
@@ -102,7 +111,7 @@ class Server:
 class _Certificate:
     """The TLS context, or None without a certificate. Loading into a live context serves the next handshakes."""
 
-    def __init__(self, settings: Http) -> None:
+    def __init__(self, settings: Http, optional_ca: Path | None) -> None:
         self._cert, self._key, client_ca = settings.tls_cert_file, settings.tls_key_file, settings.client_ca_file
         self.context: ssl.SSLContext | None = None
         self._loaded = 0
@@ -124,13 +133,18 @@ class _Certificate:
                 f"cannot be loaded: {error}. Both must be PEM files of one pair."
             ) from error
         if client_ca is not None:
-            try:
-                self.context.load_verify_locations(client_ca)
-            except (OSError, ssl.SSLError) as error:
-                raise SettingsError(
-                    f"BALLAST_HTTP__CLIENT_CA_FILE={client_ca} cannot be loaded: {error}. It must be a PEM bundle."
-                ) from error
+            self._trust("BALLAST_HTTP__CLIENT_CA_FILE", client_ca)
             self.context.verify_mode = ssl.CERT_REQUIRED
+        elif optional_ca is not None:
+            self._trust("BALLAST_EXTENDER__CLIENT_CA_FILE", optional_ca)
+            self.context.verify_mode = ssl.CERT_OPTIONAL
+
+    def _trust(self, setting: str, authority: Path) -> None:
+        assert self.context is not None
+        try:
+            self.context.load_verify_locations(authority)
+        except (OSError, ssl.SSLError) as error:
+            raise SettingsError(f"{setting}={authority} cannot be loaded: {error}. It must be a PEM bundle.") from error
 
     async def renew(self) -> None:
         if self.context is None:
