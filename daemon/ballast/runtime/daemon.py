@@ -16,8 +16,8 @@ from ballast.actuation.scaling.targets import kinds_of
 from ballast.clock import Clock
 from ballast.cluster.conditions import SavedConditions
 from ballast.cluster.context import Context
+from ballast.cluster.leader_endpoint import LeaderEndpoint, OwnPlace
 from ballast.cluster.object_budget import too_large
-from ballast.cluster.role import RoleLabel
 from ballast.errors import SettingsError
 from ballast.extender import strategies
 from ballast.extender.decisions import ExtenderService
@@ -110,12 +110,7 @@ class Daemon:
             observers=(self.eviction.observe, self._renew_siblings),
         )
 
-        self._role = RoleLabel(
-            context.writer,
-            context.machine_clock,
-            pod=os.environ.get("POD_NAME"),
-            namespace=os.environ.get("POD_NAMESPACE"),
-        )
+        self._endpoint = _endpoint(context)
         self._saved = SavedConditions(context.conditions, context.state, context.machine_clock)
         self.condition_saver = ConditionSaver(self._saved, context.leadership.is_leader)
         self.scheduler = JobScheduler(context.clock, context.metrics, self._record)
@@ -138,14 +133,13 @@ class Daemon:
         page, health, *others = self.servers
         self.port = page.start()
         self.health_port = self._start_health(health)
-        for server in others:
-            server.start()
+        extender = [self.port, *(server.start() for server in others)][-1]
         context.cache.start()
         context.workloads.start()
         if context.acting:
             context.switches.start()
             context.events.start()
-            self._role.start()
+            self._endpoint.start(extender)
             self.condition_saver.start()
             context.leadership.start()
         stop = stop or threading.Event()
@@ -160,7 +154,7 @@ class Daemon:
             self.scheduler.start()
 
     def stop(self) -> None:
-        """Ends the writes, gives up the role and the Lease, then ends the cycles and closes what only reads."""
+        """Ends the writes, gives up the endpoint and the Lease, then ends the cycles and closes what only reads."""
         context = self.context
         self.publishing.stop()
         if self.crane is not None:
@@ -169,7 +163,7 @@ class Daemon:
             self.batch.stop()
         context.writer.finish()
         if context.acting:
-            _at_once(self._role.stop, self.condition_saver.stop)
+            _at_once(self._endpoint.stop, self.condition_saver.stop)
             context.writer.stop()
             _at_once(context.leadership.stop, context.events.stop, context.switches.stop)
         self._reader.close()
@@ -218,7 +212,7 @@ class Daemon:
         context = self.context
         return {
             "lease": context.leadership,
-            "role": self._role,
+            "endpoint": self._endpoint,
             "saving": self.condition_saver,
             "events": context.events,
             "switches": context.switches,
@@ -252,13 +246,13 @@ class Daemon:
             self.batch.gained()
         if self.power is not None:
             self.power.gained()
-        self._role.leading(True)
+        self._endpoint.leading(True)
 
     def _lost(self) -> None:
         self.progress.lost()
         if self.power is not None:
             self.power.lost()
-        self._role.leading(False)
+        self._endpoint.leading(False)
 
     def _watch(self) -> str:
         """The telemetry job; the conditions it leaves are saved from a thread of their own."""
@@ -294,6 +288,11 @@ def _board(context: Context, config: list[dict[str, Any]], max_age: float) -> Bo
         max_age=max_age,
         node_metrics=context.settings.metrics.nodes,
     )
+
+
+def _endpoint(context: Context) -> LeaderEndpoint:
+    place = OwnPlace(*map(os.environ.get, ("POD_NAME", "POD_NAMESPACE", "POD_IP")))
+    return LeaderEndpoint(context.api, context.writer, context.machine_clock, context.settings.extender.service, place)
 
 
 def _at_once(*stops: Callable[[], None]) -> None:

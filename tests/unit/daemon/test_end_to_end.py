@@ -242,24 +242,25 @@ def test_a_new_node_is_young_and_published_once_its_window_suffices(calm: Rig) -
     assert fresh in watcher(daemon)
 
 
-def test_dry_run_writes_only_its_lease_its_state_and_its_role(calm: Rig) -> None:
+def test_dry_run_writes_only_its_lease_its_state_and_its_endpoint(calm: Rig) -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "ballast-0", "namespace": OWN}}
     spec = {"containers": [{"name": "ballast", "image": "ballast"}], "nodeName": calm.names[0]}
     calm.cluster.resources.create(POD, OWN, {**pod, "spec": spec})
     with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("POD_IP", "10.0.0.7")
         environment.setenv("POD_NAME", "ballast-0")
         environment.setenv("POD_NAMESPACE", OWN)
         daemon = calm.daemon(
             PUBLISHING__MODE="dry-run", PUBLISHING__TAINT="true", PUBLISHING__OVERLOADED="0.4", PUBLISHING__HIGH="0.35"
         )
-    until(lambda: calm.role("ballast-0") == "leader")
+    until(lambda: calm.leader_endpoint() == "ballast-0")
     assert calm.first_round(daemon) == "labels would be current on 10 of 10 nodes (10 changed, 0 unknown); next in 30 s"
     assert calm.cycle(daemon, 2)[1] == "labels would be current on 10 of 10 nodes (0 changed, 0 unknown); next in 30 s"
     calm.faults.node_dark(calm.names[0])
     assert calm.cycle(daemon, 5)[1] == "labels would be current on 9 of 10 nodes (0 changed, 1 unknown); next in 30 s"
     daemon.stop()
-    assert calm.role("ballast-0") is None
-    assert set(calm.patches()) == {"leases", "configmaps", "pods"}
+    assert calm.leader_endpoint() is None
+    assert set(calm.patches()) == {"leases", "configmaps", "endpointslices"}
     assert not any(calm.published().values())
 
 
