@@ -30,8 +30,9 @@ def test_fifty_nodes_get_their_labels_and_nothing_is_forbidden(
             machines[name].memory = 0.02 * number  # 0 .. 0.98
         with prometheus(cluster.tools, tmp_path, machines.targets()) as server:
             settings = {**installed.settings, **FAST, "BALLAST_PROMETHEUS__URL": server.url, "POD_NAME": pod}
+            settings["POD_IP"] = "10.9.0.1"
             kubeconfig = cluster.account_kubeconfig(installed.namespace, installed.account)
-            with Daemon(cluster, "one", kubeconfig, {**settings, "POD_IP": "10.9.0.1", "POD_NAMESPACE": installed.namespace}) as daemon:
+            with Daemon(cluster, "one", kubeconfig, {**settings, "POD_NAMESPACE": installed.namespace}) as daemon:
                 labels = eventually("all nodes are labelled", lambda: _labels(cluster), within=60, every=0.5)
                 for number, name in enumerate(NODES):
                     load = 0.02 * number

@@ -61,7 +61,7 @@ def test_what_a_node_carries(calm: Rig) -> None:
         assert own[LOAD] == ("low" if peak < 0.3 else "high" if peak >= 0.8 else "normal")
         assert abs(10 * int(own[SCORE]) - (daemon.board.scores[name] or 0)) <= 8
         document = window(own[WINDOW])
-        assert set(document) == {"v", "end", "length", "cpu", "memory"}
+        assert set(document) == {"v", "by", "end", "length", "cpu", "memory"}
         assert (document["v"], document["length"]) == (1, 900)
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", document["end"])
         assert document["cpu"] == {"mean": round(means[0], 4), "std": 0.0, "n": 30, "cov": 1.0}
@@ -442,3 +442,20 @@ def test_nodes_come_and_go(calm: Rig) -> None:
         daemon.scheduler.run("publishing").sentence
         == "labels current on 9 of 9 nodes (0 changed, 0 unknown); next in 30 s"
     )
+
+
+def test_two_ballasts_that_fight_over_labels_find_each_other(calm: Rig) -> None:
+    daemon = calm.settled()
+    fought, other = calm.names[:2], '{"by":"elsewhere/ballast","v":1}'
+    assert window(calm.own(calm.names[0])[WINDOW])["by"] == "ballast/ballast"
+    for _ in range(4):
+        for name in fought:
+            patch = {"metadata": {"labels": {SCORE: "1"}, "annotations": {WINDOW: other}}}
+            calm.cluster.resources.patch(NODE, "", name, "application/merge-patch+json", patch)
+        calm.cycle(daemon)
+    assert "another Ballast (elsewhere/ballast)" in str(condition(daemon, "Contended"))
+    assert [calm.own(name)[SCORE] for name in fought] == ["1", "1"]
+    assert calm.own(calm.names[2])[SCORE] != "1"
+    calm.cycle(daemon, 22)
+    assert condition(daemon, "Contended") is None
+    assert [calm.own(name)[SCORE] for name in fought] != ["1", "1"]

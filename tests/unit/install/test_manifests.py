@@ -189,6 +189,7 @@ def test_optional_objects_are_off_by_default(helm: Helm) -> None:
         "RoleBinding",
         "Service",
         "Deployment",
+        "NetworkPolicy",
         "PodDisruptionBudget",
         "Pod",
     }
@@ -199,3 +200,18 @@ def test_both_helms_render_the_same(binaries: Any) -> None:
         sorted(map(str, Helm(binaries / version / "helm").template(EVERYTHING, *MONITORING))) for version in ("3", "4")
     )
     assert three == four
+
+
+def test_by_default_strangers_reach_the_probes_alone(helm: Helm) -> None:
+    policy = one(helm.template({}), "NetworkPolicy", "ballast")["spec"]
+    probes, rest = policy["ingress"]
+    assert probes == {"ports": [{"port": "health", "protocol": "TCP"}]}
+    assert rest["ports"] == [{"port": "http", "protocol": "TCP"}]
+    namespaces = [
+        each["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]
+        for each in rest["from"]
+        if "namespaceSelector" in each
+    ]
+    assert namespaces == ["kube-system", "monitoring"]
+    assert {"podSelector": {}} in rest["from"]
+    assert policy["egress"] == [{}]
