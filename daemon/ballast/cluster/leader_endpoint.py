@@ -48,8 +48,8 @@ class LeaderEndpoint:
         self._changed = threading.Event()
         self._stop = threading.Event()
         self._warned = False
-        self.beat = clock.monotonic()
-        """When the thread last went round."""
+        self.beat: float | None = None
+        """When the thread last came round (monotonic)."""
         self._thread = threading.Thread(target=self._run, name="leader-endpoint", daemon=True)
 
     def start(self, port: int) -> None:

@@ -116,7 +116,7 @@ class Daemon:
         self.scheduler = JobScheduler(context.clock, context.metrics, self._record)
         self._schedule()
         self.servers = self._listeners()
-        health = Health(context, board, self._with_threads(), self.scheduler.overdue)
+        health = Health(context, board, self._with_threads(), self.scheduler.overdue, self._beats)
         board.alive, board.ready = health.alive, health.ready
         context.leadership.subscribe(self._gained, self._lost)
 
@@ -214,11 +214,24 @@ class Daemon:
             "lease": context.leadership,
             "endpoint": self._endpoint,
             "saving": self.condition_saver,
+            "supervisor": self.scheduler,
             "events": context.events,
             "switches": context.switches,
             "watches": context.cache,
             "workload watches": context.workloads,
             **{f"listener {server.name}": server for server in self.servers},
+        }
+
+    def _beats(self) -> dict[str, float | None]:
+        """When each loop came round last."""
+        context = self.context
+        watches = {**context.cache.beats, **context.workloads.beats}
+        return {
+            "lease": getattr(context.leadership, "beat", None),
+            "supervisor": self.scheduler.supervised,
+            "endpoint": self._endpoint.beat,
+            **{f"watch of {kind}": beat for kind, beat in watches.items()},
+            **{f"listener {server.name}": server.beat for server in self.servers},
         }
 
     def _listeners(self) -> list[Server]:

@@ -14,6 +14,7 @@ from pathlib import Path
 import uvicorn
 from starlette.types import ASGIApp
 
+from ballast.clock import SystemClock
 from ballast.errors import SettingsError
 from ballast.serving import protocol
 from ballast.serving.malloc import keep_freed_memory
@@ -52,6 +53,9 @@ class Server:
         self._setting = setting
         self.name = setting.lower()
         self._certificate = _Certificate(settings, optional_ca)
+        self._clock = SystemClock()
+        self.beat: float | None = None
+        """When its loop last came round (monotonic); every 30 s."""
         config = uvicorn.Config(
             app,
             http=partial(protocol.BoundedProtocol, refused=refused),  # type: ignore[arg-type]
@@ -64,7 +68,7 @@ class Server:
             proxy_headers=False,
             server_header=False,
             timeout_keep_alive=protocol.KEEP_ALIVE,
-            callback_notify=self._certificate.renew,
+            callback_notify=self._beats,
             timeout_notify=CERTIFICATE_CHECK,
         )
         config.load()
@@ -102,6 +106,10 @@ class Server:
     def alive(self) -> bool:
         """False once the serving thread has ended or was stopped; true before the start."""
         return not self._server.should_exit and (self._thread is None or self._thread.is_alive())
+
+    async def _beats(self) -> None:
+        self.beat = self._clock.monotonic()
+        await self._certificate.renew()
 
     def _run(self, listener: socket.socket) -> None:
         with asyncio.Runner(loop_factory=self._config.get_loop_factory()) as runner:
