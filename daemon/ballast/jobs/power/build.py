@@ -112,6 +112,7 @@ def build(context: Context, policies: Sequence[PowerPolicy], board: Board, clien
         namespace=context.namespace,
         own=os.environ.get("POD_NAME"),
         urls=[each for each in (settings.prometheus.url, *urls(policies)) if each],
+        operator_only=frozenset(f"{settings.publishing.prefix}/{name}" for name in settings.power.operator_only),
     )
     actuators = Actuators(
         context.api,
