@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
 from ballast import log
 from ballast.settings import explain
@@ -145,10 +146,17 @@ def test_no_planted_secret_is_shown_anywhere(place: str, tmp_path: Path, told: i
     with serving(echo) as server, rig(tmp_path) as one:
         overrides = {
             **prometheus(place, tmp_path, server.url),
+            "EXTENDER__TOKEN_FILE": str(tmp_path / "extender-token"),
             "POWER__MODE": "on",
             "POWER__POLICIES": json.dumps(policies(tmp_path, server.url)),
         }
+        (tmp_path / "extender-token").write_text("PLANTEDextender")
         daemon = one.daemon(**overrides)
+        for body in (b"{}", b"{", b"[" * 9000, b'{"Pod": {"metadata": {"name": "x"}}, "NodeNames": ["a"]}'):
+            for path in ("prioritize", "filter", "prioritize?profile=nonsense"):
+                address = f"{daemon.url}scheduler/PLANTEDextender/{path}"
+                answer = requests.post(address, body, headers={"content-type": "application/json"}, timeout=20)
+                assert not PLANTED.search(answer.text)
         daemon.board.config = explain(one.environment(**overrides))
         for _ in range(3):
             one.advance()
