@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 RUN := $(VENV)/.run
 DEV := $(VENV)/.dev
 
-.PHONY: demo test test-cluster test-deep fuzz check bench lock clean
+.PHONY: demo test test-cluster test-deep test-hostile fuzz check bench lock clean
 
 demo: $(RUN)  ## an embedded cluster and the daemon watching it
 	$(BIN)/ballast demo $(ARGS)
@@ -21,6 +21,9 @@ test-deep: $(DEV)  ## the properties of the core, ten times as many examples
 
 fuzz: $(DEV)  ## mutated input for every decoder and parser, 100,000 cases in a minute
 	$(BIN)/python -m tests.fuzz $(ARGS)
+
+test-hostile: $(DEV)  ## one daemon against callers that mean harm; takes about five minutes
+	$(BIN)/pytest -p no:cacheprovider -s tests/hostile $(ARGS)
 
 check: $(DEV)  ## lint, types, layers, locks
 	$(BIN)/ruff check .
