@@ -215,3 +215,14 @@ def test_by_default_strangers_reach_the_probes_alone(helm: Helm) -> None:
     assert namespaces == ["kube-system", "monitoring"]
     assert {"podSelector": {}} in rest["from"]
     assert policy["egress"] == [{}]
+
+
+def test_another_name_of_the_release_names_the_extender_s_service(helm: Helm) -> None:
+    def service(values: Values) -> list[str]:
+        [box] = one(helm.template(values), "Deployment", values.get("fullnameOverride", "ballast"))["spec"]["template"][
+            "spec"
+        ]["containers"]
+        return [each["value"] for each in box["env"] if each["name"] == "BALLAST_EXTENDER__SERVICE"]
+
+    assert service({}) == []
+    assert service({"fullnameOverride": "other"}) == ["other-extender"]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+import ssl
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import requests
+import trustme
 from responses import RequestsMock
 
 from ballast.errors import BallastError, SettingsError
@@ -134,3 +136,22 @@ def test_a_feed_shows_its_token_and_headers_and_follows_their_files(tmp_path: Pa
 def test_files_belong_to_an_address() -> None:
     with pytest.raises(ValueError, match="tokenFile, caFile and headersFile with url"):
         FeedSpec(query="up", semantics="available", tokenFile="x")
+
+
+def test_a_feed_over_tls_is_verified_by_its_own_ca(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.crt")
+    with serving(lambda request: Answer(b"{}")) as server:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        authority.issue_cert("localhost").configure_cert(context)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        url = server.url.replace("http://127.0.0.1", "https://localhost")
+        for file, trusted in ((None, False), (str(tmp_path / "ca.crt"), True)):
+            spec = FeedSpec(url=url, caFile=file)
+            session = HttpSession(url, part="the feed's ", timeout=20, access=access(spec, "the feed's "))
+            if trusted:
+                assert session.get(url) == b"{}"
+            else:
+                with pytest.raises(BallastError, match="the feed's caFile"):
+                    session.get(url)
+            session.close()
