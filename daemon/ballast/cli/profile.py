@@ -77,8 +77,13 @@ def profile(
         typer.Option(help="Address of Ballast, for extender and trimaran. Default: its Service."),
     ] = None,
     filtering: Annotated[
-        bool, typer.Option("--filter", help="Let the extender also filter out overloaded nodes.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--filter/--no-filter",
+            help="Let the extender filter too: it keeps other pods out of room that is held. Default: yes.",
+            show_default=False,
+        ),
+    ] = None,
     tls: Annotated[
         bool,
         typer.Option("--tls", help="For the extender: https, with the files that kube-scheduler shows and trusts."),
@@ -122,7 +127,7 @@ def profile(
     """Print a complete KubeSchedulerConfiguration."""
     if name not in PROFILES:
         raise UsageError(f"There is no profile {name!r}. Choose one of: {', '.join(PROFILES)}.")
-    if filtering and name != "extender":
+    if filtering is not None and name != "extender":
         raise UsageError(f"--filter is for the profile extender; {name} cannot filter.")
     if tls and name != "extender":
         raise UsageError(f"--tls is for the profile extender; {name} is not asked over TLS.")
@@ -145,7 +150,7 @@ def profile(
             namespace,
             scheduler,
             _address(url),
-            filtering,
+            filtering is not False,
             tls,
             settings.extender,
             publishing.crane_timezone,

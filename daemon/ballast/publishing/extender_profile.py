@@ -35,7 +35,7 @@ extenders:  # they apply to all profiles of this file
 {tls}"""
 
 _FILTER = """\
-  filterVerb: filter  # leaves out nodes above BALLAST_EXTENDER__FILTER_THRESHOLD
+  filterVerb: filter  # keeps others out of room that is held; leaves out nodes above BALLAST_EXTENDER__FILTER_THRESHOLD
 """
 
 _TRUSTED = """\
@@ -76,12 +76,12 @@ def extender_profile(
     url: str,
     scheduler: str,
     *,
-    filtering: bool = False,
+    filtering: bool = True,
     token: str = "",
     files: bool = False,
     certificate: bool = False,
 ) -> str:
-    """The KubeSchedulerConfiguration (v1) for an extender at `url`, asked to filter too where `filtering`.
+    """The KubeSchedulerConfiguration (v1) for an extender at `url`, asked to filter too unless `filtering` is False.
 
     It shows the `token`; with an https `url` it names the `files` of a CA and of a client `certificate`.
     """

@@ -163,7 +163,7 @@ class Daemon:
             self.batch.stop()
         context.writer.finish()
         if context.acting:
-            _at_once(self._endpoint.stop, self.condition_saver.stop)
+            _at_once(self._endpoint.stop, self.condition_saver.stop, self.eviction.give_back)
             context.writer.stop()
             _at_once(context.leadership.stop, context.events.stop, context.switches.stop)
         self._reader.close()

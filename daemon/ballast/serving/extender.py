@@ -164,8 +164,7 @@ class ExtenderRoutes:
         self, verb: str, request: Request, read: Callable[[bytes], tuple[wire.Pod, _Answer]]
     ) -> Response:
         if self._callers is not None and not self._callers.lets_in(request):
-            headers = {"www-authenticate": "Bearer", "connection": "close"}
-            return self._refused(verb, 401, _WHO, headers)
+            return self._refused(verb, UsageError(_WHO), 401)
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != JSON:
             return self._refused(verb, UsageError(f"Content-Type is {kind or 'missing'}; send application/json."), 415)
@@ -200,7 +199,7 @@ class ExtenderRoutes:
             self._waiting -= 1
 
     def _refused(self, verb: str, error: Exception, status: int = 400) -> Response:
-        message, headers = str(error), None
+        message, headers = str(error), {"www-authenticate": "Bearer", "connection": "close"} if status == 401 else None
         if isinstance(error, BodiesInFlight):
             status, headers = 503, {"retry-after": "1", "connection": "close"}
         elif isinstance(error, TooManyNames):
