@@ -76,7 +76,7 @@ def test_the_killed_leader_is_followed_by_the_other_and_nothing_is_written_twice
     before = cluster.audit.here()
     with _pair(cluster, installed, tmp_path) as pair:
         first, second = pair.first, pair.second
-        assert "standing by" in second.daemon.tail()
+        eventually("the second one stands by", lambda: "standing by" in second.daemon.tail())
         assert _patches(cluster, before, second) == []
 
         killed_at = cluster.audit.here()
