@@ -156,6 +156,7 @@ class Daemon:
     def stop(self) -> None:
         """Ends the writes, gives up the endpoint and the Lease, then ends the cycles and closes what only reads."""
         context = self.context
+        self.scheduler.ending()
         self.publishing.stop()
         if self.crane is not None:
             self.crane.stop()
