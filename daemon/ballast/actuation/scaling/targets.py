@@ -164,7 +164,9 @@ class TargetReader:
 
     def _lasts(self, status: TargetStatus) -> bool:
         """Whether it stays valid as long as the objects it was computed from."""
-        short = status.workload is not None and status.workload.present < (status.replicas or 0)
+        workload = status.workload
+        silent = status.kind == "StatefulSet"
+        short = silent and workload is not None and workload.present < (status.replicas or 0)
         passing = status.obstacle or status.excluded or status.pending or short or status.ceiling is not None
         return not passing and self.contention.calm(status.name)
 
