@@ -155,6 +155,10 @@ app.kubernetes.io/instance: {{ .Release.Name }}
     {{- $env = append $env (dict "name" "BALLAST_LEASE__ENABLED" "value" "false") -}}
   {{- end -}}
 {{- end -}}
+{{- if and (ne (include "ballast.name" .) "ballast") (not (include "ballast.setting" (list . "extender" "service"))) -}}
+  {{- $env = append $env (dict "name" "BALLAST_EXTENDER__SERVICE" "value" (printf "%s-extender" (include "ballast.name" .))) -}}
+{{- end -}}
+{{- $env = append $env (dict "name" "POD_IP" "valueFrom" (dict "fieldRef" (dict "fieldPath" "status.podIP"))) -}}
 {{- range $field := list "name" "namespace" -}}
   {{- $env = append $env (dict "name" (printf "POD_%s" $field | upper) "valueFrom" (dict "fieldRef" (dict "fieldPath" (printf "metadata.%s" $field)))) -}}
 {{- end -}}

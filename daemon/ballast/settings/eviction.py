@@ -120,6 +120,11 @@ class EvictionSettings(SettingsPart):
     exclude_namespaces: Annotated[tuple[str, ...], BeforeValidator(as_list)] = ()
     """Namespaces whose pods are left alone."""
 
+    operator_only: Annotated[
+        tuple[Literal["exclude", "exclude-until", "evict", "evict-lifts"], ...], BeforeValidator(as_list)
+    ] = ()
+    """Annotations of Ballast that count on namespaces alone, not on pods and workloads, which tenants may change."""
+
     grace_period: Duration | None = None
     """Termination grace period of an evicted pod; unset: the pod's own."""
 

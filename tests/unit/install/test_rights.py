@@ -59,7 +59,10 @@ OWN = {
     (NAMESPACE, "configmaps", "ballast-switches", "get"),
     (NAMESPACE, "configmaps", "ballast-switches", "list"),
     (NAMESPACE, "configmaps", "ballast-switches", "watch"),
-    (NAMESPACE, "pods", "*", "patch"),
+    (NAMESPACE, "discovery.k8s.io/endpointslices", "*", "create"),
+    (NAMESPACE, "discovery.k8s.io/endpointslices", "ballast-extender", "get"),
+    (NAMESPACE, "discovery.k8s.io/endpointslices", "ballast-extender", "patch"),
+    (NAMESPACE, "services", "ballast-extender", "get"),
 }
 LEASE = {
     (NAMESPACE, "coordination.k8s.io/leases", "*", "create"),

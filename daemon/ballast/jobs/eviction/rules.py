@@ -13,6 +13,7 @@ def rules_of(settings: Settings) -> GateRules:
     eviction = settings.eviction
     return GateRules(
         prefix=settings.publishing.prefix,
+        operator_only=frozenset(f"{settings.publishing.prefix}/{name}" for name in eviction.operator_only),
         limit_total=limit(eviction.limit_total),
         limit_node=limit(eviction.limit_node),
         limit_namespace=limit(eviction.limit_namespace),

@@ -98,11 +98,12 @@ def layout(
     free = total.copy()
     np.subtract.at(free, on[present], asked[present])
     loads = np.array(load, float).reshape(len(nodes), len(resources))[order]
-    there = _there(loads, resources)
     whole = np.array(
         [[node.allocatable.get(name, 0.0) if name in ALWAYS_NEEDED else 1.0 for name in resources] for node in ordered],
         float,
     ).reshape(len(nodes), len(resources))
+    loads = np.where(whole > 0, loads, np.nan)
+    there = _there(loads, resources)
     return Layout(
         nodes=ordered,
         pods=tuple(kept),

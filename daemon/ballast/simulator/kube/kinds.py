@@ -64,6 +64,7 @@ KINDS = (
     Kind("", "v1", "Event", "events", short=("ev",)),
     Kind("", "v1", "Service", "services", short=("svc",), subresources=("status",)),
     Kind("", "v1", "Endpoints", "endpoints", short=("ep",)),
+    Kind("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices"),
     Kind("", "v1", "ServiceAccount", "serviceaccounts", short=("sa",)),
     Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", short=("pvc",), subresources=("status",)),
     Kind("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False, short=("pv",), subresources=("status",)),
