@@ -11,6 +11,7 @@ from ballast.model.selector import Requirement, Selector
 from ballast.model.template import HostPort, NodeTerm, PodTerm, Spread, Template, Toleration
 
 _encode = msgspec.json.Encoder().encode
+_MEMORY = "Memory"
 
 
 def template_key(pod: wire.Pod) -> object:
@@ -19,8 +20,9 @@ def template_key(pod: wire.Pod) -> object:
     ports = _host_ports(spec)
     volumes = tuple(_local(spec))
     claims = _claims(spec)
+    ends, grouped = not _restarts(spec), _grouped(spec)
     plain = not (spec.node_selector or spec.tolerations or spec.affinity or spec.topology_spread_constraints)
-    if plain and not (ports or volumes or claims or spec.resource_claims):
+    if plain and not (ports or volumes or claims or spec.resource_claims or ends or grouped):
         return None
     looks = spec.affinity or spec.topology_spread_constraints
     return (
@@ -33,6 +35,8 @@ def template_key(pod: wire.Pod) -> object:
         volumes,
         claims,
         bool(spec.resource_claims),
+        ends,
+        grouped,
     )
 
 
@@ -52,9 +56,13 @@ def to_template(pod: wire.Pod) -> Template:
             for each in spec.topology_spread_constraints or ()
             if each.when_unsatisfiable == "DoNotSchedule"
         ),
-        local_volumes=tuple(_local(spec)),
+        local_volumes=tuple(name for name, _ in _local(spec)),
+        scratch_volumes=tuple(name for name, medium in _local(spec) if medium is not None),
+        memory_volumes=tuple(name for name, medium in _local(spec) if medium == _MEMORY),
         volume_claims=_claims(spec),
         resource_claims=bool(spec.resource_claims),
+        restarts=_restarts(spec),
+        grouped=_grouped(spec),
     )
 
 
@@ -143,11 +151,22 @@ def _host_ports(spec: wire.PodSpec) -> tuple[HostPort, ...]:
     )
 
 
-def _local(spec: wire.PodSpec) -> Iterator[str]:
+def _local(spec: wire.PodSpec) -> Iterator[tuple[str, str | None]]:
+    """The name of each volume that is lost, and the medium of an emptyDir, None for any other volume."""
     for volume in spec.volumes or ():
-        if volume.empty_dir is not None or volume.host_path is not None:
-            yield volume.name
+        if volume.empty_dir is not None:
+            yield volume.name, str(volume.empty_dir.get("medium") or "")
+        elif volume.host_path is not None or volume.ephemeral is not None:
+            yield volume.name, None
 
 
 def _claims(spec: wire.PodSpec) -> bool:
     return any(v.persistent_volume_claim is not None or v.ephemeral is not None for v in spec.volumes or ())
+
+
+def _restarts(spec: wire.PodSpec) -> bool:
+    return spec.restart_policy in ("", "Always")
+
+
+def _grouped(spec: wire.PodSpec) -> bool:
+    return bool(spec.workload_ref or spec.scheduling_group)

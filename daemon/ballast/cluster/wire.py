@@ -249,6 +249,9 @@ class PodSpec(LeanPodSpec):
     topology_spread_constraints: list[Spread] | None = None
     volumes: list[Volume] | None = None
     resource_claims: list[dict[str, Any]] | None = None
+    restart_policy: str = "Always"
+    workload_ref: dict[str, Any] | None = None
+    scheduling_group: dict[str, Any] | None = None
 
 
 class PodStatus(WireStruct):

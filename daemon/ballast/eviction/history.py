@@ -24,6 +24,7 @@ class History:
     node_evictions: Mapping[str, float] = field(default_factory=dict)
     workload_evictions: Mapping[WorkloadKey, tuple[float, ...]] = field(default_factory=dict)
     evictions: tuple[float, ...] = ()
+    by_planner: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     confirmed: Mapping[str, int] | None = None
     awaited: frozenset[WorkloadKey] = frozenset()
     planned: frozenset[WorkloadKey] = frozenset()

@@ -35,6 +35,7 @@ class PastEviction(msgspec.Struct, frozen=True, array_like=True):
     workload: WorkloadKey | None
     at_once: int = 1
     imagined: bool = False
+    planner: str = ""
 
 
 class Rest(msgspec.Struct, frozen=True, array_like=True):
@@ -58,6 +59,8 @@ class _Saved(msgspec.Struct, frozen=True):
     returned: tuple[tuple[WorkloadKey, float], ...] = ()
     stopped: Mapping[str, Stop] = {}
     probed: Mapping[str, float] = {}
+    planners: Mapping[str, tuple[int, ...]] = {}
+    """{planner: numbers of its evictions}"""
 
 
 _decoder = msgspec.json.Decoder(_Saved)
@@ -123,9 +126,11 @@ class RecentEvictions:
             (each for each in self._evictions.values() if each.uid not in without), key=lambda each: each.at
         )
         nodes: dict[str, float] = {}
+        planners: dict[str, list[float]] = {}
         workloads: dict[WorkloadKey, list[PastEviction]] = {}
         for each in counted:
             nodes[each.node] = each.at
+            planners.setdefault(each.planner, []).append(each.at)
             if each.workload is not None:
                 workloads.setdefault(each.workload, []).append(each)
         twice = {
@@ -137,6 +142,7 @@ class RecentEvictions:
             node_evictions=nodes,
             workload_evictions={key: tuple(each.at for each in moved) for key, moved in workloads.items()},
             evictions=tuple(each.at for each in counted),
+            by_planner={name: tuple(times) for name, times in planners.items()},
             looping=frozenset(twice | {key for key, at in self._returned.items() if at > now - LOOP}),
             backing_off={key: each.until for key, each in self._rests.items() if each.until > now},
         )
@@ -144,6 +150,10 @@ class RecentEvictions:
     def encode(self) -> str:
         nodes: dict[str, int] = {}
         workloads: dict[WorkloadKey, int] = {}
+        written = [each for each in self._evictions.values() if not each.imagined]
+        planners: dict[str, list[int]] = {}
+        for number, each in enumerate(written):
+            planners.setdefault(each.planner, []).append(number)
         rows = [
             (
                 round(each.at, 1),
@@ -152,8 +162,7 @@ class RecentEvictions:
                 -1 if each.workload is None else workloads.setdefault(each.workload, len(workloads)),
                 each.at_once,
             )
-            for each in self._evictions.values()
-            if not each.imagined
+            for each in written
         ]
         saved = _Saved(
             nodes=tuple(nodes),
@@ -163,6 +172,7 @@ class RecentEvictions:
             returned=tuple(self._returned.items()),
             stopped=self.stopped,
             probed=self.probed,
+            planners={name: tuple(numbers) for name, numbers in planners.items() if name},
         )
         return msgspec.json.encode(saved).decode()
 
@@ -171,11 +181,12 @@ class RecentEvictions:
         """Raises ValueError for what no Memory has written."""
         saved = _decoder.decode(text)
         made = cls()
-        for at, uid, node, workload, at_once in saved.evictions:
+        planners = {number: name for name, numbers in saved.planners.items() for number in numbers}
+        for row, (at, uid, node, workload, at_once) in enumerate(saved.evictions):
             if not (0 <= node < len(saved.nodes) and -1 <= workload < len(saved.workloads)):
                 raise ValueError(f"eviction of {uid} names a node or a workload that is not listed")
             key = saved.workloads[workload] if workload >= 0 else None
-            made.add(PastEviction(at, uid, saved.nodes[node], key, at_once))
+            made.add(PastEviction(at, uid, saved.nodes[node], key, at_once, planner=planners.get(row, "")))
         made._rests = {each.workload: each for each in saved.rests}
         made._returned = dict(saved.returned)
         made.stopped = dict(saved.stopped)

@@ -12,7 +12,7 @@ from ballast.actuation.eviction import effect
 from ballast.actuation.eviction.api_errors import ApiErrors
 from ballast.actuation.eviction.events import EvictionEvents
 from ballast.actuation.eviction.follow_up import Followed, Seen, follow
-from ballast.actuation.eviction.prepare import at_once, budgets, leaves, other, outlook, prepared
+from ballast.actuation.eviction.prepare import at_once, budgets, leaves, other, outlook, past_eviction, prepared
 from ballast.actuation.eviction.recorder import EvictionRecorder
 from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
@@ -26,7 +26,6 @@ from ballast.eviction.gate import Gate
 from ballast.eviction.history import History
 from ballast.eviction.plan import Move, Plan
 from ballast.eviction.planners.registry import planner
-from ballast.eviction.recent_evictions import PastEviction
 from ballast.metrics import Metrics
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
@@ -245,16 +244,15 @@ class Evictor:
             self._landing.probe(step.scheduler, step.uid)
         if self._options.acts:
             return self._evict(running, step, pod, waiting, judge)
-        past = PastEviction(step.time, step.uid, step.source, step.workload, at_once(judge, pod), imagined=True)
+        past = past_eviction(step, running.kind, at_once(judge, pod), imagined=True)
         self.recorder.evicted(past, pod)
         self._imagined.append(step)
         return self._not_evicted(running, Attempt(move.pod, DRY_RUN))
 
     def _evict(self, running: Running, step: StepRecord, pod: Pod, waiting: Sequence[Pod], judge: Gate) -> Tried:
         """Recorded, room held, evicted; in this order."""
-        now = self._clock.wall()
         running = msgspec.structs.replace(running, steps=(*running.steps, step))
-        past = PastEviction(now, step.uid, step.source, step.workload, at_once(judge, pod))
+        past = past_eviction(step, running.kind, at_once(judge, pod))
         self.recorder.evicted(past, pod, running)
         self._landing.hold(self._landing.wanted(step, pod, waiting))
         if (problem := self.recorder.save(f"about to evict {step.pod} from {step.source}")) is not None:

@@ -13,6 +13,7 @@ from ballast.eviction.check_input import LOOKED_NOWHERE, Feasibility
 from ballast.eviction.facts import Facts, leaving
 from ballast.eviction.gate import Gate
 from ballast.eviction.plan import Move
+from ballast.eviction.recent_evictions import PastEviction
 from ballast.model.pod import Pod
 from ballast.model.shape import Shape
 
@@ -63,6 +64,11 @@ def outlook(move: Move, pod: Pod, facts: Facts, fits: Callable[[str, Shape], boo
 def leaves(now: Pod | None, evicted: Pod) -> bool:
     """Whether the watch has shown the eviction."""
     return now is None or now.uid != evicted.uid or now.deleting
+
+
+def past_eviction(step: StepRecord, planner: str, at_once: int, *, imagined: bool = False) -> PastEviction:
+    """The step as limits and rests count it."""
+    return PastEviction(step.time, step.uid, step.source, step.workload, at_once, imagined, planner)
 
 
 def at_once(judge: Gate, pod: Pod) -> int:

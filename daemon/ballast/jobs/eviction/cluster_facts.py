@@ -116,6 +116,7 @@ class ClusterFacts:
         """The rules of a planner; `steered` are the schedulers whose placements the extender decides."""
         return replace(
             self._rules,
+            planner=planner.name,
             steered=steered,
             needs_landing=planner.needs_landing,
             needs_confirmation=planner.needs_confirmation,
