@@ -15,7 +15,8 @@ class History:
     `confirmed` counts the windows in a row that showed a node too loaded, None if they are not counted. `awaited` are
     workloads whose replacement is not Ready yet, `planned` those with an open power plan, `looping` those moved twice
     or whose pod came back. `overloaded` are nodes so loaded that relief may not wait for a known landing. `backing_off`
-    says until when a workload is left alone after a refusal of the API server.
+    says until when a workload is left alone after a refusal of the API server. `restarts` are seconds from the eviction
+    of a pod until its replacement was Ready, by workload.
     """
 
     acting: bool = False
@@ -31,6 +32,7 @@ class History:
     looping: frozenset[WorkloadKey] = frozenset()
     overloaded: frozenset[str] = frozenset()
     backing_off: Mapping[WorkloadKey, float] = field(default_factory=dict)
+    restarts: Mapping[WorkloadKey, float] = field(default_factory=dict)
     replacements: int = 0
     api_errors: float = 0.0
 

@@ -13,6 +13,9 @@ from ballast.eviction.rules import DAY
 MOST = 4000
 """Evictions that are remembered; without limits of one's own it is a tenth of that."""
 
+MOST_RESTARTS = 1000
+"""Workloads whose restart time is remembered."""
+
 FIRST_REST, LONGEST_REST = 60.0, 1800.0
 """Seconds for which a workload is left alone after the API server refused one of its pods; doubled each time."""
 
@@ -59,6 +62,7 @@ class _Saved(msgspec.Struct, frozen=True):
     returned: tuple[tuple[WorkloadKey, float], ...] = ()
     stopped: Mapping[str, Stop] = {}
     probed: Mapping[str, float] = {}
+    restarts: tuple[tuple[WorkloadKey, float], ...] = ()
     planners: Mapping[str, tuple[int, ...]] = {}
     """{planner: numbers of its evictions}"""
 
@@ -77,6 +81,7 @@ class RecentEvictions:
         self._evictions: dict[str, PastEviction] = {}
         self._rests: dict[WorkloadKey, Rest] = {}
         self._returned: dict[WorkloadKey, float] = {}
+        self._restarts: dict[WorkloadKey, float] = {}
         self.stopped: dict[str, Stop] = {}
         self.probed: dict[str, float] = {}
 
@@ -91,6 +96,13 @@ class RecentEvictions:
     def drop(self, uid: str) -> None:
         """It certainly did not happen."""
         self._evictions.pop(uid, None)
+
+    def restarted(self, workload: WorkloadKey, seconds: float) -> None:
+        """A replacement was Ready so many seconds after the eviction; the newest counts half."""
+        before = self._restarts.pop(workload, seconds)
+        self._restarts[workload] = round((before + seconds) / 2, 1)
+        while len(self._restarts) > MOST_RESTARTS:
+            del self._restarts[next(iter(self._restarts))]
 
     def refused(self, workload: WorkloadKey, now: float) -> float:
         """The API server refused one of its pods; returns the seconds for which it is left alone."""
@@ -145,6 +157,7 @@ class RecentEvictions:
             by_planner={name: tuple(times) for name, times in planners.items()},
             looping=frozenset(twice | {key for key, at in self._returned.items() if at > now - LOOP}),
             backing_off={key: each.until for key, each in self._rests.items() if each.until > now},
+            restarts=dict(self._restarts),
         )
 
     def encode(self) -> str:
@@ -172,6 +185,7 @@ class RecentEvictions:
             returned=tuple(self._returned.items()),
             stopped=self.stopped,
             probed=self.probed,
+            restarts=tuple(self._restarts.items()),
             planners={name: tuple(numbers) for name, numbers in planners.items() if name},
         )
         return msgspec.json.encode(saved).decode()
@@ -189,6 +203,7 @@ class RecentEvictions:
             made.add(PastEviction(at, uid, saved.nodes[node], key, at_once, planner=planners.get(row, "")))
         made._rests = {each.workload: each for each in saved.rests}
         made._returned = dict(saved.returned)
+        made._restarts = dict(saved.restarts)
         made.stopped = dict(saved.stopped)
         made.probed = dict(saved.probed)
         return made

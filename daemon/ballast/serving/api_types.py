@@ -277,6 +277,8 @@ class Step(Answer):
     source: str | None = field(name="from")
     to: str | None
     gain: Annotated[float, Meta(description="redistribute: waiting pods that start; else the fall of the objective")]
+    gain_error: Annotated[float, Meta(description="its standard error")]
+    cost: Annotated[float, Meta(description="the price of the eviction, in the measure of the gain")]
     reason: str
 
 

@@ -22,9 +22,10 @@ from tests.unit.eviction.worlds import DEPLOYMENT, NOW, SET, WEB, Shop, a_budget
 
 ORDER = (
     "mirror, static, terminating, finished, daemonset, critical, priority, bare, job, gang, local-storage, pvc, "
-    "resource-claims, without-pdb, pdb, node-fit, single-replica, min-ready, min-age, pod-selector, namespace, opt-out, "
-    "limit-node, limit-namespace, limit-total, limit-workload, workload-window, rate, cooldown, debounce, gain, "
-    "relieved, stale, reservation, replacement, retry, identity, leadership, paused, cluster-health, loop"
+    "resource-claims, without-pdb, pdb, node-fit, single-replica, min-ready, min-age, pod-selector, namespace, "
+    "opt-out, limit-node, limit-namespace, limit-total, limit-workload, workload-window, rate, cooldown, "
+    "debounce, gain, relieved, stale, reservation, replacement, retry, identity, leadership, paused, "
+    "cluster-health, loop"
 )
 
 SHOP = Shop()

@@ -135,6 +135,11 @@ class Evictor:
         before planning, so that what was moved already is not moved once more."""
         return self.recorder.pending(self._clock.wall() - self._options.lag / 2, self._options.window)
 
+    @property
+    def lag(self) -> float:
+        """Seconds over which a sample itself is a mean."""
+        return self._options.lag
+
     def stopped(self, kind: str) -> str | None:
         """Why plans of a planner are not carried out now, or None."""
         return self.recorder.stopped(kind, self._clock.wall())

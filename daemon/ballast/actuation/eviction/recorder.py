@@ -153,6 +153,9 @@ class EvictionRecorder:
             for step in found.returned:
                 if step.workload is not None:
                     self._memory.came_back(step.workload, now)
+            for step in found.ready:
+                if step.workload is not None:
+                    self._memory.restarted(step.workload, step.ready_at - step.time)
             for step in found.late:
                 if step.workload is not None:
                     self._memory.rest(step.workload, now + rest)

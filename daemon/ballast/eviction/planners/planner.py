@@ -15,6 +15,7 @@ from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.relieve import Thresholds
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.placement.planners.step import Admit, Step
+from ballast.placement.planners.worth import Worth
 from ballast.scoring.dominant_residual import DominantResidual
 
 
@@ -36,6 +37,10 @@ class Aims:
     """Most steps of a plan; None: no limit."""
     kappa: float | None = 0.5
     """Most residual that a started pod may cost; None: no limit."""
+    confidence: float = 0.0
+    """Standard errors by which the gain of a move must exceed zero."""
+    price: float = 0.0
+    """Price of an ordinary eviction; 0: every gain pays."""
     criterion: DominantResidual = OBSERVED
     """By which moved and waiting pods land in `redistribute`."""
 
@@ -75,6 +80,8 @@ class PlanInput:
     counted: Bools
     """[node]: whether its load counts for means and variances."""
     thresholds: Thresholds
+    worth: Worth | None = None
+    """What evictions cost, and how certain the loads are; None: every gain pays."""
 
 
 Spare: TypeAlias = Callable[[Ints], None]

@@ -28,6 +28,7 @@ from ballast.model.snapshot import Snapshot
 from ballast.parts import Part
 from ballast.serving.board import Board
 from ballast.settings import Mode
+from ballast.windows.standard_error import LoadErrors
 from ballast.words import duration
 
 KINDS = (
@@ -71,10 +72,12 @@ class ClusterFacts:
             lambda target, why: events.tell(target, "ExcludeFromEviction", why, part=Part.EVICTION, warning=True),
         )
         self.hot = HotNodes(aims_of(settings), settings.telemetry.interval, settings.scoring.resources)
+        self.errors = LoadErrors(evictor.lag)
 
     def observe(self, snapshot: Snapshot) -> None:
         """Counts the windows of hot nodes, and notes which replica counts changed."""
         self.hot.observe(snapshot)
+        self.errors.observe(snapshot)
         self._replicas.observe(self._workloads.workloads(), self._clock.wall())
 
     def refresh(self) -> None:

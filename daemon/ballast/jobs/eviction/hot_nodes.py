@@ -76,10 +76,15 @@ class HotNodes:
 
 def loads(snapshot: Snapshot, watched: Sequence[str], nodes: Iterable[str] | None = None) -> Floats:
     """[node, resource] means of the first window, of the `watched`, NaN where unknown; of `nodes`, or of all."""
+    return of_nodes(snapshot.primary.mean, snapshot, watched, nodes)
+
+
+def of_nodes(values: Floats, snapshot: Snapshot, watched: Sequence[str], nodes: Iterable[str] | None = None) -> Floats:
+    """[node, resource] from [resource, node] of the snapshot, of the `watched`; of `nodes`, or of all."""
     columns = [index for name in watched if (index := snapshot.resource(name)) is not None]
     rows = [snapshot.rows.get(name, -1) for name in nodes] if nodes is not None else list(range(len(snapshot.nodes)))
-    mean = np.append(snapshot.primary.mean[columns], np.full((len(columns), 1), np.nan), axis=1)
-    return np.asarray(mean[:, rows].T)
+    padded = np.append(values[columns], np.full((len(columns), 1), np.nan), axis=1)
+    return np.asarray(padded[:, rows].T)
 
 
 def watched_of(snapshot: Snapshot, aims: Aims, weights: Weights) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from ballast.errors import ClusterError
 from ballast.eviction.planners.planner import PlanningDemand
 from ballast.eviction.planners.registry import planner, planners
 from ballast.jobs.eviction.cluster_facts import ClusterFacts
-from ballast.jobs.eviction.hot_nodes import loads, watched_of
+from ballast.jobs.eviction.hot_nodes import loads, of_nodes, watched_of
 from ballast.jobs.eviction.planning_request import PlanRequest, RequestedPlan
 from ballast.jobs.eviction.rules import aims_of, limit
 from ballast.model.node_state import NodeState
@@ -81,10 +81,12 @@ class PlanInputs:
             return Gathered(None, None, earlier, skipped)
         weights = self._settings.scoring.resources
         objects, resources = self._facts.objects(), watched_of(snapshot, self._aims, weights)
+        names = [node.name for node in objects.nodes]
         request = PlanRequest(
             now=self._clock.wall(),
             resources=resources,
-            load=self._loads(snapshot, [node.name for node in objects.nodes], resources),
+            load=self._loads(snapshot, names, resources),
+            error=of_nodes(self._facts.errors.of(snapshot), snapshot, resources, names),
             wanted=tuple(wanted),
             objects=objects,
             history=history,

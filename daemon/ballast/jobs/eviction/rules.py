@@ -51,6 +51,8 @@ def aims_of(settings: Settings) -> Aims:
         deviation=eviction.deviation,
         min_gain=eviction.min_gain,
         kappa=eviction.kappa,
+        confidence=eviction.confidence,
+        price=eviction.price,
         criterion=dominant_residual.parse(settings.scoring.keys.get(dominant_residual.NAME, {})),
     )
 
