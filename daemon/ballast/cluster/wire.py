@@ -352,6 +352,7 @@ class Cause(WireStruct):
 class StatusDetails(WireStruct):
     """metav1.StatusDetails."""
 
+    kind: str = ""
     causes: list[Cause] | None = None
     retry_after_seconds: int | None = None
 

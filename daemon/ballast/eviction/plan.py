@@ -51,12 +51,12 @@ class Move:
     target: str | None
     gain: float
     reason: str
-    gain_error: float = 0.0
-    cost: float = 0.0
     uid: str = ""
     used: Mapping[str, float] = field(default_factory=dict)
     starts: tuple[str, ...] = ()
     starts_on: tuple[str, ...] = ()
+    gain_error: float = 0.0
+    cost: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,16 @@ from ballast.actuation.eviction import effect
 from ballast.actuation.eviction.api_errors import ApiErrors
 from ballast.actuation.eviction.events import EvictionEvents
 from ballast.actuation.eviction.follow_up import Followed, Seen, follow
-from ballast.actuation.eviction.prepare import at_once, budgets, leaves, other, outlook, past_eviction, prepared
+from ballast.actuation.eviction.prepare import (
+    at_once,
+    budgets,
+    evicts_itself,
+    leaves,
+    other,
+    outlook,
+    past_eviction,
+    prepared,
+)
 from ballast.actuation.eviction.recorder import EvictionRecorder
 from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
@@ -22,6 +31,7 @@ from ballast.cluster.events import Events
 from ballast.cluster.state import StateStore
 from ballast.cluster.write import WriteOutcome
 from ballast.cluster.writer import Writer
+from ballast.eviction.facts import WorkloadKey
 from ballast.eviction.gate import Gate
 from ballast.eviction.history import History
 from ballast.eviction.plan import Move, Plan
@@ -182,16 +192,18 @@ class Evictor:
             self.recorder.save(f"{plan.kind}: what was evicted")
         return attempts
 
-    def follow_up(self, pods: Sequence[Pod], snapshot: Snapshot) -> str | None:
+    def follow_up(
+        self, pods: Sequence[Pod], snapshot: Snapshot, wanted: Mapping[WorkloadKey, int] | None = None
+    ) -> str | None:
         """Once a cycle: where replacements are, when they were Ready, what came of it. A sentence if anything ended or
-        stopped."""
+        stopped. `wanted` are the replicas that workloads ask for now."""
         if self.recorder.unreadable() is not None:
             return None
         now = self._clock.wall()
         self._pods = pods
         changed = False
         told: list[str] = []
-        seen = Seen(pods, self.recorder.plans)
+        seen = Seen(pods, self.recorder.plans, wanted)
         window = self._options.window + self._options.lag
         for plan in self.recorder.plans:
             found = follow(plan, seen, snapshot, now=now, window=window, ready_within=self._options.ready_within)
@@ -271,7 +283,7 @@ class Evictor:
 
     def _outcome(self, running: Running, step: StepRecord, pod: Pod, outcome: WriteOutcome, judge: Gate) -> Tried:
         said = answer(outcome)
-        if said is EvictionResponse.DONE:
+        if said is EvictionResponse.DONE or (said is EvictionResponse.REJECTED and evicts_itself(pod, outcome)):
             self._events.evicted(running.kind, step, judge.facts)
             running = self.recorder.changed(running, msgspec.structs.replace(step, status=StepStatus.EVICTED))
             return Tried(running, Attempt(step.pod, StepStatus.EVICTED))
@@ -282,7 +294,7 @@ class Evictor:
         attempt = Attempt(step.pod, StepStatus.FAILED, outcome.reason)
         if said in (EvictionResponse.BUDGET, EvictionResponse.TWO_BUDGETS):
             attempt = Attempt(step.pod, StepStatus.REFUSED, budgets(outcome, pod, judge.facts), "pdb")
-        elif said in (EvictionResponse.FORBIDDEN, EvictionResponse.HELD_BACK):
+        elif said in (EvictionResponse.FORBIDDEN, EvictionResponse.REJECTED, EvictionResponse.HELD_BACK):
             attempt = Attempt(step.pod, StepStatus.REFUSED, outcome.reason)
         if said not in (EvictionResponse.OTHER_POD, EvictionResponse.HELD_BACK) and step.workload is not None:
             self.recorder.refused(step.workload, self._clock.wall())
@@ -292,6 +304,7 @@ class Evictor:
             EvictionResponse.TWO_BUDGETS,
             EvictionResponse.OTHER_POD,
             EvictionResponse.FORBIDDEN,
+            EvictionResponse.REJECTED,
         )
         return self._undone(running, step, attempt, goes_on=goes_on and self._forbidden < FORBIDDEN)
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from ballast.actuation.eviction import effect
 from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
+from ballast.eviction.facts import WorkloadKey
 from ballast.eviction.planners.planner import Effect
 from ballast.eviction.planners.registry import find
 from ballast.model.pod import Pod
@@ -29,7 +30,11 @@ ENDING = 3600.0
 class Seen:
     """Of all pods those that the plans ask for."""
 
-    def __init__(self, pods: Iterable[Pod], plans: Sequence[Running]) -> None:
+    def __init__(
+        self, pods: Iterable[Pod], plans: Sequence[Running], wanted: Mapping[WorkloadKey, int] | None = None
+    ) -> None:
+        """`wanted` are the replicas that workloads ask for now."""
+        self._wanted = wanted or {}
         steps = [step for plan in plans for step in plan.steps]
         owners = {step.owner for step in steps if step.owner}
         uids = {uid for step in steps for uid in (step.uid, *step.starts)}
@@ -41,6 +46,12 @@ class Seen:
             if pod.owner is not None and pod.owner.uid in owners and not pod.finished:
                 self._owned.setdefault(pod.owner.uid, []).append(pod)
         self._taken = {step.replacement for step in steps if step.replacement} | {step.uid for step in steps}
+
+    def enough(self, step: StepRecord) -> bool:
+        """Whether its workload has all the pods that it wants now without a replacement: it was scaled down."""
+        wanted = self._wanted.get(step.workload) if step.workload is not None else None
+        there = sum(not pod.deleting for pod in self._owned.get(step.owner, ()))
+        return wanted is not None and wanted < step.replicas and there >= wanted
 
     def replacement(self, step: StepRecord) -> Pod | None:
         """The pod that came instead; one that was chosen before stays it as long as it is there."""
@@ -115,6 +126,8 @@ def _step(step: StepRecord, seen: Seen, found: Followed, now: float, ready_withi
     elif not there and not step.gone_at:
         step = replace(step, gone_at=now)
     step = _replaced(step, seen, found, now)
+    if step.open and not there and not step.replacement and seen.enough(step):
+        return replace(step, status=StepStatus.READY, ready_at=now, why="its workload has as many pods as it wants")
     if step.open and now - max(step.time, step.gone_at) > (ENDING if there else ready_within):
         step = replace(step, status=StepStatus.STOPPED, why=_lateness(step, ready_within, there=there))
         found.late.append(step)

@@ -14,6 +14,7 @@ from ballast.eviction.facts import Facts, leaving
 from ballast.eviction.gate import Gate
 from ballast.eviction.plan import Move
 from ballast.eviction.recent_evictions import PastEviction
+from ballast.model.marks import EVICTION_UNDER_WAY, EVICTS_ITSELF
 from ballast.model.pod import Pod
 from ballast.model.shape import Shape
 
@@ -36,6 +37,7 @@ def prepared(move: Move, pod: Pod, facts: Facts, pods: Iterable[Pod], now: float
         load=effect.predicted(move, facts.nodes),
         starts=move.starts,
         starts_on=move.starts_on,
+        replicas=facts.replicas(pod) or 0,
         besides=tuple(each.uid for each in siblings if each.created >= now - SKEW),
         probe=probe,
     )
@@ -59,6 +61,12 @@ def outlook(move: Move, pod: Pod, facts: Facts, fits: Callable[[str, Shape], boo
     if not usable or fits(move.target, pod.shape) is False:
         return Feasibility(fits=False)
     return Feasibility(fits=True, only_unknown=move.target in facts.unknown)
+
+
+def evicts_itself(pod: Pod, outcome: WriteOutcome) -> bool:
+    """Whether a refusal for now means that the pod's owner carries the eviction out by itself, as KubeVirt does by
+    moving the machine: descheduler counts such a pod as evicted."""
+    return outcome.status == 429 and (EVICTS_ITSELF in pod.annotations or EVICTION_UNDER_WAY in pod.annotations)
 
 
 def leaves(now: Pod | None, evicted: Pod) -> bool:

@@ -92,6 +92,14 @@ class ClusterFacts:
         if self._acts:
             self._invalid.observe(workloads, self._workloads.namespaces(), self._cache.pods())
 
+    def replicas(self) -> Mapping[WorkloadKey, int]:
+        """What workloads ask for now, where they say so."""
+        return {
+            (each.namespace, each.kind, each.name): each.replicas
+            for each in self._workloads.workloads()
+            if each.replicas is not None
+        }
+
     def objects(self, pods: Iterable[Pod] | None = None) -> ClusterObjects:
         """With these pods only, or with all."""
         return ClusterObjects(

@@ -107,7 +107,7 @@ class PlanInputs:
     def _follow_up(self, snapshot: Snapshot) -> list[str]:
         sentences = [] if self._resumed else [self._evictor.resume()]
         self._resumed = True
-        sentences.append(self._evictor.follow_up(self._cache.pods(), snapshot))
+        sentences.append(self._evictor.follow_up(self._cache.pods(), snapshot, self._facts.replicas()))
         return [sentence for sentence in sentences if sentence]
 
     def _wanted(self) -> tuple[list[RequestedPlan], list[str]]:
