@@ -7,6 +7,7 @@ import ssl
 import sys
 import threading
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -108,6 +109,10 @@ def test_forbidden_names_the_missing_rule(method: str, path: str, query: dict[st
         assert part in str(caught.value)
 
 
+def _refused(code: int, details: dict[str, object], request: object) -> Answer:
+    return status(code, "", "no", **details)
+
+
 @pytest.mark.parametrize("code", [403, 429])
 def test_what_a_webhook_refuses_is_told_from_what_the_api_server_refuses(code: int) -> None:
     path = "/api/v1/namespaces/a/pods/p/eviction"
@@ -118,7 +123,7 @@ def test_what_a_webhook_refuses_is_told_from_what_the_api_server_refuses(code: i
         assert "add {apiGroups" not in str(caught.value)
         for more in ({"retryAfterSeconds": 3}, {"causes": [{"reason": "DisruptionBudget"}]}):
             details: dict[str, object] = {"kind": "pods", **more}
-            server.answer = lambda request, given=details: status(code, "", "no", **given)
+            server.answer = partial(_refused, code, details)
             with pytest.raises(ClusterError) as caught:
                 api_for(server).request("POST", path, body={})
             assert not caught.value.admission
