@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from ballast.model.sample import Floats
-from ballast.model.snapshot import Snapshot
+from ballast.model.snapshot import Snapshot, Window
 from ballast.windows.node_lives import NodeKey, node_keys
 
 KEPT = 8
@@ -25,7 +25,7 @@ _ENOUGH = 3
 
 
 class LoadErrors:
-    """`observe` every snapshot in order; `of` gives the errors of the newest one. Not for several threads at once."""
+    """`observe` every snapshot in order, from one thread; `newest` may be read from any."""
 
     def __init__(self, lag: float = 0.0) -> None:
         """`lag`: seconds over which a sample itself is a mean, so that samples nearer to each other tell little."""
@@ -35,36 +35,49 @@ class LoadErrors:
         self._time = -np.inf
         self._mean: Floats = np.empty((0, 0))
         self._changes: deque[Floats] = deque(maxlen=KEPT)
+        self._batches: deque[tuple[float, Floats]] = deque()
+        self.newest: tuple[Snapshot, Floats] | None = None
+        """The newest snapshot and its errors [resource, node], in units of load, NaN where unknown."""
 
     def observe(self, snapshot: Snapshot) -> None:
-        """Remembers the means of a snapshot once its window has nothing in common with the last remembered one."""
+        """The means of a snapshot are remembered once its window has nothing in common with the last remembered one."""
         keys = node_keys(snapshot.nodes)
         if snapshot.resources != self._resources:
             self._changes.clear()
+            self._batches.clear()
             self._keys, self._resources, self._time = (), snapshot.resources, -np.inf
+        self._batches.append((snapshot.time, _batches(snapshot)))
+        while not 0 <= snapshot.time - self._batches[0][0] < snapshot.primary.seconds:
+            self._batches.popleft()
         passed = snapshot.time - self._time
-        if 0 <= passed < snapshot.primary.seconds:
-            return
-        mean = snapshot.primary.mean
-        if passed <= 2 * snapshot.primary.seconds:
-            self._changes.append(_changes(mean, keys, self._mean, self._keys))
-        self._keys, self._time, self._mean = keys, snapshot.time, mean
+        if not 0 <= passed < snapshot.primary.seconds:
+            self._remember(snapshot.primary, keys, snapshot.time, passed)
+        self.newest = snapshot, self._of(snapshot)
 
-    def of(self, snapshot: Snapshot) -> Floats:
-        """[resource, node]: in units of load, NaN where unknown."""
+    def _remember(self, window: Window, keys: tuple[NodeKey, ...], now: float, passed: float) -> None:
+        mean = window.mean
+        if 0 <= passed <= 2 * window.seconds:
+            self._changes.append(_changes(mean, keys, self._mean, self._keys))
+        self._keys, self._time, self._mean = keys, now, mean
+
+    def _of(self, snapshot: Snapshot) -> Floats:
         window = snapshot.primary
         independent = np.maximum(window.count, 1.0)
         if self._lag > 0:
             independent = np.clip(window.seconds / self._lag, 1.0, independent)
         own: Floats = window.std / np.sqrt(independent)
-        pooled = np.maximum(_batches(snapshot), self._between(len(snapshot.resources)))
+        pooled = np.sqrt(np.maximum(self._within(), self._between(len(snapshot.resources))))
         return np.asarray(np.where(np.isnan(window.mean), np.nan, np.fmax(own, pooled[:, None])))
 
+    def _within(self) -> Floats:
+        """[resource]: a variance, the mean of those of the snapshots of one window."""
+        return np.asarray(np.mean([variance for _, variance in self._batches], axis=0))
+
     def _between(self, resources: int) -> Floats:
-        """[resource]: from windows that followed one another; the difference of two has twice the variance of one."""
+        """[resource]: a variance from windows that followed one another; their difference has twice that of one."""
         if not self._changes:
             return np.zeros(resources)
-        return np.sqrt(_median_variance(np.square(np.concatenate(self._changes, axis=1)), 1) / 2)
+        return _median_variance(np.square(np.concatenate(self._changes, axis=1)), 1) / 2
 
 
 def _changes(mean: Floats, keys: tuple[NodeKey, ...], before: Floats, old: tuple[NodeKey, ...]) -> Floats:
@@ -76,7 +89,7 @@ def _changes(mean: Floats, keys: tuple[NodeKey, ...], before: Floats, old: tuple
 
 
 def _batches(snapshot: Snapshot) -> Floats:
-    """[resource]: from the parts that longer windows have beyond shorter ones."""
+    """[resource]: a variance from the parts that longer windows have beyond shorter ones."""
     windows = sorted(snapshot.windows.values(), key=lambda each: -each.seconds)
     windows = [each for each in windows if each.seconds <= snapshot.primary.seconds]
     parts = [
@@ -89,7 +102,7 @@ def _batches(snapshot: Snapshot) -> Floats:
     batches = np.stack([_apart(each) for each in (*parts, windows[-1].mean)])
     freedom = len(batches) - 1
     spread = np.square(batches - batches.mean(axis=0)).sum(axis=0) / freedom
-    return np.sqrt(_median_variance(spread, freedom) / len(batches))
+    return _median_variance(spread, freedom) / len(batches)
 
 
 def _apart(changes: Floats) -> Floats:

@@ -86,7 +86,7 @@ class PlanInputs:
             now=self._clock.wall(),
             resources=resources,
             load=self._loads(snapshot, names, resources),
-            error=of_nodes(self._facts.errors.of(snapshot), snapshot, resources, names),
+            error=self._errors(names, resources),
             wanted=tuple(wanted),
             objects=objects,
             history=history,
@@ -145,6 +145,13 @@ class PlanInputs:
                 if resource in resources:
                     load[row, resources.index(resource)] += change
         return load
+
+    def _errors(self, nodes: list[str], resources: tuple[str, ...]) -> Floats | None:
+        """[node, resource]"""
+        newest = self._facts.errors.newest
+        if newest is None or any(newest[0].resource(name) is None for name in resources):
+            return None
+        return of_nodes(newest[1], newest[0], resources, nodes)
 
     def _concerned(self, wanted: list[RequestedPlan]) -> list[str] | None:
         """The pods whose usage matters: those on hot nodes if no other may be moved. None for all."""
