@@ -52,6 +52,14 @@ class Stop(msgspec.Struct, frozen=True, array_like=True):
     why: str
 
 
+class Ineffective(msgspec.Struct, frozen=True, array_like=True):
+    node: str
+    resource: str
+    until: float
+    times: int
+    why: str
+
+
 class _Saved(msgspec.Struct, frozen=True):
     """Nodes and workloads are written once; evictions name them by number, -1 for none."""
 
@@ -63,6 +71,7 @@ class _Saved(msgspec.Struct, frozen=True):
     stopped: Mapping[str, Stop] = {}
     probed: Mapping[str, float] = {}
     restarts: tuple[tuple[WorkloadKey, float], ...] = ()
+    ineffective: tuple[Ineffective, ...] = ()
     planners: Mapping[str, tuple[int, ...]] = {}
     """{planner: numbers of its evictions}"""
 
@@ -82,6 +91,7 @@ class RecentEvictions:
         self._rests: dict[WorkloadKey, Rest] = {}
         self._returned: dict[WorkloadKey, float] = {}
         self._restarts: dict[WorkloadKey, float] = {}
+        self._ineffective: dict[tuple[str, str], Ineffective] = {}
         self.stopped: dict[str, Stop] = {}
         self.probed: dict[str, float] = {}
 
@@ -96,6 +106,13 @@ class RecentEvictions:
     def drop(self, uid: str) -> None:
         """It certainly did not happen."""
         self._evictions.pop(uid, None)
+
+    def without_effect(self, node: str, resource: str, why: str, now: float) -> None:
+        """Moves off a node did not lower this load; it is left alone for an hour, doubled each time up to a day."""
+        before = self._ineffective.get((node, resource))
+        times = before.times + 1 if before else 1
+        until = now + min(STOP_FOR * 2.0 ** (times - 1), DAY)
+        self._ineffective[node, resource] = Ineffective(node, resource, until, times, why)
 
     def restarted(self, workload: WorkloadKey, seconds: float) -> None:
         """A replacement was Ready so many seconds after the eviction; the newest counts half."""
@@ -129,6 +146,7 @@ class RecentEvictions:
         self._evictions = {each.uid: each for each in kept[-MOST:]}
         self._rests = {key: each for key, each in self._rests.items() if each.until > now - LONGEST_REST}
         self._returned = {key: at for key, at in self._returned.items() if at > now - LOOP}
+        self._ineffective = {key: each for key, each in self._ineffective.items() if each.until > now - DAY}
         self.stopped = {kind: each for kind, each in self.stopped.items() if each.until > now}
         self.probed = {name: at for name, at in self.probed.items() if at > now - DAY}
 
@@ -158,6 +176,7 @@ class RecentEvictions:
             looping=frozenset(twice | {key for key, at in self._returned.items() if at > now - LOOP}),
             backing_off={key: each.until for key, each in self._rests.items() if each.until > now},
             restarts=dict(self._restarts),
+            ineffective={key: each.why for key, each in self._ineffective.items() if each.until > now},
         )
 
     def encode(self) -> str:
@@ -185,6 +204,7 @@ class RecentEvictions:
             returned=tuple(self._returned.items()),
             stopped=self.stopped,
             probed=self.probed,
+            ineffective=tuple(self._ineffective.values()),
             restarts=tuple(self._restarts.items()),
             planners={name: tuple(numbers) for name, numbers in planners.items() if name},
         )
@@ -204,6 +224,7 @@ class RecentEvictions:
         made._rests = {each.workload: each for each in saved.rests}
         made._returned = dict(saved.returned)
         made._restarts = dict(saved.restarts)
+        made._ineffective = {(each.node, each.resource): each for each in saved.ineffective}
         made.stopped = dict(saved.stopped)
         made.probed = dict(saved.probed)
         return made

@@ -132,6 +132,19 @@ def test_a_plan_without_effect_stops_its_planner_for_a_while(mill: Mill) -> None
     assert after.evictor.stopped("rebalance") is None
 
 
+def test_relief_without_effect_is_remembered_by_node_and_cause(mill: Mill) -> None:
+    replica = Replica(mill)
+    replica.carry_out(mill.pods["shop/web-1"], kind="relieve")
+    mill.replace_evicted("n5")
+    replica.follow()
+    replica.follow(WINDOW)
+    assert replica.evictor.stopped("relieve") is None
+    after = Replica(mill)
+    after.evictor.resume()
+    [(node, cause)] = after.evictor.history().ineffective
+    assert (node, cause) == ("n0", "cpu")
+
+
 def test_a_replacement_that_does_not_become_ready_stops_the_planner(mill: Mill) -> None:
     replica = Replica(mill)
     replica.carry_out(mill.pods["shop/web-1"])

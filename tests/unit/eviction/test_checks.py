@@ -51,6 +51,8 @@ DATABASE = Selector((Requirement("app", "In", ("db",)),))
 CLONE_SET = Owner("CloneSet", "web", "u", True)
 OTHER = SHOP.others[0]
 
+SHARED = GateRules(planner="rebalance", rate_shares={"relieve": 0.5})
+
 REFUSED: list[tuple[str, Shop]] = [
     ("mirror", pod(annotations={"kubernetes.io/config.mirror": "x"})),
     ("static", pod(annotations={"kubernetes.io/config.source": "file"})),
@@ -109,7 +111,10 @@ REFUSED: list[tuple[str, Shop]] = [
     ("limit-workload", replace(rules(limit_workload=EvictionLimit(1)), evicted=(OTHER,))),
     ("workload-window", history(workload_evictions={WEB: (NOW - 1799,)})),
     ("rate", history(evictions=(NOW - 60,) * 20)),
+    ("rate", replace(history(evictions=(NOW - 60,) * 10), rules=SHARED)),
+    ("rate", replace(history(evictions=(NOW - 60,) * 19, by_planner={"relieve": (NOW - 60,) * 9}), rules=SHARED)),
     ("cooldown", history(node_evictions={"n1": NOW - 599})),
+    ("cooldown", history(ineffective={("n1", "cpu"): "it did not help"}, causes={"n1": frozenset({"cpu"})})),
     ("debounce", history(confirmed={"n1": 2})),
     ("debounce", history(confirmed={})),
     ("gain", replace(SHOP, outlook=Feasibility(unpaid="it gains less than it costs"))),
@@ -169,6 +174,12 @@ ALLOWED: list[tuple[str, Shop]] = [
     ("workload-window", history(workload_evictions={WEB: (NOW - 1800,)})),
     ("rate", history(evictions=(NOW - 86_400,) * 20)),
     ("cooldown", history(node_evictions={"n1": NOW - 600})),
+    ("cooldown", history(ineffective={("n1", "cpu"): "no"}, causes={"n1": frozenset({"cpu", "memory"})})),
+    ("cooldown", history(ineffective={("n1", "cpu"): "no"}, causes={"n1": frozenset({"memory"})})),
+    ("cooldown", history(ineffective={("n1", "cpu"): "no"})),
+    ("rate", replace(history(evictions=(NOW - 60,) * 9), rules=SHARED)),
+    ("rate", replace(history(evictions=(NOW - 60,) * 19), rules=replace(SHARED, planner="relieve"))),
+    ("rate", replace(history(evictions=(NOW - 60,) * 19, by_planner={"relieve": (NOW - 60,) * 10}), rules=SHARED)),
     ("debounce", history(confirmed={"n1": 3})),
     ("debounce", replace(history(confirmed={}), rules=GateRules(needs_confirmation=False))),
     ("reservation", rules(steered=frozenset({"default-scheduler"}))),

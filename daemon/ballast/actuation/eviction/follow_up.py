@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec.structs import replace
 
 from ballast.actuation.eviction import effect
-from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
+from ballast.actuation.eviction.records import Loads, Running, StepRecord, StepStatus
 from ballast.eviction.facts import WorkloadKey
 from ballast.eviction.planners.planner import Effect
 from ballast.eviction.planners.registry import find
@@ -69,7 +69,8 @@ class Seen:
 
 @dataclass
 class Followed:
-    """`plan` as it is now; `finished`: nothing more is to be learned of it. `stop` says why its planner has to stop.
+    """`plan` as it is now; `finished`: nothing more is to be learned of it. `stop` says why its planner has to stop,
+    `ineffective` of (node, resource) why moves off that node did not help.
 
     The steps that just `landed`, `returned` to their source, are `ready` or `late`, did not happen (`failed`), or whose
     pod still is `leaving`. `told` are sentences.
@@ -80,6 +81,7 @@ class Followed:
     changed: bool = False
     stop: str | None = None
     share: float | None = None
+    ineffective: Mapping[tuple[str, str], str] = field(default_factory=dict)
     measured: Mapping[str, Any] = field(default_factory=dict)
     landed: list[StepRecord] = field(default_factory=list)
     returned: list[StepRecord] = field(default_factory=list)
@@ -187,8 +189,24 @@ def _judge(found: Followed, snapshot: Snapshot, now: float, window: float, ready
     pods = "1 pod" if len(happened) == 1 else f"{len(happened)} pods"
     seen = f"loads changed by {found.share:.0%} of what was predicted"
     found.told.append(f"{plan.kind} of {pods}: {seen}")
-    if found.share < effect.LEAST:
+    if found.share < effect.LEAST and planner is not None and planner.needs_confirmation:
+        found.ineffective = dict(_ineffective(happened, changes))
+    elif found.share < effect.LEAST:
         found.stop = f"{plan.kind} is stopped for a while: {seen}"
+
+
+def _ineffective(steps: Sequence[StepRecord], changes: Loads) -> Iterator[tuple[tuple[str, str], str]]:
+    """((node, resource), why) of the sources whose load did not fall as was said."""
+    for node, expected in effect.together(steps).items():
+        if not any(step.source == node for step in steps) or not expected:
+            continue
+        resource = min(expected, key=lambda name: expected[name])
+        share = effect.share({node: {resource: expected[resource]}}, changes)
+        if share is not None and share < effect.LEAST:
+            yield (
+                (node, resource),
+                f"moving pods off {node} changed its {resource} by {share:.0%} of what was predicted",
+            )
 
 
 def _judge_starts(found: Followed, happened: Sequence[StepRecord], now: float, ready_within: float) -> None:

@@ -159,6 +159,8 @@ class EvictionRecorder:
             for step in found.late:
                 if step.workload is not None:
                     self._memory.rest(step.workload, now + rest)
+            for (node, resource), why in found.ineffective.items():
+                self._memory.without_effect(node, resource, why, now)
             if found.stop is not None:
                 self._memory.stop(kind, found.stop, now)
             if found.finished:

@@ -58,6 +58,9 @@ def cooldown(case: CheckInput) -> Finding:
     last = case.history.node_evictions.get(case.pod.node)
     if last is not None and case.facts.now - last < case.rules.cooldown:
         return refuse("its node was just relieved", ago=case.facts.now - last, at_least=case.rules.cooldown)
+    why = case.history.useless(case.pod.node) if case.rules.needs_confirmation else None
+    if why is not None:
+        return refuse(why)
     return allow("its node was not relieved recently")
 
 

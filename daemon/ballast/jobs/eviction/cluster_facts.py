@@ -120,6 +120,7 @@ class ClusterFacts:
             paused=self._switches.paused(Part.EVICTION),
             confirmed=self.hot.confirmed,
             overloaded=self.hot.overloaded,
+            causes=self.hot.causes,
             planned=self._changing(),
         )
 

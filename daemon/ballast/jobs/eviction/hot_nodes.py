@@ -32,6 +32,8 @@ class HotNodes:
         self._keys: frozenset[NodeKey] = frozenset()
         self._overloaded: Mapping[str, int] = {}
         self.confirmed: Mapping[str, int] = {}
+        self.causes: Mapping[str, frozenset[str]] = {}
+        """The resources of which a node was too loaded in its last window."""
 
     @property
     def overloaded(self) -> frozenset[str]:
@@ -48,7 +50,12 @@ class HotNodes:
         watched = watched_of(snapshot, self._aims, self._weights)
         load = loads(snapshot, watched)
         counted = np.array([node.schedulable for node in snapshot.nodes], bool)
-        too_hot: Bools = np.asarray(hot(load, counted, self._thresholds(snapshot, load, counted, watched)).any(axis=1))
+        too_loaded = hot(load, counted, self._thresholds(snapshot, load, counted, watched))
+        too_hot: Bools = np.asarray(too_loaded.any(axis=1))
+        self.causes = {
+            snapshot.nodes[row].name: frozenset(np.array(watched)[too_loaded[row]].tolist())
+            for row in np.flatnonzero(too_hot).tolist()
+        }
         limited = np.isfinite(limits(self._aims.high, watched))
         clearly: Bools = np.asarray((load[:, limited] >= OVERLOADED).any(axis=1))
         self._forget_others(snapshot)
