@@ -49,7 +49,7 @@ class LocalStorage(Enum):
 @dataclass(frozen=True)
 class GateRules:
     """Seconds, counts, shares. `steered` are the scheduler names whose landing is known, None stands for all of them;
-    without `needs_landing` others may leave overloaded nodes too.
+    without `needs_landing` others may leave overloaded nodes too, with `kept_off` any: they do not come back there.
 
     `rate_shares` are the parts of `rates` that only one planner may use; `planner` is the one that asks.
 
@@ -89,3 +89,5 @@ class GateRules:
     needs_confirmation: bool = True
     needs_landing: bool = True
     steered: frozenset[str] | None = None
+    kept_off: bool = False
+    surge: bool = False

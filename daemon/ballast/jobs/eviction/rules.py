@@ -27,6 +27,7 @@ def rules_of(settings: Settings) -> GateRules:
         max_unavailable=limit(eviction.max_unavailable),
         min_replicas=eviction.min_replicas,
         confirmations=eviction.confirmations,
+        surge=eviction.surge,
         max_unknown=settings.publishing.max_unknown,
         priority_below=eviction.priority_below,
         refuse_volume_claims=eviction.pvc == "refuse",
@@ -53,6 +54,8 @@ def aims_of(settings: Settings) -> Aims:
         kappa=eviction.kappa,
         confidence=eviction.confidence,
         price=eviction.price,
+        nodes_reserve=eviction.nodes_reserve,
+        consolidate_nodes=eviction.consolidate_nodes,
         criterion=dominant_residual.parse(settings.scoring.keys.get(dominant_residual.NAME, {})),
     )
 
