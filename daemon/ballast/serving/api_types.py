@@ -1,7 +1,4 @@
-"""The answers of `/api/v1`: keys, their order and their types. `openapi.json` is generated from these classes.
-
-Times are Unix seconds. What is not known is null, never 0.
-"""
+"""The answers of `/api/v1`, for `openapi.json`: times are Unix seconds, what is not known is null, never 0."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class Evictor:
         self._clock = clock
         self._events = EvictionEvents(events, metrics)
         self._landing = landing
-        self._options, self._surges = options, surges
+        self.options, self._surges = options, surges
         self._errors = ApiErrors(metrics, clock)
         self._forbidden = 0
         self._imagined: list[StepRecord] = []
@@ -151,12 +151,7 @@ class Evictor:
     def pending(self) -> Mapping[str, Mapping[str, float]]:
         """{node: {resource: change}}: what was moved and the primary window does not show yet; to be added to its means
         before planning, so that what was moved already is not moved once more."""
-        return self.recorder.pending(self._clock.wall() - self._options.lag / 2, self._options.window)
-
-    @property
-    def lag(self) -> float:
-        """Seconds over which a sample itself is a mean."""
-        return self._options.lag
+        return self.recorder.pending(self._clock.wall() - self.options.lag / 2, self.options.window)
 
     def stopped(self, kind: str) -> str | None:
         """Why plans of a planner are not carried out now, or None."""
@@ -212,9 +207,9 @@ class Evictor:
         changed = False
         told: list[str] = []
         seen = Seen(pods, self.recorder.plans, wanted)
-        window = self._options.window + self._options.lag
+        window = self.options.window + self.options.lag
         for plan in self.recorder.plans:
-            found = follow(plan, seen, snapshot, now=now, window=window, ready_within=self._options.ready_within)
+            found = follow(plan, seen, snapshot, now=now, window=window, ready_within=self.options.ready_within)
             changed |= self._take(plan, found, now)
             told += found.told
         self.recorder.forget(now)
@@ -251,7 +246,7 @@ class Evictor:
         if pod is None or (problem := other(pod, move)) is not None:
             why = f"{move.pod} is gone" if pod is None else problem or ""
             return self._not_evicted(running, Attempt(move.pod, StepStatus.FAILED, why))
-        if self._options.acts and self.recorder.knows(pod.uid):
+        if self.options.acts and self.recorder.knows(pod.uid):
             why = f"{move.pod} was evicted already, or it is unknown whether it was"
             return self._not_evicted(running, Attempt(move.pod, StepStatus.REFUSED, why, "identity"))
         judge = gate()
@@ -268,9 +263,9 @@ class Evictor:
         if step.probe:
             self._landing.probe(step.scheduler, step.uid)
         deployment = judge.facts.surging(pod) if self._surges is not None else None
-        if self._options.acts and deployment is not None:
+        if self.options.acts and deployment is not None:
             return self._surge(running, step, pod, deployment, judge)
-        if self._options.acts:
+        if self.options.acts:
             return self._evict(running, step, pod, waiting, judge)
         past = past_eviction(step, running.kind, at_once(judge, pod), imagined=True)
         self.recorder.evicted(past, pod)
@@ -299,10 +294,10 @@ class Evictor:
         problem = self.recorder.save(f"about to evict {step.pod} from {step.source}") or self._landing.keep_off(step)
         if problem is not None:
             return self._undone(running, step, Attempt(step.pod, StepStatus.FAILED, problem), goes_on=False)
-        if self._options.nominate:
+        if self.options.nominate:
             for each in waiting:
                 self._writer.submit(nomination(each, step.source), deadline=self._writer.within(PATIENCE))
-        write = eviction(step, running.kind, self._options.prefix, self._options.grace_period)
+        write = eviction(step, running.kind, self.options.prefix, self.options.grace_period)
         outcome = self._writer.submit(write, deadline=self._writer.within(PATIENCE))
         return self._outcome(running, step, pod, outcome, judge)
 
@@ -354,7 +349,7 @@ class Evictor:
         for step in found.plan.steps:
             if not step.open:
                 self._landing.unprobe(step)
-        self.recorder.followed(plan.kind, found, now, rest=self._options.window)
+        self.recorder.followed(plan.kind, found, now, rest=self.options.window)
         self._events.followed(plan.kind, found)
         return found.changed or found.finished or bool(found.leaving)
 

@@ -76,7 +76,7 @@ class ClusterFacts:
             lambda target, why: events.tell(target, "ExcludeFromEviction", why, part=Part.EVICTION, warning=True),
         )
         self.hot = HotNodes(aims_of(settings), settings.telemetry.interval, settings.scoring.resources)
-        self.errors = LoadErrors(evictor.lag)
+        self.errors = LoadErrors(evictor.options.lag)
 
     def observe(self, snapshot: Snapshot) -> None:
         """Counts the windows of hot nodes, and notes which replica counts changed."""
