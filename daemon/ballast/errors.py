@@ -77,14 +77,23 @@ class ClusterError(BallastError):
     """The Kubernetes API refused or failed a request.
 
     `status` is the HTTP status (0 without an answer), `reason` the API's machine-readable reason,
-    `causes` the reasons listed in `details.causes`.
+    `causes` the reasons listed in `details.causes`; `admission`: a webhook or policy refused it, not the API server.
     """
 
-    def __init__(self, message: str, *, status: int = 0, reason: str = "", causes: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 0,
+        reason: str = "",
+        causes: tuple[str, ...] = (),
+        admission: bool = False,
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.reason = reason
         self.causes = causes
+        self.admission = admission
 
 
 class Unauthorized(ClusterError):
@@ -92,7 +101,7 @@ class Unauthorized(ClusterError):
 
 
 class Forbidden(ClusterError):
-    """403: RBAC does not allow the verb named in the message."""
+    """403: RBAC does not allow the verb named in the message, or admission refuses it."""
 
 
 class NotFound(ClusterError):
@@ -108,7 +117,8 @@ class Gone(ClusterError):
 
 
 class TooManyRequests(ClusterError):
-    """429. With `retry_after` (seconds) every writer waits; with a cause such as DisruptionBudget this write fails."""
+    """429. With `retry_after` (seconds) every writer waits; with a cause such as DisruptionBudget, or by admission,
+    this write alone fails."""
 
     def __init__(
         self,
@@ -117,8 +127,9 @@ class TooManyRequests(ClusterError):
         retry_after: float | None = None,
         reason: str = "",
         causes: tuple[str, ...] = (),
+        admission: bool = False,
     ) -> None:
-        super().__init__(message, status=429, reason=reason, causes=causes)
+        super().__init__(message, status=429, reason=reason, causes=causes, admission=admission)
         self.retry_after = retry_after
 
 

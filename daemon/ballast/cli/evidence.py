@@ -12,7 +12,7 @@ import typer
 from ballast.actuation.protected import METRICS_SERVER
 from ballast.cli import files, live
 from ballast.cli.backing import ABSENT, Backing, backing
-from ballast.cli.metrics_file import loads, metrics
+from ballast.cli.metrics_file import errors, loads, metrics
 from ballast.cli.pod_metrics import pod_usage
 from ballast.cluster.decoding import annotation_filter
 from ballast.errors import BadFile, UsageError
@@ -87,6 +87,7 @@ def gather(origin: Origin, settings: Settings) -> Evidence:
         usage,
         settings.cluster.pool_label,
         settings.scoring.resources,
+        errors(found, document, watched)[:, kept],
     )
     now = found.newest if document.timestamp is None else document.timestamp
     objects = ClusterObjects(

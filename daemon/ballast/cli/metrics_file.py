@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from ballast.model.node_state import ALWAYS_NEEDED
 from ballast.model.sample import Floats
 from ballast.scoring.fleet import Fleet, Load, amounts
 from ballast.scoring.keys import to_number
+
+SAMPLED = 60.0
+"""Seconds between samples that a document does not tell: a minute, as node-exporter and metrics-server are read."""
 
 _KINDS = {"cpu": "CPU", "memory": "Memory", "disk": "Storage", "network": "Bandwidth"}
 _RESOURCES = {kind: resource for resource, kind in _KINDS.items()}
@@ -36,6 +40,7 @@ class MetricsFile:
 
     timestamp: float | None = None
     window_end: float | None = None
+    window_seconds: float | None = None
     nodes: Mapping[str, Sequence[Metric]] = field(default_factory=dict)
 
     @property
@@ -61,9 +66,12 @@ def metrics(document: object, source: str = "metrics") -> MetricsFile:
     if not isinstance(nodes, Mapping | None):
         raise BadFile(f"{source}: data.NodeMetricsMap is not an object.")
     window = document.get("window") or {}
+    within = window if isinstance(window, Mapping) else {}
+    end, start = (_time(source, f"window.{name}", within.get(name)) for name in ("end", "start"))
     return MetricsFile(
         timestamp=_time(source, "timestamp", document.get("timestamp")),
-        window_end=_time(source, "window.end", window.get("end") if isinstance(window, Mapping) else None),
+        window_end=end,
+        window_seconds=None if end is None or start is None else max(0.0, end - start),
         nodes={str(name): tuple(_metrics(source, str(name), entry)) for name, entry in (nodes or {}).items()},
     )
 
@@ -106,6 +114,16 @@ def loads(cluster: ClusterFile, found: MetricsFile, resources: Sequence[str], *,
             if percent is not None and percent >= 0 and allocatable > 0:
                 load[row, column] = percent / 100 * (capacity or allocatable) / allocatable
     return load
+
+
+def errors(cluster: ClusterFile, found: MetricsFile, resources: Sequence[str]) -> Floats:
+    """The standard errors of `loads`, 0 without a deviation; its window counts as one of a sample a minute."""
+    deviations = {
+        name: [Metric(each.kind, "AVG", each.percent) for each in entries if each.operator == "STD"]
+        for name, entries in found.nodes.items()
+    }
+    samples = max(1.0, (found.window_seconds or 0.0) / SAMPLED)
+    return np.nan_to_num(loads(cluster, replace(found, nodes=deviations), resources)) / math.sqrt(samples)
 
 
 def _percent(entries: Sequence[Metric], kind: str) -> float | None:

@@ -16,6 +16,7 @@ from ballast.cluster.resizes import booked
 from ballast.cluster.shared_values import NO_STRINGS
 from ballast.cluster.shared_values import Shared as Shared
 from ballast.model.devices import ANNOTATIONS as DEVICE_ANNOTATIONS
+from ballast.model.marks import EVICTION_UNDER_WAY, EVICTS_ITSELF, GANG_ANNOTATIONS
 from ballast.model.node import Node, Taint
 from ballast.model.pod import Pod
 from ballast.model.quantity import quantity
@@ -57,7 +58,8 @@ _log = structlog.get_logger("cluster")
 def annotation_filter(prefix: str, *, foreign: Iterable[str] = ()) -> Callable[[str], bool]:
     """Which annotations are kept: keys under `prefix`/, what evictions and devices go by, and keys in `foreign`."""
     own = f"{prefix}/"
-    others = frozenset((*FOREIGN_OPT_OUTS, *POD_NATURE, *DEVICE_ANNOTATIONS, DELETION_COST, *foreign))
+    known = (*FOREIGN_OPT_OUTS, *POD_NATURE, *DEVICE_ANNOTATIONS, DELETION_COST, *GANG_ANNOTATIONS)
+    others = frozenset((*known, EVICTS_ITSELF, EVICTION_UNDER_WAY, *foreign))
     return lambda key: key.startswith(own) or key in others
 
 

@@ -74,6 +74,15 @@ def refusal(
             status=status,
             reason=answer.reason,
         )
+    evicts = path.endswith("/eviction") and answer.code == status
+    if status == 403 and evicts and not (answer.details and answer.details.kind):
+        # What RBAC refuses names the resource in its details (apimachinery NewForbidden); a webhook's answer has none.
+        return Forbidden(
+            f"An admission webhook or policy refused {request}: {said}",
+            status=status,
+            reason=answer.reason,
+            admission=True,
+        )
     if status == 403:
         return Forbidden(
             f"{rule_of(method, path, query)} (The API server said: {said})",
@@ -82,11 +91,15 @@ def refusal(
             causes=causes,
         )
     if status == 429:
+        retry_after = _retry_after(headers, answer)
+        # The API server itself says when to come again, or names a cause; a webhook's Status does neither.
+        denied = evicts and retry_after is None and not causes
         return TooManyRequests(
-            f"The API server refused {request} for now: {said}",
-            retry_after=_retry_after(headers, answer),
+            f"{'An admission webhook' if denied else 'The API server'} refused {request} for now: {said}",
+            retry_after=retry_after,
             reason=answer.reason,
             causes=causes,
+            admission=denied,
         )
     kind = {404: NotFound, 409: Conflict, 410: Gone}.get(status, ClusterError)
     return kind(f"{request}: {status} {said}", status=status, reason=answer.reason, causes=causes)

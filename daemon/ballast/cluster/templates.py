@@ -11,6 +11,7 @@ from ballast.model.selector import Requirement, Selector
 from ballast.model.template import HostPort, NodeTerm, PodTerm, Spread, Template, Toleration
 
 _encode = msgspec.json.Encoder().encode
+_MEMORY = "Memory"
 
 
 def template_key(pod: wire.Pod) -> object:
@@ -19,8 +20,9 @@ def template_key(pod: wire.Pod) -> object:
     ports = _host_ports(spec)
     volumes = tuple(_local(spec))
     claims = _claims(spec)
+    ends, grouped = not _restarts(spec), _grouped(spec)
     plain = not (spec.node_selector or spec.tolerations or spec.affinity or spec.topology_spread_constraints)
-    if plain and not (ports or volumes or claims or spec.resource_claims):
+    if plain and not (ports or volumes or claims or spec.resource_claims or ends or grouped):
         return None
     looks = spec.affinity or spec.topology_spread_constraints
     return (
@@ -35,6 +37,8 @@ def template_key(pod: wire.Pod) -> object:
         _mounted(pod),
         _ephemeral(spec),
         _device_claims(spec),
+        ends,
+        grouped,
     )
 
 
@@ -55,13 +59,17 @@ def to_template(pod: wire.Pod) -> Template:
             for each in spec.topology_spread_constraints or ()
             if each.when_unsatisfiable == "DoNotSchedule"
         ),
-        local_volumes=tuple(_local(spec)),
+        local_volumes=tuple(name for name, _ in _local(spec)),
+        scratch_volumes=tuple(name for name, medium in _local(spec) if medium is not None),
+        memory_volumes=tuple(name for name, medium in _local(spec) if medium == _MEMORY),
         volume_claims=_claims(spec),
         resource_claims=bool(spec.resource_claims),
         claims=_mounted(pod),
         ephemeral=_ephemeral(spec),
         device_claims=_device_claims(spec)[0],
         shared_devices=_device_claims(spec)[1],
+        restarts=_restarts(spec),
+        grouped=_grouped(spec),
     )
 
 
@@ -159,10 +167,13 @@ def _host_ports(spec: wire.PodSpec) -> tuple[HostPort, ...]:
     )
 
 
-def _local(spec: wire.PodSpec) -> Iterator[str]:
+def _local(spec: wire.PodSpec) -> Iterator[tuple[str, str | None]]:
+    """The name of each volume that is lost, and the medium of an emptyDir, None for any other volume."""
     for volume in spec.volumes or ():
-        if volume.empty_dir is not None or volume.host_path is not None:
-            yield volume.name
+        if volume.empty_dir is not None:
+            yield volume.name, str(volume.empty_dir.get("medium") or "")
+        elif volume.host_path is not None or volume.ephemeral is not None:
+            yield volume.name, None
 
 
 def _claims(spec: wire.PodSpec) -> bool:
@@ -190,3 +201,11 @@ def _device_claims(spec: wire.PodSpec) -> tuple[int, bool]:
     """How many resource claims are its own, and whether it uses others."""
     claims = spec.resource_claims or ()
     return sum("resourceClaimName" not in each for each in claims), any("resourceClaimName" in each for each in claims)
+
+
+def _restarts(spec: wire.PodSpec) -> bool:
+    return spec.restart_policy in ("", "Always")
+
+
+def _grouped(spec: wire.PodSpec) -> bool:
+    return bool(spec.workload_ref or spec.scheduling_group)

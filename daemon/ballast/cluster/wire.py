@@ -260,6 +260,9 @@ class PodSpec(LeanPodSpec):
     topology_spread_constraints: list[Spread] | None = None
     volumes: list[Volume] | None = None
     resource_claims: list[dict[str, Any]] | None = None
+    restart_policy: str = "Always"
+    workload_ref: dict[str, Any] | None = None
+    scheduling_group: dict[str, Any] | None = None
 
 
 class ContainerStatus(WireStruct):
@@ -373,6 +376,7 @@ class Cause(WireStruct):
 class StatusDetails(WireStruct):
     """metav1.StatusDetails."""
 
+    kind: str = ""
     causes: list[Cause] | None = None
     retry_after_seconds: int | None = None
 

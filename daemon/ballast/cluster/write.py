@@ -89,6 +89,8 @@ class WriteOutcome:
     """Whether it was given up because of its deadline; others with this deadline will be too."""
     causes: tuple[str, ...] = ()
     """What a 429 names, such as a disruption budget."""
+    admission: bool = False
+    """Whether an admission webhook or policy refused it."""
 
     @property
     def done(self) -> bool:

@@ -71,8 +71,8 @@ class Writer:
         """Waits for its turn, its token and the API server's leave, sends, and records the outcome.
 
         Never raises for what the server answers. A 429 of API fairness holds all writes back and is tried again; one
-        with a cause (a disruption budget, say) fails this write alone. What cannot be sent before `deadline` (see
-        `within`) is given up at once, because its plan would be too old then.
+        with a cause (a disruption budget, say) or of a webhook fails this write alone. What cannot be sent before
+        `deadline` (see `within`) is given up at once, because its plan would be too old then.
         """
         return self.tell(self._attempt(write, math.inf if deadline is None else deadline))
 
@@ -137,8 +137,8 @@ class Writer:
                         return self._too_late(write, failed)
                     return self._held_back(write) or WriteOutcome(write, Result.DONE, body=self._send(write))
             except TooManyRequests as error:
-                failed = WriteOutcome(write, Result.FAILED, str(error), error.status, causes=error.causes)
-                if error.causes:
+                failed = self._failed(write, error)
+                if error.causes or error.admission:
                     break
                 self._pace.hold(_DEFAULT_HOLD if error.retry_after is None else error.retry_after)
             except Conflict as error:
@@ -146,9 +146,14 @@ class Writer:
             except (NotFound, Gone) as error:
                 return WriteOutcome(write, Result.GONE, str(error), error.status)
             except ClusterError as error:
-                return WriteOutcome(write, Result.FAILED, str(error), error.status)
+                return self._failed(write, error)
         assert failed is not None
         return failed
+
+    @staticmethod
+    def _failed(write: Write, error: ClusterError) -> WriteOutcome:
+        causes = error.causes if isinstance(error, TooManyRequests) else ()
+        return WriteOutcome(write, Result.FAILED, str(error), error.status, causes=causes, admission=error.admission)
 
     def _too_late(self, write: Write, failed: WriteOutcome | None) -> WriteOutcome:
         hold = self._pace.held_until - self._clock.monotonic()

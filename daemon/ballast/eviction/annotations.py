@@ -6,12 +6,13 @@ Nearest first: the pod, its ReplicaSet, its Deployment, its namespace.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ballast.eviction.facts import Facts
 from ballast.model.exclusion import Said, by_operator, exclusion
 from ballast.model.pod import Pod
 
+EVICT, EVICT_LIFTS = "evict", "evict-lifts"
 _NEVER = "2147483647"
 _NEITHER = '"{}", which is neither "true" nor "false"'
 
@@ -19,10 +20,19 @@ _NEITHER = '"{}", which is neither "true" nor "false"'
 def opted_in(facts: Facts, pod: Pod, prefix: str, operators: frozenset[str] = frozenset()) -> bool:
     """`operators` are keys that count on namespaces alone."""
     for _, said in _objects(facts, pod, operators):
-        value = said.get(f"{prefix}/evict")
+        value = said.get(f"{prefix}/{EVICT}")
         if value is not None:
             return value == "true"
     return False
+
+
+def lifted(facts: Facts, pod: Pod, prefix: str, operators: frozenset[str] = frozenset()) -> frozenset[str]:
+    """The checks that `evict-lifts` names on the nearest object that has it; `operators` as in `opted_in`."""
+    for _, said in _objects(facts, pod, operators):
+        value = said.get(f"{prefix}/{EVICT_LIFTS}")
+        if value is not None:
+            return frozenset(_names(value))
+    return frozenset()
 
 
 def objection(facts: Facts, pod: Pod, prefix: str, operators: frozenset[str] = frozenset()) -> str | None:
@@ -36,8 +46,21 @@ def strange(annotations: Mapping[str, str], prefix: str) -> str | None:
     found = exclusion([("it", annotations)], prefix, math.inf) if annotations else None
     if found is not None and found.unreadable:
         return found.reason.removeprefix("it ")
-    value = annotations.get(f"{prefix}/evict", "true")
-    return None if value in ("true", "false") else f"has {prefix}/evict: {_NEITHER.format(value)}"
+    value = annotations.get(f"{prefix}/{EVICT}", "true")
+    return None if value in ("true", "false") else f"has {prefix}/{EVICT}: {_NEITHER.format(value)}"
+
+
+def unknown_lifts(annotations: Mapping[str, str], prefix: str, known: Collection[str]) -> str | None:
+    """What `evict-lifts` names that it cannot lift, or None."""
+    strange = [name for name in _names(annotations.get(f"{prefix}/{EVICT_LIFTS}", "")) if name not in known]
+    if not strange:
+        return None
+    told = ", ".join(f'"{name}"' for name in strange)
+    return f"{prefix}/{EVICT_LIFTS} names {told}, which it cannot lift; it may name {', '.join(sorted(known))}"
+
+
+def _names(value: str) -> list[str]:
+    return [name for each in value.split(",") if (name := each.strip())]
 
 
 def _excluded(objects: Iterable[Said], prefix: str, now: float) -> str | None:
@@ -47,10 +70,10 @@ def _excluded(objects: Iterable[Said], prefix: str, now: float) -> str | None:
 
 def _not_to_evict(objects: Iterable[Said], prefix: str) -> str | None:
     for what, said in objects:
-        value = said.get(f"{prefix}/evict")
+        value = said.get(f"{prefix}/{EVICT}")
         if value is not None:
             told = f'"{value}"' if value == "false" else _NEITHER.format(value)
-            return None if value == "true" else f"{what} has {prefix}/evict: {told}"
+            return None if value == "true" else f"{what} has {prefix}/{EVICT}: {told}"
     return None
 
 

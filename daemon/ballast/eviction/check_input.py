@@ -33,13 +33,15 @@ class Verdict(NamedTuple):
 class Feasibility:
     """Where the pod could go.
 
-    `fits` is None if no target was searched for; `crowded`: nodes have room, but their load is too high.
+    `fits` is None if no target was searched for; `crowded`: nodes have room, but their load is too high. `unpaid` and
+    `spared` say why moving it does not pay, and why it costs more room than it wins.
     """
 
     fits: bool | None = None
     crowded: bool = False
     only_unknown: bool = False
     used: bool = True
+    unpaid: str | None = None
     spared: str | None = None
 
 

@@ -22,6 +22,8 @@ def as_json(plan: Plan) -> dict[str, Any]:
                 "from": move.source,
                 "to": move.target,
                 "gain": int(move.gain) if counts else move.gain,
+                "gain_error": move.gain_error,
+                "cost": move.cost,
                 "reason": move.reason,
             }
             for move in plan.steps

@@ -9,7 +9,7 @@ from enum import Enum, auto
 
 import numpy as np
 
-from ballast.eviction.annotations import opted_in
+from ballast.eviction.annotations import EVICT, EVICT_LIFTS, lifted, opted_in
 from ballast.eviction.check_input import LOOKED_NOWHERE, Check, CheckInput, Feasibility, Verdict
 from ballast.eviction.checks import acting, availability, limits, load, nature, storage
 from ballast.eviction.facts import Facts
@@ -33,12 +33,16 @@ class Scope(Enum):
 
 @dataclass(frozen=True)
 class Row:
-    """One check: its name, its function, and what its answer depends on. `liftable`: an opt-in lifts it."""
+    """One check: its name, its function, and what its answer depends on.
+
+    `liftable`: the annotation `evict: "true"` lifts it, and `evict-lifts` where it names it; `by_name`: only this.
+    """
 
     name: str
     check: Check
     scope: Scope
     liftable: bool = False
+    by_name: bool = False
 
 
 GROUP = "ballast.checks"
@@ -63,6 +67,8 @@ BUILT_IN = (
     Row("critical", nature.critical, Scope.TEMPLATE),
     Row("priority", nature.priority, Scope.TEMPLATE, liftable=True),
     Row("bare", nature.bare, Scope.TEMPLATE, liftable=True),
+    Row("job", nature.job, Scope.TEMPLATE, by_name=True),
+    Row("gang", nature.gang, Scope.TEMPLATE),
     Row("local-storage", storage.local_storage, Scope.TEMPLATE, liftable=True),
     Row("pvc", storage.pvc, Scope.TEMPLATE, liftable=True),
     Row("resource-claims", storage.resource_claims, Scope.TEMPLATE),
@@ -75,7 +81,6 @@ BUILT_IN = (
     Row("pod-selector", nature.pod_selector, Scope.TEMPLATE),
     Row("namespace", nature.namespace, Scope.TEMPLATE),
     Row("opt-out", acting.opt_out, Scope.TEMPLATE),
-    Row("opt-in", acting.opt_in, Scope.TEMPLATE),
     Row("limit-node", limits.limit_node, Scope.NODE),
     Row("limit-namespace", limits.limit_namespace, Scope.WORKLOAD),
     Row("limit-total", limits.limit_total, Scope.NODE),
@@ -84,25 +89,24 @@ BUILT_IN = (
     Row("rate", limits.rate, Scope.NODE),
     Row("cooldown", limits.cooldown, Scope.NODE),
     Row("debounce", load.debounce, Scope.NODE),
+    Row("gain", load.gain, Scope.OUTLOOK),
     Row("relieved", load.relieved, Scope.OUTLOOK),
     Row("stale", load.stale, Scope.NODE),
-    Row("dry-run", acting.dry_run, Scope.NODE),
-    Row("soft", acting.soft, Scope.NODE),
     Row("reservation", acting.reservation, Scope.NODE),
     Row("replacement", availability.replacement, Scope.WORKLOAD),
     Row("retry", acting.retry, Scope.WORKLOAD),
-    Row("grace", acting.grace, Scope.NODE),
     Row("identity", acting.identity, Scope.POD),
     Row("leadership", acting.leadership, Scope.NODE),
     Row("paused", acting.paused, Scope.NODE),
     Row("cluster-health", acting.cluster_health, Scope.NODE),
     Row("loop", acting.loop, Scope.WORKLOAD),
-    Row("audit", acting.audit, Scope.NODE),
 )
 ROWS = (*BUILT_IN, *extensions(GROUP, _row, (row.name for row in BUILT_IN)))
 NAMES = tuple(row.name for row in ROWS)
 NUMBER = {name: number for number, name in enumerate(NAMES)}
 PASSED = len(ROWS)
+LIFTED_BY_NAME = frozenset(row.name for row in ROWS if row.liftable or row.by_name)
+"""What `evict-lifts` may name."""
 _OF_POD = tuple(row for row in ROWS if row.scope is Scope.POD)
 _OTHERS_OF_POD = any(row.scope is Scope.POD for row in ROWS[len(BUILT_IN) :])
 
@@ -116,8 +120,8 @@ class Gate:
 
     def explain(self, pod: Pod, outlook: Feasibility = LOOKED_NOWHERE) -> list[Verdict]:
         """What every check says, in order."""
-        case, lifted = self._case(pod, outlook), self._lifted(pod)
-        return [_verdict(row, case, lifted) for row in ROWS]
+        case = self._case(pod, outlook)
+        return [self._verdict(row, case) for row in ROWS]
 
     def judge(self, pod: Pod, outlook: Feasibility = LOOKED_NOWHERE) -> Verdict | None:
         """The first refusal, or None."""
@@ -189,22 +193,27 @@ class Gate:
         case = self._case(pod, outlook)
         for row in rows:
             finding = row.check(case)
-            if not finding.allowed and not (row.liftable and self._lifted(pod)):
+            if not finding.allowed and self._lifted_by(row, pod) is None:
                 return Verdict(row.name, *finding)
         return None
 
     def _case(self, pod: Pod, outlook: Feasibility) -> CheckInput:
         return CheckInput(pod, self.facts, self.rules, self.history, self.tally, outlook)
 
-    def _lifted(self, pod: Pod) -> bool:
-        return opted_in(self.facts, pod, self.rules.prefix, self.rules.operator_only)
+    def _lifted_by(self, row: Row, pod: Pod) -> str | None:
+        """The annotation that lifts this check for the pod, or None."""
+        prefix, operators = self.rules.prefix, self.rules.operator_only
+        if row.liftable and opted_in(self.facts, pod, prefix, operators):
+            return f"{prefix}/{EVICT}"
+        if (row.liftable or row.by_name) and row.name in lifted(self.facts, pod, prefix, operators):
+            return f"{prefix}/{EVICT_LIFTS}"
+        return None
 
-
-def _verdict(row: Row, case: CheckInput, lifted: bool) -> Verdict:
-    finding = row.check(case)
-    if not finding.allowed and row.liftable and lifted:
-        finding = finding._replace(allowed=True, reason=f"{finding.reason}; {case.rules.prefix}/evict lifts this")
-    return Verdict(row.name, *finding)
+    def _verdict(self, row: Row, case: CheckInput) -> Verdict:
+        finding = row.check(case)
+        if not finding.allowed and (by := self._lifted_by(row, case.pod)) is not None:
+            finding = finding._replace(allowed=True, reason=f"{finding.reason}; {by} lifts this")
+        return Verdict(row.name, *finding)
 
 
 def refusals(numbers: Ints) -> Iterator[tuple[str, int]]:

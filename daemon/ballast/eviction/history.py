@@ -15,7 +15,9 @@ class History:
     `confirmed` counts the windows in a row that showed a node too loaded, None if they are not counted. `awaited` are
     workloads whose replacement is not Ready yet, `planned` those with an open power plan, `looping` those moved twice
     or whose pod came back. `overloaded` are nodes so loaded that relief may not wait for a known landing. `backing_off`
-    says until when a workload is left alone after a refusal of the API server.
+    says until when a workload is left alone after a refusal of the API server. `ineffective` says of (node, resource)
+    why moves off it did not help lately, `causes` of which resources a node is too loaded now. `restarts` are seconds
+    from the eviction of a pod until its replacement was Ready, by workload.
     """
 
     acting: bool = False
@@ -24,14 +26,23 @@ class History:
     node_evictions: Mapping[str, float] = field(default_factory=dict)
     workload_evictions: Mapping[WorkloadKey, tuple[float, ...]] = field(default_factory=dict)
     evictions: tuple[float, ...] = ()
+    by_planner: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     confirmed: Mapping[str, int] | None = None
     awaited: frozenset[WorkloadKey] = frozenset()
     planned: frozenset[WorkloadKey] = frozenset()
     looping: frozenset[WorkloadKey] = frozenset()
     overloaded: frozenset[str] = frozenset()
     backing_off: Mapping[WorkloadKey, float] = field(default_factory=dict)
+    ineffective: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    causes: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    restarts: Mapping[WorkloadKey, float] = field(default_factory=dict)
     replacements: int = 0
     api_errors: float = 0.0
+
+    def useless(self, node: str) -> str | None:
+        """Why moving pods off a node does not help: it did not lately, for all that the node is too loaded of."""
+        known = [self.ineffective.get((node, cause)) for cause in sorted(self.causes.get(node, ()))]
+        return known[0] if known and all(known) else None
 
 
 NOTHING_YET = History()

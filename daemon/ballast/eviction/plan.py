@@ -15,6 +15,7 @@ from ballast.eviction.gate import NAMES, NUMBER, PASSED, Gate, refusals
 from ballast.eviction.planners.planner import Aims as Aims
 from ballast.eviction.planners.planner import PlanInput, Planner, WholeNodes, pod_name
 from ballast.eviction.planners.registry import planner
+from ballast.eviction.price import prices
 from ballast.eviction.waiting import PlannedPods
 from ballast.model.limits import limits
 from ballast.model.pod import Pod
@@ -25,6 +26,7 @@ from ballast.placement.planners.load_spread import deviations
 from ballast.placement.planners.relieve import Thresholds
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.placement.planners.step import Step
+from ballast.placement.planners.worth import Worth
 
 Kind: TypeAlias = str
 """The name of a planner."""
@@ -34,12 +36,14 @@ _FOR_NOW = [NUMBER[name] for name in FOR_NOW]
 _FITS = Feasibility(fits=True)
 _ONLY_UNKNOWN = Feasibility(only_unknown=True)
 _UNMEASURED = Feasibility(used=False)
+_UNPAID = Feasibility(unpaid="moving it gains less than its price and the uncertainty of the loads")
 _COSTLY = Feasibility(spared="moving it costs more room for other pods than the waiting ones are worth")
 
 
 @dataclass(frozen=True)
 class Move:
-    """`target` is None where the landing is not steered.
+    """`target` is None where the landing is not steered. `gain_error` is the standard error of the gain, `cost` the
+    price of the eviction, both in the measure of the gain.
 
     `used` is what the pod takes along, in cores and bytes; `starts` are the UIDs of waiting pods that it starts, and
     `starts_on` their nodes.
@@ -54,6 +58,8 @@ class Move:
     used: Mapping[str, float] = field(default_factory=dict)
     starts: tuple[str, ...] = ()
     starts_on: tuple[str, ...] = ()
+    gain_error: float = 0.0
+    cost: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -107,7 +113,15 @@ class _PlanBuilder:
             else Thresholds.deviation(layout.load, self._counted, layout.pool, aims.deviation)
         )
         pods = PlannedPods(layout, gate.facts, aims.wait_for)
-        self._input = PlanInput(layout, aims, self._counted, thresholds, pods)
+        worth = Worth(
+            np.zeros(len(layout.pods))
+            if not aims.price
+            else aims.price * prices(gate.facts, layout.pods, gate.history.restarts),
+            layout.error,
+            aims.confidence,
+            self._unpaid,
+        )
+        self._input = PlanInput(layout, aims, self._counted, thresholds, pods, worth)
         self._considered = np.flatnonzero(planner.considers(self._input))
         self._numbers = np.full(len(layout.pods), PASSED)
         self._numbers[self._considered] = gate.screen(layout.pods[pod] for pod in self._considered.tolist())
@@ -211,6 +225,9 @@ class _PlanBuilder:
         numbers: dict[Hashable, int] = {}
         return np.array([numbers.setdefault(key(pod), len(numbers)) for pod in self._layout.pods], np.int64)
 
+    def _unpaid(self, pods: Ints) -> None:
+        self._lower(pods, "gain")
+
     def _spare(self, pods: Ints) -> None:
         self._lower(pods, "relieved")
 
@@ -245,6 +262,8 @@ class _PlanBuilder:
             feasible = [LOOKED_NOWHERE, _ONLY_UNKNOWN if self._measured[row] else _UNMEASURED]
         elif check == "relieved":
             feasible = [_COSTLY]
+        elif check == "gain":
+            feasible = [_UNPAID]
         found = [self._gate.explain(pod, outlook)[number] for outlook in feasible]
         return next((verdict for verdict in found if not verdict.allowed), found[-1]).reason
 
@@ -259,6 +278,8 @@ class _PlanBuilder:
             source=nodes[step.source].name,
             target=nodes[step.target].name if self._steered(pod) else None,
             gain=step.gain,
+            gain_error=step.error,
+            cost=step.cost,
             reason=self._planner.reason(self._input, step, load),
             uid=pod.uid,
             used=dict(zip(self._layout.resources, self._layout.used[step.pod].tolist(), strict=True)),

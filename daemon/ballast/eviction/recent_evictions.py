@@ -13,6 +13,9 @@ from ballast.eviction.rules import DAY
 MOST = 4000
 """Evictions that are remembered; without limits of one's own it is a tenth of that."""
 
+MOST_RESTARTS = 1000
+"""Workloads whose restart time is remembered."""
+
 FIRST_REST, LONGEST_REST = 60.0, 1800.0
 """Seconds for which a workload is left alone after the API server refused one of its pods; doubled each time."""
 
@@ -35,6 +38,7 @@ class PastEviction(msgspec.Struct, frozen=True, array_like=True):
     workload: WorkloadKey | None
     at_once: int = 1
     imagined: bool = False
+    planner: str = ""
 
 
 class Rest(msgspec.Struct, frozen=True, array_like=True):
@@ -48,6 +52,14 @@ class Stop(msgspec.Struct, frozen=True, array_like=True):
     why: str
 
 
+class Ineffective(msgspec.Struct, frozen=True, array_like=True):
+    node: str
+    resource: str
+    until: float
+    times: int
+    why: str
+
+
 class _Saved(msgspec.Struct, frozen=True):
     """Nodes and workloads are written once; evictions name them by number, -1 for none."""
 
@@ -58,6 +70,10 @@ class _Saved(msgspec.Struct, frozen=True):
     returned: tuple[tuple[WorkloadKey, float], ...] = ()
     stopped: Mapping[str, Stop] = {}
     probed: Mapping[str, float] = {}
+    restarts: tuple[tuple[WorkloadKey, float], ...] = ()
+    ineffective: tuple[Ineffective, ...] = ()
+    planners: Mapping[str, tuple[int, ...]] = {}
+    """{planner: numbers of its evictions}"""
 
 
 _decoder = msgspec.json.Decoder(_Saved)
@@ -74,6 +90,8 @@ class RecentEvictions:
         self._evictions: dict[str, PastEviction] = {}
         self._rests: dict[WorkloadKey, Rest] = {}
         self._returned: dict[WorkloadKey, float] = {}
+        self._restarts: dict[WorkloadKey, float] = {}
+        self._ineffective: dict[tuple[str, str], Ineffective] = {}
         self.stopped: dict[str, Stop] = {}
         self.probed: dict[str, float] = {}
 
@@ -88,6 +106,20 @@ class RecentEvictions:
     def drop(self, uid: str) -> None:
         """It certainly did not happen."""
         self._evictions.pop(uid, None)
+
+    def without_effect(self, node: str, resource: str, why: str, now: float) -> None:
+        """Moves off a node did not lower this load; it is left alone for an hour, doubled each time up to a day."""
+        before = self._ineffective.get((node, resource))
+        times = before.times + 1 if before else 1
+        until = now + min(STOP_FOR * 2.0 ** (times - 1), DAY)
+        self._ineffective[node, resource] = Ineffective(node, resource, until, times, why)
+
+    def restarted(self, workload: WorkloadKey, seconds: float) -> None:
+        """A replacement was Ready so many seconds after the eviction; the newest counts half."""
+        before = self._restarts.pop(workload, seconds)
+        self._restarts[workload] = round((before + seconds) / 2, 1)
+        while len(self._restarts) > MOST_RESTARTS:
+            del self._restarts[next(iter(self._restarts))]
 
     def refused(self, workload: WorkloadKey, now: float) -> float:
         """The API server refused one of its pods; returns the seconds for which it is left alone."""
@@ -114,6 +146,7 @@ class RecentEvictions:
         self._evictions = {each.uid: each for each in kept[-MOST:]}
         self._rests = {key: each for key, each in self._rests.items() if each.until > now - LONGEST_REST}
         self._returned = {key: at for key, at in self._returned.items() if at > now - LOOP}
+        self._ineffective = {key: each for key, each in self._ineffective.items() if each.until > now - DAY}
         self.stopped = {kind: each for kind, each in self.stopped.items() if each.until > now}
         self.probed = {name: at for name, at in self.probed.items() if at > now - DAY}
 
@@ -123,9 +156,11 @@ class RecentEvictions:
             (each for each in self._evictions.values() if each.uid not in without), key=lambda each: each.at
         )
         nodes: dict[str, float] = {}
+        planners: dict[str, list[float]] = {}
         workloads: dict[WorkloadKey, list[PastEviction]] = {}
         for each in counted:
             nodes[each.node] = each.at
+            planners.setdefault(each.planner, []).append(each.at)
             if each.workload is not None:
                 workloads.setdefault(each.workload, []).append(each)
         twice = {
@@ -137,13 +172,20 @@ class RecentEvictions:
             node_evictions=nodes,
             workload_evictions={key: tuple(each.at for each in moved) for key, moved in workloads.items()},
             evictions=tuple(each.at for each in counted),
+            by_planner={name: tuple(times) for name, times in planners.items()},
             looping=frozenset(twice | {key for key, at in self._returned.items() if at > now - LOOP}),
             backing_off={key: each.until for key, each in self._rests.items() if each.until > now},
+            restarts=dict(self._restarts),
+            ineffective={key: each.why for key, each in self._ineffective.items() if each.until > now},
         )
 
     def encode(self) -> str:
         nodes: dict[str, int] = {}
         workloads: dict[WorkloadKey, int] = {}
+        written = [each for each in self._evictions.values() if not each.imagined]
+        planners: dict[str, list[int]] = {}
+        for number, each in enumerate(written):
+            planners.setdefault(each.planner, []).append(number)
         rows = [
             (
                 round(each.at, 1),
@@ -152,8 +194,7 @@ class RecentEvictions:
                 -1 if each.workload is None else workloads.setdefault(each.workload, len(workloads)),
                 each.at_once,
             )
-            for each in self._evictions.values()
-            if not each.imagined
+            for each in written
         ]
         saved = _Saved(
             nodes=tuple(nodes),
@@ -163,6 +204,9 @@ class RecentEvictions:
             returned=tuple(self._returned.items()),
             stopped=self.stopped,
             probed=self.probed,
+            ineffective=tuple(self._ineffective.values()),
+            restarts=tuple(self._restarts.items()),
+            planners={name: tuple(numbers) for name, numbers in planners.items() if name},
         )
         return msgspec.json.encode(saved).decode()
 
@@ -171,13 +215,16 @@ class RecentEvictions:
         """Raises ValueError for what no Memory has written."""
         saved = _decoder.decode(text)
         made = cls()
-        for at, uid, node, workload, at_once in saved.evictions:
+        planners = {number: name for name, numbers in saved.planners.items() for number in numbers}
+        for row, (at, uid, node, workload, at_once) in enumerate(saved.evictions):
             if not (0 <= node < len(saved.nodes) and -1 <= workload < len(saved.workloads)):
                 raise ValueError(f"eviction of {uid} names a node or a workload that is not listed")
             key = saved.workloads[workload] if workload >= 0 else None
-            made.add(PastEviction(at, uid, saved.nodes[node], key, at_once))
+            made.add(PastEviction(at, uid, saved.nodes[node], key, at_once, planner=planners.get(row, "")))
         made._rests = {each.workload: each for each in saved.rests}
         made._returned = dict(saved.returned)
+        made._restarts = dict(saved.restarts)
+        made._ineffective = {(each.node, each.resource): each for each in saved.ineffective}
         made.stopped = dict(saved.stopped)
         made.probed = dict(saved.probed)
         return made

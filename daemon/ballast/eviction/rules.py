@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
 from fractions import Fraction
 
 from ballast.model.selector import Selector
@@ -36,14 +38,23 @@ _TENTH = percent(10)
 _DAILY = percent(1)
 
 
+class LocalStorage(Enum):
+    """Which local volumes a pod may lose: none, emptyDir in memory, or every emptyDir."""
+
+    REFUSE = "refuse"
+    MEMORY = "memory"
+    ALLOW = "allow"
+
+
 @dataclass(frozen=True)
 class GateRules:
     """Seconds, counts, shares. `steered` are the scheduler names whose landing is known, None stands for all of them;
     without `needs_landing` others may leave overloaded nodes too, with `kept_off` any: they do not come back there.
     `operator_only` are keys of annotations that count on namespaces alone.
 
-    What is off unless set: `pod_selector`, `only_namespaces`, `refuse_volume_claims`, `refuse_resource_claims`,
-    `needs_budget`, `priority_below`.
+    `rate_shares` are the parts of `rates` that only one planner may use; `planner` is the one that asks.
+
+    What is off unless set: `pod_selector`, `only_namespaces`, `refuse_volume_claims`, `needs_budget`, `priority_below`.
     """
 
     prefix: str = "ballast.dev"
@@ -54,6 +65,8 @@ class GateRules:
     limit_workload: EvictionLimit = _TENTH
     workload_window: float = 30 * MINUTE
     rates: tuple[tuple[EvictionLimit, float], ...] = ((EvictionLimit(20), HOUR), (_DAILY, DAY))
+    planner: str = ""
+    rate_shares: Mapping[str, float] = field(default_factory=dict)
     cooldown: float = 10 * MINUTE
     min_pod_age: float = 10 * MINUTE
     min_node_age: float = 5 * MINUTE
@@ -67,7 +80,10 @@ class GateRules:
     max_replacements: int = 3
     priority_below: int | None = None
     refuse_volume_claims: bool = False
-    refuse_resource_claims: bool = False
+    refuse_resource_claims: bool = True
+    local_storage: LocalStorage = LocalStorage.REFUSE
+    allow_jobs: bool = False
+    allow_gangs: bool = False
     needs_budget: bool = False
     pod_selector: Selector | None = None
     only_namespaces: frozenset[str] = frozenset()
@@ -77,4 +93,3 @@ class GateRules:
     steered: frozenset[str] | None = None
     kept_off: bool = False
     surge: bool = False
-    dry_run: bool = False

@@ -68,7 +68,11 @@ class Template(msgspec.Struct, frozen=True, gc=False):
     anti_affinity: tuple[PodTerm, ...] = ()
     spread: tuple[Spread, ...] = ()
     local_volumes: tuple[str, ...] = ()
-    """The names of the emptyDir and hostPath volumes."""
+    """The names of the volumes whose data ends with the pod, or stays behind: emptyDir, hostPath and ephemeral."""
+    scratch_volumes: tuple[str, ...] = ()
+    """Those of them that are emptyDir."""
+    memory_volumes: tuple[str, ...] = ()
+    """Those of them that are emptyDir in memory."""
     volume_claims: bool = False
     """Whether it has a persistent or an ephemeral volume claim."""
     resource_claims: bool = False
@@ -81,6 +85,10 @@ class Template(msgspec.Struct, frozen=True, gc=False):
     """How many resource claims are made for the pod."""
     shared_devices: bool = False
     """Whether it uses a resource claim that is not its own."""
+    restarts: bool = True
+    """Whether its containers are always started again (restartPolicy Always), so that it does not run to an end."""
+    grouped: bool = False
+    """Whether the pod itself names a group that is scheduled together (spec.workloadRef or spec.schedulingGroup)."""
     opaque: bool = False
     """Whether the object is larger than Ballast keeps, so that none of these are known."""
 

@@ -1,7 +1,4 @@
-"""The answers of `/api/v1`: keys, their order and their types. `openapi.json` is generated from these classes.
-
-Times are Unix seconds. What is not known is null, never 0.
-"""
+"""The answers of `/api/v1`, for `openapi.json`: times are Unix seconds, what is not known is null, never 0."""
 
 from __future__ import annotations
 
@@ -308,6 +305,8 @@ class Step(Answer):
     source: str | None = field(name="from")
     to: str | None
     gain: Annotated[float, Meta(description="redistribute: waiting pods that start; else the fall of the objective")]
+    gain_error: Annotated[float, Meta(description="its standard error")]
+    cost: Annotated[float, Meta(description="the price of the eviction, in the measure of the gain")]
     reason: str
 
 

@@ -74,6 +74,11 @@ def remarks(settings: Settings) -> Iterator[str]:
             "relieve fills its targets: the other planners may fill nodes that relieve then has to empty. "
             "Lower TARGET_HIGH."
         )
+    if "kappa" in eviction.model_fields_set:
+        yield (
+            f"BALLAST_EVICTION__KAPPA = {eviction.kappa:g} decides nothing any more: what room is worth is learned. "
+            "Unset it."
+        )
     yield from _undecided(settings)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
@@ -10,7 +11,7 @@ from ballast.settings.part import Mode, ModeSetting, Positive, SettingsPart
 from ballast.settings.values.collection import as_list
 from ballast.settings.values.count import Count, Rate
 from ballast.settings.values.duration import Duration
-from ballast.settings.values.fraction import Load, LoadLimit, Share
+from ballast.settings.values.fraction import Load, LoadLimit, Share, Shares
 from ballast.settings.values.selector import selector
 
 
@@ -23,6 +24,12 @@ def _planner(name: str) -> str:
     return name
 
 
+def _of_planners(shares: Mapping[str, float]) -> Mapping[str, float]:
+    for name in shares:
+        _planner(name)
+    return shares
+
+
 Planner = Annotated[str, AfterValidator(_planner)]
 """The name of a planner, built in or of another package."""
 
@@ -33,7 +40,7 @@ class EvictionSettings(SettingsPart):
     mode: ModeSetting = Mode.DRY_RUN
     """Whether pods are evicted."""
 
-    planners: Annotated[tuple[Planner, ...], BeforeValidator(as_list)] = ("relieve", "rebalance", "redistribute")
+    planners: Annotated[tuple[Planner, ...], BeforeValidator(as_list)] = ("relieve", "redistribute", "rebalance")
     """Planners that run."""
 
     interval: Annotated[Duration, Positive] = Duration("60s")
@@ -79,7 +86,19 @@ class EvictionSettings(SettingsPart):
     rate: Annotated[
         tuple[Rate, ...], BeforeValidator(as_list), WithJsonSchema({"type": ["string", "integer", "array"]})
     ] = (Rate.parse("20/1h"), Rate.parse("1%/1d"))
-    """Maximum evictions over time, each as a count or a share of all pods; without a duration it is per hour."""
+    """Maximum evictions over time, each as a count or a share of all pods; without a duration it is per hour. A share
+    of few pods permits as many as the largest count here."""
+
+    rate_shares: Annotated[Shares, AfterValidator(_of_planners)] = {"relieve": 0.5}
+    """Share of each rate that only this planner may use, as long as it runs."""
+
+    confidence: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3.0
+    """Standard errors by which the gain of a move must exceed zero, beside its price."""
+
+    price: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
+    """Price of an ordinary eviction: 1 is a fall of the sum of squared distances from the mean load by 0.001, such as
+    moving a pod of 2% of a node to one that is 4.5 points less loaded; for relieve 0.1% of the node. 0: evictions are
+    free."""
 
     cooldown: Duration = Duration("10m")
     """Time after an eviction during which no other pod is evicted from the same node."""
@@ -105,8 +124,17 @@ class EvictionSettings(SettingsPart):
     pvc: Literal["allow", "refuse"] = "allow"
     """Whether pods with volume claims are evicted."""
 
-    resource_claims: Literal["allow", "refuse"] = "allow"
+    local_storage: Literal["refuse", "memory", "allow"] = "refuse"
+    """Whether pods with emptyDir volumes are evicted: memory permits those in memory, allow all of them."""
+
+    resource_claims: Literal["allow", "refuse"] = "refuse"
     """Whether pods with resource claims are evicted."""
+
+    jobs: Literal["allow", "refuse"] = "refuse"
+    """Whether pods that run to an end are evicted."""
+
+    gangs: Literal["allow", "refuse"] = "refuse"
+    """Whether pods of a group that is started together are evicted."""
 
     without_pdb: Literal["allow", "refuse"] = "allow"
     """Whether pods without a PodDisruptionBudget are evicted."""

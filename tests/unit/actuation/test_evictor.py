@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -11,9 +13,10 @@ import pytest
 from ballast.actuation.eviction.evictor import Evictor
 from ballast.actuation.eviction.records import StepRecord
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
-from ballast.errors import ClusterError, TooManyRequests, Unreachable
+from ballast.errors import ClusterError, Forbidden, TooManyRequests, Unreachable
 from ballast.eviction.recent_evictions import STOP_FOR
 from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
+from ballast.model.marks import EVICTS_ITSELF
 from ballast.model.selector import Requirement, Selector
 from ballast.model.workload import DisruptionBudget
 from tests.unit.actuation.mill import NODES, NOW, ONE, WINDOW, Desk, Mill, Replica
@@ -127,6 +130,19 @@ def test_a_plan_without_effect_stops_its_planner_for_a_while(mill: Mill) -> None
     assert after.evictor.stopped("rebalance") == why
     mill.clock.advance(STOP_FOR)
     assert after.evictor.stopped("rebalance") is None
+
+
+def test_relief_without_effect_is_remembered_by_node_and_cause(mill: Mill) -> None:
+    replica = Replica(mill)
+    replica.carry_out(mill.pods["shop/web-1"], kind="relieve")
+    mill.replace_evicted("n5")
+    replica.follow()
+    replica.follow(WINDOW)
+    assert replica.evictor.stopped("relieve") is None
+    after = Replica(mill)
+    after.evictor.resume()
+    [(node, cause)] = after.evictor.history().ineffective
+    assert (node, cause) == ("n0", "cpu")
 
 
 def test_a_replacement_that_does_not_become_ready_stops_the_planner(mill: Mill) -> None:
@@ -266,6 +282,29 @@ def test_a_used_up_budget_makes_its_workload_rest_and_others_go_on(mill: Mill) -
     assert len(history.evictions) == 1
     [running] = plans(mill)
     assert [step["pod"] for step in running["steps"]] == [f"shop/{other.name}"]
+
+
+@pytest.mark.parametrize("status", [403, 422, 429])
+def test_what_a_webhook_refuses_rests_its_workload_and_the_plan_goes_on(mill: Mill, status: int) -> None:
+    replica = Replica(mill, rules=replace(FREE, min_replicas=1))
+    error = TooManyRequests if status == 429 else partial(Forbidden, status=status)
+    others = [mill.add(f"n{i % 5}", f"api-{i}") for i in range(5)]
+    pods = [mill.pods["shop/web-1"], *others]
+    mill.refuse = lambda pod: None if pod.name == others[-1].name else error("denied", admission=True)
+    attempts = replica.carry_out(*pods)
+    assert [(attempt.status, attempt.check) for attempt in attempts] == [("refused", "")] * 5 + [("evicted", "")]
+    assert KEY in replica.evictor.history().backing_off
+    assert len(replica.evictor.history().evictions) == 1
+
+
+def test_a_machine_that_moves_by_itself_counts_as_evicted(mill: Mill) -> None:
+    replica = Replica(mill, rules=FREE)
+    pod = msgspec.structs.replace(mill.pods["shop/web-1"], annotations={EVICTS_ITSELF: ""})
+    mill.pods["shop/web-1"] = pod
+    mill.refuse = lambda pod: TooManyRequests("evacuation begins", admission=True)
+    [attempt] = replica.carry_out(pod)
+    assert attempt.status == "evicted"
+    assert KEY not in replica.evictor.history().backing_off
 
 
 def test_each_refusal_in_a_row_doubles_the_rest(mill: Mill) -> None:

@@ -49,7 +49,8 @@ def plan(files: Callable[[str, Any], str], ballast: Callable[..., tuple[int, str
         assert code == 0, err
         answer: Answer = json.loads(out)
         assert list(answer) == ["kind", "steps", "before", "after", "refused", "placed"]
-        assert all(list(step) == ["pod", "from", "to", "gain", "reason"] for step in answer["steps"])
+        keys = ["pod", "from", "to", "gain", "gain_error", "cost", "reason"]
+        assert all(list(step) == keys for step in answer["steps"])
         return answer
 
     return run
@@ -298,7 +299,7 @@ def test_unknown_leaving_and_young_nodes_are_left_alone(plan: Plan) -> None:
     for check, hot in nodes.items():
         cluster = listed(hot, extra, pod("a", "1", on="n1"), workload("web", 2), pod("b", "10m", on="z0"))
         known = {name: load for name, load in loads.items() if name != "n1" or check != "stale"}
-        answer = plan("rebalance", cluster, watcher({**known, "z1": (0, 0)}))
+        answer = plan("rebalance", cluster, watcher({**known, "z1": (0, 0)}), "--set", "price=0")
         assert "n1" not in [step[end] for step in answer["steps"] for end in ("from", "to")]
         assert answer["refused"] == {check.strip(): 1}
 

@@ -104,12 +104,32 @@ def test_refusals_have_their_exception(code: int, kind: type[ClusterError]) -> N
 )
 def test_forbidden_names_the_missing_rule(method: str, path: str, query: dict[str, str], parts: list[str]) -> None:
     with (
-        serving(lambda request: status(403, "Forbidden", 'User "x" cannot')) as server,
+        serving(lambda request: status(403, "Forbidden", 'User "x" cannot', kind="pods")) as server,
         pytest.raises(Forbidden) as caught,
     ):
         api_for(server).request(method, path, query=query, body={} if method != "GET" else None)
     for part in [*parts, 'User "x" cannot']:
         assert part in str(caught.value)
+
+
+def _refused(code: int, details: dict[str, object], request: object) -> Answer:
+    return status(code, "", "no", **details)
+
+
+@pytest.mark.parametrize("code", [403, 429])
+def test_what_a_webhook_refuses_is_told_from_what_the_api_server_refuses(code: int) -> None:
+    path = "/api/v1/namespaces/a/pods/p/eviction"
+    with serving(lambda request: status(code, "", "evacuation begins")) as server:
+        with pytest.raises(ClusterError) as caught:
+            api_for(server).request("POST", path, body={})
+        assert caught.value.admission
+        assert "add {apiGroups" not in str(caught.value)
+        for more in ({"retryAfterSeconds": 3}, {"causes": [{"reason": "DisruptionBudget"}]}):
+            details: dict[str, object] = {"kind": "pods", **more}
+            server.answer = partial(_refused, code, details)
+            with pytest.raises(ClusterError) as caught:
+                api_for(server).request("POST", path, body={})
+            assert not caught.value.admission
 
 
 def test_too_many_requests_carries_how_long_and_why() -> None:

@@ -77,8 +77,29 @@ def test_what_a_pod_keeps_on_its_node() -> None:
         resourceClaims=[{"name": "gpu"}],
     ).template
     assert template.local_volumes == ("cache", "logs")
+    assert template.scratch_volumes == ("cache",)
+    assert template.memory_volumes == ()
     assert template.volume_claims
     assert template.resource_claims
+    lost = read(
+        volumes=[
+            {"name": "shm", "emptyDir": {"medium": "Memory"}},
+            {"name": "huge", "emptyDir": {"medium": "HugePages"}},
+            {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {}}},
+        ]
+    ).template
+    assert lost.local_volumes == ("shm", "huge", "scratch")
+    assert lost.scratch_volumes == ("shm", "huge")
+    assert lost.memory_volumes == ("shm",)
+
+
+def test_a_pod_that_runs_to_an_end_or_with_others() -> None:
+    assert read().template is PLAIN
+    assert read(restartPolicy="Always").template is PLAIN
+    for policy in ("Never", "OnFailure"):
+        assert not read(restartPolicy=policy).template.restarts
+    assert read(workloadRef={"name": "train", "podGroup": "workers"}).template.grouped
+    assert read(schedulingGroup={"podGroupName": "train"}).template.grouped
 
 
 def test_pods_of_one_template_share_it() -> None:

@@ -93,7 +93,7 @@ def test_plans_are_shown_with_their_verdicts_and_counted(calm: Rig) -> None:
     assert all(each["reason"] for each in plan["verdicts"])
     for check, count in plan["refused"].items():
         assert metric(daemon, f'ballast_eviction_verdicts_total{{check="{check}",verdict="refused"}}') == count
-    assert metric(daemon, 'ballast_eviction_verdicts_total{check="audit",verdict="allowed"}') == 1
+    assert metric(daemon, 'ballast_eviction_verdicts_total{check="loop",verdict="allowed"}') == 1
 
 
 def test_a_dry_run_agrees_with_the_real_run_verdict_by_verdict_and_writes_nothing(tmp_path: Path) -> None:

@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from ballast.eviction.annotations import unknown_lifts
 from ballast.eviction.check_input import Feasibility
-from ballast.eviction.gate import NAMES, ROWS
+from ballast.eviction.gate import LIFTED_BY_NAME, NAMES, ROWS
 from ballast.eviction.history import History
-from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
+from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules, LocalStorage
 from ballast.model.node import Taint
 from ballast.model.pod import Owner
 from ballast.model.selector import Requirement, Selector
@@ -20,11 +21,11 @@ from ballast.model.workload import Autoscaler, Namespace, Workload
 from tests.unit.eviction.worlds import DEPLOYMENT, NOW, SET, WEB, Shop, a_budget, a_node, a_pod
 
 ORDER = (
-    "mirror, static, terminating, finished, daemonset, critical, priority, bare, local-storage, pvc, resource-claims, "
-    "without-pdb, pdb, node-fit, single-replica, min-ready, min-age, pod-selector, namespace, opt-out, opt-in, "
-    "limit-node, limit-namespace, limit-total, limit-workload, workload-window, rate, cooldown, debounce, relieved, "
-    "stale, dry-run, soft, reservation, replacement, retry, grace, identity, leadership, paused, cluster-health, loop, "
-    "audit"
+    "mirror, static, terminating, finished, daemonset, critical, priority, bare, job, gang, local-storage, pvc, "
+    "resource-claims, without-pdb, pdb, node-fit, single-replica, min-ready, min-age, pod-selector, namespace, "
+    "opt-out, limit-node, limit-namespace, limit-total, limit-workload, workload-window, rate, cooldown, "
+    "debounce, gain, relieved, stale, reservation, replacement, retry, identity, leadership, paused, "
+    "cluster-health, loop"
 )
 
 SHOP = Shop()
@@ -42,11 +43,15 @@ def history(**changes: Any) -> Shop:
     return replace(SHOP, history=History(**changes))
 
 
-EMPTY_DIR = Template(local_volumes=("cache",), volume_claims=True, resource_claims=True)
+EMPTY_DIR = Template(local_volumes=("cache",), scratch_volumes=("cache",), volume_claims=True, resource_claims=True)
+IN_MEMORY = Template(local_volumes=("cache",), scratch_volumes=("cache",), memory_volumes=("cache",))
+HOST_PATH = Template(local_volumes=("cache", "logs"), scratch_volumes=("cache",))
 MAY_BE_LOST = {"cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes": "tmp, cache"}
 DATABASE = Selector((Requirement("app", "In", ("db",)),))
 CLONE_SET = Owner("CloneSet", "web", "u", True)
 OTHER = SHOP.others[0]
+
+SHARED = GateRules(planner="rebalance", rate_shares={"relieve": 0.5})
 
 REFUSED: list[tuple[str, Shop]] = [
     ("mirror", pod(annotations={"kubernetes.io/config.mirror": "x"})),
@@ -60,7 +65,18 @@ REFUSED: list[tuple[str, Shop]] = [
     ("critical", pod(namespace="kube-system")),
     ("priority", replace(rules(priority_below=100), pod=a_pod(priority=100))),
     ("bare", pod(owner=None)),
+    ("bare", pod(owner=Owner("ReplicaSet", "web-1", "u-rs"))),
+    *(("job", pod(owner=Owner(kind, "train", "u", True))) for kind in ("Job", "PyTorchJob", "Workflow", "TaskRun")),
+    ("job", pod(template=Template(restarts=False))),
+    *(("gang", pod(labels={"app": "web", key: "g"})) for key in ("scheduling.x-k8s.io/pod-group", "ray.io/cluster")),
+    ("gang", pod(labels={"app": "web", "leaderworkerset.sigs.k8s.io/name": "g"})),
+    ("gang", pod(annotations={"scheduling.k8s.io/group-name": "g"})),
+    ("gang", pod(annotations={"gang.scheduling.koordinator.sh/name": "g"})),
+    *(("gang", pod(owner=Owner(kind, "g", "u", True))) for kind in ("RayCluster", "SparkApplication", "Pod")),
+    ("gang", pod(template=Template(grouped=True))),
     ("local-storage", pod(template=EMPTY_DIR)),
+    ("local-storage", replace(rules(local_storage=LocalStorage.MEMORY), pod=a_pod(template=EMPTY_DIR))),
+    ("local-storage", replace(rules(local_storage=LocalStorage.ALLOW), pod=a_pod(template=HOST_PATH))),
     ("pvc", replace(rules(refuse_volume_claims=True), pod=a_pod(template=EMPTY_DIR))),
     ("resource-claims", replace(rules(refuse_resource_claims=True), pod=a_pod(template=EMPTY_DIR))),
     ("without-pdb", rules(needs_budget=True)),
@@ -95,14 +111,17 @@ REFUSED: list[tuple[str, Shop]] = [
     ("limit-workload", replace(rules(limit_workload=EvictionLimit(1)), evicted=(OTHER,))),
     ("workload-window", history(workload_evictions={WEB: (NOW - 1799,)})),
     ("rate", history(evictions=(NOW - 60,) * 20)),
+    ("rate", replace(history(evictions=(NOW - 60,) * 10), rules=SHARED)),
+    ("rate", replace(history(evictions=(NOW - 60,) * 19, by_planner={"relieve": (NOW - 60,) * 9}), rules=SHARED)),
     ("cooldown", history(node_evictions={"n1": NOW - 599})),
+    ("cooldown", history(ineffective={("n1", "cpu"): "it did not help"}, causes={"n1": frozenset({"cpu"})})),
     ("debounce", history(confirmed={"n1": 2})),
     ("debounce", history(confirmed={})),
+    ("gain", replace(SHOP, outlook=Feasibility(unpaid="it gains less than it costs"))),
     ("relieved", replace(SHOP, outlook=Feasibility(spared="it costs too much"))),
     ("stale", replace(SHOP, unknown=("n1",))),
     ("stale", replace(SHOP, outlook=Feasibility(only_unknown=True))),
     ("stale", replace(SHOP, outlook=Feasibility(used=False))),
-    ("dry-run", replace(history(acting=True), rules=GateRules(dry_run=True))),
     ("reservation", rules(steered=frozenset({"other-scheduler"}))),
     ("reservation", rules(steered=frozenset(), needs_landing=False)),
     ("reservation", replace(history(overloaded=frozenset({"n1"})), rules=GateRules(steered=frozenset()))),
@@ -129,16 +148,17 @@ REFUSED: list[tuple[str, Shop]] = [
     ("loop", history(looping=frozenset({WEB}))),
 ]
 
-# Always met: there is no soft eviction, the pod's own grace period is kept, the reason is always written down, and an
-# opt-in only ever lifts.
-NEVER = {"opt-in", "soft", "grace", "audit"}
-
 ALLOWED: list[tuple[str, Shop]] = [
     *((name, SHOP) for name in NAMES),
     ("priority", replace(rules(priority_below=100), pod=a_pod(priority=99))),
     ("local-storage", pod(template=EMPTY_DIR, annotations=MAY_BE_LOST)),
     ("pvc", pod(template=EMPTY_DIR)),
-    ("resource-claims", pod(template=EMPTY_DIR)),
+    ("resource-claims", replace(rules(refuse_resource_claims=False), pod=a_pod(template=EMPTY_DIR))),
+    ("job", replace(rules(allow_jobs=True), pod=a_pod(owner=Owner("Job", "train", "u", True)))),
+    ("job", pod(owner=CLONE_SET)),
+    ("gang", replace(rules(allow_gangs=True), pod=a_pod(labels={"ray.io/cluster": "g"}))),
+    ("local-storage", replace(rules(local_storage=LocalStorage.ALLOW), pod=a_pod(template=EMPTY_DIR))),
+    ("local-storage", replace(rules(local_storage=LocalStorage.MEMORY), pod=a_pod(template=IN_MEMORY))),
     ("without-pdb", replace(rules(needs_budget=True), budgets=(a_budget(),))),
     ("pdb", replace(SHOP, budgets=(a_budget(allowed=2),), evicted=(OTHER,))),
     ("node-fit", replace(SHOP, outlook=Feasibility(fits=True))),
@@ -154,10 +174,14 @@ ALLOWED: list[tuple[str, Shop]] = [
     ("workload-window", history(workload_evictions={WEB: (NOW - 1800,)})),
     ("rate", history(evictions=(NOW - 86_400,) * 20)),
     ("cooldown", history(node_evictions={"n1": NOW - 600})),
+    ("cooldown", history(ineffective={("n1", "cpu"): "no"}, causes={"n1": frozenset({"cpu", "memory"})})),
+    ("cooldown", history(ineffective={("n1", "cpu"): "no"}, causes={"n1": frozenset({"memory"})})),
+    ("cooldown", history(ineffective={("n1", "cpu"): "no"})),
+    ("rate", replace(history(evictions=(NOW - 60,) * 9), rules=SHARED)),
+    ("rate", replace(history(evictions=(NOW - 60,) * 19), rules=replace(SHARED, planner="relieve"))),
+    ("rate", replace(history(evictions=(NOW - 60,) * 19, by_planner={"relieve": (NOW - 60,) * 10}), rules=SHARED)),
     ("debounce", history(confirmed={"n1": 3})),
     ("debounce", replace(history(confirmed={}), rules=GateRules(needs_confirmation=False))),
-    ("dry-run", replace(SHOP, rules=GateRules(dry_run=True))),
-    ("dry-run", history(acting=True)),
     ("reservation", rules(steered=frozenset({"default-scheduler"}))),
     (
         "reservation",
@@ -192,7 +216,7 @@ def test_allowed(check: str, shop: Shop) -> None:
 
 
 def test_no_check_is_forgotten() -> None:
-    assert {check for check, _ in REFUSED} == set(NAMES) - NEVER
+    assert {check for check, _ in REFUSED} == set(NAMES)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
@@ -203,6 +227,44 @@ def test_an_opt_in_lifts_only_what_it_may(row: Any) -> None:
         if check == row.name and check != "opt-out":
             annotations = {**shop.pod.annotations, "ballast.dev/evict": "true"}
             assert shop.with_pod(annotations=annotations).verdict(check).allowed == row.liftable
+
+
+@pytest.mark.parametrize("row", ROWS, ids=NAMES)
+def test_an_annotation_lifts_what_it_names_and_nothing_else(row: Any) -> None:
+    liftable = {"bare", "local-storage", "pvc", "priority", "without-pdb", "single-replica", "min-age", "job"}
+    for check, shop in REFUSED:
+        if check == row.name and check != "opt-out":
+            named = {**shop.pod.annotations, "ballast.dev/evict-lifts": f"no-such-check, {check}"}
+            other = {**shop.pod.annotations, "ballast.dev/evict-lifts": "no-such-check,pdb,gang" + check}
+            verdict = shop.with_pod(annotations=named).verdict(check)
+            assert verdict.allowed == (check in liftable)
+            assert not verdict.allowed or "evict-lifts lifts this" in verdict.reason
+            assert not shop.with_pod(annotations=other).verdict(check).allowed
+
+
+def test_the_nearest_object_says_what_is_lifted() -> None:
+    def shop(own: str | None, workload: str | None, namespace: str | None) -> Shop:
+        def said(value: str | None) -> dict[str, str]:
+            return {} if value is None else {"ballast.dev/evict-lifts": value}
+
+        return replace(
+            SHOP.with_pod(annotations=said(own), template=EMPTY_DIR),
+            workloads=(msgspec.structs.replace(DEPLOYMENT, annotations=said(workload)), SET),
+            namespaces=(Namespace("shop", annotations=said(namespace)),),
+        )
+
+    assert shop(None, None, "local-storage").verdict("local-storage").allowed
+    assert not shop(None, "pvc", "local-storage").verdict("local-storage").allowed
+    assert shop("local-storage", "pvc", "pvc").verdict("local-storage").allowed
+    assert not shop("", None, "local-storage").verdict("local-storage").allowed
+
+
+def test_what_an_annotation_cannot_lift_is_told() -> None:
+    told = unknown_lifts({"ballast.dev/evict-lifts": "pvc, pdb,typo"}, "ballast.dev", LIFTED_BY_NAME)
+    assert told is not None
+    assert '"pdb", "typo"' in told
+    assert unknown_lifts({"ballast.dev/evict-lifts": "pvc,job"}, "ballast.dev", LIFTED_BY_NAME) is None
+    assert unknown_lifts({}, "ballast.dev", LIFTED_BY_NAME) is None
 
 
 def test_the_nearest_object_wins() -> None:

@@ -18,6 +18,7 @@ EVICTIONS = st.lists(
         node=st.sampled_from(["n1", "n2", "n3"]),
         workload=st.sampled_from([WEB, API, None]),
         at_once=st.integers(1, 9),
+        planner=st.sampled_from(["", "relieve", "rebalance"]),
     ),
     max_size=30,
     unique_by=lambda each: each.uid,
@@ -37,6 +38,8 @@ def test_what_is_written_is_read_again(evictions: list[PastEviction]) -> None:
     memory.refused(WEB, NOW)
     memory.came_back(API, NOW)
     memory.stop("rebalance", "it did nothing", NOW)
+    memory.restarted(WEB, 12.0)
+    memory.without_effect("n1", "cpu", "it did not fall", NOW)
     memory.probed = {"default-scheduler": NOW}
     again = RecentEvictions.decode(memory.encode())
     assert again.history(NOW) == memory.history(NOW)
@@ -108,3 +111,18 @@ def test_what_was_only_imagined_counts_and_is_not_written() -> None:
     memory.add(PastEviction(NOW, "u-2", "n2", None, imagined=True))
     assert memory.history(NOW).evictions == (NOW, NOW)
     assert RecentEvictions.decode(memory.encode()).history(NOW).node_evictions == {"n1": NOW}
+
+
+def test_a_node_that_moves_did_not_help_is_left_alone_for_that_cause_and_longer_each_time() -> None:
+    memory = RecentEvictions()
+    for hours in (1, 2, 4):
+        memory.without_effect("n1", "cpu", "its cpu did not fall", NOW)
+        assert ("n1", "cpu") in memory.history(NOW + hours * HOUR - 1).ineffective
+        assert memory.history(NOW + hours * HOUR).ineffective == {}
+
+
+def test_a_restart_time_follows_what_is_measured() -> None:
+    memory = RecentEvictions()
+    memory.restarted(WEB, 10.0)
+    memory.restarted(WEB, 30.0)
+    assert memory.history(NOW).restarts == {WEB: 20.0}

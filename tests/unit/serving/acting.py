@@ -103,6 +103,8 @@ def plan(number: int, now: float, *, steps: int = 3, mode: str = "dry-run", **ch
                 "from": f"node-{step}",
                 "to": f"node-{step + 9}" if step % 3 else None,
                 "gain": 0.0123,
+                "gain_error": 0.001,
+                "cost": 0.0005,
                 "reason": f"node-{step} is at 86 % cpu, node-{step + 9} at 31 %",
             }
             for step in range(steps)

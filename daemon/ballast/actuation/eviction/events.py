@@ -61,7 +61,7 @@ class EvictionEvents:
                 why = f"the replacement of {step.pod} went back to {step.source}; the workload is left alone"
                 self._tell(_target(step.workload), "ReplacementReturned", why, warning=True)
         if found.finished and found.share is not None:
-            self._effects.labels(planner, "without-effect" if found.stop else "effective").inc()
+            self._effects.labels(planner, "without-effect" if found.stop or found.ineffective else "effective").inc()
 
     def _tell(self, target: WriteTarget, reason: str, message: str, *, warning: bool = False) -> None:
         self._events.tell(target, reason, message, part=PART, warning=warning)

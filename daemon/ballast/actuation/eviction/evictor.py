@@ -12,7 +12,17 @@ from ballast.actuation.eviction import effect
 from ballast.actuation.eviction.api_errors import ApiErrors
 from ballast.actuation.eviction.events import EvictionEvents
 from ballast.actuation.eviction.follow_up import Followed, Seen, follow
-from ballast.actuation.eviction.prepare import at_once, budgets, had_a_choice, leaves, other, outlook, prepared
+from ballast.actuation.eviction.prepare import (
+    at_once,
+    budgets,
+    evicts_itself,
+    had_a_choice,
+    leaves,
+    other,
+    outlook,
+    past_eviction,
+    prepared,
+)
 from ballast.actuation.eviction.recorder import EvictionRecorder
 from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
@@ -23,11 +33,11 @@ from ballast.cluster.events import Events
 from ballast.cluster.state import StateStore
 from ballast.cluster.write import WriteOutcome
 from ballast.cluster.writer import Writer
+from ballast.eviction.facts import WorkloadKey
 from ballast.eviction.gate import Gate
 from ballast.eviction.history import History
 from ballast.eviction.plan import Move, Plan
 from ballast.eviction.planners.registry import planner
-from ballast.eviction.recent_evictions import PastEviction
 from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.pod import Pod
@@ -118,7 +128,7 @@ class Evictor:
         self._clock = clock
         self._events = EvictionEvents(events, metrics)
         self._landing = landing
-        self._options, self._surges = options, surges
+        self.options, self._surges = options, surges
         self._errors = ApiErrors(metrics, clock)
         self._forbidden = 0
         self._imagined: list[StepRecord] = []
@@ -141,7 +151,7 @@ class Evictor:
     def pending(self) -> Mapping[str, Mapping[str, float]]:
         """{node: {resource: change}}: what was moved and the primary window does not show yet; to be added to its means
         before planning, so that what was moved already is not moved once more."""
-        return self.recorder.pending(self._clock.wall() - self._options.lag / 2, self._options.window)
+        return self.recorder.pending(self._clock.wall() - self.options.lag / 2, self.options.window)
 
     def stopped(self, kind: str) -> str | None:
         """Why plans of a planner are not carried out now, or None."""
@@ -185,19 +195,21 @@ class Evictor:
             self.recorder.save(f"{plan.kind}: what was evicted")
         return attempts
 
-    def follow_up(self, pods: Sequence[Pod], snapshot: Snapshot) -> str | None:
+    def follow_up(
+        self, pods: Sequence[Pod], snapshot: Snapshot, wanted: Mapping[WorkloadKey, int] | None = None
+    ) -> str | None:
         """Once a cycle: where replacements are, when they were Ready, what came of it. A sentence if anything ended or
-        stopped."""
+        stopped. `wanted` are the replicas that workloads ask for now."""
         if self.recorder.unreadable() is not None:
             return None
         now = self._clock.wall()
         self._pods, self._nodes = pods, snapshot.nodes
         changed = False
         told: list[str] = []
-        seen = Seen(pods, self.recorder.plans)
-        window = self._options.window + self._options.lag
+        seen = Seen(pods, self.recorder.plans, wanted)
+        window = self.options.window + self.options.lag
         for plan in self.recorder.plans:
-            found = follow(plan, seen, snapshot, now=now, window=window, ready_within=self._options.ready_within)
+            found = follow(plan, seen, snapshot, now=now, window=window, ready_within=self.options.ready_within)
             changed |= self._take(plan, found, now)
             told += found.told
         self.recorder.forget(now)
@@ -234,7 +246,7 @@ class Evictor:
         if pod is None or (problem := other(pod, move)) is not None:
             why = f"{move.pod} is gone" if pod is None else problem or ""
             return self._not_evicted(running, Attempt(move.pod, StepStatus.FAILED, why))
-        if self._options.acts and self.recorder.knows(pod.uid):
+        if self.options.acts and self.recorder.knows(pod.uid):
             why = f"{move.pod} was evicted already, or it is unknown whether it was"
             return self._not_evicted(running, Attempt(move.pod, StepStatus.REFUSED, why, "identity"))
         judge = gate()
@@ -251,11 +263,11 @@ class Evictor:
         if step.probe:
             self._landing.probe(step.scheduler, step.uid)
         deployment = judge.facts.surging(pod) if self._surges is not None else None
-        if self._options.acts and deployment is not None:
+        if self.options.acts and deployment is not None:
             return self._surge(running, step, pod, deployment, judge)
-        if self._options.acts:
+        if self.options.acts:
             return self._evict(running, step, pod, waiting, judge)
-        past = PastEviction(step.time, step.uid, step.source, step.workload, at_once(judge, pod), imagined=True)
+        past = past_eviction(step, running.kind, at_once(judge, pod), imagined=True)
         self.recorder.evicted(past, pod)
         self._imagined.append(step)
         return self._not_evicted(running, Attempt(move.pod, DRY_RUN))
@@ -269,30 +281,29 @@ class Evictor:
             self._landing.release_all(step)
             self.recorder.refused(step.workload, step.time)
             return self._not_evicted(running, Attempt(step.pod, StepStatus.REFUSED, problem))
-        past = PastEviction(step.time, step.uid, step.source, step.workload, at_once(judge, pod))
+        past = past_eviction(step, running.kind, at_once(judge, pod))
         self.recorder.evicted(past, pod)
         return Tried(running, Attempt(step.pod, SURGING))
 
     def _evict(self, running: Running, step: StepRecord, pod: Pod, waiting: Sequence[Pod], judge: Gate) -> Tried:
         """Recorded, room held, evicted; in this order."""
-        now = self._clock.wall()
         running = msgspec.structs.replace(running, steps=(*running.steps, step))
-        past = PastEviction(now, step.uid, step.source, step.workload, at_once(judge, pod))
+        past = past_eviction(step, running.kind, at_once(judge, pod))
         self.recorder.evicted(past, pod, running)
         self._landing.hold(self._landing.wanted(step, pod, waiting))
         problem = self.recorder.save(f"about to evict {step.pod} from {step.source}") or self._landing.keep_off(step)
         if problem is not None:
             return self._undone(running, step, Attempt(step.pod, StepStatus.FAILED, problem), goes_on=False)
-        if self._options.nominate:
+        if self.options.nominate:
             for each in waiting:
                 self._writer.submit(nomination(each, step.source), deadline=self._writer.within(PATIENCE))
-        write = eviction(step, running.kind, self._options.prefix, self._options.grace_period)
+        write = eviction(step, running.kind, self.options.prefix, self.options.grace_period)
         outcome = self._writer.submit(write, deadline=self._writer.within(PATIENCE))
         return self._outcome(running, step, pod, outcome, judge)
 
     def _outcome(self, running: Running, step: StepRecord, pod: Pod, outcome: WriteOutcome, judge: Gate) -> Tried:
         said = answer(outcome)
-        if said is EvictionResponse.DONE:
+        if said is EvictionResponse.DONE or (said is EvictionResponse.REJECTED and evicts_itself(pod, outcome)):
             self._events.evicted(running.kind, step, judge.facts)
             running = self.recorder.changed(running, msgspec.structs.replace(step, status=StepStatus.EVICTED))
             return Tried(running, Attempt(step.pod, StepStatus.EVICTED))
@@ -303,7 +314,7 @@ class Evictor:
         attempt = Attempt(step.pod, StepStatus.FAILED, outcome.reason)
         if said in (EvictionResponse.BUDGET, EvictionResponse.TWO_BUDGETS):
             attempt = Attempt(step.pod, StepStatus.REFUSED, budgets(outcome, pod, judge.facts), "pdb")
-        elif said in (EvictionResponse.FORBIDDEN, EvictionResponse.HELD_BACK):
+        elif said in (EvictionResponse.FORBIDDEN, EvictionResponse.REJECTED, EvictionResponse.HELD_BACK):
             attempt = Attempt(step.pod, StepStatus.REFUSED, outcome.reason)
         if said not in (EvictionResponse.OTHER_POD, EvictionResponse.HELD_BACK):
             self.recorder.refused(step.workload, self._clock.wall())
@@ -313,6 +324,7 @@ class Evictor:
             EvictionResponse.TWO_BUDGETS,
             EvictionResponse.OTHER_POD,
             EvictionResponse.FORBIDDEN,
+            EvictionResponse.REJECTED,
         )
         return self._undone(running, step, attempt, goes_on=goes_on and self._forbidden < FORBIDDEN)
 
@@ -337,7 +349,7 @@ class Evictor:
         for step in found.plan.steps:
             if not step.open:
                 self._landing.unprobe(step)
-        self.recorder.followed(plan.kind, found, now, rest=self._options.window)
+        self.recorder.followed(plan.kind, found, now, rest=self.options.window)
         self._events.followed(plan.kind, found)
         return found.changed or found.finished or bool(found.leaving)
 

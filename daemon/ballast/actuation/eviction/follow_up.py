@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec.structs import replace
 
 from ballast.actuation.eviction import effect
-from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
+from ballast.actuation.eviction.records import Loads, Running, StepRecord, StepStatus
+from ballast.eviction.facts import WorkloadKey
 from ballast.eviction.planners.planner import Effect
 from ballast.eviction.planners.registry import find
 from ballast.model.pod import Pod
@@ -29,7 +30,11 @@ ENDING = 3600.0
 class Seen:
     """Of all pods those that the plans ask for."""
 
-    def __init__(self, pods: Iterable[Pod], plans: Sequence[Running]) -> None:
+    def __init__(
+        self, pods: Iterable[Pod], plans: Sequence[Running], wanted: Mapping[WorkloadKey, int] | None = None
+    ) -> None:
+        """`wanted` are the replicas that workloads ask for now."""
+        self._wanted = wanted or {}
         steps = [step for plan in plans for step in plan.steps]
         owners = {step.owner for step in steps if step.owner}
         uids = {uid for step in steps for uid in (step.uid, *step.starts)}
@@ -41,6 +46,12 @@ class Seen:
             if pod.owner is not None and pod.owner.uid in owners and not pod.finished:
                 self._owned.setdefault(pod.owner.uid, []).append(pod)
         self._taken = {step.replacement for step in steps if step.replacement} | {step.uid for step in steps}
+
+    def enough(self, step: StepRecord) -> bool:
+        """Whether its workload has all the pods that it wants now without a replacement: it was scaled down."""
+        wanted = self._wanted.get(step.workload) if step.workload is not None else None
+        there = sum(not pod.deleting for pod in self._owned.get(step.owner, ()))
+        return wanted is not None and wanted < step.replicas and there >= wanted
 
     def replacement(self, step: StepRecord) -> Pod | None:
         """The pod that came instead; one that was chosen before stays it as long as it is there."""
@@ -58,7 +69,8 @@ class Seen:
 
 @dataclass
 class Followed:
-    """`plan` as it is now; `finished`: nothing more is to be learned of it. `stop` says why its planner has to stop.
+    """`plan` as it is now; `finished`: nothing more is to be learned of it. `stop` says why its planner has to stop,
+    `ineffective` of (node, resource) why moves off that node did not help.
 
     The steps that just `landed`, `returned` to their source, are `ready` or `late`, did not happen (`failed`), or whose
     pod still is `leaving`. `told` are sentences.
@@ -69,6 +81,7 @@ class Followed:
     changed: bool = False
     stop: str | None = None
     share: float | None = None
+    ineffective: Mapping[tuple[str, str], str] = field(default_factory=dict)
     measured: Mapping[str, Any] = field(default_factory=dict)
     landed: list[StepRecord] = field(default_factory=list)
     returned: list[StepRecord] = field(default_factory=list)
@@ -115,6 +128,8 @@ def _step(step: StepRecord, seen: Seen, found: Followed, now: float, ready_withi
     elif not there and not step.gone_at:
         step = replace(step, gone_at=now)
     step = _replaced(step, seen, found, now)
+    if step.open and not there and not step.replacement and seen.enough(step):
+        return replace(step, status=StepStatus.READY, ready_at=now, why="its workload has as many pods as it wants")
     if step.open and now - max(step.time, step.gone_at) > (ENDING if there else ready_within):
         step = replace(step, status=StepStatus.STOPPED, why=_lateness(step, ready_within, there=there))
         found.late.append(step)
@@ -174,8 +189,24 @@ def _judge(found: Followed, snapshot: Snapshot, now: float, window: float, ready
     pods = "1 pod" if len(happened) == 1 else f"{len(happened)} pods"
     seen = f"loads changed by {found.share:.0%} of what was predicted"
     found.told.append(f"{plan.kind} of {pods}: {seen}")
-    if found.share < effect.LEAST:
+    if found.share < effect.LEAST and planner is not None and planner.needs_confirmation:
+        found.ineffective = dict(_ineffective(happened, changes))
+    elif found.share < effect.LEAST:
         found.stop = f"{plan.kind} is stopped for a while: {seen}"
+
+
+def _ineffective(steps: Sequence[StepRecord], changes: Loads) -> Iterator[tuple[tuple[str, str], str]]:
+    """((node, resource), why) of the sources whose load did not fall as was said."""
+    for node, expected in effect.together(steps).items():
+        if not any(step.source == node for step in steps) or not expected:
+            continue
+        resource = min(expected, key=lambda name: expected[name])
+        share = effect.share({node: {resource: expected[resource]}}, changes)
+        if share is not None and share < effect.LEAST:
+            yield (
+                (node, resource),
+                f"moving pods off {node} changed its {resource} by {share:.0%} of what was predicted",
+            )
 
 
 def _judge_starts(found: Followed, happened: Sequence[StepRecord], now: float, ready_within: float) -> None:

@@ -13,6 +13,8 @@ from ballast.eviction.check_input import LOOKED_NOWHERE, Feasibility
 from ballast.eviction.facts import Facts, leaving
 from ballast.eviction.gate import Gate
 from ballast.eviction.plan import Move
+from ballast.eviction.recent_evictions import PastEviction
+from ballast.model.marks import EVICTION_UNDER_WAY, EVICTS_ITSELF
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.shape import Shape
@@ -37,6 +39,7 @@ def prepared(move: Move, pod: Pod, facts: Facts, pods: Iterable[Pod], now: float
         load=effect.predicted(move, facts.nodes),
         starts=move.starts,
         starts_on=move.starts_on,
+        replicas=facts.replicas(pod) or 0,
         besides=tuple(each.uid for each in siblings if each.created >= now - SKEW),
         probe=probe,
     )
@@ -62,9 +65,20 @@ def outlook(move: Move, pod: Pod, facts: Facts, fits: Callable[[str, Shape], boo
     return Feasibility(fits=True, only_unknown=move.target in facts.unknown)
 
 
+def evicts_itself(pod: Pod, outcome: WriteOutcome) -> bool:
+    """Whether a refusal for now means that the pod's owner carries the eviction out by itself, as KubeVirt does by
+    moving the machine: descheduler counts such a pod as evicted."""
+    return outcome.status == 429 and (EVICTS_ITSELF in pod.annotations or EVICTION_UNDER_WAY in pod.annotations)
+
+
 def leaves(now: Pod | None, evicted: Pod) -> bool:
     """Whether the watch has shown the eviction."""
     return now is None or now.uid != evicted.uid or now.deleting
+
+
+def past_eviction(step: StepRecord, planner: str, at_once: int, *, imagined: bool = False) -> PastEviction:
+    """The step as limits and rests count it."""
+    return PastEviction(step.time, step.uid, step.source, step.workload, at_once, imagined, planner)
 
 
 def at_once(judge: Gate, pod: Pod) -> int:

@@ -166,9 +166,14 @@ class EvictionRecorder:
             for step in found.returned:
                 if step.workload is not None:
                     self._memory.came_back(step.workload, now)
+            for step in found.ready:
+                if step.workload is not None:
+                    self._memory.restarted(step.workload, step.ready_at - step.time)
             for step in found.late:
                 if step.workload is not None:
                     self._memory.rest(step.workload, now + rest)
+            for (node, resource), why in found.ineffective.items():
+                self._memory.without_effect(node, resource, why, now)
             if found.stop is not None:
                 self._memory.stop(kind, found.stop, now)
             if found.finished:

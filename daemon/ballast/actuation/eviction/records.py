@@ -29,7 +29,8 @@ class StepStatus(StrEnum):
 class StepRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """One pod.
 
-    `owner` is the UID of what creates its replacement, `besides` are pods of that owner that came shortly before.
+    `owner` is the UID of what creates its replacement, `besides` are pods of that owner that came shortly before,
+    `replicas` what its workload asked for.
     `load` is what it moves, by node; `starts` are waiting pods by UID, `starts_on` the nodes that they are to start on,
     `source` where it says none; `started` those of them that are on a node;
     `probe`: it shows whether the extender is asked for its scheduler's pods. Times are Unix seconds, 0 for not yet.
@@ -50,6 +51,7 @@ class StepRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     starts_on: tuple[str, ...] = ()
     started: tuple[str, ...] = ()
     besides: tuple[str, ...] = ()
+    replicas: int = 0
     probe: bool = False
     status: StepStatus = StepStatus.RECORDED
     why: str = ""

@@ -24,7 +24,9 @@ class EvictionResponse(Enum):
     OTHER_POD = auto()
     """It is gone, or another one has its name."""
     FORBIDDEN = auto()
-    """By rights, or by an admission policy."""
+    """By rights."""
+    REJECTED = auto()
+    """By an admission webhook or policy: this pod, not every pod."""
     HELD_BACK = auto()
     FAILED = auto()
 
@@ -36,6 +38,8 @@ def answer(outcome: WriteOutcome) -> EvictionResponse:
         return EvictionResponse.HELD_BACK
     if outcome.result in (Result.CONFLICT, Result.GONE):
         return EvictionResponse.OTHER_POD
+    if outcome.admission or outcome.status in (400, 422):
+        return EvictionResponse.REJECTED
     if outcome.causes:
         return EvictionResponse.BUDGET
     if outcome.status == 403:

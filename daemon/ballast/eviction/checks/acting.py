@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ballast.eviction.annotations import objection, opted_in
+from ballast.eviction.annotations import objection
 from ballast.eviction.check_input import CheckInput, Finding, allow, refuse
 from ballast.eviction.facts import Facts, leaving, young
 from ballast.eviction.history import History
@@ -13,22 +13,6 @@ from ballast.model.node_state import silent_share
 def opt_out(case: CheckInput) -> Finding:
     found = objection(case.facts, case.pod, case.rules.prefix, case.rules.operator_only)
     return allow("no annotation excludes it") if found is None else refuse(found)
-
-
-def opt_in(case: CheckInput) -> Finding:
-    if opted_in(case.facts, case.pod, case.rules.prefix, case.rules.operator_only):
-        return allow(f"{case.rules.prefix}/evict lifts some checks")
-    return allow("no annotation lifts checks")
-
-
-def dry_run(case: CheckInput) -> Finding:
-    if case.history.acting and case.rules.dry_run:
-        return refuse("the mode is dry-run")
-    return allow("the mode lets it happen" if case.history.acting else "it is only planned")
-
-
-def soft(case: CheckInput) -> Finding:
-    return allow("it is evicted by the API server, not by its owner")
 
 
 def reservation(case: CheckInput) -> Finding:
@@ -48,10 +32,6 @@ def retry(case: CheckInput) -> Finding:
     if until > case.facts.now:
         return refuse("the API server recently refused an eviction of its workload", seconds=until - case.facts.now)
     return allow("the API server did not recently refuse an eviction of its workload")
-
-
-def grace(case: CheckInput) -> Finding:
-    return allow("its grace period is respected")
 
 
 def identity(case: CheckInput) -> Finding:
@@ -81,10 +61,6 @@ def loop(case: CheckInput) -> Finding:
     if case.workload in case.history.looping:
         return refuse("pods of its workload keep coming back to where they were")
     return allow("pods of its workload do not come back to where they were")
-
-
-def audit(case: CheckInput) -> Finding:
-    return allow("the reason is written down")
 
 
 def cluster_trouble(facts: Facts, rules: GateRules, history: History) -> Finding | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ballast.eviction.check_input import CheckInput, Finding, allow, refuse
+from ballast.model.marks import EVICTION_UNDER_WAY
 
 
 def without_pdb(case: CheckInput) -> Finding:
@@ -66,8 +67,10 @@ def min_ready(case: CheckInput) -> Finding:
 
 
 def replacement(case: CheckInput) -> Finding:
+    if EVICTION_UNDER_WAY in case.pod.annotations:
+        return refuse(f"its eviction is under way already: it has {EVICTION_UNDER_WAY}")
     for workload in case.facts.chain(case.pod):
-        if workload.rolling:
+        if workload.rolling and not (workload.stalled and workload.kind == "StatefulSet"):
             return refuse(f"{workload.kind} {workload.name} is in a rollout")
     key = case.workload
     if key in case.history.awaited:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ballast.eviction.check_input import CheckInput, Finding, allow, refuse
+from ballast.eviction.rules import DAY, HOUR, MINUTE, EvictionLimit
+
+_UNITS = ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"))
 
 
 def limit_node(case: CheckInput) -> Finding:
@@ -40,10 +44,13 @@ def workload_window(case: CheckInput) -> Finding:
 
 def rate(case: CheckInput) -> Finding:
     for limit, seconds in case.rules.rates:
-        most = limit.of(case.facts.pods)
+        most = _at_most(limit, case)
+        if most is None:
+            continue
         recent = _since(case.history.evictions, case.facts.now - seconds)
-        if most is not None and recent + case.tally.total >= most:
-            return refuse("too many recent evictions", recent=recent, planned=case.tally.total, at_most=most)
+        kept = _kept(case, most, seconds)
+        if recent + case.tally.total >= most - sum(kept.values()):
+            return refuse(_used_up(case, seconds, kept), recent=recent, planned=case.tally.total, at_most=most, **kept)
     return allow("few recent evictions")
 
 
@@ -51,7 +58,38 @@ def cooldown(case: CheckInput) -> Finding:
     last = case.history.node_evictions.get(case.pod.node)
     if last is not None and case.facts.now - last < case.rules.cooldown:
         return refuse("its node was just relieved", ago=case.facts.now - last, at_least=case.rules.cooldown)
+    why = case.history.useless(case.pod.node) if case.rules.needs_confirmation else None
+    if why is not None:
+        return refuse(why)
     return allow("its node was not relieved recently")
+
+
+def _at_most(limit: EvictionLimit, case: CheckInput) -> int | None:
+    """A share of few pods permits as many as the largest count among the rates."""
+    most = limit.of(case.facts.pods)
+    if most is None or not limit.percent:
+        return most
+    return max(most, *(each.number for each, _ in case.rules.rates if not each.percent), 0)
+
+
+def _kept(case: CheckInput, most: int, seconds: float) -> dict[str, int]:
+    """{kept_for_planner: evictions}: what other planners have not used of their shares."""
+    rules, found = case.rules, {}
+    for planner, share in sorted(rules.rate_shares.items()):
+        used = _since(case.history.by_planner.get(planner, ()), case.facts.now - seconds)
+        left = math.ceil(most * share) - used
+        if planner != rules.planner and left > 0:
+            found[f"kept_for_{planner}"] = left
+    return found
+
+
+def _used_up(case: CheckInput, seconds: float, kept: Mapping[str, int]) -> str:
+    who = case.rules.planner or "evictions"
+    within = next((f"{seconds / each:g} {name}" for each, name in _UNITS if seconds % each == 0), f"{seconds:g} s")
+    ends = [at + seconds for at in case.history.evictions if at > case.facts.now - seconds]
+    wait = f"; the oldest of them counts for another {(ends[0] - case.facts.now) / 60:.0f} minutes" if ends else ""
+    part = " less what is kept for other planners" if kept else ""
+    return f"{who} may not evict more for now: RATE for {within}{part} is used up{wait}"
 
 
 def _since(times: Sequence[float], since: float) -> int:

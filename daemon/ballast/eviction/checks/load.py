@@ -21,6 +21,12 @@ def debounce(case: CheckInput) -> Finding:
     return allow("its node was too loaded for long enough", windows=seen)
 
 
+def gain(case: CheckInput) -> Finding:
+    if case.outlook.unpaid is not None:
+        return refuse(case.outlook.unpaid)
+    return allow("nothing says that moving it does not pay")
+
+
 def relieved(case: CheckInput) -> Finding:
     if case.outlook.spared is not None:
         return refuse(case.outlook.spared)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from ballast.eviction.check_input import CheckInput, Finding, allow, refuse
+from ballast.model.marks import GANG_ANNOTATIONS, GANG_KINDS, GANG_LABELS, job_kind
+from ballast.model.pod import Pod
 
 CRITICAL = 2_000_000_000
 _MIRROR = "kubernetes.io/config.mirror"
@@ -55,9 +57,41 @@ def priority(case: CheckInput) -> Finding:
 
 
 def bare(case: CheckInput) -> Finding:
-    if case.pod.owner is None:
+    owner = case.pod.owner
+    if owner is None:
         return refuse("no controller would create it again")
-    return allow(f"{case.pod.owner.kind} {case.pod.owner.name} creates it again")
+    if not owner.controller:
+        return refuse(f"{owner.kind} {owner.name} owns it, but not as its controller: nothing would create it again")
+    return allow(f"{owner.kind} {owner.name} creates it again")
+
+
+def job(case: CheckInput) -> Finding:
+    if case.rules.allow_jobs:
+        return allow("pods that run to an end may be evicted")
+    owner = case.pod.owner
+    if owner is not None and job_kind(owner.kind):
+        return refuse(f"it runs to an end for {owner.kind} {owner.name}, which may fail with it")
+    if not case.pod.template.restarts:
+        return refuse("it runs to an end: its restartPolicy is not Always")
+    return allow("it does not run to an end")
+
+
+def gang(case: CheckInput) -> Finding:
+    if case.rules.allow_gangs:
+        return allow("pods of a group may be evicted")
+    mark = _mark(case.pod)
+    if mark is not None:
+        return refuse(f"it belongs to a group that runs together ({mark}), which would stop without it")
+    return allow("it belongs to no group that runs together")
+
+
+def _mark(pod: Pod) -> str | None:
+    labels, notes = GANG_LABELS & pod.labels.keys(), GANG_ANNOTATIONS & pod.annotations.keys()
+    if labels or notes:
+        return min(labels or notes)
+    if pod.owner is not None and pod.owner.kind in GANG_KINDS:
+        return f"{pod.owner.kind} {pod.owner.name}"
+    return "spec.workloadRef" if pod.template.grouped else None
 
 
 def min_age(case: CheckInput) -> Finding:

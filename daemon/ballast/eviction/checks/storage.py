@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ballast.eviction.check_input import CheckInput, Finding, allow, refuse
+from ballast.eviction.rules import LocalStorage
 
 # Volumes that may be lost, by name, as cluster-autoscaler reads them.
 _MAY_BE_LOST = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
@@ -11,7 +12,10 @@ _MAY_BE_LOST = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 def local_storage(case: CheckInput) -> Finding:
     listed = case.pod.annotations.get(_MAY_BE_LOST, "")
     allowed = {name.strip() for name in listed.split(",")}
-    lost = [name for name in case.pod.template.local_volumes if name not in allowed]
+    template, may = case.pod.template, case.rules.local_storage
+    if may is not LocalStorage.REFUSE:
+        allowed.update(template.scratch_volumes if may is LocalStorage.ALLOW else template.memory_volumes)
+    lost = [name for name in template.local_volumes if name not in allowed]
     if lost:
         return refuse(f"it would lose its local volumes {', '.join(lost)}", volumes=len(lost))
     return allow("it has no local volume to lose")

@@ -15,6 +15,7 @@ from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.relieve import Thresholds
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.placement.planners.step import Admit, Step
+from ballast.placement.planners.worth import Worth
 from ballast.scoring.dominant_residual import DominantResidual
 
 __all__ = ["Aims", "Effect", "PlanInput", "Planner", "PlanningDemand", "Spare", "bound", "pod_name"]
@@ -40,6 +41,10 @@ class Aims:
     """Whether `redistribute` counts the room that it takes from pods to come; else it goes by the published rule."""
     wait_for: float = 120.0
     """Seconds that a pod has to wait before room is made for it."""
+    confidence: float = 0.0
+    """Standard errors by which the gain of a move must exceed zero."""
+    price: float = 0.0
+    """Price of an ordinary eviction; 0: every gain pays."""
     criterion: DominantResidual = OBSERVED
     """By which moved and waiting pods land in `redistribute`."""
     nodes_reserve: int = 1
@@ -104,6 +109,8 @@ class PlanInput:
     """[node]: whether its load counts for means and variances."""
     thresholds: Thresholds
     pods: PlannedPods
+    worth: Worth | None = None
+    """What evictions cost, and how certain the loads are; None: every gain pays."""
     whole_nodes: WholeNodes | None = None
     """Given with `steps`."""
 

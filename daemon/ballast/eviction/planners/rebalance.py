@@ -38,7 +38,15 @@ class Rebalance:
     ) -> Iterator[Step]:
         """The move with the largest gain first."""
         aims = given.aims
-        return rebalance(placement, movable, given.counted, admit, min_gain=aims.min_gain, limit=aims.max_moves)
+        return rebalance(
+            placement,
+            movable,
+            given.counted,
+            admit,
+            min_gain=aims.min_gain,
+            limit=aims.max_moves,
+            worth=given.worth,
+        )
 
     def reason(self, given: PlanInput, step: Step, load: Floats) -> str:
         """ "n1 is at 85.0% cpu and 40.0% memory, n2 at 20.0% cpu and 30.0% memory"."""

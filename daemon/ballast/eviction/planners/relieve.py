@@ -50,6 +50,7 @@ class Relieve:
             given.thresholds,
             min_gain=aims.min_gain,
             limit=aims.max_moves,
+            worth=given.worth,
         )
 
     def reason(self, given: PlanInput, step: Step, load: Floats) -> str:

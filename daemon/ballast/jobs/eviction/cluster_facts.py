@@ -30,6 +30,7 @@ from ballast.model.snapshot import Snapshot
 from ballast.parts import Part
 from ballast.serving.board import Board
 from ballast.settings import Mode
+from ballast.windows.standard_error import LoadErrors
 from ballast.words import duration
 
 KINDS = (
@@ -78,10 +79,12 @@ class ClusterFacts:
             lambda target, why: events.tell(target, "ExcludeFromEviction", why, part=Part.EVICTION, warning=True),
         )
         self.hot = HotNodes(aims_of(settings), settings.telemetry.interval, settings.scoring.resources)
+        self.errors = LoadErrors(evictor.options.lag)
 
     def observe(self, snapshot: Snapshot) -> None:
         """Counts the windows of hot nodes, and notes which replica counts changed."""
         self.hot.observe(snapshot)
+        self.errors.observe(snapshot)
         self._replicas.observe(self._workloads.workloads(), self._clock.wall())
 
     def refresh(self) -> None:
@@ -95,6 +98,14 @@ class ClusterFacts:
         }
         if self._acts:
             self._invalid.observe(workloads, self._workloads.namespaces(), self._cache.pods())
+
+    def replicas(self) -> Mapping[WorkloadKey, int]:
+        """What workloads ask for now, where they say so."""
+        return {
+            (each.namespace, each.kind, each.name): each.replicas
+            for each in self._workloads.workloads()
+            if each.replicas is not None
+        }
 
     def objects(self, pods: Iterable[Pod] | None = None) -> ClusterObjects:
         """With these pods only, or with all."""
@@ -122,6 +133,7 @@ class ClusterFacts:
             paused=self._switches.paused(Part.EVICTION),
             confirmed=self.hot.confirmed,
             overloaded=self.hot.overloaded,
+            causes=self.hot.causes,
             planned=self._changing(),
         )
 
@@ -132,6 +144,7 @@ class ClusterFacts:
         """
         rules = replace(
             self._rules,
+            planner=planner.name,
             steered=steered,
             kept_off=self._landed_by == "taint",
             needs_landing=planner.needs_landing,

@@ -32,6 +32,8 @@ class HotNodes:
         self._keys: frozenset[NodeKey] = frozenset()
         self._overloaded: Mapping[str, int] = {}
         self.confirmed: Mapping[str, int] = {}
+        self.causes: Mapping[str, frozenset[str]] = {}
+        """The resources of which a node was too loaded in its last window."""
 
     @property
     def overloaded(self) -> frozenset[str]:
@@ -48,7 +50,12 @@ class HotNodes:
         watched = watched_of(snapshot, self._aims, self._weights)
         load = loads(snapshot, watched)
         counted = np.array([node.schedulable for node in snapshot.nodes], bool)
-        too_hot: Bools = np.asarray(hot(load, counted, self._thresholds(snapshot, load, counted, watched)).any(axis=1))
+        too_loaded = hot(load, counted, self._thresholds(snapshot, load, counted, watched))
+        too_hot: Bools = np.asarray(too_loaded.any(axis=1))
+        self.causes = {
+            snapshot.nodes[row].name: frozenset(np.array(watched)[too_loaded[row]].tolist())
+            for row in np.flatnonzero(too_hot).tolist()
+        }
         limited = np.isfinite(limits(self._aims.high, watched))
         clearly: Bools = np.asarray((load[:, limited] >= OVERLOADED).any(axis=1))
         self._forget_others(snapshot)
@@ -76,10 +83,15 @@ class HotNodes:
 
 def loads(snapshot: Snapshot, watched: Sequence[str], nodes: Iterable[str] | None = None) -> Floats:
     """[node, resource] means of the first window, of the `watched`, NaN where unknown; of `nodes`, or of all."""
+    return of_nodes(snapshot.primary.mean, snapshot, watched, nodes)
+
+
+def of_nodes(values: Floats, snapshot: Snapshot, watched: Sequence[str], nodes: Iterable[str] | None = None) -> Floats:
+    """[node, resource] from [resource, node] of the snapshot, of the `watched`; of `nodes`, or of all."""
     columns = [index for name in watched if (index := snapshot.resource(name)) is not None]
     rows = [snapshot.rows.get(name, -1) for name in nodes] if nodes is not None else list(range(len(snapshot.nodes)))
-    mean = np.append(snapshot.primary.mean[columns], np.full((len(columns), 1), np.nan), axis=1)
-    return np.asarray(mean[:, rows].T)
+    padded = np.append(values[columns], np.full((len(columns), 1), np.nan), axis=1)
+    return np.asarray(padded[:, rows].T)
 
 
 def watched_of(snapshot: Snapshot, aims: Aims, weights: Weights) -> tuple[str, ...]:

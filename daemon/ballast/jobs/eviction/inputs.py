@@ -19,7 +19,7 @@ from ballast.eviction.planners.registry import planner, planners
 from ballast.eviction.rules import UNLIMITED
 from ballast.jobs.eviction.cluster_facts import ClusterFacts
 from ballast.jobs.eviction.day_peak import DayPeak
-from ballast.jobs.eviction.hot_nodes import loads, watched_of
+from ballast.jobs.eviction.hot_nodes import loads, of_nodes, watched_of
 from ballast.jobs.eviction.planning_request import PlanRequest, RequestedPlan
 from ballast.jobs.eviction.rules import aims_of, limit
 from ballast.model.node_state import NodeState
@@ -95,10 +95,12 @@ class PlanInputs:
             return Gathered(None, None, earlier, skipped)
         weights = self._settings.scoring.resources
         objects, resources = self._facts.objects(), watched_of(snapshot, self._aims, weights)
+        names = [node.name for node in objects.nodes]
         request = PlanRequest(
             now=self._clock.wall(),
             resources=resources,
-            load=self._loads(snapshot, [node.name for node in objects.nodes], resources),
+            load=self._loads(snapshot, names, resources),
+            error=self._errors(names, resources),
             wanted=tuple(wanted),
             objects=objects,
             history=history,
@@ -122,7 +124,7 @@ class PlanInputs:
         self._resumed = True
         if self._surges is not None:
             sentences += self._advance(self._surges)
-        sentences.append(self._evictor.follow_up(self._cache.pods(), snapshot))
+        sentences.append(self._evictor.follow_up(self._cache.pods(), snapshot, self._facts.replicas()))
         return [sentence for sentence in sentences if sentence]
 
     def _advance(self, surges: Surges) -> list[str]:
@@ -195,6 +197,13 @@ class PlanInputs:
                 if resource in resources:
                     load[row, resources.index(resource)] += change
         return load
+
+    def _errors(self, nodes: list[str], resources: tuple[str, ...]) -> Floats | None:
+        """[node, resource]"""
+        newest = self._facts.errors.newest
+        if newest is None or any(newest[0].resource(name) is None for name in resources):
+            return None
+        return of_nodes(newest[1], newest[0], resources, nodes)
 
     def _peaks(self, snapshot: Snapshot, nodes: list[str], resources: tuple[str, ...]) -> Floats | None:
         """[node, resource] at the day's p95; None where nobody asks."""

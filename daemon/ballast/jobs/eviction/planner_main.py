@@ -53,6 +53,7 @@ def answer(request: PlanRequest) -> PlanResponse:
         usage.by_pod() if usage else None,
         request.pool_label,
         request.weights,
+        None if request.error is None else request.error[:, kept],
     )
     unknown = [node.name for node, row in zip(objects.nodes, known, strict=True) if not row.any()]
     facts = Facts(objects, now=request.now, unknown=unknown, silent=request.silent)

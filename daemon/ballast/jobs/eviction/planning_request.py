@@ -67,6 +67,8 @@ class PlanRequest:
     silent: int | None = None
     """Nodes of unknown load that were measured before; None: all of unknown load."""
     usage: PodAnswers | None = None
+    error: Floats | None = None
+    """As `load`: the standard errors of the loads."""
     batch: RequestedBatch | None = None
     """Asks for the placement of a batch instead of plans of moves."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ballast.eviction.plan import Aims
-from ballast.eviction.rules import EvictionLimit, GateRules
+from ballast.eviction.rules import EvictionLimit, GateRules, LocalStorage
 from ballast.model.selector import parse
 from ballast.scoring import dominant_residual
 from ballast.settings import Count, Settings
@@ -20,6 +20,7 @@ def rules_of(settings: Settings) -> GateRules:
         limit_workload=limit(eviction.limit_workload),
         workload_window=eviction.workload_window,
         rates=tuple((limit(rate.count), float(rate.per)) for rate in eviction.rate),
+        rate_shares={name: share for name, share in eviction.rate_shares.items() if name in eviction.planners},
         cooldown=eviction.cooldown,
         min_pod_age=eviction.min_pod_age,
         min_node_age=eviction.min_node_age,
@@ -31,6 +32,9 @@ def rules_of(settings: Settings) -> GateRules:
         max_unknown=settings.publishing.max_unknown,
         priority_below=eviction.priority_below,
         refuse_volume_claims=eviction.pvc == "refuse",
+        local_storage=LocalStorage(eviction.local_storage),
+        allow_jobs=eviction.jobs == "allow",
+        allow_gangs=eviction.gangs == "allow",
         refuse_resource_claims=eviction.resource_claims == "refuse",
         needs_budget=eviction.without_pdb == "refuse",
         pod_selector=parse(eviction.pod_selector) if eviction.pod_selector else None,
@@ -49,6 +53,8 @@ def aims_of(settings: Settings) -> Aims:
         deviation=eviction.deviation,
         min_gain=eviction.min_gain,
         wait_for=eviction.wait_for,
+        confidence=eviction.confidence,
+        price=eviction.price,
         nodes_reserve=eviction.nodes_reserve,
         consolidate_nodes=eviction.consolidate_nodes,
         criterion=dominant_residual.parse(settings.scoring.keys.get(dominant_residual.NAME, {})),

@@ -58,6 +58,8 @@ class Layout:
     frequency: Ints
     there: Bools
     weights: Floats
+    error: Floats
+    """[node, resource]: the standard error of each load, 0 where nothing is known of it."""
 
     @property
     def known(self) -> Bools:
@@ -78,6 +80,7 @@ def layout(
     usage: Usage | None = None,
     pool_label: str | None = None,
     weights: Weights | None = None,
+    error: Floats | None = None,
 ) -> Layout:
     """`load` is [node, resource] in the order of `nodes`; `usage` has cores and bytes by namespace/name.
 
@@ -122,6 +125,7 @@ def layout(
         frequency=np.bincount(alike.reshape(-1)[place[len(kept) :]], minlength=len(profiles)),
         there=there,
         weights=shares(weights or dict.fromkeys(resources, 1.0), resources),
+        error=np.zeros_like(loads) if error is None else np.nan_to_num(error)[order],
     )
 
 

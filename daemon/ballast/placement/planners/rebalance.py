@@ -20,6 +20,7 @@ from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.planners.shortlist import Shortlist, weighted
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.placement.planners.step import Admit, Step
+from ballast.placement.planners.worth import EVEN, Worth, free
 
 # Gains this close, in units of load squared per node, count as equal; then names decide.
 _TIE = 1e-12
@@ -37,23 +38,26 @@ def rebalance(
     *,
     min_gain: float = 0.0,
     limit: int | None = None,
+    worth: Worth | None = None,
 ) -> Iterator[Step]:
-    """Yields steps, already made in `standing`, until no move gains `min_gain` or `limit` is reached.
+    """Yields steps, already made in `standing`, until no move gains `min_gain` and pays, or `limit` is reached.
 
     `movable` [pod] may be moved, each once; `counted` [node] make up the variance. Pools do not mix; a gain is the
-    fall within the pool.
+    fall within the pool. What a move gains beyond its price and its uncertainty decides which is the best.
     """
+    worth = worth or free(len(standing.on), *standing.load.shape)
     numbers = np.unique(standing.layout.pool)
-    pools = [_Pool(standing, np.flatnonzero(standing.layout.pool == n), movable, counted, min_gain) for n in numbers]
+    rows = (np.flatnonzero(standing.layout.pool == number) for number in numbers)
+    pools = [_Pool(standing, each, movable, counted, min_gain, worth) for each in rows]
     made = 0
     while limit is None or made < limit:
-        offers = [(pool, offer) for pool in pools if (offer := pool.best()) is not None]
+        offers = [(pool, *offer) for pool in pools if (offer := pool.best()) is not None]
         if not offers:
+            for each in pools:
+                worth.unpaid(each.unpaid())
             return
-        highest = max(offer.gain for _, offer in offers)
-        pool, step = min(
-            ((pool, offer) for pool, offer in offers if offer.gain >= highest - pool.tie), key=lambda each: each[1].pod
-        )
+        highest = max(surplus for _, surplus, _ in offers)
+        pool, _, step = min((each for each in offers if each[1] >= highest - each[0].tie), key=lambda each: each[2].pod)
         refused = admit(step.pod, step.target)
         if refused is not None:
             for each in pools:
@@ -68,7 +72,7 @@ class _Pool:
     """The nodes of one pool; `rows` are theirs in the layout, everything else is by place in `rows`."""
 
     def __init__(
-        self, standing: SimulatedPlacement, rows: Ints, movable: Bools, counted: Bools, min_gain: float
+        self, standing: SimulatedPlacement, rows: Ints, movable: Bools, counted: Bools, min_gain: float, worth: Worth
     ) -> None:
         layout = standing.layout
         self._standing, self._rows = standing, rows
@@ -77,6 +81,9 @@ class _Pool:
         self._w = layout.weights / self._n
         self.tie = _TIE / float(self._n.max(initial=1))
         self._floor = max(min_gain - self.tie, self.tie)
+        self._confidence, self._error, self._margin = worth.confidence, worth.error[rows], worth.margin[rows]
+        self._cost: Floats = worth.price * (EVEN / float(self._n.max(initial=1)))
+        self._beyond: Floats = np.maximum(self._cost - min_gain, 0.0)
         whole = layout.whole[rows]
         self._inverse: Floats = np.divide(1.0, whole, out=np.zeros_like(whole), where=whole > 0)
         usable: Bools = np.asarray((self._known | ~layout.there[rows]).all(axis=1) & (whole > 0).all(axis=1))
@@ -92,7 +99,7 @@ class _Pool:
         self._empty = np.array([not len(pods) for pods in self._pods], bool)
         self._bound = np.full(len(rows), _NOWHERE)
         self._fresh = np.zeros(len(rows), bool)
-        self._offers: dict[int, Step] = {}
+        self._offers: dict[int, tuple[float, Step]] = {}
         self._aims = np.full(len(rows), -1)
         self._largest = np.zeros(len(layout.resources))
         if len(targets):
@@ -116,15 +123,15 @@ class _Pool:
             gains = self._imaginable(pods, np.repeat(filled, sizes))
             self._bound[filled] = np.maximum.reduceat(gains, np.cumsum(sizes) - sizes)
 
-    def best(self) -> Step | None:
-        """The steepest move, or None when none gains enough."""
+    def best(self) -> tuple[float, Step] | None:
+        """The move with the largest surplus, and that; None when none gains enough."""
         while True:
             highest = self._bound.max()
             if highest <= self._floor:
                 return None
             top = np.flatnonzero(self._bound >= highest - self.tie)
             if self._fresh[top].all():
-                return min((self._offers[place] for place in top.tolist()), key=lambda step: step.pod)
+                return min((self._offers[place] for place in top.tolist()), key=lambda offer: offer[1].pod)
             stale = np.where(self._fresh, _NOWHERE, self._bound)
             old = np.argpartition(stale, -_TOGETHER)[-_TOGETHER:] if len(stale) > _TOGETHER else np.arange(len(stale))
             self._evaluate(np.sort(old[stale[old] > self._floor]).tolist())
@@ -175,23 +182,24 @@ class _Pool:
 
     def _imaginable(self, pods: Ints, places: Ints) -> Floats:
         """[pod]: an upper bound of its gain."""
-        self._shortlist.prepare(self._x, self._mean)
+        self._shortlist.prepare(self._x + self._margin, self._mean)
         used, home = self._standing.layout.used[pods], self._inverse[places]
-        return self._here(used, home, self._x[places]) - self._shortlist.least(used, home)
+        return self._here(pods, places) - self._shortlist.least(used, home)
 
-    def _here(self, used: Floats, home: Floats, x: Floats) -> Floats:
-        """[pod]: what leaving is worth, (2 a (x_i - mu) - a^2) w."""
-        added = used * home
-        return weighted(added * (2 * (x - self._mean) - added), self._w)
+    def _here(self, pods: Ints, places: Ints) -> Floats:
+        """[pod]: what leaving is worth beyond its price, (2 a (x_i - mu) - a^2) w - p."""
+        added = self._standing.layout.used[pods] * self._inverse[places]
+        x = self._x[places] - self._margin[places]
+        return weighted(added * (2 * (x - self._mean) - added), self._w) - self._beyond[pods]
 
     def _evaluate(self, places: list[int]) -> None:
         """The best feasible move away from each of these nodes."""
-        self._shortlist.prepare(self._x, self._mean)
+        self._shortlist.prepare(self._x + self._margin, self._mean)
         parts = [self._pods[place] for place in places]
         pods = np.concatenate(parts)
         owners = np.repeat(places, [len(part) for part in parts])
         used, home = self._standing.layout.used[pods], self._inverse[owners]
-        here = self._here(used, home, self._x[owners])
+        here = self._here(pods, owners)
         listed = self._shortlist.listed
         costs = self._shortlist.costs(used, home)
         gains = np.subtract(here[:, None], costs, out=costs)
@@ -205,13 +213,14 @@ class _Pool:
             self._fresh[place], self._bound[place] = True, bound
             self._aims[place] = -1
             if step is not None:
-                self._offers[place], self._aims[place] = step, step.target
+                self._offers[place], self._aims[place] = (bound, step), step.target
             start = cut.stop
 
     def _search_all(self, place: int, pods: Ints) -> tuple[Step | None, float]:
-        used, home = self._standing.layout.used[pods], self._inverse[np.full(len(pods), place)]
+        places = np.full(len(pods), place)
+        used, home = self._standing.layout.used[pods], self._inverse[places]
         targets = self._shortlist.targets
-        here = self._here(used, home, self._x[np.full(len(pods), place)])
+        here = self._here(pods, places)
         gains = here[:, None] - self._shortlist.all_costs(used, home)
         found = self._search(place, pods, gains, targets, _NOWHERE)
         assert found is not None
@@ -235,17 +244,49 @@ class _Pool:
             column = int(np.argmax(gains[row] >= highest - self.tie))
             pod, target = int(pods[row]), int(self._rows[targets[column]])
             if row in narrowed or self._standing.fits(pod, target):
-                return Step(pod, int(self._rows[place]), target, float(gains[row, column])), highest
+                step = self._step(pod, place, int(targets[column]), float(gains[row, column]))
+                if step.gain - self._confidence * step.error > step.cost - self.tie:
+                    return step, highest
+                gains[row, column] = _NOWHERE
+                best[row] = gains[row].max()
+                continue
             # The best target does not fit. All targets that do not fit are excluded at once, so that each pod is
             # checked against the nodes only once.
             narrowed.add(row)
             gains[row, ~self._standing.open_among(pod, self._rows[targets])] = _NOWHERE
             best[row] = gains[row].max()
 
+    def _step(self, pod: int, place: int, target: int, surplus: float) -> Step:
+        """`surplus` is what the move gains beyond its price, with the loads of both nodes nearer to the mean."""
+        used = self._standing.layout.used[pod]
+        leaves, comes = used * self._inverse[place] * self._w, used * self._inverse[target] * self._w
+        nearer = 2 * float((leaves * self._margin[place] + comes * self._margin[target]).sum())
+        squares = np.square(leaves * self._error[place]) + np.square(comes * self._error[target])
+        return Step(
+            pod,
+            int(self._rows[place]),
+            int(self._rows[target]),
+            surplus + float(self._beyond[pod]) + nearer,
+            error=2 * float(np.sqrt(squares.sum())),
+            cost=float(self._cost[pod]),
+        )
+
+    def unpaid(self) -> Ints:
+        """The pods whose move gains something, but less than it costs."""
+        if not len(self._shortlist.targets):
+            return np.zeros(0, np.int64)
+        pods = np.concatenate(self._pods)
+        places = np.repeat(np.arange(len(self._pods)), [len(each) for each in self._pods])
+        surplus = self._imaginable(pods, places)
+        self._margin, self._beyond = np.zeros_like(self._margin), np.zeros_like(self._beyond)
+        self._shortlist.renew(-1)
+        return pods[(surplus <= self._floor) & (self._imaginable(pods, places) > self._floor)]
+
     def _welcome(self, place: int) -> None:
         """A node that has lost load may now be the best target of others, of whatever size their pods are."""
         home = self._inverse[place]
-        slope = np.maximum((self._x - self._mean) * self._inverse - (self._x[place] - self._mean) * home, 0.0)
+        over, under = self._x - self._margin - self._mean, self._x[place] + self._margin[place] - self._mean
+        slope = np.maximum(over * self._inverse - under * home, 0.0)
         curve = np.square(self._inverse) + np.square(home) - np.square(home - self._inverse) / self._n
         gain = weighted(np.divide(np.square(slope), curve, out=np.zeros_like(slope), where=curve > 0), self._w)
         better = (gain > self._bound) & ~self._empty

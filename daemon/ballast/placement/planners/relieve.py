@@ -11,6 +11,10 @@ from ballast.model.limits import Limit, limits
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.planners.simulated_placement import ROUNDING, SimulatedPlacement
 from ballast.placement.planners.step import Admit, Step
+from ballast.placement.planners.worth import LOAD, Worth, free
+
+NEARLY = 0.85
+"""Share of the relief by the best victim from which on another one relieves nearly as much."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +59,16 @@ def relieve(
     *,
     min_gain: float = 0.0,
     limit: int | None = None,
+    worth: Worth | None = None,
 ) -> Iterator[Step]:
     """Yields steps, already made in `standing`; the node with the largest excess first.
 
-    The victim is the pod that relieves most of what is too much there; of equals the one of lowest priority, then the
-    smallest. Its target is the node whose load will be lowest. `gain` is the load that the hottest resource loses.
+    The victim is the pod that relieves most of what is too much there. Of those that relieve nearly as much it is the
+    one that costs least, then the one that relieves most, of lowest priority, the smallest. Its target is the node
+    whose load will be lowest. `gain` is the load that the hottest resource loses; its error is the pod's share of that
+    of the node's load.
     """
+    worth = worth or free(len(standing.on), *standing.load.shape)
     layout = standing.layout
     concerned = hot(standing.load, counted, thresholds)
     movable = movable & np.isfinite(layout.used).all(axis=1)
@@ -71,8 +79,9 @@ def relieve(
         if not len(excess) or excess[source].max() <= ROUNDING:
             return
         resource = int(np.argmax(excess[source]))
-        step = _best(standing, movable, source, resource, float(excess[source, resource]), min_gain)
+        step = _best(standing, movable, source, resource, float(excess[source, resource]), min_gain, worth)
         if step is None:
+            worth.unpaid(_unpaid(standing, movable, source, resource, worth))
             concerned[source] = False
             continue
         refused = admit(step.pod, step.target)
@@ -86,15 +95,21 @@ def relieve(
 
 
 def _best(
-    standing: SimulatedPlacement, movable: Bools, source: int, resource: int, excess: float, min_gain: float
+    standing: SimulatedPlacement,
+    movable: Bools,
+    source: int,
+    resource: int,
+    excess: float,
+    min_gain: float,
+    worth: Worth,
 ) -> Step | None:
     layout = standing.layout
     pods = np.flatnonzero(movable & (standing.on == source))
-    relief = layout.used[pods, resource] / layout.whole[source, resource]
-    chosen = (relief > 0) & (relief >= min_gain - ROUNDING)
+    relief, error, pays = _pays(standing, pods, source, resource, worth)
+    chosen = pays & (relief > 0) & (relief >= min_gain - ROUNDING)
     priorities = np.array([layout.pods[pod].priority for pod in pods.tolist()], np.int64)
     useful = np.round(np.minimum(relief, excess) / ROUNDING)
-    order = np.lexsort((pods, relief, priorities, -useful))
+    order = np.lexsort((pods, relief, priorities, -useful, _class(worth.price[pods]), _band(useful, chosen)))
     rows = np.flatnonzero(standing.targets & (standing.load <= standing.ceiling).all(axis=1))
     for place in order[chosen[order]].tolist() if len(rows) else ():
         pod = int(pods[place])
@@ -102,5 +117,42 @@ def _best(
         if open_to.any():
             load = np.where(open_to, (standing.load[rows] + standing.increments(pod)[rows]).max(axis=1), np.inf)
             numbers = {"load": float(standing.load[source, resource]), "resource": float(resource)}
-            return Step(pod, source, int(rows[np.argmin(load)]), float(relief[place]), numbers)
+            return Step(
+                pod,
+                source,
+                int(rows[np.argmin(load)]),
+                float(relief[place]),
+                numbers,
+                error=float(error[place]),
+                cost=float(worth.price[pod] * LOAD),
+            )
     return None
+
+
+def _pays(
+    standing: SimulatedPlacement, pods: Ints, source: int, resource: int, worth: Worth
+) -> tuple[Floats, Floats, Bools]:
+    """[pod]: the load it takes along, its error, and whether that pays."""
+    layout = standing.layout
+    relief = layout.used[pods, resource] / layout.whole[source, resource]
+    load = max(float(standing.load[source, resource]), ROUNDING)
+    error = np.abs(relief) * (worth.error[source, resource] / load)
+    surplus = relief - worth.confidence * error - worth.price[pods] * LOAD
+    return relief, error, np.asarray(surplus > -ROUNDING)
+
+
+def _unpaid(standing: SimulatedPlacement, movable: Bools, source: int, resource: int, worth: Worth) -> Ints:
+    pods = np.flatnonzero(movable & (standing.on == source))
+    relief, _, pays = _pays(standing, pods, source, resource, worth)
+    return pods[~pays & (relief > 0)]
+
+
+def _band(useful: Floats, chosen: Bools) -> Ints:
+    """[pod]: 0 for those that relieve at least NEARLY of what the best one does, 1 for NEARLY of that, and so on."""
+    most = float(useful[chosen].max(initial=1.0))
+    return np.asarray(np.floor(np.log(most / np.maximum(useful, 1.0)) / -np.log(NEARLY) + ROUNDING), np.int64)
+
+
+def _class(price: Floats) -> Ints:
+    """[pod]: prices in steps of half of the next one, so that only real differences count."""
+    return np.asarray(np.round(2 * np.log2(np.maximum(price, ROUNDING))), np.int64)

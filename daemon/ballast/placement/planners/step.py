@@ -16,7 +16,8 @@ Admit: TypeAlias = Callable[[int, int], Ints | None]
 class Step:
     """Pod and nodes by their rows in the layout; `starts` are waiting pods that can start on the nodes `starts_on`.
 
-    `gain` is in the planner's own measure; `numbers` are the figures behind it.
+    `gain` is in the planner's own measure, `error` its standard error and `cost` the price of the eviction, both in the
+    same measure; `numbers` are the figures behind it.
     """
 
     pod: int
@@ -26,3 +27,5 @@ class Step:
     numbers: Mapping[str, float] = field(default_factory=dict)
     starts: tuple[int, ...] = ()
     starts_on: tuple[int, ...] = ()
+    error: float = 0.0
+    cost: float = 0.0

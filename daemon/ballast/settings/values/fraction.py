@@ -55,6 +55,13 @@ def _weights(value: object) -> dict[str, float]:
     return found
 
 
+def _shares(value: object) -> dict[str, float]:
+    found = {name: _share(each) for name, each in as_map(value).items()}
+    if sum(found.values()) > 1:
+        raise ValueError("expected shares that are together at most 1")
+    return found
+
+
 Share: TypeAlias = Annotated[float, BeforeValidator(_share), _SCHEMA]
 Load: TypeAlias = Annotated[float, BeforeValidator(_load), _SCHEMA]
 
@@ -67,6 +74,9 @@ LoadLimit: TypeAlias = Annotated[
             "description": "a fraction such as 0.8, or 80%, for cpu and memory; or one for each resource",
         }
     ),
+]
+Shares: TypeAlias = Annotated[
+    Mapping[str, float], BeforeValidator(_shares), WithJsonSchema({"type": ["string", "object"]})
 ]
 Weights: TypeAlias = Annotated[
     Mapping[str, float], BeforeValidator(_weights), WithJsonSchema({"type": ["string", "object"]})

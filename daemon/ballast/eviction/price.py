@@ -1,0 +1,81 @@
+"""What evicting a pod costs, beside an ordinary eviction: one of a pod of priority 0 among many replicas.
+
+The marks are those that descheduler and koordinator sort victims by: priority, deletion cost, eviction cost, QoS class.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from ballast.eviction.facts import Facts, WorkloadKey
+from ballast.model.pod import Pod
+from ballast.model.sample import Floats
+from ballast.model.shape import Container, Shape
+
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+EVICTION_COST = "scheduling.koordinator.sh/eviction-cost"
+
+ORDINARY_RESTART = 30.0
+"""Seconds until Ready of a replacement that are ordinary; also those of a workload that was never measured."""
+
+DEAREST = 20.0
+"""Most ordinary evictions that one counts as."""
+
+_NAMED = ("cpu", "memory")
+
+
+def prices(facts: Facts, pods: Iterable[Pod], restarts: Mapping[WorkloadKey, float]) -> Floats:
+    """[pod]: its price, 1 for an ordinary one. `restarts` are seconds until replacements were Ready, by workload."""
+    alike: dict[tuple[object, ...], float] = {}
+    found: list[float] = []
+    for pod in pods:
+        notes = pod.annotations
+        key = (pod.namespace, id(pod.owner), id(pod.shape), pod.priority, tuple(notes.items()) if notes else None)
+        price = alike.get(key)
+        if price is None:
+            price = alike[key] = price_of(facts, pod, restarts)
+        found.append(price)
+    return np.array(found, float)
+
+
+def price_of(facts: Facts, pod: Pod, restarts: Mapping[WorkloadKey, float]) -> float:
+    """Between 1 / DEAREST and DEAREST."""
+    wanted = pod.priority, _number(pod, DELETION_COST), _number(pod, EVICTION_COST)
+    marks = 2.0 ** (sum(map(_size, wanted)) / 3)
+    replicas = facts.replicas(pod) or 1
+    key = facts.key(pod)
+    seconds = restarts.get(key, ORDINARY_RESTART) if key is not None else ORDINARY_RESTART
+    price: float = (
+        marks * (1 + 1 / replicas) * _quality(pod.shape) * (ORDINARY_RESTART + seconds) / (2 * ORDINARY_RESTART)
+    )
+    return min(max(price, 1 / DEAREST), DEAREST)
+
+
+def _size(value: int) -> float:
+    """Decimal digits, with the sign: 1,000,000 is 6, -100 is -2."""
+    return math.copysign(math.log10(1 + abs(value)), value)
+
+
+def _number(pod: Pod, key: str) -> int:
+    try:
+        return int(pod.annotations.get(key, "0"))
+    except ValueError:
+        return 0
+
+
+def _quality(shape: Shape) -> float:
+    """By QoS class: Guaranteed dearer, BestEffort cheaper."""
+    containers = [*shape.containers, *shape.init_containers, *([shape.pod_level] if shape.pod_level else [])]
+    if not any(each.requests.get(name) or each.limits.get(name) for each in containers for name in _NAMED):
+        return 0.8
+    held = [shape.pod_level] if shape.pod_level and _held(shape.pod_level) else [*shape.containers]
+    return 1.25 if all(map(_held, held)) else 1.0
+
+
+def _held(container: Container) -> bool:
+    """Whether it asks for exactly what it may use at most."""
+    limits, requests = container.limits, container.requests
+    return all(limits.get(name) and requests.get(name, limits[name]) == limits[name] for name in _NAMED)
