@@ -133,7 +133,8 @@ def test_the_chart_ships_the_dashboards_and_the_alerts_unchanged(helm: Helm) -> 
     for name, file in DASHBOARDS.items():
         assert json.loads(shipped["data"][f"ballast-{name}.json"]) == json.loads(file.read_text())
     assert shipped["metadata"]["labels"]["grafana_dashboard"] == "1"
-    assert one(manifests, "PrometheusRule", "ballast")["spec"] == yaml.safe_load(RULES.read_text())
+    rule = one(manifests, "PrometheusRule", "ballast")["spec"]
+    assert rule == yaml.safe_load(RULES.read_text())
 
 
 def test_each_alert_says_what_happened_and_what_it_means() -> None:
@@ -141,4 +142,6 @@ def test_each_alert_says_what_happened_and_what_it_means() -> None:
         for rule in group["rules"]:
             assert rule["alert"].startswith("Ballast")
             assert rule["labels"]["severity"] in ("info", "warning", "critical")
-            assert {"summary", "description"} == set(rule["annotations"])
+            assert {"summary", "description", "runbook_url"} == set(rule["annotations"])
+            assert rule["annotations"]["runbook_url"].endswith(f"/docs/runbooks/{rule['alert']}.md")
+            assert "cluster" in rule["expr"], "clusters in one store are told apart"
