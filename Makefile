@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 RUN := $(VENV)/.run
 DEV := $(VENV)/.dev
 
-.PHONY: demo test test-cluster test-deep check bench lock clean image chart sbom advisories
+.PHONY: demo test test-cluster test-deep test-hostile fuzz check bench lock clean image chart sbom advisories
 
 demo: $(RUN)  ## an embedded cluster and the daemon watching it
 	$(BIN)/ballast demo $(ARGS)
@@ -18,6 +18,12 @@ test-cluster: $(DEV)  ## against the real control plane, Prometheus and node_exp
 
 test-deep: $(DEV)  ## the properties of the core, ten times as many examples
 	HYPOTHESIS_PROFILE=deep $(BIN)/pytest -n 2 --timeout 600 tests/unit/power tests/unit/daemon/test_power_budget.py $(ARGS)
+
+fuzz: $(DEV)  ## mutated input for every decoder and parser, 100,000 cases in a minute
+	$(BIN)/python -m tests.fuzz $(ARGS)
+
+test-hostile: $(DEV)  ## one daemon against callers that mean harm; takes about five minutes
+	$(BIN)/pytest -p no:cacheprovider -s tests/hostile $(ARGS)
 
 check: $(DEV)  ## lint, types, layers, locks
 	$(BIN)/ruff check .

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -160,6 +159,7 @@ def _metrics(source: str, node: str, entry: object) -> Iterable[Metric]:
 def _time(source: str, key: str, value: object) -> float | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise BadFile(f"{source}: {key} is {value!r}; give Unix seconds.")
-    return float(value)
+    seconds = None if isinstance(value, str) else to_number(value)
+    if seconds is None:
+        raise BadFile(f"{source}: {key} is {str(value)[:40]!r}; give Unix seconds.")
+    return seconds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -11,6 +11,7 @@ from starlette.requests import Request
 from ballast.errors import BallastError
 
 MIB = 1024 * 1024
+WORTH = MIB // 4
 
 
 class BodiesInFlight(BallastError):
@@ -33,11 +34,19 @@ class BodyBudget:
     """Two pools: large bodies share `limit` bytes, bodies up to `small` bytes have `reserved` bytes of their own.
 
     So unfinished large bodies cannot keep out the short ones that schedulers send. A body counts with what has arrived,
-    from its first byte until its answer is made. Used by one event loop.
+    from its first byte until its answer is made. `freed` is called after one of more than `WORTH` bytes. Used by one
+    event loop.
     """
 
-    def __init__(self, limit: int = 64 * MIB, small: int = MIB, reserved: int = 16 * MIB) -> None:
+    def __init__(
+        self,
+        limit: int = 64 * MIB,
+        small: int = MIB,
+        reserved: int = 16 * MIB,
+        freed: Callable[[], None] = lambda: None,
+    ) -> None:
         self._large, self._reserved, self._small = _Pool(limit), _Pool(reserved), small
+        self._freed = freed
 
     @property
     def held(self) -> int:
@@ -58,6 +67,8 @@ class BodyBudget:
             yield body
         finally:
             pool.held -= held
+            if held > WORTH:
+                self._freed()
 
     def _grown(self, pool: _Pool, held: int, more: int) -> _Pool:
         if pool is self._reserved and held + more <= self._small and pool.take(more):

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from ballast.errors import TelemetryError, UsageError
+from ballast.errors import NOT_JSON, TelemetryError, UsageError
 from ballast.power.policy import PowerPolicy
 from ballast.power.schedule import Schedule
 from ballast.power.values import exact
@@ -95,7 +95,7 @@ def _of_document(body: bytes, path: list[str | int]) -> Schedule:
     try:
         rows = pick(msgspec.json.decode(body), path)
         return Schedule.of(_row(row) for row in rows)
-    except (msgspec.DecodeError, KeyError, IndexError, TypeError) as error:
+    except (*NOT_JSON, KeyError, IndexError, TypeError) as error:
         raise ValueError(f"expected a list of rows with time and watts ({error!r})") from None
 
 
