@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-GOOD = frozenset(("Active", "FeedAvailable"))
+GOOD = frozenset(("Active", "FeedAvailable", "ScheduleAvailable"))
 """Types whose absence is the problem."""
 
 CONDITION_TYPES = {
@@ -14,6 +14,8 @@ CONDITION_TYPES = {
     "Contended": "Somebody else keeps changing back what Ballast writes; it leaves those objects alone for a while.",
     "CraneFailing": "The annotations of crane-scheduler cannot be written.",
     "Degraded": "A power policy cannot act: a write fails, or its state cannot be stored.",
+    "EffectMissing": "Replicas were taken away, and the watts did not fall as predicted.",
+    "EnergySpent": "The energy of the period is used up.",
     "EvictionsHalted": "Nothing is evicted because it would not be safe now.",
     "Fallback": "A power feed is silent for so long that the policy's fallback holds.",
     "FallbackInUse": "The load comes from the second source, because the first gives none.",
@@ -33,6 +35,8 @@ CONDITION_TYPES = {
     "PublishingFailing": "Labels, annotations or taints of nodes cannot be written.",
     "PublishingFrozen": "Too many nodes are silent; ranking only the others would send every pod to them.",
     "Rebaselined": "A power policy lost what its targets were computed from, and waits for a person.",
+    "ReservationsNotHeld": "Room for replacements is not kept free: the scheduler does not ask the extender to filter.",
+    "ScheduleAvailable": "Every schedule of a power policy can be read; while it does not hold, it bounds nothing new.",
     "ScrapesSlow": "The source measures less often than Ballast reads it.",
     "SeriesDiffer": "Series of one node differ in a label that tells clusters or exporters apart.",
     "SourcesDisagree": "Two sources tell different loads of the same nodes.",

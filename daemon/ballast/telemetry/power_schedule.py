@@ -12,7 +12,7 @@ import structlog
 
 from ballast.errors import NOT_JSON, TelemetryError, UsageError
 from ballast.power.policy import PowerPolicy
-from ballast.power.schedule import Schedule
+from ballast.power.schedule import DAY, Schedule
 from ballast.power.values import exact
 from ballast.telemetry.http import HttpSession
 from ballast.telemetry.power_feed import MAX_BODY, PrometheusFeed, pick, steps, trace, unix_time
@@ -55,6 +55,10 @@ class ScheduleReader:
                 self.problem = f"the schedule cannot be read: {error}"
                 log.warning("a power schedule cannot be read; the last one stays", problem=str(error))
         return None if self._schedule is None else self._schedule.bound(exact(at), self._spec.lead)
+
+    def ahead(self, at: float) -> tuple[tuple[Fraction, Fraction], ...]:
+        """The rows that hold at some time of the day from `at` (Unix seconds) on, as last read."""
+        return () if self._schedule is None else self._schedule.ahead(exact(at), DAY)
 
     def close(self) -> None:
         """Closes the HTTP connection."""
