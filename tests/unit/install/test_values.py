@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-import yaml
 
 from ballast.extender.strategies import Strategies
 from ballast.power.policy_reader import read
 from ballast.settings import Mode, Settings, load
 from ballast.settings.names import CONFIG_FILE, VARIABLES
 from tests.unit.install.chart import (
-    CHART,
     EVERYTHING,
     MONITORING,
     NAMESPACE,
     POLICIES,
     POWER,
     PUBLISHING,
-    ROOT,
     Helm,
     Manifest,
     RenderFailed,
@@ -374,33 +368,3 @@ def test_notes_say_in_words_what_is_on_and_what_comes_next(helm4: Helm) -> None:
     assert "publishing is off" in off
     assert "no leader is elected" in off
     assert f"namespace {NAMESPACE}" in off
-
-
-def test_the_values_schema_follows_the_settings() -> None:
-    done = subprocess.run(
-        [sys.executable, ROOT / "scripts" / "values_schema.py", "--check"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("script", ["values_readme.py", "scheduler_profiles.py"])
-def test_what_is_generated_is_in_step(script: str) -> None:
-    done = subprocess.run(
-        [sys.executable, ROOT / "scripts" / script, "--check"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-
-
-def test_the_readme_tells_of_every_value() -> None:
-    told = (CHART / "README.md").read_text()
-    values = yaml.safe_load((CHART / "values.yaml").read_text())
-    assert [name for name in values if f"`{name}" not in told] == []
-
-
-def test_the_schema_describes_every_value() -> None:
-    schema = json.loads((CHART / "values.schema.json").read_text())
-    values = yaml.safe_load((CHART / "values.yaml").read_text())
-    assert set(schema["properties"]) == set(values)
-    for name, value in values.items():
-        if isinstance(value, dict) and "properties" in schema["properties"][name]:
-            assert set(value) <= set(schema["properties"][name]["properties"]), name
