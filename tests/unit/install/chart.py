@@ -99,7 +99,7 @@ NEIGHBOURS: Values = {
     "commonLabels": {"team": "platform"},
     "deploymentAnnotations": {"note": "x"},
     "tls": {"enabled": True, "existingSecret": "mine"},
-    "podMonitor": {"enabled": True, "sampleLimit": 5000, "scrapeTimeout": "10s", "namespace": "monitoring"},
+    "podMonitor": {"enabled": True, "sampleLimit": 5000, "scrapeTimeout": "10s"},
     "ingress": {"enabled": True, "className": "nginx", "hosts": ["ballast.example.org"]},
     "service": {"type": "NodePort", "nodePort": 30020, "extender": {"annotations": {"note": "extender"}}},
     "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
