@@ -189,6 +189,30 @@ def test_only_nominating_asks_for_the_status_of_pods(helm: Helm) -> None:
     assert granted(helm.template(values), "ballast") == READS | OWN | LEASE | EVICTION_READS
 
 
+@pytest.mark.parametrize(
+    ("setting", "added"),
+    [
+        ({"landing": "taint"}, everywhere(("patch",), "nodes")),
+        ({"planners": "relieve,consolidate"}, everywhere(("patch",), "nodes")),
+    ],
+)
+def test_evictions_change_nodes_only_where_they_mark_them(helm: Helm, setting: Values, added: set[Grant]) -> None:
+    values = modes("off", "off", "on")
+    values["settings"]["eviction"] |= setting
+    manifests = helm.template(values)
+    assert granted(manifests, "ballast") == READS | OWN | LEASE | EVICTION_READS | EVICTS | added
+    assert accounts(manifests) == {"ballast", "ballast-watchdog", "ballast-cleanup"}
+    values["settings"]["eviction"]["mode"] = "dry-run"
+    assert granted(helm.template(values), "ballast") == READS | OWN | LEASE | EVICTION_READS
+
+
+def test_surge_scales_deployments_and_marks_the_pod_that_goes(helm: Helm) -> None:
+    values = modes("off", "off", "on")
+    values["settings"]["eviction"]["surge"] = True
+    more = granted(helm.template(values), "ballast") - (READS | OWN | LEASE | EVICTION_READS | EVICTS)
+    assert more == everywhere(("get", "patch"), "apps/deployments/scale") | everywhere(("patch",), "pods")
+
+
 def test_publishing_adds_node_patches_and_events(helm: Helm) -> None:
     manifests = helm.template({"settings": {**modes("on", "off", "off")["settings"]}})
     assert granted(manifests, "ballast") == READS | OWN | LEASE | PUBLISHES
