@@ -15,8 +15,10 @@ RUN /opt/build/bin/python -m pip wheel --no-deps --no-build-isolation --wheel-di
 FROM ${BASE}
 ARG VERSION=0.1.0
 ARG REVISION=unknown
+ARG SOURCE=https://github.com/kube-ballast/ballast
 LABEL org.opencontainers.image.title="ballast" \
       org.opencontainers.image.description="Knows how loaded every Kubernetes node really is and tells the scheduler" \
+      org.opencontainers.image.source="${SOURCE}" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"

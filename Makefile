@@ -5,7 +5,7 @@ RUN := $(VENV)/.run
 DEV := $(VENV)/.dev
 DOCS := $(VENV)/docs
 
-.PHONY: demo test test-cluster test-deep fuzz check bench docs lock clean test-hostile
+.PHONY: demo test test-cluster test-deep test-hostile fuzz check bench docs lock clean image chart sbom advisories
 
 demo: $(RUN)  ## an embedded cluster and the daemon watching it
 	$(BIN)/ballast demo $(ARGS)
@@ -43,6 +43,26 @@ docs: $(RUN) $(DOCS)/.ready  ## builds the documentation into site/; a broken li
 
 lock: $(DEV)  ## renews the hashed requirement files
 	scripts/lock
+
+IMAGE ?= ballast:0.1.0
+BUILDER ?= $(firstword $(foreach tool,docker podman buildah,$(if $(shell command -v $(tool)),$(tool))))
+
+image:  ## builds the image; with PUSH=1 it is pushed too
+	test -n "$(BUILDER)" || { echo "make image needs docker, podman or buildah on the PATH" >&2; exit 1; }
+	$(BUILDER) build --tag $(IMAGE) --build-arg REVISION=$$(git rev-parse HEAD) .
+	test -z "$(PUSH)" || $(BUILDER) push $(IMAGE)
+
+chart: $(DEV)  ## packs the chart into dist/, for the image IMAGE (and DIGEST)
+	scripts/pack_chart dist "$(IMAGE)" "$(DIGEST)"
+
+SBOM ?= dist/sbom.cdx.json
+sbom: $(RUN)  ## what is in the image, as CycloneDX, and the licences
+	mkdir -p $(dir $(SBOM))
+	$(BIN)/python scripts/sbom.py $(SBOM)
+	$(BIN)/python scripts/sbom.py --notices $(dir $(SBOM))THIRD-PARTY.md
+
+advisories: $(DEV)  ## known vulnerabilities of what is locked; asks PyPI's advisory database
+	$(BIN)/uv tool run pip-audit --disable-pip --require-hashes --requirement requirements/run.txt
 
 clean:
 	rm -rf $(VENV)

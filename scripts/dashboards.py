@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from panels import Panel, built, heat, lines, started, stat, table, variable
+from extender_dashboard import extender
+from panels import OF, Panel, built, heat, lines, spread, started, stat, table, variable
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = (ROOT / "dashboards", ROOT / "charts" / "ballast" / "dashboards")
 
-OF = 'namespace=~"$namespace"'
 WINDOW = f'{OF},resource="$resource",window="$window"'
 POLICY = f'{OF},policy=~"$policy"'
 RATE = "[$__rate_interval]"
@@ -245,7 +245,10 @@ def _load() -> list[Panel]:
             ],
             unit="percentunit",
         ),
-        heat("Distribution of mean load over nodes", mean),
+        spread(
+            "Distribution of mean load over nodes",
+            f'max by (le) (ballast_load_bucket{{{OF},resource="$resource"}})',
+        ),
         lines("Ten most loaded nodes, mean", [("{{node}}", f"topk(10, {mean})")], unit="percentunit"),
         lines(
             "The same nodes, mean + and - one standard deviation",
@@ -341,7 +344,7 @@ def _own(expr: str) -> str:
     return f"{expr} and on (namespace, pod, instance) ballast_leader{{{OF}}}"
 
 
-DASHBOARDS = {"fleet": fleet, "power": power, "evictions": evictions}
+DASHBOARDS = {"fleet": fleet, "power": power, "evictions": evictions, "extender": extender}
 
 
 def rendered() -> dict[str, str]:

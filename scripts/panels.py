@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -27,6 +28,7 @@ from grafana_foundation_sdk.models.dashboard import (
     VariableRefresh,
 )
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
+from metric_help import helps
 
 Panel = timeseries.Panel | heatmap.Panel | stats.Panel | tables.Panel
 
@@ -41,6 +43,7 @@ def started(name: str, title: str, description: str) -> grafana.Dashboard:
         .time("now-6h", "now")
         .tooltip(DashboardCursorSync.CROSSHAIR)
         .with_variable(grafana.DatasourceVariable("datasource").label("Data source").type("prometheus"))
+        .with_variable(variable("cluster", "ballast_build_info", multi=True))
     )
 
 
@@ -49,7 +52,45 @@ def built(board: grafana.Dashboard, rows: Iterable[tuple[str, list[Panel]]]) -> 
         board.with_row(grafana.Row(title))
         for panel in panels:
             board.with_panel(panel)
-    return dict(json.loads(json.dumps(board.build(), cls=JSONEncoder, sort_keys=True)))
+    made = dict(json.loads(json.dumps(board.build(), cls=JSONEncoder, sort_keys=True)))
+    for panel in made["panels"]:
+        if said := " ".join(_said(panel)):
+            panel["description"] = said
+    made["annotations"] = {"list": [_annotation(*each) for each in ANNOTATIONS]}
+    made["links"] = [LINKS]
+    return made
+
+
+OF = 'cluster=~"$cluster",namespace=~"$namespace"'
+ANNOTATIONS = (
+    ("Evictions", "orange", f'sum(increase(ballast_evictions_total{{{OF},result="evicted"}}[$__interval])) > 0'),
+    ("Another leader", "blue", f"(ballast_leader{{{OF}}} == 1) unless (ballast_leader{{{OF}}} offset 2m == 1)"),
+    ("Publishing frozen", "red", f"max(ballast_frozen{{{OF}}}) > 0"),
+    ("Mode changed", "purple", f"ballast_settings_info{{{OF}}} unless ballast_settings_info{{{OF}}} offset 2m"),
+)
+LINKS = {
+    "asDropdown": True,
+    "icon": "external link",
+    "includeVars": True,
+    "keepTime": True,
+    "tags": ["ballast"],
+    "title": "Ballast",
+    "type": "dashboards",
+}
+
+
+def _annotation(name: str, color: str, expr: str) -> dict[str, Any]:
+    source = {"type": "prometheus", "uid": "${datasource}"}
+    found = {"datasource": source, "enable": True, "expr": expr, "iconColor": color, "name": name}
+    return {**found, "step": "60s", "titleFormat": name, "textFormat": "{{part}} {{mode}} {{pod}}"}
+
+
+def _said(panel: dict[str, Any]) -> list[str]:
+    """What the metrics of a panel say of themselves."""
+    text = " ".join(target["expr"] for target in panel.get("targets", ()))
+    names = dict.fromkeys(re.sub("_(bucket|total)$", "", name) for name in re.findall(r"ballast_\w+", text))
+    said = helps()
+    return list(dict.fromkeys(said[name] for name in names if name in said))
 
 
 def variable(label: str, metric: str, *, multi: bool = False) -> grafana.QueryVariable:
@@ -66,6 +107,8 @@ def variable(label: str, metric: str, *, multi: bool = False) -> grafana.QueryVa
 
 
 def stat(title: str, expr: str, unit: str = "none", limits: tuple[float, float] | None = None) -> stats.Panel:
+    if "_total" in expr:  # nothing has happened yet where Ballast is seen: a true 0
+        expr = f"{expr} or 0 * max(ballast_leader{{{OF}}})"
     panel = (
         stats.Panel()
         .title(title)
@@ -133,6 +176,20 @@ def heat(title: str, expr: str, *, unit: str = "percentunit") -> Panel:
             )
         )
         .with_target(_query(expr, "A").legend_format("{{node}}"))
+    )
+
+
+def spread(title: str, expr: str, *, unit: str = "percentunit") -> Panel:
+    """A heatmap of the buckets of a histogram, which cost no series per node."""
+    return (
+        heatmap.Panel()
+        .title(title)
+        .datasource(_source())
+        .unit(unit)
+        .span(12)
+        .height(8)
+        .calculate(False)
+        .with_target(_query(expr, "A").format(PromQueryFormat.HEATMAP).legend_format("{{le}}"))
     )
 
 

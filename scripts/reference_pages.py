@@ -258,7 +258,7 @@ def known_metrics() -> dict[str, tuple[str, str, tuple[str, ...]]]:
     for family in collected:
         name = f"{family.name}_total" if family.type == "counter" else family.name
         found[name] = family.type, family.documentation, tuple(labels.get(family.name, ()))
-    for name, help_text in exposition._GAUGES.items():
+    for name, help_text in exposition.GAUGES.items():
         found[name] = "histogram" if name == "ballast_load" else "gauge", help_text, ()
     for name, (_, help_text) in families.LOADS.items():
         found[name] = "gauge", help_text, ("node", "resource", "window")

@@ -10,6 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from policy_schema import policy_schema
+
+from ballast.model.duration import PATTERN
 from ballast.settings.reference import json_schema
 
 TARGET = Path(__file__).resolve().parent.parent / "charts" / "ballast" / "values.schema.json"
@@ -23,22 +26,25 @@ _NAME: Schema = {"type": "string", "minLength": 1}
 _MAP: Schema = {"type": "object"}
 _LIST: Schema = {"type": "array", "items": {"type": "object"}}
 _TEXTS: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
+_NULL: Schema = {"type": "null"}
+_PORT: Schema = {"type": "integer", "minimum": 1, "maximum": 65535}
+_DURATION: Schema = {"type": ["string", "number"], "pattern": PATTERN}
 
 
 def values_schema() -> Schema:
     parts = json_schema()["properties"]
     for part in parts.values():
         part["additionalProperties"] = False
-    parts["power"]["properties"]["policies"] = {**_LIST, "description": "Power policies, as in Ballast's own file."}
+    policies = policy_schema()
+    parts["power"]["properties"]["policies"] = {
+        "description": "Power policies, as in Ballast's own file.",
+        "anyOf": [{"type": "array", "items": policies.pop("policy")}, {"type": "null"}],
+    }
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
+        "definitions": policies,
         **_closed(
-            image=_closed(
-                repository=_NAME,
-                tag=_TEXT,
-                digest={"type": "string", "pattern": "^$|^sha256:[0-9a-f]{64}$"},
-                pullPolicy={"enum": ["Always", "IfNotPresent", "Never"]},
-            ),
+            image=_image(repository=_NAME, tag=_TEXT),
             imagePullSecrets=_LIST,
             replicas=_COUNT,
             settings=_closed(**parts),
@@ -47,34 +53,154 @@ def values_schema() -> Schema:
                 "type": "array",
                 "items": {"type": "object", "required": ["name"], "properties": {"name": _NAME, "value": _TEXT}},
             },
+            extraEnvFrom=_LIST,
             extraVolumes=_LIST,
             extraVolumeMounts=_LIST,
+            initContainers=_LIST,
+            extraContainers=_LIST,
+            extraObjects={"type": "array", "items": {"type": ["object", "string"]}},
+            configCheck=_closed(enabled=_FLAG),
+            tls=_tls(),
+            scheduler=_scheduler(),
             serviceAccount=_closed(create=_FLAG, name=_TEXT, annotations=_TEXTS),
             rbac=_closed(create=_FLAG),
             service=_closed(
                 type={"enum": ["ClusterIP", "NodePort", "LoadBalancer"]},
-                port={"type": "integer", "minimum": 1, "maximum": 65535},
+                port=_PORT,
+                nodePort={**_PORT, "type": ["integer", "null"]},
                 annotations=_TEXTS,
+                labels=_TEXTS,
+                extender=_closed(annotations=_TEXTS),
             ),
-            fullnameOverride={"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "maxLength": 52},
-            resources=_MAP,
-            podAnnotations=_TEXTS,
-            podLabels=_TEXTS,
-            priorityClassName=_TEXT,
-            nodeSelector=_TEXTS,
-            tolerations=_LIST,
-            affinity=_MAP,
-            terminationGracePeriodSeconds=_COUNT,
+            ingress=_closed(
+                enabled=_FLAG,
+                className=_TEXT,
+                annotations=_TEXTS,
+                labels=_TEXTS,
+                hosts={"type": "array", "items": _NAME},
+                tls=_LIST,
+            ),
+            **_pods(),
             podDisruptionBudget=_closed(enabled=_FLAG),
-            watchdog=_closed(enabled=_FLAG, schedule=_NAME, staleAfter=_NAME),
+            watchdog=_closed(enabled=_FLAG, schedule=_NAME, staleAfter=_DURATION),
             cleanup={"enum": ["auto", "always", "never"]},
             admissionPolicy=_closed(enabled=_FLAG),
-            serviceMonitor=_closed(enabled=_FLAG, interval=_NAME, labels=_TEXTS),
-            prometheusRule=_closed(enabled=_FLAG, labels=_TEXTS),
-            dashboard=_closed(enabled=_FLAG, labels=_TEXTS, annotations=_TEXTS),
+            serviceMonitor=_monitor(),
+            podMonitor=_monitor(),
+            prometheusRule=_closed(
+                enabled=_FLAG,
+                namespace=_TEXT,
+                labels=_TEXTS,
+                additionalLabels=_TEXTS,
+                runbookUrl={"type": "string", "pattern": "^https?://"},
+                disabled={"type": "array", "items": _NAME},
+                overrides={
+                    "type": "object",
+                    "additionalProperties": _closed(
+                        **{"for": _TEXT, "severity": _TEXT, "expr": _TEXT, "labels": _TEXTS}
+                    ),
+                },
+            ),
+            dashboard=_closed(
+                enabled=_FLAG,
+                namespace=_TEXT,
+                labels=_TEXTS,
+                annotations=_TEXTS,
+                grafanaOperator=_closed(enabled=_FLAG, instanceSelector=_MAP, folder=_TEXT),
+            ),
             networkPolicy=_closed(enabled=_FLAG, **{"from": _LIST}, egress=_LIST),
-            **{"global": _MAP},
+            **{"global": {"type": "object", "properties": {"imageRegistry": _TEXT}}},
         ),
+    }
+
+
+def _image(**more: Schema) -> Schema:
+    return _closed(
+        registry=_TEXT,
+        **more,
+        digest={"type": "string", "pattern": "^$|^sha256:[0-9a-f]{64}$"},
+        pullPolicy={"enum": ["Always", "IfNotPresent", "Never"]},
+    )
+
+
+def _tls() -> Schema:
+    issuer = {"anyOf": [_closed(name=_NAME, kind=_NAME, group=_NAME), {"type": "null"}]}
+    return _closed(
+        enabled={"enum": [True, False, "auto"]},
+        existingSecret=_TEXT,
+        certManager={"anyOf": [_FLAG, _closed(enabled=_FLAG, issuerRef=issuer)]},
+        days={"type": "integer", "minimum": 1},
+    )
+
+
+def _scheduler() -> Schema:
+    return _closed(
+        enabled=_FLAG,
+        name={"type": "string", "pattern": "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", "maxLength": 253},
+        pairing={"enum": ["labels", "extender", "bin-packing", "trimaran", "crane"]},
+        version={"type": "string", "pattern": "^$|^v[0-9]+\\.[0-9]+\\.[0-9]+"},
+        image=_image(repository=_NAME),
+        config=_TEXT,
+        replicas=_COUNT,
+        extraArgs={"type": "array", "items": _NAME},
+        extraVolumes=_LIST,
+        extraVolumeMounts=_LIST,
+        resources=_MAP,
+        priorityClassName=_TEXT,
+        podAnnotations=_TEXTS,
+        podLabels=_TEXTS,
+        nodeSelector=_TEXTS,
+        tolerations=_LIST,
+        affinity=_MAP,
+        podDisruptionBudget=_closed(enabled=_FLAG),
+        podMonitor=_closed(enabled=_FLAG, interval=_DURATION, labels=_TEXTS),
+        optIn=_closed(namespaceSelector={"anyOf": [_closed(matchLabels=_TEXTS, matchExpressions=_LIST), _NULL]}),
+    )
+
+
+def _monitor() -> Schema:
+    return _closed(
+        enabled=_FLAG,
+        namespace=_TEXT,
+        interval=_DURATION,
+        scrapeTimeout={"anyOf": [{"const": ""}, _DURATION]},
+        labels=_TEXTS,
+        additionalLabels=_TEXTS,
+        relabelings=_LIST,
+        metricRelabelings=_LIST,
+        tlsConfig=_MAP,
+        sampleLimit=_COUNT,
+    )
+
+
+def _pods() -> dict[str, Schema]:
+    """What a pod's or a Deployment's specification has."""
+    return {
+        "commonLabels": _TEXTS,
+        "deploymentAnnotations": _TEXTS,
+        "nameOverride": {"type": "string", "maxLength": 63},
+        "fullnameOverride": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "maxLength": 52},
+        "resources": _MAP,
+        "jobResources": _MAP,
+        "podSecurityContext": {"type": ["object", "null"]},
+        "securityContext": {"type": ["object", "null"]},
+        "podAnnotations": _TEXTS,
+        "podLabels": _TEXTS,
+        "priorityClassName": _TEXT,
+        "nodeSelector": _TEXTS,
+        "tolerations": _LIST,
+        "affinity": _MAP,
+        "topologySpreadConstraints": {"anyOf": [_LIST, _NULL]},
+        "terminationGracePeriodSeconds": _COUNT,
+        "strategy": _MAP,
+        "revisionHistoryLimit": _COUNT,
+        "hostNetwork": _FLAG,
+        "dnsPolicy": {"enum": ["", "ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"]},
+        "dnsConfig": _MAP,
+        "lifecycle": _MAP,
+        "startupProbe": _MAP,
+        "livenessProbe": _MAP,
+        "readinessProbe": _MAP,
     }
 
 

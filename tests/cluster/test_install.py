@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-from pathlib import Path
 from typing import Any
 
-import yaml
-
 from tests.cluster.harness.api import Api
-from tests.cluster.harness.release import CHART, LATE, Release, create, forbidden, hooks, writes
-from tests.cluster.harness.tools import Tools
+from tests.cluster.harness.release import LATE, Release, create, forbidden, hooks, writes
 from tests.cluster.harness.waiting import eventually
 
 KEYS = {"ballast.dev/score", "ballast.dev/load"}
@@ -146,14 +141,6 @@ def test_the_lease_may_be_kept_in_another_namespace(release: Release) -> None:
     assert not forbidden(release.cluster.audit.calls(user=release.user("ballast"), since=begun))
 
 
-def test_the_alerts_fire_when_they_should_and_are_silent_otherwise(tools: Tools, tmp_path: Path) -> None:
-    rules = tmp_path / "rules_test.yaml"
-    rules.write_text(yaml.safe_dump({"rule_files": [str(CHART / "rules" / "alerts.yaml")], "tests": ALERTS}))
-    command = [str(tools.prometheus / "promtool"), "test", "rules", str(rules)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 def _refused(api: Api, path: str) -> bool:
     return (
         api.raw("PATCH", path, {"metadata": {"labels": {"zone": "b"}}}, kind="application/merge-patch+json").status_code
@@ -164,55 +151,3 @@ def _refused(api: Api, path: str) -> bool:
 def _events(api: Api, pod: str) -> list[dict[str, Any]]:
     found = api.items("/api/v1/namespaces/default/events")
     return [event for event in found if event["reportingInstance"].startswith(pod)]
-
-
-def _alert(name: str, series: dict[str, str], at: str, *, fires: bool) -> dict[str, Any]:
-    """One case of promtool."""
-    firing = f'count by (alertname) (ALERTS{{alertname="{name}",alertstate="firing"}})'
-    expected = [{"labels": f'{{alertname="{name}"}}', "value": 1}] if fires else []
-    return {
-        "interval": "1m",
-        "input_series": [{"series": one, "values": values} for one, values in series.items()],
-        "promql_expr_test": [{"expr": firing, "eval_time": at, "exp_samples": expected}],
-    }
-
-
-LEADS = 'ballast_leader{namespace="b",pod="one"}'
-WAITS = 'ballast_leader{namespace="b",pod="two"}'
-AGE = 'ballast_snapshot_age_seconds{namespace="b",pod="one"}'
-OTHER_AGE = 'ballast_snapshot_age_seconds{namespace="b",pod="two"}'
-RESTARTS = 'ballast_watch_restarts_total{namespace="b",kind="nodes",reason="%s"}'
-
-REJECTED = 'ballast_samples_rejected_total{namespace="b",reason="stale"}'
-FROZEN = 'ballast_frozen{namespace="b"}'
-CONDITION = 'ballast_condition{namespace="b",type="%s"}'
-UNMET = 'ballast_power_unmet_replicas{namespace="b",policy="site-a"}'
-EFFECTS = 'ballast_eviction_effects_total{namespace="b",planner="relieve",result="without-effect"}'
-
-ALERTS = [
-    _alert("BallastNoLeader", {LEADS: "0x20", WAITS: "0x20"}, "10m", fires=True),
-    _alert("BallastNoLeader", {LEADS: "1x20", WAITS: "0x20"}, "10m", fires=False),
-    _alert("BallastTwoLeaders", {LEADS: "1x20", WAITS: "1x20"}, "10m", fires=True),
-    _alert("BallastStaleData", {AGE: "600x20", OTHER_AGE: "600x20"}, "10m", fires=True),
-    _alert("BallastStaleData", {AGE: "600x20", OTHER_AGE: "20x20"}, "10m", fires=False),
-    _alert("BallastFrozen", {FROZEN: "1x20"}, "10m", fires=True),
-    _alert("BallastFrozen", {FROZEN: "0x20"}, "10m", fires=False),
-    _alert("BallastWatchFailing", {RESTARTS % "forbidden": "0+2x30"}, "20m", fires=True),
-    _alert("BallastWatchFailing", {RESTARTS % "ended": "0+4x30"}, "20m", fires=False),
-    _alert("BallastSamplesRejected", {REJECTED: "0+3x40"}, "30m", fires=True),
-    _alert("BallastSamplesRejected", {REJECTED: "3x40"}, "30m", fires=False),
-    _alert("BallastDown", {FROZEN: "0x20"}, "10m", fires=True),
-    _alert("BallastPowerFeedSilent", {CONDITION % "FeedAvailable": "0x20"}, "10m", fires=True),
-    _alert("BallastPowerFeedSilent", {CONDITION % "FeedAvailable": "1x20"}, "10m", fires=False),
-    _alert("BallastPowerFeedSilent", {LEADS: "1x20"}, "10m", fires=False),
-    _alert("BallastPowerCannotAct", {CONDITION % "Degraded": "1x20"}, "15m", fires=True),
-    _alert("BallastPowerContended", {CONDITION % "Contended": "1x20"}, "10m", fires=True),
-    _alert("BallastPowerWaitsForBaseline", {CONDITION % "Rebaselined": "1x20"}, "10m", fires=True),
-    _alert("BallastPowerNotMet", {UNMET: "3x60"}, "40m", fires=True),
-    _alert("BallastPowerNotMet", {UNMET: "0x60"}, "40m", fires=False),
-    _alert("BallastEvictionsHalted", {CONDITION % "EvictionsHalted": "1x30"}, "20m", fires=True),
-    _alert("BallastEvictionsHalted", {CONDITION % "EvictionsHalted": "0x30"}, "20m", fires=False),
-    _alert("BallastEvictionsWithoutEffect", {EFFECTS: "0x10 1x10 3x20"}, "30m", fires=True),
-    _alert("BallastEvictionsWithoutEffect", {EFFECTS: "0x40"}, "30m", fires=False),
-    _alert("BallastPlanningFailing", {CONDITION % "PlanningFailing": "1x30"}, "20m", fires=True),
-]

@@ -12,10 +12,15 @@
 {{- end }}
 
 {{- define "ballast.image" -}}
-{{ .Values.image.repository }}{{ if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
+{{- $image := .Values.image -}}
+{{- with $image.registry | default .Values.global.imageRegistry }}{{ trimSuffix "/" . }}/{{ end -}}
+{{ $image.repository }}{{ if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
 
 {{- define "ballast.labels" -}}
+{{- with .Values.commonLabels }}
+{{- toYaml . }}
+{{ end -}}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
@@ -24,7 +29,7 @@ app.kubernetes.io/part-of: ballast
 {{- end }}
 
 {{- define "ballast.selector" -}}
-app.kubernetes.io/name: ballast
+app.kubernetes.io/name: {{ .Values.nameOverride | default "ballast" }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
@@ -124,8 +129,40 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ include "ballast.setting" (list . "http" "port") | default "2020" }}
 {{- end }}
 
+{{/* The certificate comes from settings or existingSecrets; the chart then leaves TLS alone. */}}
+{{- define "ballast.ownTls" -}}
+{{- if or (include "ballast.setting" (list . "http" "tls_cert_file")) (dig "http" "tls_cert_file" "" (.Values.existingSecrets | default dict)) }}true{{ end -}}
+{{- end }}
+
+{{/* Name of the Secret with tls.crt, tls.key and ca.crt that the daemon serves with; "" for none. */}}
+{{- define "ballast.tlsSecret" -}}
+{{- $enabled := toString .Values.tls.enabled -}}
+{{- $asked := and .Values.scheduler.enabled (eq .Values.scheduler.pairing "extender") (not .Values.scheduler.config) -}}
+{{- if and (not (include "ballast.ownTls" .)) (or (eq $enabled "true") (and (eq $enabled "auto") $asked)) -}}
+{{ .Values.tls.existingSecret | default (printf "%s-tls" (include "ballast.name" .)) }}
+{{- end -}}
+{{- end }}
+
+{{/* cert-manager makes the certificate: `true`, or a map with `enabled`. */}}
+{{- define "ballast.certManager" -}}
+{{- $given := .Values.tls.certManager -}}
+{{- if kindIs "map" $given }}{{ if $given.enabled }}true{{ end }}{{ else if eq (toString $given) "true" }}true{{ end -}}
+{{- end }}
+
+{{/* Names under which the Services are reached, as JSON. */}}
+{{- define "ballast.hostNames" -}}
+{{- $names := list "localhost" -}}
+{{- range $suffix := list "" "-extender" -}}
+{{- $service := printf "%s%s" (include "ballast.name" $) $suffix -}}
+{{- range list "%s" "%s.%s" "%s.%s.svc" "%s.%s.svc.cluster.local" -}}
+{{- $names = append $names (ternary $service (printf . $service $.Release.Namespace) (eq . "%s")) -}}
+{{- end -}}
+{{- end -}}
+{{- toRawJson $names -}}
+{{- end }}
+
 {{- define "ballast.scheme" -}}
-{{- if or (include "ballast.setting" (list . "http" "tls_cert_file")) (dig "http" "tls_cert_file" "" (.Values.existingSecrets | default dict)) }}HTTPS{{ else }}HTTP{{ end -}}
+{{- if or (include "ballast.ownTls" .) (include "ballast.tlsSecret" .) }}HTTPS{{ else }}HTTP{{ end -}}
 {{- end }}
 
 {{- define "ballast.healthPort" -}}
@@ -134,7 +171,19 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{/* The settings as a container's env, each name once. */}}
 {{- define "ballast.env" -}}
+{{- include "ballast.envWith" (list . (include "ballast.tlsSecret" .)) -}}
+{{- end }}
+
+{{/* (context, whether the chart's certificate is mounted) */}}
+{{- define "ballast.envWith" -}}
+{{- $tls := index . 1 -}}
+{{- with index . 0 -}}
 {{- $env := list -}}
+{{- if $tls -}}
+{{- range $field, $file := dict "tls_cert_file" "tls.crt" "tls_key_file" "tls.key" -}}
+  {{- $env = append $env (dict "name" (printf "BALLAST_HTTP__%s" $field | upper) "value" (printf "/etc/ballast/tls/%s" $file)) -}}
+{{- end -}}
+{{- end -}}
 {{- range $part, $fields := .Values.settings -}}
   {{- range $field, $value := $fields -}}
     {{- if not (or (kindIs "invalid" $value) (eq $field "policies")) -}}
@@ -169,6 +218,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
   {{- $_ := set $seen .name true -}}
 {{- end -}}
 {{ toYaml $env }}
+{{- end -}}
 {{- end }}
 
 {{/* Some part is on: Events tell what it did. */}}
@@ -221,21 +271,64 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 {{- end }}
 
+{{/* A map without its null fields, as YAML. */}}
+{{- define "ballast.withoutNulls" -}}
+{{- $kept := dict -}}
+{{- range $key, $value := . }}{{ if not (kindIs "invalid" $value) }}{{ $_ := set $kept $key $value }}{{ end }}{{ end -}}
+{{ toYaml $kept }}
+{{- end }}
+
 {{- define "ballast.podSecurityContext" -}}
-runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-fsGroup: 65532
-seccompProfile:
-  type: RuntimeDefault
+{{ include "ballast.withoutNulls" (.Values.podSecurityContext | default dict) }}
 {{- end }}
 
 {{- define "ballast.containerSecurityContext" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-runAsNonRoot: true
-capabilities:
-  drop: [ALL]
+{{ include "ballast.withoutNulls" (.Values.securityContext | default dict) }}
+{{- end }}
+
+{{/* Mounts and volumes of what the settings name: (context, whether Secrets may be missing). */}}
+{{- define "ballast.settingsMounts" -}}
+- {name: tmp, mountPath: /tmp}
+{{- if ne (include "ballast.policies" .) "[]" }}
+- {name: config, mountPath: /etc/ballast/config, readOnly: true}
+{{- end }}
+{{- if .Values.existingSecrets }}
+- {name: secrets, mountPath: /etc/ballast/secrets, readOnly: true}
+{{- end }}
+{{- with .Values.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "ballast.settingsVolumes" -}}
+{{- $check := index . 1 -}}
+{{- with index . 0 -}}
+- {name: tmp, emptyDir: {}}
+{{- if ne (include "ballast.policies" .) "[]" }}
+- name: config
+  configMap: {name: {{ include "ballast.name" . }}-config{{ if $check }}-check{{ end }}}
+{{- end }}
+{{- if .Values.existingSecrets }}
+- name: secrets
+  projected:
+    defaultMode: 0440
+    sources:
+      {{- range $part, $fields := .Values.existingSecrets }}
+      {{- range $field, $ref := $fields }}
+      - secret:
+          name: {{ $ref.name }}
+          {{- if $check }}
+          optional: true  # the check then says which file is missing
+          {{- end }}
+          items:
+            - {key: {{ $ref.key | quote }}, path: {{ $part }}/{{ $field }}}
+      {{- end }}
+      {{- end }}
+{{- end }}
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- define "ballast.placement" -}}
@@ -274,9 +367,7 @@ spec:
       args: {{ toRawJson (index . 1) }}
       env: {{- include "ballast.releaseEnv" $ | trim | nindent 8 }}
       securityContext: {{- include "ballast.containerSecurityContext" $ | nindent 8 }}
-      resources:
-        requests: {cpu: 50m, memory: 128Mi}
-        limits: {memory: 256Mi}
+      resources: {{- toYaml $.Values.jobResources | nindent 8 }}
       volumeMounts:
         - {name: tmp, mountPath: /tmp}
   volumes:
@@ -327,4 +418,14 @@ spec:
   resources: [pods]
   verbs: [get, list, patch]
 {{- end }}
+{{- end }}
+
+{{/* The settings that no variable can hold; JSON keeps the digits of large numbers. */}}
+{{- define "ballast.configFile" -}}
+ballast.yaml: |
+  power:
+    policies:
+    {{- range include "ballast.policies" . | fromJsonArray }}
+    - {{ toRawJson . }}
+    {{- end }}
 {{- end }}

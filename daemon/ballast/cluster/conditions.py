@@ -11,6 +11,7 @@ import msgspec
 from ballast.clock import Clock
 from ballast.cluster.state import StateStore
 from ballast.cluster.write import WriteOutcome
+from ballast.condition_types import CONDITION_TYPES, GOOD
 from ballast.metrics import Metrics
 
 LONGEST = 1000
@@ -30,7 +31,7 @@ class StatusCondition(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Conditions:
-    """Thread-safe. A type that was never set is not listed."""
+    """Thread-safe. A type that was never set is not listed; its metric says that nothing is wrong."""
 
     def __init__(self, clock: Clock, metrics: Metrics) -> None:
         self._clock = clock
@@ -38,6 +39,8 @@ class Conditions:
         self._lock = threading.Lock()
         self._by_type: dict[str, StatusCondition] = {}
         self._held: dict[str, dict[str, tuple[str, str]]] = {}
+        for condition in CONDITION_TYPES:
+            metrics.condition.labels(condition).set(condition in GOOD)
 
     def set(self, condition: str, reason: str, message: str, *, source: str = "") -> None:
         """Sets the condition True; `reason` is CamelCase, `message` a sentence.

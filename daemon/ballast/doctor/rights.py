@@ -37,7 +37,7 @@ def rbac(evidence: Evidence) -> Iterator[Finding]:
 
     Found: a verb on a resource is not granted to who runs the check: run it as Ballast's service account.
     Fix: `kubectl create clusterrole ballast-patch-nodes --verb=patch --resource=nodes` and the binding, or
-    `helm upgrade ballast ... --reuse-values --set rbac.create=true`
+    `helm upgrade ballast ... --reset-then-reuse-values --set rbac.create=true`
     """
     evidence.cluster.asked()
     settings, namespace = evidence.settings, evidence.cluster.namespace
@@ -176,5 +176,5 @@ def _grant(right: Right, verbs: Sequence[str], own: str) -> tuple[str, ...]:
     return (
         f"kubectl create {kind} {name}{where} --verb={','.join(verbs)} --resource={resource}{only}",
         f"kubectl create {kind}binding {name}{where} --{kind}={name} --serviceaccount={own}:ballast",
-        f"helm upgrade ballast charts/ballast -n {own} --reuse-values --set rbac.create=true",
+        f"helm upgrade ballast charts/ballast -n {own} --reset-then-reuse-values --set rbac.create=true",
     )

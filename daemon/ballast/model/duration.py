@@ -15,6 +15,9 @@ _SECONDS = {
     "µs": Fraction(1, 10**6),
     "ns": Fraction(1, 10**9),
 }
+PATTERN = r"^\s*([0-9.]+|([0-9.]+(ms|[dhms]))+)?\s*$"
+"""What every duration looks like, also for RE2; numbers alone are seconds, nothing is unset."""
+
 _OWN = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[dhms])")
 _GO = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|ms|[hms])")
 

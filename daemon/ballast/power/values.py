@@ -7,7 +7,7 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Annotated, TypeAlias
 
-from pydantic import AfterValidator, PlainValidator
+from pydantic import AfterValidator, PlainValidator, WithJsonSchema
 
 from ballast.model import duration
 
@@ -115,15 +115,20 @@ def _name(value: object) -> str:
     return value
 
 
-Positive: TypeAlias = Annotated[Fraction, PlainValidator(exact), AfterValidator(_positive)]
-Number: TypeAlias = Annotated[Fraction, PlainValidator(exact)]
-NotNegative: TypeAlias = Annotated[Fraction, PlainValidator(exact), AfterValidator(_not_negative)]
-Share: TypeAlias = Annotated[Fraction, PlainValidator(_fraction)]
-OpenShare: TypeAlias = Annotated[Fraction, PlainValidator(_fraction), AfterValidator(_open)]
-Seconds: TypeAlias = Annotated[Fraction, PlainValidator(seconds)]
-Period: TypeAlias = Annotated[Fraction, PlainValidator(seconds), AfterValidator(_positive)]
-Count: TypeAlias = Annotated[int, PlainValidator(_count)]
-Integer: TypeAlias = Annotated[int, PlainValidator(_integer)]
-PositiveCount: TypeAlias = Annotated[int, PlainValidator(_count), AfterValidator(_at_least_one)]
-Reference: TypeAlias = Annotated[str, PlainValidator(_reference)]
-Name: TypeAlias = Annotated[str, PlainValidator(_name)]
+_NUMBER = WithJsonSchema({"type": ["number", "string"]})
+_FRACTION = WithJsonSchema({"type": ["number", "string"], "minimum": 0, "maximum": 1})
+_WHOLE = WithJsonSchema({"type": ["integer", "string"]})
+_DURATION = WithJsonSchema({"type": ["number", "string"], "minimum": 0, "pattern": duration.PATTERN})
+
+Positive: TypeAlias = Annotated[Fraction, PlainValidator(exact), AfterValidator(_positive), _NUMBER]
+Number: TypeAlias = Annotated[Fraction, PlainValidator(exact), _NUMBER]
+NotNegative: TypeAlias = Annotated[Fraction, PlainValidator(exact), AfterValidator(_not_negative), _NUMBER]
+Share: TypeAlias = Annotated[Fraction, PlainValidator(_fraction), _FRACTION]
+OpenShare: TypeAlias = Annotated[Fraction, PlainValidator(_fraction), AfterValidator(_open), _FRACTION]
+Seconds: TypeAlias = Annotated[Fraction, PlainValidator(seconds), _DURATION]
+Period: TypeAlias = Annotated[Fraction, PlainValidator(seconds), AfterValidator(_positive), _DURATION]
+Count: TypeAlias = Annotated[int, PlainValidator(_count), _WHOLE]
+Integer: TypeAlias = Annotated[int, PlainValidator(_integer), _WHOLE]
+PositiveCount: TypeAlias = Annotated[int, PlainValidator(_count), AfterValidator(_at_least_one), _WHOLE]
+Reference: TypeAlias = Annotated[str, PlainValidator(_reference), WithJsonSchema({"type": "string"})]
+Name: TypeAlias = Annotated[str, PlainValidator(_name), WithJsonSchema({"type": ["string", "integer"]})]

@@ -63,12 +63,12 @@ class _BoardCollector(Collector):
         self._board = board
 
     def describe(self) -> Iterable[Metric]:
-        histogram = HistogramMetricFamily("ballast_load", _GAUGES["ballast_load"], labels=["resource"])
-        return [histogram if name == "ballast_load" else _gauge(name, None) for name in _GAUGES]
+        histogram = HistogramMetricFamily("ballast_load", GAUGES["ballast_load"], labels=["resource"])
+        return [histogram if name == "ballast_load" else _gauge(name, None) for name in GAUGES]
 
     def collect(self) -> Iterator[Metric]:
         board = self._board
-        build = GaugeMetricFamily("ballast_build_info", _GAUGES["ballast_build_info"], labels=["version"])
+        build = GaugeMetricFamily("ballast_build_info", GAUGES["ballast_build_info"], labels=["version"])
         build.add_metric([__version__], 1)
         yield build
         yield _modes(board)
@@ -81,12 +81,12 @@ class _BoardCollector(Collector):
 
 
 def _states(snapshot: Snapshot) -> Iterator[Metric]:
-    nodes = GaugeMetricFamily("ballast_nodes", _GAUGES["ballast_nodes"], labels=["state"])
+    nodes = GaugeMetricFamily("ballast_nodes", GAUGES["ballast_nodes"], labels=["state"])
     for state, count in snapshot.states.counts.items():
         nodes.add_metric([state.value], count)
     yield nodes
     paces = GaugeMetricFamily(
-        "ballast_scrape_interval_seconds", _GAUGES["ballast_scrape_interval_seconds"], labels=["resource"]
+        "ballast_scrape_interval_seconds", GAUGES["ballast_scrape_interval_seconds"], labels=["resource"]
     )
     for resource, seconds in snapshot.scrape_intervals.items():
         paces.add_metric([resource], seconds)
@@ -95,7 +95,7 @@ def _states(snapshot: Snapshot) -> Iterator[Metric]:
 
 
 def _modes(board: Board) -> GaugeMetricFamily:
-    found = GaugeMetricFamily("ballast_settings_info", _GAUGES["ballast_settings_info"], labels=["part", "mode"])
+    found = GaugeMetricFamily("ballast_settings_info", GAUGES["ballast_settings_info"], labels=["part", "mode"])
     modes = {entry["name"]: entry["value"] for entry in board.config}
     for part in Part:
         if mode := modes.get(f"BALLAST_{part.value.upper()}__MODE"):
@@ -105,7 +105,7 @@ def _modes(board: Board) -> GaugeMetricFamily:
 
 def _distribution(snapshot: Snapshot) -> HistogramMetricFamily:
     """How many known nodes have at most which mean load over the first window."""
-    found = HistogramMetricFamily("ballast_load", _GAUGES["ballast_load"], labels=["resource"])
+    found = HistogramMetricFamily("ballast_load", GAUGES["ballast_load"], labels=["resource"])
     for row, resource in enumerate(snapshot.resources):
         values = snapshot.primary.mean[row]
         values = np.sort(values[np.isfinite(values)])
@@ -116,10 +116,10 @@ def _distribution(snapshot: Snapshot) -> HistogramMetricFamily:
 
 
 def _gauge(name: str, value: float | None) -> GaugeMetricFamily:
-    return GaugeMetricFamily(name, _GAUGES[name], value=value)
+    return GaugeMetricFamily(name, GAUGES[name], value=value)
 
 
-_GAUGES = {
+GAUGES = {
     "ballast_build_info": "Always 1; the version is a label.",
     "ballast_frozen": "1 while much of the cluster is silent: nothing is published and /watcher answers 500.",
     "ballast_nodes": "Selected nodes by state: known, young, down, unmeasured or silent.",

@@ -99,7 +99,10 @@ def _headers(value: object) -> dict[str, str]:
 class Prometheus(SettingsPart):
     """How to reach Prometheus, or another server with its HTTP API."""
 
-    url: Annotated[Annotated[str, AfterValidator(_url)] | None, Field(repr=False)] = None
+    url: Annotated[
+        Annotated[str, AfterValidator(_url), WithJsonSchema({"type": "string", "pattern": "^$|^https?://"})] | None,
+        Field(repr=False),
+    ] = None
     """Address of Prometheus, with its path prefix if it has one."""
 
     preset: Presets = "node-exporter"

@@ -15,7 +15,15 @@ from tests.cluster.harness.waiting import eventually
 from tests.unit.install.chart import NAMESPACE, ROOT, Helm, environment, one
 
 _CLUSTER_WIDE = frozenset(
-    ("ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "Namespace")
+    (
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
+        "Namespace",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+    )
 )
 
 
@@ -49,7 +57,7 @@ def helm() -> Helm:
 
 def render(values: Mapping[str, Any]) -> list[Json]:
     """What `helm install` would apply; hooks are left out."""
-    manifests = helm().template(dict(values), "--no-hooks")
+    manifests = helm().template(dict(values), "--no-hooks", "--kube-version", "1.36.3")
     return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, *manifests]
 
 

@@ -24,19 +24,25 @@ STOCK = yaml.safe_dump(
 
 @contextmanager
 def scheduler(
-    plane: ControlPlane, configuration: str, *, verbosity: int = 2, binary: Path | None = None
+    plane: ControlPlane,
+    configuration: str,
+    *,
+    verbosity: int = 2,
+    binary: Path | None = None,
+    kubeconfig: Path | None = None,
 ) -> Iterator[Process]:
     """Runs it until the block ends, with what a user would give it; only the way to the API server is added.
 
-    `binary` is another build of it.
+    `binary` is another build of it. With a `kubeconfig` it has those rights, and elects a leader as configured.
     """
     document = yaml.safe_load(configuration)
     document["clientConnection"] = {
-        "kubeconfig": str(plane.kubeconfig("system:kube-scheduler")),
+        "kubeconfig": str(kubeconfig or plane.kubeconfig("system:kube-scheduler")),
         "qps": 500,
         "burst": 500,
     }
-    document["leaderElection"] = {**document.get("leaderElection", {}), "leaderElect": False}
+    if kubeconfig is None:
+        document["leaderElection"] = {**document.get("leaderElection", {}), "leaderElect": False}
     port = free_port()
     folder = plane.folder / f"scheduler-{port}"
     folder.mkdir()

@@ -82,6 +82,36 @@ EVERYTHING: Values = {
     "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
     "dashboard": {"enabled": True, "annotations": {"folder": "Ballast"}},
 }
+SCHEDULER: Values = {
+    **PUBLISHING,
+    "tls": {"certManager": {"enabled": True}},
+    "scheduler": {
+        "enabled": True,
+        "podMonitor": {"enabled": True},
+        "optIn": {"namespaceSelector": {"matchLabels": {"ballast.dev/schedule": "true"}}},
+        "tolerations": [{"key": "infra", "operator": "Exists"}],
+        "extraArgs": ["--v=4"],
+    },
+}
+NEIGHBOURS: Values = {
+    **PUBLISHING,
+    "global": {"imageRegistry": "registry.example.org"},
+    "commonLabels": {"team": "platform"},
+    "deploymentAnnotations": {"note": "x"},
+    "tls": {"enabled": True, "existingSecret": "mine"},
+    "podMonitor": {"enabled": True, "sampleLimit": 5000, "scrapeTimeout": "10s"},
+    "ingress": {"enabled": True, "className": "nginx", "hosts": ["ballast.example.org"]},
+    "service": {"type": "NodePort", "nodePort": 30020, "extender": {"annotations": {"note": "extender"}}},
+    "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+    "topologySpreadConstraints": [],
+    "hostNetwork": False,
+    "dnsConfig": {"options": [{"name": "ndots", "value": "1"}]},
+    "lifecycle": {"preStop": {"sleep": {"seconds": 3}}},
+    "livenessProbe": {"failureThreshold": 9},
+    "extraEnvFrom": [{"configMapRef": {"name": "more", "optional": True}}],
+    "extraObjects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "more", "namespace": NAMESPACE}}],
+    "scheduler": {"enabled": True, "pairing": "labels"},
+}
 MODES = ("off", "dry-run", "on")
 POWER: Values = {
     "settings": {
@@ -94,6 +124,9 @@ POWER: Values = {
 
 def modes(publishing: str = "dry-run", power: str = "dry-run", eviction: str = "dry-run") -> Values:
     return {"settings": {"publishing": {"mode": publishing}, "power": {"mode": power}, "eviction": {"mode": eviction}}}
+
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class RenderFailed(Exception):
@@ -122,7 +155,7 @@ class Helm:
 
     def template(self, values: Values | None = None, *arguments: object) -> list[Manifest]:
         text = self.run("template", "ballast", CHART, "--namespace", NAMESPACE, *arguments, values=values or {})
-        return [manifest for manifest in yaml.safe_load_all(text) if manifest]
+        return [manifest for manifest in yaml.load_all(text, Loader=_LOADER) if manifest]
 
     def notes(self, values: Values | None = None) -> str:
         """On one line. Helm 4 alone tells them without a cluster."""

@@ -19,9 +19,16 @@ from ballast.jobs.power.metrics import PowerMetrics
 from ballast.serving.exposition import exported_names
 from tests.unit.install.chart import CHART, EVERYTHING, MONITORING, ROOT, Helm, one
 
-DASHBOARDS = {name: ROOT / "dashboards" / f"{name}.json" for name in ("fleet", "power", "evictions")}
+DASHBOARDS = {name: ROOT / "dashboards" / f"{name}.json" for name in ("fleet", "power", "evictions", "extender")}
 RULES = CHART / "rules" / "alerts.yaml"
-GRAFANA = {"$__rate_interval": "5m", "$namespace": ".*", "$resource": "cpu", "$window": "5m", "$policy": ".*"}
+GRAFANA = {
+    "$__rate_interval": "5m",
+    "$cluster": ".*",
+    "$namespace": ".*",
+    "$resource": "cpu",
+    "$window": "5m",
+    "$policy": ".*",
+}
 
 
 def expressions() -> Iterator[tuple[str, str]]:
@@ -104,6 +111,24 @@ def test_everything_that_is_counted_is_shown(dashboard: str, prefix: str) -> Non
     assert {name for name in missing if "_potential_" not in name} == set()
 
 
+def test_the_extender_dashboard_shows_all_that_is_counted_of_it() -> None:
+    text = " ".join(expression for _, expression in shown("extender"))
+    names = {name.removesuffix("_bucket") for name in exported() if name.startswith("ballast_extender_")}
+    assert {name for name in names if not name.endswith(("_sum", "_count")) and name not in text} == set()
+
+
+@pytest.mark.parametrize("dashboard", DASHBOARDS)
+def test_dashboards_explain_link_and_annotate(dashboard: str) -> None:
+    board = json.loads(DASHBOARDS[dashboard].read_text())
+    silent = [panel["title"] for panel in board["panels"] if panel.get("targets") and not panel.get("description")]
+    assert set(silent) <= {"Memory", "Processor cores in use"}
+    assert {variable["name"] for variable in board["templating"]["list"]} >= {"datasource", "cluster", "namespace"}
+    assert board["links"][0]["tags"] == ["ballast"]
+    for annotation in board["annotations"]["list"]:
+        expression = annotation["expr"].replace("$__interval", "5m")
+        assert {each.name for each in selectors(promql_parser.parse(expression))} <= exported()
+
+
 def test_no_label_of_power_is_one_that_a_scrape_gives() -> None:
     registry = CollectorRegistry()
     metrics = PowerMetrics(registry)
@@ -133,7 +158,8 @@ def test_the_chart_ships_the_dashboards_and_the_alerts_unchanged(helm: Helm) -> 
     for name, file in DASHBOARDS.items():
         assert json.loads(shipped["data"][f"ballast-{name}.json"]) == json.loads(file.read_text())
     assert shipped["metadata"]["labels"]["grafana_dashboard"] == "1"
-    assert one(manifests, "PrometheusRule", "ballast")["spec"] == yaml.safe_load(RULES.read_text())
+    rule = one(manifests, "PrometheusRule", "ballast")["spec"]
+    assert rule == yaml.safe_load(RULES.read_text())
 
 
 def test_each_alert_says_what_happened_and_what_it_means() -> None:
@@ -141,4 +167,6 @@ def test_each_alert_says_what_happened_and_what_it_means() -> None:
         for rule in group["rules"]:
             assert rule["alert"].startswith("Ballast")
             assert rule["labels"]["severity"] in ("info", "warning", "critical")
-            assert {"summary", "description"} == set(rule["annotations"])
+            assert {"summary", "description", "runbook_url"} == set(rule["annotations"])
+            assert rule["annotations"]["runbook_url"].endswith(f"/docs/runbooks/{rule['alert']}.md")
+            assert "cluster" in rule["expr"], "clusters in one store are told apart"

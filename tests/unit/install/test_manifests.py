@@ -14,8 +14,10 @@ from tests.unit.install.chart import (
     EVERYTHING,
     MONITORING,
     NAMESPACE,
+    NEIGHBOURS,
     POWER,
     PUBLISHING,
+    SCHEDULER,
     Helm,
     Values,
     of_kind,
@@ -24,7 +26,9 @@ from tests.unit.install.chart import (
 )
 
 VALUE_SETS: dict[str, Values] = {"default": {}, "publishing": PUBLISHING, "power": POWER, "everything": EVERYTHING}
-CUSTOM = ("ServiceMonitor", "PrometheusRule")
+VALUE_SETS |= {"scheduler": SCHEDULER, "neighbours": NEIGHBOURS}
+CUSTOM = ("ServiceMonitor", "PodMonitor", "PrometheusRule", "Certificate", "Issuer", "GrafanaDashboard")
+CUSTOM_VERSIONS = {"monitoring.coreos.com/v1", "cert-manager.io/v1", "grafana.integreatly.org/v1beta1"}
 
 
 @pytest.fixture(params=VALUE_SETS)
@@ -32,23 +36,25 @@ def values(request: pytest.FixtureRequest) -> Values:
     return VALUE_SETS[request.param]
 
 
-@pytest.mark.parametrize("kubernetes", ["1.30", "1.37"])
+@pytest.mark.parametrize("kubernetes", ["1.30", "1.34", "1.35", "1.36", "1.37"])
 def test_every_manifest_is_what_kubernetes_accepts(helm: Helm, values: Values, kubernetes: str) -> None:
+    if kubernetes < "1.36":
+        values = {**values, "scheduler": {**values.get("scheduler", {}), "optIn": {"namespaceSelector": None}}}
     manifests = helm.template(values, *MONITORING, "--kube-version", kubernetes)
     for manifest in manifests:
         if manifest["kind"] not in CUSTOM:
             kubernetes_validate.validate(manifest, kubernetes, strict=True)
-    assert {manifest["apiVersion"] for manifest in of_kind(manifests, *CUSTOM)} <= {"monitoring.coreos.com/v1"}
+    assert {manifest["apiVersion"] for manifest in of_kind(manifests, *CUSTOM)} <= CUSTOM_VERSIONS
 
 
 def test_helm_lints_the_chart_without_a_warning(helm: Helm, values: Values) -> None:
-    said = helm.run("lint", CHART, "--strict", values=values)
+    said = helm.run("lint", CHART, "--strict", "--kube-version", "1.36", values=values)
     assert "WARNING" not in said
     assert "0 chart(s) failed" in said
 
 
 def test_objects_are_unique_and_live_in_the_release_namespace(helm: Helm, values: Values) -> None:
-    manifests = helm.template(values, *MONITORING)
+    manifests = helm.template(values, *MONITORING, "--kube-version", "1.36")
     names = [(each["kind"], each["metadata"]["name"], each["metadata"].get("namespace")) for each in manifests]
     assert len(set(names)) == len(names)
     cluster_wide = (
@@ -56,8 +62,13 @@ def test_objects_are_unique_and_live_in_the_release_namespace(helm: Helm, values
         "ClusterRoleBinding",
         "ValidatingAdmissionPolicy",
         "ValidatingAdmissionPolicyBinding",
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
     )
     for kind, name, namespace in names:
+        if (kind, namespace) == ("RoleBinding", "kube-system"):
+            assert name == f"ballast-scheduler.{NAMESPACE}"
+            continue
         if kind in cluster_wide:
             assert namespace is None
             assert name.endswith(f".{NAMESPACE}"), "a second Ballast in another namespace would fight over it"
@@ -104,7 +115,7 @@ CONTAINER_RULES: dict[str, Any] = {
 
 @pytest.mark.parametrize("rule", [*POD_RULES, *CONTAINER_RULES])
 def test_every_pod_is_restricted(helm: Helm, values: Values, rule: str) -> None:
-    pods = pod_templates(helm.template(values))
+    pods = pod_templates(helm.template(values, "--kube-version", "1.36"))
     assert "Deployment/ballast" in pods
     for pod in pods.values():
         if rule in POD_RULES:
@@ -143,7 +154,7 @@ def test_a_single_replica_has_no_disruption_budget_that_would_do_nothing(helm: H
 
 
 def test_one_service_finds_all_replicas_and_the_other_the_leader(helm: Helm, values: Values) -> None:
-    manifests = helm.template(values)
+    manifests = helm.template(values, "--kube-version", "1.36")
     pods = pod_templates(manifests)
     daemon = pods.pop("Deployment/ballast")["metadata"]["labels"]
     everybody = one(manifests, "Service", "ballast")["spec"]["selector"]
@@ -192,6 +203,9 @@ def test_optional_objects_are_off_by_default(helm: Helm) -> None:
         "NetworkPolicy",
         "PodDisruptionBudget",
         "Pod",
+        "Job",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
     }
 
 

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-import yaml
 
 from ballast.extender.strategies import Strategies
 from ballast.power.policy_reader import read
 from ballast.settings import Mode, Settings, load
 from ballast.settings.names import CONFIG_FILE, VARIABLES
 from tests.unit.install.chart import (
-    CHART,
     EVERYTHING,
+    MONITORING,
     NAMESPACE,
     POLICIES,
     POWER,
     PUBLISHING,
-    ROOT,
     Helm,
     Manifest,
     RenderFailed,
@@ -192,6 +187,13 @@ def test_probes_ask_a_port_of_their_own_without_tls(helm: Helm, files: Sequence[
         assert box[f"{probe}Probe"]["httpGet"] == {"path": path, "port": "health"}
 
 
+SHORT_KIND: Values = {"ref": "deployments/shop/api", "max": 2}
+
+
+def policy(**keys: object) -> Values:
+    return {"settings": {"power": {"policies": [{"independents": [{"ref": "shop/api", "max": 2}], **keys}]}}}
+
+
 REFUSED: Mapping[str, tuple[Values, str]] = {
     "a setting that does not exist": ({"settings": {"prometheus": {"ulr": "x"}}}, "ulr"),
     "a part that does not exist": ({"settings": {"prometheuss": {}}}, "prometheuss"),
@@ -199,11 +201,11 @@ REFUSED: Mapping[str, tuple[Values, str]] = {
     "a mode that does not exist": (modes("perhaps"), "dry-run"),
     "two writers": ({"settings": {"lease": {"enabled": False}}}, "set replicas=1, or keep the Lease"),
     "a target that is none": (
-        {"settings": {"power": {"policies": [{"independents": [{"ref": "api"}]}]}}},
+        {"settings": {"power": {"policies": [{"independents": [{"ref": "api", "max": 2}]}]}}},
         'ref "api": expected namespace/name',
     ),
     "a kind without its group": (
-        {"settings": {"power": {"policies": [{"groups": [{"members": [{"ref": "deployments/shop/api"}]}]}]}}},
+        {"settings": {"power": {"policies": [{"groups": [{"name": "a", "members": [SHORT_KIND]}]}]}}},
         "expected namespace/name or kind.group/namespace/name",
     ),
     "two configuration files": (
@@ -216,6 +218,35 @@ REFUSED: Mapping[str, tuple[Values, str]] = {
         {**PUBLISHING, "extraEnv": [{"name": "BALLAST_PROMETHEUS__URL", "value": "x"}]},
         "BALLAST_PROMETHEUS__URL is set twice",
     ),
+    "an address without a scheme": ({"settings": {"prometheus": {"url": "p:9090"}}}, "url"),
+    "a duration with an unknown unit": ({"settings": {"telemetry": {"interval": "5x"}}}, "interval"),
+    "a negative duration": ({"settings": {"telemetry": {"interval": "-5s"}}}, "interval"),
+    "a negative number of seconds": ({"settings": {"windows": {"max_age": -5}}}, "max_age"),
+    "a watchdog that never wakes": ({"watchdog": {"staleAfter": "bogus"}}, "staleAfter"),
+    "a key that no policy has": (policy(feeed={"query": "x"}), "policies"),
+    "a key at the wrong level": (policy(members=[]), "policies"),
+    "a key that no feed has": (policy(feed={"qurey": "x"}), "policies"),
+    "a meaning that no feed has": (policy(feed={"query": "x", "semantics": "watts"}), "policies"),
+    "a window without a unit that exists": (policy(increase={"window": "1x"}), "policies"),
+    "an unknown pairing": ({"scheduler": {"pairing": "label"}}, "pairing"),
+    "the cluster's own scheduler": (
+        {"scheduler": {"enabled": True, "name": "default-scheduler"}},
+        "scheduler.name=default-scheduler is the cluster's own scheduler",
+    ),
+    "Trimaran in the stock image": ({"scheduler": {"enabled": True, "pairing": "trimaran"}}, "with its plugins"),
+    "an extender that nobody leads": (
+        {**modes("off", "off", "off"), "scheduler": {"enabled": True}},
+        "scheduler.pairing=extender asks the leader",
+    ),
+    "a scheduler's configuration that is no YAML": (
+        {"scheduler": {"enabled": True, "config": "a: [b"}},
+        "scheduler.config is no YAML",
+    ),
+    "two scrapes of one replica": (
+        {"serviceMonitor": {"enabled": True}, "podMonitor": {"enabled": True}},
+        "would scrape each replica twice",
+    ),
+    "a page without a host": ({"ingress": {"enabled": True}}, "ingress.hosts is empty"),
     "a half digest": ({"image": {"digest": "sha256:abc"}}, "digest"),
     "a secret without a key": ({"existingSecrets": {"prometheus": {"token_file": {"name": "x"}}}}, "key"),
     "a secret for a setting that is no file": (
@@ -232,9 +263,37 @@ def test_the_chart_refuses(helm: Helm, case: str) -> None:
         helm.template(values)
 
 
-def test_the_admission_policy_is_refused_where_it_does_not_exist(helm: Helm) -> None:
-    with pytest.raises(RenderFailed, match=r"needs Kubernetes 1\.30"):
-        helm.template({"admissionPolicy": {"enabled": True}}, "--kube-version", "1.29.0")
+def test_an_alert_that_does_not_exist_cannot_be_changed(helm: Helm) -> None:
+    for key in ({"disabled": ["BallastDwon"]}, {"overrides": {"BallastDwon": {"for": "1h"}}}):
+        with pytest.raises(RenderFailed, match="BallastDwon is no alert of Ballast"):
+            helm.template({"prometheusRule": {"enabled": True, **key}}, *MONITORING)
+
+
+def test_policies_may_use_every_key_and_its_second_name(helm: Helm) -> None:
+    member = {"ref": "shop/api", "max": 2, "weight": 1, "wattsPerReplica": "measured"}
+    values = policy(
+        independents=[member],
+        baseWatts=100,
+        consumption={"query": "x"},
+        energy={"kWh": 3, "per": "24h"},
+        schedule={"csv": "x", "lead": None},
+        increase={"window": "60s", "tolerance": 0.04, "maxStep": {"percent": 20, "period": "15s"}},
+        fallback={"policy": "hold", "after": "10m"},
+        deadband="0.05",
+    )
+    assert of_kind(helm.template(values), "ConfigMap")
+
+
+@pytest.mark.parametrize(("version", "count"), [("1.29.0", 0), ("1.30.0", 5), ("1.36.3", 5)])
+def test_admission_policies_stand_where_they_are_served(helm: Helm, version: str, count: int) -> None:
+    manifests = helm.template({}, "--kube-version", version)
+    assert len(of_kind(manifests, "ValidatingAdmissionPolicy")) == count
+    assert len(of_kind(manifests, "ValidatingAdmissionPolicyBinding")) == count
+
+
+def cleanups(manifests: list[Manifest]) -> list[Manifest]:
+    """The Jobs of hooks that release something."""
+    return [job for job in of_kind(manifests, "Job") if job["metadata"]["name"] != "ballast-config-check"]
 
 
 def test_the_watchdog_runs_only_while_labels_are_written(helm: Helm) -> None:
@@ -247,22 +306,22 @@ def test_the_watchdog_runs_only_while_labels_are_written(helm: Helm) -> None:
 
 
 def test_labels_go_with_the_release_that_wrote_them(helm: Helm) -> None:
-    [job] = of_kind(helm.template(PUBLISHING), "Job")
+    [job] = cleanups(helm.template(PUBLISHING))
     assert job["metadata"]["annotations"]["helm.sh/hook"] == "post-delete"
     assert job["spec"]["template"]["spec"]["containers"][0]["args"] == ["release", "publishing"]
-    assert not of_kind(helm.template(), "Job")
-    assert not of_kind(helm.template({**PUBLISHING, "cleanup": "never"}), "Job")
+    assert not cleanups(helm.template())
+    assert not cleanups(helm.template({**PUBLISHING, "cleanup": "never"}))
 
 
 def test_caps_go_with_the_release_that_set_them(helm: Helm) -> None:
-    [job] = of_kind(helm.template(POWER), "Job")
+    [job] = cleanups(helm.template(POWER))
     assert job["metadata"]["annotations"]["helm.sh/hook"] == "post-delete"
     assert job["spec"]["template"]["spec"]["containers"][0]["args"] == ["release", "power"]
 
 
 def test_each_part_is_cleaned_up_by_itself(helm: Helm) -> None:
     manifests = helm.template({**modes("on", "dry-run", "on"), "cleanup": "always"})
-    jobs = {job["metadata"]["annotations"]["helm.sh/hook"]: job for job in of_kind(manifests, "Job")}
+    jobs = {job["metadata"]["annotations"]["helm.sh/hook"]: job for job in cleanups(manifests)}
     arguments = {hook: job["spec"]["template"]["spec"]["containers"][0]["args"] for hook, job in jobs.items()}
     assert arguments == {"post-delete": ["release", "publishing"], "post-upgrade": ["release", "power", "batch"]}
     assert len({job["metadata"]["name"] for job in jobs.values()}) == 2
@@ -309,25 +368,3 @@ def test_notes_say_in_words_what_is_on_and_what_comes_next(helm4: Helm) -> None:
     assert "publishing is off" in off
     assert "no leader is elected" in off
     assert f"namespace {NAMESPACE}" in off
-
-
-def test_the_values_schema_follows_the_settings() -> None:
-    done = subprocess.run(
-        [sys.executable, ROOT / "scripts" / "values_schema.py", "--check"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-
-
-def test_the_readme_tells_of_every_value() -> None:
-    told = (CHART / "README.md").read_text()
-    values = yaml.safe_load((CHART / "values.yaml").read_text())
-    assert [name for name in values if f"`{name}" not in told] == []
-
-
-def test_the_schema_describes_every_value() -> None:
-    schema = json.loads((CHART / "values.schema.json").read_text())
-    values = yaml.safe_load((CHART / "values.yaml").read_text())
-    assert set(schema["properties"]) == {*values, "global"}
-    for name, value in values.items():
-        if isinstance(value, dict) and "properties" in schema["properties"][name]:
-            assert set(value) <= set(schema["properties"][name]["properties"]), name

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
+
+from pydantic import GetJsonSchemaHandler
+from pydantic_core import CoreSchema
 
 from ballast.model import duration
 from ballast.settings.values.written import WrittenNumber
@@ -33,6 +36,10 @@ class Duration(WrittenNumber):
         made = super().__new__(cls, seconds)
         made.text = text
         return made
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {**super().__get_pydantic_json_schema__(schema, handler), "pattern": duration.PATTERN, "minimum": 0}
 
     @classmethod
     def parse(cls, value: object) -> Self:

@@ -1,0 +1,129 @@
+"""Each alert of the chart, judged by promtool: it fires when it should, and is silent otherwise."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.cluster.harness.release import CHART
+from tests.cluster.harness.tools import Tools
+
+RULES = CHART / "rules" / "alerts.yaml"
+
+
+def test_the_alerts_fire_when_they_should_and_are_silent_otherwise(tools: Tools, tmp_path: Path) -> None:
+    rules = tmp_path / "rules_test.yaml"
+    rules.write_text(yaml.safe_dump({"rule_files": [str(RULES)], "tests": [case for _, _, case in ALERTS]}))
+    command = [str(tools.prometheus / "promtool"), "test", "rules", str(rules)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_each_alert_is_tried_firing_and_silent() -> None:
+    known = {rule["alert"] for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]}
+    assert {(name, fires) for name, fires, _ in ALERTS} == {(name, fires) for name in known for fires in (True, False)}
+
+
+def _alert(name: str, series: Mapping[str, str], at: str, *, fires: bool | int) -> tuple[str, bool, dict[str, Any]]:
+    """One case of promtool; `fires` may be the number of alerts that fire."""
+    firing = f'count by (alertname) (ALERTS{{alertname="{name}",alertstate="firing"}})'
+    expected = [{"labels": f'{{alertname="{name}"}}', "value": int(fires)}] if fires else []
+    case = {
+        "interval": "1m",
+        "input_series": [{"series": one, "values": values} for one, values in series.items()],
+        "promql_expr_test": [{"expr": firing, "eval_time": at, "exp_samples": expected}],
+    }
+    return name, bool(fires), case
+
+
+def _condition(name: str, kind: str, at: str) -> list[tuple[str, bool, dict[str, Any]]]:
+    """An alert that a condition raises."""
+    return [_alert(name, {CONDITION % kind: f"{value}x60"}, at, fires=bool(value)) for value in (1, 0)]
+
+
+LEADS = 'ballast_leader{namespace="b",pod="one"}'
+WAITS = 'ballast_leader{namespace="b",pod="two"}'
+ELSEWHERE = 'ballast_leader{cluster="other",namespace="b",pod="one"}'
+NODES = 'ballast_nodes{namespace="b",state="%s"}'
+CYCLES = 'ballast_cycles_total{namespace="b",cycle="telemetry",result="%s"}'
+WRITES = 'ballast_writes_total{namespace="b",kind="node",result="%s"}'
+SECONDS = 'ballast_extender_seconds_bucket{namespace="b",verb="prioritize",le="%s"}'
+NEUTRAL = 'ballast_extender_neutral_total{namespace="b",reason="unknown"}'
+ASKED = 'ballast_extender_requests_total{namespace="b",verb="prioritize",result="%s"}'
+AGE = 'ballast_snapshot_age_seconds{namespace="b",pod="one"}'
+OTHER_AGE = 'ballast_snapshot_age_seconds{namespace="b",pod="two"}'
+RESTARTS = 'ballast_watch_restarts_total{namespace="b",kind="nodes",reason="%s"}'
+
+REJECTED = 'ballast_samples_rejected_total{namespace="b",reason="stale"}'
+FROZEN = 'ballast_frozen{namespace="b"}'
+CONDITION = 'ballast_condition{namespace="b",type="%s"}'
+UNMET = 'ballast_power_unmet_replicas{namespace="b",policy="site-a"}'
+EFFECTS = 'ballast_eviction_effects_total{namespace="b",planner="relieve",result="without-effect"}'
+
+ALERTS = [
+    _alert("BallastNoLeader", {LEADS: "0x20", WAITS: "0x20"}, "10m", fires=True),
+    _alert("BallastNoLeader", {LEADS: "1x20", WAITS: "0x20"}, "10m", fires=False),
+    _alert("BallastTwoLeaders", {LEADS: "1x20", WAITS: "1x20"}, "10m", fires=True),
+    _alert("BallastStaleData", {AGE: "600x20", OTHER_AGE: "600x20"}, "10m", fires=True),
+    _alert("BallastStaleData", {AGE: "600x20", OTHER_AGE: "20x20"}, "10m", fires=False),
+    _alert("BallastFrozen", {FROZEN: "1x20"}, "10m", fires=True),
+    _alert("BallastFrozen", {FROZEN: "0x20"}, "10m", fires=False),
+    _alert("BallastWatchFailing", {RESTARTS % "forbidden": "0+2x30"}, "20m", fires=True),
+    _alert("BallastWatchFailing", {RESTARTS % "ended": "0+4x30"}, "20m", fires=False),
+    _alert("BallastSamplesRejected", {REJECTED: "0+3x40"}, "30m", fires=True),
+    _alert("BallastSamplesRejected", {REJECTED: "3x40"}, "30m", fires=False),
+    _alert("BallastDown", {FROZEN: "0x20"}, "10m", fires=True),
+    _alert("BallastPowerFeedSilent", {CONDITION % "FeedAvailable": "0x20"}, "10m", fires=True),
+    _alert("BallastPowerFeedSilent", {CONDITION % "FeedAvailable": "1x20"}, "10m", fires=False),
+    _alert("BallastPowerFeedSilent", {LEADS: "1x20"}, "10m", fires=False),
+    _alert("BallastPowerNotMet", {UNMET: "3x60"}, "40m", fires=True),
+    _alert("BallastPowerNotMet", {UNMET: "0x60"}, "40m", fires=False),
+    _alert("BallastEvictionsHalted", {CONDITION % "EvictionsHalted": "1x30"}, "20m", fires=True),
+    _alert("BallastEvictionsHalted", {CONDITION % "EvictionsHalted": "0x30"}, "20m", fires=False),
+    _alert("BallastEvictionsWithoutEffect", {EFFECTS: "0x10 1x10 3x20"}, "30m", fires=True),
+    _alert("BallastEvictionsWithoutEffect", {EFFECTS: "0x40"}, "30m", fires=False),
+    *_condition("BallastPowerCannotAct", "Degraded", "15m"),
+    *_condition("BallastPowerContended", "Contended", "10m"),
+    *_condition("BallastPowerWaitsForBaseline", "Rebaselined", "10m"),
+    *_condition("BallastPowerOverBudget", "OverBudget", "15m"),
+    *_condition("BallastPlanningFailing", "PlanningFailing", "20m"),
+    *_condition("BallastPodsGated", "BatchGatesHeld", "10m"),
+    *_condition("BallastBatchGivenUp", "BatchGivenUp", "10m"),
+    *_condition("BallastStateNotSaved", "StateNotSaved", "10m"),
+    *_condition("BallastSeriesDiffer", "SeriesDiffer", "20m"),
+    *_condition("BallastObjectsTooLarge", "ObjectsTooLarge", "20m"),
+    _alert("BallastTwoLeaders", {LEADS: "1x20", WAITS: "0x20"}, "10m", fires=False),
+    _alert("BallastTwoLeaders", {LEADS: "1x20", ELSEWHERE: "1x20"}, "10m", fires=False),
+    _alert("BallastDown", {LEADS: "1x20"}, "10m", fires=False),
+    _alert("BallastDown", {LEADS: "1x5 _x40", ELSEWHERE: "1x60"}, "30m", fires=1),
+    _alert("BallastDown", {LEADS: "1x5 _x40", ELSEWHERE: "1x5 _x40"}, "30m", fires=2),
+    _alert("BallastNoLeader", {LEADS: "0x20", ELSEWHERE: "1x20"}, "10m", fires=1),
+    _alert("BallastNodesUnknown", {NODES % "known": "90x40", NODES % "silent": "10x40"}, "30m", fires=True),
+    _alert("BallastNodesUnknown", {NODES % "known": "99x40", NODES % "silent": "1x40"}, "30m", fires=False),
+    _alert("BallastSamplesRejected", {REJECTED: "0+4x60", NODES % "known": "4999x60"}, "50m", fires=False),
+    _alert("BallastSamplesRejected", {REJECTED: "0+4000x60", NODES % "known": "4000x60"}, "50m", fires=True),
+    _alert("BallastCyclesFailing", {CYCLES % "failed": "0+1x40"}, "30m", fires=True),
+    _alert("BallastCyclesFailing", {CYCLES % "ok": "0+1x40"}, "30m", fires=False),
+    _alert("BallastWritesFailing", {WRITES % "failed": "0+1x40"}, "30m", fires=True),
+    _alert("BallastWritesFailing", {WRITES % "done": "0+1x40"}, "30m", fires=False),
+    _alert(
+        "BallastExtenderSlow",
+        {SECONDS % "0.1": "0+1x40", SECONDS % "1": "0+1x40", SECONDS % "+Inf": "0+1x40"},
+        "30m",
+        fires=False,
+    ),
+    _alert(
+        "BallastExtenderSlow",
+        {SECONDS % "0.1": "0+1x40", SECONDS % "1": "0+90x40", SECONDS % "+Inf": "0+90x40"},
+        "30m",
+        fires=True,
+    ),
+    _alert("BallastExtenderNeutral", {NEUTRAL: "0+8x60", ASKED % "neutral": "0+10x60"}, "40m", fires=True),
+    _alert("BallastExtenderNeutral", {NEUTRAL: "0+1x60", ASKED % "answered": "0+10x60"}, "40m", fires=False),
+    _alert("BallastExtenderRefuses", {ASKED % "refused": "0+1x60"}, "40m", fires=True),
+    _alert("BallastExtenderRefuses", {ASKED % "answered": "0+1x60"}, "40m", fires=False),
+]
