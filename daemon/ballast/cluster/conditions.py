@@ -18,6 +18,46 @@ LONGEST = 1000
 
 REWORDED = 60.0
 
+TYPES = (
+    "Active",
+    "BatchGatesHeld",
+    "BatchGivenUp",
+    "BatchNotSteered",
+    "ClusterUnreachable",
+    "Contended",
+    "CraneFailing",
+    "Degraded",
+    "EvictionsHalted",
+    "Fallback",
+    "FallbackInUse",
+    "FeedAvailable",
+    "LandingNotSteered",
+    "LeaseFailing",
+    "Limited",
+    "NodesUnknown",
+    "NodesUnmeasured",
+    "ObjectsTooLarge",
+    "OverBudget",
+    "PartialAnswers",
+    "Paused",
+    "PlanningFailing",
+    "PodUsageUnknown",
+    "PodsUnreadable",
+    "PublishingFailing",
+    "PublishingFrozen",
+    "Rebaselined",
+    "ScrapesSlow",
+    "SeriesDiffer",
+    "SourcesDisagree",
+    "StateNotSaved",
+    "TelemetryDegraded",
+    "UnmatchedSeries",
+)
+"""Every type there is; each has its series in `ballast_condition` from the start."""
+
+HOLDS_AT_FIRST = frozenset({"FeedAvailable"})
+"""Good where True, and so until something is wrong: where there is no feed, none is missing."""
+
 
 class StatusCondition(msgspec.Struct, frozen=True, rename="camel"):
     """`status` is "True" or "False"; `last_transition_time` (RFC 3339) is when that last changed."""
@@ -37,6 +77,8 @@ class Conditions:
         self._metrics = metrics
         self._lock = threading.Lock()
         self._by_type: dict[str, StatusCondition] = {}
+        for name in TYPES:
+            metrics.condition.labels(name).set(name in HOLDS_AT_FIRST)
 
     def set(self, condition: str, reason: str, message: str) -> None:
         """Sets the condition True; `reason` is CamelCase, `message` a sentence."""

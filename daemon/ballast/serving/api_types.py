@@ -129,6 +129,9 @@ class PodScores(Answer):
     strategies: Annotated[
         Sequence[Scores], Meta(description="the strategy of BALLAST_EXTENDER__STRATEGY, then those it blends")
     ]
+    strategy: Annotated[str, Meta(description="that of BALLAST_EXTENDER__STRATEGY")]
+    scores: Annotated[Mapping[str, int], Meta(description="0..100 by node, by this strategy")]
+    unknown: Annotated[Sequence[str], Meta(description="nodes that this strategy cannot judge")]
 
 
 class Setting(Answer):

@@ -11,9 +11,11 @@ from ballast.clock import SystemClock
 from ballast.cluster.context import Context
 from ballast.jobs.eviction.cluster_facts import ClusterFacts
 from ballast.jobs.eviction.executor import PlanExecutor
+from ballast.jobs.eviction.explainer import Explainer
 from ballast.jobs.eviction.inputs import PlanInputs
 from ballast.jobs.eviction.job import EvictionJob
 from ballast.jobs.eviction.planning_process import PlanningProcess
+from ballast.jobs.eviction.rules import aims_of
 from ballast.jobs.power import build as power_build
 from ballast.jobs.power.job import PowerJob
 from ballast.serving.board import Board
@@ -63,12 +65,15 @@ def build(
         power_plans=lambda: power.changing if power else frozenset(),
     )
     usage = PodUsageCache(source, context.api.get, settings)
+    inputs = PlanInputs(context, facts=facts, usage=usage, evictor=evictor, landing=landing)
+    worker = PlanningProcess()
     return EvictionJob(
         context,
         facts=facts,
-        inputs=PlanInputs(context, facts=facts, usage=usage, evictor=evictor, landing=landing),
-        worker=PlanningProcess(),
+        inputs=inputs,
+        worker=worker,
         executor=PlanExecutor(context, board=board, facts=facts, evictor=evictor),
+        explainer=Explainer(inputs, worker, lambda: board.snapshot, aims_of(settings).ceiling),
     )
 
 

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ballast.eviction.explanation import explanation
 from ballast.eviction.facts import Facts
 from ballast.eviction.gate import Gate
 from ballast.eviction.plan import Plan, make_plan
@@ -54,14 +55,17 @@ def answer(request: PlanRequest) -> PlanResponse:
     )
     unknown = [node.name for node, row in zip(objects.nodes, known, strict=True) if not row.any()]
     facts = Facts(objects, now=request.now, unknown=unknown, silent=request.silent)
+    if (asked := request.explained) is not None:
+        found = explanation(arranged, Gate(facts, asked.rules, request.history), asked.pod, asked.ceiling)
+        return PlanResponse(explanation=found, megabytes=_megabytes())
     plans: list[Plan] = []
     for wanted in request.wanted:
         plans.append(_plan(wanted, arranged, Gate(facts, wanted.rules, request.history)))
         if plans[-1].steps:
             break
     running = sum(pod.phase == "Running" and bool(pod.node) for pod in objects.pods)
-    asked = request.usage.asked if request.usage else None
-    return _told(plans, usage, running if asked is None else asked)
+    counted = request.usage.asked if request.usage else None
+    return _told(plans, usage, running if counted is None else counted)
 
 
 def _batch(request: PlanRequest, batch: RequestedBatch) -> PlanResponse:
