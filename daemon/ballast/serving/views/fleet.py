@@ -37,8 +37,12 @@ def names(snapshot: Snapshot) -> bytes:
 def loads(snapshot: Snapshot, verdicts: Verdicts, window: Window) -> bytes:
     """`types.FleetLoads` as JSON, over one window."""
     nodes, known = snapshot.nodes, snapshot.known.tolist()
-    label = f"{verdicts.prefix}/score"
-    classes = [verdicts.classes.get(node.name) if there else None for node, there in zip(nodes, known, strict=True)]
+    carried = f"{verdicts.prefix}/score"
+    label = f"{verdicts.prefix}/load"
+    classes = [
+        verdicts.classes.get(node.name) or node.labels.get(label) if there else None
+        for node, there in zip(nodes, known, strict=True)
+    ]
     return msgspec.json.encode(
         FleetLoads(
             roster(snapshot),
@@ -48,8 +52,8 @@ def loads(snapshot: Snapshot, verdicts: Verdicts, window: Window) -> bytes:
             {name: _thousandths(window.mean[row]) for row, name in enumerate(snapshot.resources)},
             [verdicts.scores.get(node.name) if there else None for node, there in zip(nodes, known, strict=True)],
             [int(code) for code in snapshot.states.codes],
-            [None if each is None else CLASSES.index(each) for each in classes],
-            [_whole(node.labels.get(label)) for node in nodes],
+            [CLASSES.index(each) if each in CLASSES else None for each in classes],
+            [_whole(node.labels.get(carried)) for node in nodes],
             [int(node.schedulable) for node in nodes],
         )
     )
