@@ -78,7 +78,9 @@ def _power_replicas() -> list[Panel]:
     def by_policy(name: str) -> str:
         return f"max by (policy) (ballast_power_{name}{{{POLICY}}})"
 
-    workload = f"max by (policy, workload_namespace, name) (ballast_power_target_replicas_by_workload{{{POLICY}}})"
+    def by_workload(name: str) -> str:
+        return f"max by (policy, workload_namespace, name) (ballast_power_{name}{{{POLICY}}})"
+
     potential = f"max by (policy) (ballast_power_potential_current_replicas{{{POLICY}}})"
     return [
         lines(
@@ -87,6 +89,8 @@ def _power_replicas() -> list[Panel]:
                 ("{{policy}} available", by_policy("available_watts")),
                 ("{{policy}} reference", by_policy("reference_watts")),
                 ("{{policy}} load", by_policy("load_watts")),
+                ("{{policy}} measured", by_policy("measured_watts")),
+                ("{{policy}} allowed by the schedule", by_policy("bound_watts")),
             ],
             unit="watt",
         ),
@@ -119,8 +123,16 @@ def _power_replicas() -> list[Panel]:
             unit="none",
         ),
         lines(
+            "Learned watts of a replica",
+            [
+                ("{{workload_namespace}}/{{name}}", f"topk(10, {by_workload('learned_watts')})"),
+                ("{{workload_namespace}}/{{name}} ±", f"topk(10, {by_workload('learned_watts_error')})"),
+            ],
+            unit="watt",
+        ),
+        lines(
             "Ten targets with the most replicas",
-            [("{{workload_namespace}}/{{name}}", f"topk(10, {workload})")],
+            [("{{workload_namespace}}/{{name}}", f"topk(10, {by_workload('target_replicas_by_workload')})")],
             unit="none",
         ),
     ]

@@ -23,6 +23,11 @@ BallastError
 
 from __future__ import annotations
 
+import msgspec
+
+NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding raises for bytes that are not the expected JSON; nested too deeply is one of them."""
+
 
 class BallastError(Exception):
     """Anything Ballast itself raises."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+SWITCHES = "ballast-switches"
+"""The ConfigMap with the pause switches."""
+
 
 class Part(StrEnum):
     """Each has a mode (`BALLAST_<PART>__MODE`) and a pause switch (`paused.<part>`)."""

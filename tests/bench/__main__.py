@@ -24,6 +24,7 @@ TOPICS = {
     "placement": "Placing many pods at once",
     "eviction_effect": "The effect of evictions",
     "redistribution": "Redistribution on small worlds",
+    "consolidation": "Emptying nodes",
     "extender": "Answering schedulers",
     "throughput": "Scheduling with Ballast",
     "burst": "Bursts, and Ballast stopped",

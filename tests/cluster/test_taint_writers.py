@@ -9,12 +9,11 @@ import pytest
 
 from ballast.clock import SystemClock
 from ballast.cluster.client import connect
-from ballast.cluster.node_writes import replace_taints
+from ballast.cluster.node_writes import replace_taints, with_taint
 from ballast.cluster.pace import Pace
 from ballast.cluster.write import Result
 from ballast.cluster.writer import Writer
 from ballast.metrics import Metrics
-from ballast.publishing.publisher import with_taint
 from tests.cluster.harness.api import Refused
 from tests.cluster.harness.control_plane import ControlPlane
 from tests.cluster.harness.objects import add_nodes, node

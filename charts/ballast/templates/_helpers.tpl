@@ -60,6 +60,22 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- include "ballast.isOn" (list . "publishing") -}}
 {{- end }}
 
+{{/* Evictions taint nodes that pods leave, or mark nodes that are emptied. */}}
+{{- define "ballast.marksNodes" -}}
+{{- if include "ballast.isOn" (list . "eviction") -}}
+  {{- if or (eq (include "ballast.setting" (list . "eviction" "landing")) "taint") (contains "consolidate" (include "ballast.setting" (list . "eviction" "planners"))) }}true{{ end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "ballast.surges" -}}
+{{- if and (include "ballast.isOn" (list . "eviction")) (eq (include "ballast.setting" (list . "eviction" "surge")) "true") }}true{{ end -}}
+{{- end }}
+
+{{/* Evictions may have left something that has to be taken back. */}}
+{{- define "ballast.leavesMarks" -}}
+{{- if or (include "ballast.marksNodes" .) (include "ballast.surges" .) }}true{{ end -}}
+{{- end }}
+
 {{- define "ballast.policies" -}}
 {{- toRawJson (dig "power" "policies" list (.Values.settings | default dict) | default list) -}}
 {{- end }}
@@ -284,6 +300,18 @@ spec:
 - apiGroups: [keda.sh]
   resources: [scaledobjects]
   verbs: [get, list, patch]
+{{- end }}
+{{- if has "eviction" . }}
+- apiGroups: [""]
+  resources: [nodes]
+  verbs: [get, list, patch]
+- apiGroups: [apps]
+  resources: [deployments/scale]
+  verbs: [get, patch]
+- apiGroups: [""]
+  resources: [configmaps]
+  resourceNames: [ballast-state]
+  verbs: [get, update]
 {{- end }}
 {{- if has "batch" . }}
 - apiGroups: [""]

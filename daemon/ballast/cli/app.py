@@ -1,4 +1,4 @@
-"""The commands of `ballast`."""
+"""The commands of `ballast`. Each is imported when it is called."""
 
 from __future__ import annotations
 
@@ -7,11 +7,55 @@ from typing import Annotated
 import typer
 
 from ballast import __version__
-from ballast.cli import config, demo, doctor, experiment, explain, pause, plan, profile, release, run, score
-from ballast.cli.experiments.openb import openb
-from ballast.cli.power import commands as power
+from ballast.cli.lazy import group
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+COMMANDS = {
+    "run": (
+        "ballast.cli.run:run",
+        "Run the daemon until SIGTERM or Ctrl-C.",
+    ),
+    "demo": (
+        "ballast.cli.demo:demo",
+        "Start a simulated cluster with Ballast watching it, in one process, until Ctrl-C.",
+    ),
+    "doctor": (
+        "ballast.cli.doctor:doctor",
+        "Ask what the daemon would ask, change nothing, and say what to set.",
+    ),
+    "status": (
+        "ballast.cli.observing.status:status",
+        "Show whether the cluster is balanced, what Ballast did today, and what is wrong now.",
+    ),
+    "top": ("ballast.cli.observing.top:top", "Show the nodes by load, the busiest first."),
+    "sysdump": (
+        "ballast.cli.observing.sysdump:sysdump",
+        "Write one archive for an issue: answers, metrics, settings and logs, without secrets.",
+    ),
+    "config": ("ballast.cli.config:app", "Show and check the settings."),
+    "power": ("ballast.cli.groups:power", "Try out a power policy, offline."),
+    "profile": ("ballast.cli.profile:profile", "Print a complete KubeSchedulerConfiguration."),
+    "score": ("ballast.cli.score:score", "Score every node for a pod, offline."),
+    "plan": (
+        "ballast.cli.groups:plan",
+        "Plan evictions from files or from a cluster.",
+    ),
+    "explain": ("ballast.cli.explain:explain", "Show why a pod may or may not be evicted."),
+    "experiment": (
+        "ballast.cli.groups:experiment",
+        "Reproduce published tables and measure on public traces, offline.",
+    ),
+    "release": (
+        "ballast.cli.release:release",
+        "Remove the labels, annotations and taints of Ballast from all nodes.",
+    ),
+    "pause": (
+        "ballast.cli.pause:pause",
+        "Print the kubectl command that stops Ballast, or one part of it, from writing.",
+    ),
+    "resume": ("ballast.cli.pause:resume", "Print the kubectl command that lets Ballast write again."),
+}
+
+app = group(COMMANDS, add_completion=True, pretty_exceptions_enable=False)
 
 
 def _print_version(requested: bool) -> None:
@@ -27,19 +71,3 @@ def _top(
     ] = False,
 ) -> None:
     """Measure the real load of every Kubernetes node and give it to the scheduler."""
-
-
-app.command()(run.run)
-app.command()(demo.demo)
-app.command()(doctor.doctor)
-app.add_typer(config.app, name="config")
-app.add_typer(power.app, name="power")
-app.command()(profile.profile)
-app.command()(score.score)
-app.add_typer(plan.app, name="plan")
-app.command()(explain.explain)
-experiment.app.command()(openb)
-app.add_typer(experiment.app, name="experiment")
-app.command()(release.release)
-app.command()(pause.pause)
-app.command()(pause.resume)

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from ballast.errors import SettingsError
 from ballast.extender import strategies
-from ballast.jobs.power import build
-from ballast.settings import Settings, examine, needed_to_run
+from ballast.settings import Mode, Settings, examine, needed_to_run
 
 
 def checked() -> tuple[Settings, tuple[str, ...]]:
     """Returns the settings and warnings. Raises SettingsError with all problems that keep the daemon from starting."""
     findings = examine()
-    power = build.findings(findings.settings)
+    refused, doubted = _power(findings.settings)
     needed = () if findings.unusable else (*needed_to_run(findings.settings), *strategies.problems(findings.settings))
-    problems = (*findings.problems, *needed, *power.problems)
+    problems = (*findings.problems, *needed, *refused)
     if problems:
-        for warning in (*findings.warnings, *power.warnings):
+        for warning in (*findings.warnings, *doubted):
             problems = (*problems, f"warning: {warning}")
         raise SettingsError(*problems)
-    return findings.settings, (*findings.warnings, *power.warnings)
+    return findings.settings, (*findings.warnings, *doubted)
+
+
+def _power(settings: Settings) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Problems and warnings of the power policies. Nothing is imported for them where there are none."""
+    if not settings.power.policies and settings.power.mode is not Mode.ON:
+        return (), ()
+    from ballast.jobs.power import build
+
+    found = build.findings(settings)
+    return found.problems, found.warnings

@@ -6,10 +6,7 @@ import json
 from typing import Any
 
 import typer
-from rich.console import Console
-from rich.table import Column, Table
 
-from ballast.cli.checked_settings import checked
 from ballast.cli.output import Output, OutputOption
 from ballast.errors import SettingsError
 from ballast.settings import examine, explain
@@ -23,6 +20,8 @@ _WIDE = 10_000
 @app.command()
 def check() -> None:
     """Check whether `ballast run` would start with these settings. Exit 0 if it would, 2 if not."""
+    from ballast.cli.checked_settings import checked
+
     _, warnings = checked()
     for warning in warnings:
         typer.echo(f"warning: {warning}", err=True)
@@ -47,6 +46,9 @@ def show(
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Column, Table
+
     table = Table(
         Column("NAME", no_wrap=True),
         Column("VALUE", overflow="fold"),

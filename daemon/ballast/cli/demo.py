@@ -37,6 +37,7 @@ class Scene(StrEnum):
     CALM = "calm"
     BURST = "burst"
     POWER = "power"
+    HOTSPOT = "hotspot"
 
 
 def demo(
@@ -151,6 +152,10 @@ def _table(summary: Mapping[str, Any]) -> str:
     counts = ("cycles", "queries", "reads", "nodes", "unknown_nodes")
     lines = [f"{name.replace('_', ' '):<14} {summary[name]}" for name in counts]
     lines += [f"{'writes':<14} " + (", ".join(f"{n} {kind}" for kind, n in summary["writes"].items()) or "none")]
+    if spread := summary.get("spread"):
+        from ballast.runtime.hotspot import words
+
+        lines.append(words(spread))
     return "\n".join(lines)
 
 

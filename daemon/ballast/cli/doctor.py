@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import msgspec
 import typer
 
 from ballast import log
+from ballast.cli.observing.remote import find, settings_of
 from ballast.cli.output import Output, OutputOption
 from ballast.clock import SystemClock
 from ballast.cluster.client import connect
@@ -23,13 +25,20 @@ def doctor(
     only: Annotated[
         str | None, typer.Option(help=f"Make these checks only, separated by commas: {', '.join(CHECKS)}.")
     ] = None,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Use the settings of the daemon whose page is at this address, where the environment has none.",
+        ),
+    ] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Ask what the daemon would ask, change nothing, and say what to set. Exits 1 if something has to be mended."""
     chosen = [] if only is None else [name.strip() for name in only.split(",") if name.strip()]
     if unknown := [name for name in chosen if name not in CHECKS]:
         raise UsageError(f"--only: there is no check {unknown[0]!r}. Choose among {', '.join(CHECKS)}.")
-    settings = load()
+    settings = load() if url is None else load({**settings_of(find(url, None)), **os.environ})
     log.configure("error", settings.log.format)
     api = connect(settings.cluster, Metrics(), PATIENCE)
     evidence = Evidence(settings, api, SystemClock())

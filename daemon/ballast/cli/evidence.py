@@ -19,6 +19,7 @@ from ballast.errors import BadFile, UsageError
 from ballast.eviction.facts import ClusterObjects, Facts, WorkloadKey
 from ballast.model.limits import named
 from ballast.model.node_state import ALWAYS_NEEDED, explained
+from ballast.model.sample import Floats
 from ballast.model.selector import parse
 from ballast.model.workload import Workload
 from ballast.placement.planners.layout import Layout, layout
@@ -57,6 +58,8 @@ class Evidence:
 
     arranged: Layout
     facts: Facts
+    peak: Floats | None = None
+    """[node, resource] as in the layout: the p95 of the load, NaN where the document does not say; None for nowhere."""
 
 
 def gather(origin: Origin, settings: Settings) -> Evidence:
@@ -100,7 +103,13 @@ def gather(origin: Origin, settings: Settings) -> Evidence:
         not row.any() and not explained(node, now, settings.windows.lengths[0])
         for node, row in zip(found.nodes, known, strict=True)
     )
-    return Evidence(arranged, Facts(objects, now=now, unknown=unknown, silent=silent))
+    peak = loads(found, document, [watched[column] for column in kept], p95=True)
+    order = sorted(range(len(found.nodes)), key=lambda row: found.nodes[row].name)
+    return Evidence(
+        arranged,
+        Facts(objects, now=now, unknown=unknown, silent=silent),
+        peak[order] if np.isfinite(peak).any() else None,
+    )
 
 
 def _watched(settings: Settings) -> list[str]:

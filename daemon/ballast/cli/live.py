@@ -16,7 +16,7 @@ from ballast.cli import files
 from ballast.cluster import configmaps, switches
 from ballast.cluster.client import KubeApi, connect
 from ballast.cluster.identity import own_namespace
-from ballast.errors import BallastError, ClusterError, NotFound
+from ballast.errors import NOT_JSON, BallastError, ClusterError, NotFound
 from ballast.metrics import Metrics
 from ballast.settings import Settings
 
@@ -190,5 +190,5 @@ def _watcher(settings: Settings) -> str:
 def _decoded(body: bytes, source: str) -> Any:
     try:
         return msgspec.json.decode(body)
-    except msgspec.DecodeError as error:
+    except NOT_JSON as error:
         raise ClusterError(f"The answer of {source} is not JSON: {error}") from error

@@ -1,18 +1,21 @@
-"""The `ballast` command."""
+"""The `ballast` command, also as the plugin `kubectl ballast`."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from ballast.errors import BallastError, SettingsError, UsageError
+
+PLUGIN = "kubectl-ballast"
 
 
 def main() -> None:
     """Runs the command line. Exits 1 if the command failed or was refused, 2 for wrong usage or settings."""
     try:
-        from ballast.cli.app import app  # packages that add checks load here, and may be refused
+        from ballast.cli.app import app
 
-        app()
+        app(prog_name="kubectl ballast" if Path(sys.argv[0]).stem == PLUGIN else None)
     except BallastError as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(2 if isinstance(error, SettingsError | UsageError) else 1)

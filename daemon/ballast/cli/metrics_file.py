@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -89,13 +88,14 @@ def fleet(cluster: ClusterFile, found: MetricsFile) -> Fleet:
     )
 
 
-def loads(cluster: ClusterFile, found: MetricsFile, resources: Sequence[str]) -> Floats:
+def loads(cluster: ClusterFile, found: MetricsFile, resources: Sequence[str], *, p95: bool = False) -> Floats:
     """Load [node, resource], NaN without a mean: fractions of allocatable from percent of capacity for cpu and memory,
-    ratios for others."""
+    ratios for others. With `p95` the last p95 instead of the mean."""
+    value = _p95 if p95 else _percent
     load = np.full((len(cluster.nodes), len(resources)), np.nan)
     for row, node in enumerate(cluster.nodes):
         for column, resource in enumerate(resources):
-            percent = _percent(found.nodes.get(node.name, ()), kind_of(resource))
+            percent = value(found.nodes.get(node.name, ()), kind_of(resource))
             if resource not in ALWAYS_NEEDED:
                 load[row, column] = np.nan if percent is None or percent < 0 else percent / 100
                 continue
@@ -110,6 +110,12 @@ def _percent(entries: Sequence[Metric], kind: str) -> float | None:
     means = [entry.percent for entry in entries if entry.kind == kind and entry.operator == "AVG"]
     latest = [entry.percent for entry in entries if entry.kind == kind and entry.operator in ("", "Latest")]
     values = means or latest
+    return values[-1] if values else None
+
+
+def _p95(entries: Sequence[Metric], kind: str) -> float | None:
+    """Under its own type, as Ballast writes it, or under that of the mean."""
+    values = [entry.percent for entry in entries if entry.operator == "P95" and entry.kind in (kind, f"{kind}P95")]
     return values[-1] if values else None
 
 
@@ -160,6 +166,7 @@ def _metrics(source: str, node: str, entry: object) -> Iterable[Metric]:
 def _time(source: str, key: str, value: object) -> float | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise BadFile(f"{source}: {key} is {value!r}; give Unix seconds.")
-    return float(value)
+    seconds = None if isinstance(value, str) else to_number(value)
+    if seconds is None:
+        raise BadFile(f"{source}: {key} is {str(value)[:40]!r}; give Unix seconds.")
+    return seconds

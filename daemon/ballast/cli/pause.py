@@ -11,8 +11,7 @@ from typing import Annotated
 import typer
 
 from ballast.cluster.identity import known_namespace
-from ballast.cluster.switches import NAME
-from ballast.parts import Part
+from ballast.parts import SWITCHES, Part
 from ballast.settings import Mode, load
 
 PartArgument = Annotated[Part | None, typer.Argument(help="The part to switch. Default: all parts.")]
@@ -48,7 +47,7 @@ def _line(part: Part | None, value: str) -> str:
     key = f"paused.{part.value}" if part else "paused"
     data = json.dumps({"data": {key: value}}, separators=(",", ":"))
     manifest = json.dumps(
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME}, "data": {key: value}},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": SWITCHES}, "data": {key: value}},
         separators=(",", ":"),
     )
-    return f"{kubectl} patch configmap {NAME} --type merge -p '{data}' || echo '{manifest}' | {kubectl} create -f -"
+    return f"{kubectl} patch configmap {SWITCHES} --type merge -p '{data}' || echo '{manifest}' | {kubectl} create -f -"

@@ -25,6 +25,7 @@ from ballast.cli.output import Output, OutputOption
 from ballast.cli.placement import place
 from ballast.errors import UsageError
 from ballast.eviction.document import as_json
+from ballast.eviction.emptying import EMPTIES
 from ballast.eviction.gate import Gate
 from ballast.eviction.plan import Kind, make_plan
 from ballast.eviction.rules import UNLIMITED, EvictionLimit
@@ -130,19 +131,20 @@ def _plan(
     elif max_moves_percent is not None:
         most = EvictionLimit(percent=Fraction(str(max_moves_percent)))
     else:
-        most = limit(found.eviction.max_moves) if "max_moves" in given else UNLIMITED
+        most = limit(found.eviction.max_moves) if "max_moves" in given and kind != EMPTIES else UNLIMITED
     pods = int(np.count_nonzero(evidence.arranged.present))
     aims = replace(aims_of(found), max_moves=most.of(pods))
     if kind == "redistribute":
         aims = replace(aims, criterion=criterion(found, keys, published=ungated))
     if ungated:
         aims = replace(aims, kappa=None)
-    _show(as_json(make_plan(kind, evidence.arranged, gate, aims)), output)
+    _show(as_json(make_plan(kind, evidence.arranged, gate, aims, peak=evidence.peak)), output)
 
 
 _add_command("relieve", "Move pods off overloaded nodes.", without="ungated")
 _add_command("rebalance", "Move pods so that all nodes have a similar load.", without="ungated")
 _add_command("redistribute", "Move pods so that pending pods can start.")
+_add_command("consolidate", "Empty nodes that the others can do without.", without="ungated")
 app.command("place")(place)
 
 
@@ -175,6 +177,8 @@ def _print(plan: Mapping[str, Any]) -> None:
             console.print(f"standard deviation of {name}: {before:.4f} -> {after:.4f}")
     if plan["placed"]:
         console.print(f"pods that can start: {', '.join(plan['placed'])}")
+    if plan.get("empty"):
+        console.print(f"nodes that are empty then: {', '.join(plan['empty'])}")
     if plan["refused"]:
         counts = (f"{check} {count}" for check, count in plan["refused"].items())
         console.print(f"refused pods by check: {', '.join(counts)}")

@@ -61,8 +61,13 @@ def profile(
         typer.Option(help="Address of Ballast, for extender and trimaran. Default: its Service."),
     ] = None,
     filtering: Annotated[
-        bool, typer.Option("--filter", help="Let the extender also filter out overloaded nodes.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--filter/--no-filter",
+            help="Let the extender filter too: it keeps other pods out of room that is held. Default: yes.",
+            show_default=False,
+        ),
+    ] = None,
     scheduler_name: Annotated[
         str | None,
         typer.Option(
@@ -102,7 +107,7 @@ def profile(
     """Print a complete KubeSchedulerConfiguration."""
     if name not in PROFILES:
         raise UsageError(f"There is no profile {name!r}. Choose one of: {', '.join(PROFILES)}.")
-    if filtering and name != "extender":
+    if filtering is not None and name != "extender":
         raise UsageError(f"--filter is for the profile extender; {name} cannot filter.")
     packed = {"--strategy": strategy, "--resources": resources, "--shape": shape}
     if name != "bin-packing" and (given := next((each for each in packed if packed[each] is not None), None)):
@@ -121,7 +126,7 @@ def profile(
             namespace,
             scheduler,
             _address(url),
-            filtering,
+            filtering is not False,
             publishing.crane_timezone,
             packing(strategy, resources, shape),
         )

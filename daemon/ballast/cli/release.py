@@ -11,6 +11,7 @@ import typer
 
 from ballast import log
 from ballast.actuation import gates
+from ballast.actuation.eviction import release as eviction
 from ballast.actuation.scaling import release as power
 from ballast.clock import Clock, SystemClock
 from ballast.cluster import listing
@@ -20,6 +21,7 @@ from ballast.cluster.emergency import EmergencyWriter
 from ballast.cluster.identity import own_namespace
 from ballast.cluster.lease import read_lease
 from ballast.cluster.pace import Pace
+from ballast.cluster.state import StateStore
 from ballast.cluster.workload_cache import AUTOSCALERS, SCALED_OBJECTS, path_of, reader
 from ballast.cluster.write import Result, WriteOutcome
 from ballast.cluster.writer import Writer
@@ -42,6 +44,7 @@ class ReleasePart(StrEnum):
 
     PUBLISHING = Part.PUBLISHING
     POWER = Part.POWER
+    EVICTION = Part.EVICTION
     BATCH = Part.BATCH
 
 
@@ -49,8 +52,8 @@ def release(
     parts: Annotated[
         list[ReleasePart] | None,
         typer.Argument(
-            help="publishing: labels and taints of nodes; power: caps of autoscalers; batch: scheduling gates of pods. "
-            "Default: all."
+            help="publishing: labels and taints of nodes; power: caps of autoscalers; eviction: marks of nodes that "
+            "pods left, replicas that were added; batch: scheduling gates of pods. Default: all."
         ),
     ] = None,
     if_stale: Annotated[
@@ -83,21 +86,30 @@ def release(
     chosen = parts or list(ReleasePart)
     outcomes: list[WriteOutcome] = []
     summary: list[str] = []
+    prefix, crane = settings.publishing.prefix, settings.publishing.crane
+    own = annotation_filter(prefix)
     if ReleasePart.PUBLISHING in chosen:
-        prefix, crane = settings.publishing.prefix, settings.publishing.crane
-        own = annotation_filter(prefix)
         nodes = _all(api, "/api/v1/nodes", node_reader(lambda key: own(key) or (crane and is_written(key))))
         outcomes += publishing.release(api, writer, nodes, NodeKeys.of(prefix), crane=crane)
         summary.append(f"Released {_objects(outcomes):,} of {len(nodes):,} nodes.")
     if ReleasePart.POWER in chosen and not (stale is not None and stale.why):
-        prefix = settings.publishing.prefix
         caps = [each for each in _autoscalers(api, prefix) if power.carries(each, prefix)]
         restored = power.give_back(api, writer, caps, prefix, reason=publishing.REASON)
         outcomes += restored
         if caps:
             summary.append(f"Gave back {_objects(restored):,} of {len(caps):,} caps.")
+    if ReleasePart.EVICTION in chosen and not (stale is not None and stale.why):
+        marked = [node for node in _all(api, "/api/v1/nodes", node_reader(own)) if eviction.carries(node, prefix)]
+        unmarked = eviction.unmark(api, writer, marked, prefix, reason=publishing.REASON)
+        outcomes += unmarked
+        namespace = settings.lease.namespace or own_namespace(None)
+        added, still = eviction.give_back_replicas(api, writer, StateStore(api, writer, namespace), clock)
+        if added:
+            summary.append(f"Took back {added - still:,} of {added:,} replicas that were added.")
+        if marked:
+            summary.append(f"Removed the marks of {_objects(unmarked):,} of {len(marked):,} nodes that pods left.")
     if ReleasePart.BATCH in chosen and not (stale is not None and stale.why):
-        held, freed = _ungated(api, writer, settings.publishing.prefix)
+        held, freed = _ungated(api, writer, prefix)
         outcomes += freed
         if held:
             summary.append(f"Removed the gate of {_objects(freed):,} of {held:,} pods.")
@@ -118,6 +130,7 @@ def release(
 
 _NOTHING = {
     ReleasePart.POWER: "no autoscaler has a cap of Ballast",
+    ReleasePart.EVICTION: "no node has a mark of evictions",
     ReleasePart.BATCH: "no pod has the gate of Ballast",
 }
 _WELL = (Result.DONE, Result.GONE, Result.REFUSED)

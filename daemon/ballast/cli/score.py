@@ -16,7 +16,7 @@ from ballast import log
 from ballast.cli import files
 from ballast.cli.metrics_file import fleet, metrics
 from ballast.cli.output import Output, OutputOption
-from ballast.errors import BallastError, UsageError
+from ballast.errors import NOT_JSON, BallastError, UsageError
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.strategy import NAMES, strategy
 
@@ -116,7 +116,7 @@ def key_and_value(text: str) -> tuple[str, object]:
         raise UsageError(f"--set {text}: give KEY=VALUE.")
     try:
         return key.strip(), msgspec.json.decode(value)
-    except msgspec.DecodeError:
+    except NOT_JSON:
         return key.strip(), value
 
 

@@ -27,6 +27,8 @@ TYPES = (
     "Contended",
     "CraneFailing",
     "Degraded",
+    "EffectMissing",
+    "EnergySpent",
     "EvictionsHalted",
     "Fallback",
     "FallbackInUse",
@@ -46,6 +48,8 @@ TYPES = (
     "PublishingFailing",
     "PublishingFrozen",
     "Rebaselined",
+    "ReservationsNotHeld",
+    "ScheduleAvailable",
     "ScrapesSlow",
     "SeriesDiffer",
     "SourcesDisagree",
@@ -55,7 +59,7 @@ TYPES = (
 )
 """Every type there is; each has its series in `ballast_condition` from the start."""
 
-HOLDS_AT_FIRST = frozenset({"FeedAvailable"})
+HOLDS_AT_FIRST = frozenset({"FeedAvailable", "ScheduleAvailable"})
 """Good where True, and so until something is wrong: where there is no feed, none is missing."""
 
 

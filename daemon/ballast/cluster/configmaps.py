@@ -10,7 +10,7 @@ import msgspec
 from ballast.cluster import wire
 from ballast.cluster.client import KubeApi
 from ballast.cluster.write import Write, WriteTarget, object_path
-from ballast.errors import ClusterError, NotFound
+from ballast.errors import NOT_JSON, ClusterError, NotFound
 
 _decoder = msgspec.json.Decoder(wire.ConfigMap)
 
@@ -35,7 +35,7 @@ def read(api: KubeApi, namespace: str, name: str) -> ConfigMapStore:
         found = _decoder.decode(api.get(path))
     except NotFound:
         return ConfigMapStore({})
-    except msgspec.DecodeError as error:
+    except NOT_JSON as error:
         raise ClusterError(f"GET {path}: not a ConfigMap ({error})") from error
     return ConfigMapStore(found.data or {}, found.metadata.resource_version)
 

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import msgspec
 
 from ballast.cluster import wire
-from ballast.errors import ClusterError, Conflict, Forbidden, Gone, NotFound, TooManyRequests, Unauthorized
+from ballast.errors import NOT_JSON, ClusterError, Conflict, Forbidden, Gone, NotFound, TooManyRequests, Unauthorized
 
 _PATH = re.compile(
     r"/(?:api/[^/]+|apis/(?P<group>[^/]+)/[^/]+)"
@@ -24,7 +24,7 @@ def read_status(body: bytes) -> wire.Status:
     """The API's Status object, or one that quotes the beginning of a body that is none (a proxy's page, say)."""
     try:
         return _STATUS.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except NOT_JSON:
         return wire.Status(message=" ".join(body[:200].decode(errors="replace").split()))
 
 

@@ -6,12 +6,10 @@ import threading
 from collections.abc import Mapping
 from typing import Generic, TypeVar
 
-import msgspec
-
 from ballast.cluster import wire
 from ballast.cluster.client import KubeApi
 from ballast.cluster.decoding import Reader
-from ballast.errors import AnswerTooLarge, ClusterError, Gone
+from ballast.errors import NOT_JSON, AnswerTooLarge, ClusterError, Gone
 
 T = TypeVar("T")
 
@@ -68,7 +66,7 @@ class _Pages(Generic[T]):
         self._limit = max(1, min(PAGE, 2 * self._limit, self._limit * PAGE_BYTES // max(1, len(body))))
         try:
             return self._reader.page(body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except NOT_JSON as error:
             raise ClusterError(
                 f"{self._api.server}{self._path} does not answer as a Kubernetes API ({error}): {body[:80]!r}. "
                 "BALLAST_CLUSTER__KUBECONFIG chooses another server."

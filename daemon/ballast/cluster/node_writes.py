@@ -14,6 +14,7 @@ from ballast.cluster.writer import Writer
 from ballast.errors import ClusterError, Gone, NotFound
 
 Taints: TypeAlias = list[dict[str, Any]]
+PREFER = "PreferNoSchedule"
 _ATTEMPTS = 5
 
 
@@ -42,14 +43,14 @@ def replace_taints(
     name: str,
     change: Callable[[Taints], Taints],
     *,
-    part: str,
+    part: str | None,
     reason: str,
     deadline: float | None = None,
 ) -> WriteOutcome:
     """Changes a node's taints as a whole list, against the version just read; reads again after a conflict.
 
     `change` gets the taints as they are now and returns those wanted; with nothing to change nothing is sent.
-    `deadline` as in `Writer.submit`.
+    `deadline` as in `Writer.submit`. Without a `part` no mode or pause holds it back: for what is given back.
     """
     path = object_path("/api/v1/nodes", name)
     write = Write(
@@ -79,3 +80,12 @@ def replace_taints(
         if outcome.result is not Result.CONFLICT:
             return outcome
     return outcome
+
+
+def with_taint(taints: Taints, key: str, wanted: bool) -> Taints:
+    """The list with or without our taint; everything else stays as it is, in its order."""
+    ours: dict[str, Any] = {"key": key, "effect": PREFER}
+    mine = [taint for taint in taints if taint.get("key") == key and taint.get("effect") == PREFER]
+    if wanted:
+        return taints if mine else [*taints, ours]
+    return [taint for taint in taints if taint not in mine]

@@ -13,8 +13,9 @@ from ballast.cluster.configmaps import collection
 from ballast.cluster.decoding import Reader
 from ballast.cluster.watch import Collection, Reflector
 from ballast.metrics import Metrics
+from ballast.parts import SWITCHES
 
-NAME = "ballast-switches"
+NAME = SWITCHES
 
 SWITCHES_SILENT = 30.0
 """Seconds of silence after which everything is paused. Their watch is renewed after 15 s at most to keep within it."""

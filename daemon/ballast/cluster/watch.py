@@ -18,7 +18,7 @@ from ballast.cluster.decoding import Reader
 from ballast.cluster.error_messages import refusal
 from ballast.cluster.listing import list_all
 from ballast.cluster.threads import going
-from ballast.errors import AnswerTooLarge, ClusterError, Gone, NotFound, TooManyRequests
+from ballast.errors import NOT_JSON, AnswerTooLarge, ClusterError, Gone, NotFound, TooManyRequests
 from ballast.metrics import Metrics
 
 T = TypeVar("T")
@@ -221,7 +221,7 @@ class Reflector(Generic[T]):
                 status = _status.decode(event.object).code
                 raise refusal("GET", self._path, {"watch": "true"}, status, {}, bytes(event.object))
             found = _identity.decode(event.object).metadata
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except NOT_JSON as error:
             raise ClusterError(f"watch of {self._path}: not a watch event ({error}): {line[:80]!r}") from error
         if not newer(found.resource_version, self._version):
             return

@@ -17,7 +17,7 @@ from ballast.cluster.decoding import Reader
 from ballast.cluster.object_budget import ObjectBudget
 from ballast.cluster.shared_values import Shared
 from ballast.cluster.watch import Collection, Reflector
-from ballast.errors import ClusterError
+from ballast.errors import NOT_JSON, ClusterError
 from ballast.metrics import Metrics
 from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Workload
 
@@ -188,7 +188,7 @@ def _looked_up(api: KubeApi, kind: str) -> Callable[[], str]:
     def ask() -> str:
         try:
             version = _group.decode(api.get(f"/apis/{group}")).preferred_version.group_version
-        except msgspec.DecodeError as error:
+        except NOT_JSON as error:
             raise ClusterError(f"GET /apis/{group}: not a group of the Kubernetes API ({error})") from error
         return f"/apis/{version}/{plural}"
 

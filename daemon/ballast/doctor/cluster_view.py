@@ -11,7 +11,7 @@ import msgspec
 
 from ballast.cluster.client import KubeApi
 from ballast.cluster.identity import own_namespace
-from ballast.errors import BallastError, ClusterError, NotFound
+from ballast.errors import NOT_JSON, BallastError, ClusterError, NotFound
 from ballast.settings import Settings
 
 Document = Mapping[str, Any]
@@ -106,7 +106,7 @@ def document(body: bytes) -> Document:
     """A JSON object. Raises ClusterError for anything else."""
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except NOT_JSON as error:
         raise ClusterError(f"not an object of the Kubernetes API ({error}): {body[:80]!r}") from error
 
 

@@ -54,18 +54,20 @@ def landing(evidence: Evidence) -> Iterator[Finding]:
     """Whether replacements of evicted pods land where the plan says.
 
     Found: evictions are on, and no scheduler that can be seen asks Ballast's extender.
-    Fix: `ballast profile extender`, `BALLAST_EVICTION__MODE=dry-run`
+    Fix: `ballast profile extender`, `BALLAST_EVICTION__LANDING=taint`, `BALLAST_EVICTION__MODE=dry-run`
     """
     settings = evidence.settings
     if settings.eviction.mode is not Mode.ON:
         raise Missing(f"BALLAST_EVICTION__MODE is {settings.eviction.mode.value}: nothing is evicted")
+    if settings.eviction.landing == "taint":
+        return
     if asks_ballast(scheduler_files(evidence.cluster), settings.http.of_extender() or settings.http):
         return
     message = (
         "evictions are on, and no scheduler that can be seen asks the extender: replacements may land on the node that "
         "was relieved"
     )
-    fix = ("ballast profile extender", "BALLAST_EVICTION__MODE=dry-run")
+    fix = ("ballast profile extender", "BALLAST_EVICTION__LANDING=taint", "BALLAST_EVICTION__MODE=dry-run")
     yield Finding("eviction-landing", "warn", "extender", message, fix)
 
 

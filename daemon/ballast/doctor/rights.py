@@ -12,6 +12,7 @@ from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding
 from ballast.doctor.kubernetes import acts
 from ballast.errors import ClusterError, NotFound
+from ballast.eviction.emptying import EMPTIES
 from ballast.jobs.power.build import findings
 from ballast.power.policy import PowerPolicy
 from ballast.settings import Mode, Settings
@@ -74,6 +75,13 @@ def _needed(settings: Settings, policies: Sequence[PowerPolicy], namespace: str)
         yield Right("", "nodes", ("patch",))
     if eviction is Mode.ON:
         yield Right("", "pods/eviction", ("create",))
+        if settings.publishing.mode is not Mode.ON and (
+            settings.eviction.landing == "taint" or EMPTIES in settings.eviction.planners
+        ):
+            yield Right("", "nodes", ("patch",))
+    if eviction is Mode.ON and settings.eviction.surge:
+        yield Right("apps", "deployments/scale", ("get", "patch"))
+        yield Right("", "pods", ("patch",))
     if eviction is Mode.ON and settings.eviction.nominate:
         yield Right("", "pods/status", ("patch",))
     if settings.batch.mode is Mode.ON:

@@ -79,7 +79,7 @@ def _in(configmap: Document) -> Iterator[SchedulerFile]:
             continue
         try:
             found = list(yaml.safe_load_all(content))
-        except yaml.YAMLError:
+        except (yaml.YAMLError, ValueError, RecursionError):
             continue
         for each in _documents(found):
             if each.get("kind") == _KIND:

@@ -30,6 +30,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
         "after": numbers(plan.after),
         "refused": dict(plan.refused),
         "placed": list(plan.placed),
+        **({"empty": list(plan.empty)} if plan.empty is not None else {}),
     }
 
 

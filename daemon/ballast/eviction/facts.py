@@ -113,6 +113,14 @@ class Facts:
         times = [at for key in owners if (at := self._scaled.get(key)) is not None]
         return max(times, default=None)
 
+    def surging(self, pod: Pod) -> Workload | None:
+        """The Deployment that may have one more replica while this pod moves; None where something else scales it."""
+        chain = self.chain(pod)
+        top = chain[-1] if chain else None
+        if top is None or top.kind != "Deployment" or top.owner is not None or not top.replicas:
+            return None
+        return None if (top.namespace, top.kind, top.name) in self._scaled else top
+
     def budgets(self, pod: Pod) -> tuple[DisruptionBudget, ...]:
         """Those whose selector matches it."""
         listed = self._budgets.get(pod.namespace)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ballast.eviction.check_input import Feasibility
+from ballast.eviction.emptying import handed_over
 from ballast.eviction.facts import Facts, leaving, young
 from ballast.eviction.rules import GateRules
 from ballast.model.limits import Limit, limits
@@ -19,7 +20,8 @@ from ballast.placement.planners.simulated_placement import SimulatedPlacement
 def targets(nodes: tuple[Node, ...], facts: Facts, rules: GateRules) -> Bools:
     """[node]: those that a moved pod may go to."""
     usable = [node.ready and not leaving(node) and not young(node, facts.now, rules.min_node_age) for node in nodes]
-    return np.array(usable, bool)
+    kept = [not handed_over(node, rules.prefix) for node in nodes]
+    return np.array([one and other for one, other in zip(usable, kept, strict=True)], bool)
 
 
 def standing_of(arranged: Layout, facts: Facts, rules: GateRules, ceiling: Limit) -> SimulatedPlacement:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -128,6 +129,16 @@ class Gate:
         if refusal is None:
             self.tally.add(self.facts, pod)
         return refusal
+
+    def admit_together(self, pods: Iterable[Pod], outlook: Feasibility = LOOKED_NOWHERE) -> Verdict | None:
+        """Like `admit` for all of them or none; the first refusal."""
+        before = deepcopy(self.tally)
+        for pod in pods:
+            refusal = self.admit(pod, outlook)
+            if refusal is not None:
+                self.tally = before
+                return refusal
+        return None
 
     def screen(self, pods: Iterable[Pod]) -> Ints:
         """[pod]: the number of the first row that refuses it, PASSED if none does; where it could go is left out.

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
 
 from ballast.eviction.check_input import LOOKED_NOWHERE, Feasibility, Verdict
+from ballast.eviction.emptying import EMPTIES, FOR_NOW, ends_with_its_node, handed_over, may_empty
 from ballast.eviction.feasibility import targets
 from ballast.eviction.gate import NAMES, NUMBER, PASSED, Gate, refusals
 from ballast.eviction.planners.planner import Aims as Aims
-from ballast.eviction.planners.planner import PlanInput, Planner, pod_name
+from ballast.eviction.planners.planner import PlanInput, Planner, WholeNodes, pod_name
 from ballast.eviction.planners.registry import planner
 from ballast.model.limits import limits
 from ballast.model.pod import Pod
@@ -28,6 +29,7 @@ Kind: TypeAlias = str
 """The name of a planner."""
 
 _OF_WORKLOADS = ("limit-workload", "workload-window", "min-ready")
+_FOR_NOW = [NUMBER[name] for name in FOR_NOW]
 _FITS = Feasibility(fits=True)
 _ONLY_UNKNOWN = Feasibility(only_unknown=True)
 _UNMEASURED = Feasibility(used=False)
@@ -66,7 +68,8 @@ class Refusal:
 class Plan:
     """`before` and `after` are deviations of load, `refused` counts pods by the first check that refused them.
 
-    `placed` are waiting pods that the plan starts; `refusals` are examples of the refused pods.
+    `placed` are waiting pods that the plan starts; `refusals` are examples of the refused pods; `empty` are nodes that
+    are or become empty, None in plans that empty no nodes.
     """
 
     kind: Kind
@@ -76,19 +79,24 @@ class Plan:
     refused: Mapping[str, int]
     placed: tuple[str, ...]
     refusals: tuple[Refusal, ...] = ()
+    empty: tuple[str, ...] | None = None
 
 
-def make_plan(kind: Kind, layout: Layout, gate: Gate, aims: Aims, *, examples: int = 0) -> Plan:
+def make_plan(
+    kind: Kind, layout: Layout, gate: Gate, aims: Aims, *, examples: int = 0, peak: Floats | None = None
+) -> Plan:
     """Every step has passed the gate, with the limits and budgets that the steps before it have spent.
 
-    At most `examples` refused pods are listed for each check. Raises UsageError if there is no planner `kind`.
+    At most `examples` refused pods are listed for each check. `peak` [node, resource] is the load at the day's p95 in
+    the order of the layout, NaN where unknown. Raises UsageError if there is no planner `kind`.
     """
-    return _PlanBuilder(planner(kind), layout, gate, aims).plan(examples)
+    return _PlanBuilder(planner(kind), layout, gate, aims, peak).plan(examples)
 
 
 class _PlanBuilder:
-    def __init__(self, planner: Planner, layout: Layout, gate: Gate, aims: Aims) -> None:
-        self._planner, self._layout, self._gate = planner, layout, gate
+    def __init__(self, planner: Planner, layout: Layout, gate: Gate, aims: Aims, peak: Floats | None = None) -> None:
+        self._planner, self._layout, self._gate, self._peak = planner, layout, gate, peak
+        self._empty: list[int] = []
         self._groups: dict[str, Ints] = {}
         self._counted = np.array([node.schedulable for node in layout.nodes], bool)
         self._targets = targets(layout.nodes, gate.facts, gate.rules)
@@ -119,7 +127,8 @@ class _PlanBuilder:
         made: list[Step] = []
         moves: list[Move] = []
         admit = self._admission(placement)
-        for step in self._planner.steps(self._input, placement, self._movable, admit, self._spare):
+        given = replace(self._input, whole_nodes=self._whole_nodes())
+        for step in self._planner.steps(given, placement, self._movable, admit, self._spare):
             moves.append(self._move(step, load))
             load = self._loads(placement)
             made.append(step)
@@ -134,7 +143,26 @@ class _PlanBuilder:
             refused=dict(refusals(self._numbers)),
             placed=tuple(pod_name(self._layout.pods[pod]) for step in made for pod in step.starts),
             refusals=tuple(self._refusals(examples)),
+            empty=tuple(self._layout.nodes[row].name for row in self._empty) if self._planner.name == EMPTIES else None,
         )
+
+    def _whole_nodes(self) -> WholeNodes:
+        layout, facts, rules = self._layout, self._gate.facts, self._gate.rules
+        return WholeNodes(
+            begun=np.array([node.ready and handed_over(node, rules.prefix) for node in layout.nodes], bool),
+            may_empty=np.array([may_empty(node, facts, rules) for node in layout.nodes], bool),
+            stays=np.array([ends_with_its_node(pod) for pod in layout.pods], bool),
+            later=np.isin(self._numbers, _FOR_NOW) & self._measured,
+            together=self._together,
+            hand_over=self._empty.append,
+            peak=self._peak,
+        )
+
+    def _together(self, pods: Sequence[int]) -> bool:
+        refusal = self._gate.admit_together([self._layout.pods[pod] for pod in pods], _FITS)
+        if refusal is not None:
+            self._lower(np.array(pods, np.int64), refusal.check)
+        return refusal is None
 
     def _loads(self, placement: SimulatedPlacement) -> Floats:
         """[node, resource], NaN for what a node does not have."""

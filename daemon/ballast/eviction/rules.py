@@ -39,7 +39,7 @@ _DAILY = percent(1)
 @dataclass(frozen=True)
 class GateRules:
     """Seconds, counts, shares. `steered` are the scheduler names whose landing is known, None stands for all of them;
-    without `needs_landing` others may leave overloaded nodes too.
+    without `needs_landing` others may leave overloaded nodes too, with `kept_off` any: they do not come back there.
 
     What is off unless set: `pod_selector`, `only_namespaces`, `refuse_volume_claims`, `refuse_resource_claims`,
     `needs_budget`, `priority_below`.
@@ -73,4 +73,6 @@ class GateRules:
     needs_confirmation: bool = True
     needs_landing: bool = True
     steered: frozenset[str] | None = None
+    kept_off: bool = False
+    surge: bool = False
     dry_run: bool = False

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from ballast.errors import UsageError
+from ballast.errors import NOT_JSON, UsageError
 from ballast.model.node import Node
 from ballast.model.sample import Floats, Ints
 from ballast.model.shape import Container, Shape, shape_of
@@ -60,7 +60,7 @@ def worlds(path: Path | None = None) -> dict[str, LoadWorld]:
         found = msgspec.json.decode(text, type=dict[str, _FileWorld])
     except OSError as error:
         raise UsageError(f"{where}: {error.strerror}.") from None
-    except msgspec.DecodeError as error:
+    except NOT_JSON as error:
         raise UsageError(f'{where}: {error}. A world is "name": {{"R": 12 × [mCPU, MiB, GiB], "A0": …}}.') from None
     if not found:
         raise UsageError(f"{where}: there is no world in it.")

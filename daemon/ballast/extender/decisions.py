@@ -95,6 +95,7 @@ class ExtenderService:
     def filter(self, pod: wire.Pod, names: Sequence[str]) -> Rejections:
         """{node: why} for nodes that are reserved for other pods or loaded above the threshold."""
         threshold, state = self._settings.filter_threshold, self._state
+        self.steering.was_filtered(pod.metadata.uid)
         if not names or (threshold is None and self.steering.idle):
             return Rejections()
         if any(owner.kind == "DaemonSet" and owner.controller for owner in pod.metadata.owner_references or ()):

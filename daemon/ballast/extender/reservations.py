@@ -37,6 +37,7 @@ class ReservationDesk:
         self._clock = clock
         self._reservations = Reservations(bookings)
         self._asked: dict[str, float] = {}
+        self._filtered = False
         self._rejections = metrics.extender_rejections.labels("reservation")
         metrics.extender_reserved.set_function(lambda: len(self._reservations))
 
@@ -46,12 +47,12 @@ class ReservationDesk:
         return not len(self._reservations)
 
     def asked(self, scheduler_name: str) -> float | None:
-        """Seconds since a pod of this scheduler was last decided here; None if none ever was."""
+        """Seconds since this scheduler last asked about a pod; None if it never did."""
         at = self._asked.get(scheduler_name)
         return None if at is None else self._clock.monotonic() - at
 
     def in_use(self) -> bool:
-        """Whether any scheduler got a decision within `IN_USE_FOR`."""
+        """Whether any scheduler asked within `IN_USE_FOR`."""
         now = self._clock.monotonic()
         return any(now - at <= IN_USE_FOR for at in list(self._asked.values()))
 
@@ -124,6 +125,17 @@ class ReservationDesk:
             if len(self._asked) >= MOST_NAMES and pod.scheduler_name not in self._asked:
                 self._asked.clear()
             self._asked[pod.scheduler_name] = self._clock.monotonic()
+
+    def was_filtered(self, uid: str) -> None:
+        """Nodes were filtered for a pod: its scheduler asks, also where a single node is left and none is scored."""
+        with self._lock:
+            self._filtered = True
+            self.was_asked(uid)
+
+    @property
+    def unheld(self) -> bool:
+        """Whether room is reserved, but schedulers that ask have never asked to filter, so others may take it."""
+        return not self.idle and not self._filtered and self.in_use()
 
     def shown(self, pod: Pod) -> None:
         """With the lock held, before the pod is booked: what was held for one that is bound or gone is free."""

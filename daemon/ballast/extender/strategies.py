@@ -106,5 +106,5 @@ def _document(path: Path, setting: str) -> object:
         return yaml.safe_load(path.read_text())
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{setting}: {path} cannot be read: {error}.") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UsageError(f"{setting}: {path} is neither YAML nor JSON: {' '.join(str(error).split())}.") from None

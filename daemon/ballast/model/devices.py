@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from ballast.errors import NOT_JSON
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.quantity import quantity
@@ -114,7 +115,7 @@ def _registered(text: str) -> tuple[str, ...]:
     if text.lstrip().startswith("["):
         try:
             return tuple(each.id for each in msgspec.json.decode(text, type=list[_Registered]) if each.health)
-        except msgspec.DecodeError:
+        except NOT_JSON:
             return ()
     lines = [each.split(",") for each in text.split(":") if each]
     return tuple(fields[0] for fields in lines if len(fields) >= 4 and fields[0] and fields[-1] != "false")

@@ -28,7 +28,9 @@ from ballast.power.controller_state import (
     Ramp,
 )
 from ballast.power.fit import fill, shed, watts_of, within_bounds
-from ballast.power.policy import Foreign, PowerPolicy, Side
+from ballast.power.policy import PowerPolicy
+from ballast.power.sections.changes import Side
+from ballast.power.sections.choices import Foreign
 
 ZERO = Fraction(0)
 
@@ -154,7 +156,8 @@ class _Tick:
             state = replace(self._referring(watts_of(targets, present)), mode=ControllerMode.of(-1), window=window)
             waiting = Reason.DECREASE_DETECTED if window.count == 1 else Reason.WAITING
             return replace(self, state=state)._planned(targets, present, usable, repaired or waiting, unmet)
-        counts = shed(targets, usable, restore_first=policy.restore_first)
+        level = usable / (1 + policy.deadband) if policy.averaged else usable
+        counts = shed(targets, level, restore_first=policy.restore_first)
         if counts == present:
             state = self._referring(watts_of(targets, counts)).settled()
             tick = replace(self, state=state)
@@ -169,14 +172,15 @@ class _Tick:
         load: Fraction,
         repaired: Reason | None,
     ) -> ControllerResult:
-        policy, state = self.policy, self.state
+        state = self.state
         cancelled = state.mode is not ControllerMode.STABLE
         unmet = 0
-        if not any(target.current < target.maximum and target.watts <= usable - load for target in targets):
+        spare = usable - load
+        if not any(target.current < target.maximum and target.watts <= spare for target in targets):
             full = all(target.current >= target.maximum for target in targets)
-            unmet = floor((usable - load) / self._average(targets)) if full else 0
+            unmet = floor(spare / self._average(targets)) if full else 0
             reason = Reason.AT_LIMIT if full and unmet else Reason.INSIDE if full else Reason.ROUNDS_TO_ZERO
-        elif usable >= max(load, policy.floor) * (1 + policy.deadband) or self._uncaps(targets, usable):
+        elif usable >= self._risen(targets, load) or self._uncaps(targets, usable):
             return self._wait(targets, present, usable, repaired)
         else:
             reason = Reason.INSIDE
@@ -185,6 +189,16 @@ class _Tick:
             reason = Reason.CANCELLED
         result = replace(self, state=state)._planned(targets, present, usable, repaired or reason, unmet)
         return replace(result, cancelled=cancelled)
+
+    def _risen(self, targets: list[Target], load: Fraction) -> Fraction:
+        """The watts from which on a rise is due.
+
+        A feed that is averaged comes to its level in many small steps: a fall goes further by the dead band, so that
+        it is done in few, and a rise begins that much later, and a replica, so that it does not take it back.
+        """
+        if not self.policy.averaged:
+            return max(load, self.policy.floor) * (1 + self.policy.deadband)
+        return max(load + self._average(targets), self.policy.floor) * (1 + 2 * self.policy.deadband)
 
     def _uncaps(self, targets: list[Target], usable: Fraction) -> bool:
         """Whether the watts carry the originals of all autoscalers, and some have less."""

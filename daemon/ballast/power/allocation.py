@@ -8,7 +8,8 @@ priority give all they can before higher ones give any, and get back last.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -93,17 +94,15 @@ def allocate(
     return ReplicaAllocation(delta, changes, split.quotas(), split.shares, split.redistributed)
 
 
-def counts_after(targets: Iterable[Target], delta: int, *, restore_first: bool = True) -> dict[str, int]:
-    """The counts that `allocate` leads to, without the reasons for them; of suspended targets nothing."""
-    return _split(sorted(targets, key=lambda target: target.name), delta, restore_first, True).counts
+def counts_by_change(targets: Iterable[Target], *, restore_first: bool = True) -> Callable[[int], dict[str, int]]:
+    """For any `delta` the counts that `allocate` leads to, without the reasons; of suspended targets nothing."""
+    ordered = sorted(targets, key=lambda target: target.name)
+    prepared = _Split([target for target in ordered if not target.suspended], inside_first=True)
+    return lambda delta: prepared.fresh().moved(delta, restore_first).counts
 
 
 def _split(ordered: Sequence[Target], delta: int, restore_first: bool, inside_first: bool) -> _Split:
-    split = _Split([target for target in ordered if not target.suspended], inside_first)
-    rest = delta - split.repaired
-    split.up(max(0, rest), restore_first)
-    split.down(max(0, -rest), restore_first)
-    return split
+    return _Split([target for target in ordered if not target.suspended], inside_first).moved(delta, restore_first)
 
 
 class _Split:
@@ -129,6 +128,20 @@ class _Split:
             else {members[0].name: 1}
             for entity, members in self._members.items()
         }
+
+    def fresh(self) -> _Split:
+        """Another one from the same counts; what depends on the targets alone is shared."""
+        found = copy(self)
+        found.counts, found.shares = dict(self.counts), dict(self.shares)
+        found._distributed = []
+        return found
+
+    def moved(self, delta: int, restore_first: bool) -> _Split:
+        """This one after the sum was moved by `delta`."""
+        rest = delta - self.repaired
+        self.up(max(0, rest), restore_first)
+        self.down(max(0, -rest), restore_first)
+        return self
 
     def quotas(self) -> dict[str, Fraction]:
         """Exact share by entity, over all that was distributed."""

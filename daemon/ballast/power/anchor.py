@@ -12,7 +12,7 @@ from math import ceil, floor, lcm
 
 from ballast.power.allocation import Target
 from ballast.power.controller_state import Anchor
-from ballast.power.policy import Rounding
+from ballast.power.sections.choices import Rounding
 
 HALF = Fraction(1, 2)
 _PRECISION = 10**30

@@ -30,7 +30,9 @@ from ballast.power.controller_state import (
     Ramp,
 )
 from ballast.power.foreign_changes import rebased
-from ballast.power.policy import Basis, Foreign, PowerPolicy, Side, Stability, WhenSilent
+from ballast.power.policy import PowerPolicy
+from ballast.power.sections.changes import Side
+from ballast.power.sections.choices import Basis, Foreign, Stability, WhenSilent
 
 ZERO = Fraction(0)
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from ballast.errors import NOT_JSON
+
 
 class ControllerMode(StrEnum):
     """Whether a window is open, and in which direction (states of the published model, §3.1)."""
@@ -182,7 +184,7 @@ class ControllerState:
         """Raises ValueError for what `dump` did not write."""
         try:
             state = msgspec.json.decode(text, type=cls, dec_hook=_fraction)
-        except msgspec.DecodeError as error:
+        except NOT_JSON as error:
             raise ValueError(str(error)) from None
         if state.schema != 1:
             raise ValueError(f"schema {state.schema} is unknown, expected 1")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 from fractions import Fraction
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from ballast.power.policy_section import PolicySection
-from ballast.power.values import Count, NotNegative, Number, Period, Positive
+from ballast.power.values import Count, NotNegative, Number, Period, Positive, Share
 
 DEFAULT_FLOOR = Fraction(1)
 
@@ -20,6 +20,7 @@ class Semantics(StrEnum):
     AVAILABLE = "available"
     LIMIT = "limit"
     LIMIT_MINUS_CONSUMPTION = "limit-minus-consumption"
+    CHARGE = "state-of-charge"
     CARBON = "carbon-intensity"
     PRICE = "price"
 
@@ -50,6 +51,25 @@ class Of(StrEnum):
 
     TOTAL = "total"
     OTHERS = "others"
+
+
+class BatterySpec(PolicySection):
+    """A battery of `kWh`: what is above the `reserve` is spent within `over` seconds, with at most `watts`.
+
+    `full` is the number of the feed for a full one: 1, or 100 for percent.
+    """
+
+    kwh: Annotated[Positive, Field(alias="kWh")]
+    reserve: Share = Fraction(2, 10)
+    over: Period = Fraction(14_400)
+    watts: Positive | None = None
+    full: Positive = Fraction(1)
+
+    def available(self, charge: Fraction) -> Fraction:
+        """Watts at this charge; 0 at the reserve and below."""
+        above = max(Fraction(0), min(charge / self.full, Fraction(1)) - self.reserve)
+        found = above * self.kwh * 3_600_000 / self.over
+        return found if self.watts is None else min(found, self.watts)
 
 
 class LimitSpec(PolicySection):
@@ -96,6 +116,8 @@ class FeedSpec(PolicySection):
     consumption: Consumption | None = None
     own: Own | None = None
     semantics: Semantics | None = None
+    battery: BatterySpec | None = None
+    """What a state of charge means in watts."""
     map: tuple[tuple[Number, NotNegative], ...] | None = None
     """Steps (intensity or price, watts): up to this number these watts, beyond the last 0 W. Prices may be negative."""
     unit: Unit = Unit.WATT
@@ -125,12 +147,16 @@ class FeedSpec(PolicySection):
             raise ValueError(
                 "expected a map of [intensity, watts] with semantics: carbon-intensity or price, and only with them"
             )
+        if (self.semantics is Semantics.CHARGE) != (self.battery is not None):
+            raise ValueError("expected battery: {kWh: ...} with semantics: state-of-charge, and only with it")
         if self.map is not None and (not self.map or list(self.map) != sorted(set(self.map))):
             raise ValueError("expected a map whose intensities rise")
         return self
 
     def watts(self, value: Fraction) -> Fraction:
         """The budget that a number of the feed stands for."""
+        if self.battery is not None:
+            return self.battery.available(value)
         if self.map is None:
             return value * self.unit.watts
         return next((watts for intensity, watts in self.map if value <= intensity), Fraction(0))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil, lcm
 
-from ballast.power.allocation import Target, counts_after
+from ballast.power.allocation import Target, counts_by_change
 
 GUESSES = 6
 
@@ -43,8 +43,8 @@ def shed(targets: Sequence[Target], watts: Fraction, *, restore_first: bool) -> 
     lowest = {target.name: target.minimum for target in targets}
     if not most or watts_of(targets, lowest) >= watts:
         return lowest
-    fewer = _search(targets, -1, excess, most, watts, restore_first)
-    counts = counts_after(targets, -fewer, restore_first=restore_first)
+    after = counts_by_change(targets, restore_first=restore_first)
+    counts = _search(targets, -1, excess, most, watts, after)
     return _filled(targets, counts, present, watts)
 
 
@@ -58,18 +58,25 @@ def fill(targets: Sequence[Target], watts: Fraction, *, restore_first: bool) -> 
     if watts_of(targets, highest) <= watts:
         return highest
     most = sum(target.maximum - target.current for target in targets)
-    more = _search(targets, 1, spare, most, watts, restore_first) if most else 0
-    counts = counts_after(targets, more, restore_first=restore_first)
-    return _filled(targets, counts, highest, watts)
+    if not most:
+        return present
+    after = counts_by_change(targets, restore_first=restore_first)
+    return _filled(targets, _search(targets, 1, spare, most, watts, after), highest, watts)
 
 
 def _search(
-    targets: Sequence[Target], sign: int, amount: Fraction, most: int, watts: Fraction, restore_first: bool
-) -> int:
-    """The fewest replicas to take away, or the most to add, that end within `watts`, `amount` from the present.
+    targets: Sequence[Target],
+    sign: int,
+    amount: Fraction,
+    most: int,
+    watts: Fraction,
+    after: Callable[[int], dict[str, int]],
+) -> dict[str, int]:
+    """The counts with the fewest replicas taken away, or the most added, that end within `watts`.
 
-    It lies between the number of heaviest and of lightest replicas that make up `amount`. A guess is corrected by the
-    watts that it missed; after some guesses the rest is bisected.
+    The present ones are `amount` from there. The number lies between that of the heaviest and of the lightest replicas
+    that make up `amount`. A guess is corrected by the watts it missed, at the watts of a replica between it and the one
+    before; after some guesses the rest is bisected.
     """
     moving = [target for target in targets if (target.maximum if sign > 0 else target.minimum) != target.current]
     kinds = [Fraction(*pair) for pair in {t.watts.as_integer_ratio() for t in moving}]
@@ -78,18 +85,28 @@ def _search(
         low, high = min(most, ceil(amount / heavy)), min(most, ceil(amount / light))
     else:
         low, high = min(most, int(amount / heavy)), min(most, int(amount / light)) + (light != heavy)
-    each = sum(kinds, Fraction(0)) / len(kinds)
-    guess, tried = int(amount / each), 0
+    known: dict[int, dict[str, int]] = {}
+    before, missed = (0, -sign * amount), 0
+    guess, tried = int(amount * len(kinds) / sum(kinds, Fraction(0))), 0
     while low < high:
         guess, tried = min(max(guess, low), high - 1), tried + 1
-        rest = watts_of(targets, counts_after(targets, sign * guess, restore_first=restore_first)) - watts
+        known[guess] = after(sign * guess)
+        rest = watts_of(targets, known[guess]) - watts
         reached = (rest <= 0) == (sign < 0)
         low, high = (low, guess) if reached else (guess + 1, high)
-        missed = max(1, int(abs(rest) / each))
+        before, each = (guess, rest), _slope((guess, rest), before, heavy)
+        missed = max(1, int(abs(rest) / each) + (high - low > missed))
         guess += -missed if reached else missed
         if tried > GUESSES:
             guess = (low + high) // 2
-    return high if sign < 0 or light == heavy else high - 1
+    found = high if sign < 0 or light == heavy else high - 1
+    return known[found] if found in known else after(sign * found)
+
+
+def _slope(one: tuple[int, Fraction], other: tuple[int, Fraction], least: Fraction) -> Fraction:
+    """Watts of a replica between two numbers of replicas and the watts that each missed."""
+    replicas, watts = abs(one[0] - other[0]), abs(one[1] - other[1])
+    return watts / replicas if replicas and watts else least
 
 
 def _filled(

@@ -4,35 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
-from math import ceil
 from types import MappingProxyType
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, PlainValidator, field_validator, model_validator
+from pydantic import AfterValidator, Field, PlainValidator, field_validator
 
 from ballast.power.feed_spec import DEFAULT_FLOOR, FeedSpec
+from ballast.power.measuring.averaging import range_of
 from ballast.power.policy_section import PolicySection
 from ballast.power.schedule import EnergySpec, ScheduleSpec
-from ballast.power.values import (
-    INT32,
-    Count,
-    Integer,
-    Name,
-    NotNegative,
-    OpenShare,
-    Period,
-    Positive,
-    PositiveCount,
-    Reference,
-    Seconds,
-    Share,
-    exact,
-)
+from ballast.power.sections.changes import Decrease, EmergencyDrop, Fallback, Increase, MaxStep, Nominal, Side
+from ballast.power.sections.choices import Actuation, Basis, BudgetKind, Foreign, Rounding, Stability
+from ballast.power.sections.needs import Needs
+from ballast.power.values import INT32, Count, Integer, Name, NotNegative, OpenShare, Reference, Share, exact
 
 ONE = Fraction(1)
+LONG = Fraction(180)
+"""Seconds of a range from which on a consumption counts as averaged over minutes."""
+
 DEFAULT_MARGIN = Fraction(2, 100)
 
 
@@ -40,62 +31,6 @@ def _below_one(value: Fraction) -> Fraction:
     if value >= 1:
         raise ValueError("expected a fraction of at least 0 and below 1, such as 0.02")
     return value
-
-
-class BudgetKind(StrEnum):
-    """What the watts of the feed are held against.
-
-    ABSOLUTE: the watts of all replicas. ANCHOR: one pair of watts and replicas, from which all others follow.
-    """
-
-    ABSOLUTE = "absolute"
-    ANCHOR = "anchor"
-
-
-class Stability(StrEnum):
-    """Whether every sample of a window must confirm a change, or its two ends alone."""
-
-    WINDOW = "window"
-    ENDPOINT = "endpoint"
-
-
-class Basis(StrEnum):
-    """What a target is computed from: a fixed (watts, replicas) pair, or the last reference and the current count."""
-
-    ANCHOR = "anchor"
-    PAPER = "paper"
-
-
-class Rounding(StrEnum):
-    """SAFE rounds halves towards fewer replicas, NEAREST_AWAY halves of the change away from 0, FLOOR always down."""
-
-    SAFE = "safe"
-    NEAREST_AWAY = "nearest-away"
-    FLOOR = "floor"
-
-
-class Foreign(StrEnum):
-    """What a change of replicas by someone else does: it moves the anchor, or it is undone."""
-
-    REBASE = "rebase"
-    ENFORCE = "enforce"
-
-
-class WhenSilent(StrEnum):
-    """What a silent feed leads to: nothing, every target at its min, or the numbers given."""
-
-    HOLD = "hold"
-    FLOOR = "floor"
-    REPLICAS = "replicas"
-
-
-class Actuation(StrEnum):
-    """How targets may be changed: as detected, by replicas alone, by caps alone, or not at all."""
-
-    AUTO = "auto"
-    DIRECT = "direct"
-    CAP = "cap"
-    OBSERVE = "observe"
 
 
 MEASURED: Literal["measured"] = "measured"
@@ -111,105 +46,6 @@ def _watts_per_replica(value: object) -> Fraction | str:
     if number <= 0:
         raise ValueError("expected something larger than 0")
     return number
-
-
-class MaxStep(PolicySection):
-    """At most `percent` of the replicas (rounded down, at least one) or so many `pods` in a `period` (seconds)."""
-
-    percent: Positive | None = None
-    pods: PositiveCount | None = None
-    period: Period = Fraction(15)
-
-    @model_validator(mode="after")
-    def _one(self) -> Self:
-        if (self.percent is None) == (self.pods is None):
-            raise ValueError("expected either percent or pods")
-        return self
-
-    def of(self, total: int) -> int:
-        """The largest step from `total` replicas."""
-        return self.pods or max(1, int(total * (self.percent or 0) / 100))
-
-
-class Side(PolicySection):
-    """How a change in one direction is confirmed: `window` in seconds, `tolerance` a fraction."""
-
-    window: Seconds
-    tolerance: Share
-    max_step: MaxStep | None = None
-
-
-class Increase(Side):
-    """Defaults of an increase."""
-
-    window: Seconds = Fraction(60)
-    tolerance: Share = Fraction(4, 100)
-
-
-class Decrease(Side):
-    """Defaults of a decrease."""
-
-    window: Seconds = Fraction(120)
-    tolerance: Share = Fraction(5, 100)
-
-
-class EmergencyDrop(PolicySection):
-    """A drop by the fraction `relative` in `samples` samples in a row needs no window."""
-
-    relative: OpenShare
-    samples: Count = 2
-
-    @field_validator("samples")
-    @classmethod
-    def _several(cls, samples: int) -> int:
-        if samples < 2:
-            raise ValueError("expected at least 2, so that one bad sample is no emergency")
-        return samples
-
-
-class Fallback(PolicySection):
-    """What is done when the feed gave no usable sample for `after` seconds."""
-
-    after: Period = Fraction(300)
-    policy: WhenSilent = WhenSilent.HOLD
-    replicas: Mapping[str, Count] | None = None
-
-
-class Nominal(PolicySection):
-    """A fixed anchor: `watts` carry `replicas`."""
-
-    watts: Positive
-    replicas: PositiveCount
-
-
-class Needs(PolicySection):
-    """How many replicas a workload needs for its own load: a PromQL query for its `load` per replica or its `latency`.
-
-    `target` is the load a replica should have, or the highest good latency.
-    """
-
-    load: str | None = None
-    latency: str | None = None
-    target: Positive
-
-    @model_validator(mode="after")
-    def _one(self) -> Self:
-        if (self.load is None) == (self.latency is None):
-            raise ValueError("expected either load or latency")
-        return self
-
-    @property
-    def query(self) -> str:
-        """The query that is given."""
-        return self.load or self.latency or ""
-
-    def replicas(self, value: Fraction | None, count: int) -> int:
-        """Replicas needed of `count`: ceil(count · load / target), or all above the target latency; all if unknown."""
-        if value is None:
-            return count
-        if self.load is not None:
-            return min(ceil(count * max(value, Fraction(0)) / self.target), INT32)
-        return count if value > self.target else 0
 
 
 class Member(PolicySection):
@@ -345,6 +181,12 @@ class PowerPolicy(PolicySection):
         if self.absolute and "window" not in self.decrease.model_fields_set:
             return self.decrease.model_copy(update={"window": Fraction(0)})
         return self.decrease
+
+    @property
+    def averaged(self) -> bool:
+        """Whether the feed follows a consumption that is averaged over minutes, and so comes to its level slowly."""
+        consumption = self.feed.consumption if self.feed is not None else None
+        return consumption is not None and range_of(consumption.query) >= LONG
 
     @property
     def excludes(self) -> bool:

@@ -14,6 +14,7 @@ from ballast.power import feed_spec, policy, schedule
 from ballast.power.policy import PowerPolicy
 from ballast.power.policy_rules import contradictions
 from ballast.power.policy_section import PolicySection
+from ballast.power.sections import changes
 
 _EXPECTED = {
     "string_type": "text",
@@ -112,7 +113,7 @@ def _doubled(policies: Sequence[PowerPolicy]) -> Iterator[str]:
 
 
 def _aliases() -> Iterator[str]:
-    for module in (policy, feed_spec, schedule):
+    for module in (policy, feed_spec, schedule, changes):
         for each in vars(module).values():
             if isinstance(each, type) and issubclass(each, PolicySection):
                 yield from (info.alias or name for name, info in each.model_fields.items())

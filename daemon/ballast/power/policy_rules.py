@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 
 from ballast.power.feed_spec import Of, Semantics
-from ballast.power.policy import BudgetKind, Member, PowerPolicy, Side, Stability, WhenSilent
+from ballast.power.policy import Member, PowerPolicy
+from ballast.power.sections.changes import Side
+from ballast.power.sections.choices import BudgetKind, Stability, WhenSilent
+
+_SUM = re.compile(r"\bsum\s*(?:(?:by|without)\s*\([^)]*\)\s*)?\(", re.IGNORECASE)
+"""A sum in PromQL."""
 
 
 def contradictions(policy: PowerPolicy) -> Iterator[str]:
@@ -76,6 +82,27 @@ def remarks(policy: PowerPolicy, interval: Fraction | None = None) -> Iterator[s
                 f"{member.name}: replicas is {member.replicas}, outside min {member.min} and max {member.max}; the "
                 "first action brings it back."
             )
+
+
+def hidden_exporters(policy: PowerPolicy) -> Iterator[str]:
+    """One sentence for each query for watts that would not show that one of its exporters died."""
+    for name, query in _queries(policy):
+        if _SUM.search(query):
+            yield (
+                f"{name} is {query}: sum() hides an exporter that died, and the watts fall or rise by its part. Query "
+                "the plain selector and give the number of its series as expectSeries; several series are added up."
+            )
+
+
+def _queries(policy: PowerPolicy) -> Iterator[tuple[str, str]]:
+    """The queries for watts, by the key that gives them."""
+    feed, consumption = policy.feed, policy.consumption
+    parts = {"feed": feed, "consumption": consumption}
+    if feed is not None:
+        parts |= {f"feed.{key}": getattr(feed, key) for key in ("limit", "consumption", "own")}
+    for name, part in parts.items():
+        if part is not None and part.query is not None:
+            yield f"{name}.query", part.query
 
 
 def number(value: Fraction) -> str:

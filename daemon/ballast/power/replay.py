@@ -15,10 +15,11 @@ from ballast.power.autoscaled import Autoscaled
 from ballast.power.controller import commit, observe
 from ballast.power.controller_result import ControllerResult, Sample
 from ballast.power.controller_state import ControllerMode, ControllerState
-from ballast.power.meter import Meter
+from ballast.power.measuring.meter import Meter
 from ballast.power.policy import PowerPolicy
 from ballast.power.replay_figures import Ideal, Ledger, Over, base_of
 from ballast.power.schedule import Schedule
+from ballast.power.sections.needs import Need
 
 NO_WATTS: Mapping[str, Fraction] = MappingProxyType({})
 
@@ -127,11 +128,12 @@ def replay(
     demand: RecordedDemand = NO_DEMAND,
     watts_true: Mapping[str, Fraction] = NO_WATTS,
     schedule: Schedule | None = None,
+    needed: RecordedDemand = NO_DEMAND,
 ) -> Replay:
     """One tick for each sample, starting with `replicas` by namespace/name.
 
     Targets with a `demand` have an autoscaler whose own maximum is their `max`. `watts_true` are the watts that a
-    replica really draws, by namespace/name.
+    replica really draws, by namespace/name. `needed` are the replicas that members with `needs` need for their load.
     """
     world = _World(policy, dict(sorted(replicas.items())), demand)
     state, ticks = ControllerState(), []
@@ -149,7 +151,8 @@ def replay(
         if meter is not None and sample.at is not None:
             meter.saw(sample.at, world.replicas, world.drawn(watts_true))
             policy = meter.applied(policy)
-        outcome = observe(policy, state, sample, world.counts(), autoscaled=world.autoscaled())
+        gated, needs = world.gated(policy, needed.at(sample.at) if sample.at is not None else {})
+        outcome = observe(gated, state, sample, world.counts(), needs, world.autoscaled())
         state = world.follow(outcome)
         actions += world.changed
         cancels += outcome.cancelled
@@ -166,7 +169,7 @@ def replay(
         ticks.append(tick)
         if tick.watts is not None and sample.at is not None:
             ideal.compare(tick.watts, tick.total)
-            ledger.add(sample.at, tick.watts, tick.replicas, world.most())
+            ledger.add(sample.at, tick.watts, tick.replicas, world.most(needs))
     return Replay(ticks, actions, cancels, ideal.mean(), ledger.over(), ledger.unused())
 
 
@@ -220,11 +223,20 @@ class _World:
         self.changed = (self.replicas, self.caps) != before
         return commit(outcome.state)
 
-    def most(self) -> dict[str, int]:
-        """The replicas that maxima and demand allow; what someone stopped stays stopped."""
+    def gated(self, policy: PowerPolicy, needed: Mapping[str, int]) -> tuple[PowerPolicy, Mapping[str, int]]:
+        """The policy within what its targets need, and that."""
+        bounds = {}
+        for name, count in needed.items():
+            member = policy.places[name].member
+            floor = None if member.needs is None else member.needs.floor
+            bounds[name] = Need(count, count).within(self.replicas[name], (member.min, member.max), floor)
+        return (policy.within(bounds) if bounds else policy), needed
+
+    def most(self, needed: Mapping[str, int]) -> dict[str, int]:
+        """The replicas that maxima, demand and `needed` allow; what someone stopped stays stopped."""
         members = {name: self._policy.places[name].member for name in self.replicas}
         return {
-            name: min(member.max, self._wanted.get(name, member.max))
+            name: min(member.max, self._wanted.get(name, needed.get(name, member.max)))
             for name, member in members.items()
             if self.replicas[name] or name in self._wanted or not member.min
         }

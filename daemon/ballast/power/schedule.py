@@ -44,7 +44,11 @@ class EnergySpec(PolicySection):
 
     def watts(self, used: Fraction, left: Fraction) -> Fraction:
         """The watts that use up the rest of the energy in the `left` seconds; `used` in joules."""
-        return max(Fraction(0), self.kwh * 3_600_000 - used) / left
+        return self.left(used) / left
+
+    def left(self, used: Fraction) -> Fraction:
+        """Joules that are left."""
+        return max(Fraction(0), self.kwh * 3_600_000 - used)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ def window_end(annotation: str) -> float | None:
     """The Unix time an annotation's window ended, or None if it cannot be read."""
     try:
         return datetime.fromisoformat(json.loads(annotation)["end"]).timestamp()
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return None
 
 

@@ -34,7 +34,7 @@ extenders:  # they apply to all profiles of this file
 {tls}"""
 
 _FILTER = """\
-  filterVerb: filter  # leaves out nodes above BALLAST_EXTENDER__FILTER_THRESHOLD
+  filterVerb: filter  # keeps others out of room that is held; leaves out nodes above BALLAST_EXTENDER__FILTER_THRESHOLD
 """
 
 _TLS = """\
@@ -52,8 +52,8 @@ _PROFILE = """\
 """
 
 
-def extender_profile(url: str, scheduler: str, *, filtering: bool = False) -> str:
-    """The KubeSchedulerConfiguration (v1) for an extender at `url`, asked to filter too where `filtering`."""
+def extender_profile(url: str, scheduler: str, *, filtering: bool = True) -> str:
+    """The KubeSchedulerConfiguration (v1) for an extender at `url`, asked to filter too unless `filtering` is False."""
     extender = _EXTENDER.format(
         prefix=json.dumps(f"{url.rstrip('/')}/scheduler"),
         filter=_FILTER if filtering else "",

@@ -5,13 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import msgspec
 
 from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
-from ballast.cluster.node_writes import Taints, node_metadata, replace_taints
+from ballast.cluster.node_writes import node_metadata, replace_taints, with_taint
 from ballast.cluster.write import Result, WriteOutcome
 from ballast.cluster.writer import Writer
 from ballast.model.node import Node
@@ -19,7 +18,7 @@ from ballast.model.snapshot import Snapshot
 from ballast.parts import Part
 from ballast.publishing.freeze import Freeze
 from ballast.publishing.label_plan import LabelPlanner, NodeChange, PublishedKeys
-from ballast.publishing.node_keys import TAINT_EFFECT, NodeKeys
+from ballast.publishing.node_keys import NodeKeys
 from ballast.publishing.round import Round, send
 
 PART = Part.PUBLISHING
@@ -165,15 +164,6 @@ class Publisher:
         else:
             return None
         return after
-
-
-def with_taint(taints: Taints, key: str, wanted: bool) -> Taints:
-    """The list with or without our taint; everything else stays as it is, in its order."""
-    ours: dict[str, Any] = {"key": key, "effect": TAINT_EFFECT}
-    mine = [taint for taint in taints if taint.get("key") == key and taint.get("effect") == TAINT_EFFECT]
-    if wanted:
-        return taints if mine else [*taints, ours]
-    return [taint for taint in taints if taint not in mine]
 
 
 def _version(text: str) -> int:

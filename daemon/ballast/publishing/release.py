@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ballast.cluster.client import KubeApi
-from ballast.cluster.node_writes import node_metadata, replace_taints
+from ballast.cluster.node_writes import node_metadata, replace_taints, with_taint
 from ballast.cluster.write import Result, WriteOutcome
 from ballast.cluster.writer import Writer
 from ballast.model.node import Node
 from ballast.publishing.crane_plan import is_written
 from ballast.publishing.label_plan import PublishedKeys
 from ballast.publishing.node_keys import NodeKeys
-from ballast.publishing.publisher import PART, with_taint
+from ballast.publishing.publisher import PART
 
 REASON = "released"
 

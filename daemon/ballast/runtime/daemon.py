@@ -165,6 +165,7 @@ class Daemon:
     def stop(self) -> None:
         """Ends the writes, gives up the role and the Lease, then ends the cycles and closes what only reads."""
         context = self.context
+        self.scheduler.ending()
         self.publishing.stop()
         if self.crane is not None:
             self.crane.stop()
@@ -172,7 +173,7 @@ class Daemon:
             self.batch.stop()
         context.writer.finish()
         if context.acting:
-            _at_once(self._role.stop, self.condition_saver.stop)
+            _at_once(self._role.stop, self.condition_saver.stop, self.eviction.give_back)
             context.writer.stop()
             _at_once(context.leadership.stop, context.events.stop, context.switches.stop)
         self._reader.close()

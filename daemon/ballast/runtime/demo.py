@@ -13,6 +13,7 @@ from typing import Any
 
 from ballast.clock import ScaledClock
 from ballast.errors import UsageError
+from ballast.runtime import hotspot
 from ballast.runtime.daemon import Daemon
 from ballast.serving.board import CycleRecord
 from ballast.settings import explain, load
@@ -56,15 +57,31 @@ def run(options: Options, stop: threading.Event, say: Callable[[str], None]) -> 
         if options.scene == "power":
             environment |= {"BALLAST_POWER__MODE": "on", "BALLAST_CONFIG_FILE": _policy(world, options, Path(folder))}
         daemon = Daemon(load(environment), clock=clock, config=explain(environment))
-        daemon.on_cycle = lambda cycle: say(_line(cycle))
+        spread = hotspot.Spread() if options.scene == "hotspot" else None
+
+        ended = threading.Event()
+
+        def on_cycle(cycle: CycleRecord) -> None:
+            if ended.is_set() or stop.is_set():
+                return
+            say(_line(cycle))
+            if spread is not None and cycle.job == "telemetry":
+                spread.see(daemon.board.snapshot)
+                say(hotspot.words(spread.document()))
+
+        daemon.on_cycle = on_cycle
         try:
             daemon.start(stop)
             gc.freeze()
             if not options.headless:
                 say(f"page       {daemon.url}")
+            if spread is not None:
+                hotspot.steer(cluster, daemon.url, say)
             stop.wait(options.seconds)
+            ended.set()
             # Before the stop, which ends the queries of a cycle under way: its snapshot would lack their samples.
-            return _summary(daemon, cluster.requests)
+            summary = _summary(daemon, cluster.requests)
+            return summary if spread is None else summary | {"spread": spread.document()}
         finally:
             daemon.stop()
 
@@ -80,7 +97,7 @@ def _environment(options: Options) -> dict[str, str]:
         "BALLAST_CLUSTER__BURST": "400",
         "BALLAST_HTTP__HOST": options.host,
         "BALLAST_HTTP__PORT": "0" if options.headless else str(options.port),
-    }
+    } | (hotspot.ENVIRONMENT if options.scene == "hotspot" else {})
 
 
 def _interval(options: Options) -> float:

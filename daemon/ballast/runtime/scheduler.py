@@ -76,6 +76,10 @@ class JobScheduler:
         self._scheduler.start()
         self._supervisor.start()
 
+    def ending(self) -> None:
+        """From now on cycles may be cut off by the stop: one that fails is no error."""
+        self._stop.set()
+
     def stop(self) -> None:
         """Starts nothing new and waits for the cycles that run."""
         self._stop.set()
@@ -100,7 +104,7 @@ class JobScheduler:
         self._metrics.cycles.labels(name, "ok" if ok else "failed").inc()
         if ok:
             self._metrics.cycle_succeeded.labels(name).set(cycle.started + cycle.seconds)
-        (log.info if ok else log.error)(sentence, job=name)
+        (log.info if ok or self._stop.is_set() else log.error)(sentence, job=name)
         self._record(cycle)
         return cycle
 

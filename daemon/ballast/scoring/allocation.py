@@ -87,6 +87,9 @@ def fit_scores(
 def _having(fleet: Fleet, name: str) -> tuple[Bools, bool]:
     """Which nodes have a resource, and whether all do."""
 
+    if name not in fleet.resources:
+        return np.zeros(len(fleet.nodes), bool), False
+
     def compute() -> tuple[Bools, bool]:
         exists = fleet.allocatable(name) > 0
         return exists, bool(exists.all())

@@ -65,6 +65,8 @@ class DominantResidual:
         """`raw` is L; `terms` are max(rho) and the fall of H. NaN where the pod does not fit."""
         asked = {name: amount for name, amount in (asked_by(pod) if pod else NOTHING.reserved).items() if amount}
         asked.pop("pods", None)
+        if not fleet.resources.union(PARTS).issuperset(asked):
+            return _nowhere(len(fleet.nodes))
         profiles = self._profiles(fleet, asked)
         names = self.resources or self._all_resources(fleet, asked, profiles)
         columns = self.columns(names, fleet)
@@ -112,17 +114,20 @@ class DominantResidual:
         return fleet.once((NAME, "observed"), lambda: observed(fleet.pods)) or (Profile(asked, 1.0),)
 
     def _all_resources(self, fleet: Fleet, asked: Units, profiles: Sequence[Profile]) -> tuple[str, ...]:
-        def of_nodes() -> set[str]:
-            return {name for node in fleet.nodes for name, amount in node.allocatable.items() if amount}
-
-        names = fleet.once((NAME, "resources"), of_nodes) | set(asked)
-        return tuple(sorted(names.union(*(profile.requests for profile in profiles)) - {"pods"}))
+        asked_by_profiles = fleet.resources.union(asked, *(profile.requests for profile in profiles))
+        return tuple(sorted(asked_by_profiles - {"pods"}))
 
     def _others_fit(self, fleet: Fleet, asked: Units, names: Sequence[str]) -> Bools:
         """A resource that is left out of the criterion still has to be there."""
         others = tuple(name for name in asked if name not in names and name not in PARTS)
         _, free = Columns(others).matrices(fleet)
         return fits(free, np.array([asked[name] for name in others], float))
+
+
+def _nowhere(nodes: int) -> Scores:
+    """For a pod that asks for something that no node has."""
+    unfit = np.full(nodes, np.nan)
+    return Scores(np.zeros(nodes), unfit, np.zeros(nodes, bool), {"dominant": unfit, "loss": unfit})
 
 
 def volumes(amounts: Floats, whole: Floats, of_devices: Ints) -> Floats:

@@ -105,8 +105,15 @@ class Fleet:
         """{node name: row}."""
         return {node.name: row for row, node in enumerate(self.nodes)}
 
+    @cached_property
+    def resources(self) -> frozenset[str]:
+        """What any node has some of. Nothing is cached for another name: pods ask for whatever they like."""
+        return frozenset(name for node in self.nodes for name, amount in node.allocatable.items() if amount)
+
     def allocatable(self, resource: str) -> Ints:
         """[node], 0 where a node does not have the resource."""
+        if resource not in self.resources:
+            return np.zeros(len(self.nodes), np.int64)
         return self.once(("allocatable", resource), lambda: amounts(resource, (n.allocatable for n in self.nodes)))
 
     @cached_property

@@ -13,6 +13,9 @@ import msgspec
 HISTORY_POINTS = 2_880
 """Points of one power policy, the newest: a day at one each 30 s."""
 
+TARGET_POINTS = 50
+"""Changes of one target's replicas that are kept."""
+
 ACTIONS_KEPT = 100
 """Actions of one power policy, the newest."""
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from ballast.cluster.conditions import StatusCondition
-from ballast.serving.activity import ACTIONS_KEPT, HISTORY_POINTS
+from ballast.serving.activity import ACTIONS_KEPT, HISTORY_POINTS, TARGET_POINTS
 
 NAMESPACED = Meta(description="namespace/name")
 UNIX = Meta(description="Unix time")
@@ -199,6 +199,21 @@ class LearnedWatts(Answer):
     error: Annotated[float, Meta(description="standard error")]
 
 
+class TargetNeeds(Answer):
+    """Replicas for a workload's own load."""
+
+    least: Annotated[int, Meta(description="taken away last")]
+    most: Annotated[int | None, Meta(description="no more are added; null: any number")]
+
+
+class EnergyUse(Answer):
+    """A budget of energy."""
+
+    kwh: float
+    used_kwh: float
+    ends_in: Annotated[float, Meta(description="seconds left of this period")]
+
+
 class Target(Answer):
     """A workload that a power policy scales."""
 
@@ -213,6 +228,11 @@ class Target(Answer):
     priority: Annotated[int, Meta(description="lower ones give first and get back last")]
     rolling: Annotated[bool, Meta(description="a rollout is under way")]
     watts: LearnedWatts | None
+    needs: Annotated[TargetNeeds | None, Meta(description="what it needs for its own load; null where nothing tells")]
+    history: Annotated[
+        Sequence[tuple[float, int]],
+        Meta(description=f"oldest first, at most {TARGET_POINTS}: [Unix time, replicas] whenever they changed"),
+    ]
     excluded: Annotated[str | None, Meta(description="why it is left alone")]
     problem: Annotated[str | None, Meta(description="why it is not changed, or only in one direction")]
 
@@ -253,12 +273,23 @@ class Policy(Answer):
     over: Annotated[float | None, Meta(description="watts above the feed; null while it is kept")]
     unmet_demand: Annotated[int, Meta(description="replicas that autoscalers want beyond their caps")]
     shadow: Annotated[bool, Meta(description="dry-run: the replicas are those that would run")]
+    missing_effect: Annotated[str | None, Meta(description="the action whose measured effect did not come")]
+    energy: EnergyUse | None
+    schedule: Annotated[Sequence[tuple[float, float]], Meta(description="[Unix time, watts] of the next day")]
+    schedule_problem: Annotated[str | None, Meta(description="why the schedule could not be read again")]
     targets: Sequence[Target]
     history: Annotated[
         Sequence[Point],
         Meta(
             description=f"oldest first, at most {HISTORY_POINTS}: "
             "[Unix time, watts, reference, low, high, replicas, state]"
+        ),
+    ]
+    draws: Annotated[
+        Sequence[tuple[float, float | None, float | None, float | None, int]],
+        Meta(
+            description=f"oldest first, at most {HISTORY_POINTS}: "
+            "[Unix time, watts of what runs, watts measured, watts above the feed, unmet demand]"
         ),
     ]
     actions: Annotated[Sequence[PowerAction], Meta(description=f"newest first, at most {ACTIONS_KEPT}")]
@@ -306,6 +337,7 @@ class Plan(Answer):
     placed: Annotated[Sequence[str], Meta(description="waiting pods that would start")]
     verdicts: Sequence[Verdict]
     sentence: str
+    empty: Annotated[Sequence[str] | UnsetType, Meta(description="nodes that are or become empty")] = UNSET
 
 
 class Predicted(Answer):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from starlette.requests import Request
 
 from ballast.errors import BallastError
 
 MIB = 1024 * 1024
+WORTH = MIB // 4
 
 
 class BodiesInFlight(BallastError):
@@ -29,15 +30,40 @@ class _Pool:
         return True
 
 
+@dataclass(eq=False)
+class _Body:
+    """What has arrived of a body, and the pool that holds it; `complete` once all has."""
+
+    pool: _Pool
+    arrived: bytearray = field(default_factory=bytearray)
+    held: int = 0
+    complete: bool = False
+    dropped: bool = False
+
+    def release(self) -> None:
+        self.pool.held -= self.held
+        self.held = 0
+        self.arrived = bytearray()
+
+
 class BodyBudget:
     """Two pools: large bodies share `limit` bytes, bodies up to `small` bytes have `reserved` bytes of their own.
 
-    So unfinished large bodies cannot keep out the short ones that schedulers send. A body counts with what has arrived,
-    from its first byte until its answer is made. Used by one event loop.
+    So unfinished large bodies cannot keep out the short ones that schedulers send; and where unfinished short ones fill
+    their pool, the oldest of them gives way. A body counts with what has arrived, from its first byte until its answer
+    is made. `freed` is called after one of more than `WORTH` bytes. Used by one event loop.
     """
 
-    def __init__(self, limit: int = 64 * MIB, small: int = MIB, reserved: int = 16 * MIB) -> None:
+    def __init__(
+        self,
+        limit: int = 64 * MIB,
+        small: int = MIB,
+        reserved: int = 16 * MIB,
+        freed: Callable[[], None] = lambda: None,
+    ) -> None:
         self._large, self._reserved, self._small = _Pool(limit), _Pool(reserved), small
+        self._freed = freed
+        self._bodies: dict[_Body, None] = {}
 
     @property
     def held(self) -> int:
@@ -47,25 +73,46 @@ class BodyBudget:
     @asynccontextmanager
     async def body(self, request: Request) -> AsyncIterator[bytes]:
         """The whole body. Raises BodiesInFlight, and what the stream raises (413, a client that is gone)."""
-        arrived, held, pool = bytearray(), 0, self._reserved
+        own, size = _Body(self._reserved), 0
+        self._bodies[own] = None
         try:
             async for chunk in request.stream():
-                pool = self._grown(pool, held, len(chunk))
-                held += len(chunk)
-                arrived += chunk
-            body = bytes(arrived)
-            arrived.clear()
+                size += len(chunk)
+                if own.dropped or not self._taken(own, len(chunk)):
+                    raise BodiesInFlight("Too many request bodies arrive at the same time. Try again in a second.")
+                own.held += len(chunk)
+                own.arrived += chunk
+            if own.dropped:
+                raise BodiesInFlight("The body arrived too slowly while others waited. Try again in a second.")
+            own.complete = True
+            body = bytes(own.arrived)
+            own.arrived.clear()
             yield body
         finally:
-            pool.held -= held
+            own.release()
+            del self._bodies[own]
+            if size > WORTH:
+                self._freed()
 
-    def _grown(self, pool: _Pool, held: int, more: int) -> _Pool:
-        if pool is self._reserved and held + more <= self._small and pool.take(more):
-            return pool
-        if pool is self._large:
-            taken = pool.take(more)
-        elif taken := self._large.take(held + more):
-            pool.held -= held
-        if not taken:
-            raise BodiesInFlight("Too many request bodies arrive at the same time. Try again in a second.")
-        return self._large
+    def _taken(self, own: _Body, more: int) -> bool:
+        """Whether the pool of a body, or else the large one, has room for it to grow."""
+        if own.pool is self._large:
+            return self._large.take(more)
+        fits = own.held + more <= self._small
+        if fits and self._reserved.take(more):
+            return True
+        if self._large.take(own.held + more):
+            self._reserved.held -= own.held
+            own.pool = self._large
+            return True
+        return fits and self._given_way(own, more) and self._reserved.take(more)
+
+    def _given_way(self, own: _Body, more: int) -> bool:
+        """Drops the oldest unfinished bodies of the reserved pool until there is room for one that grows."""
+        for each in self._bodies:
+            if each is not own and each.pool is self._reserved and not each.complete and each.held:
+                each.release()
+                each.dropped = True
+                if self._reserved.held + more <= self._reserved.limit:
+                    return True
+        return False

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import msgspec
 import numpy as np
 import structlog
 from anyio import CapacityLimiter, to_thread
@@ -17,13 +16,12 @@ from starlette.routing import Route
 
 from ballast.clock import Clock
 from ballast.cluster import wire
-from ballast.errors import UsageError
+from ballast.errors import NOT_JSON, BallastError, UsageError
 from ballast.metrics import Metrics
 from ballast.placement.choice import NEUTRAL
 from ballast.serving.body_budget import BodiesInFlight, BodyBudget
 from ballast.serving.document import JSON
 from ballast.serving.extender_wire import (
-    FieldTooLarge,
     FilterArgs,
     TooManyNames,
     filter_args,
@@ -31,6 +29,7 @@ from ballast.serving.extender_wire import (
     prioritize_args,
 )
 from ballast.serving.host_index import Hosts, Named
+from ballast.serving.malloc import FreedMemory
 
 MAX_BODY = 64 * 1024 * 1024
 """Bytes; 5,000 whole nodes, as a scheduler without nodeCacheCapable sends them, are about 45 MB."""
@@ -102,7 +101,7 @@ class ExtenderRoutes:
         self._neutral = metrics.extender_neutral
         self._seconds = metrics.extender_seconds
         self._too_large = metrics.http_refused
-        self._budget = BodyBudget()
+        self._budget = BodyBudget(freed=FreedMemory().give_back_later)
         self._one = CapacityLimiter(1)
         self._waiting = 0
 
@@ -156,7 +155,7 @@ class ExtenderRoutes:
     ) -> Response:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != JSON:
-            return self._refused(verb, 415, f"Content-Type is {kind or 'missing'}; send application/json.")
+            return self._refused(verb, UsageError(f"Content-Type is {kind or 'missing'}; send application/json."), 415)
         try:
             async with self._budget.body(request) as body:
                 began = self._clock.monotonic()
@@ -164,14 +163,9 @@ class ExtenderRoutes:
                 pod, answer = read(body) if inline else await to_thread.run_sync(read, body, limiter=self._one)
                 await self._shown(pod)
                 answered, neutral = answer() if inline else await to_thread.run_sync(answer, limiter=self._one)
-        except BodiesInFlight as error:
-            return self._refused(verb, 503, str(error), {"retry-after": "1", "connection": "close"})
-        except TooManyNames as error:
-            return self._refused(verb, 413, str(error))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            return self._refused(verb, 400, f"The body is no ExtenderArgs: {error}.")
-        except (FieldTooLarge, UsageError) as error:
-            return self._refused(verb, 400, str(error))
+        except (BallastError, *NOT_JSON) as error:
+            error.__traceback__ = None  # Its frames hold the pod, in a circle with the future that carried it.
+            return self._refused(verb, error)
         self._seconds.labels(verb).observe(self._clock.monotonic() - began)
         self._requests.labels(verb, "neutral" if neutral else "answered").inc()
         if neutral is None:
@@ -192,7 +186,14 @@ class ExtenderRoutes:
         finally:
             self._waiting -= 1
 
-    def _refused(self, verb: str, status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    def _refused(self, verb: str, error: Exception, status: int = 400) -> Response:
+        message, headers = str(error), None
+        if isinstance(error, BodiesInFlight):
+            status, headers = 503, {"retry-after": "1", "connection": "close"}
+        elif isinstance(error, TooManyNames):
+            status = 413
+        elif isinstance(error, NOT_JSON):
+            message = f"The body is no ExtenderArgs: {error}."
         self._requests.labels(verb, "refused").inc()
         if status in (413, 503):
             self._too_large.labels(str(status)).inc()

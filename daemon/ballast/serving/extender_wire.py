@@ -33,6 +33,9 @@ MAX_QUANTITY = 64
 MAX_CONTAINERS = 500
 """Containers of a pod, init containers included."""
 
+MAX_RESOURCES = 100
+"""Kinds of resources that a pod asks for or is limited in."""
+
 _NULL = b"null"
 _NAMES_FOLLOW = b'"NodeNames":['
 
@@ -156,6 +159,9 @@ def _pod(raw: msgspec.Raw) -> wire.Pod:
     _within("a label's value", MAX_NAME, labels.values())
     resources = [spec.resources, *(container.resources for container in containers)]
     stated = [each for one in resources if one for each in (one.requests, one.limits) if each]
+    kinds = {name for each in stated for name in each}
+    if len(kinds) > MAX_RESOURCES:
+        raise FieldTooLarge(f"The pod asks for {len(kinds):,} kinds of resources; at most {MAX_RESOURCES} are read.")
     for quantities in [*stated, spec.overhead or {}]:
         _within("a resource", MAX_KEY, quantities)
         _within("a quantity", MAX_QUANTITY, (text for text in quantities.values() if isinstance(text, str)))

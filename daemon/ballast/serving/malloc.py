@@ -1,7 +1,8 @@
-"""Makes the C library keep the memory of one answer for the next."""
+"""Makes the C library keep the memory of one answer for the next, and give back that of a large one."""
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 from contextlib import suppress
 
@@ -10,6 +11,8 @@ KEEP = 16 * 2**20
 
 LARGE = 2 * 2**20
 """Bytes; a larger block goes back to the kernel as soon as it is free."""
+
+PAUSE = 5.0
 
 
 def keep_freed_memory() -> None:
@@ -22,6 +25,24 @@ def keep_freed_memory() -> None:
         adjust = ctypes.CDLL(None).mallopt
         adjust(_TRIM_THRESHOLD, KEEP)
         adjust(_MMAP_THRESHOLD, LARGE)
+
+
+class FreedMemory:
+    """Gives all freed blocks back to the kernel a while after they were used. Does nothing without glibc."""
+
+    def __init__(self) -> None:
+        self._due = False
+
+    def give_back_later(self) -> None:
+        """At most once in `PAUSE` seconds; needs a running event loop."""
+        if not self._due:
+            self._due = True
+            asyncio.get_running_loop().call_later(PAUSE, self._give_back)
+
+    def _give_back(self) -> None:
+        self._due = False
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 # malloc.h

@@ -29,7 +29,10 @@ MAX_HEADERS = 100
 """Headers of a request, trailers included."""
 
 PIECE = 64 * 1024
-"""Bytes that are parsed at once. Headers without an end are noticed after at most two pieces."""
+"""Bytes of a body that are parsed at once."""
+
+HEADERS_PIECE = 4 * 1024
+"""Bytes of headers that are parsed at once; more than `MAX_HEADERS` are noticed after one piece."""
 
 GRACE = 1.0
 """Seconds that running answers have at shutdown."""
@@ -80,8 +83,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self._heard = next(_ticks)
         if self.cycle is None or self.cycle.response_complete:
             self._expect_request()
-        for start in range(0, len(data), PIECE):
-            piece = data[start : start + PIECE]
+        start = 0
+        while start < len(data):
+            piece = data[start : start + (HEADERS_PIECE if self._in_headers else PIECE)]
+            start += len(piece)
             self._began = False
             super().data_received(piece)
             if self._in_headers and not self._began:
@@ -124,6 +129,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """The request is complete: its timer ends."""
         self._request_complete()
+        self._in_headers = True
         if not self._oversized:
             super().on_message_complete()
 

@@ -129,5 +129,18 @@ class EvictionSettings(SettingsPart):
     nominate: bool = False
     """Whether a pod that room is made for is nominated to that node; needs the right to patch pods/status."""
 
+    landing: Literal["extender", "taint", "none"] = "extender"
+    """What decides where replacements go. extender: Ballast, which schedulers ask. taint: the node of an evicted pod is
+    tainted PreferNoSchedule until the replacement is bound. none: nothing, so only nodes at 0.9 are relieved."""
+
+    surge: bool = False
+    """Whether pods of Deployments are moved by one more replica that becomes Ready first."""
+
+    nodes_reserve: Annotated[int, Field(ge=0)] = 1
+    """Nodes that may be lost at any time after consolidate has emptied others: the rest still holds all pods."""
+
+    consolidate_nodes: Annotated[int, Field(ge=0)] = 1
+    """Nodes that consolidate empties at a time; max_moves does not limit it."""
+
     kappa: Annotated[float, Field(ge=0)] = 0.5
     """Redistribution: residual that may be lost per pod started."""

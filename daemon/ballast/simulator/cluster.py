@@ -22,12 +22,14 @@ from starlette.types import Receive, Scope, Send
 from ballast.simulator import power_feed, scenes
 from ballast.simulator.controllers import Controllers
 from ballast.simulator.exposition import NodeExporters
+from ballast.simulator.extender_client import Extender
 from ballast.simulator.faults import Faults
 from ballast.simulator.kube.metrics_api import MetricsApi
 from ballast.simulator.kube.requests import parse
 from ballast.simulator.kube.resources import ObjectApi
 from ballast.simulator.kube.server import KubeApiServer
 from ballast.simulator.kube.store import Store
+from ballast.simulator.objects import GeneratedWorkload
 from ballast.simulator.observations import Observations
 from ballast.simulator.population import populate
 from ballast.simulator.prometheus_api import PrometheusApi
@@ -135,6 +137,14 @@ class EmbeddedCluster:
     def power_url(self) -> str:
         """The URL of the power feed."""
         return f"{self.url}/power"
+
+    def ask_extender(self, url: str) -> None:
+        """From now on the scheduler asks the extender at this URL, and ignores it where it does not answer."""
+        self._controllers.extender = Extender(url).scores
+
+    def deploy(self, namespace: str, name: str, replicas: int) -> None:
+        """Creates a small deployment, from any thread."""
+        scenes.deploy(self.resources, GeneratedWorkload("Deployment", namespace, name, replicas, 100, 128))
 
     def kubeconfig(self, path: Path | str) -> Path:
         """Writes a kubeconfig that kubectl and the kubernetes package accept."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from ballast.simulator import autoscaling, disruption, replicas
 from ballast.simulator.autoscaling import AUTOSCALER
@@ -30,6 +30,9 @@ BATCH = 100
 """Pods scheduled before the event loop may serve requests again."""
 
 Key = tuple[str, str]
+Extender = Callable[[Document, list[str]], dict[str, int] | None]
+"""Scores nodes for a pod, 0..10, as kube-scheduler's extenders do."""
+
 OWNERS = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET)
 
 
@@ -41,6 +44,7 @@ class Controllers:
         self._store = resources.store
         self._world = world
         self._scheduler = Scheduler(world, resources.store)
+        self.extender: Extender | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._event: asyncio.Event | None = None
@@ -84,7 +88,7 @@ class Controllers:
             await asyncio.sleep(PAUSE)
             for start in range(0, len(waiting := list(self._waiting)), BATCH):
                 for key in waiting[start : start + BATCH]:
-                    self._schedule(key)
+                    self._schedule(key, await self._asked(key))
                 await asyncio.sleep(0)
 
     def _reconcile(self, changes: Iterable[tuple[Kind, StoreEvent]]) -> None:
@@ -163,7 +167,16 @@ class Controllers:
 
         self._loop.call_later(TERMINATION / self._world.clock.speed, remove)
 
-    def _schedule(self, key: Key) -> None:
+    async def _asked(self, key: Key) -> dict[str, int] | None:
+        """The extender's scores for a waiting pod; None without an extender or its answer."""
+        stored = self._store.get(POD, *key)
+        if self.extender is None or stored is None:
+            return None
+        pod = stored.read()
+        names = self._scheduler.fitting(pod)
+        return await asyncio.to_thread(self.extender, pod, names) if names else None
+
+    def _schedule(self, key: Key, extended: Mapping[str, int] | None = None) -> None:
         stored = self._store.get(POD, *key)
         if stored is None or stored.fields["spec.nodeName"]:
             self._waiting.pop(key, None)
@@ -171,7 +184,7 @@ class Controllers:
         pod = stored.read()
         if "deletionTimestamp" in pod["metadata"] or pod["spec"].get("schedulingGates"):
             return
-        node = self._scheduler.place(pod)
+        node = self._scheduler.place(pod, extended)
         with contextlib.suppress(ApiError):
             if node is None:
                 self._mark_unschedulable(key, pod)

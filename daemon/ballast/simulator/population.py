@@ -142,10 +142,12 @@ class _Builder:
                 waiting += [(number, f"{base}-{self._suffix()}") for _ in range(workload.replicas)]
         self._random.shuffle(waiting)
         initial = [list(room) for room in self._room]
-        heap = [(self._random.random() * 0.1, row) for row in range(len(self._room))]
-        heapq.heapify(heap)
+        heaps = [[(self._random.random() * 0.1, row) for row in group] for group in self._groups(placed)]
+        for heap in heaps:
+            heapq.heapify(heap)
         for number, name in waiting:
             workload = placed[number][0]
+            heap = heaps[-1 if world.greedy(workload.name) else 0]
             popped = []
             while heap:
                 filled, row = heapq.heappop(heap)
@@ -159,6 +161,16 @@ class _Builder:
             for entry in popped:
                 heapq.heappush(heap, entry)
         world.usage.fill(np.array(rows, dtype=np.int64), np.array(profiles, dtype=np.int64))
+
+    def _groups(self, placed: list[tuple[GeneratedWorkload, Document]]) -> list[range]:
+        """Rows of nodes for modest workloads and, last, for greedy ones: as large a share as these request."""
+        rows = len(self._room)
+        asked = [(workload.cpu * workload.replicas, self._world.greedy(workload.name)) for workload, _ in placed]
+        greedy = sum(cpu for cpu, is_greedy in asked if is_greedy)
+        if not greedy:
+            return [range(rows)]
+        hot = max(1, min(rows - 1, round(rows * greedy / sum(cpu for cpu, _ in asked))))
+        return [range(hot, rows), range(hot)]
 
     def _render(self, workload: GeneratedWorkload, owner: Document) -> Callable[[str, int], Stored]:
         """A function from (name, row of the node) to a stored pod.

@@ -21,7 +21,7 @@ FEWEST_NODES = 5
 
 def inject_faults(world: World, faults: Faults) -> None:
     """In the scenes breathing and burst, one node goes dark after a minute and another exporter sends NaN."""
-    if world.scene not in ("calm", "power") and len(world.node_names) >= FEWEST_NODES:
+    if world.scene not in ("calm", "power", "hotspot") and len(world.node_names) >= FEWEST_NODES:
         faults.node_dark(world.dark_node, after=DARK_AFTER)
         faults.exporter_nan(world.nan_node)
 
@@ -33,7 +33,11 @@ def schedule_events(world: World, resources: ObjectApi, loop: asyncio.AbstractEv
 
 
 def _burst(world: World, resources: ObjectApi) -> None:
-    rush = GeneratedWorkload("Deployment", "shop", "rush", len(world.node_names), 250, 256)
-    document = objects.controller(rush, "Deployment", rush.name, "", resources.now())
-    document["metadata"] = {"name": rush.name, "labels": rush.labels}
-    resources.create(DEPLOYMENT, rush.namespace, document)
+    deploy(resources, GeneratedWorkload("Deployment", "shop", "rush", len(world.node_names), 250, 256))
+
+
+def deploy(resources: ObjectApi, workload: GeneratedWorkload) -> None:
+    """Creates a deployment."""
+    document = objects.controller(workload, "Deployment", workload.name, "", resources.now())
+    document["metadata"] = {"name": workload.name, "labels": workload.labels}
+    resources.create(DEPLOYMENT, workload.namespace, document)

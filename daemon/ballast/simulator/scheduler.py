@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,8 @@ from ballast.simulator.world import World
 
 NAME = "default-scheduler"
 SCORE_LABEL = "ballast.dev/score"
-LABEL_WEIGHT, ROOM_WEIGHT = 1.0, 3.0
-"""Weights of the two scores, each 0..100; the label's 0..10 is scaled up."""
+LABEL_WEIGHT, ROOM_WEIGHT, EXTENDER_WEIGHT = 1.0, 3.0, 30.0
+"""Weights of the scores, each 0..100; those of the label and the extender, 0..10, are scaled up."""
 
 Document = dict[str, Any]
 
@@ -41,8 +42,22 @@ class Scheduler:
         if kind is NODE and self._loaded and change.new.name in self._world.rows:
             self._read(self._world.rows[change.new.name], None if change.type == "DELETED" else change.new.read())
 
-    def place(self, pod: Document) -> str | None:
-        """The name of the best node for a pod, or None if it fits on none."""
+    def fitting(self, pod: Document) -> list[str]:
+        """The nodes that a pod fits on."""
+        return [self._world.node_names[row] for row in np.flatnonzero(self._fits(pod)[0])]
+
+    def place(self, pod: Document, extended: Mapping[str, int] | None = None) -> str | None:
+        """The name of the best node for a pod, or None if it fits on none. `extended` has the extender's scores."""
+        fits, free = self._fits(pod)
+        if not fits.any():
+            return None
+        told = np.array([(extended or {}).get(name, 0) for name in self._world.node_names], dtype=np.float64)
+        total = LABEL_WEIGHT * 10 * self._scores + ROOM_WEIGHT * free + self._generator.random(len(free))
+        total += EXTENDER_WEIGHT * 10 * told
+        return self._world.node_names[int(np.argmax(np.where(fits, total, -np.inf)))]
+
+    def _fits(self, pod: Document) -> tuple[Bools, Floats]:
+        """[node]: whether the pod fits, and the share of cpu and memory in percent that would then be free."""
         if not self._loaded:
             self._load()
         cores, memory = pod_requests(pod)
@@ -54,12 +69,9 @@ class Scheduler:
         for row in np.flatnonzero(fits):
             if any(_repels(taint, spec.get("tolerations") or []) for taint in self._taints[row]):
                 fits[row] = False
-        if not fits.any():
-            return None
         with np.errstate(divide="ignore", invalid="ignore"):
             free = ((room - np.array([cores, memory, 1.0])) / self._allocatable)[:, :2].mean(axis=1) * 100
-        total = LABEL_WEIGHT * 10 * self._scores + ROOM_WEIGHT * free + self._generator.random(len(free))
-        return self._world.node_names[int(np.argmax(np.where(fits, total, -np.inf)))]
+        return fits, free
 
     def _load(self) -> None:
         for name, row in self._world.rows.items():

@@ -19,7 +19,7 @@ from ballast.simulator.kube.store import Stored, StoreEvent
 from ballast.simulator.objects import GeneratedWorkload, NodeShape, pod_requests
 from ballast.simulator.usage import Usage, UsageProfile
 
-SCENES = ("breathing", "calm", "burst", "power")
+SCENES = ("breathing", "calm", "burst", "power", "hotspot")
 SHAPES = (
     NodeShape("general-4", 4, 16, 1.25e9),
     NodeShape("general-8", 8, 32, 1.25e9),
@@ -32,6 +32,9 @@ NAMESPACES = ("shop", "search", "media", "payments", "analytics", "mail")
 ROLES = ("api", "web", "worker", "cache", "index", "gateway", "queue", "render", "sync", "batch")
 AGE = 7 * 86_400.0
 OWN_NAMESPACE = "ballast"
+GREEDY = "render"
+GREEDY_SHARE, MODEST_SHARE = 1.6, 0.45
+"""How greedy workloads of the scene hotspot are named, and the share of their requests that they and others use."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,8 @@ class World:
     `pods` defaults to 15 per node; `realistic` gives objects their size in real clusters (about 7 kB). Scenes:
     `breathing` (load rises and falls, one node goes dark after a minute, one exporter sends NaN), `calm` (constant
     load, no faults), `burst` (as breathing, and a large deployment arrives after half a minute), `power` (load rises
-    and falls, and the power feed shows a solar day of two minutes). Raises ValueError for an unknown scene or no nodes.
+    and falls, and the power feed shows a solar day of two minutes), `hotspot` (some workloads use far more than they
+    request, and their pods share few nodes). Raises ValueError for an unknown scene or no nodes.
     """
 
     def __init__(
@@ -154,12 +158,18 @@ class World:
         if member.running:
             self.usage.move(self.clock.wall(), member.node, member.profile, sign)
 
+    def greedy(self, name: str) -> bool:
+        """Whether the pods of a workload use far more than they request."""
+        return self.scene == "hotspot" and name.startswith(GREEDY)
+
     def profile(self, workload: GeneratedWorkload) -> int:
         """The index of the usage profile of a workload's pods, drawn once from the seed and the workload's name."""
         key = workload.namespace, workload.name
         if key not in self._profiles:
             draw = np.random.default_rng([self.seed, *f"{workload.namespace}/{workload.name}".encode()])
             share = float(np.clip(draw.lognormal(-0.35, 0.5), 0.15, 2.2))
+            if self.scene == "hotspot":
+                share = GREEDY_SHARE if self.greedy(workload.name) else MODEST_SHARE
             made = UsageProfile(
                 cpu=workload.cpu / 1000 * share,
                 memory=workload.memory * 2**20 * float(draw.uniform(0.4, 1.1)),

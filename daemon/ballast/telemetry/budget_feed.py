@@ -55,6 +55,10 @@ class Watts:
     """The newest time of all parts of the feed, where it is another."""
     bound: Fraction | None = None
     """The upper bound of the policy's schedule; None without one."""
+    ahead: tuple[tuple[Fraction, Fraction], ...] = ()
+    """The rows of the schedule (Unix seconds, watts) for the next day."""
+    schedule_problem: str | None = None
+    """Why the newest read of the schedule failed, or None."""
     consumed: Fraction | None = None
     """What the policy's replicas draw, measured; None where unknown."""
 

@@ -9,6 +9,7 @@ from fractions import Fraction
 from ballast.errors import TelemetryError
 from ballast.metrics import Metrics
 from ballast.power.policy import PowerPolicy
+from ballast.power.sections.needs import Need
 from ballast.power.values import exact
 from ballast.telemetry import responses
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
@@ -22,16 +23,14 @@ class NeedsReader:
         self._client = client
         self._metrics = metrics
 
-    def read(self, at: float, counts: Mapping[str, int]) -> dict[str, int]:
-        """Replicas needed by namespace/name; where it is unknown, the current count."""
+    def read(self, at: float, counts: Mapping[str, int]) -> dict[str, Need]:
+        """By namespace/name, of the targets with these counts."""
         asked = {
             name: (needs, self._client.start(needs.query, Grid(at, 1.0, 1)))
             for name, needs in self._needs.items()
             if name in counts
         }
-        return {
-            name: needs.replicas(self._value(answer.result), counts[name]) for name, (needs, answer) in asked.items()
-        }
+        return {name: needs.of(self._value(answer.result), counts[name]) for name, (needs, answer) in asked.items()}
 
     def _value(self, answer: Callable[[], bytes]) -> Fraction | None:
         """None where the answer is not one finite number."""

@@ -236,6 +236,8 @@ def unix_time(value: Any) -> float:
     """Unix seconds from seconds or RFC 3339; raises ValueError."""
     try:
         time = float(value)
+    except OverflowError as error:
+        raise ValueError(str(error)) from None
     except (TypeError, ValueError):
         moment = datetime.fromisoformat(str(value))
         time = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import structlog
 
-from ballast.errors import TelemetryError, UsageError
+from ballast.errors import NOT_JSON, TelemetryError, UsageError
 from ballast.power.policy import PowerPolicy
-from ballast.power.schedule import Schedule
+from ballast.power.schedule import DAY, Schedule
 from ballast.power.values import exact
 from ballast.telemetry.http import HttpSession
 from ballast.telemetry.power_feed import MAX_BODY, PrometheusFeed, pick, steps, trace, unix_time
@@ -56,6 +56,10 @@ class ScheduleReader:
                 log.warning("a power schedule cannot be read; the last one stays", problem=str(error))
         return None if self._schedule is None else self._schedule.bound(exact(at), self._spec.lead)
 
+    def ahead(self, at: float) -> tuple[tuple[Fraction, Fraction], ...]:
+        """The rows that hold at some time of the day from `at` (Unix seconds) on, as last read."""
+        return () if self._schedule is None else self._schedule.ahead(exact(at), DAY)
+
     def close(self) -> None:
         """Closes the HTTP connection."""
         if self._wire is not None:
@@ -95,7 +99,7 @@ def _of_document(body: bytes, path: list[str | int]) -> Schedule:
     try:
         rows = pick(msgspec.json.decode(body), path)
         return Schedule.of(_row(row) for row in rows)
-    except (msgspec.DecodeError, KeyError, IndexError, TypeError) as error:
+    except (*NOT_JSON, KeyError, IndexError, TypeError) as error:
         raise ValueError(f"expected a list of rows with time and watts ({error!r})") from None
 
 

@@ -158,6 +158,10 @@ class Desk:
     def fits(self, node: str, shape: Shape) -> bool | None:
         return node not in self.full
 
+    @property
+    def unheld(self) -> bool:
+        return False
+
 
 @dataclass
 class Told:

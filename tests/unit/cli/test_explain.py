@@ -197,6 +197,21 @@ def test_a_plan_of_a_cluster_itself(ballast: Run, kubeconfig: str, load: str) ->
     assert {step["from"] for step in json.loads(out)["steps"]} == {"node-000"}
 
 
+def test_a_placement_of_a_cluster_itself(
+    ballast: Run, cluster: EmbeddedCluster, kubeconfig: str, load: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = ("plan", "place", "--metrics", load, "--seconds", "0", "-o", "json")
+    code, out, err = ballast(*given, "--kubeconfig", kubeconfig)
+    assert code == 0, err
+    answer = json.loads(out)
+    assert set(answer["placement"].values()) <= set(cluster.world.node_names)
+    assert answer["objective"]["value"] < answer["before"]["value"]
+    monkeypatch.setenv("BALLAST_CLUSTER__KUBECONFIG", kubeconfig)
+    code, out, err = ballast(*given, "--live")
+    assert code == 0, err
+    assert json.loads(out)["placement"] == answer["placement"]
+
+
 def test_a_pause_of_a_cluster_itself_is_warned_of(
     ballast: Run, cluster: EmbeddedCluster, kubeconfig: str, load: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -476,3 +476,44 @@ def test_an_unknown_variable_stops_a_plan(
     code, _, err = ballast("plan", "rebalance", "--cluster", files("c", shop()), "--metrics", files("m", LOADS))
     assert code == 2
     assert "BALLAST_EVICTION__HIGH" in err
+
+
+def drained(**more: Any) -> Answer:
+    """One pod on each of five nodes, each of a workload of its own."""
+    pods = [pod(f"p{i}", "1", "1Gi", f"n{i}", f"w{i}") for i in range(5)]
+    rest = [pod(f"q{i}", "10m", "0", f"n{(i + 1) % 5}", f"w{i}") for i in range(5)]
+    return listed(*(node(f"n{i}", **more) for i in range(5)), pods, rest, *(workload(f"w{i}", 2) for i in range(5)))
+
+
+@pytest.fixture
+def emptied(files: Callable[[str, Any], str], ballast: Callable[..., tuple[int, str, str]]) -> Callable[..., Answer]:
+    def run(cluster: Any, metrics: Any, *options: str) -> Answer:
+        given = ["--cluster", files("c.json", cluster), "--metrics", files("m.json", metrics), "-o", "json"]
+        code, out, err = ballast("plan", "consolidate", *given, *options)
+        assert code == 0, err
+        answer: Answer = json.loads(out)
+        assert answer["kind"] == "consolidate"
+        assert list(answer)[-1] == "empty"
+        return answer
+
+    return run
+
+
+def test_consolidate_names_the_nodes_that_become_empty(emptied: Callable[..., Answer]) -> None:
+    loads = {f"n{i}": (10, 10) for i in range(5)}
+    answer = emptied(drained(), watcher(loads))
+    assert answer["empty"] == ["n0"]
+    assert {step["pod"] for step in answer["steps"]} == {"shop/p0", "shop/q4"}
+    assert len(emptied(drained(), watcher(loads), "--set", "consolidate_nodes=2")["empty"]) == 2
+    assert emptied(drained(), watcher(loads), "--set", "max_moves=1")["empty"] == ["n0"]
+    assert emptied(drained(), watcher(loads), "--max-moves", "1")["empty"] == []
+    assert emptied(drained(), watcher(loads), "--set", "nodes_reserve=4")["empty"] == []
+    assert emptied(drained(), watcher(loads), "--set", "consolidate_nodes=0")["empty"] == []
+    assert emptied(drained(), watcher({**loads, "n3": (75, 10)}))["empty"] == []
+
+
+def test_consolidate_goes_by_the_p95_that_the_document_tells(emptied: Callable[..., Answer]) -> None:
+    document = watcher({f"n{i}": (10, 10) for i in range(5)})
+    for each in document["data"]["NodeMetricsMap"].values():
+        each["metrics"].append({"type": "CPUP95", "operator": "P95", "value": 65})
+    assert emptied(drained(), document)["empty"] == []

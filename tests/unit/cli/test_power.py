@@ -290,3 +290,27 @@ def test_allocate_takes_from_lower_priorities_first(ballast: Run, tmp_path: Path
         {"shop/api": -39, "shop/cart": -11},
         {"shop/api": 9, "shop/cart": 11},
     ]
+
+
+def test_a_replay_follows_what_a_column_says_is_needed_or_warns(ballast: Run, tmp_path: Path) -> None:
+    text = """
+power:
+  margin: 0
+  increase: {window: 0}
+  independents:
+  - {ref: shop/web, min: 1, max: 20, replicas: 4, wattsPerReplica: 10, needs: {load: cpu, target: 0.5, floor: 3}}
+  - {ref: shop/other, min: 0, max: 20, replicas: 4, wattsPerReplica: 10}
+"""
+    one = written(tmp_path / "needs.yaml", text)
+    rows = "0,100,4\n30,300,4\n60,300,8\n90,40,8\n120,40,8\n"
+    feed = written(tmp_path / "needs.csv", f"time,watts,shop/web\n{rows}")
+    code, out, err = ballast("power", "replay", "--policy", str(one), "--feed", str(feed), "-o", "json")
+    assert (code, err) == (0, "")
+    found = [tick["replicas"]["shop/web"] for tick in json.loads(out)["ticks"]]
+    assert found == [4, 4, 8, 8, 4]
+    bare = written(tmp_path / "bare.csv", "time,watts\n0,100\n30,300\n")
+    _, _, err = ballast("power", "replay", "--policy", str(one), "--feed", str(bare))
+    assert "needs of shop/web are not followed: the feed has no column shop/web" in err
+    wrong = written(tmp_path / "wrong.csv", "time,watts,shop/web\n0,100,many\n")
+    code, _, err = ballast("power", "replay", "--policy", str(one), "--feed", str(wrong))
+    assert (code, "line 2: replicas is 'many'" in err) == (2, True)

@@ -93,6 +93,7 @@ def test_the_extender_is_asked_with_names_alone_and_may_fail(capsys: pytest.Capt
         {
             "urlPrefix": "http://ballast-extender.ops.svc:2020/scheduler",
             "prioritizeVerb": "prioritize",
+            "filterVerb": "filter",
             "weight": 10,
             "nodeCacheCapable": True,
             "ignorable": True,
@@ -106,11 +107,13 @@ def test_the_extender_is_asked_with_names_alone_and_may_fail(capsys: pytest.Capt
     assert "filter" not in only["plugins"]
 
 
-def test_the_extender_filters_only_when_asked_to(capsys: pytest.CaptureFixture[str]) -> None:
-    text, document = printed(capsys, "extender", "https://10.0.0.1:2020", filtering=True)
+def test_the_extender_filters_unless_it_is_told_not_to(capsys: pytest.CaptureFixture[str]) -> None:
+    text, document = printed(capsys, "extender", "https://10.0.0.1:2020")
     [only] = document["extenders"]
     assert (only["filterVerb"], only["enableHTTPS"], only["tlsConfig"]) == ("filter", True, {})
     assert "BALLAST_EXTENDER__FILTER_THRESHOLD" in text
+    _, document = printed(capsys, "extender", filtering=False)
+    assert "filterVerb" not in document["extenders"][0]
     with pytest.raises(UsageError, match="--filter is for the profile extender"):
         profile("labels", filtering=True)
 

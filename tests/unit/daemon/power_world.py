@@ -15,6 +15,7 @@ from ballast.jobs.power.budget import PolicyController
 from ballast.jobs.power.store import PowerStore
 from ballast.jobs.power.view import TickContext, TickReport
 from ballast.power.policy import PowerPolicy
+from ballast.power.sections.needs import Need
 from ballast.power.values import INT32
 from ballast.telemetry.budget_feed import Watts
 
@@ -143,7 +144,7 @@ class Life:
         self.cluster = Cluster(self.fuse, {**start, **{f"ns/{name}": n for name, n in counts.items()}}, dry=shadow)
         self.traces = traces
         self.at = 0
-        self.needed: dict[str, int] = {}
+        self.needed: dict[str, Need] = {}
         self.views: list[TickReport] = []
         self.begin()
 

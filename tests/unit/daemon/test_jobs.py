@@ -4,6 +4,7 @@ import threading
 from datetime import UTC, datetime
 
 import pytest
+import structlog
 
 from ballast.clock import SystemClock
 from ballast.errors import TelemetryError
@@ -25,6 +26,21 @@ def test_a_cycle_ends_in_its_sentence() -> None:
     jobs.run("publish")
     assert [(r.job, r.ok, r.sentence) for r in records] == [("publish", True, "published 3 of 5 nodes")]
     assert counted(metrics, "ballast_cycles_total", cycle="publish", result="ok") == 1
+
+
+def test_a_cycle_that_the_stop_cuts_off_is_no_error() -> None:
+    def fails() -> str:
+        raise TelemetryError("Ballast is stopping")
+
+    jobs = JobScheduler(FakeClock(), Metrics(), lambda record: None)
+    jobs.every("eviction", 30.0, fails)
+    with structlog.testing.capture_logs() as before:
+        jobs.run("eviction")
+    jobs.ending()
+    with structlog.testing.capture_logs() as after:
+        jobs.run("eviction")
+    assert [line["log_level"] for line in before] == ["error"]
+    assert [line["log_level"] for line in after] == ["info"]
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 
 from ballast.actuation.scaling.target_status import Actuator
-from ballast.jobs.power.view import TickContext
+from ballast.jobs.power.budget import PolicyController
+from ballast.jobs.power.store import PowerStore
+from ballast.jobs.power.view import TickContext, TickReport, Why
 from ballast.model.workload import Autoscaler, Workload
 from ballast.power.controller_result import Reason
+from ballast.power.measuring.meter import Meter
+from ballast.power.sections.needs import Need
 from ballast.telemetry.budget_feed import Watts
 from tests.unit.daemon.power_world import WALL, Life
 from tests.unit.power.worlds import policy
@@ -206,3 +210,95 @@ def test_a_crash_at_any_write_leaves_a_life_within_the_watts() -> None:
             one.dies(150.0, at, landed=landed)
             one.run([150.0] * 2)
             assert 10 * one.total <= 150, (at, landed)
+
+
+def test_more_watts_bring_no_replicas_that_nobody_needs() -> None:
+    one = life({"needs": {"load": "cpu", "target": 0.5}}, {})
+    one.needed = {"ns/t0": Need(4, 4)}
+    one.run([100.0] * 3)
+    before = one.cluster.counts["ns/t0"]
+    view = one.run([1000.0] * 8)
+    assert one.cluster.counts == {"ns/t0": before, "ns/t1": 40}
+    assert view.limit in (None, "AtMax")
+    one.needed = {"ns/t0": Need(12, 12)}
+    one.run([1000.0] * 8)
+    assert one.cluster.counts == {"ns/t0": 12, "ns/t1": 40}
+
+
+def test_a_service_level_keeps_its_floor_and_the_others_give() -> None:
+    one = life({"needs": {"latency": "p99", "target": 0.5, "floor": 6}}, {})
+    one.needed = {"ns/t0": Need(10)}
+    one.run([80.0] * 2)
+    assert one.cluster.counts == {"ns/t0": 7, "ns/t1": 1}
+    one.run([50.0] * 2)
+    assert one.cluster.counts == {"ns/t0": 6, "ns/t1": 1}
+    one.needed = {"ns/t0": Need(0, 6)}
+    one.run([50.0] * 2)
+    assert one.total == 5
+
+
+def test_the_extra_pods_of_a_rollout_draw_their_watts() -> None:
+    one = life({}, {})
+    workload = Workload("Deployment", "ns", "t0", replicas=10, present=13, rolling=True)
+    one.cluster.standing["ns/t0"] = {"rolling": True, "workload": workload}
+    view = one.tick(200.0)
+    assert (view.load, one.total) == (200, 17)
+
+
+def metered(*members: dict[str, Any], **keys: Any) -> Life:
+    """The same with a measured consumption; `Life.begin` would lose the meter."""
+    one = life(*members, consumption={"query": "own_watts"}, **keys)
+    one.budget = PolicyController(
+        one.policy,
+        one.cluster,
+        PowerStore(one.keys, "power", shadow=False),  # type: ignore[arg-type]
+        shadow=False,
+        meter=Meter(one.policy),
+    )
+    return one
+
+
+def measured(one: Life, watts: float, consumed: float, **now: Any) -> TickReport:
+    one.at += 15
+    sample = Watts(Fraction(str(watts)), WALL + one.at, consumed=Fraction(str(consumed)))
+    view = one.budget.cycle(TickContext(Fraction(one.at), WALL + one.at, **now), sample)
+    one.views.append(view)
+    return view
+
+
+def test_a_fall_whose_effect_does_not_come_stops_the_policy() -> None:
+    one = metered({}, {})
+    for _ in range(2):
+        measured(one, 200, 200)
+    for _ in range(30):
+        view = measured(one, 100, 200)
+    assert one.total == 10
+    assert view.reason == Why.NO_EFFECT
+    assert "-100 W was predicted, +0 W were measured" in view.words
+    measured(one, 50, 200)
+    assert one.total == 10
+    view = measured(one, 50, 95)
+    assert view.missed is None
+    assert one.total == 5
+
+
+def test_a_confirmed_baseline_lets_a_stopped_policy_go_on() -> None:
+    one = metered({}, {})
+    measured(one, 200, 200)
+    for _ in range(30):
+        measured(one, 100, 200)
+    assert measured(one, 50, 200).reason == Why.NO_EFFECT
+    measured(one, 50, 200, confirmed=WALL + one.at)
+    assert one.total == 5
+
+
+def test_an_effect_that_comes_stops_nothing_and_neither_does_a_rise_without_one() -> None:
+    one = metered({}, {})
+    for watts, consumed in [*[(100, 100)] * 10, *[(300, 100)] * 40]:
+        view = measured(one, watts, consumed)
+    assert one.total == 30
+    assert view.missed is not None
+    assert not view.missed.stops
+    for _ in range(30):
+        view = measured(one, 150, 80)
+    assert one.total == 15

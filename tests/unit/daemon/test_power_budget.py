@@ -15,6 +15,7 @@ from ballast.jobs.power import budget
 from ballast.jobs.power.sentences import sentence
 from ballast.jobs.power.view import Why
 from ballast.power.controller_result import Reason
+from ballast.power.sections.needs import Need
 from tests.unit.daemon.power_world import TICK, Life
 from tests.unit.power.worlds import examples, feeds, members, policy
 
@@ -264,7 +265,7 @@ def test_who_is_in_a_rollout_stays_but_in_an_emergency() -> None:
 
 def test_what_a_load_needs_is_taken_last() -> None:
     one = life()
-    one.needed = {"ns/t0": 9}
+    one.needed = {"ns/t0": Need(9)}
     one.run(DOWN)
     assert one.cluster.counts == {"ns/t0": 9, "ns/t1": 5}
 

@@ -29,7 +29,7 @@ Install = Callable[..., None]
 class Consolidate(Rebalance):
     """A planner of somebody else."""
 
-    name = "consolidate"
+    name = "tidy"
 
 
 class Lacking:
@@ -67,8 +67,8 @@ def _rows() -> tuple[Row, ...]:
 
 def test_a_planner_of_another_package_comes_after_the_built_in_ones(install: Install) -> None:
     install("ballast.planners", ours=Consolidate())
-    assert [each.name for each in registry.planners()] == ["relieve", "redistribute", "rebalance", "consolidate"]
-    assert isinstance(registry.planner("consolidate"), Consolidate)
+    assert [each.name for each in registry.planners()] == [*(each.name for each in registry.BUILT_IN), "tidy"]
+    assert isinstance(registry.planner("tidy"), Consolidate)
 
 
 def test_a_planner_that_lacks_something_is_refused_by_name(install: Install) -> None:
@@ -126,10 +126,10 @@ def test_a_check_that_lacks_something_is_refused_by_name(install: Install, broke
 
 
 def test_settings_take_the_planners_of_other_packages(install: Install) -> None:
-    install(registry.GROUP, consolidate=Consolidate())
-    assert load({"BALLAST_EVICTION__PLANNERS": "relieve,consolidate"}).eviction.planners == ("relieve", "consolidate")
-    with pytest.raises(SettingsError, match=r"BALLAST_EVICTION__PLANNERS .*'tidy' is not one of them"):
-        load({"BALLAST_EVICTION__PLANNERS": "tidy"})
+    install(registry.GROUP, tidy=Consolidate())
+    assert load({"BALLAST_EVICTION__PLANNERS": "relieve,tidy"}).eviction.planners == ("relieve", "tidy")
+    with pytest.raises(SettingsError, match=r"BALLAST_EVICTION__PLANNERS .*'tidi' is not one of them"):
+        load({"BALLAST_EVICTION__PLANNERS": "tidi"})
 
 
 @pytest.mark.parametrize(

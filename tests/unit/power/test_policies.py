@@ -10,9 +10,10 @@ import yaml
 
 from ballast.errors import SettingsError
 from ballast.power.feed_spec import FeedSpec, remaining
-from ballast.power.policy import PowerPolicy, Rounding
+from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
-from ballast.power.policy_rules import not_to_run, remarks, unusable_at
+from ballast.power.policy_rules import hidden_exporters, not_to_run, remarks, unusable_at
+from ballast.power.sections.choices import Rounding
 from ballast.power.values import exact, seconds
 from tests.unit.power.worlds import policy
 
@@ -188,3 +189,39 @@ def test_a_feed_becomes_watts() -> None:
     assert [carbon.watts(Fraction(g)) for g in (0, 100, 101, 301)] == [2000, 2000, 800, 0]
     assert remaining(Fraction(900), Fraction(700), Fraction(500)) == 700
     assert remaining(Fraction(900), Fraction(1700), Fraction(500)) == 0
+
+
+@pytest.mark.parametrize(
+    ("feed", "key"),
+    [
+        ({"query": "sum(inverter_watts)", "semantics": "available"}, "feed.query is sum(inverter_watts)"),
+        ({"query": "sum by (site) (inverter_watts)", "semantics": "available"}, "feed.query"),
+        (
+            {
+                "limit": {"watts": 100},
+                "consumption": {"query": "SUM(rate(joules_total[5m]))", "of": "others"},
+                "semantics": "limit-minus-consumption",
+            },
+            "feed.consumption.query",
+        ),
+    ],
+)
+def test_a_sum_over_exporters_is_warned_of(feed: dict[str, Any], key: str) -> None:
+    [told] = hidden_exporters(policy(feed=feed))
+    assert told.startswith(key)
+    assert "expectSeries" in told
+
+
+def test_what_only_looks_like_a_sum_is_not() -> None:
+    for query in ("inverter_watts", "sum_of_watts", "avg_over_time(checksum_watts[1m])", "max(x)"):
+        assert list(hidden_exporters(policy(feed={"query": query, "semantics": "available"}))) == []
+
+
+def test_the_charge_of_a_battery_is_spent_down_to_its_reserve() -> None:
+    battery = {"kWh": 10, "over": "4h", "reserve": 0.25, "watts": 1500, "full": 100}
+    feed = FeedSpec.model_validate({"query": "soc", "semantics": "state-of-charge", "battery": battery})
+    watts = [float(feed.watts(Fraction(charge))) for charge in (100, 65, 45, 25, 10, 0)]
+    assert watts == [1500, 1000, 500, 0, 0, 0]
+    for wrong in ({"semantics": "available", "battery": battery}, {"semantics": "state-of-charge"}):
+        with pytest.raises(SettingsError, match="expected battery"):
+            policy(feed={"query": "soc", **wrong})

@@ -9,6 +9,7 @@ import pytest
 
 from ballast.cluster import wire
 from ballast.cluster.decoding import Shared, annotation_filter, to_node
+from ballast.cluster.node_writes import with_taint
 from ballast.cluster.pace import Pace
 from ballast.cluster.writer import Writer
 from ballast.errors import ClusterError, Forbidden, TooManyRequests
@@ -16,7 +17,8 @@ from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.publishing.freeze import Freeze
 from ballast.publishing.label_plan import LabelPlanner, LabelRules
-from ballast.publishing.publisher import PART, Publisher, Round, with_taint
+from ballast.publishing.publisher import PART, Publisher
+from ballast.publishing.round import Round
 from tests.fakes import FakeClock
 from tests.unit.cluster.fake_api import FakeApi
 from tests.unit.publishing.worlds import KEYS, snapshot_of

@@ -7,6 +7,7 @@ from typing import Any
 
 Document = dict[str, Any]
 
+NOT_SHOWN: dict[str, Any] = {"missing_effect": None, "energy": None, "schedule": [], "schedule_problem": None}
 NO_WATTS: dict[str, Any] = {"budget": "anchor", "load": None, "over": None, "unmet_demand": 0}
 NO_MORE_OF_A_FEED: dict[str, Any] = {"bound": None, "consumed": None}
 
@@ -38,8 +39,10 @@ def policy(name: str, now: float, *, targets: int = 6, points: int = 240, **chan
         "unmet": 0,
         **NO_WATTS,
         "shadow": False,
+        **NOT_SHOWN,
         "targets": standing,
         "history": history,
+        "draws": [],
         "actions": [
             {
                 "time": now - 600 * (number + 1),
@@ -57,7 +60,7 @@ def just_started() -> Document:
     """A policy whose first tick has not decided anything yet."""
     feed = {"semantics": "available", "watts": None, "time": None, "problem": None, **NO_MORE_OF_A_FEED}
     known = dict.fromkeys(("state", "reference", "deadband", "window", "waiting_for"))
-    lists: Document = {"targets": [], "history": [], "actions": []}
+    lists: Document = {**NOT_SHOWN, "targets": [], "history": [], "draws": [], "actions": []}
     return {"name": "just-started", "feed": feed, **known, "unmet": 0, **NO_WATTS, "shadow": False, **lists}
 
 
@@ -76,6 +79,8 @@ def target(number: int, *, shadow: bool = False) -> Document:
         "priority": 0,
         "rolling": False,
         "watts": None,
+        "needs": None,
+        "history": [],
         "excluded": "annotation ballast.dev/exclude-power of the namespace" if number % 11 == 3 else None,
         "problem": "not found: create it or remove it from the policy" if number % 7 == 5 else None,
     }

@@ -87,3 +87,34 @@ def test_a_request_that_breaks_off_gives_its_bytes_back() -> None:
     budget = BodyBudget(limit=60, small=10, reserved=20)
     asyncio.run(broken(budget))
     assert budget.held == 0
+
+
+def test_unfinished_small_bodies_give_way_oldest_first() -> None:
+    async def run() -> None:
+        budget, forever, arrived = BodyBudget(limit=10, small=10, reserved=20), asyncio.Event(), []
+
+        class Unfinished(Chunks):
+            async def stream(self) -> AsyncIterator[bytes]:
+                yield b"x" * 10
+                arrived.append(self)
+                await forever.wait()
+                yield b"x"
+
+        async def slow() -> str:
+            try:
+                async with budget.body(cast(Request, Unfinished())):
+                    return "complete"
+            except BodiesInFlight:
+                return "dropped"
+
+        waiting = [asyncio.create_task(slow()) for _ in range(3)]
+        while len(arrived) < 3:
+            await asyncio.sleep(0)
+        assert budget.held == 30
+        async with budget.body(request(b"genuine")) as body:
+            assert body == b"genuine"
+        forever.set()
+        assert "dropped" in await asyncio.gather(*waiting)
+        assert budget.held == 0
+
+    asyncio.run(run())

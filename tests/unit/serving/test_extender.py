@@ -327,6 +327,7 @@ LARGE_PODS: dict[str, Any] = {
     "scheduler": {"spec": {"schedulerName": LONG * 4000}},
     "node": {"spec": {"nodeName": LONG}},
     "selector": {"spec": {"nodeSelector": {"k": LONG}}},
+    "kinds of resources": {"spec": {"containers": [{"resources": {"requests": {f"r{n}": "1" for n in range(101)}}}]}},
     "quantity": {"spec": {"containers": [{"resources": {"requests": {"cpu": "0." + "1" * 63}}}]}},
     "limit": {"spec": {"initContainers": [{"resources": {"limits": {"memory": "1" * 900_000}}}]}},
     "overhead": {"spec": {"overhead": {"cpu": "1" * 65}}},

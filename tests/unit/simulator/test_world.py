@@ -93,7 +93,7 @@ def test_faults_come_with_the_scene() -> None:
     for scene in SCENES:
         cluster = EmbeddedCluster(World(20, clock=FakeClock(), scene=scene))
         kinds = {fault["fault"] for fault in cluster.faults.active()}
-        assert kinds == (set() if scene in ("calm", "power") else {"node_dark", "exporter_nan"})
+        assert kinds == (set() if scene in ("calm", "power", "hotspot") else {"node_dark", "exporter_nan"})
 
 
 def test_an_invalid_world_is_refused() -> None:

@@ -12,11 +12,12 @@ from ballast.actuation.eviction import effect
 from ballast.actuation.eviction.api_errors import ApiErrors
 from ballast.actuation.eviction.events import EvictionEvents
 from ballast.actuation.eviction.follow_up import Followed, Seen, follow
-from ballast.actuation.eviction.prepare import at_once, budgets, leaves, other, outlook, prepared
+from ballast.actuation.eviction.prepare import at_once, budgets, had_a_choice, leaves, other, outlook, prepared
 from ballast.actuation.eviction.recorder import EvictionRecorder
 from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.actuation.eviction.requests import EvictionResponse, answer, eviction, nomination
+from ballast.actuation.eviction.surge import Surges
 from ballast.clock import Clock
 from ballast.cluster.events import Events
 from ballast.cluster.state import StateStore
@@ -28,8 +29,10 @@ from ballast.eviction.plan import Move, Plan
 from ballast.eviction.planners.registry import planner
 from ballast.eviction.recent_evictions import PastEviction
 from ballast.metrics import Metrics
+from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
+from ballast.model.workload import Workload
 
 PATIENCE = 20.0
 """Seconds in which an eviction is sent or given up: later, what it was judged by is too old."""
@@ -37,15 +40,16 @@ PATIENCE = 20.0
 FORBIDDEN = 3
 """Forbidden evictions after which a plan is given up for this cycle."""
 
-DRY_RUN = "dry-run"
+DRY_RUN, SURGING = "dry-run", "surging"
 FOLLOWED = 500
 """Evictions that are followed at a time; what is written down of them has to fit into a ConfigMap."""
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One step that was tried. `status` is recorded (it is unknown whether it happened), evicted, refused, failed or
-    dry-run (it would have been evicted); `why` is a sentence unless it was, `check` the gate's check that refused it.
+    """One step that was tried. `status` is recorded (it is unknown whether it happened), evicted, refused, failed,
+    surging (its replacement is started first) or dry-run (it would have been evicted); `why` is a sentence unless it
+    was, `check` the gate's check that refused it.
     """
 
     pod: str
@@ -59,7 +63,7 @@ class Attempt:
 
     @property
     def permitted(self) -> bool:
-        return self.status in (StepStatus.EVICTED, DRY_RUN)
+        return self.status in (StepStatus.EVICTED, DRY_RUN, SURGING)
 
 
 @dataclass(frozen=True)
@@ -106,17 +110,20 @@ class Evictor:
         events: Events,
         landing: ReplacementReservations,
         options: EvictorOptions,
+        surges: Surges | None = None,
     ) -> None:
+        """With `surges` pods of Deployments are moved by one more replica that is Ready first."""
         self.recorder = EvictionRecorder(state, landing)
         self._writer = writer
         self._clock = clock
         self._events = EvictionEvents(events, metrics)
         self._landing = landing
-        self._options = options
+        self._options, self._surges = options, surges
         self._errors = ApiErrors(metrics, clock)
         self._forbidden = 0
         self._imagined: list[StepRecord] = []
         self._pods: Sequence[Pod] = ()
+        self._nodes: Sequence[Node] = ()
 
     def resume(self) -> str | None:
         """After leadership was gained: knows again what the leader before had begun, and holds its reservations.
@@ -184,7 +191,7 @@ class Evictor:
         if self.recorder.unreadable() is not None:
             return None
         now = self._clock.wall()
-        self._pods = pods
+        self._pods, self._nodes = pods, snapshot.nodes
         changed = False
         told: list[str] = []
         seen = Seen(pods, self.recorder.plans)
@@ -243,12 +250,28 @@ class Evictor:
         step = prepared(move, pod, judge.facts, self._pods, self._clock.wall(), probe=probe)
         if step.probe:
             self._landing.probe(step.scheduler, step.uid)
+        deployment = judge.facts.surging(pod) if self._surges is not None else None
+        if self._options.acts and deployment is not None:
+            return self._surge(running, step, pod, deployment, judge)
         if self._options.acts:
             return self._evict(running, step, pod, waiting, judge)
         past = PastEviction(step.time, step.uid, step.source, step.workload, at_once(judge, pod), imagined=True)
         self.recorder.evicted(past, pod)
         self._imagined.append(step)
         return self._not_evicted(running, Attempt(move.pod, DRY_RUN))
+
+    def _surge(self, running: Running, step: StepRecord, pod: Pod, deployment: Workload, judge: Gate) -> Tried:
+        """One more replica, towards the target; `surges` follows it."""
+        assert self._surges is not None
+        self._landing.hold(self._landing.wanted(step, pod, ()))
+        problem = self._landing.keep_off(step) or self._surges.begin(running, step, deployment)
+        if problem is not None:
+            self._landing.release_all(step)
+            self.recorder.refused(step.workload, step.time)
+            return self._not_evicted(running, Attempt(step.pod, StepStatus.REFUSED, problem))
+        past = PastEviction(step.time, step.uid, step.source, step.workload, at_once(judge, pod))
+        self.recorder.evicted(past, pod)
+        return Tried(running, Attempt(step.pod, SURGING))
 
     def _evict(self, running: Running, step: StepRecord, pod: Pod, waiting: Sequence[Pod], judge: Gate) -> Tried:
         """Recorded, room held, evicted; in this order."""
@@ -257,7 +280,8 @@ class Evictor:
         past = PastEviction(now, step.uid, step.source, step.workload, at_once(judge, pod))
         self.recorder.evicted(past, pod, running)
         self._landing.hold(self._landing.wanted(step, pod, waiting))
-        if (problem := self.recorder.save(f"about to evict {step.pod} from {step.source}")) is not None:
+        problem = self.recorder.save(f"about to evict {step.pod} from {step.source}") or self._landing.keep_off(step)
+        if problem is not None:
             return self._undone(running, step, Attempt(step.pod, StepStatus.FAILED, problem), goes_on=False)
         if self._options.nominate:
             for each in waiting:
@@ -281,7 +305,7 @@ class Evictor:
             attempt = Attempt(step.pod, StepStatus.REFUSED, budgets(outcome, pod, judge.facts), "pdb")
         elif said in (EvictionResponse.FORBIDDEN, EvictionResponse.HELD_BACK):
             attempt = Attempt(step.pod, StepStatus.REFUSED, outcome.reason)
-        if said not in (EvictionResponse.OTHER_POD, EvictionResponse.HELD_BACK) and step.workload is not None:
+        if said not in (EvictionResponse.OTHER_POD, EvictionResponse.HELD_BACK):
             self.recorder.refused(step.workload, self._clock.wall())
         self._forbidden += said is EvictionResponse.FORBIDDEN
         goes_on = said in (
@@ -304,7 +328,8 @@ class Evictor:
         for step in found.landed:
             self._landing.release(step)
             if step.probe:
-                self._landing.probed(step)
+                fits = self._landing.extender.fits
+                self._landing.probed(step, chosen=had_a_choice(step, self._pods, self._nodes, fits))
         for step in found.leaving:
             self._landing.extend(step)
         for step in (*found.failed, *found.late):

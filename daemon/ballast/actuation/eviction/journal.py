@@ -59,7 +59,7 @@ class Journal:
             memory = RecentEvictions.decode(keys[HISTORY]) if HISTORY in keys else RecentEvictions()
             key = RESERVATIONS
             held = _reservations.decode(keys.get(RESERVATIONS, "[]"))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ClusterError(
                 f"Key {key} of ConfigMap {NAME} cannot be read: {error}. Delete the key to forget what it said; "
                 "until then nothing is evicted."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from ballast.actuation.eviction import effect
 from ballast.actuation.eviction.follow_up import SKEW
@@ -13,8 +13,10 @@ from ballast.eviction.check_input import LOOKED_NOWHERE, Feasibility
 from ballast.eviction.facts import Facts, leaving
 from ballast.eviction.gate import Gate
 from ballast.eviction.plan import Move
+from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.shape import Shape
+from ballast.placement.planners.node_constraints import NodeConstraints
 
 
 def prepared(move: Move, pod: Pod, facts: Facts, pods: Iterable[Pod], now: float, *, probe: bool) -> StepRecord:
@@ -78,3 +80,18 @@ def budgets(outcome: WriteOutcome, pod: Pod, facts: Facts) -> str:
     if answer(outcome) is EvictionResponse.BUDGET or len(names) < 2:
         return outcome.reason
     return f"the disruption budgets {' and '.join(names)} both cover it: {outcome.reason}"
+
+
+def had_a_choice(
+    step: StepRecord, pods: Iterable[Pod], nodes: Sequence[Node], fits: Callable[[str, Shape], bool | None]
+) -> bool:
+    """Whether the replacement could have gone to another node than it did, as far as nodes and requests tell.
+
+    False where other pods may have decided: kube-scheduler scores nothing while one node is feasible.
+    """
+    pod = next((each for each in pods if each.uid == step.replacement), None)
+    if pod is None or pod.template.looks_at_pods:
+        return False
+    allowed = NodeConstraints(nodes).allowed(pod.template).tolist()
+    open_nodes = (node for node, may in zip(nodes, allowed, strict=True) if may and node.name != step.landed_on)
+    return any(fits(node.name, pod.shape) for node in open_nodes)

@@ -14,7 +14,7 @@ from ballast.actuation.eviction import effect
 from ballast.actuation.eviction.events import document
 from ballast.actuation.eviction.follow_up import Followed
 from ballast.actuation.eviction.journal import Journal
-from ballast.actuation.eviction.records import Running, StepRecord
+from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.cluster.state import StateStore
 from ballast.errors import ClusterError
@@ -78,6 +78,12 @@ class EvictionRecorder:
         """How many evictions are followed."""
         return sum(len(plan.steps) for plan in self.plans)
 
+    def awaited_from(self) -> frozenset[str]:
+        """The nodes of evicted pods whose replacement is not bound yet."""
+        with self._lock:
+            steps = [step for plan in self.plans for step in plan.steps]
+        return frozenset(step.source for step in steps if step.status in (StepStatus.RECORDED, StepStatus.EVICTED))
+
     def history(self, now: float, api_errors: float) -> History:
         """What earlier evictions mean for the gate; steps of the plan that is carried out now are left out."""
         with self._lock:
@@ -114,6 +120,12 @@ class EvictionRecorder:
             if running is not None:
                 self._put(running)
 
+    def under_way(self, running: Running) -> None:
+        """A plan that was begun elsewhere and is followed from now on."""
+        with self._lock:
+            self._put(running)
+            self.unsaved = True
+
     def changed(self, running: Running, step: StepRecord) -> Running:
         """The plan with this step in place of the one of the same pod."""
         running = msgspec.structs.replace(
@@ -137,10 +149,11 @@ class EvictionRecorder:
             self.unsaved = True
         return running
 
-    def refused(self, workload: WorkloadKey, now: float) -> None:
-        """The API server refused to evict a pod of this workload."""
+    def refused(self, workload: WorkloadKey | None, now: float) -> None:
+        """A pod of this workload was not to be evicted, by the API server or by who keeps its replicas."""
         with self._lock:
-            self._memory.refused(workload, now)
+            if workload is not None:
+                self._memory.refused(workload, now)
 
     def end_batch(self) -> None:
         """The plan is carried out: its steps count as history from now on."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from ballast.actuation.eviction.leaving import LeavingTaints
 from ballast.actuation.eviction.records import StepRecord
 from ballast.clock import Clock
 from ballast.eviction.rules import DAY
@@ -34,13 +35,28 @@ class ReservationService(Protocol):
 
     def fits(self, node: str, shape: Shape) -> bool | None: ...
 
+    @property
+    def unheld(self) -> bool: ...
+
 
 class ReplacementReservations:
     """Holds room for replacements and waiting pods in the extender, and knows which schedulers ask it."""
 
-    def __init__(self, extender: ReservationService, clock: Clock, *, interval: float = 0.0) -> None:
-        """`interval` is the seconds between two looks at what became of evictions: room is held over two of them."""
-        self.extender = extender
+    def __init__(
+        self,
+        extender: ReservationService,
+        clock: Clock,
+        *,
+        interval: float = 0.0,
+        taints: LeavingTaints | None = None,
+        probes: bool = True,
+    ) -> None:
+        """`interval` is the seconds between two looks at what became of evictions: room is held over two of them.
+
+        With `taints` replacements are kept off the nodes they left. `probes`: one eviction may show whether a scheduler
+        asks.
+        """
+        self.extender, self.taints, self._probing = extender, taints, probes
         self._clock = clock
         self._reserved_for = min(max(RESERVED_FOR, 2 * interval), LONGEST / 2)
         self._probes: dict[str, str] = {}
@@ -55,7 +71,8 @@ class ReplacementReservations:
         """Whether one eviction may show if its replacement is asked for: none is under way, none failed in a day."""
         failed = self._failed.get(scheduler_name)
         tired = failed is not None and self._clock.wall() - failed < DAY
-        return not self.steered(scheduler_name) and scheduler_name not in self._probes and not tired
+        free = self._probing and not tired and scheduler_name not in self._probes
+        return free and not self.steered(scheduler_name)
 
     def names(self, scheduler_names: Iterable[str]) -> frozenset[str]:
         """Those that are steered or may be probed: what `Rules.steered` is to be."""
@@ -64,13 +81,21 @@ class ReplacementReservations:
     def probe(self, scheduler_name: str, uid: str) -> None:
         self._probes[scheduler_name] = uid
 
-    def probed(self, step: StepRecord) -> bool:
-        """The replacement of a probe was bound. Returns whether the extender was asked where."""
+    def probed(self, step: StepRecord, *, chosen: bool = True) -> bool:
+        """The replacement of a probe was bound. Returns whether the extender was asked where.
+
+        A probe shows nothing where the scheduler had no choice (`chosen` is False), for then it scores no nodes, or
+        where the replacement came to its target all the same.
+        """
         self.unprobe(step)
         steered = self.steered(step.scheduler)
-        if not steered:
+        if not steered and chosen and step.landed_on != step.target:
             self._failed[step.scheduler] = self._clock.wall()
         return steered
+
+    def keep_off(self, step: StepRecord) -> str | None:
+        """Before the eviction. Why its node could not be tainted, or None."""
+        return self.taints.put(step.source) if self.taints is not None and step.target is None else None
 
     def unprobe(self, step: StepRecord) -> None:
         """A step that did not happen, or whose replacement did not come, shows nothing."""

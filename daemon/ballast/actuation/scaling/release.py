@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
-
 from ballast.actuation.scaling import retry_on_conflict
 from ballast.actuation.scaling.cap import ORIGINAL, SET, Form, form_of, is_ours, original
 from ballast.cluster.client import KubeApi
 from ballast.cluster.write import Result, Write, WriteOutcome
 from ballast.cluster.writer import Writer
-from ballast.errors import ClusterError
+from ballast.errors import NOT_JSON, ClusterError
 from ballast.model.workload import Autoscaler
 
 
@@ -42,7 +40,7 @@ def read(api: KubeApi, form: Form, path: str) -> Autoscaler:
     body = api.get(path)
     try:
         return form.decode(body)
-    except msgspec.DecodeError as error:
+    except NOT_JSON as error:
         raise ClusterError(f"GET {path}: not an autoscaler ({error})") from error
 
 

@@ -10,7 +10,7 @@ from ballast.actuation.scaling.cap import PART
 from ballast.cluster import wire
 from ballast.cluster.client import KubeApi
 from ballast.cluster.write import MERGE_PATCH, Write, WriteTarget, object_path
-from ballast.errors import ClusterError
+from ballast.errors import NOT_JSON, ClusterError
 from ballast.model.selector import Selector, parse
 from ballast.model.workload import Workload
 
@@ -54,7 +54,7 @@ def decode(body: bytes) -> Scale:
     try:
         found = _decoder.decode(body)
         selector = parse(found.status.selector) if found.status.selector else None
-    except (msgspec.DecodeError, ValueError) as error:
+    except (*NOT_JSON, ValueError) as error:
         raise ClusterError(f"not a Scale ({error}): {body[:80]!r}") from error
     return Scale(found.spec.replicas, found.metadata.resource_version, selector)
 

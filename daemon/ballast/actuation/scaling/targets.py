@@ -27,7 +27,8 @@ from ballast.model.exclusion import exclusion, part_exclusion
 from ballast.model.pod import Pod
 from ballast.model.selector import Selector
 from ballast.model.workload import Autoscaler, Workload
-from ballast.power.policy import Actuation, Member, PowerPolicy
+from ballast.power.policy import Member, PowerPolicy
+from ballast.power.sections.choices import Actuation
 
 
 def kinds_of(policies: Iterable[PowerPolicy]) -> frozenset[str]:
@@ -163,7 +164,8 @@ class TargetReader:
 
     def _lasts(self, status: TargetStatus) -> bool:
         """Whether it stays valid as long as the objects it was computed from."""
-        passing = status.obstacle or status.excluded or status.pending or status.ceiling is not None
+        short = status.workload is not None and status.workload.present < (status.replicas or 0)
+        passing = status.obstacle or status.excluded or status.pending or short or status.ceiling is not None
         return not passing and self.contention.calm(status.name)
 
     def _computed(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ballast.cli.experiments import options
 from ballast.cli.output import Output, OutputOption
 from ballast.errors import UsageError
 
@@ -23,18 +23,13 @@ def openb(
     workload: Annotated[str, typer.Option(metavar="NAMES", help=f"Pod lists, apart by commas, or {ALL}.")] = ALL,
     policy: Annotated[str, typer.Option(metavar="NAMES", help=f"Policies, apart by commas, or {ALL}.")] = "residual",
     seeds: Annotated[int, typer.Option(metavar="N", help="Number of seeds, from 42 on.")] = 10,
-    jobs: Annotated[int, typer.Option(help="Number of processes; -1 uses every core. The result is the same.")] = -1,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Write results.json, table.md and a figure to this folder.", show_default=False
-        ),
-    ] = None,
+    jobs: options.Jobs = -1,
+    backend: options.Backend = "processes",
+    out: options.Out = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Place GPU pods until 130 % of the devices are asked for, and count the devices in use."""
-    if find_spec("joblib") is None:
-        raise UsageError("Experiments need joblib. Install it with: pip install 'kube-ballast[experiments]'")
+    options.require_joblib()
     from ballast.experiments.openb import report
     from ballast.experiments.openb.policies import POLICIES
     from ballast.experiments.openb.running import run
@@ -42,12 +37,12 @@ def openb(
 
     if not 1 <= seeds <= MAX_SEEDS:
         raise UsageError(f"--seeds {seeds}: give a number of seeds from 1 to {MAX_SEEDS}.")
-    if jobs < 1 and jobs != -1:
-        raise UsageError(f"--jobs {jobs}: give 1 or more, or -1 for every core.")
+    options.check_jobs(jobs)
     policies, chosen = _among("--policy", policy, list(POLICIES)), _among("--workload", workload, names(data))
     if out is not None:
         _write(out, {})
-    document = run(data, chosen, policies, seeds, jobs=jobs)
+    with options.spread(backend, jobs, "openb") as begin:
+        document = run(data, chosen, policies, seeds, jobs=jobs, begin=begin)
     text = json.dumps(document, indent=2, allow_nan=False)
     table = report.table(document)
     if out is not None:

@@ -15,7 +15,7 @@ from rich.table import Table
 from ballast import log
 from ballast.cli.output import Output, OutputOption
 from ballast.cli.power.chart import drawing
-from ballast.cli.power.demand import demand_of, watts_true_of
+from ballast.cli.power.demand import demand_of, needs_of, watts_true_of
 from ballast.cli.power.policies import check, choose, policies, starting
 from ballast.cli.power.recording import recorded
 from ballast.errors import UsageError
@@ -25,7 +25,7 @@ from ballast.power.anchor import affordable, load_of, wanted_change
 from ballast.power.controller_result import Sample, targets_of
 from ballast.power.controller_state import Anchor
 from ballast.power.policy import PowerPolicy
-from ballast.power.replay import NO_DEMAND, Replay, usual_gap
+from ballast.power.replay import NO_DEMAND, RecordedDemand, Replay, usual_gap
 from ballast.power.replay import replay as follow
 from ballast.telemetry.power_feed import trace
 from ballast.telemetry.power_schedule import recorded_schedule
@@ -90,7 +90,9 @@ def replay(
         raise UsageError(
             f"wattsPerReplica of {unknown[0]} is measured, which a replay cannot do. Give --watts-true {unknown[0]}=W."
         )
-    result = follow(chosen, samples, start, wanted, true, recorded_schedule(chosen))
+    needed = NO_DEMAND if feed is None else needs_of(chosen, feed)
+    _warn(_not_followed(chosen, needed))
+    result = follow(chosen, samples, start, wanted, true, recorded_schedule(chosen), needed)
     if plot is not None:
         _write(plot, drawing(result, chosen))
     if output is Output.JSON:
@@ -236,6 +238,15 @@ def _counted(number: int, noun: str) -> str:
 
 def _short(value: Any) -> str:
     return "-" if value is None else f"{float(value):.6g}"
+
+
+def _not_followed(policy: PowerPolicy, needed: RecordedDemand) -> Iterator[str]:
+    for name, place in policy.places.items():
+        if place.member.needs is not None and name not in needed.rows:
+            yield (
+                f"needs of {name} are not followed: the feed has no column {name}. Record there how many replicas it "
+                "needed at each time."
+            )
 
 
 def _warn(warnings: Iterator[str]) -> None:

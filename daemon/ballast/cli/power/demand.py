@@ -29,12 +29,32 @@ def demand_of(policy: PowerPolicy, path: Path) -> RecordedDemand:
                 )
             rows.fieldnames = list(columns)
             for row in rows:
-                name, at, count = _row(policy, path, rows.line_num, row)
+                name, at, count = _row(policy, f"--demand {path}", rows.line_num, row)
                 found.setdefault(name, []).append((at, count))
     except OSError as error:
         raise UsageError(f"--demand {path} cannot be read: {error.strerror}.") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise UsageError(f"--demand {path} cannot be read: {error}.") from error
+    return RecordedDemand({name: sorted(rows, key=lambda row: row[0]) for name, rows in found.items()})
+
+
+def needs_of(policy: PowerPolicy, path: Path) -> RecordedDemand:
+    """What members with `needs` need: columns of a feed that are named after them. Raises UsageError."""
+    names = [name for name, place in policy.places.items() if place.member.needs is not None]
+    found: dict[str, list[tuple[Fraction, int]]] = {}
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = csv.DictReader(file, skipinitialspace=True)
+            rows.fieldnames = [name.strip() for name in rows.fieldnames or ()]
+            for row in rows:
+                for name in (name for name in names if (row.get(name) or "").strip()):
+                    column = {**row, "ns/name": name, "replicas": row[name]}
+                    _, at, count = _row(policy, f"--feed {path}", rows.line_num, column)
+                    found.setdefault(name, []).append((at, count))
+    except OSError as error:
+        raise UsageError(f"--feed {path} cannot be read: {error.strerror}.") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UsageError(f"--feed {path} cannot be read: {error}.") from error
     return RecordedDemand({name: sorted(rows, key=lambda row: row[0]) for name, rows in found.items()})
 
 
@@ -56,18 +76,16 @@ def watts_true_of(policy: PowerPolicy, given: Sequence[str]) -> dict[str, Fracti
     return found
 
 
-def _row(policy: PowerPolicy, path: Path, line: int, row: dict[str, str | None]) -> tuple[str, Fraction, int]:
+def _row(policy: PowerPolicy, file: str, line: int, row: dict[str, str | None]) -> tuple[str, Fraction, int]:
     name, text = (row["ns/name"] or "").strip(), (row["replicas"] or "").strip()
     if name not in policy.places:
         raise UsageError(
-            f"--demand {path}, line {line}: {name or 'an empty name'} is no target of the policy; expected one of "
+            f"{file}, line {line}: {name or 'an empty name'} is no target of the policy; expected one of "
             f"{', '.join(policy.places)}."
         )
     if not text.isascii() or not text.isdigit():
-        raise UsageError(f"--demand {path}, line {line}: replicas is {text!r}, expected a whole number of at least 0.")
+        raise UsageError(f"{file}, line {line}: replicas is {text!r}, expected a whole number of at least 0.")
     try:
         return name, exact(unix_time((row["time"] or "").strip())), int(text)
     except ValueError:
-        raise UsageError(
-            f"--demand {path}, line {line}: time is {row['time']!r}, expected seconds or RFC 3339."
-        ) from None
+        raise UsageError(f"{file}, line {line}: time is {row['time']!r}, expected seconds or RFC 3339.") from None

@@ -35,6 +35,8 @@ def reservation(case: CheckInput) -> Finding:
     steered = case.rules.steered
     if steered is None or case.pod.scheduler_name in steered:
         return allow("its landing is steered")
+    if case.rules.kept_off:
+        return allow("its node is tainted until its replacement is bound")
     if not case.rules.needs_landing and case.pod.node in case.history.overloaded:
         return allow("its landing is not steered, but its node is overloaded")
     return refuse(f"where {case.pod.scheduler_name} puts its replacement is not steered")

@@ -13,6 +13,8 @@ def without_pdb(case: CheckInput) -> Finding:
 
 def pdb(case: CheckInput) -> Finding:
     budgets = case.facts.budgets(case.pod)
+    if budgets and _surges(case):
+        return allow("one more replica is Ready first, so no disruption budget is spent")
     if len(budgets) > 1:
         names = " and ".join(budget.name for budget in budgets)
         return refuse(
@@ -34,6 +36,8 @@ def single_replica(case: CheckInput) -> Finding:
     replicas, least = case.facts.replicas(case.pod), case.rules.min_replicas
     if least <= 1:
         return allow("any number of replicas is enough")
+    if _surges(case):
+        return allow("one more replica is Ready first")
     if replicas is None:
         owner = case.pod.owner
         return refuse(f"{owner.kind} {owner.name} is unknown" if owner else "its workload is unknown")
@@ -75,3 +79,7 @@ def replacement(case: CheckInput) -> Finding:
         ago = case.facts.now - scaled
         return refuse("its workload was just scaled", ago=ago, at_least=case.rules.quiet_after_scale)
     return allow("its workload is not changing")
+
+
+def _surges(case: CheckInput) -> bool:
+    return case.rules.surge and case.facts.surging(case.pod) is not None

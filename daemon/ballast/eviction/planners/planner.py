@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeAlias, runtime_checkable
@@ -38,6 +38,10 @@ class Aims:
     """Most residual that a started pod may cost; None: no limit."""
     criterion: DominantResidual = OBSERVED
     """By which moved and waiting pods land in `redistribute`."""
+    nodes_reserve: int = 1
+    """Nodes that may be lost after `consolidate` has emptied others."""
+    consolidate_nodes: int = 1
+    """Nodes that `consolidate` empties at a time."""
 
     @property
     def ceiling(self) -> Limit:
@@ -67,6 +71,26 @@ class PlanningDemand:
 
 
 @dataclass(frozen=True)
+class WholeNodes:
+    """What planners that empty whole nodes go by. Masks are [node] or [pod]."""
+
+    begun: Bools
+    """Nodes that are handed over or being emptied."""
+    may_empty: Bools
+    """Nodes that could be chosen now."""
+    stays: Bools
+    """Pods that end with their node."""
+    later: Bools
+    """Pods that the gate refuses now, but not for good."""
+    together: Callable[[Sequence[int]], bool]
+    """Whether the gate permits to move all of these pods; then they count as moved."""
+    hand_over: Callable[[int], None]
+    """Called with each node that is empty or becomes so."""
+    peak: Floats | None = None
+    """[node, resource]: the load at the day's p95, NaN where unknown."""
+
+
+@dataclass(frozen=True)
 class PlanInput:
     """One cluster to plan for."""
 
@@ -75,6 +99,8 @@ class PlanInput:
     counted: Bools
     """[node]: whether its load counts for means and variances."""
     thresholds: Thresholds
+    whole_nodes: WholeNodes | None = None
+    """Given with `steps`."""
 
 
 Spare: TypeAlias = Callable[[Ints], None]

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from ballast.errors import UsageError
+from ballast.eviction.planners.consolidate import Consolidate
 from ballast.eviction.planners.planner import Effect, Planner
 from ballast.eviction.planners.rebalance import Rebalance
 from ballast.eviction.planners.redistribute import Redistribute
@@ -17,7 +18,7 @@ from ballast.eviction.planners.relieve import Relieve
 from ballast.extensions import extensions
 
 GROUP = "ballast.planners"
-BUILT_IN: tuple[Planner, ...] = (Relieve(), Redistribute(), Rebalance())
+BUILT_IN: tuple[Planner, ...] = (Relieve(), Redistribute(), Rebalance(), Consolidate())
 
 _FLAGS = ("needs_landing", "needs_confirmation", "one_at_a_time")
 _METHODS = ("idle", "considers", "ceiling", "steps", "reason")

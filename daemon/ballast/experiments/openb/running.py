@@ -9,8 +9,8 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 
+from ballast.experiments import running
 from ballast.experiments.openb.nodes import Nodes
 from ballast.experiments.openb.policies import POLICIES
 from ballast.experiments.openb.trace import ARRIVING, FIRST_SEED, Workload, published, workload
@@ -67,14 +67,11 @@ def run(
 ) -> dict[str, Any]:
     """`{"rows", "published"}`; rows by workload, policy and seed, whatever the number of jobs.
 
-    `begin` is called with the number of runs and returns a function that is called after each run. A
-    `joblib.parallel_config` around the call selects another backend. Raises UsageError and BadTrace.
+    `begin` is called with the number of runs and returns a function that is called after each run.
+    Raises UsageError and BadTrace.
     """
     loaded = [workload(data, name) for name in workloads]
     beside = published(data, workloads)
     runs = [Run(each, name, FIRST_SEED + seed) for each in loaded for name in policies for seed in range(seeds)]
-    done, rows = begin(len(runs)), []
-    for row in Parallel(n_jobs=jobs, return_as="generator")(delayed(Run.row)(each) for each in runs):
-        rows.append(row)
-        done()
+    rows = running.run(Run.row, [(each,) for each in runs], jobs, begin(len(runs)))
     return {"rows": rows, "published": beside}

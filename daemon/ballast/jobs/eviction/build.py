@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 
+from ballast.actuation.eviction.empty_nodes import EmptyNodes
 from ballast.actuation.eviction.evictor import Evictor, EvictorOptions
+from ballast.actuation.eviction.leaving import LeavingTaints
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations, ReservationService
+from ballast.actuation.eviction.surge import Surges
 from ballast.actuation.protected import Protected
 from ballast.clock import SystemClock
 from ballast.cluster.context import Context
@@ -38,8 +41,24 @@ def build(
         own=os.environ.get("POD_NAME") or os.environ.get("HOSTNAME"),
         urls=[url for url in (settings.prometheus.url, *power_build.urls(power_build.policies(settings))) if url],
     )
-    landing = ReplacementReservations(reservations, context.clock, interval=settings.eviction.interval)
+    eviction, prefix = settings.eviction, settings.publishing.prefix
+    landing = ReplacementReservations(
+        reservations,
+        context.clock,
+        interval=eviction.interval,
+        taints=LeavingTaints(context.api, context.writer, prefix, sets=eviction.landing == "taint")
+        if eviction.mode is Mode.ON
+        else None,
+        probes=eviction.landing == "extender",
+    )
+    acts = eviction.mode is Mode.ON
+    surges = (
+        Surges(context.api, context.writer, context.state, context.clock, ready_within=eviction.ready_within)
+        if acts
+        else None
+    )
     evictor = Evictor(
+        surges=surges if eviction.surge else None,
         writer=context.writer,
         state=context.state,
         clock=context.clock,
@@ -63,16 +82,23 @@ def build(
         landing=landing,
         protected=protected,
         power_plans=lambda: power.changing if power else frozenset(),
+        surging=lambda: surges.workloads if surges else frozenset(),
     )
     usage = PodUsageCache(source, context.api.get, settings)
-    inputs = PlanInputs(context, facts=facts, usage=usage, evictor=evictor, landing=landing)
+    inputs = PlanInputs(context, facts=facts, usage=usage, evictor=evictor, landing=landing, surges=surges)
     worker = PlanningProcess()
     return EvictionJob(
         context,
         facts=facts,
         inputs=inputs,
         worker=worker,
-        executor=PlanExecutor(context, board=board, facts=facts, evictor=evictor),
+        executor=PlanExecutor(
+            context,
+            board=board,
+            facts=facts,
+            evictor=evictor,
+            empty=EmptyNodes(context.api, context.writer, prefix),
+        ),
         explainer=Explainer(inputs, worker, lambda: board.snapshot, aims_of(settings).ceiling),
     )
 

@@ -13,11 +13,12 @@ from ballast.actuation.protected import Protected
 from ballast.cluster.context import Context
 from ballast.cluster.watch import WATCH_SILENT
 from ballast.eviction.checks.acting import cluster_trouble
+from ballast.eviction.emptying import EMPTIES
 from ballast.eviction.facts import ClusterObjects, Facts, WorkloadKey
 from ballast.eviction.gate import Gate
 from ballast.eviction.history import History
 from ballast.eviction.planners.planner import Planner
-from ballast.eviction.rules import GateRules
+from ballast.eviction.rules import UNLIMITED, GateRules
 from ballast.jobs.eviction.hot_nodes import HotNodes
 from ballast.jobs.eviction.invalid_annotations import InvalidAnnotations
 from ballast.jobs.eviction.recent_scaling import RecentScaling
@@ -54,17 +55,20 @@ class ClusterFacts:
         landing: ReplacementReservations,
         protected: Protected,
         power_plans: Callable[[], frozenset[str]],
+        surging: Callable[[], frozenset[WorkloadKey]],
     ) -> None:
-        """`power_plans`: namespace/name of the workloads whose replicas an open power plan is changing."""
+        """`power_plans`: namespace/name of workloads whose replicas an open power plan is changing; `surging`: those
+        with one replica more while a pod of theirs moves."""
         settings, events = context.settings, context.events
         self._clock, self._board = context.clock, board
         self._cache, self._workloads = context.cache, context.workloads
         self._leading, self._switches = context.leadership.is_leader, context.switches
         self._evictor, self._landing = evictor, landing
-        self._protector, self._power_plans = protected, power_plans
+        self._protector, self._power_plans, self._surging = protected, power_plans, surging
         self._protected: Mapping[WorkloadKey, str] = {}
         self._acts = settings.eviction.mode is Mode.ON
         self._rules = rules_of(settings)
+        self._landed_by = settings.eviction.landing
         self._replicas = RecentScaling()
         self._invalid = InvalidAnnotations(
             settings.publishing.prefix,
@@ -103,8 +107,11 @@ class ClusterFacts:
 
     def history(self) -> History:
         """What earlier evictions and other parts mean for the gate."""
+        earlier, surging = self._evictor.history(), self._surging()
         return replace(
-            self._evictor.history(),
+            earlier,
+            awaited=earlier.awaited | surging,
+            replacements=earlier.replacements + len(surging),
             leader=self._leading(),
             paused=self._switches.paused(Part.EVICTION),
             confirmed=self.hot.confirmed,
@@ -113,13 +120,25 @@ class ClusterFacts:
         )
 
     def rules(self, planner: Planner, steered: frozenset[str]) -> GateRules:
-        """The rules of a planner; `steered` are the schedulers whose placements the extender decides."""
-        return replace(
+        """The rules of a planner; `steered` are the schedulers whose placements the extender decides.
+
+        A node that is being emptied does not rest between two evictions.
+        """
+        rules = replace(
             self._rules,
             steered=steered,
+            kept_off=self._landed_by == "taint",
             needs_landing=planner.needs_landing,
             needs_confirmation=planner.needs_confirmation,
         )
+        return replace(rules, limit_node=UNLIMITED, cooldown=0.0) if planner.name == EMPTIES else rules
+
+    def planning_rules(self, planner: Planner, steered: frozenset[str]) -> GateRules:
+        """Those that a plan is made by. A node is emptied over many cycles: what limits one holds back its steps."""
+        rules = self.rules(planner, steered)
+        if planner.name != EMPTIES:
+            return rules
+        return replace(rules, rates=(), limit_total=UNLIMITED, limit_namespace=UNLIMITED, limit_workload=UNLIMITED)
 
     def gate(self, planner: Planner, namespaces: set[str]) -> Gate:
         """The gate of this moment, for evictions of pods in these namespaces."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from ballast.actuation.eviction.empty_nodes import EmptyNodes
 from ballast.actuation.eviction.evictor import Attempt, Evictor
 from ballast.cluster.context import Context
 from ballast.eviction.document import as_json
@@ -26,16 +27,28 @@ from ballast.settings import Mode
 class PlanExecutor:
     """In the job's thread only."""
 
-    def __init__(self, context: Context, *, board: Board, facts: ClusterFacts, evictor: Evictor) -> None:
+    def __init__(
+        self, context: Context, *, board: Board, facts: ClusterFacts, evictor: Evictor, empty: EmptyNodes
+    ) -> None:
         self._settings, self._clock = context.settings.eviction, context.clock
         self._metrics, self._cache = context.metrics, context.cache
-        self._board, self._facts, self._evictor = board, facts, evictor
+        self._board, self._facts, self._evictor, self._empty = board, facts, evictor, empty
         self._plans: deque[dict[str, Any]] = deque(maxlen=PLANS_KEPT)
         self._number = 0
 
     def execute(self, plans: Sequence[Plan], snapshot: Snapshot) -> list[str]:
-        """Carries the plans out, of those that are made again after each eviction the first step. Their sentences."""
-        return [self._execute(plan, snapshot) for plan in plans]
+        """Carries the plans out, of those that are made again after each eviction the first step. Their sentences.
+
+        Nodes are marked that a plan empties, and given back where none keeps them so.
+        """
+        marked = self._mark(next((plan.empty for plan in plans if plan.empty is not None), ()))
+        return [self._execute(plan, snapshot) for plan in plans] + marked
+
+    def _mark(self, wanted: Sequence[str]) -> list[str]:
+        if self._settings.mode is not Mode.ON:
+            return []
+        problem = self._empty.mark(wanted, self._cache.nodes(), self._cache.pods_on)
+        return [f"nodes could not be marked as empty: {problem}"] if problem else []
 
     def publish(self, halted: str | None) -> None:
         """Shows the evictions; `halted` is why nothing may be evicted now."""

@@ -7,14 +7,19 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from ballast.actuation.eviction.evictor import Evictor
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
+from ballast.actuation.eviction.surge import Surges
 from ballast.cluster.context import Context
 from ballast.errors import ClusterError
+from ballast.eviction.emptying import EMPTIES
 from ballast.eviction.planners.planner import PlanningDemand
 from ballast.eviction.planners.registry import planner, planners
-from ballast.eviction.rules import GateRules
+from ballast.eviction.rules import UNLIMITED, GateRules
 from ballast.jobs.eviction.cluster_facts import ClusterFacts
+from ballast.jobs.eviction.day_peak import DayPeak
 from ballast.jobs.eviction.hot_nodes import loads, watched_of
 from ballast.jobs.eviction.planning_request import PlanRequest, RequestedPlan
 from ballast.jobs.eviction.rules import aims_of, limit
@@ -22,6 +27,7 @@ from ballast.model.node_state import NodeState
 from ballast.model.pod import Pod
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
+from ballast.parts import Part
 from ballast.telemetry.pod_usage_cache import PodUsageCache
 
 OF_PODS = ("cpu", "memory", "disk", "network")
@@ -53,11 +59,14 @@ class PlanInputs:
         usage: PodUsageCache,
         evictor: Evictor,
         landing: ReplacementReservations,
+        surges: Surges | None = None,
     ) -> None:
         self._settings, self._clock = context.settings, context.clock
         self._cache, self._conditions = context.cache, context.conditions
-        self._facts, self._usage = facts, usage
-        self._evictor, self._landing = evictor, landing
+        self._facts, self._usage, self._peak = facts, usage, DayPeak()
+        self._leading = context.leadership.is_leader
+        self._switches = context.switches
+        self._evictor, self._landing, self._surges = evictor, landing, surges
         self._aims = aims_of(context.settings)
         self._resumed = False
 
@@ -65,6 +74,8 @@ class PlanInputs:
         """This replica leads from now on. What the leader before had begun is read at once, beside everything else:
         the extender needs its reservations."""
         self._resumed = False
+        if self._surges is not None:
+            self._surges.forget()
         threading.Thread(target=self._resume, name="resume", daemon=True).start()
 
     def gather(self, snapshot: Snapshot) -> Gathered:
@@ -72,7 +83,9 @@ class PlanInputs:
 
         Raises ClusterError when `ballast-state` cannot be read.
         """
+        self._peak.observe(snapshot)
         earlier = self._follow_up(snapshot)
+        self._settle()
         self._facts.refresh()
         history = self._facts.history()
         halted = self._facts.halted(snapshot, history)
@@ -100,6 +113,7 @@ class PlanInputs:
             history=self._facts.history(),
             pool_label=self._settings.cluster.pool_label,
             weights=weights,
+            peak=self._peaks(snapshot, [node.name for node in objects.nodes], resources),
             silent=snapshot.states.counts[NodeState.SILENT],
             usage=self._usage.of_all,
         )
@@ -123,8 +137,42 @@ class PlanInputs:
     def _follow_up(self, snapshot: Snapshot) -> list[str]:
         sentences = [] if self._resumed else [self._evictor.resume()]
         self._resumed = True
+        if self._surges is not None:
+            sentences += self._advance(self._surges)
         sentences.append(self._evictor.follow_up(self._cache.pods(), snapshot))
         return [sentence for sentence in sentences if sentence]
+
+    def _advance(self, surges: Surges) -> list[str]:
+        """Goes on with pods whose replacement is started first; a pause takes all added replicas back."""
+        if self._switches.paused(Part.EVICTION) is None:
+            return surges.advance(self._cache.pods(), self._evictor.recorder.under_way)
+        surges.give_back()
+        return []
+
+    def give_back(self) -> None:
+        """At the end of the daemon: no count stays raised, and no node tainted for a replacement."""
+        if not self._leading():
+            return
+        if self._surges is not None:
+            self._surges.give_back()
+        if self._landing.taints is not None:
+            self._landing.taints.settle((), self._cache.nodes())
+
+    def _settle(self) -> None:
+        """Gives back the taints that no replacement needs any more; all of them during a pause."""
+        taints, recorder = self._landing.taints, self._evictor.recorder
+        if taints is not None and recorder.unreadable() is None:
+            wanted = self._awaited_from() if self._switches.paused(Part.EVICTION) is None else frozenset[str]()
+            taints.settle(wanted, self._cache.nodes())
+        unheld = "room is held for replacements, but no scheduler asks to filter, so other pods may take it"
+        hint = "add filterVerb: filter to the extender, as `ballast profile extender` prints it"
+        said = f"{unheld}: {hint}" if self._landing.extender.unheld else None
+        self._conditions.report("ReservationsNotHeld", "FilterNotAsked", said)
+
+    def _awaited_from(self) -> frozenset[str]:
+        """The nodes that pods leave or left, and whose replacements are not bound yet."""
+        surging = self._surges.sources if self._surges is not None else frozenset[str]()
+        return self._evictor.recorder.awaited_from() | surging
 
     def _wanted(self) -> tuple[list[RequestedPlan], list[str]]:
         """The plans to make, the most urgent first, and why others are not made."""
@@ -132,8 +180,10 @@ class PlanInputs:
         names = frozenset({pod.scheduler_name for pod in pods})
         steered = self._landing.names(names)
         demand = PlanningDemand(hot=bool(self._facts.hot.confirmed), waiting=any(pod.waiting for pod in pods))
-        unsteered = None
-        if names and not steered:
+        unsteered, landing = None, self._settings.eviction.landing
+        if landing == "none":
+            unsteered = "nothing decides where replacements go: BALLAST_EVICTION__LANDING is none"
+        elif landing == "extender" and names and not steered:
             who = " and ".join(sorted(names))
             unsteered = (
                 f"where {who} puts replacements is not steered: it has not asked the extender in the last 10 minutes"
@@ -148,8 +198,9 @@ class PlanInputs:
             if reason is not None:
                 skipped.append(f"{each.name}: {reason}")
                 continue
-            rules = self._facts.rules(each, steered)
-            wanted.append(RequestedPlan(each.name, rules, self._aims, limit(self._settings.eviction.max_moves)))
+            rules = self._facts.planning_rules(each, steered)
+            most = UNLIMITED if each.name == EMPTIES else limit(self._settings.eviction.max_moves)
+            wanted.append(RequestedPlan(each.name, rules, self._aims, most))
         self._conditions.report("LandingNotSteered", "ExtenderNotAsked", unsteered)
         return wanted, skipped
 
@@ -161,6 +212,14 @@ class PlanInputs:
                 if resource in resources:
                     load[row, resources.index(resource)] += change
         return load
+
+    def _peaks(self, snapshot: Snapshot, nodes: list[str], resources: tuple[str, ...]) -> Floats | None:
+        """[node, resource] at the day's p95; None where nobody asks."""
+        if EMPTIES not in self._settings.eviction.planners:
+            return None
+        columns = [index for name in resources if (index := snapshot.resource(name)) is not None]
+        most = np.append(self._peak.loads(snapshot)[columns], np.full((len(columns), 1), np.nan), axis=1)
+        return np.asarray(most[:, [snapshot.rows.get(name, -1) for name in nodes]].T)
 
     def _concerned(self, wanted: list[RequestedPlan]) -> list[str] | None:
         """The pods whose usage matters: those on hot nodes if no other may be moved. None for all."""

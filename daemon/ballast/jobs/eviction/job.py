@@ -35,13 +35,14 @@ class EvictionJob:
         self.facts, self.inputs, self._worker, self._executor = facts, inputs, worker, executor
         self.explain = explainer.explain
         self.observe, self.gained, self.stop = facts.observe, inputs.gained, worker.stop
+        self.give_back = inputs.give_back
 
     def cycle(self, snapshot: Snapshot) -> str:
         """Raises ClusterError when `ballast-state` cannot be read, WorkerError when no plan could be made."""
         gathered = self.inputs.gather(snapshot)
         try:
             response = self._planned(gathered.request) if gathered.request is not None else PlanResponse()
-            done = self._executor.execute(response.plans, snapshot)
+            done = [] if gathered.halted is not None else self._executor.execute(response.plans, snapshot)
         finally:
             self._executor.publish(gathered.halted)
         nothing = [f"planned nothing: {gathered.halted}"] if gathered.halted is not None else []

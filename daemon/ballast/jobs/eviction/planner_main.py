@@ -16,6 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ballast.eviction.emptying import EMPTIES, handed_over
 from ballast.eviction.explanation import explanation
 from ballast.eviction.facts import Facts
 from ballast.eviction.gate import Gate
@@ -28,6 +29,7 @@ from ballast.jobs.eviction.planning_request import (
     encode,
     receive,
 )
+from ballast.model.sample import Floats
 from ballast.placement.batch import plan_batch
 from ballast.placement.planners.layout import Layout, layout
 from ballast.telemetry.pods import PodUsage, decode
@@ -58,11 +60,15 @@ def answer(request: PlanRequest) -> PlanResponse:
     if (asked := request.explained) is not None:
         found = explanation(arranged, Gate(facts, asked.rules, request.history), asked.pod, asked.ceiling)
         return PlanResponse(explanation=found, megabytes=_megabytes())
+    order = sorted(range(len(objects.nodes)), key=lambda row: objects.nodes[row].name)
+    peak = None if request.peak is None else request.peak[:, kept][order]
     plans: list[Plan] = []
     for wanted in request.wanted:
-        plans.append(_plan(wanted, arranged, Gate(facts, wanted.rules, request.history)))
-        if plans[-1].steps:
-            break
+        late = any(plan.steps for plan in plans)
+        if late and not (wanted.kind == EMPTIES and _marked(request, wanted)):
+            continue
+        made = _plan(wanted, arranged, Gate(facts, wanted.rules, request.history), peak)
+        plans.append(replace(made, steps=()) if late else made)
     running = sum(pod.phase == "Running" and bool(pod.node) for pod in objects.pods)
     counted = request.usage.asked if request.usage else None
     return _told(plans, usage, running if counted is None else counted)
@@ -119,10 +125,15 @@ def _limit_memory(size: int) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (size, resource.getrlimit(resource.RLIMIT_DATA)[1]))
 
 
-def _plan(wanted: RequestedPlan, arranged: Layout, gate: Gate) -> Plan:
+def _marked(request: PlanRequest, wanted: RequestedPlan) -> bool:
+    """Whether nodes are kept empty: each cycle has to see whether they are needed again."""
+    return any(handed_over(node, wanted.rules.prefix) for node in request.objects.nodes)
+
+
+def _plan(wanted: RequestedPlan, arranged: Layout, gate: Gate, peak: Floats | None) -> Plan:
     most = wanted.most.of(int(np.count_nonzero(arranged.present)))
     aims = wanted.aims if most is None else replace(wanted.aims, max_moves=most)
-    return make_plan(wanted.kind, arranged, gate, aims, examples=EXAMPLES)
+    return make_plan(wanted.kind, arranged, gate, aims, examples=EXAMPLES, peak=peak)
 
 
 def _told(plans: list[Plan], usage: PodUsage | None, expected: int) -> PlanResponse:

@@ -71,6 +71,8 @@ class PlanRequest:
     history: History = NOTHING_YET
     pool_label: str | None = None
     weights: Weights = field(default_factory=lambda: EQUAL)
+    peak: Floats | None = None
+    """[node, resource] as `load`: the p95 of the day, NaN where unknown; None where nobody asks."""
     silent: int | None = None
     """Nodes of unknown load that were measured before; None: all of unknown load."""
     usage: PodAnswers | None = None

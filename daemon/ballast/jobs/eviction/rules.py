@@ -26,6 +26,7 @@ def rules_of(settings: Settings) -> GateRules:
         max_unavailable=limit(eviction.max_unavailable),
         min_replicas=eviction.min_replicas,
         confirmations=eviction.confirmations,
+        surge=eviction.surge,
         max_unknown=settings.publishing.max_unknown,
         priority_below=eviction.priority_below,
         refuse_volume_claims=eviction.pvc == "refuse",
@@ -47,6 +48,8 @@ def aims_of(settings: Settings) -> Aims:
         deviation=eviction.deviation,
         min_gain=eviction.min_gain,
         kappa=eviction.kappa,
+        nodes_reserve=eviction.nodes_reserve,
+        consolidate_nodes=eviction.consolidate_nodes,
         criterion=dominant_residual.parse(settings.scoring.keys.get(dominant_residual.NAME, {})),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ballast.actuation.eviction.evictor import Attempt
+from ballast.actuation.eviction.evictor import SURGING, Attempt
 from ballast.eviction.plan import Plan
 
 
@@ -17,12 +17,16 @@ def plan_sentence(plan: Plan, attempts: Sequence[Attempt], *, acts: bool, held: 
         return f"{plan.kind}: {_pods(len(plan.steps))} to move, {held}"
     done = sum(attempt.permitted for attempt in attempts)
     verb = "evicted" if acts else "would evict"
+    first_starts = sum(attempt.status == SURGING for attempt in attempts)
+    done -= first_starts
     first = next((attempt.pod for attempt in attempts if attempt.permitted), None)
     named = f", {first}" if first and done == 1 else f", {first} first" if first else ""
     told = f"{plan.kind}: {verb} {done} of {_pods(len(plan.steps))}{named}"
     refused = Counter(attempt.check or attempt.why for attempt in attempts if attempt.status == "refused")
     if refused:
         told += f"; refused at the last moment by {_counts(refused)}"
+    if first_starts:
+        told += f"; {first_starts} wait for one more replica"
     failed = [attempt for attempt in attempts if attempt.status in ("failed", "recorded")]
     if failed:
         told += f"; {len(failed)} failed: {failed[0].why}"

@@ -8,28 +8,34 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Protocol
 
 from ballast.actuation.scaling.target_status import TargetStatus
 from ballast.cluster.write import Result
 from ballast.cluster.write import WriteOutcome as Written
 from ballast.errors import ClusterError, Superseded
+from ballast.jobs.power.metering import Metering
 from ballast.jobs.power.open_plan import ROUND, is_emergency, leaving, outdated, set_by_ballast, urgent, without_moved
 from ballast.jobs.power.saved_state import SavedState
-from ballast.jobs.power.seen_targets import SeenTargets, autoscaled, drawn, present, seen
+from ballast.jobs.power.seen_targets import SeenTargets, autoscaled, drawn, gated, seen, surging
 from ballast.jobs.power.store import PowerStore, Record
 from ballast.jobs.power.view import Action, TickContext, TickReport, Why
 from ballast.power.autoscaled import unmet_demand
 from ballast.power.controller import abandon, commit, observe, resumed
-from ballast.power.controller_result import NOTHING, ControllerResult, Reason, Sample
+from ballast.power.controller_result import ControllerResult, Reason, Sample
 from ballast.power.controller_state import ControllerState
-from ballast.power.meter import Meter
+from ballast.power.measuring.meter import Meter
 from ballast.power.policy import PowerPolicy
+from ballast.power.sections.needs import Need
 from ballast.power.values import exact
 from ballast.telemetry.budget_feed import Watts
 
 STUCK = 60
 """Seconds for which an absolute budget takes a target as unchangeable after a write to it has failed."""
+
+
+NO_NEEDS: Mapping[str, Need] = MappingProxyType({})
 
 
 class Targets(Protocol):
@@ -66,7 +72,7 @@ class PolicyController:
         store: PowerStore,
         *,
         shadow: bool,
-        needs: Callable[[Mapping[str, int]], Mapping[str, int]] = lambda counts: NOTHING,
+        needs: Callable[[Mapping[str, int]], Mapping[str, Need]] = lambda counts: NO_NEEDS,
         loads: Callable[[], Mapping[str, float] | None] = lambda: None,
         traces: Callable[[Mapping[str, TargetStatus]], Iterable[str]] = lambda statuses: (),
         meter: Meter | None = None,
@@ -77,7 +83,7 @@ class PolicyController:
         self._shadow = shadow
         self._needs = needs
         self._loads = loads
-        self._meter = meter
+        self._metering = Metering(policy, meter, shadow=shadow)
         self._record: Record | None = None
         self._attempts = 0
         self._tried: set[str] = set()
@@ -87,6 +93,11 @@ class PolicyController:
         self._changeable: frozenset[str] = frozenset()
         self._bounds: Mapping[str, tuple[int, int]] = {}
         self._bounded = policy
+
+    @property
+    def in_force(self) -> PowerPolicy:
+        """The policy with the measured watts."""
+        return self._metering.applied(self.policy)
 
     @property
     def changing(self) -> frozenset[str]:
@@ -109,7 +120,7 @@ class PolicyController:
         except ClusterError as error:
             return replace(self._resting(view), words=f"the targets cannot be seen: {error}", problem=str(error))
         view = replace(view, statuses=statuses)
-        view = self._measured(replace(view, counts=self._seen(view).counts))
+        view = self._metering.saw(replace(view, counts=self._seen(view).counts))
         if now.hold is not None:
             return self._weighed(replace(self._resting(view), words=now.hold))
         try:
@@ -120,24 +131,23 @@ class PolicyController:
         view = replace(view, state=record.state)
         targets = self._seen(view)
         view = replace(view, counts=_shadowed(record, targets.counts) if self._shadow else targets.counts)
-        view = replace(view, policy=self._inside(targets.bounds_at(view.counts)))
-        if self._meter is not None and self._meter.waits:
+        needs = {} if record.state.plan is not None else self._needs(view.counts)
+        view = replace(view, needs=needs)
+        view = replace(view, policy=self._inside(gated(view, targets)))
+        if self.policy.absolute and (extra := surging(view)):
+            view = replace(view, policy=view.policy.with_watts({}, view.policy.base_power + extra))
+        if self._metering.waits:
             return replace(self._resting(view), words="waiting for the first measurement of watts per replica")
         if not targets.changeable:
             return self._weighed(replace(self._resting(view), reason=Why.NO_TARGETS, words="no target takes part"))
-        return self._weighed(self._decide(view, record, targets))
+        if view.missed is not None and view.missed.stops:
+            words = f"nothing more is changed, an action had no effect: {view.missed.text}"
+            return self._weighed(replace(self._resting(view), reason=Why.NO_EFFECT, words=words))
+        return self._weighed(self._metering.acted(self._decide(view, record, targets)))
 
     def _seen(self, view: TickReport) -> SeenTargets:
         stuck = [name for name, since in self._stuck.items() if view.now.at - since < STUCK]
         return seen(self.policy, view.statuses, emergency=is_emergency(self.policy, view), stuck=stuck)
-
-    def _measured(self, view: TickReport) -> TickReport:
-        """Teaches the meter what runs and what that draws."""
-        if self._meter is None:
-            return view
-        if view.watts.consumed is not None and view.counts:
-            self._meter.saw(view.now.at, present(view.statuses), view.watts.consumed)
-        return replace(view, learned=self._meter.learned())
 
     def _weighed(self, view: TickReport) -> TickReport:
         """The report with the watts of what runs, where they are known."""
@@ -173,7 +183,8 @@ class PolicyController:
         time = view.watts.time if view.watts.newest is None else view.watts.newest
         sample = Sample(now.at, view.watts.watts, None if time is None else exact(time), view.watts.bound)
         scaled = autoscaled(policy, view.statuses, counts)
-        outcome = observe(policy, before, sample, counts, self._needed(view), scaled)
+        needed = {name: need.least for name, need in view.needs.items()}
+        outcome = observe(policy, before, sample, counts, needed, scaled)
         state = outcome.state
         if begun is None and state.reference is not None:
             based = max(now.wall, now.confirmed or 0.0)
@@ -277,7 +288,7 @@ class PolicyController:
         """The policy within the bounds of the objects."""
         if bounds != self._bounds:
             self._bounds, self._bounded = bounds, self.policy.within(bounds)
-        return self._bounded if self._meter is None else self._meter.applied(self._bounded)
+        return self._metering.applied(self._bounded)
 
     def _save(self, record: Record, reason: str) -> str | None:
         try:
@@ -285,11 +296,6 @@ class PolicyController:
         except Superseded as error:
             self.forget()
             return str(error)
-
-    def _needed(self, view: TickReport) -> Mapping[str, int]:
-        """The counts that targets need; asked only below the dead band, when replicas may be taken away."""
-        watts, band = view.watts.watts, view.band
-        return self._needs(view.counts) if band and watts is not None and watts < band[0] else NOTHING
 
 
 def _unwritable(failed: Iterable[Written]) -> Iterable[str]:

@@ -27,11 +27,12 @@ from ballast.jobs.power.job import PolicyRun, PowerJob
 from ballast.jobs.power.store import PowerStore
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
-from ballast.power.averaging import Average, range_of
-from ballast.power.meter import Meter
+from ballast.power.measuring.averaging import Average, range_of
+from ballast.power.measuring.meter import Meter
 from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
-from ballast.power.policy_rules import not_to_run, remarks, unusable_at
+from ballast.power.policy_rules import hidden_exporters, not_to_run, remarks, unusable_at
+from ballast.power.sections.needs import Need
 from ballast.power.values import exact
 from ballast.serving.board import Board
 from ballast.settings import Mode, Settings
@@ -75,7 +76,7 @@ def findings(settings: Settings) -> PolicyFindings:
             *_without_prometheus(policy, settings),
         )
         problems.extend(f"{label}: {text}" for text in told)
-        warnings.extend(f"{label}: {text}" for text in remarks(policy, interval))
+        warnings.extend(f"{label}: {text}" for text in (*remarks(policy, interval), *hidden_exporters(policy)))
     return PolicyFindings(found, tuple(problems), tuple(warnings))
 
 
@@ -148,7 +149,7 @@ def _run(
 ) -> PolicyRun:
     settings, clock, metrics = context.settings, context.clock, context.metrics
     shadow = settings.power.mode is not Mode.ON
-    needs: Callable[[Mapping[str, int]], Mapping[str, int]] = lambda counts: {}  # noqa: E731
+    needs: Callable[[Mapping[str, int]], Mapping[str, Need]] = lambda counts: {}  # noqa: E731
     if client is not None and _needs(policy):
         asked = NeedsReader(policy, client, metrics)
         needs = lambda counts: asked.read(_slot(clock, settings), counts)  # noqa: E731
@@ -164,17 +165,12 @@ def _run(
         meter=None if policy.consumption is None else Meter(policy),
     )
     average = Average(_consumption_range(policy))
-    own = partial(_averaged_own, policy, actuators, average, clock) if feed.needs_own else lambda: None
-    schedule = ScheduleReader(policy, client)
+    own = partial(_averaged_own, budget, actuators, average, clock) if feed.needs_own else lambda: None
+    schedule = None if policy.schedule is None else ScheduleReader(policy, client)
     if policy.consumption is None:
-        return PolicyRun(budget, feed, own, schedule.bound, close=schedule.close)
+        return PolicyRun(budget, feed, own, schedule)
     drawn = BudgetFeed(policy.model_copy(update={"feed": policy.consumption}), client, clock, metrics)
-
-    def close() -> None:
-        schedule.close()
-        drawn.close()
-
-    return PolicyRun(budget, feed, own, schedule.bound, lambda at: drawn.read(at).watts, close)
+    return PolicyRun(budget, feed, own, schedule, lambda at: drawn.read(at).watts, drawn.close)
 
 
 def _without_prometheus(policy: PowerPolicy, settings: Settings) -> Iterator[str]:
@@ -206,8 +202,8 @@ def _consumption_range(policy: PowerPolicy) -> Fraction:
     return Fraction(0) if consumption is None else range_of(consumption.query)
 
 
-def _averaged_own(policy: PowerPolicy, actuators: Actuators, average: Average, clock: Clock) -> Fraction | None:
-    own = _own(policy, actuators)
+def _averaged_own(budget: PolicyController, actuators: Actuators, average: Average, clock: Clock) -> Fraction | None:
+    own = _own(budget.in_force, actuators)
     return None if own is None else average.add(exact(clock.monotonic()), own)
 
 

@@ -20,13 +20,15 @@ _LIMITS = {
     "RoundsToZero": "the change of the watts is less than one replica",
 }
 _AGES = {"stale": "the newest sample is older than maxAge", "future": "the samples' time is in the future"}
+_SPENT = "the energy of this period is used up; targets are at their minimum until the next one begins"
 _BROKEN = (Why.NOT_STORED, Why.PLAN_FAILED)
 
 
 def tell_conditions(
     conditions: Conditions, views: Sequence[TickReport], paused: str | None, troubles: Mapping[str, str]
 ) -> None:
-    """Sets FeedAvailable, Active, Limited, OverBudget, Fallback, Paused, Contended, Degraded, Rebaselined.
+    """Sets FeedAvailable, Active, Limited, OverBudget, Fallback, Paused, Contended, Degraded, EffectMissing,
+    ScheduleAvailable, EnergySpent, Rebaselined.
 
     `troubles` are the problems outside any policy, by the reason that condition Degraded gets.
 
@@ -61,6 +63,13 @@ def tell_conditions(
     say("Degraded", found, "CannotAct" if broken else next(iter(troubles), ""))
     over = {v.policy.name: f"{sentences.roughly(v.over)} above the feed" for v in views if v.over is not None}
     conditions.say("OverBudget", bool(over), "AboveFeed" if over else "Resolved", joined(over))
+    unread = {view.policy.name: view.watts.schedule_problem for view in views if view.watts.schedule_problem}
+    conditions.say("ScheduleAvailable", not unread, "Unreadable" if unread else "Read", joined(unread))
+    spent = {view.policy.name: _SPENT for view in views if view.energy_left == 0}
+    say("EnergySpent", spent, "NothingLeft")
+    missed = {view.policy.name: view.missed for view in views if view.missed is not None}
+    stops = any(each.stops for each in missed.values())
+    say("EffectMissing", {name: each.text for name, each in missed.items()}, "Stopped" if stops else "NotMeasured")
     say("Rebaselined", {v.policy.name: v.rebaselining for v in views if v.rebaselining}, "WaitingForBaseline")
 
 

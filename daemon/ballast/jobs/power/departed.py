@@ -8,7 +8,7 @@ import msgspec
 
 from ballast.cluster.state import StateStore as Keys
 from ballast.cluster.write import Result, WriteOutcome
-from ballast.errors import ClusterError
+from ballast.errors import NOT_JSON, ClusterError
 from ballast.power.policy import PowerPolicy
 
 KEY = "power.left"
@@ -101,6 +101,6 @@ def _names(text: str) -> Collection[str]:
     """Namespace/name of the targets in a saved record or plan; none where it cannot be decoded."""
     try:
         found = msgspec.json.decode(text, type=list[str] | _Stored)
-    except msgspec.DecodeError:
+    except NOT_JSON:
         return ()
     return found if isinstance(found, list) else {**found.state.last, **found.replicas}

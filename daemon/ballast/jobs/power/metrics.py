@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from ballast.jobs.power.view import TickReport
 from ballast.power.controller_state import ControllerMode
 
 POLICY = "policy"
@@ -35,9 +36,15 @@ class PowerMetrics:
         self.demand = gauge("unmet_demand_replicas", "Wanted by autoscalers beyond their caps.")
         self.load = gauge("load_watts", "Of what runs, with the base power; absent where watts are not declared.")
         self.over = gauge("over_budget_watts", "Of what runs, above the feed; absent where they are not known.")
+        self.drawn = gauge("measured_watts", "Of what runs, as the policy's consumption tells; absent without one.")
+        self.bound = gauge("bound_watts", "What the schedule allows now; absent without one.")
         self.age = gauge("feed_age_seconds", "Age of the feed's newest usable sample.")
         self.workload = Gauge(
             f"{prefix}_target_replicas_by_workload", "Replicas, or cap, of one target.", WORKLOAD, registry=registry
+        )
+        self.learned = Gauge(f"{prefix}_learned_watts", "Of one replica, as measured.", WORKLOAD, registry=registry)
+        self.learned_error = Gauge(
+            f"{prefix}_learned_watts_error", "Standard error of the learned watts.", WORKLOAD, registry=registry
         )
         self.actions = counter("actions", "Plans by direction and result.", "direction", "result")
         self.cancellations = counter("cancellations", "Windows left without an action.", "reason")
@@ -68,6 +75,58 @@ class PowerMetrics:
             if before.get(name) != count:
                 self.workload.labels(policy, *_parts(name)).set(count)
         self._workloads[policy] = dict(counts)
+
+    def count(self, view: TickReport, seen: float | None, *, real: bool) -> None:
+        """Takes the report of a tick. `seen` is the Unix time of the newest usable sample.
+
+        With `real` the counts are those of the cluster, where the report has those of a dry run.
+        """
+        name, watts, reference = view.policy.name, view.watts.watts, view.reference
+        found = {n: each.count for n, each in view.statuses.items() if each.count is not None}
+        counts = found if real else view.counts
+        change = watts / reference - 1 if watts is not None and reference else None
+        known = view.load is not None and watts is not None
+        values = {
+            self.available: watts,
+            self.reference: reference,
+            self.change: change,
+            self.window: view.window_age or 0,
+            self.target: view.ideal,
+            self.current: sum(counts.values()) if counts else None,
+            self.unmet: abs(view.unmet),
+            self.demand: view.unmet_demand,
+            self.load: view.load,
+            self.over: (view.over or 0) if known else None,
+            self.drawn: view.watts.consumed,
+            self.bound: view.watts.bound,
+            self.age: None if seen is None else max(0.0, view.now.wall - seen),
+        }
+        for gauge, value in values.items():
+            self.put(gauge, name, None if value is None else float(value))
+        self.put_state(name, view.state.mode)
+        self.put_workloads(name, counts)
+        self._put_learned(view)
+        self._count_events(view)
+
+    def _put_learned(self, view: TickReport) -> None:
+        for target, (watts, error) in (view.learned.watts if view.learned is not None else {}).items():
+            labels = (view.policy.name, *_parts(target))
+            self.learned.labels(*labels).set(watts)
+            self.learned_error.labels(*labels).set(error)
+
+    def _count_events(self, view: TickReport) -> None:
+        name = view.policy.name
+        if view.watts.watts is None:
+            self.invalid.labels(name, view.watts.reason or "unreadable").inc()
+        if view.cancelled:
+            self.cancellations.labels(name, str(view.reason)).inc()
+        self.foreign.labels(name).inc(view.foreign)
+        if view.action is not None:
+            direction = "up" if sum(view.action.changes.values()) > 0 else "down"
+            result = "failed" if view.action.codes else view.action.result
+            self.actions.labels(name, direction, result).inc()
+            for code in view.action.codes:
+                self.patch_errors.labels(name, str(code)).inc()
 
     def begin(self, policies: Iterable[str]) -> None:
         """Creates the counters with 0, so that Prometheus sees their first rise."""

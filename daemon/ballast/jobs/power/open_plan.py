@@ -12,7 +12,8 @@ from ballast.power.anchor import load_of, price
 from ballast.power.controller_result import Reason, targets_of
 from ballast.power.controller_state import ControllerState, PowerPlan
 from ballast.power.foreign_changes import rebased
-from ballast.power.policy import Foreign, PowerPolicy
+from ballast.power.policy import PowerPolicy
+from ballast.power.sections.choices import Foreign
 
 PLAN_LASTS = 600.0
 """Seconds after which an open plan is dropped, because the sample behind it is too old."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from ballast.actuation.scaling.target_status import ObstacleKind, TargetStatus
+from ballast.jobs.power.view import TickReport
 from ballast.power.autoscaled import NO_AUTOSCALERS, Autoscaled
 from ballast.power.policy import Member, PowerPolicy
 
@@ -48,6 +49,26 @@ def seen(
         {name: bounds for name, (_, bounds) in found.items()},
         frozenset(name for name in found if statuses[name].usable and not (policy.absolute and name in stuck)),
     )
+
+
+def gated(view: TickReport, targets: SeenTargets) -> dict[str, Bounds]:
+    """The bounds at the present counts, within what targets need; autoscalers know their own needs."""
+    found = targets.bounds_at(view.counts)
+    for name, need in view.needs.items():
+        needs = view.policy.places[name].member.needs
+        if name in found and needs is not None and view.statuses[name].autoscaler is None:
+            found[name] = need.within(view.counts[name], found[name], needs.floor)
+    return found
+
+
+def surging(view: TickReport) -> Fraction:
+    """Watts of the pods that rollouts have beyond the replicas asked for."""
+    found = Fraction(0)
+    for name, count in view.counts.items():
+        workload = view.statuses[name].workload
+        if workload is not None and workload.rolling and workload.replicas is not None:
+            found += max(0, workload.present - max(workload.replicas, count)) * view.policy.places[name].member.watts
+    return found
 
 
 def autoscaled(

@@ -9,7 +9,7 @@ from ballast.actuation.scaling.target_status import ObstacleKind
 from ballast.jobs.power.view import TickReport, Why
 from ballast.power.controller_result import Reason
 from ballast.power.controller_state import ControllerMode
-from ballast.power.policy import WhenSilent
+from ballast.power.sections.choices import WhenSilent
 from ballast.words import duration
 
 NAMED = 3

@@ -11,7 +11,7 @@ import msgspec
 
 from ballast.cluster.state import StateStore as Keys
 from ballast.cluster.write import Result
-from ballast.errors import Superseded
+from ballast.errors import NOT_JSON, Superseded
 from ballast.power.controller_state import ControllerMode, ControllerState, PowerPlan
 
 
@@ -130,7 +130,7 @@ def _decoded(kept: str, plan: str | None) -> Record:
             return found
         opened = msgspec.json.decode(plan, type=PowerPlan, dec_hook=_fraction)
         _check_counts(opened.replicas)
-    except (msgspec.DecodeError, ZeroDivisionError) as error:
+    except (*NOT_JSON, ZeroDivisionError) as error:
         raise ValueError(str(error)) from None
     return replace(found, state=replace(found.state, plan=opened), planned=beside.created)
 

@@ -12,8 +12,10 @@ from ballast.power.absolute import carried
 from ballast.power.anchor import affordable, load_of
 from ballast.power.controller_result import targets_of
 from ballast.power.controller_state import ControllerMode, ControllerState
-from ballast.power.learning import Learned
+from ballast.power.measuring.learning import Learned
+from ballast.power.measuring.verification import MissedEffect
 from ballast.power.policy import PowerPolicy
+from ballast.power.sections.needs import Need
 from ballast.telemetry.budget_feed import Watts
 
 ZERO = Fraction(0)
@@ -28,6 +30,7 @@ class Why(StrEnum):
     NOT_STORED = "StateNotStored"
     PLAN_FAILED = "PlanFailed"
     RESUMED = "PlanResumed"
+    NO_EFFECT = "NoEffect"
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,8 @@ class TickReport:
     """Counts after the tick, by namespace/name, of the targets that take part; shadow counts in a dry run."""
     state: ControllerState = field(default_factory=ControllerState)
     """The controller's state after the tick."""
+    needs: Mapping[str, Need] = field(default_factory=dict)
+    """What targets need for their own load, by namespace/name."""
     reason: str = Why.HELD
     words: str = ""
     """A sentence for a reason that has no fixed one."""
@@ -101,6 +106,8 @@ class TickReport:
     """Watts of what runs, with the base power; None where the watts of a replica are not known."""
     learned: Learned | None = None
     """Watts of a replica as the measured consumption tells; None without one."""
+    missed: MissedEffect | None = None
+    """The newest action whose effect on the measured draw did not come."""
     unmet_demand: int = 0
     """Replicas that autoscalers want beyond their caps."""
 
@@ -110,6 +117,13 @@ class TickReport:
         if self.load is None or self.watts.watts is None or self.load <= self.watts.watts:
             return None
         return self.load - self.watts.watts
+
+    @property
+    def energy_left(self) -> Fraction | None:
+        """Joules that are left of this period's energy; None without a budget of energy."""
+        if self.policy.energy is None or self.state.energy is None:
+            return None
+        return self.policy.energy.left(self.state.energy.used)
 
     @property
     def reference(self) -> Fraction | None:

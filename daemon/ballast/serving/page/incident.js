@@ -2,7 +2,7 @@
 import { $, ago, clock, element, now, state } from "./common.js";
 
 // These conditions are good when True: something is wrong while one is False.
-const GOOD = new Set(["FeedAvailable", "Active"]);
+const GOOD = new Set(["FeedAvailable", "ScheduleAvailable", "Active"]);
 
 // Causes come before what follows from them. [condition, what it means, what to do, page of the docs]
 const ORDER = [
@@ -24,6 +24,8 @@ const ORDER = [
   ["CraneFailing", "crane's annotations cannot be written", "Grant patch on nodes: ballast doctor --only rbac", "pairing"],
   ["Contended", "Something else writes the same fields", "Stop one of the two writers", "power"],
   ["FeedAvailable", "The power feed is not available", "Ask the feed: ballast doctor --only power-feed", "power"],
+  ["ScheduleAvailable", "The power schedule cannot be read", "Look at its source", "power"],
+  ["EnergySpent", "The energy of the period is spent", "Wait for the next period, or raise energy.kWh", "power"],
   ["Active", "Power does not act", "See the reason in the message", "power"],
   ["OverBudget", "More power is drawn than is available", "Lower minimum replicas, or add targets to the policy", "power"],
   ["Rebaselined", "A policy waits for a new baseline", "Wait for one window", "power"],
@@ -34,6 +36,7 @@ const ORDER = [
   ["PodUsageUnknown", "The usage of pods is unknown, so requests count", "ballast doctor --only pod-usage", "evictions"],
   ["PlanningFailing", "No plan can be made", "Look at the planning process in the log", "evictions"],
   ["LandingNotSteered", "Ballast cannot choose where replacements land", "Let the scheduler ask the extender: ballast profile extender", "pairing"],
+  ["ReservationsNotHeld", "Room is held, but the scheduler does not ask", "Let the scheduler ask the extender to filter too: ballast profile extender", "evictions"],
   ["EvictionsHalted", "Nothing is evicted", "It ends by itself when the reason is gone", "evictions"],
   ["BatchGatesHeld", "Pods wait behind a gate", "ballast release batch", "batch"],
   ["BatchNotSteered", "Batches land elsewhere", "Let the scheduler ask the extender: ballast profile extender", "batch"],
@@ -43,7 +46,7 @@ const ORDER = [
 ];
 const RANK = new Map(ORDER.map(([type], rank) => [type, rank]));
 // What is only worth knowing, and makes nobody get up.
-const MILD = new Set(["UnmatchedSeries", "ScrapesSlow", "FallbackInUse", "NodesUnmeasured", "NodesUnknown", "LandingNotSteered", "PodUsageUnknown", "ObjectsTooLarge", "Limited", "Rebaselined", "BatchNotSteered"]);
+const MILD = new Set(["UnmatchedSeries", "ScrapesSlow", "FallbackInUse", "NodesUnmeasured", "NodesUnknown", "LandingNotSteered", "PodUsageUnknown", "ObjectsTooLarge", "Limited", "Rebaselined", "BatchNotSteered", "ReservationsNotHeld"]);
 
 /** What holds now: [type, message, since], causes first. */
 export function troubles(lost) {

@@ -26,7 +26,7 @@ def read_file(path: Path) -> Layer:
             f'{CONFIG_FILE} is "{path}": expected a readable YAML file ({reason}). Correct or unset it.'
         )
         return layer
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         layer.problems.append(
             f'{CONFIG_FILE} is "{path}": expected YAML. {mask_urls(" ".join(str(error).split()))}. Correct the file.'
         )

@@ -68,3 +68,5 @@ def _decode(text: str, expected: str) -> Any:
         return json.loads(text, object_pairs_hook=_once)
     except json.JSONDecodeError as error:
         raise ValueError(f"expected {expected}, but it does not parse: {error}") from None
+    except RecursionError:
+        raise ValueError(f"expected {expected}, but it is nested too deeply") from None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from ballast.power.averaging import range_of
-from ballast.power.learning import Learned, WattsModel
+from ballast.power.measuring.averaging import range_of
+from ballast.power.measuring.learning import Learned, WattsModel
 from ballast.power.policy import PowerPolicy
 
 STEADY = 0.02
@@ -30,6 +30,11 @@ class Meter:
         self._model = WattsModel(declared, float(policy.base_power), averaged or None)
         self._used: dict[str, Fraction] = {}
         self._base: Fraction | None = None
+
+    @property
+    def measures(self) -> bool:
+        """Whether any member is decided by what is learned."""
+        return bool(self._measured)
 
     @property
     def waits(self) -> bool:

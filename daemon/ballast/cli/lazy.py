@@ -1,0 +1,78 @@
+"""Commands that are imported when they are called, so that help and completion do not import the daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+if TYPE_CHECKING:
+    from typer._click import Command, Context
+
+HELP_NAMES = ["-h", "--help"]
+
+
+class LazyCommand(TyperCommand):
+    """Stands for a command in lists. Parsing its arguments imports it."""
+
+    def __init__(self, name: str, target: str, help_text: str) -> None:
+        super().__init__(name, short_help=help_text)
+        self._target = target
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Context | None = None, **extra: Any) -> Any:
+        """The context of the command itself."""
+        return self.loaded().make_context(info_name, args, parent, **extra)
+
+    def loaded(self) -> Command:
+        """The command, imported."""
+        module, _, place = self._target.partition(":")
+        attribute, _, member = place.partition("/")
+        found = getattr(import_module(module), attribute)
+        if isinstance(found, typer.Typer):
+            found.rich_markup_mode = None
+            whole = get_command(found)
+            return cast(TyperGroup, whole).commands[member] if member else whole
+        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+        alone.command(self.name)(cast(Callable[..., Any], found))
+        return get_command(alone)
+
+
+class LazyGroup(TyperGroup):
+    """A group with `lazy` commands: the name, then where it is and the description of each.
+
+    It is `module:attribute` of a function or a group, or `module:attribute/name` of a command in a group.
+    """
+
+    lazy: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    rest: ClassVar[str] = ""
+    """`module:attribute` of the group that has further commands, which lists do not show."""
+
+    def list_commands(self, ctx: Context) -> list[str]:
+        """All names, those of the table first."""
+        return [*self.lazy, *(name for name in super().list_commands(ctx) if name not in self.lazy)]
+
+    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
+        """The command of this name; not imported yet if it is in the table."""
+        if cmd_name in self.lazy:
+            return LazyCommand(cmd_name, *self.lazy[cmd_name])
+        if self.rest:
+            whole = cast(TyperGroup, LazyCommand(cmd_name, self.rest, "").loaded())
+            return whole.commands.get(cmd_name)
+        return super().get_command(ctx, cmd_name)
+
+
+def group(commands: Mapping[str, tuple[str, str]], rest: str = "", **options: Any) -> typer.Typer:
+    """A group of lazy commands, given as `LazyGroup.lazy` and `LazyGroup.rest`."""
+    kind = type("Commands", (LazyGroup,), {"lazy": commands, "rest": rest})
+    settings = {"help_option_names": HELP_NAMES}
+    made = typer.Typer(cls=kind, no_args_is_help=True, rich_markup_mode=None, context_settings=settings, **options)
+    made.callback()(_nothing)
+    return made
+
+
+def _nothing() -> None:
+    return None

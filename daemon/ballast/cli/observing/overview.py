@@ -1,0 +1,113 @@
+"""What a daemon's answers come to: is the cluster balanced, what was done today, what is wrong."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+HIGH = 0.8
+"""The load above which a node is hot, where the settings cannot be read."""
+
+JUDGED = ("cpu", "memory")
+"""The resources a single limit is for."""
+
+GOOD = ("FeedAvailable", "Active")
+"""Conditions that are wrong where they are False."""
+
+WANTED = ("Paused", "Rebaselined")
+"""Conditions that are nothing wrong."""
+
+Json = Mapping[str, Any]
+
+
+def spread(nodes: Iterable[Json], resources: Iterable[str]) -> dict[str, float | None]:
+    """Population standard deviation of the mean load over known, schedulable nodes, as fractions of allocatable.
+
+    None for a resource that no node knows.
+    """
+    counted = [node for node in nodes if node["state"] == "known" and node["schedulable"]]
+    return {
+        name: _deviation([mean for node in counted if (mean := mean_of(node, name)) is not None]) for name in resources
+    }
+
+
+def mean_of(node: Json, resource: str) -> float | None:
+    """The mean load of one resource, None while unknown."""
+    load = node["load"].get(resource)
+    return None if load is None else load["mean"]
+
+
+def limits_of(settings: Iterable[Json]) -> dict[str, float]:
+    """The load above which a node is hot, by resource: BALLAST_PUBLISHING__HIGH."""
+    value = next((row["value"] for row in settings if row["name"] == "BALLAST_PUBLISHING__HIGH"), HIGH)
+    if isinstance(value, Mapping):
+        return {name: float(limit) for name, limit in value.items()}
+    try:
+        return dict.fromkeys(JUDGED, float(value))
+    except (TypeError, ValueError):
+        return dict.fromkeys(JUDGED, HIGH)
+
+
+def hot(nodes: Iterable[Json], limits: Mapping[str, float]) -> list[dict[str, Any]]:
+    """Known nodes with a mean load at or above a limit, the most loaded first: `{"node", "load": {resource: mean}}`."""
+    found = []
+    for node in nodes:
+        loads = {name: mean for name in limits if (mean := mean_of(node, name)) is not None}
+        if node["state"] == "known" and any(mean >= limits[name] for name, mean in loads.items()):
+            found.append({"node": node["name"], "load": loads})
+    return sorted(found, key=lambda each: (-max(each["load"].values()), each["node"]))
+
+
+def busiest(node: Json) -> float:
+    """The larger of cpu and memory, by which nodes are ordered; below 0 where neither is known."""
+    return max((mean for name in JUDGED if (mean := mean_of(node, name)) is not None), default=-1.0)
+
+
+def today(evictions: Json, power: Json, plans: Sequence[Json], since: float) -> dict[str, Any]:
+    """What was done since an instant, as far as the daemon remembers."""
+    recent = [each for each in evictions["recent"] if each["time"] >= since]
+    shares = [share for each in recent if (share := each["measured"].get("share")) is not None]
+    changes = [
+        action for policy in power["policies"] for action in policy.get("actions", ()) if action["time"] >= since
+    ]
+    return {
+        "plans": sum(plan["time"] >= since for plan in plans),
+        "evictions": dict(Counter(each["status"] for each in recent)),
+        "measured_share": sum(shares) / len(shares) if shares else None,
+        "power_changes": len(changes),
+        "replicas_changed": sum(abs(count) for action in changes for count in action["changes"].values()),
+    }
+
+
+def wrong(status: Json, evictions: Json) -> list[dict[str, str]]:
+    """What is wrong now: `{"what", "message"}`, conditions last."""
+    found = []
+
+    def add(what: str, message: str) -> None:
+        found.append({"what": what, "message": message})
+
+    if not status["ready"]:
+        add("NotReady", "the daemon is not ready; see /readyz?verbose")
+    if status["snapshot"] is None:
+        add("NoData", "no cycle has ended yet, so nothing is known about any node")
+    elif not status["current"]:
+        add("OldData", f"the data is {status['snapshot']['age']:.0f} s old")
+    for job in status["jobs"]:
+        if not job["ok"]:
+            add(f"{job['job']} failed", job["sentence"])
+    if evictions["breaker"]:
+        add("EvictionsHalted", evictions["breaker"])
+    for each in status["conditions"]:
+        bad = "False" if each["type"] in GOOD else "True"
+        if each["status"] == bad and each["type"] not in (*WANTED, *(one["what"] for one in found)):
+            add(f"not {each['type']}" if each["type"] in GOOD else each["type"], each["message"])
+    return found
+
+
+def _deviation(values: Sequence[float]) -> float | None:
+    if not values:
+        return None
+    mean = math.fsum(values) / len(values)
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))

@@ -1,0 +1,125 @@
+"""`ballast status`: one screen that says whether the cluster is balanced, what was done today and what is wrong now."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import typer
+
+from ballast.cli.observing.overview import hot, limits_of, spread, today, wrong
+from ballast.cli.observing.remote import NamespaceOption, NoAnswer, Remote, UrlOption, find
+from ballast.cli.output import Output, OutputOption
+
+NAMED = 5
+"""Hot nodes that are named."""
+
+
+def status(url: UrlOption = None, namespace: NamespaceOption = None, output: OutputOption = Output.TABLE) -> None:
+    """Show whether the cluster is balanced, what Ballast did today, and what is wrong now.
+
+    Exit code: 0 if nothing is wrong, 1 if something is or no daemon answers, 2 for wrong use.
+    """
+    found = overview(find(url, namespace))
+    typer.echo(json.dumps(found, allow_nan=False) if output is Output.JSON else screen(found))
+    if found["wrong"]:
+        raise typer.Exit(1)
+
+
+def overview(remote: Remote) -> dict[str, Any]:
+    """The answer of `-o json`. Raises NoAnswer."""
+    now = remote.json("/api/v1/status")
+    nodes = nodes_of(remote)
+    evictions, power = remote.json("/api/v1/evictions"), remote.json("/api/v1/power")
+    limits = limits_of(remote.json("/api/v1/config"))
+    midnight = datetime.fromtimestamp(now["time"]).astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
+    heated = hot(nodes["nodes"], limits)
+    known = any(node["state"] == "known" for node in nodes["nodes"])
+    return {
+        "address": remote.address,
+        "version": now["version"],
+        "leader": now["leader"],
+        "ready": now["ready"],
+        "nodes": now["snapshot"],
+        "balanced": not heated if known and now["current"] else None,
+        "limits": limits,
+        "spread": spread(nodes["nodes"], nodes["resources"]),
+        "hot": heated,
+        "parts": {part: {"mode": mode, "paused": now["paused"].get(part)} for part, mode in now["modes"].items()},
+        "today": today(evictions, power, remote.json("/api/v1/plans"), midnight.timestamp()),
+        "wrong": wrong(now, evictions),
+    }
+
+
+def nodes_of(remote: Remote) -> dict[str, Any]:
+    """`/api/v1/nodes`; no nodes before the first cycle. Raises NoAnswer."""
+    try:
+        answer: dict[str, Any] = remote.json("/api/v1/nodes")
+    except NoAnswer as error:
+        if error.status != 503:
+            raise
+        return {"window": "", "resources": [], "nodes": []}
+    return answer
+
+
+def screen(found: Mapping[str, Any]) -> str:
+    """The same in words."""
+    ready = "ready" if found["ready"] else "not ready"
+    lines = [
+        f"Ballast {found['version']} at {found['address']}: {'leader' if found['leader'] else 'follower'}, {ready}",
+        f"nodes     {_nodes(found['nodes'])}",
+        f"balanced  {_balanced(found)}",
+        f"spread    {spread_words(found['spread']) or 'unknown'}",
+    ]
+    lines += [f"  hot     {each['node']}: {_percents(each['load'])}" for each in found["hot"][:NAMED]]
+    if more := len(found["hot"]) - NAMED:
+        lines += [f"  hot     and {more} more; see `ballast top`"] if more > 0 else []
+    lines += [f"parts     {', '.join(_part(name, each) for name, each in found['parts'].items())}"]
+    lines += [f"today     {_today(found['today'])}"]
+    wrongs: Sequence[Mapping[str, str]] = found["wrong"]
+    lines += [f"wrong     {'nothing' if not wrongs else f'{len(wrongs)}, see below; `ballast doctor` names fixes'}"]
+    lines += [f"  {each['what']}: {each['message']}" for each in wrongs]
+    return "\n".join(lines)
+
+
+def spread_words(values: Mapping[str, float | None]) -> str:
+    """Standard deviations as `cpu 0.083, memory 0.041`; unknown ones are left out."""
+    return ", ".join(f"{name} {value:.3f}" for name, value in values.items() if value is not None)
+
+
+def _nodes(snapshot: Mapping[str, Any] | None) -> str:
+    if snapshot is None:
+        return "unknown, no cycle has ended yet"
+    others = [f"{snapshot[state]} {state}" for state in ("silent", "down", "unmeasured", "young") if snapshot[state]]
+    beside = f" ({', '.join(others)})" if others else ""
+    return f"{snapshot['known']} of {snapshot['nodes']} known{beside}, data {snapshot['age']:.0f} s old"
+
+
+def _balanced(found: Mapping[str, Any]) -> str:
+    above = _percents(found["limits"])
+    if found["balanced"] is None:
+        return "unknown"
+    if found["balanced"]:
+        return f"yes, no node above {above}"
+    count = len(found["hot"])
+    return f"no, {count} node{'s' if count != 1 else ''} above {above}"
+
+
+def _percents(loads: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.0%}" for name, value in loads.items())
+
+
+def _part(name: str, part: Mapping[str, str | None]) -> str:
+    return f"{name} {part['mode']}" + (f" (paused: {part['paused']})" if part["paused"] else "")
+
+
+def _today(done: Mapping[str, Any]) -> str:
+    evicted = ", ".join(f"{count} {state}" for state, count in done["evictions"].items()) or "none"
+    share = done["measured_share"]
+    brought = f" (measured effect {share:.0%} of the predicted)" if share is not None else ""
+    return (
+        f"plans {done['plans']}; evictions {evicted}{brought}; power changes {done['power_changes']}, "
+        f"replicas changed {done['replicas_changed']}"
+    )

@@ -1,0 +1,180 @@
+"""`ballast sysdump`: one archive without secrets, to attach to an issue."""
+
+from __future__ import annotations
+
+import io
+import json
+import platform
+import tarfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ballast import __version__
+from ballast.cli.observing.redaction import known_secrets, redacted
+from ballast.cli.observing.remote import NamespaceOption, Remote, UrlOption, chosen, find, through_cluster
+from ballast.cli.output import Output, OutputOption
+from ballast.errors import BallastError
+
+if TYPE_CHECKING:
+    from ballast.cluster.client import KubeApi
+
+ANSWERS = {
+    "api/status.json": "/api/v1/status",
+    "api/nodes.json": "/api/v1/nodes",
+    "api/power.json": "/api/v1/power",
+    "api/plans.json": "/api/v1/plans",
+    "api/evictions.json": "/api/v1/evictions",
+    "api/cycles.json": "/api/v1/cycles",
+    "settings.json": "/api/v1/config",
+    "metrics.txt": "/metrics",
+    "readyz.txt": "/readyz?verbose",
+}
+OBJECTS = ("configmaps/ballast-state", "configmaps/ballast-switches")
+SELECTOR = "app.kubernetes.io/name=ballast"
+LOG_LINES = 5000
+LOG_BYTES = 5_000_000
+FOUND_NOTHING = "nothing could be read"
+
+
+@dataclass
+class Dump:
+    """Texts by file name, and why others are missing."""
+
+    secrets: frozenset[str] = frozenset()
+    files: dict[str, str] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def add(self, name: str, read: Callable[[], bytes]) -> bytes | None:
+        """Reads one file; what fails is noted. Returns it as it was."""
+        try:
+            found = read()
+        except BallastError as error:
+            self.missing[name] = redacted(str(error), self.secrets)
+            return None
+        self.files[name] = redacted(found.decode("utf-8", "replace"), self.secrets)
+        return found
+
+
+def sysdump(
+    to: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The archive to write. Default: ballast-sysdump-TIME.tar.gz here."),
+    ] = None,
+    url: UrlOption = None,
+    namespace: NamespaceOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Write one archive for an issue: answers, metrics, settings and logs, without secrets. Look into it first.
+
+    Exits 1 if the daemon did not answer; the archive then holds what the cluster tells.
+    """
+    now = datetime.now(UTC)
+    target = to or Path(f"ballast-sysdump-{now:%Y%m%dT%H%M%SZ}.tar.gz")
+    dump = Dump(known_secrets())
+    silent = ""
+    try:
+        remote: Remote | None = find(url, namespace)
+    except BallastError as error:
+        remote, silent = None, str(error)
+        dump.missing["api"] = redacted(silent, dump.secrets)
+    if remote is not None:
+        for name, path in ANSWERS.items():
+            dump.add(name, partial(remote.get, path))
+    server = _cluster(dump, remote, namespace)
+    if not dump.files:
+        raise BallastError(f"No archive was written: {FOUND_NOTHING}. {silent}")
+    index = {
+        "made_at": f"{now:%Y-%m-%dT%H:%M:%SZ}",
+        "ballast": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "daemon": redacted(remote.address, dump.secrets) if remote else None,
+        "cluster": redacted(server, dump.secrets) if server else None,
+        "files": sorted(dump.files),
+        "missing": dump.missing,
+    }
+    dump.files["index.json"] = json.dumps(index, indent=2)
+    _write(target, dump.files)
+    if output is Output.JSON:
+        typer.echo(json.dumps({"file": str(target), "files": sorted(dump.files), "missing": dump.missing}))
+    else:
+        typer.echo(f"{target}: {len(dump.files)} files, {target.stat().st_size / 1e3:.0f} kB")
+        for name, reason in dump.missing.items():
+            typer.echo(f"without {name}: {reason}", err=True)
+        typer.echo("Secrets are masked. Look into it before you share it: it names nodes, pods and namespaces.")
+    if remote is None:
+        raise typer.Exit(1)
+
+
+def _cluster(dump: Dump, remote: Remote | None, namespace: str | None) -> str | None:
+    """Adds logs and objects of the installation; returns the address of the API server."""
+    try:
+        around = remote if remote is not None and remote.cluster is not None else through_cluster(chosen(namespace))
+    except BallastError as error:
+        dump.missing["cluster"] = redacted(str(error), dump.secrets)
+        return None
+    assert around.cluster is not None
+    api = around.cluster
+    base = f"/api/v1/namespaces/{around.namespace}"
+    for path in OBJECTS:
+        dump.add(f"cluster/{path.replace('/', '-')}.json", partial(api.get, f"{base}/{path}"))
+    dump.add("cluster/events.json", partial(api.get, f"{base}/events", query={"limit": 500}))
+    listed = dump.add("cluster/pods.json", partial(_pods, api, base))
+    for pod in json.loads(listed) if listed else ():
+        _logs(dump, api, base, pod)
+    api.close()
+    return api.server
+
+
+def _pods(api: KubeApi, base: str) -> bytes:
+    """The pods of the installation, without environment and volumes."""
+    answer = json.loads(api.get(f"{base}/pods", query={"labelSelector": SELECTOR}))
+    return json.dumps([_pod(each) for each in answer["items"]], indent=2).encode()
+
+
+def _pod(pod: dict[str, Any]) -> dict[str, Any]:
+    status = pod.get("status", {})
+    states = status.get("containerStatuses") or ()
+    return {
+        "name": pod["metadata"]["name"],
+        "node": pod.get("spec", {}).get("nodeName"),
+        "phase": status.get("phase"),
+        "conditions": status.get("conditions"),
+        "containers": [
+            {key: each.get(key) for key in ("name", "image", "ready", "restartCount", "state", "lastState")}
+            for each in states
+        ],
+    }
+
+
+def _logs(dump: Dump, api: KubeApi, base: str, pod: dict[str, Any]) -> None:
+    for container in pod["containers"]:
+        asked: dict[str, str | int] = {"container": container["name"], "tailLines": LOG_LINES, "limitBytes": LOG_BYTES}
+        name = f"logs/{pod['name']}-{container['name']}"
+        path = f"{base}/pods/{pod['name']}/log"
+        dump.add(f"{name}.log", partial(api.get, path, query=asked))
+        if container["restartCount"]:
+            before = {**asked, "previous": "true"}
+            dump.add(f"{name}-previous.log", partial(api.get, path, query=before))
+
+
+def _write(target: Path, files: dict[str, str]) -> None:
+    folder = target.name.removesuffix(".tar.gz")
+    try:
+        with tarfile.open(target, "w:gz") as archive:
+            for name, text in sorted(files.items()):
+                body = text.encode()
+                entry = tarfile.TarInfo(f"{folder}/{name}")
+                entry.size, entry.mtime = len(body), int(time.time())
+                archive.addfile(entry, io.BytesIO(body))
+    except OSError as error:
+        raise BallastError(
+            f"--to {target} cannot be written: {error.strerror or error}. Give another file with --to."
+        ) from error

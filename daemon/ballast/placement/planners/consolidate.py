@@ -1,0 +1,227 @@
+"""Nodes that can be emptied: the others hold their pods by requests and by load, with nodes to spare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ballast.model.sample import Bools, Floats, Ints
+from ballast.placement.planners.reserve import Reserve, Room
+from ballast.placement.planners.simulated_placement import SimulatedPlacement
+from ballast.placement.planners.step import Step
+
+Together = Callable[[Sequence[int]], bool]
+"""Asked for the pods of a node: whether all of them may be moved in this plan. If so, they count as moved."""
+
+_NONE = np.zeros(0, bool)
+
+TRIED = 50
+"""Nodes that could be emptied by their pods alone and are tried, before a plan gives up."""
+
+
+@dataclass(frozen=True)
+class Emptying:
+    """What is known of the nodes. Masks are [node] or [pod].
+
+    `begun` are nodes that were chosen before, `may_empty` those that may be chosen now. `stays` are pods that go with
+    their node, `later` those that may not be moved now but soon. `most` nodes are emptied at a time, `reserve` of the
+    others may be lost. `peak` [node, resource] is the load at the day's peak, NaN where unknown.
+    """
+
+    begun: Bools
+    may_empty: Bools
+    stays: Bools
+    later: Bools
+    most: int = 1
+    reserve: int = 1
+    peak: Floats | None = None
+    limit: int | None = None
+    """Most moves; a node that needs more is not begun."""
+    patience: Floats | None = None
+    """[resource]: the load at which the others still keep nodes empty; the ceiling of targets where it is None."""
+
+
+def consolidate(
+    standing: SimulatedPlacement,
+    movable: Bools,
+    emptying: Emptying,
+    together: Together,
+    hand_over: Callable[[int], None],
+) -> Iterator[Step]:
+    """Yields steps, already made in `standing`, node by node: those begun before, then those with the fewest pods.
+
+    A node is begun as a whole or not at all. Every node that is empty or becomes so is handed over; of the nodes begun
+    before, one that the others can no longer do without is not. `gain` is a step's share of its node.
+    """
+    yield from _Consolidation(standing, movable, emptying, together, hand_over).steps()
+
+
+class _Consolidation:
+    def __init__(
+        self,
+        standing: SimulatedPlacement,
+        movable: Bools,
+        emptying: Emptying,
+        together: Together,
+        hand_over: Callable[[int], None],
+    ) -> None:
+        self._standing, self._movable, self._given = standing, movable, emptying
+        self._together, self._hand_over = together, hand_over
+        layout = standing.layout
+        ending = np.array([pod.deleting for pod in layout.pods], bool)
+        self._needs: Bools = np.asarray(layout.present & ~emptying.stays)
+        self._going: Bools = self._needs & ~ending
+        self._others: Bools = np.asarray(standing.targets & ~emptying.begun)
+        self._reserve = Reserve(standing, self._needs, emptying.reserve)
+        self._room = Room.of(standing, self._needs, emptying.peak)
+        self._patience = standing.ceiling if emptying.patience is None else emptying.patience
+        self._made = 0
+
+    def steps(self) -> Iterator[Step]:
+        pools = self._standing.layout.pool
+        for number in np.unique(pools).tolist():
+            pool: Bools = np.asarray(pools == number)
+            left = self._given.most
+            for row in self._keep(pool):
+                left -= 1
+                yield from self._go_on(row, pool)
+            yield from self._begin(pool, left)
+
+    def _keep(self, pool: Bools) -> list[int]:
+        """Hands over the nodes begun before that the others can do without; those of them that still have pods."""
+        begun = [row for row in self._in_order(np.flatnonzero(self._given.begun & pool)) if self._may_go(row)]
+        empty = [row for row in begun if not len(self._pods(row))]
+        others = self._others | (self._given.begun & ~_rows(empty, pool))
+        room = self._room.copy(self._patience)
+        for pod in self._waiting(pool):
+            needed = self._needed(room, pod, others & pool, empty)
+            if needed is not None:
+                empty.remove(needed)
+                others[needed] = True
+        if empty and not room.holds(others & pool):
+            others[empty.pop()] = True
+        while empty and not self._reserve.stands(room, others & pool):
+            others[empty.pop()] = True
+        for row in empty:
+            self._hand_over(row)
+        self._others = np.asarray(self._others | (others & pool & ~self._given.begun))
+        return [row for row in begun if len(self._pods(row))]
+
+    def _go_on(self, row: int, pool: Bools) -> Iterator[Step]:
+        """Moves the pods that may be moved now, if the others still can take all of them."""
+        moves = self._placed(row, self._others & pool, self._patience)
+        if moves is None:
+            return
+        self._hand_over(row)
+        share = 1 / len(moves)
+        for pod, target in moves:
+            if self._movable[pod] and self._together([pod]):
+                yield self._step(pod, row, target, share)
+            else:
+                self._standing.move(pod, row)
+
+    def _begin(self, pool: Bools, left: int) -> Iterator[Step]:
+        if self._waiting(pool):
+            return
+        tried = 0
+        for row in self._in_order(np.flatnonzero(self._given.may_empty & self._others & pool)):
+            if left <= 0 or tried >= TRIED:
+                return
+            pods = self._pods(row)
+            within = self._given.limit is None or self._made + len(pods) <= self._given.limit
+            whole = len(pods) == np.count_nonzero(self._needs & (self._standing.on == row))
+            if not (within and whole and self._movable[pods].all()):
+                continue
+            tried += 1
+            before = self._room
+            moves = self._placed(row, self._others & pool & ~_rows([row], pool), before.ceiling)
+            if moves is None:
+                continue
+            if moves and not self._together([pod for pod, _ in moves]):
+                self._undo(moves, row, before)
+                continue
+            left -= 1
+            self._others[row] = False
+            self._hand_over(row)
+            for pod, target in moves:
+                yield self._step(pod, row, target, 1 / len(moves))
+
+    def _placed(self, row: int, others: Bools, ceiling: Floats) -> list[tuple[int, int]] | None:
+        """(pod, target) for all pods of a node, already moved; None, and nothing moved, if `others` cannot take them
+        with the reserve."""
+        before, moves = self._room, list[tuple[int, int]]()
+        self._room = before.copy()
+        rows = np.flatnonzero(others)
+        for pod in self._reserve.on([row]).tolist():
+            if not self._going[pod]:
+                continue
+            target = self._target(pod, rows)
+            if target is None:
+                break
+            self._standing.move(pod, target)
+            self._room.put(pod, row, -1)
+            self._room.put(pod, target)
+            moves.append((pod, target))
+        else:
+            room = self._room.copy(ceiling)
+            if room.holds(others) and self._reserve.stands(room, others):
+                return moves
+        self._undo(moves, row, before)
+        return None
+
+    def _target(self, pod: int, rows: Ints) -> int | None:
+        """The fullest node below the ceiling, so that the others stay easy to empty."""
+        mask = self._standing.open_among(pod, rows) & self._room.open_among(pod, rows) if len(rows) else _NONE
+        if not mask.any():
+            return None
+        fullness = np.maximum(self._room.load[rows], self._room.peak[rows]).max(axis=1)
+        return int(rows[np.argmax(np.where(mask, fullness, -np.inf))])
+
+    def _undo(self, moves: Sequence[tuple[int, int]], row: int, before: Room) -> None:
+        for pod, _ in reversed(moves):
+            self._standing.move(pod, row)
+        self._room = before
+
+    def _step(self, pod: int, source: int, target: int, gain: float) -> Step:
+        self._made += 1
+        self._movable[pod] = False
+        return Step(pod, source, target, gain)
+
+    def _pods(self, row: int) -> Ints:
+        """The pods that a node still has and that need another one."""
+        return np.flatnonzero(self._going & (self._standing.on == row))
+
+    def _may_go(self, row: int) -> bool:
+        pods = self._pods(row)
+        return bool((self._movable[pods] | self._given.later[pods]).all())
+
+    def _in_order(self, rows: Ints) -> list[int]:
+        """Those with the fewest pods first, then those with the least load."""
+        counts = np.bincount(self._standing.on[self._going & (self._standing.on >= 0)], minlength=len(self._others))
+        load = self._standing.load.max(axis=1, initial=0.0)
+        return [int(row) for row in rows[np.lexsort((rows, load[rows], counts[rows]))]]
+
+    def _waiting(self, pool: Bools) -> list[int]:
+        """Pods that wait for a node of this pool."""
+        pods = self._standing.layout.pods
+        waiting = [row for row in np.flatnonzero(self._standing.layout.on < 0).tolist() if pods[row].waiting]
+        return [row for row in waiting if (self._standing.sites.allowed(pods[row].template) & pool).any()]
+
+    def _needed(self, room: Room, pod: int, others: Bools, empty: Sequence[int]) -> int | None:
+        """Which of the `empty` nodes a waiting pod needs, if any; it is put into `room`."""
+        fits = self._standing.feasible(pod)
+        for rows in (np.flatnonzero(others & fits), np.array([row for row in empty if fits[row]], np.int64)):
+            rows = rows[(room.free[rows] >= self._standing.layout.asked[pod]).all(axis=1)]
+            if len(rows):
+                row = int(rows[np.argmin(room.load[rows].max(axis=1))])
+                room.put(pod, row)
+                return row if row in empty else None
+        return None
+
+
+def _rows(rows: Sequence[int], like: Bools) -> Bools:
+    mask = np.zeros(len(like), bool)
+    mask[list(rows)] = True
+    return mask

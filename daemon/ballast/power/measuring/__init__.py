@@ -1,0 +1,1 @@
+"""What replicas really draw: averaged, learned, and held against what was predicted."""

@@ -1,0 +1,1 @@
+"""Parts of a policy that several of its keys share."""

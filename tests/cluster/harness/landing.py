@@ -1,0 +1,92 @@
+"""The same kind of world three times: where evicted pods land by the stock scheduler, by a taint, by the extender."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from ballast.publishing.extender_profile import extender_profile
+from tests.cluster.harness.control_plane import ControlPlane
+from tests.cluster.harness.daemon import Daemon
+from tests.cluster.harness.evicting import DEPLOYMENTS, clear, deployment
+from tests.cluster.harness.objects import PODS, add_nodes, node, pod
+from tests.cluster.harness.prometheus import prometheus
+from tests.cluster.harness.rebalancing import (
+    CORES,
+    GIB,
+    MEMORY,
+    Size,
+    _all_ready,
+    _known,
+    _left,
+    _plan,
+    _recent,
+    settings,
+    uses,
+)
+from tests.cluster.harness.scheduler import STOCK, scheduler
+from tests.cluster.harness.waiting import eventually
+from tests.cluster.harness.work import Work
+
+WAYS = ("stock", "taint", "extender")
+
+
+def left(
+    cluster: ControlPlane, folder: Path, size: Size, way: str, *, kubeconfig: Path, given: Mapping[str, str]
+) -> float:
+    """Share of the deviation of memory load that is left after a plan whose pods land in this `way`."""
+    with _world(cluster, folder, size) as (work, told):
+        before = work.deviations()
+        variables = {**given, **told, **settings(size, "dry-run" if way == "stock" else "on")}
+        variables["BALLAST_EVICTION__LANDING"] = "taint" if way == "taint" else "extender"
+        with Daemon(cluster, way, kubeconfig, variables) as daemon:
+            profile = extender_profile(daemon.url, "default-scheduler") if way == "extender" else STOCK
+            with scheduler(cluster, profile):
+                eventually("it knows the nodes", lambda: _known(daemon, size.nodes), within=90, every=0.5)
+                cluster.api.post(PODS, pod("asks", cpu="1m", memory="1Mi"))
+                plan = eventually("a plan", lambda: _plan(daemon, size), within=180, every=0.5)
+                if way == "stock":
+                    for step in plan["steps"]:
+                        name = step["pod"].partition("/")[2]
+                        body = {"metadata": {"name": name, "namespace": "default"}}
+                        cluster.api.post(f"{PODS}/{name}/eviction", body)
+                    _all_ready(cluster, size.apps * size.replicas)
+                else:
+                    eventually("all are Ready", lambda: _recent(daemon, size, "ready"), within=180, every=0.5)
+                if way == "taint":
+                    eventually("no taint is left", lambda: not tainted(cluster), within=60, every=0.5)
+        return _left(work.deviations(), before)["memory"]
+
+
+def tainted(cluster: ControlPlane) -> list[str]:
+    """The nodes that pods are kept off."""
+    return [
+        each["metadata"]["name"]
+        for each in cluster.api.items("/api/v1/nodes")
+        if any(taint["key"] == "ballast.dev/leaving" for taint in each["spec"].get("taints") or ())
+    ]
+
+
+@contextmanager
+def _world(cluster: ControlPlane, folder: Path, size: Size, seed: int = 7) -> Iterator[tuple[Work, dict[str, str]]]:
+    api, used = cluster.api, uses(size, seed)
+    names = add_nodes(
+        api, [node(f"n{number:02d}", cpu=str(CORES), memory=f"{MEMORY}Gi") for number in range(size.nodes)], within=120
+    )
+    with scheduler(cluster, STOCK):
+        for app in used:
+            api.post(DEPLOYMENTS, deployment(app, size.replicas, cpu="200m", memory="512Mi"))
+        _all_ready(cluster, size.apps * size.replicas)
+    with (
+        Work(api, names, (CORES, MEMORY * GIB), used, every=size.interval / 2) as work,
+        prometheus(cluster.tools, folder, work.targets(), interval=f"{size.interval}s") as server,
+    ):
+        time.sleep(size.settled)
+        try:
+            yield work, {"BALLAST_PROMETHEUS__URL": server.url}
+        finally:
+            clear(api)
+            api.delete(PODS, {"gracePeriodSeconds": 0})
+            eventually("no pods are left", lambda: not api.items(PODS), every=0.2, within=60)

@@ -1,0 +1,107 @@
+"""Pods with GPUs on a real scheduler: how many of the devices are in use once 130 % of them were asked for.
+
+Sizes of nodes and pods are close to those of Alibaba's cluster-trace-gpu-v2023 (nodes of 2, 4 and 8 devices; most pods
+take one, some take eight, and one in six takes none), but whole devices alone: the scheduler itself counts no parts.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ballast.experiments.openb.running import Run
+from ballast.experiments.openb.trace import FIRST_SEED, Kind, Workload
+from ballast.model.devices import MILLI
+from ballast.publishing.extender_profile import extender_profile
+from tests.cluster.harness.api import Json
+from tests.cluster.harness.chart import Installed
+from tests.cluster.harness.control_plane import ControlPlane
+from tests.cluster.harness.objects import add_nodes, node, pod, sweep
+from tests.cluster.harness.scheduler import STOCK, scheduler
+from tests.cluster.harness.worlds import place
+from tests.cluster.test_extender import ballast
+
+GPU = "nvidia.com/gpu"
+LOAD = 0.3
+NODES = ((8, 96, 384), (8, 96, 384), (4, 64, 256), (2, 32, 128))
+"""Devices, cores and GiB of each fourth node."""
+KINDS = (
+    (Kind(4_000, 16 * 1024, 0, 0), 17),
+    (Kind(6_000, 24 * 1024, 1, MILLI), 30),
+    (Kind(12_000, 48 * 1024, 1, MILLI), 18),
+    (Kind(16_000, 64 * 1024, 2, MILLI), 15),
+    (Kind(32_000, 128 * 1024, 4, MILLI), 10),
+    (Kind(64_000, 256 * 1024, 8, MILLI), 10),
+)
+"""With their shares in percent."""
+
+
+def workload(nodes: int) -> Workload:
+    shapes = [NODES[number % len(NODES)] for number in range(nodes)]
+    pods = random.Random(7).choices(range(len(KINDS)), [share for _, share in KINDS], k=nodes)
+    return Workload(
+        "gpus",
+        np.array([1000.0 * cores for _, cores, _ in shapes]),
+        np.array([1024.0 * memory for _, _, memory in shapes]),
+        np.array([devices for devices, _, _ in shapes]),
+        ("any",) * nodes,
+        tuple(kind for kind, _ in KINDS),
+        np.array(pods),
+    )
+
+
+def nodes_of(work: Workload) -> list[Json]:
+    found = []
+    for number, devices in enumerate(work.devices.tolist()):
+        cpu, memory = f"{work.cpu[number]:.0f}m", f"{work.memory[number]:.0f}Mi"
+        each = node(f"n{number:03d}", cpu=cpu, memory=memory)
+        for amounts in (each["status"]["capacity"], each["status"]["allocatable"]):
+            amounts[GPU] = str(devices)
+        found.append(each)
+    return found
+
+
+def pods_of(work: Workload, kinds: list[int]) -> list[Json]:
+    found = []
+    for number, kind in enumerate(work.kinds[row] for row in kinds):
+        each = pod(f"p{number:04d}", cpu=f"{kind.cpu}m", memory=f"{kind.memory}Mi")
+        if kind.count:
+            resources = each["spec"]["containers"][0]["resources"]
+            resources["requests"][GPU] = str(kind.count)
+            resources["limits"] = {GPU: str(kind.count)}
+        found.append(each)
+    return found
+
+
+@pytest.mark.timeout(400)
+def test_more_devices_are_in_use(cluster: ControlPlane, installed: Installed, tmp_path: Path) -> None:
+    work = workload(200)
+    kinds = work.arrivals(FIRST_SEED)[0].tolist()
+    pods = pods_of(work, kinds)
+
+    def share(placed: list[bool]) -> float:
+        taken = sum(int(work.volumes[kind]) for kind, there in zip(kinds, placed, strict=True) if there)
+        return 100 * taken / work.capacity
+
+    names = add_nodes(cluster.api, nodes_of(work))
+    with scheduler(cluster, STOCK):
+        stock = share(place(cluster, pods, within=180))
+    sweep(cluster.api)
+    add_nodes(cluster.api, nodes_of(work))
+    with (
+        ballast(cluster, installed, tmp_path, dict.fromkeys(names, LOAD)) as daemon,
+        scheduler(cluster, extender_profile(daemon.url, "default-scheduler")),
+    ):
+        ours = share(place(cluster, pods, within=180))
+    simulated = share_in_process(work)
+    print(f"devices in use: stock {stock:.1f} %, extender {ours:.1f} %, simulated {simulated:.1f} %")
+    assert ours >= stock
+    assert ours >= simulated - 1
+
+
+def share_in_process(work: Workload) -> float:
+    """The percent of devices in use at the end of the same arrivals, by the same criterion without a cluster."""
+    return float(Run(work, "residual", FIRST_SEED).row()["allocated_percent"])

@@ -1,0 +1,1 @@
+"""One daemon against callers, tenants and sources that mean harm: `make test-hostile`."""

@@ -1,0 +1,198 @@
+"""The taint that keeps replacements off the nodes they left, and the marks of nodes that are emptied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from ballast.actuation.eviction.empty_nodes import EmptyNodes
+from ballast.actuation.eviction.leaving import LeavingTaints
+from ballast.actuation.eviction.release import carries, unmark
+from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
+from ballast.cluster.pace import Pace
+from ballast.cluster.writer import Writer
+from ballast.metrics import Metrics
+from ballast.model.node import Node, Taint
+from ballast.model.pod import Owner, Pod
+from tests.fakes import FakeClock
+from tests.unit.actuation.mill import Desk, Mill, Replica
+from tests.unit.cluster.fake_api import FakeApi
+
+LEAVING = {"key": "ballast.dev/leaving", "effect": "PreferNoSchedule"}
+EMPTY = {"key": "ballast.dev/empty", "effect": "PreferNoSchedule"}
+FOREIGN = {"key": "gpu", "value": "a", "effect": "NoSchedule"}
+
+
+class Yard:
+    """Nodes n1 and n2, n1 with a taint of somebody else; a writer that can be paused."""
+
+    def __init__(self, api: FakeApi | None = None) -> None:
+        self.api = api or FakeApi()
+        self.paused: str | None = None
+        self.leading = True
+        for name in ("n1", "n2"):
+            taints = [FOREIGN] if name == "n1" else []
+            self.api.objects[f"/api/v1/nodes/{name}"] = {
+                "metadata": {"name": name, "resourceVersion": "1"},
+                "spec": {"taints": taints},
+            }
+        clock = FakeClock()
+        self.writer = Writer(
+            self.api,  # type: ignore[arg-type]
+            clock,
+            Metrics(),
+            pace=Pace(clock, 1000, 1000),
+            modes={"eviction": "on"},
+            paused=lambda part: self.paused,
+            leading=lambda: self.leading,
+        )
+
+    def taints(self, name: str) -> list[Any]:
+        return list(self.api.objects[f"/api/v1/nodes/{name}"]["spec"].get("taints") or [])
+
+    def labels(self, name: str) -> dict[str, str]:
+        return dict(self.api.objects[f"/api/v1/nodes/{name}"]["metadata"].get("labels") or {})
+
+    def nodes(self) -> list[Node]:
+        """As a watch shows them."""
+        return [
+            Node(
+                name,
+                labels=self.labels(name),
+                taints=tuple(Taint(each["key"], each["effect"], each.get("value", "")) for each in self.taints(name)),
+            )
+            for name in ("n1", "n2")
+        ]
+
+    def leaving(self, *, sets: bool = True) -> LeavingTaints:
+        return LeavingTaints(self.api, self.writer, "ballast.dev", sets=sets)  # type: ignore[arg-type]
+
+
+def test_the_taint_comes_and_goes_and_those_of_others_stay() -> None:
+    yard = Yard()
+    taints = yard.leaving()
+    assert taints.put("n1") is None
+    assert yard.taints("n1") == [FOREIGN, LEAVING]
+    taints.settle({"n1"}, yard.nodes())
+    assert yard.taints("n1") == [FOREIGN, LEAVING]
+    taints.settle((), yard.nodes())
+    assert yard.taints("n1") == [FOREIGN]
+
+
+def test_what_a_killed_leader_left_is_taken_away_by_the_next_one() -> None:
+    yard = Yard()
+    yard.leaving().put("n2")
+    yard.leaving(sets=False).settle((), yard.nodes())
+    assert yard.taints("n2") == []
+
+
+def test_a_pause_holds_the_taint_back_but_not_its_end() -> None:
+    yard = Yard()
+    taints = yard.leaving()
+    taints.put("n2")
+    yard.paused = "evictions are paused"
+    assert "paused" in (taints.put("n1") or "")
+    taints.settle((), yard.nodes())
+    assert (yard.taints("n1"), yard.taints("n2")) == ([FOREIGN], [])
+
+
+def test_at_the_end_of_the_daemon_it_is_still_given_back() -> None:
+    yard = Yard()
+    taints = yard.leaving()
+    taints.put("n2")
+    yard.writer.finish()
+    taints.settle((), ())
+    assert yard.taints("n2") == []
+
+
+def test_without_landing_by_taint_nothing_is_tainted() -> None:
+    yard = Yard()
+    assert yard.leaving(sets=False).put("n1") is None
+    assert yard.taints("n1") == [FOREIGN]
+
+
+@pytest.fixture
+def mill() -> Mill:
+    return Mill()
+
+
+def replica_of(mill: Mill) -> tuple[Replica, Yard]:
+    replica, yard = Replica(mill), Yard(mill)
+    for name in ("n0", "n3", "n4", "n5"):
+        mill.objects[f"/api/v1/nodes/{name}"] = {"metadata": {"name": name, "resourceVersion": "1"}, "spec": {}}
+    replica.landing.taints = yard.leaving()
+    return replica, yard
+
+
+def test_the_source_is_tainted_before_its_pod_is_evicted_until_the_replacement_is_bound(mill: Mill) -> None:
+    replica, yard = replica_of(mill)
+    pod = mill.add("n2")
+    mill.add("n0")
+    seen: list[Any] = []
+    mill.on_evicted = lambda: seen.append(yard.taints("n2"))
+    [attempt] = replica.carry_out(pod, to=None)
+    assert attempt.evicted
+    assert seen == [[LEAVING]]
+    assert replica.evictor.recorder.awaited_from() == {"n2"}
+    mill.replace_evicted("n5", ready=False)
+    replica.follow()
+    assert replica.evictor.recorder.awaited_from() == frozenset()
+
+
+def test_a_node_that_cannot_be_tainted_keeps_its_pod(mill: Mill) -> None:
+    replica, yard = replica_of(mill)
+    pod = mill.add("n2")
+    mill.add("n0")
+    del yard.api.objects["/api/v1/nodes/n2"]
+    [attempt] = replica.carry_out(pod, to=None)
+    assert (attempt.status, "could not be tainted" in attempt.why) == ("failed", True)
+    assert not mill.evicted
+
+
+def test_a_probe_on_the_only_feasible_node_shows_nothing() -> None:
+    clock = FakeClock()
+    desk = Desk(clock)
+    desk.asked_at.clear()
+    landing = ReplacementReservations(desk, clock)
+    step = _step()
+    landing.probe("default-scheduler", step.uid)
+    landing.probed(step, chosen=False)
+    assert landing.may_probe("default-scheduler")
+    landing.probe("default-scheduler", step.uid)
+    landing.probed(msgspec.structs.replace(step, landed_on="n5"))
+    assert landing.may_probe("default-scheduler")
+    landing.probe("default-scheduler", step.uid)
+    landing.probed(step)
+    assert not landing.may_probe("default-scheduler")
+
+
+def _step() -> Any:
+    from ballast.actuation.eviction.records import StepRecord
+
+    return StepRecord("shop/a", "u-a", "n1", 0.0, target="n5", scheduler="default-scheduler", landed_on="n1")
+
+
+def test_a_node_is_tainted_while_it_is_emptied_labelled_when_it_is_and_given_back_whole() -> None:
+    yard = Yard()
+    pods = {"n1": [Pod("shop", "a")], "n2": [Pod("shop", "b", owner=Owner("DaemonSet", "agent", "u", True))]}
+    empty = EmptyNodes(yard.api, yard.writer, "ballast.dev")  # type: ignore[arg-type]
+    assert empty.mark(["n1"], yard.nodes(), pods.__getitem__) is None
+    assert (yard.taints("n1"), yard.labels("n1")) == ([FOREIGN, EMPTY], {})
+    pods["n1"] = []
+    empty.mark(["n1"], yard.nodes(), pods.__getitem__)
+    assert yard.labels("n1") == {"ballast.dev/empty": "true"}
+    empty.mark([], yard.nodes(), pods.__getitem__)
+    assert (yard.taints("n1"), yard.labels("n1")) == ([FOREIGN], {})
+
+
+def test_release_takes_every_mark() -> None:
+    yard = Yard()
+    yard.leaving().put("n1")
+    empty = EmptyNodes(yard.api, yard.writer, "ballast.dev")  # type: ignore[arg-type]
+    empty.mark(["n1"], yard.nodes(), lambda _: [])
+    marked = [node for node in yard.nodes() if carries(node, "ballast.dev")]
+    assert [node.name for node in marked] == ["n1"]
+    unmark(yard.api, yard.writer, marked, "ballast.dev", reason="released")  # type: ignore[arg-type]
+    assert (yard.taints("n1"), yard.labels("n1")) == ([FOREIGN], {})

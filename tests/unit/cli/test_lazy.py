@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+
+import pytest
+import typer
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from ballast.cli.app import app
+from ballast.cli.lazy import LazyCommand
+
+HEAVY = (
+    "apscheduler",
+    "kubernetes",
+    "numpy",
+    "prometheus_api_client",
+    "prometheus_client",
+    "pydantic_settings",
+    "requests",
+    "scipy",
+    "starlette",
+    "structlog",
+    "urllib3",
+    "uvicorn",
+    "yaml",
+)
+DAEMON = ("ballast.cluster", "ballast.telemetry", "ballast.serving", "ballast.runtime", "ballast.extender")
+
+
+def imported_by(*arguments: str) -> set[str]:
+    """The modules in memory after one command line."""
+    code = (
+        "import json, sys\n"
+        "from ballast.cli.main import main\n"
+        f"sys.argv = ['ballast', *{list(arguments)!r}]\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "sys.stderr.write('\\n' + json.dumps(sorted(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    return set(json.loads(done.stderr.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("arguments", ["--help", "-h", "--version", "plan -h", "power -h", "experiment -h"])
+def test_help_imports_nothing_of_the_daemon(arguments: str) -> None:
+    found = imported_by(*arguments.split())
+    assert sorted(found & {*HEAVY, *DAEMON}) == []
+
+
+@pytest.mark.parametrize("command", ["status", "top"])
+def test_live_commands_import_no_client_of_kubernetes(command: str) -> None:
+    found = imported_by(command, "--url", "http://127.0.0.1:1")
+    assert "requests" in found
+    unused = {"numpy", "scipy", "kubernetes", "uvicorn", "pydantic_settings", "ballast.cluster", "ballast.runtime"}
+    assert sorted(found & unused) == []
+
+
+@pytest.mark.parametrize("command", ["pause", "resume"])
+def test_a_pause_imports_the_settings_alone(command: str) -> None:
+    found = imported_by(command)
+    assert "pydantic_settings" in found
+    assert not found & {"numpy", "scipy", "kubernetes", "uvicorn", "requests", "ballast.runtime", "ballast.serving"}
+
+
+def lazy_commands(group: typer.Typer, path: str = "") -> Iterator[tuple[str, LazyCommand]]:
+    whole = get_command(group)
+    context = whole.make_context("ballast", [], resilient_parsing=True)
+    for name in whole.list_commands(context):  # type: ignore[attr-defined]
+        command = whole.get_command(context, name)  # type: ignore[attr-defined]
+        if isinstance(command, LazyCommand):
+            yield f"{path}{name}", command
+
+
+ALL = dict(lazy_commands(app)) | {
+    name: command
+    for group in ("plan", "power", "experiment")
+    for name, command in lazy_commands(getattr(import_module("ballast.cli.groups"), group), f"{group} ")
+}
+
+
+@pytest.mark.parametrize("name", sorted(ALL))
+def test_a_list_describes_a_command_as_its_own_help_does(name: str) -> None:
+    command = ALL[name]
+    loaded = command.loaded()
+    assert " ".join((loaded.help or "").split()).startswith(command.short_help.rstrip("."))
+
+
+@pytest.mark.parametrize("name", ["plan", "power", "experiment"])
+def test_a_lazy_group_has_every_command(name: str) -> None:
+    group = import_module("ballast.cli.groups")
+    real = import_module(getattr(group, name.upper()).partition(":")[0]).app
+    listed = {path.partition(" ")[2] for path in ALL if path.startswith(f"{name} ")}
+    there = set(get_command(real).commands)  # type: ignore[attr-defined]
+    assert listed <= there
+    lazy = get_command(getattr(group, name))
+    context = lazy.make_context(name, [], resilient_parsing=True)
+    assert [each for each in there if lazy.get_command(context, each) is None] == []  # type: ignore[attr-defined]
+    assert lazy.get_command(context, "none-such") is None  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", sorted(ALL))
+def test_every_command_knows_the_short_option_of_help(name: str) -> None:
+    result = CliRunner().invoke(app, [*name.split(), "-h"], prog_name="ballast")
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith(f"Usage: ballast {name} ")
+    assert "-h, --help" in result.output
+
+
+@pytest.mark.parametrize(("typed", "expected"), [("ballast st", "status"), ("ballast plan reb", "rebalance")])
+def test_the_shell_completes_names(typed: str, expected: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys; sys.argv = ['ballast']; from ballast.cli.main import main; main()"],
+        env={
+            **os.environ,
+            "_BALLAST_COMPLETE": "complete_bash",
+            "COMP_WORDS": typed,
+            "COMP_CWORD": str(typed.count(" ")),
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.split() == [expected]
+
+
+def test_completion_can_be_installed() -> None:
+    assert "--install-completion" in CliRunner().invoke(app, ["--help"]).output
+
+
+def test_a_plugin_of_kubectl_is_named_as_it_is_called() -> None:
+    code = "import sys; sys.argv = ['/bin/kubectl-ballast', '-h']; from ballast.cli.main import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout.startswith("Usage: kubectl ballast ")

@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pytest_httpserver import HTTPServer
+from typer.testing import CliRunner
+
+from ballast.cli.app import app
+from ballast.cli.observing import remote
+from ballast.cli.observing.overview import hot, limits_of, spread, today
+from ballast.errors import BallastError, UsageError
+
+Daemon = Callable[..., str]
+NOON = 1_795_348_800.0
+
+
+def node(name: str, cpu: float | None, memory: float | None = 0.5, **others: Any) -> dict[str, Any]:
+    loads = {"cpu": cpu, "memory": memory}
+    return {
+        "name": name,
+        "pool": None,
+        "state": "known" if cpu is not None else "silent",
+        "lost": [],
+        "score": 50 if cpu is not None else None,
+        "class": None,
+        "schedulable": True,
+        "published": {"score": "5", "load": "normal"},
+        "newest": NOON,
+        "load": {key: None if load is None else {"mean": load, "std": 0, "p95": load} for key, load in loads.items()},
+        **others,
+    }
+
+
+def answers(nodes: list[dict[str, Any]], **status: Any) -> dict[str, Any]:
+    return {
+        "status": {
+            "version": "0.1.0",
+            "time": NOON,
+            "leader": True,
+            "ready": True,
+            "frozen": False,
+            "current": True,
+            "modes": {"publishing": "on", "power": "off", "eviction": "dry-run"},
+            "paused": {"publishing": None, "power": None, "eviction": "paused by ballast-switches"},
+            "interval": "5s",
+            "snapshot": {"time": NOON, "age": 3.0, "windows": ["15m"], "nodes": len(nodes), "known": 2, "young": 0,
+                         "down": 0, "unmeasured": 0, "silent": 1, "sources": {}},
+            "jobs": [],
+            "conditions": [],
+            **status,
+        },
+        "nodes": {"time": NOON, "window": "15m", "resources": ["cpu", "memory"], "nodes": nodes},
+        "power": {"mode": "off", "paused": None, "policies": [], "conditions": []},
+        "plans": [],
+        "evictions": {"mode": "dry-run", "paused": None, "limits": {}, "breaker": None, "recent": [],
+                      "reservations": []},
+        "cycles": [],
+        "config": [{"name": "BALLAST_PUBLISHING__HIGH", "value": 0.8, "origin": "default"}],
+    }  # fmt: skip
+
+
+@pytest.fixture
+def daemon(httpserver: HTTPServer) -> Daemon:
+    def serve(documents: dict[str, Any]) -> str:
+        for name, document in documents.items():
+            httpserver.expect_request(f"/api/v1/{name}").respond_with_json(document)
+        httpserver.expect_request("/metrics").respond_with_data("ballast_leader 1\n")
+        httpserver.expect_request("/readyz").respond_with_data("readyz passed\n")
+        return httpserver.url_for("").rstrip("/")
+
+    return serve
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def test_a_balanced_cluster_with_nothing_wrong_exits_0(daemon: Daemon) -> None:
+    url = daemon(answers([node("a", 0.3), node("b", 0.5)]))
+    result = run("status", "--url", url)
+    assert result.exit_code == 0, result.stdout
+    assert f"Ballast 0.1.0 at {url}: leader, ready" in result.stdout
+    assert "balanced  yes, no node above cpu 80%, memory 80%" in result.stdout
+    assert "spread    cpu 0.100, memory 0.000" in result.stdout
+    assert "eviction dry-run (paused: paused by ballast-switches)" in result.stdout
+    assert "wrong     nothing" in result.stdout
+
+
+def test_what_is_wrong_is_named_and_exits_1(daemon: Daemon) -> None:
+    conditions = [
+        {"type": "ScrapesSlow", "status": "False", "reason": "R", "message": "", "lastTransitionTime": ""},
+        {"type": "Active", "status": "True", "reason": "R", "message": "", "lastTransitionTime": ""},
+        {"type": "FeedAvailable", "status": "False", "reason": "R", "message": "too old", "lastTransitionTime": ""},
+        {"type": "Paused", "status": "True", "reason": "R", "message": "by hand", "lastTransitionTime": ""},
+        {"type": "SeriesDiffer", "status": "True", "reason": "R", "message": "two clusters", "lastTransitionTime": ""},
+    ]
+    jobs = [{"job": "telemetry", "started": NOON, "seconds": 1, "ok": False, "sentence": "no answer"}]
+    url = daemon(answers([node("a", 0.95), node("b", 0.2)], conditions=conditions, jobs=jobs))
+    result = run("status", "--url", url, "-o", "json")
+    found = json.loads(result.stdout)
+    assert result.exit_code == 1
+    assert found["balanced"] is False
+    assert [each["node"] for each in found["hot"]] == ["a"]
+    assert found["wrong"] == [
+        {"what": "telemetry failed", "message": "no answer"},
+        {"what": "not FeedAvailable", "message": "too old"},
+        {"what": "SeriesDiffer", "message": "two clusters"},
+    ]
+
+
+def test_nothing_known_is_not_called_balanced(daemon: Daemon) -> None:
+    found = json.loads(run("status", "--url", daemon(answers([node("a", None, None)])), "-o", "json").stdout)
+    assert found["balanced"] is None
+    assert found["spread"] == {"cpu": None, "memory": None}
+
+
+def test_top_prints_all_nodes_once_when_it_is_piped(daemon: Daemon) -> None:
+    url = daemon(
+        answers([node("idle", 0.1, 0.2), node("hot", 0.9), node("silent", None, None), node("full", 0.2, 0.8)])
+    )
+    result = run("top", "--url", url)
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("3 of 4 nodes known; window 15m; spread cpu ")
+    assert lines[1].split() == ["NODE", "STATE", "CPU", "MEMORY", "SCORE", "LABEL"]
+    assert [line.split()[0] for line in lines[2:]] == ["hot", "full", "idle", "silent"]
+    assert lines[-1].split() == ["silent", "silent", "-", "-", "-", "5/normal"]
+    rows = json.loads(run("top", "--url", url, "-o", "json").stdout)
+    assert rows[0]["load"] == {"cpu": 0.9, "memory": 0.5}
+    assert rows[3]["load"] == {"cpu": None, "memory": None}
+
+
+def test_before_the_first_cycle_there_are_no_nodes(httpserver: HTTPServer, daemon: Daemon) -> None:
+    documents = answers([], snapshot=None, current=False)
+    del documents["nodes"]
+    url = daemon(documents)
+    httpserver.expect_request("/api/v1/nodes").respond_with_json({"error": "no cycle has ended yet"}, status=503)
+    result = run("status", "--url", url)
+    assert result.exit_code == 1
+    assert "NoData: no cycle has ended yet" in result.stdout
+    assert run("top", "--url", url).stdout.startswith("0 of 0 nodes known")
+
+
+@pytest.mark.parametrize("command", ["status", "top", "sysdump", "doctor"])
+def test_an_address_without_a_daemon_is_named_with_the_next_step(
+    command: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    result = run(command, "--url", "http://127.0.0.1:1")
+    assert isinstance(result.exception, BallastError)
+    words = str(result.exception)
+    assert "--url http://127.0.0.1:1: no Ballast daemon answers there (no connection)" in words
+    assert "kubectl -n ballast port-forward service/ballast 2020" in words
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_an_address_both_ways_are_tried_and_named(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "NEAR", "http://127.0.0.1:1")
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    with pytest.raises(BallastError) as raised:
+        remote.find(None, "shop")
+    words = str(raised.value)
+    assert "Tried http://127.0.0.1:1 (no connection), then Service ballast in namespace shop" in words
+    assert str(tmp_path / "none") in words
+    assert "--namespace" in words
+
+
+@pytest.mark.parametrize("url", ["localhost:2020", "ftp://x", "http://", ""])
+def test_an_address_that_is_none_is_wrong_use(url: str) -> None:
+    assert isinstance(run("status", "--url", url).exception, UsageError)
+
+
+def test_another_server_is_not_taken_for_a_daemon(httpserver: HTTPServer) -> None:
+    httpserver.expect_request("/api/v1/status").respond_with_json({"status": "success"})
+    result = run("top", "--url", httpserver.url_for(""))
+    assert "something else than Ballast answers" in str(result.exception)
+
+
+def test_an_error_of_the_daemon_is_passed_on(httpserver: HTTPServer) -> None:
+    httpserver.expect_request("/api/v1/status").respond_with_json({"error": "who are you"}, status=401)
+    assert "HTTP 401: who are you" in str(run("status", "--url", httpserver.url_for("")).exception)
+
+
+def test_doctor_takes_the_settings_of_the_daemon_but_no_secrets_and_no_files_of_its_pod(daemon: Daemon) -> None:
+    documents = answers([])
+    documents["config"] = [
+        {"name": "BALLAST_PROMETHEUS__URL", "value": "http://p:9090", "origin": "environment"},
+        {"name": "BALLAST_PROMETHEUS__HEADERS", "value": {"X-Scope-OrgID": "********"}, "origin": "environment"},
+        {"name": "BALLAST_PROMETHEUS__TOKEN_FILE", "value": "/token", "origin": "environment"},
+        {"name": "BALLAST_TELEMETRY__RESOURCES", "value": ["cpu", "gpu"], "origin": "file"},
+        {"name": "BALLAST_LEASE__ENABLED", "value": True, "origin": "environment"},
+        {"name": "BALLAST_TELEMETRY__INTERVAL", "value": "30s", "origin": "default"},
+    ]
+    found = remote.settings_of(remote.find(daemon(documents), None))
+    assert found == {
+        "BALLAST_PROMETHEUS__URL": "http://p:9090",
+        "BALLAST_TELEMETRY__RESOURCES": '["cpu", "gpu"]',
+        "BALLAST_LEASE__ENABLED": "true",
+    }
+
+
+def test_spread_counts_known_schedulable_nodes_alone() -> None:
+    nodes = [node("a", 0.2), node("b", 0.6), node("c", 1.0, schedulable=False), node("d", None)]
+    assert spread(nodes, ["cpu"]) == {"cpu": pytest.approx(0.2)}
+    assert spread([], ["cpu"]) == {"cpu": None}
+
+
+def test_hot_is_what_the_settings_call_high() -> None:
+    nodes = [node("a", 0.7), node("b", 0.72, 0.9), node("c", 0.1)]
+    assert limits_of([]) == {"cpu": 0.8, "memory": 0.8}
+    assert limits_of([{"name": "BALLAST_PUBLISHING__HIGH", "value": "0.5"}]) == {"cpu": 0.5, "memory": 0.5}
+    assert limits_of([{"name": "BALLAST_PUBLISHING__HIGH", "value": {"cpu": 0.71}}]) == {"cpu": 0.71}
+    assert [each["node"] for each in hot(nodes, {"cpu": 0.7})] == ["b", "a"]
+    assert [each["node"] for each in hot(nodes, {"memory": 0.9, "disk": 0.1})] == ["b"]
+
+
+def test_today_begins_at_midnight() -> None:
+    def eviction(time: float, status: str, share: float | None) -> dict[str, Any]:
+        return {"time": time, "status": status, "measured": {} if share is None else {"share": share}}
+
+    evictions = {"recent": [eviction(10, "ready", 0.5), eviction(9, "ready", None), eviction(1, "failed", 1.0)]}
+    actions = [{"time": 11, "changes": {"a/b": -2, "a/c": 1}}, {"time": 2, "changes": {"a/b": 5}}]
+    found = today(evictions, {"policies": [{"actions": actions}]}, [{"time": 10}, {"time": 0}], since=5)
+    assert found == {
+        "plans": 1,
+        "evictions": {"ready": 2},
+        "measured_share": 0.5,
+        "power_changes": 1,
+        "replicas_changed": 3,
+    }

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import re
+import threading
+from typing import Any
+
+import pytest
+
+from ballast.runtime import hotspot
+from ballast.runtime.demo import Options, run
+from ballast.simulator.extender_client import Extender
+from ballast.simulator.kube.kinds import POD
+from tests.unit.daemon.rig import until
+
+FALLEN = 0.85
+"""Spread of cpu, as a share of the first, at which the test has seen enough."""
+
+
+def test_the_spread_falls_and_the_summary_ends_with_it() -> None:
+    stop, said = threading.Event(), []
+
+    def say(sentence: str) -> None:
+        said.append(sentence)
+        found = re.match(r"spread: cpu ([\d.]+) -> ([\d.]+) \([+-]\d+ %\), memory ", sentence)
+        if found and float(found[2]) < FALLEN * float(found[1]):
+            stop.set()
+
+    summary = run(Options(nodes=20, seconds=90.0, speed=10.0, headless=True, scene="hotspot"), stop, say)
+    assert summary["spread"]["after"]["cpu"] < FALLEN * summary["spread"]["before"]["cpu"], said
+    assert set(summary["spread"]["before"]) == set(summary["spread"]["after"]) == {"cpu", "memory"}
+    assert summary["writes"]["eviction"] > 0
+
+
+def test_the_words_of_a_spread() -> None:
+    spread = {
+        "before": {"cpu": 0.183, "memory": 0.0, "disk": 0.1},
+        "after": {"cpu": 0.071, "memory": 0.0, "disk": 0.11},
+    }
+    assert hotspot.words(spread) == (
+        "spread: cpu 0.183 -> 0.071 (-61 %), memory 0.000 -> 0.000, disk 0.100 -> 0.110 (+10 %)"
+    )
+    assert hotspot.words({"before": {}, "after": {}}) == "spread: unknown"
+
+
+def test_the_scheduler_follows_the_extender(httpserver: Any) -> None:
+    from ballast.simulator import EmbeddedCluster, World
+
+    with EmbeddedCluster(World(5, 1, scene="calm")) as cluster:
+        names = cluster.world.node_names
+        answer = [{"Host": name, "Score": 10 if name == names[3] else 0} for name in names]
+        httpserver.expect_request("/scheduler/prioritize", method="POST").respond_with_json(answer)
+        cluster.ask_extender(httpserver.url_for("/scheduler"))
+        cluster.deploy("shop", "storefront", 2)
+
+        def placed() -> list[str]:
+            pods = [pod for pod in cluster.store.all(POD, "shop") if pod.labels.get("app") == "storefront"]
+            return [pod.fields["spec.nodeName"] for pod in pods]
+
+        until(lambda: placed() == [names[3]] * 2, "both pods are where the extender says")
+    asked = httpserver.log[0][0].get_json()
+    assert set(asked) == {"Pod", "NodeNames"}
+
+
+@pytest.mark.parametrize("answer", ["no JSON", "{}", '[{"Host": "n"}]', "[1]"])
+def test_an_extender_without_a_usable_answer_is_ignored(httpserver: Any, answer: str) -> None:
+    httpserver.expect_request("/scheduler/prioritize").respond_with_data(answer)
+    found = Extender(httpserver.url_for("/scheduler")).scores({}, ["n"])
+    assert not found
+    assert Extender("http://127.0.0.1:1").scores({}, ["n"]) is None
