@@ -56,6 +56,11 @@ CONDITIONS = {
     ),
     "CraneFailing": ("Annotations for crane-scheduler cannot be written.", "Check the right to patch nodes."),
     "Degraded": ("Power: a policy cannot act.", "Read the message: it names the target and the error."),
+    "EffectMissing": (
+        "Power: a change of replicas did not bring the watts it should, or nobody measured it.",
+        "Read the message; check `consumption` of the policy.",
+    ),
+    "EnergySpent": ("Power: the energy of the period is used up.", "Wait for the next period, or allow more."),
     "EvictionsHalted": (
         "It is not safe to evict now, or plans had no effect.",
         "Read the message and [evictions](../evictions.md).",
@@ -108,6 +113,14 @@ CONDITIONS = {
         "Mend the telemetry; the message has the numbers.",
     ),
     "Rebaselined": ("Power: a policy waits for a new baseline.", "Nothing; it ends by itself."),
+    "ReservationsNotHeld": (
+        "The scheduler does not ask the extender's filter, so reserved room may be taken by other pods.",
+        "Add the filter verb to the extender's profile: [pairing](../pairing.md).",
+    ),
+    "ScheduleAvailable": (
+        "Power: the schedules of the policies can be read. False while one cannot.",
+        "Check the schedule's file or address.",
+    ),
     "ScrapesSlow": (
         "Samples are read more often than they are scraped.",
         "Set BALLAST_TELEMETRY__INTERVAL as the message says.",
@@ -142,6 +155,7 @@ EVENTS = {
     "GateRemoved": ("pod", "Batch let the pod go, as planned."),
     "GateRemovedWithoutPlan": ("pod", "Batch let the pod go without a plan."),
     "Paused": ("`ballast-state`", "Power changes are paused."),
+    "MarkEmpty": ("node", "With an outcome: a node was not marked as empty."),
     "PendingCancelled": ("`ballast-state`", "A change of power ended before its window."),
     "PodEvicted": ("node, workload, pod", "A pod was evicted; the message has the plan's reason and the target."),
     "PowerDecreaseDetected": ("`ballast-state`", "A fall of power begins its window."),
@@ -154,6 +168,7 @@ EVENTS = {
     "Resumed": ("`ballast-state`", "Power changes are no longer paused."),
     "ScaleForPower": ("target", "With an outcome: replicas were not changed."),
     "ScaledForPower": ("target", "A power policy changed the replicas."),
+    "StartOneMore": ("workload", "With an outcome: no further replica was started before an eviction."),
 }
 """The object it is on, and what it tells, by reason."""
 
@@ -168,7 +183,7 @@ def conditions() -> str:
     text = (
         "Conditions tell what is wrong or special now. They stand in `ballast status`, on the page, in "
         "`/readyz?verbose`, in the key `conditions` of ConfigMap `ballast-state`, and as `ballast_condition{type}`. "
-        "`FeedAvailable` and `Active` are good when True; all others when False."
+        "`FeedAvailable`, `ScheduleAvailable` and `Active` are good when True; all others when False."
     )
     found = {name: CONDITIONS.get(name, ("Its message says what.", "")) for name in condition_types()}
     rows = [f"| `{name}` | {meaning} | {fix} |" for name, (meaning, fix) in sorted(found.items())]

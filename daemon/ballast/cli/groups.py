@@ -14,6 +14,7 @@ plan = group(
         "relieve": (f"{PLAN}/relieve", "Move pods off overloaded nodes."),
         "rebalance": (f"{PLAN}/rebalance", "Move pods so that all nodes have a similar load."),
         "redistribute": (f"{PLAN}/redistribute", "Move pods so that pending pods can start."),
+        "consolidate": (f"{PLAN}/consolidate", "Empty nodes that the others can do without."),
         "place": (f"{PLAN}/place", "Place pods on nodes so that every resource is used evenly."),
     },
     help="Plan evictions from files or from a cluster. Nothing is changed: only the daemon evicts.",
@@ -43,6 +44,10 @@ experiment = group(
         "windows": (
             f"{EXPERIMENT}/windows",
             "Order nodes by windows of public load traces, and compare with the load of the next hour.",
+        ),
+        "power": (
+            f"{EXPERIMENT}/power",
+            "Follow power feeds with the published model, Ballast's budgets and simple rules, and count what was over.",
         ),
         "genetic": (
             f"{EXPERIMENT}/genetic",

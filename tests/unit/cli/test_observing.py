@@ -93,6 +93,7 @@ def test_what_is_wrong_is_named_and_exits_1(daemon: Daemon) -> None:
     conditions = [
         {"type": "ScrapesSlow", "status": "False", "reason": "R", "message": "", "lastTransitionTime": ""},
         {"type": "Active", "status": "True", "reason": "R", "message": "", "lastTransitionTime": ""},
+        {"type": "ScheduleAvailable", "status": "True", "reason": "R", "message": "", "lastTransitionTime": ""},
         {"type": "FeedAvailable", "status": "False", "reason": "R", "message": "too old", "lastTransitionTime": ""},
         {"type": "Paused", "status": "True", "reason": "R", "message": "by hand", "lastTransitionTime": ""},
         {"type": "SeriesDiffer", "status": "True", "reason": "R", "message": "two clusters", "lastTransitionTime": ""},

@@ -13,7 +13,7 @@ HIGH = 0.8
 JUDGED = ("cpu", "memory")
 """The resources a single limit is for."""
 
-GOOD = ("FeedAvailable", "Active")
+GOOD = ("FeedAvailable", "ScheduleAvailable", "Active")
 """Conditions that are wrong where they are False."""
 
 WANTED = ("Paused", "Rebaselined")
