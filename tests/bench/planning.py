@@ -161,7 +161,7 @@ def _redistribution() -> list[Row]:
         took: list[float] = []
         standing = _standing(world)
         movable = np.ones(len(world.pods), bool)
-        steps = redistribute(standing, movable, lambda pod, target: None, kappa=None)
+        steps = redistribute(standing, movable, lambda pod, target: None, arrivals=None)
         started = time.process_time()
         for _ in zip(range(6), steps, strict=False):
             took.append(1000 * (time.process_time() - started))

@@ -38,7 +38,7 @@ class Replica:
         kubeconfig = write_kubeconfig(
             cluster.folder / f"{pod}.kubeconfig", url=cluster.url, ca=cluster.certificates.ca, token=token
         )
-        own = {"POD_NAME": pod, "POD_NAMESPACE": installed.namespace}
+        own = {"POD_NAME": pod, "POD_IP": "10.9.0.1", "POD_NAMESPACE": installed.namespace}
         self.pod = pod
         self.daemon = Daemon(cluster, pod, kubeconfig, {**settings, **own})
 
@@ -76,14 +76,14 @@ def test_the_killed_leader_is_followed_by_the_other_and_nothing_is_written_twice
     before = cluster.audit.here()
     with _pair(cluster, installed, tmp_path) as pair:
         first, second = pair.first, pair.second
-        assert "standing by" in second.daemon.tail()
+        eventually("the second one stands by", lambda: "standing by" in second.daemon.tail())
         assert _patches(cluster, before, second) == []
 
         killed_at = cluster.audit.here()
         first.daemon.kill()
         assert first.daemon.code == -signal.SIGKILL
         eventually("the second one leads", second.daemon.leads, within=LEASE + 10)
-        eventually("it is reached by the extender's Service", lambda: _role(cluster, installed, second.pod))
+        eventually("it is reached by the extender's Service", lambda: _reached(cluster, installed, second.pod))
         throughout("it repeats nothing", lambda: not _patches(cluster, killed_at, second), seconds=5)
 
         pair.machines["n3"].memory = 0.95
@@ -155,6 +155,7 @@ def _class(cluster: ControlPlane, name: str) -> str | None:
     return _labels(cluster)[name].get("ballast.dev/load")
 
 
-def _role(cluster: ControlPlane, installed: Installed, pod: str) -> bool:
-    found = cluster.api.get(f"/api/v1/namespaces/{installed.namespace}/pods/{pod}")
-    return bool(found["metadata"]["labels"].get("ballast.dev/role") == "leader")
+def _reached(cluster: ControlPlane, installed: Installed, pod: str) -> bool:
+    path = f"/apis/discovery.k8s.io/v1/namespaces/{installed.namespace}/endpointslices/ballast-extender"
+    endpoints = cluster.api.get(path)["endpoints"] or []
+    return [each["targetRef"]["name"] for each in endpoints] == [pod]

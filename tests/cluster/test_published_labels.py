@@ -30,6 +30,7 @@ def test_fifty_nodes_get_their_labels_and_nothing_is_forbidden(
             machines[name].memory = 0.02 * number  # 0 .. 0.98
         with prometheus(cluster.tools, tmp_path, machines.targets()) as server:
             settings = {**installed.settings, **FAST, "BALLAST_PROMETHEUS__URL": server.url, "POD_NAME": pod}
+            settings["POD_IP"] = "10.9.0.1"
             kubeconfig = cluster.account_kubeconfig(installed.namespace, installed.account)
             with Daemon(cluster, "one", kubeconfig, {**settings, "POD_NAMESPACE": installed.namespace}) as daemon:
                 labels = eventually("all nodes are labelled", lambda: _labels(cluster), within=60, every=0.5)
@@ -46,16 +47,16 @@ def test_fifty_nodes_get_their_labels_and_nothing_is_forbidden(
                 assert window["v"] == 1
                 assert window["length"] == 10
                 assert window["memory"]["mean"] == pytest.approx(0.2, abs=1e-4)
-                own = cluster.api.get(f"/api/v1/namespaces/{installed.namespace}/pods/{pod}")
-                assert own["metadata"]["labels"]["ballast.dev/role"] == "leader"
+                slices = f"/apis/discovery.k8s.io/v1/namespaces/{installed.namespace}/endpointslices"
+                endpoint = cluster.api.get(f"{slices}/ballast-extender")["endpoints"]
+                assert [each["targetRef"]["name"] for each in endpoint] == [pod]
                 assert daemon.stop() == 0
     calls = cluster.audit.calls(user=installed.user, since=before)
     assert {call.verb for call in calls} >= {"list", "watch", "patch"}
     assert [call for call in calls if call.forbidden] == []
     patches = [call for call in calls if call.verb == "patch" and call.resource == "nodes"]
     assert len(patches) <= 2 * len(NODES), "at most two patches per node settle a fresh start"
-    own = cluster.api.get(f"/api/v1/namespaces/{installed.namespace}/pods/{pod}")
-    assert "ballast.dev/role" not in own["metadata"]["labels"]
+    assert not cluster.api.get(f"{slices}/ballast-extender")["endpoints"]
 
 
 def _labels(cluster: ControlPlane) -> dict[str, dict[str, str]]:

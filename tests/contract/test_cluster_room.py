@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import closing, contextmanager
+from ipaddress import ip_address
 from typing import Any
 
 import pytest
@@ -11,14 +13,15 @@ import pytest
 from ballast.clock import SystemClock
 from ballast.cluster.cache import Cache
 from ballast.cluster.events import Events
+from ballast.cluster.leader_endpoint import LeaderEndpoint, OwnPlace
 from ballast.cluster.lease import Elector, LeaseTimes, read_lease
 from ballast.cluster.node_writes import node_metadata, replace_taints
 from ballast.cluster.pace import Pace
-from ballast.cluster.role import LABEL, RoleLabel
 from ballast.cluster.state import StateStore
 from ballast.cluster.switches import NAME, Switches
 from ballast.cluster.write import Result
 from ballast.cluster.writer import Writer
+from ballast.errors import NotFound
 from ballast.metrics import Metrics
 from tests.contract.objects import Client, eventually
 
@@ -180,18 +183,50 @@ def test_one_of_two_leads_and_hands_over(client: Client) -> None:
     assert read_lease(client.api, client.namespace, "ballast").holder_identity in ("", None)
 
 
-def test_the_own_pod_is_labelled_while_it_leads(client: Client) -> None:
-    spec = {"containers": [{"name": "main", "image": "none"}]}
-    client.create(client.pods, {"metadata": {"name": "me", "labels": {LABEL: "leader"}}, "spec": spec})
+@pytest.mark.parametrize("address", ["10.1.2.3", "fd00::7"])
+def test_the_service_of_the_extender_leads_to_the_leader(client: Client, address: str) -> None:
+    core, slices = (f"/{each}/namespaces/{client.namespace}" for each in ("api/v1", "apis/discovery.k8s.io/v1"))
+    name = f"extender-{ip_address(address).version}"
+    ports = [{"name": "http", "port": 2020}]
+    service = client.create(f"{core}/services", {"metadata": {"name": name}, "spec": {"ports": ports}})
 
-    def role() -> Any:
-        return client.get(f"{client.pods}/me")["metadata"].get("labels", {}).get(LABEL)
+    def endpoints() -> Any:
+        return [each["addresses"] for each in client.get(f"{slices}/endpointslices/{name}")["endpoints"] or ()]
 
-    with running(RoleLabel(writer_for(client), CLOCK, pod="me", namespace=client.namespace)) as label:
-        eventually("a label from before is removed", lambda: role() is None)
-        label.leading(True)
-        eventually("the leader is labelled", lambda: role() == "leader")
-    assert role() is None
+    def place(pod: str) -> Any:
+        where = OwnPlace(pod, client.namespace, address)
+        return LeaderEndpoint(client.api, writer_for(client), CLOCK, name, where)
+
+    first, second = place("first"), place("second")
+    first.start(2020)
+    second.start(2020)
+    try:
+        first.leading(True)
+        eventually("the first is reached", lambda: _try(endpoints) == [[address]])
+        made = client.get(f"{slices}/endpointslices/{name}")
+        assert made["metadata"]["labels"]["kubernetes.io/service-name"] == name
+        assert made["metadata"]["ownerReferences"][0]["uid"] == service["metadata"]["uid"]
+        assert made["ports"] == [{"name": "http", "port": 2020, "protocol": "TCP"}]
+        second.leading(True)
+        eventually("the second is reached", lambda: _target(client, f"{slices}/endpointslices/{name}") == "second")
+        first.stop()
+        assert _target(client, f"{slices}/endpointslices/{name}") == "second", "one that stops leaves the other's"
+    finally:
+        first.stop()
+        second.stop()
+    assert endpoints() == []
+
+
+def _try(read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except NotFound:
+        return None
+
+
+def _target(client: Client, path: str) -> Any:
+    found = client.get(path)["endpoints"]
+    return found[0]["targetRef"]["name"] if found else None
 
 
 @pytest.mark.parametrize("name", ["a%2Fb", "no/such", "Ünicode"])

@@ -155,6 +155,10 @@ app.kubernetes.io/instance: {{ .Release.Name }}
     {{- $env = append $env (dict "name" "BALLAST_LEASE__ENABLED" "value" "false") -}}
   {{- end -}}
 {{- end -}}
+{{- if and (ne (include "ballast.name" .) "ballast") (not (include "ballast.setting" (list . "extender" "service"))) -}}
+  {{- $env = append $env (dict "name" "BALLAST_EXTENDER__SERVICE" "value" (printf "%s-extender" (include "ballast.name" .))) -}}
+{{- end -}}
+{{- $env = append $env (dict "name" "POD_IP" "valueFrom" (dict "fieldRef" (dict "fieldPath" "status.podIP"))) -}}
 {{- range $field := list "name" "namespace" -}}
   {{- $env = append $env (dict "name" (printf "POD_%s" $field | upper) "valueFrom" (dict "fieldRef" (dict "fieldPath" (printf "metadata.%s" $field)))) -}}
 {{- end -}}
@@ -184,9 +188,14 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if $eviction -}}
   {{- $_ := set $seen "apps" (list "daemonsets" "deployments" "replicasets" "statefulsets") -}}
   {{- $_ := set $seen "policy" (list "poddisruptionbudgets") -}}
+  {{- /* where pods can go: volumes and devices, and nodes that autoscalers add or remove */ -}}
+  {{- $_ := set $seen "" (list "events" "persistentvolumeclaims" "persistentvolumes") -}}
+  {{- $_ := set $seen "storage.k8s.io" (list "csinodes" "storageclasses") -}}
+  {{- $_ := set $seen "resource.k8s.io" (list "resourceslices") -}}
+  {{- $_ := set $seen "karpenter.sh" (list "nodeclaims") -}}
 {{- end -}}
 {{- if or $targets $eviction (include "ballast.plans" (list . "batch")) -}}
-  {{- $_ := set $seen "" (list "namespaces") -}}
+  {{- $_ := set $seen "" (append (get $seen "" | default list) "namespaces" | sortAlpha) -}}
 {{- end -}}
 {{- if $targets }}{{ $_ := set $seen "keda.sh" (list "scaledobjects") }}{{ end -}}
 {{- $scales := dict -}}

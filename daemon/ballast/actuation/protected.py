@@ -31,7 +31,10 @@ class Protected:
         namespace: str,
         own: str | None,
         urls: Iterable[str],
+        operator_only: frozenset[str] = frozenset(),
     ) -> None:
+        """`operator_only` are keys of annotations that protect namespaces alone."""
+        self.operator_only = operator_only
         self._api = api
         self._clock = clock
         self._pods = pods

@@ -1,4 +1,4 @@
-"""Reads the workloads, disruption budgets, autoscalers and namespaces of a cluster file."""
+"""Reads what stands behind the pods of a cluster file: workloads, budgets, autoscalers, volumes, devices."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import TypeVar
 import msgspec
 
 from ballast.cli.files import ClusterFile, name_of
+from ballast.cluster import attachments as attached
 from ballast.cluster import workloads as wire
 from ballast.cluster.decoding import Shared
 from ballast.errors import BadFile
 from ballast.eviction.facts import LISTED
+from ballast.model.attachments import Attachments, NodeClaim, ScaleUp
 from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Workload
 
 T = TypeVar("T")
@@ -26,7 +28,8 @@ ABSENT = {
     "DaemonSet": "annotations of DaemonSets are ignored",
     "HorizontalPodAutoscaler": "recent scaling is ignored",
     "Namespace": "annotations of namespaces are ignored",
-    "PersistentVolumeClaim": "volume claims are not checked",
+    "PersistentVolumeClaim": "pods with volume claims are not moved",
+    "PersistentVolume": "pods with volume claims are not moved",
 }
 """Kinds that the checks use, with the effect when a file has none of them."""
 
@@ -39,6 +42,9 @@ class Backing:
     budgets: tuple[DisruptionBudget, ...]
     autoscalers: tuple[Autoscaler, ...]
     namespaces: tuple[Namespace, ...]
+    attachments: Attachments
+    node_claims: tuple[NodeClaim, ...]
+    scale_ups: tuple[ScaleUp, ...]
     absent: tuple[str, ...]
 
 
@@ -56,6 +62,10 @@ def backing(cluster: ClusterFile, source: str, keep: Callable[[str], bool]) -> B
     def workloads(kind: str) -> Iterator[Workload]:
         return read(kind, wire.WireWorkload, lambda each: wire.to_workload(kind, each, shared, keep))
 
+    def known(kind: str, form: type[W], build: Callable[[W], T]) -> tuple[T, ...] | None:
+        """None where the file does not have the kind."""
+        return tuple(read(kind, form, build)) if kind in cluster.objects else None
+
     return Backing(
         workloads=tuple(workload for kind in LISTED for workload in workloads(kind)),
         budgets=tuple(read("PodDisruptionBudget", wire.WireBudget, lambda each: wire.to_budget(each, shared))),
@@ -63,5 +73,14 @@ def backing(cluster: ClusterFile, source: str, keep: Callable[[str], bool]) -> B
             read("HorizontalPodAutoscaler", wire.WireAutoscaler, lambda each: wire.to_autoscaler(each, shared, keep))
         ),
         namespaces=tuple(read("Namespace", wire.WireNamespace, lambda each: wire.to_namespace(each, keep))),
+        attachments=Attachments(
+            claims=known("PersistentVolumeClaim", attached.WireClaim, attached.to_claim),
+            volumes=known("PersistentVolume", attached.WireVolume, attached.to_volume),
+            classes=known("StorageClass", attached.WireStorageClass, attached.to_storage_class),
+            csi_nodes=known("CSINode", attached.WireCsiNode, attached.to_csi_node),
+            slices=known("ResourceSlice", attached.WireSlice, attached.to_slice),
+        ),
+        node_claims=tuple(read("NodeClaim", attached.WireNodeClaim, attached.to_node_claim)),
+        scale_ups=tuple(read("Event", attached.WireEvent, attached.to_scale_up)),
         absent=tuple(kind for kind in ABSENT if not cluster.objects.get(kind)),
     )

@@ -16,7 +16,7 @@ from ballast.cli.metrics_file import loads, metrics
 from ballast.cli.pod_metrics import pod_usage
 from ballast.cluster.decoding import annotation_filter
 from ballast.errors import BadFile, UsageError
-from ballast.eviction.facts import ClusterObjects, Facts, WorkloadKey
+from ballast.eviction.facts import ClusterObjects, Facts, WorkloadKey, promised
 from ballast.model.limits import named
 from ballast.model.node_state import ALWAYS_NEEDED, explained
 from ballast.model.sample import Floats
@@ -45,8 +45,8 @@ class Origin:
         """Raises UsageError unless exactly one of both is given."""
         if self.of_cluster == (self.cluster is not None):
             raise UsageError(
-                "Give --cluster FILE with the output of `kubectl get nodes,pods,pdb,deploy,rs,sts,ds,hpa,ns,pvc -A -o "
-                "json`; or give --live or --kubeconfig FILE to read a running cluster."
+                "Give --cluster FILE with the output of `kubectl get nodes,pods,pdb,deploy,rs,sts,ds,hpa,ns,pvc,pv -A "
+                "-o json`; or give --live or --kubeconfig FILE to read a running cluster."
             )
         if not self.of_cluster and self.metrics is None:
             raise UsageError("Give --metrics FILE with a load-watcher document, as GET /watcher returns it.")
@@ -88,6 +88,7 @@ def gather(origin: Origin, settings: Settings) -> Evidence:
         settings.cluster.pool_label,
         settings.scoring.resources,
     )
+    now = found.newest if document.timestamp is None else document.timestamp
     objects = ClusterObjects(
         found.nodes,
         found.pods,
@@ -96,9 +97,11 @@ def gather(origin: Origin, settings: Settings) -> Evidence:
         behind.autoscalers,
         behind.namespaces,
         dict(_protected(behind.workloads)),
+        behind.attachments,
+        behind.node_claims,
+        promised(behind.scale_ups, now),
     )
     unknown = [node.name for node, row in zip(found.nodes, known, strict=True) if not row.any()]
-    now = found.newest if document.timestamp is None else document.timestamp
     silent = sum(
         not row.any() and not explained(node, now, settings.windows.lengths[0])
         for node, row in zip(found.nodes, known, strict=True)

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from ballast.cli import files
 from ballast.cluster import configmaps, switches
+from ballast.cluster.attachments import TRIGGERED
 from ballast.cluster.client import KubeApi, connect
 from ballast.cluster.identity import own_namespace
 from ballast.errors import NOT_JSON, BallastError, ClusterError, NotFound
@@ -25,13 +26,23 @@ LISTS = {
     "Pod": "/api/v1/pods",
     "Namespace": "/api/v1/namespaces",
     "PersistentVolumeClaim": "/api/v1/persistentvolumeclaims",
+    "PersistentVolume": "/api/v1/persistentvolumes",
+    "StorageClass": "/apis/storage.k8s.io/v1/storageclasses",
+    "CSINode": "/apis/storage.k8s.io/v1/csinodes",
     "Deployment": "/apis/apps/v1/deployments",
     "ReplicaSet": "/apis/apps/v1/replicasets",
     "StatefulSet": "/apis/apps/v1/statefulsets",
     "DaemonSet": "/apis/apps/v1/daemonsets",
     "PodDisruptionBudget": "/apis/policy/v1/poddisruptionbudgets",
+    "Event": "/api/v1/events",
     "HorizontalPodAutoscaler": "/apis/autoscaling/v2/horizontalpodautoscalers",
 }
+WHERE_SERVED = {
+    "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",
+    "NodeClaim": "/apis/karpenter.sh/v1/nodeclaims",
+}
+"""Kinds that not every cluster has."""
+SELECTED = {"Event": {"fieldSelector": f"reason={TRIGGERED},involvedObject.kind=Pod"}}
 NEEDED = ("Node", "Pod")
 PAGE = 500
 POD_METRICS = "/apis/metrics.k8s.io/v1beta1/pods"
@@ -67,7 +78,7 @@ def read(settings: Settings, given: ConnectionOptions) -> Documents:
     """Reads all documents. Raises ClusterError if nodes or pods cannot be read, or the daemon does not answer."""
     api = connect(settings.cluster, Metrics())
     try:
-        items = [item for kind, path in LISTS.items() for item in _listed(api, kind, path)]
+        items = [item for kind, path in {**LISTS, **WHERE_SERVED}.items() for item in _listed(api, kind, path)]
         items += _switches(api, own_namespace(settings.lease.namespace))
         watcher, usage = f"{api.server}{_watcher(settings)}", f"{api.server}{POD_METRICS}"
         if given.metrics is not None:
@@ -147,12 +158,15 @@ def _no_daemon(url: str, error: Exception) -> BallastError:
 def _listed(api: KubeApi, kind: str, path: str) -> Iterator[dict[str, Any]]:
     position = ""
     while True:
-        query: dict[str, str | int] = {"limit": PAGE, **({"continue": position} if position else {})}
+        query: dict[str, str | int] = {"limit": PAGE, **SELECTED.get(kind, {})}
+        query |= {"continue": position} if position else {}
         try:
             page: Any = _decoded(api.get(path, query=query), path)
         except ClusterError as error:
             if kind in NEEDED:
                 raise
+            if kind in WHERE_SERVED and isinstance(error, NotFound):
+                return
             typer.echo(f"warning: {error}", err=True)
             return
         for item in page.get("items") or ():

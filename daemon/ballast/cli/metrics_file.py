@@ -17,6 +17,9 @@ from ballast.scoring.keys import to_number
 _KINDS = {"cpu": "CPU", "memory": "Memory", "disk": "Storage", "network": "Bandwidth"}
 _RESOURCES = {kind: resource for resource, kind in _KINDS.items()}
 
+LARGEST = 1e6
+"""Percent; a document with more is in another unit, or broken."""
+
 
 @dataclass(frozen=True)
 class Metric:
@@ -159,6 +162,10 @@ def _metrics(source: str, node: str, entry: object) -> Iterable[Metric]:
             raise BadFile(f"{source}: a metric of node {node} is not an object.")
         value = each.get("value")
         percent = None if isinstance(value, str) else to_number(value)
+        if percent is not None and abs(percent) > LARGEST:
+            raise BadFile(
+                f"{source}: {each.get('type')} of node {node} is {percent:g} percent; at most {LARGEST:g} can be."
+            )
         if percent is not None:
             yield Metric(str(each.get("type", "")), str(each.get("operator", "")), percent)
 

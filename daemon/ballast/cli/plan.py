@@ -37,7 +37,7 @@ app = typer.Typer(
 )
 
 Cluster = Annotated[
-    Path | None, typer.Option(help="Output of `kubectl get nodes,pods,pdb,deploy,rs,sts,ds,hpa,ns,pvc -A -o json`.")
+    Path | None, typer.Option(help="Output of `kubectl get nodes,pods,pdb,deploy,rs,sts,ds,hpa,ns,pvc,pv -A -o json`.")
 ]
 Metrics = Annotated[Path | None, typer.Option("--metrics", help="A load-watcher document, as GET /watcher returns it.")]
 PodMetrics = Annotated[
@@ -137,13 +137,14 @@ def _plan(
     if kind == "redistribute":
         aims = replace(aims, criterion=criterion(found, keys, published=ungated))
     if ungated:
-        aims = replace(aims, kappa=None)
+        aims = replace(aims, priced=False, wait_for=0.0)
     _show(as_json(make_plan(kind, evidence.arranged, gate, aims, peak=evidence.peak)), output)
 
 
 _add_command("relieve", "Move pods off overloaded nodes.", without="ungated")
 _add_command("rebalance", "Move pods so that all nodes have a similar load.", without="ungated")
 _add_command("redistribute", "Move pods so that pending pods can start.")
+_add_command("repair", "Move pods that are not where they ask to be.", without="ungated")
 _add_command("consolidate", "Empty nodes that the others can do without.", without="ungated")
 app.command("place")(place)
 

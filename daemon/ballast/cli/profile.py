@@ -21,6 +21,8 @@ from ballast.publishing.extender_profile import extender_profile
 from ballast.publishing.labels_profile import labels_profile
 from ballast.publishing.trimaran_profile import trimaran_profile
 from ballast.settings import load
+from ballast.settings.extender import ExtenderSettings
+from ballast.settings.secrets import SecretFile
 from ballast.settings.values.dns import subdomain
 
 
@@ -33,19 +35,33 @@ class ProfileOptions:
     scheduler: str
     url: str | None
     filtering: bool
+    tls: bool
+    extender: ExtenderSettings
     timezone: str
     packing: Packing
 
     def url_or(self, service: str) -> str:
         """The URL that was given, else that of a Service."""
-        return self.url or f"http://{service}.{self.namespace}.svc:2020"
+        return self.url or f"{'https' if self.tls else 'http'}://{service}.{self.namespace}.svc:2020"
+
+    def extender_profile(self) -> str:
+        """With what the extender's callers have to show; certificates where nothing else is asked for."""
+        file = self.extender.token_file
+        token = SecretFile(file, "BALLAST_EXTENDER__TOKEN_FILE").read().strip() if file else ""
+        certificate = bool(self.extender.client_ca_file) or (self.tls and not token)
+        return extender_profile(
+            self.url_or("ballast-extender"),
+            self.scheduler,
+            filtering=self.filtering,
+            token=token,
+            files=self.tls,
+            certificate=certificate,
+        )
 
 
 PROFILES: dict[str, Callable[[ProfileOptions], str]] = {
     "labels": lambda given: labels_profile(given.prefix, given.scheduler),
-    "extender": lambda given: extender_profile(
-        given.url_or("ballast-extender"), given.scheduler, filtering=given.filtering
-    ),
+    "extender": ProfileOptions.extender_profile,
     "trimaran": lambda given: trimaran_profile(given.url_or("ballast"), given.scheduler),
     "crane": lambda given: crane_profile(given.scheduler, given.timezone),
     "bin-packing": lambda given: bin_packing_profile(
@@ -68,6 +84,10 @@ def profile(
             show_default=False,
         ),
     ] = None,
+    tls: Annotated[
+        bool,
+        typer.Option("--tls", help="For the extender: https, with the files that kube-scheduler shows and trusts."),
+    ] = False,
     scheduler_name: Annotated[
         str | None,
         typer.Option(
@@ -109,6 +129,10 @@ def profile(
         raise UsageError(f"There is no profile {name!r}. Choose one of: {', '.join(PROFILES)}.")
     if filtering is not None and name != "extender":
         raise UsageError(f"--filter is for the profile extender; {name} cannot filter.")
+    if tls and name != "extender":
+        raise UsageError(f"--tls is for the profile extender; {name} is not asked over TLS.")
+    if tls and url is not None and not url.lower().startswith("https://"):
+        raise UsageError(f"--tls needs an address with https://, and --url is {url!r}.")
     packed = {"--strategy": strategy, "--resources": resources, "--shape": shape}
     if name != "bin-packing" and (given := next((each for each in packed if packed[each] is not None), None)):
         raise UsageError(f"{given} is for the profile bin-packing; {name} does not pack.")
@@ -127,6 +151,8 @@ def profile(
             scheduler,
             _address(url),
             filtering is not False,
+            tls,
+            settings.extender,
             publishing.crane_timezone,
             packing(strategy, resources, shape),
         )

@@ -67,6 +67,11 @@ class Cache:
         return all(watch.alive for watch in self._watches.values())
 
     @property
+    def beats(self) -> dict[str, float | None]:
+        """When each watch last began to list or watch (monotonic), by kind."""
+        return {kind: watch.beat for kind, watch in self._watches.items()}
+
+    @property
     def synced(self) -> bool:
         """Whether every kind has been listed once."""
         return all(watch.synced for watch in self._watches.values())

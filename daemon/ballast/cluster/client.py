@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlencode
@@ -13,6 +14,7 @@ import msgspec
 import urllib3
 from urllib3.exceptions import HTTPError, InsecureRequestWarning
 
+from ballast import redaction
 from ballast.clock import SystemClock
 from ballast.cluster.error_messages import refusal, verb_of
 from ballast.deadlines import deadline, keep_deadlines
@@ -100,8 +102,8 @@ class KubeApi:
 
     @property
     def server(self) -> str:
-        """The URL of the API server."""
-        return str(self._configuration.host)
+        """The URL of the API server, without a user."""
+        return redaction.without_user(self._url)
 
     def request(
         self,
@@ -129,7 +131,7 @@ class KubeApi:
             answer = self._whole(response, f"{method} {path}", most)
             answered(response.status)
             if response.status >= 400:
-                raise refusal(method, path, query, response.status, response.headers, answer)
+                raise refusal(method, path, query, response.status, response.headers, self.hidden(answer))
             return answer
 
     def get(
@@ -152,7 +154,8 @@ class KubeApi:
             response = self._send("GET", path, query, {}, None, idle, stream=True)
             answered(response.status)
             if response.status >= 400:
-                raise refusal("GET", path, query, response.status, response.headers, self._rest(response))
+                said = self.hidden(self._rest(response))
+                raise refusal("GET", path, query, response.status, response.headers, said)
             return Lines(response, self._unreachable)
 
     def close(self) -> None:
@@ -170,6 +173,7 @@ class KubeApi:
         configuration.retries = _RETRIES
         configuration.socket_options = tcp_keepalive_socket_options(idle=15, interval=5, count=3)
         self._configuration = configuration
+        self._url = str(configuration.host)
         self._pool: urllib3.PoolManager = RESTClientObject(configuration).pool_manager
         keep_deadlines(self._pool)
         self._configured_at = self._clock.monotonic()
@@ -203,7 +207,7 @@ class KubeApi:
         *,
         stream: bool,
     ) -> urllib3.BaseHTTPResponse:
-        url = self.server.rstrip("/") + path + ("?" + urlencode(query) if query else "")
+        url = self._url.rstrip("/") + path + ("?" + urlencode(query) if query else "")
         authorization = self._authorization()
         try:
             return self._pool.request(
@@ -268,10 +272,15 @@ class KubeApi:
         finally:
             response.close()
 
+    def hidden(self, said: bytes) -> bytes:
+        """Without what this process proves its identity with: a refusal may repeat it."""
+        words = map(redaction.of_authorization, (self._configuration.api_key or {}).values())
+        return redaction.removed(said, (*redaction.of_url(self._url), *chain.from_iterable(words)))
+
     def _unreachable(self, error: Exception) -> Unreachable:
         reason = getattr(error, "reason", None) or error
         return Unreachable(
-            f"No answer from the Kubernetes API at {self.server}: {reason}. "
+            f"No answer from the Kubernetes API at {self.server}: {self.hidden(str(reason).encode()).decode()}. "
             "Check that it runs and can be reached from here; BALLAST_CLUSTER__KUBECONFIG chooses another one."
         )
 

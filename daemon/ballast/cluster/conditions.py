@@ -81,36 +81,48 @@ class Conditions:
         self._metrics = metrics
         self._lock = threading.Lock()
         self._by_type: dict[str, StatusCondition] = {}
+        self._held: dict[str, dict[str, tuple[str, str]]] = {}
         for name in TYPES:
             metrics.condition.labels(name).set(name in HOLDS_AT_FIRST)
 
-    def set(self, condition: str, reason: str, message: str) -> None:
-        """Sets the condition True; `reason` is CamelCase, `message` a sentence."""
-        self._put(condition, "True", reason, message)
+    def set(self, condition: str, reason: str, message: str, *, source: str = "") -> None:
+        """Sets the condition True; `reason` is CamelCase, `message` a sentence.
 
-    def clear(self, condition: str, reason: str = "Resolved", message: str = "") -> None:
+        It holds while any `source` holds it.
+        """
+        self._put(condition, "True", reason, message, source)
+
+    def clear(self, condition: str, reason: str = "Resolved", message: str = "", *, source: str = "") -> None:
         """Sets the condition False, if it was ever set."""
         if condition in self._by_type:
-            self._put(condition, "False", reason, message)
+            self._put(condition, "False", reason, message, source)
 
     def say(self, condition: str, holds: bool, reason: str, message: str) -> None:
         """Sets the condition True or False, creating it if needed."""
-        self._put(condition, "True" if holds else "False", reason, message)
+        self._put(condition, "True" if holds else "False", reason, message, "")
 
-    def report(self, condition: str, reason: str, message: str | None) -> None:
+    def report(self, condition: str, reason: str, message: str | None, *, source: str = "") -> None:
         """Holds while `message` is not empty, and is cleared otherwise."""
         if message:
-            self.set(condition, reason, message)
+            self.set(condition, reason, message, source=source)
         else:
-            self.clear(condition)
+            self.clear(condition, source=source)
 
     def list(self) -> tuple[StatusCondition, ...]:
         """All of them by type."""
         with self._lock:
             return tuple(self._by_type[name] for name in sorted(self._by_type))
 
-    def _put(self, condition: str, status: str, reason: str, message: str) -> None:
+    def _put(self, condition: str, status: str, reason: str, message: str, source: str) -> None:
         with self._lock:
+            held = self._held.setdefault(condition, {})
+            if status == "True":
+                held[source] = (reason, message)
+            else:
+                held.pop(source, None)
+            if held:
+                status, reason = "True", next(iter(held.values()))[0]
+                message = "; ".join(text for _, text in held.values())
             old = self._by_type.get(condition)
             moved = datetime.fromtimestamp(self._clock.wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             message = message if len(message) <= LONGEST else f"{message[: LONGEST - 1]}…"

@@ -12,6 +12,7 @@ import structlog
 
 from ballast.cluster import wire
 from ballast.cluster.object_budget import WEIGHED, ObjectBudget
+from ballast.cluster.resizes import booked
 from ballast.cluster.shared_values import NO_STRINGS
 from ballast.cluster.shared_values import Shared as Shared
 from ballast.model.devices import ANNOTATIONS as DEVICE_ANNOTATIONS
@@ -168,7 +169,7 @@ def to_pod(pod: wire.Pod | wire.LeanPod, shared: Shared, keep: Callable[[str], b
         uid=meta.uid,
         node=shared.string(spec.node_name),
         phase=shared.string(status.phase),
-        shape=shared.shape(spec, to_shape),
+        shape=shared.shape(booked(spec, status), to_shape),
         labels=shared.labels(meta.labels) if whole else NO_STRINGS,
         annotations=_kept(meta.annotations, shared, keep),
         owner=shared.owner(meta.owner_references),
@@ -181,13 +182,14 @@ def to_pod(pod: wire.Pod | wire.LeanPod, shared: Shared, keep: Callable[[str], b
         ready=ready.status == "True" if ready else status.phase == "Running",
         waiting_since=_unix(refused.last_transition_time) if refused else None,
         gates=tuple(shared.string(gate.name) for gate in spec.scheduling_gates or ()),
+        nominated=shared.string(status.nominated_node_name),
     )
 
 
 def to_opaque(pod: wire.Pod | wire.LeanPod, shared: Shared) -> Pod:
     """A pod of which no more is kept than its place, its owner and what it requests in all."""
     spec = pod.spec
-    total = to_shape(spec)
+    total = to_shape(booked(spec, pod.status))
     whole = Container(_few(total.requests), _few(total.limits))
     found = to_pod(
         wire.LeanPod(

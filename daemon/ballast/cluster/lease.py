@@ -154,6 +154,8 @@ class Elector(Leadership):
         self._held: dict[str, Any] | None = None
         self._seen = ("", 0.0)
         self._holder = ""
+        self.beat: float | None = None
+        """When it last tried (monotonic)."""
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
@@ -192,6 +194,7 @@ class Elector(Leadership):
 
     def tick(self) -> None:
         """One attempt to renew or acquire. Called every `retry` seconds by the thread."""
+        self.beat = self._clock.monotonic()
         try:
             with suppress(Conflict):
                 self._attempt()

@@ -67,8 +67,9 @@ class _Pages(Generic[T]):
         try:
             return self._reader.page(body)
         except NOT_JSON as error:
+            said = self._api.hidden(body)[:80]
             raise ClusterError(
-                f"{self._api.server}{self._path} does not answer as a Kubernetes API ({error}): {body[:80]!r}. "
+                f"{self._api.server}{self._path} does not answer as a Kubernetes API ({error}): {said!r}. "
                 "BALLAST_CLUSTER__KUBECONFIG chooses another server."
             ) from error
 

@@ -13,6 +13,9 @@ from ballast.errors import ClusterError
 
 NAME = "ballast-state"
 SCHEMA = "1"
+LARGEST = 1_000_000
+"""Bytes. Kubernetes refuses a ConfigMap of more than 1 MiB; the part that grows beyond this cannot save, others can."""
+
 _ATTEMPTS = 5
 
 
@@ -43,6 +46,13 @@ class StateStore:
             )
             if wanted == found.data:
                 return WriteOutcome(write, Result.DONE, "nothing to change")
+            if (size := _size(wanted)) > LARGEST and size > _size(found.data):
+                largest = max(wanted, key=lambda key: len(wanted[key]))
+                told = (
+                    f"ConfigMap {self._namespace}/{NAME} would have {size:,} bytes, at most {LARGEST:,} can be kept; "
+                    f"its key {largest} is the largest. Give fewer targets to this Ballast, or some to another one."
+                )
+                return self._writer.tell(WriteOutcome(write, Result.REFUSED, told))
             outcome = self._writer.submit(write)
             if outcome.result is not Result.CONFLICT:
                 break
@@ -58,3 +68,7 @@ class StateStore:
                 "install the version that wrote it, or delete the ConfigMap to forget open plans."
             )
         return found
+
+
+def _size(data: Mapping[str, str]) -> int:
+    return sum(len(key) + len(value.encode()) for key, value in data.items())

@@ -32,7 +32,9 @@ def template_key(pod: wire.Pod) -> object:
         ports,
         volumes,
         claims,
-        bool(spec.resource_claims),
+        _mounted(pod),
+        _ephemeral(spec),
+        _device_claims(spec),
     )
 
 
@@ -42,7 +44,8 @@ def to_template(pod: wire.Pod) -> Template:
     affinity = spec.affinity or wire.Affinity()
     return Template(
         node_selector=tuple(sorted((spec.node_selector or {}).items())),
-        node_affinity=_node_terms(affinity.node_affinity),
+        node_affinity=_required(affinity.node_affinity),
+        preferred=_preferred(affinity.node_affinity),
         tolerations=tuple(Toleration(t.key, t.operator, t.value, t.effect) for t in spec.tolerations or ()),
         host_ports=_host_ports(spec),
         affinity=tuple(_pod_terms(pod, affinity.pod_affinity)),
@@ -55,7 +58,22 @@ def to_template(pod: wire.Pod) -> Template:
         local_volumes=tuple(_local(spec)),
         volume_claims=_claims(spec),
         resource_claims=bool(spec.resource_claims),
+        claims=_mounted(pod),
+        ephemeral=_ephemeral(spec),
+        device_claims=_device_claims(spec)[0],
+        shared_devices=_device_claims(spec)[1],
     )
+
+
+def node_terms(found: wire.NodeTerms) -> tuple[NodeTerm, ...]:
+    """The alternatives of a node selector."""
+    return tuple(map(node_term, found.node_selector_terms or ()))
+
+
+def node_term(term: wire.NodeTerm) -> NodeTerm:
+    """One alternative of a node selector."""
+    labels, names = term.match_expressions or (), term.match_fields or ()
+    return NodeTerm(tuple(map(_requirement, labels)), tuple(map(_requirement, names)))
 
 
 def to_selector(selector: wire.LabelSelector | None) -> Selector | None:
@@ -73,15 +91,13 @@ def _requirement(found: wire.LabelRequirement) -> Requirement:
     return Requirement(found.key, found.operator, tuple(found.values or ()))
 
 
-def _node_terms(affinity: wire.NodeAffinity | None) -> tuple[NodeTerm, ...] | None:
-    if affinity is None or affinity.required is None:
-        return None
-    return tuple(
-        NodeTerm(
-            tuple(map(_requirement, term.match_expressions or ())), tuple(map(_requirement, term.match_fields or ()))
-        )
-        for term in affinity.required.node_selector_terms or ()
-    )
+def _required(affinity: wire.NodeAffinity | None) -> tuple[NodeTerm, ...] | None:
+    return None if affinity is None or affinity.required is None else node_terms(affinity.required)
+
+
+def _preferred(affinity: wire.NodeAffinity | None) -> tuple[tuple[int, NodeTerm], ...]:
+    """A term without requirements means no node (component-helpers scheduling/corev1/nodeaffinity)."""
+    return tuple((each.weight, node_term(each.preference)) for each in (affinity.preferred if affinity else None) or ())
 
 
 def _pod_terms(pod: wire.Pod, affinity: wire.PodAffinity | None) -> Iterator[PodTerm]:
@@ -151,3 +167,26 @@ def _local(spec: wire.PodSpec) -> Iterator[str]:
 
 def _claims(spec: wire.PodSpec) -> bool:
     return any(v.persistent_volume_claim is not None or v.ephemeral is not None for v in spec.volumes or ())
+
+
+def _mounted(pod: wire.Pod) -> tuple[tuple[str, str], ...]:
+    found = (volume.persistent_volume_claim for volume in pod.spec.volumes or ())
+    return tuple((pod.metadata.namespace, str(each.get("claimName", ""))) for each in found if each is not None)
+
+
+def _ephemeral(spec: wire.PodSpec) -> tuple[tuple[str, str | None], ...]:
+    """A class of "" means none; without the field it is the default class."""
+    found = []
+    for volume in spec.volumes or ():
+        if volume.ephemeral is not None:
+            template = volume.ephemeral.get("volumeClaimTemplate")
+            inner = template.get("spec") if isinstance(template, dict) else None
+            named = inner.get("storageClassName") if isinstance(inner, dict) else None
+            found.append((volume.name, None if named is None else str(named)))
+    return tuple(found)
+
+
+def _device_claims(spec: wire.PodSpec) -> tuple[int, bool]:
+    """How many resource claims are its own, and whether it uses others."""
+    claims = spec.resource_claims or ()
+    return sum("resourceClaimName" not in each for each in claims), any("resourceClaimName" in each for each in claims)

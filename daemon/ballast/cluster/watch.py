@@ -93,6 +93,8 @@ class Reflector(Generic[T]):
         self._version = ""
         self._alive_at: float | None = None
         self._problem: str | None = None
+        self.beat: float | None = None
+        """When it last began to list or watch (monotonic)."""
 
     def start(self) -> None:
         """Lists and watches in a thread of its own."""
@@ -139,7 +141,7 @@ class Reflector(Generic[T]):
     def _run(self) -> None:
         failures = 0
         while not self._stop.is_set():
-            began = self._clock.monotonic()
+            self.beat = began = self._clock.monotonic()
             try:
                 if not self._version:
                     self._list()

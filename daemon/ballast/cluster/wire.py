@@ -124,6 +124,7 @@ class Port(WireStruct):
 class Container(WireStruct):
     """v1.Container."""
 
+    name: str = ""
     resources: Resources | None = None
     restart_policy: str | None = None
     ports: list[Port] | None = None
@@ -176,10 +177,20 @@ class NodeTerms(WireStruct):
     node_selector_terms: list[NodeTerm] | None = None
 
 
+class PreferredTerm(WireStruct):
+    """v1.PreferredSchedulingTerm."""
+
+    weight: int = 0
+    preference: NodeTerm = msgspec.field(default_factory=NodeTerm)
+
+
 class NodeAffinity(WireStruct):
-    """v1.NodeAffinity, its required half."""
+    """v1.NodeAffinity."""
 
     required: NodeTerms | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+    preferred: list[PreferredTerm] | None = msgspec.field(
+        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
 
 
 class PodTerm(WireStruct):
@@ -251,11 +262,24 @@ class PodSpec(LeanPodSpec):
     resource_claims: list[dict[str, Any]] | None = None
 
 
+class ContainerStatus(WireStruct):
+    """v1.ContainerStatus: what the container was given (allocated), and what it has now (actuated)."""
+
+    name: str = ""
+    allocated_resources: Quantities | None = None
+    resources: Resources | None = None
+
+
 class PodStatus(WireStruct):
     """v1.PodStatus."""
 
     phase: str = "Pending"
     conditions: list[Condition] | None = None
+    nominated_node_name: str = ""
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+    allocated_resources: Quantities | None = None
+    resources: Resources | None = None
 
 
 class Pod(WireStruct):

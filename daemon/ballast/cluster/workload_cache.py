@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from ballast.clock import Clock
+from ballast.cluster import attachments as attached
 from ballast.cluster import wire
 from ballast.cluster import workloads as forms
 from ballast.cluster.client import KubeApi
@@ -19,10 +20,11 @@ from ballast.cluster.shared_values import Shared
 from ballast.cluster.watch import Collection, Reflector
 from ballast.errors import NOT_JSON, ClusterError
 from ballast.metrics import Metrics
+from ballast.model.attachments import Attachments, NodeClaim, ScaleUp
 from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Workload
 
-T = TypeVar("T", Workload, DisruptionBudget, Autoscaler, Namespace)
-W = TypeVar("W", bound=forms.WireKind)
+T = TypeVar("T")
+W = TypeVar("W", bound="forms.WireKind | attached.WireKind")
 
 WORKLOADS = {
     "deployments": "Deployment",
@@ -33,12 +35,27 @@ WORKLOADS = {
 AUTOSCALERS = "horizontalpodautoscalers"
 SCALED_OBJECTS = "scaledobjects"
 NAMESPACES = "namespaces"
+CLAIMS, VOLUMES, CLASSES = "persistentvolumeclaims", "persistentvolumes", "storageclasses"
+CSI_NODES, SLICES, NODE_CLAIMS = "csinodes", "resourceslices", "nodeclaims"
+SCALE_UPS = "events"
+"""Events by which cluster-autoscaler says that it adds a node for a pod."""
 _PATHS = {
     **{plural: f"/apis/apps/v1/{plural}" for plural in WORKLOADS},
     "poddisruptionbudgets": "/apis/policy/v1/poddisruptionbudgets",
     AUTOSCALERS: "/apis/autoscaling/v2/horizontalpodautoscalers",
     NAMESPACES: "/api/v1/namespaces",
     SCALED_OBJECTS: "/apis/keda.sh/v1alpha1/scaledobjects",
+    CLAIMS: "/api/v1/persistentvolumeclaims",
+    VOLUMES: "/api/v1/persistentvolumes",
+    CLASSES: "/apis/storage.k8s.io/v1/storageclasses",
+    CSI_NODES: "/apis/storage.k8s.io/v1/csinodes",
+    SLICES: "/apis/resource.k8s.io/v1/resourceslices",
+    NODE_CLAIMS: "/apis/karpenter.sh/v1/nodeclaims",
+    SCALE_UPS: "/api/v1/events",
+}
+_OPTIONAL = (SCALED_OBJECTS, SLICES, NODE_CLAIMS)
+_QUERIES: Mapping[str, Mapping[str, str | int]] = {
+    SCALE_UPS: {"fieldSelector": f"reason={attached.TRIGGERED},involvedObject.kind=Pod"}
 }
 _KEDA = "autoscaling.keda.sh/"
 
@@ -68,10 +85,8 @@ class WorkloadCache:
                 raise ValueError(f"{kind}: expected one of {', '.join(sorted(_PATHS))}, or <plural>.<group>")
             path = _PATHS.get(kind) or _looked_up(api, kind)
             held = self._held[kind] = _Held()
-            optional = kind == SCALED_OBJECTS
-            self._watches[kind] = Reflector(
-                api, clock, metrics, held, reader(kind, keep_annotation), Collection(path, optional=optional)
-            )
+            collection = Collection(path, _QUERIES.get(kind, {}), optional=kind in _OPTIONAL)
+            self._watches[kind] = Reflector(api, clock, metrics, held, reader(kind, keep_annotation), collection)
 
     def start(self) -> None:
         """Starts the watches, each in its own thread."""
@@ -92,6 +107,11 @@ class WorkloadCache:
     def alive(self) -> bool:
         """Whether all watch threads still run."""
         return all(watch.alive for watch in self._watches.values())
+
+    @property
+    def beats(self) -> dict[str, float | None]:
+        """When each watch last began to list or watch (monotonic), by kind."""
+        return {kind: watch.beat for kind, watch in self._watches.items()}
 
     @property
     def synced(self) -> bool:
@@ -162,6 +182,23 @@ class WorkloadCache:
         held = self._held.get(NAMESPACES)
         return held.get("", name) if held else None
 
+    def attachments(self) -> Attachments:
+        """Volumes and devices; a kind that has not been listed, or cannot be now, is not known."""
+        kinds = (CLAIMS, VOLUMES, CLASSES, CSI_NODES, SLICES)
+        return Attachments(*(self._all(kind) if self._known(kind) else None for kind in kinds))
+
+    def node_claims(self) -> tuple[NodeClaim, ...]:
+        """Karpenter's, none where it is not installed."""
+        return self._all(NODE_CLAIMS)
+
+    def scale_ups(self) -> tuple[ScaleUp, ...]:
+        """For which pods cluster-autoscaler adds nodes."""
+        return self._all(SCALE_UPS)
+
+    def _known(self, kind: str) -> bool:
+        watch = self._watches.get(kind)
+        return watch is not None and watch.synced and watch.problem is None
+
     def _all(self, kind: str) -> tuple[Any, ...]:
         held = self._held.get(kind)
         return held.all() if held else ()
@@ -224,9 +261,23 @@ def reader(kind: str, keep: Callable[[str], bool]) -> Reader[Any]:
     if kind == SCALED_OBJECTS:
         kept = lambda key: key.startswith(_KEDA) or keep(key)  # noqa: E731
         return _decoding(kind, forms.WireScaledObject, kept, lambda each: forms.to_scaled_object(each, shared, kept))
+    if kind in _ATTACHED:
+        form, build = _ATTACHED[kind]
+        return _decoding(kind, form, keep, build)
     if kind == NAMESPACES:
         return _decoding(kind, forms.WireNamespace, keep, lambda each: forms.to_namespace(each, keep))
     return _decoding(kind, forms.WireOther, keep, lambda each: forms.to_other(each, shared, keep))
+
+
+_ATTACHED: Mapping[str, tuple[type[Any], Callable[[Any], Any]]] = {
+    CLAIMS: (attached.WireClaim, attached.to_claim),
+    VOLUMES: (attached.WireVolume, attached.to_volume),
+    CLASSES: (attached.WireStorageClass, attached.to_storage_class),
+    CSI_NODES: (attached.WireCsiNode, attached.to_csi_node),
+    SLICES: (attached.WireSlice, attached.to_slice),
+    NODE_CLAIMS: (attached.WireNodeClaim, attached.to_node_claim),
+    SCALE_UPS: (attached.WireEvent, attached.to_scale_up),
+}
 
 
 def _decoding(kind: str, form: type[W], keep: Callable[[str], bool], build: Callable[[W], T]) -> Reader[T]:
@@ -235,6 +286,8 @@ def _decoding(kind: str, form: type[W], keep: Callable[[str], bool], build: Call
     def decode(raw: msgspec.Raw | bytes) -> T:
         found = decoder.decode(raw)
         if not budget.holds(raw, found, keep):
+            if not isinstance(found, forms.WireKind):
+                raise ValueError("it is larger than Ballast keeps of an object of this kind")
             forms.reduce(found)
         return build(found)
 
@@ -274,7 +327,5 @@ class _Held(Generic[T]):
             return self._all
 
 
-def _key(item: Workload | DisruptionBudget | Autoscaler | Namespace) -> tuple[str, str]:
-    if isinstance(item, Namespace):
-        return "", item.name
-    return item.namespace, item.own_name if isinstance(item, Autoscaler) else item.name
+def _key(item: Any) -> tuple[str, str]:
+    return getattr(item, "namespace", ""), item.own_name if isinstance(item, Autoscaler) else item.name

@@ -52,7 +52,7 @@ class Write:
     kind: str
     """What the metrics and the audit log call it."""
     part: str | None
-    """A Part, or None for Ballast's own Lease, state and role label, which no mode or pause holds back."""
+    """A Part, or None for Ballast's own Lease, state and EndpointSlice, which no mode or pause holds back."""
     method: str
     path: str
     target: WriteTarget

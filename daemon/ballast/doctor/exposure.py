@@ -21,7 +21,8 @@ def extender_open(evidence: Evidence) -> Iterator[Finding]:
 
     Found: it listens on every address, no certificate of the caller is asked for, and no NetworkPolicy says who may
     call.
-    Fix: `BALLAST_HTTP__CLIENT_CA_FILE=/etc/ballast/ca.crt`, `BALLAST_HTTP__HOST=127.0.0.1`, `networkPolicy: {...}`
+    Fix: `BALLAST_HTTP__CLIENT_CA_FILE=/etc/ballast/ca.crt`, `BALLAST_EXTENDER__TOKEN_FILE=/etc/ballast/token`,
+    `BALLAST_HTTP__HOST=127.0.0.1`, `networkPolicy: {...}`
     """
     settings = evidence.settings
     serving = settings.http.of_extender() or settings.http
@@ -40,7 +41,8 @@ def extender_open(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _open(subject: str, why: str) -> Finding:
-    fix = ("BALLAST_HTTP__CLIENT_CA_FILE=/etc/ballast/ca.crt", "BALLAST_HTTP__HOST=127.0.0.1", _POLICY)
+    asking = ("BALLAST_HTTP__CLIENT_CA_FILE=/etc/ballast/ca.crt", "BALLAST_EXTENDER__TOKEN_FILE=/etc/ballast/token")
+    fix = (*asking, "BALLAST_HTTP__HOST=127.0.0.1", _POLICY)
     return Finding("extender-open", "warn", subject, f"{why}, and it asks nobody who they are", fix)
 
 

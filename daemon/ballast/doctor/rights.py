@@ -66,6 +66,12 @@ def _needed(settings: Settings, policies: Sequence[PowerPolicy], namespace: str)
         for plural in ("daemonsets", "deployments", "replicasets", "statefulsets"):
             yield Right("apps", plural, _READ)
         yield Right("policy", "poddisruptionbudgets", _READ)
+        for plural in ("events", "persistentvolumeclaims", "persistentvolumes"):
+            yield Right("", plural, _READ)
+        for plural in ("csinodes", "storageclasses"):
+            yield Right("storage.k8s.io", plural, _READ)
+        yield Right("resource.k8s.io", "resourceslices", _READ)
+        yield Right("karpenter.sh", "nodeclaims", _READ)
     if plans or targets:
         yield Right("autoscaling", "horizontalpodautoscalers", _READ)
         yield Right("", "services", ("get",))

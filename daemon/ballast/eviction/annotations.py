@@ -6,27 +6,29 @@ Nearest first: the pod, its ReplicaSet, its Deployment, its namespace.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from ballast.eviction.facts import Facts
-from ballast.model.exclusion import exclusion
+from ballast.model.exclusion import Said, by_operator, exclusion
 from ballast.model.pod import Pod
 
 _NEVER = "2147483647"
 _NEITHER = '"{}", which is neither "true" nor "false"'
 
 
-def opted_in(facts: Facts, pod: Pod, prefix: str) -> bool:
-    for _, said in _objects(facts, pod):
+def opted_in(facts: Facts, pod: Pod, prefix: str, operators: frozenset[str] = frozenset()) -> bool:
+    """`operators` are keys that count on namespaces alone."""
+    for _, said in _objects(facts, pod, operators):
         value = said.get(f"{prefix}/evict")
         if value is not None:
             return value == "true"
     return False
 
 
-def objection(facts: Facts, pod: Pod, prefix: str) -> str | None:
-    """Why the pod is to be left alone, or None."""
-    return _excluded(facts, pod, prefix) or _not_to_evict(facts, pod, prefix) or _foreign(pod.annotations)
+def objection(facts: Facts, pod: Pod, prefix: str, operators: frozenset[str] = frozenset()) -> str | None:
+    """Why the pod is to be left alone, or None; `operators` as in `opted_in`."""
+    objects = list(_objects(facts, pod, operators))
+    return _excluded(objects, prefix, facts.now) or _not_to_evict(objects, prefix) or _foreign(pod.annotations)
 
 
 def strange(annotations: Mapping[str, str], prefix: str) -> str | None:
@@ -38,13 +40,13 @@ def strange(annotations: Mapping[str, str], prefix: str) -> str | None:
     return None if value in ("true", "false") else f"has {prefix}/evict: {_NEITHER.format(value)}"
 
 
-def _excluded(facts: Facts, pod: Pod, prefix: str) -> str | None:
-    found = exclusion(_objects(facts, pod), prefix, facts.now)
+def _excluded(objects: Iterable[Said], prefix: str, now: float) -> str | None:
+    found = exclusion(objects, prefix, now)
     return found.reason if found else None
 
 
-def _not_to_evict(facts: Facts, pod: Pod, prefix: str) -> str | None:
-    for what, said in _objects(facts, pod):
+def _not_to_evict(objects: Iterable[Said], prefix: str) -> str | None:
+    for what, said in objects:
         value = said.get(f"{prefix}/evict")
         if value is not None:
             told = f'"{value}"' if value == "false" else _NEITHER.format(value)
@@ -67,7 +69,12 @@ def _foreign(annotations: Mapping[str, str]) -> str | None:
     return None
 
 
-def _objects(facts: Facts, pod: Pod) -> Iterator[tuple[str, Mapping[str, str]]]:
+def _objects(facts: Facts, pod: Pod, operators: frozenset[str]) -> Iterable[Said]:
+    found = _said(facts, pod)
+    return by_operator(found, operators) if operators else found
+
+
+def _said(facts: Facts, pod: Pod) -> Iterator[Said]:
     yield "the pod", pod.annotations
     for workload in facts.chain(pod):
         yield f"{workload.kind} {workload.name}", workload.annotations

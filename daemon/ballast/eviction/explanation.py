@@ -21,7 +21,7 @@ def explanation(layout: Layout, gate: Gate, name: str, ceiling: Limit) -> dict[s
         return None
     row, pod = rows[0], layout.pods[rows[0]]
     placement = standing_of(layout, gate.facts, gate.rules, ceiling)
-    placed = bool(layout.on[row] >= 0)
+    placed = bool(layout.on[row] >= 0 and pod.node)
     verdicts = gate.explain(pod, feasibility(placement, row, gate.facts, gate.rules) if placed else LOOKED_NOWHERE)
     notes = list(misplaced(placement, row)) if placed else ["the pod is not on a node, so it cannot be moved"]
     refused = [verdict for verdict in verdicts if not verdict.allowed]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from ballast.model.attachments import UNKNOWN, Attachments, NodeClaim, ScaleUp
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod
 from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Workload
@@ -14,7 +15,12 @@ WorkloadKey: TypeAlias = tuple[str, str, str]
 """Namespace, kind, name of what scales a pod: the Deployment rather than its ReplicaSet."""
 
 LISTED = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
+_CANDIDATE = "DeletionCandidateOfClusterAutoscaler"
 _REMOVING = ("ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", "karpenter.sh/disruption")
+
+
+NODE_ARRIVES = 900.0
+"""Seconds that an ordered node may take: cluster-autoscaler's --max-node-provision-time."""
 
 
 @dataclass
@@ -38,6 +44,10 @@ class ClusterObjects:
     namespaces: Sequence[Namespace] = ()
     protected: Mapping[WorkloadKey, str] = field(default_factory=dict)
     """Workloads that must not be moved, each with the reason."""
+    attachments: Attachments = UNKNOWN
+    node_claims: Sequence[NodeClaim] = ()
+    promised: frozenset[str] = frozenset()
+    """namespace/name of waiting pods for which an autoscaler adds a node."""
 
 
 class Facts:
@@ -59,6 +69,9 @@ class Facts:
     ) -> None:
         nodes, pods = objects.nodes, objects.pods
         self.protected = objects.protected
+        self.attachments, self.promised = objects.attachments, objects.promised
+        self.node_claims = objects.node_claims
+        self._removable = {claim.node for claim in objects.node_claims if claim.removable}
         self.now = now
         self.nodes: Mapping[str, Node] = {node.name: node for node in nodes}
         self.unknown = frozenset(unknown)
@@ -133,6 +146,10 @@ class Facts:
             found = self._covering[key] = (pod.labels, covering)
         return found[1]
 
+    def removable(self, node: Node) -> bool:
+        """Whether an autoscaler would rather remove the node than see it used."""
+        return node.name in self._removable or any(taint.key == _CANDIDATE for taint in node.taints)
+
     def namespace_labels(self) -> Mapping[str, Mapping[str, str]]:
         return {name: each.labels for name, each in self.namespaces.items()}
 
@@ -157,6 +174,11 @@ class Facts:
 
 
 _NONE = Numbers()
+
+
+def promised(scale_ups: Iterable[ScaleUp], now: float) -> frozenset[str]:
+    """namespace/name of the pods for which a node was ordered a short time ago."""
+    return frozenset(each.pod for each in scale_ups if each.pod and now - each.at < NODE_ARRIVES)
 
 
 def leaving(node: Node) -> bool:

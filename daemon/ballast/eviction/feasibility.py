@@ -19,16 +19,26 @@ from ballast.placement.planners.simulated_placement import SimulatedPlacement
 
 def targets(nodes: tuple[Node, ...], facts: Facts, rules: GateRules) -> Bools:
     """[node]: those that a moved pod may go to."""
-    usable = [node.ready and not leaving(node) and not young(node, facts.now, rules.min_node_age) for node in nodes]
-    kept = [not handed_over(node, rules.prefix) for node in nodes]
-    return np.array([one and other for one, other in zip(usable, kept, strict=True)], bool)
+    return np.array([_usable(node, facts, rules) for node in nodes], bool)
+
+
+def _usable(node: Node, facts: Facts, rules: GateRules) -> bool:
+    if not node.ready or leaving(node) or facts.removable(node) or handed_over(node, rules.prefix):
+        return False
+    return not young(node, facts.now, rules.min_node_age)
 
 
 def standing_of(arranged: Layout, facts: Facts, rules: GateRules, ceiling: Limit) -> SimulatedPlacement:
     """`ceiling` is the load a target may reach."""
     open_nodes = targets(arranged.nodes, facts, rules)
     most = limits(ceiling, arranged.resources)
-    return SimulatedPlacement(arranged, targets=open_nodes, ceiling=most, namespaces=facts.namespace_labels())
+    return SimulatedPlacement(
+        arranged,
+        targets=open_nodes,
+        ceiling=most,
+        namespaces=facts.namespace_labels(),
+        attachments=facts.attachments,
+    )
 
 
 def feasibility(standing: SimulatedPlacement, pod: int, facts: Facts, rules: GateRules) -> Feasibility:
@@ -55,18 +65,15 @@ def misplaced(standing: SimulatedPlacement, pod: int) -> Iterator[str]:
     if found.phase == "Failed":
         yield "it has failed: descheduler removes such pods (RemoveFailedPods)"
     if not standing.sites.chosen(template)[row]:
-        yield (
-            f"{node.name} is none of the nodes it asks for: descheduler removes such pods "
-            "(RemovePodsViolatingNodeAffinity)"
-        )
+        yield f"{node.name} is none of the nodes it asks for: {_REPAIRED}"
     if not standing.sites.tolerated(template.tolerations)[row]:
         yield (
-            f"it does not tolerate the taints of {node.name}: descheduler removes such pods "
-            "(RemovePodsViolatingNodeTaints), and of NoExecute the node lifecycle controller"
+            f"it does not tolerate the taints of {node.name}: {_REPAIRED}, and the node lifecycle controller evicts "
+            "those that do not tolerate NoExecute"
         )
-    near = standing.neighbours.allowed(pod)
-    if near is not None and not near[row]:
-        yield (
-            f"pods that run on {node.name} or elsewhere do not go with it there any more: descheduler removes such "
-            "pods (RemovePodsViolatingInterPodAntiAffinity, RemovePodsViolatingTopologySpreadConstraint)"
-        )
+    near = standing.neighbours.broken(pod) if standing.neighbours.matters(pod) else ()
+    if near:
+        yield f"the {' and the '.join(dict.fromkeys(near))} of pods do not hold on {node.name} any more: {_REPAIRED}"
+
+
+_REPAIRED = "the planner `repair` moves such pods"

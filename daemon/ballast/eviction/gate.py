@@ -197,7 +197,7 @@ class Gate:
         return CheckInput(pod, self.facts, self.rules, self.history, self.tally, outlook)
 
     def _lifted(self, pod: Pod) -> bool:
-        return opted_in(self.facts, pod, self.rules.prefix)
+        return opted_in(self.facts, pod, self.rules.prefix, self.rules.operator_only)
 
 
 def _verdict(row: Row, case: CheckInput, lifted: bool) -> Verdict:

@@ -15,6 +15,7 @@ from ballast.eviction.gate import NAMES, NUMBER, PASSED, Gate, refusals
 from ballast.eviction.planners.planner import Aims as Aims
 from ballast.eviction.planners.planner import PlanInput, Planner, WholeNodes, pod_name
 from ballast.eviction.planners.registry import planner
+from ballast.eviction.waiting import PlannedPods
 from ballast.model.limits import limits
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
@@ -105,7 +106,8 @@ class _PlanBuilder:
             if aims.deviation is None
             else Thresholds.deviation(layout.load, self._counted, layout.pool, aims.deviation)
         )
-        self._input = PlanInput(layout, aims, self._counted, thresholds)
+        pods = PlannedPods(layout, gate.facts, aims.wait_for)
+        self._input = PlanInput(layout, aims, self._counted, thresholds, pods)
         self._considered = np.flatnonzero(planner.considers(self._input))
         self._numbers = np.full(len(layout.pods), PASSED)
         self._numbers[self._considered] = gate.screen(layout.pods[pod] for pod in self._considered.tolist())
@@ -120,6 +122,7 @@ class _PlanBuilder:
             targets=self._targets,
             ceiling=limits(self._planner.ceiling(self._input.aims), self._layout.resources),
             namespaces=self._gate.facts.namespace_labels(),
+            attachments=self._gate.facts.attachments,
         )
         stuck, hidden = self._without_room(placement)
         self._crowded = {pod for pod in stuck[:examples].tolist() if placement.crowded(pod)}
@@ -259,7 +262,7 @@ class _PlanBuilder:
             reason=self._planner.reason(self._input, step, load),
             uid=pod.uid,
             used=dict(zip(self._layout.resources, self._layout.used[step.pod].tolist(), strict=True)),
-            starts=tuple(self._layout.pods[waiting].uid for waiting in step.starts),
+            starts=tuple(self._layout.pods[row].uid for row in step.starts),
             starts_on=tuple(nodes[row].name for row in step.starts_on),
         )
 

@@ -40,12 +40,14 @@ _DAILY = percent(1)
 class GateRules:
     """Seconds, counts, shares. `steered` are the scheduler names whose landing is known, None stands for all of them;
     without `needs_landing` others may leave overloaded nodes too, with `kept_off` any: they do not come back there.
+    `operator_only` are keys of annotations that count on namespaces alone.
 
     What is off unless set: `pod_selector`, `only_namespaces`, `refuse_volume_claims`, `refuse_resource_claims`,
     `needs_budget`, `priority_below`.
     """
 
     prefix: str = "ballast.dev"
+    operator_only: frozenset[str] = frozenset()
     limit_total: EvictionLimit = EvictionLimit(5)
     limit_node: EvictionLimit = EvictionLimit(1)
     limit_namespace: EvictionLimit = EvictionLimit(2)

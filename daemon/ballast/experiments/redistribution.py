@@ -30,10 +30,10 @@ def rule(way: str, choice: Choice) -> RedistributionRule | None:
     """
     if way == NONE:
         return None
-    kappa = None if way == PUBLISHED else RedistributionRule.kappa
+    priced = way != PUBLISHED
     if isinstance(choice, Residual) and not choice.root:
-        return RedistributionRule(kappa, DominantResidual(choice.lambda_, choice.c, root=False), shares=True)
-    return RedistributionRule(kappa, OBSERVED if way == GATED else DominantResidual(0.1, 22.0, root=False))
+        return RedistributionRule(priced, DominantResidual(choice.lambda_, choice.c, root=False), shares=True)
+    return RedistributionRule(priced, OBSERVED if way == GATED else DominantResidual(0.1, 22.0, root=False))
 
 
 @dataclass(frozen=True)

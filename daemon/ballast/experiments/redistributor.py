@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import msgspec
 import numpy as np
 
+from ballast.eviction.waiting import arrivals
 from ballast.experiments.worlds import RESOURCES, SHARES, LoadWorld
 from ballast.model.node import Node
 from ballast.model.pod import Pod
@@ -25,21 +26,24 @@ Change = list[tuple[int, int, int]]
 
 @dataclass(frozen=True)
 class RedistributionRule:
-    """`kappa` is the gate's limit of the cost per started pod; None is the published rule. Every pod may be moved.
+    """`priced` counts the room that later pods lose; else it is the published rule. Every pod may be moved.
 
     Pods land by `criterion`; with `shares` its profiles are the world's requests with their true shares, not observed.
     """
 
-    kappa: float | None = 0.5
+    priced: bool = True
     criterion: DominantResidual = OBSERVED
     shares: bool = False
 
     def start(self, world: LoadWorld, kinds: Ints) -> Redistributor:
         """The planner for one list of pods; `kinds` [pod] are rows of the world's requests."""
         shapes = world.shapes()
-        pods = [Pod("a", f"p{number:06d}", shape=shapes[kind]) for number, kind in enumerate(kinds.tolist())]
+        pods = [
+            Pod("a", f"p{number:06d}", shape=shapes[kind], created=float(number + 1))
+            for number, kind in enumerate(kinds.tolist())
+        ]
         criterion = replace(self.criterion, profiles=_profiles(world)) if self.shares else self.criterion
-        return Redistributor(self.kappa, criterion, world.fleet(), pods, kinds)
+        return Redistributor(self.priced, criterion, world.fleet(), pods, kinds)
 
 
 def _profiles(world: LoadWorld) -> tuple[Profile, ...]:
@@ -48,7 +52,9 @@ def _profiles(world: LoadWorld) -> tuple[Profile, ...]:
 
 
 class Redistributor:
-    """Plans redistribution for one list of pods; pods with the same entry in `kinds` [pod] have the same requests.
+    """Plans redistribution for one list of pods, of which one comes each second.
+
+    Pods with the same entry in `kinds` [pod] have the same requests.
 
     The planner is not run again for kinds of pods that it could not help, at any cost, until another pod leaves: pods
     placed later only take room, and moving one of them frees only room that its node lacked before.
@@ -56,13 +62,13 @@ class Redistributor:
 
     def __init__(
         self,
-        kappa: float | None,
+        priced: bool,
         criterion: DominantResidual,
         nodes: tuple[Node, ...],
         pods: list[Pod],
         kinds: Ints,
     ) -> None:
-        self._kappa, self._criterion = kappa, criterion
+        self._priced, self._criterion = priced, criterion
         self._nodes, self._pods, self._kinds = nodes, pods, kinds
         self._known: list[int | None] = [None] * len(pods)
         self._hopeless: set[int] = set()
@@ -84,7 +90,7 @@ class Redistributor:
             placement,
             movable,
             lambda pod, target: None,
-            kappa=self._kappa,
+            arrivals=arrivals(pods, float(arrived)) if self._priced else None,
             costly=too_costly.append,
             criterion=self._criterion,
         )

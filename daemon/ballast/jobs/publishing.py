@@ -19,7 +19,7 @@ class PublishingJob:
         settings = context.settings
         keys = NodeKeys.of(settings.publishing.prefix)
         every = settings.publishing.every(settings.telemetry)
-        planner = LabelPlanner(keys, _rules(settings))
+        planner = LabelPlanner(keys, _rules(settings), f"{context.namespace}/{settings.lease.name}")
         self.publisher = Publisher(context.api, context.writer, context.clock, keys, planner, interval=every)
 
     def cycle(self, known: Known) -> str:
@@ -27,6 +27,7 @@ class PublishingJob:
         context, settings = self._context, self._context.settings
         result = self.publisher.round(known.snapshot, known.scores, known.freeze, context.cache.node)
         context.conditions.report("PublishingFailing", "WriteFailed", result.problem)
+        context.conditions.report("Contended", "LabelsChanged", self.publisher.contended(), source="labels")
         return sentences.publishing_sentence(
             result,
             known.snapshot,

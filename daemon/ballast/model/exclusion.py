@@ -41,6 +41,14 @@ def part_exclusion(objects: Iterable[Said], prefix: str, part: str) -> Exclusion
     return None
 
 
+def by_operator(objects: Iterable[Said], keys: frozenset[str]) -> list[Said]:
+    """The objects without those of `keys` that a tenant has set: they count on namespaces, which come last, alone."""
+    return [
+        (what, said if what.startswith("namespace ") else {key: said[key] for key in said if key not in keys})
+        for what, said in objects
+    ]
+
+
 def _flagged(what: str, key: str, value: str) -> Exclusion:
     told = "" if value == "true" else ', which is neither "true" nor "false"'
     return Exclusion(f'{what} has {key}: "{value}"{told}', unreadable=bool(told))

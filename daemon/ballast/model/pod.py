@@ -50,6 +50,13 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     """Unix seconds at which the scheduler found no node for it."""
     gates: tuple[str, ...] = ()
     """Its scheduling gates: while there is one, it may not be scheduled."""
+    nominated: str = ""
+    """The node that the scheduler makes room on for it (status.nominatedNodeName)."""
+
+    @property
+    def promised(self) -> str:
+        """The node that it is nominated to, while it is on none."""
+        return "" if self.node or self.finished or self.deleting or self.gated else self.nominated
 
     @property
     def gated(self) -> bool:

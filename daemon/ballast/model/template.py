@@ -60,6 +60,8 @@ class Template(msgspec.Struct, frozen=True, gc=False):
     node_selector: tuple[tuple[str, str], ...] = ()
     node_affinity: tuple[NodeTerm, ...] | None = None
     """The alternatives, of which one has to hold; None where there is no requirement."""
+    preferred: tuple[tuple[int, NodeTerm], ...] = ()
+    """Preferred node affinity: (weight, term)."""
     tolerations: tuple[Toleration, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
     affinity: tuple[PodTerm, ...] = ()
@@ -71,6 +73,14 @@ class Template(msgspec.Struct, frozen=True, gc=False):
     """Whether it has a persistent or an ephemeral volume claim."""
     resource_claims: bool = False
     """Whether it claims devices."""
+    claims: tuple[tuple[str, str], ...] = ()
+    """(namespace, name) of the PersistentVolumeClaims that it mounts."""
+    ephemeral: tuple[tuple[str, str | None], ...] = ()
+    """(volume, storage class) of the claims that are made for the pod and deleted with it; None: the default class."""
+    device_claims: int = 0
+    """How many resource claims are made for the pod."""
+    shared_devices: bool = False
+    """Whether it uses a resource claim that is not its own."""
     opaque: bool = False
     """Whether the object is larger than Ballast keeps, so that none of these are known."""
 
@@ -78,6 +88,11 @@ class Template(msgspec.Struct, frozen=True, gc=False):
     def looks_at_pods(self) -> bool:
         """Whether other pods decide where it may run."""
         return bool(self.host_ports or self.affinity or self.anti_affinity or self.spread)
+
+    @property
+    def attaches(self) -> bool:
+        """Whether volumes or devices decide where it may run."""
+        return bool(self.claims or self.ephemeral or self.device_claims or self.shared_devices)
 
 
 PLAIN = Template()

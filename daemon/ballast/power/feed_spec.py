@@ -101,13 +101,30 @@ class Own(PolicySection):
     freshness: str | None = None
 
 
-class FeedSpec(PolicySection):
+class UrlAccess(PolicySection):
+    """An address with JSON, and the files with what it is asked with; they are read again when they change."""
+
+    url: str | None = None
+    token_file: str | None = None
+    """A bearer token."""
+    ca_file: str | None = None
+    """CA certificates that verify the server."""
+    headers_file: str | None = None
+    """Lines `Name: value`."""
+
+    @model_validator(mode="after")
+    def _only_with_url(self) -> Self:
+        if self.url is None and (self.token_file or self.ca_file or self.headers_file):
+            raise ValueError("expected tokenFile, caFile and headersFile with url, and only with it")
+        return self
+
+
+class FeedSpec(UrlAccess):
     """Where the watts come from: a Prometheus `query`, a `url` with JSON, a `csv` file, or a `limit` that is shared."""
 
     query: str | None = None
     freshness: str | None = None
     """A query for the Unix time of the samples, where `timestamp(query)` cannot give it."""
-    url: str | None = None
     json_path: str = "$"
     time_path: str | None = None
     """Path of the samples' time in the JSON; without it they are as old as the answer."""

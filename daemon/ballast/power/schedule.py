@@ -10,6 +10,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from ballast.power.feed_spec import UrlAccess
 from ballast.power.policy_section import PolicySection
 from ballast.power.values import Period, Positive
 
@@ -17,11 +18,10 @@ DEFAULT_LEAD = Fraction(60)
 DAY = Fraction(86_400)
 
 
-class ScheduleSpec(PolicySection):
+class ScheduleSpec(UrlAccess):
     """Where the rows come from: a `csv` with time,watts, a `url` with JSON, or a `query` for the bound `lead` ahead."""
 
     csv: str | None = None
-    url: str | None = None
     json_path: str = "$"
     """Path of the rows in the JSON: a list of {"time", "watts"} or of [time, watts]."""
     query: str | None = None

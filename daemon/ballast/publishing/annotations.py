@@ -8,8 +8,11 @@ from datetime import UTC, datetime
 from ballast.model.snapshot import Snapshot
 
 
-def window_annotation(snapshot: Snapshot, row: int) -> str:
-    """The primary window of one node: loads with 4 decimals, keys sorted, no spaces, known resources only."""
+def window_annotation(snapshot: Snapshot, row: int, identity: str = "") -> str:
+    """The primary window of one node: loads with 4 decimals, keys sorted, no spaces, known resources only.
+
+    `by` is the `identity` of the Ballast that wrote it.
+    """
     window = snapshot.primary
     seconds = window.seconds
     document: dict[str, object] = {
@@ -17,6 +20,8 @@ def window_annotation(snapshot: Snapshot, row: int) -> str:
         "end": stamp(snapshot.time),
         "length": int(seconds) if seconds == int(seconds) else seconds,
     }
+    if identity:
+        document["by"] = identity
     for index, resource in enumerate(snapshot.resources):
         if window.known[index, row]:
             document[resource] = {

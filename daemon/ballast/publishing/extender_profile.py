@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from urllib.parse import quote
 
 from ballast.publishing.scheduler_configuration import configuration
 
@@ -19,7 +20,7 @@ has just decided itself.
 * ignorable and httpTimeout: when Ballast is down or slow, pods are placed without it, each at most 250 ms later.
 * The url must lead to the leader alone (the Service ballast-extender does), because only it knows its decisions. A
   scheduler on the host network may not resolve names of Services: give it the Service's cluster IP then.
-* Ballast's own pods should stay with the cluster's own scheduler, which does not depend on them.
+{token}* Ballast's own pods should stay with the cluster's own scheduler, which does not depend on them.
 * Another strategy than that of BALLAST_EXTENDER__STRATEGY: prioritizeVerb: prioritize?profile=load-variation
 """
 
@@ -37,10 +38,29 @@ _FILTER = """\
   filterVerb: filter  # keeps others out of room that is held; leaves out nodes above BALLAST_EXTENDER__FILTER_THRESHOLD
 """
 
+_TRUSTED = """\
+  enableHTTPS: true
+  tlsConfig: {{}}  # caFile, certFile and keyFile where the system's authorities are not enough
+"""
+
 _TLS = """\
   enableHTTPS: true
-  tlsConfig: {}  # caFile, certFile and keyFile where the system's authorities are not enough
+  tlsConfig:  # files in the pod of kube-scheduler; without caFile those that the system trusts
+    caFile: {folder}/ca.crt
+{client}"""
+
+_CLIENT = """\
+    certFile: {folder}/tls.crt  # of the CA in BALLAST_EXTENDER__CLIENT_CA_FILE
+    keyFile: {folder}/tls.key
 """
+
+_SHOWN_IN_URL = """\
+* The url carries the token of BALLAST_EXTENDER__TOKEN_FILE, for kube-scheduler can send nothing else: keep this file
+  in a Secret{plain}.
+"""
+
+FOLDER = "/etc/kubernetes/ballast"
+"""Where kube-scheduler finds its files."""
 
 _PROFILE = """\
   plugins:
@@ -52,11 +72,26 @@ _PROFILE = """\
 """
 
 
-def extender_profile(url: str, scheduler: str, *, filtering: bool = True) -> str:
-    """The KubeSchedulerConfiguration (v1) for an extender at `url`, asked to filter too unless `filtering` is False."""
+def extender_profile(
+    url: str,
+    scheduler: str,
+    *,
+    filtering: bool = True,
+    token: str = "",
+    files: bool = False,
+    certificate: bool = False,
+) -> str:
+    """The KubeSchedulerConfiguration (v1) for an extender at `url`, asked to filter too unless `filtering` is False.
+
+    It shows the `token`; with an https `url` it names the `files` of a CA and of a client `certificate`.
+    """
+    tls = url.lower().startswith("https://")
+    client = _CLIENT.format(folder=FOLDER) if certificate else ""
     extender = _EXTENDER.format(
-        prefix=json.dumps(f"{url.rstrip('/')}/scheduler"),
+        prefix=json.dumps(f"{url.rstrip('/')}/scheduler" + (f"/{quote(token, safe='')}" if token else "")),
         filter=_FILTER if filtering else "",
-        tls=_TLS if url.lower().startswith("https://") else "",
+        tls=(_TLS if files or certificate else _TRUSTED).format(folder=FOLDER, client=client) if tls else "",
     )
-    return configuration(scheduler, _COMMENTS, _PROFILE, extender)
+    plain = "" if tls else ", and use --tls: without it the token can be read on its way"
+    comments = _COMMENTS.replace("{token}", _SHOWN_IN_URL.format(plain=plain) if token else "")
+    return configuration(scheduler, comments, _PROFILE, extender)

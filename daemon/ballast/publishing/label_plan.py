@@ -111,7 +111,9 @@ class LabelPlanner:
     the strategy knows nothing. A node created anew under an old name begins with what it carries itself.
     """
 
-    def __init__(self, keys: NodeKeys, rules: LabelRules) -> None:
+    def __init__(self, keys: NodeKeys, rules: LabelRules, identity: str = "") -> None:
+        """`identity` tells this Ballast from another one; the annotation carries it."""
+        self.identity = identity
         self._keys = keys
         self._rules = rules
         self._tracks: dict[NodeKey, _Track] = {}
@@ -189,7 +191,7 @@ class LabelPlanner:
         taint = overloaded if overloaded != carried.tainted else None
         name = snapshot.nodes[row].name
         if labels or self._refresh_due(name, carried, snapshot.time):
-            annotations: dict[str, str | None] = {self._keys.window: window_annotation(snapshot, row)}
+            annotations: dict[str, str | None] = {self._keys.window: window_annotation(snapshot, row, self.identity)}
         else:
             annotations = {}
         change = NodeChange(name, labels, annotations, taint, "changed" if labels or taint is not None else "refresh")

@@ -16,12 +16,15 @@ from ballast.cluster.writer import Writer
 from ballast.model.node import Node
 from ballast.model.snapshot import Snapshot
 from ballast.parts import Part
+from ballast.publishing.contention import LabelContention
 from ballast.publishing.freeze import Freeze
 from ballast.publishing.label_plan import LabelPlanner, NodeChange, PublishedKeys
 from ballast.publishing.node_keys import NodeKeys
 from ballast.publishing.round import Round, send
 
 PART = Part.PUBLISHING
+IDLE_ROUNDS = 5
+"""Rounds without one of our own after which another replica may have written."""
 
 
 class _Meta(msgspec.Struct):
@@ -53,6 +56,7 @@ class Publisher:
     def __init__(
         self, api: KubeApi, writer: Writer, clock: Clock, keys: NodeKeys, planner: LabelPlanner, *, interval: float
     ) -> None:
+        self._contention = LabelContention(planner.identity, IDLE_ROUNDS * interval)
         self._api = api
         self._writer = writer
         self._clock = clock
@@ -84,14 +88,25 @@ class Publisher:
         Nodes that could not be written in the round before come last, so that they hold up nobody else.
         """
         carried = self._carried(snapshot, current)
-        changes = self._planner.plan(snapshot, scores, carried, freeze, self._clock.monotonic())
-        there = [change for change in changes if current(change.node) is not None]
+        now = self._clock.monotonic()
+        changes = self._planner.plan(snapshot, scores, carried, freeze, now)
+        there = [
+            change
+            for change in changes
+            if current(change.node) is not None and not self._contention.left_alone(change.node, now)
+        ]
         return self._apply(sorted(there, key=lambda change: change.node in self._failed), carried)
+
+    def contended(self) -> str | None:
+        """Who else writes our keys, on which nodes, while these are left alone."""
+        return self._contention.problem(self._clock.monotonic())
 
     def _carried(self, snapshot: Snapshot, current: Callable[[str], Node | None]) -> dict[str, PublishedKeys]:
         carried = {}
         nodes = [current(old.name) or old for old in snapshot.nodes]
         self._uids = {node.name: node.uid for node in nodes}
+        now = self._clock.monotonic()
+        self._contention.begin(self._uids, now)
         self._assumed = {
             name: assumed for name, assumed in self._assumed.items() if self._uids.get(name) == assumed.uid
         }
@@ -102,6 +117,7 @@ class Publisher:
             else:
                 self._assumed.pop(node.name, None)
                 carried[node.name] = PublishedKeys.of(node, self._keys)
+                self._contention.saw(node.name, carried[node.name], now)
         return carried
 
     def _apply(self, changes: list[NodeChange], carried: Mapping[str, PublishedKeys]) -> Round:
@@ -161,6 +177,7 @@ class Publisher:
         elif outcome.done and outcome.body:
             version = _version(_patched.decode(outcome.body).metadata.resource_version)
             self._assumed[name] = _Assumed(after, version, self._uids.get(name))
+            self._contention.wrote(name, self._uids.get(name, ""), after)
         else:
             return None
         return after

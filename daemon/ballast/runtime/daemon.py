@@ -16,8 +16,8 @@ from ballast.actuation.scaling.targets import kinds_of
 from ballast.clock import Clock
 from ballast.cluster.conditions import SavedConditions
 from ballast.cluster.context import Context
+from ballast.cluster.leader_endpoint import LeaderEndpoint, OwnPlace
 from ballast.cluster.object_budget import too_large
-from ballast.cluster.role import RoleLabel
 from ballast.errors import BallastError, SettingsError
 from ballast.extender import strategies
 from ballast.extender.decisions import ExtenderService
@@ -26,7 +26,7 @@ from ballast.jobs import crane, sentences, telemetry
 from ballast.jobs.batch import build as batch_build
 from ballast.jobs.batch import job as batch_job
 from ballast.jobs.eviction import build as eviction_build
-from ballast.jobs.eviction.cluster_facts import KINDS
+from ballast.jobs.eviction.cluster_facts import FURTHER_KINDS, KINDS
 from ballast.jobs.power import build as power_build
 from ballast.jobs.progress import Hold, Known, Progress
 from ballast.jobs.publishing import PublishingJob
@@ -39,6 +39,7 @@ from ballast.runtime.health import Alive, Health
 from ballast.runtime.scheduler import JobScheduler
 from ballast.serving.app import create_app, create_extender_app, create_health_app
 from ballast.serving.board import Board, CycleRecord
+from ballast.serving.callers import Callers
 from ballast.serving.server import Server
 from ballast.serving.views import pods
 from ballast.settings import Mode, Settings, check_run
@@ -67,7 +68,7 @@ class Daemon:
             raise SettingsError(*unusable)
         chosen, policies = strategies.Strategies(settings), power_build.policies(settings)
         evicts = settings.eviction.mode is not Mode.OFF
-        kinds = {*(kinds_of(policies) if policies else ()), *(KINDS if evicts else ())}
+        kinds = {*(kinds_of(policies) if policies else ()), *((*KINDS, *FURTHER_KINDS) if evicts else ())}
         kinds |= {*(batch_job.KINDS if settings.batch.mode is not Mode.OFF else ())}
         self.context = context = build_context(settings, clock, kinds=kinds, foreign=chosen.policy.keys)
         self.on_cycle: Callable[[CycleRecord], None] = lambda cycle: None
@@ -113,18 +114,13 @@ class Daemon:
             observers=(self.eviction.observe, self._renew_siblings),
         )
 
-        self._role = RoleLabel(
-            context.writer,
-            context.machine_clock,
-            pod=os.environ.get("POD_NAME"),
-            namespace=os.environ.get("POD_NAMESPACE"),
-        )
+        self._endpoint = _endpoint(context)
         self._saved = SavedConditions(context.conditions, context.state, context.machine_clock)
         self.condition_saver = ConditionSaver(self._saved, context.leadership.is_leader)
         self.scheduler = JobScheduler(context.clock, context.metrics, self._record)
         self._schedule()
         self.servers = self._listeners()
-        health = Health(context, board, self._with_threads(), self.scheduler.overdue)
+        health = Health(context, board, self._with_threads(), self.scheduler.overdue, self._beats)
         board.alive, board.ready = health.alive, health.ready
         context.leadership.subscribe(self._gained, self._lost)
 
@@ -141,14 +137,13 @@ class Daemon:
         page, health, *others = self.servers
         self.port = page.start()
         self.health_port = self._start_health(health)
-        for server in others:
-            server.start()
+        extender = [self.port, *(server.start() for server in others)][-1]
         context.cache.start()
         context.workloads.start()
         if context.acting:
             context.switches.start()
             context.events.start()
-            self._role.start()
+            self._endpoint.start(extender)
             self.condition_saver.start()
             context.leadership.start()
         stop = stop or threading.Event()
@@ -163,7 +158,7 @@ class Daemon:
             self.scheduler.start()
 
     def stop(self) -> None:
-        """Ends the writes, gives up the role and the Lease, then ends the cycles and closes what only reads."""
+        """Ends the writes, gives up the endpoint and the Lease, then ends the cycles and closes what only reads."""
         context = self.context
         self.scheduler.ending()
         self.publishing.stop()
@@ -173,7 +168,7 @@ class Daemon:
             self.batch.stop()
         context.writer.finish()
         if context.acting:
-            _at_once(self._role.stop, self.condition_saver.stop, self.eviction.give_back)
+            _at_once(self._endpoint.stop, self.condition_saver.stop, self.eviction.give_back)
             context.writer.stop()
             _at_once(context.leadership.stop, context.events.stop, context.switches.stop)
         self._reader.close()
@@ -222,8 +217,9 @@ class Daemon:
         context = self.context
         return {
             "lease": context.leadership,
-            "role": self._role,
+            "endpoint": self._endpoint,
             "saving": self.condition_saver,
+            "supervisor": self.scheduler,
             "events": context.events,
             "switches": context.switches,
             "watches": context.cache,
@@ -231,17 +227,33 @@ class Daemon:
             **{f"listener {server.name}": server for server in self.servers},
         }
 
+    def _beats(self) -> dict[str, float | None]:
+        """When each loop came round last."""
+        context = self.context
+        watches = {**context.cache.beats, **context.workloads.beats}
+        return {
+            "lease": getattr(context.leadership, "beat", None),
+            "supervisor": self.scheduler.supervised,
+            "endpoint": self._endpoint.beat,
+            **{f"watch of {kind}": beat for kind, beat in watches.items()},
+            **{f"listener {server.name}": server.beat for server in self.servers},
+        }
+
     def _listeners(self) -> list[Server]:
         """The page first; then the probes' port, and the extender's where it has one of its own."""
-        http, metrics = self.context.settings.http, self.context.metrics
-        refused, apart = metrics.http_refused.labels("431").inc, http.of_extender()
+        settings, metrics = self.context.settings, self.context.metrics
+        http, apart, authority = settings.http, settings.http.of_extender(), settings.extender.client_ca_file
+        refused, callers = metrics.http_refused.labels("431").inc, Callers(settings.extender)
+        page = create_app(self.board, metrics, None if apart else self.extender, callers, http.allowed_hosts)
         servers = [
-            Server(create_app(self.board, metrics, None if apart else self.extender), http, refused),
+            Server(page, http, refused, optional_ca=None if apart else authority),
             Server(create_health_app(self.board, metrics), http.of_health(), refused, "HEALTH_PORT"),
         ]
         if apart is not None:
-            extender = create_extender_app(metrics, self.extender)
-            servers.append(Server(extender, apart, refused, "EXTENDER_BIND"))
+            if authority is not None:
+                apart = apart.model_copy(update={"client_ca_file": None})
+            extender = create_extender_app(metrics, self.extender, callers)
+            servers.append(Server(extender, apart, refused, "EXTENDER_BIND", authority))
         return servers
 
     def _gained(self) -> None:
@@ -252,13 +264,13 @@ class Daemon:
             self.batch.gained()
         if self.power is not None:
             self.power.gained()
-        self._role.leading(True)
+        self._endpoint.leading(True)
 
     def _lost(self) -> None:
         self.progress.lost()
         if self.power is not None:
             self.power.lost()
-        self._role.leading(False)
+        self._endpoint.leading(False)
 
     def _watch(self) -> str:
         """The telemetry job; the conditions it leaves are saved from a thread of their own."""
@@ -301,6 +313,11 @@ def _board(context: Context, config: list[dict[str, Any]], max_age: float) -> Bo
 
 def _no_evictions(namespace: str, name: str) -> None:
     raise BallastError("BALLAST_EVICTION__MODE=off: the checks see no workloads and budgets; dry-run evicts nothing")
+
+
+def _endpoint(context: Context) -> LeaderEndpoint:
+    place = OwnPlace(*map(os.environ.get, ("POD_NAME", "POD_NAMESPACE", "POD_IP")))
+    return LeaderEndpoint(context.api, context.writer, context.machine_clock, context.settings.extender.service, place)
 
 
 def _at_once(*stops: Callable[[], None]) -> None:

@@ -21,19 +21,42 @@ class Alive(Protocol):
     def alive(self) -> bool: ...
 
 
+PATIENCE = {"lease": 120.0, "supervisor": 120.0, "listener": 150.0, "endpoint": 600.0, "watch": 900.0}
+"""Seconds that a loop may take to come round, by the first word of its name: a list and a watch take minutes."""
+
+
 class Health:
-    """`overdue` gives the jobs that have not beaten in time, with the seconds since their last beat."""
+    """`overdue` gives the jobs that have not beaten in time, with the seconds since their last beat.
+
+    `beats` gives when each other loop came round last (monotonic), None before its first time.
+    """
 
     def __init__(
-        self, context: Context, board: Board, parts: Mapping[str, Alive], overdue: Callable[[], Mapping[str, float]]
+        self,
+        context: Context,
+        board: Board,
+        parts: Mapping[str, Alive],
+        overdue: Callable[[], Mapping[str, float]],
+        beats: Callable[[], Mapping[str, float | None]] = dict,
     ) -> None:
         self._context, self._board, self._parts, self._overdue = context, board, parts, overdue
+        self._beats = beats
 
     def alive(self) -> list[Check]:
         """Whether the loops beat, and no thread they rely on has ended."""
         late = ", ".join(f"{name} has not beaten for {age:.0f} s" for name, age in self._overdue().items())
         dead = ", ".join(name for name, part in self._parts.items() if not part.alive)
-        return [Check("jobs", not late, late), Check("threads", not dead, f"{dead} ended unexpectedly" if dead else "")]
+        now = self._context.machine_clock.monotonic()
+        silent = ", ".join(
+            f"{name} has not come round for {now - beat:.0f} s"
+            for name, beat in self._beats().items()
+            if beat is not None and now - beat > PATIENCE[name.partition(" ")[0]]
+        )
+        return [
+            Check("jobs", not late, late),
+            Check("threads", not dead, f"{dead} ended unexpectedly" if dead else ""),
+            Check("loops", not silent, silent),
+        ]
 
     def ready(self) -> list[Check]:
         """Whether it can serve: the caches are synced and a first cycle ended, even a failed one.

@@ -14,7 +14,8 @@ from apscheduler.events import EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.base import BaseTrigger
 
-from ballast.clock import Clock
+from ballast.clock import Clock, SystemClock
+from ballast.cluster.threads import going
 from ballast.errors import BallastError
 from ballast.metrics import Metrics
 from ballast.serving.board import CycleRecord
@@ -56,6 +57,7 @@ class JobScheduler:
 
     def __init__(self, clock: Clock, metrics: Metrics, record: Callable[[CycleRecord], None]) -> None:
         self._clock = clock
+        self._machine = SystemClock()
         self._metrics = metrics
         self._record = record
         self._jobs: dict[str, _Job] = {}
@@ -64,6 +66,7 @@ class JobScheduler:
             timezone=UTC, job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1}
         )
         self._scheduler.add_listener(self._missed, EVENT_JOB_MISSED | EVENT_JOB_MAX_INSTANCES)
+        self._supervised: float | None = None
         self._supervisor = threading.Thread(target=self._supervise, name="jobs-supervisor", daemon=True)
 
     def every(self, name: str, interval: float, run: Callable[[], str], *, delay: float = 0.0) -> None:
@@ -108,6 +111,16 @@ class JobScheduler:
         self._record(cycle)
         return cycle
 
+    @property
+    def supervised(self) -> float | None:
+        """When the supervisor last looked (the machine's monotonic clock)."""
+        return self._supervised
+
+    @property
+    def alive(self) -> bool:
+        """Whether the supervisor still runs."""
+        return going(self._supervisor, self._stop)
+
     def overdue(self) -> dict[str, float]:
         """Jobs that have not beaten for longer than patience allows, with the seconds since their last beat."""
         now = self._clock.monotonic()
@@ -126,6 +139,7 @@ class JobScheduler:
         """apscheduler waits for wall times: after a step of the wall clock, every next run is computed anew."""
         offset = self._clock.wall() - self._clock.monotonic()
         while not self._clock.wait(self._stop, 1.0 * self._clock.speed):
+            self._supervised = self._machine.monotonic()
             now = self._clock.wall() - self._clock.monotonic()
             if abs(now - offset) > CLOCK_STEP:
                 log.warning("the wall clock was stepped", seconds=round(now - offset, 3))

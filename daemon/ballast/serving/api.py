@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 import msgspec
-from starlette.concurrency import run_in_threadpool
+from anyio import CapacityLimiter, to_thread
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from ballast import __version__
+from ballast.clock import SystemClock
 from ballast.model.snapshot import Snapshot
 from ballast.parts import Part
 from ballast.serving import activity
@@ -21,6 +23,7 @@ from ballast.serving.api_types import CycleRecord, SnapshotSummary, Status
 from ballast.serving.board import Board
 from ballast.serving.document import JSON, Latest
 from ballast.serving.openapi import DOCUMENT
+from ballast.serving.rate_limit import RateLimit
 from ballast.serving.rendering import Rendered
 from ballast.serving.views.routes import PageApi
 
@@ -28,8 +31,11 @@ from ballast.serving.views.routes import PageApi
 class Api:
     """The handlers over one board."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: Board, refused: Callable[[], object] = lambda: None) -> None:
+        """`refused` is called for each request of a caller who asks too often."""
         self._board = board
+        self._refused = refused
+        self._limit, self._one = RateLimit(SystemClock()), CapacityLimiter(1)
         self._power, self._plans, self._evictions = Latest(), Latest(), Latest()
 
     def routes(self) -> list[BaseRoute]:
@@ -88,7 +94,10 @@ class Api:
     async def pod_scores(self, request: Request) -> Response:
         """The scores of every node for one pod, by each of the extender's strategies."""
         namespace, name = request.path_params["namespace"], request.path_params["name"]
-        found = await run_in_threadpool(self._board.pod_scores, namespace, name)
+        if wait := self._limit.wait(request.client.host if request.client else ""):
+            self._refused()
+            raise HTTPException(429, "too many requests; ask again later", {"retry-after": str(math.ceil(wait))})
+        found = await to_thread.run_sync(self._board.pod_scores, namespace, name, limiter=self._one)
         if found is None:
             raise HTTPException(404, f"no pod {namespace}/{name}")
         return _json(found)

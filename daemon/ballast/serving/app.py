@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Collection, Sequence
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -16,6 +18,7 @@ from ballast.metrics import Metrics
 from ballast.serving import page
 from ballast.serving.api import Api
 from ballast.serving.board import Board
+from ballast.serving.callers import BrowserHosts, Callers
 from ballast.serving.document import GZIP_LEVEL, accepts_gzip
 from ballast.serving.exposition import Exposition
 from ballast.serving.extender import ExtenderRoutes, Scheduling
@@ -26,8 +29,16 @@ MAX_BODY = 64 * 1024
 """Bytes of a request's body."""
 
 
-def create_app(board: Board, metrics: Metrics, scheduling: Scheduling | None = None) -> Starlette:
-    """The application over one board; with `scheduling` also the extender.
+def create_app(
+    board: Board,
+    metrics: Metrics,
+    scheduling: Scheduling | None = None,
+    callers: Callers | None = None,
+    hosts: Collection[str] = (),
+) -> Starlette:
+    """The application over one board; with `scheduling` also the extender, which asks `callers`.
+
+    Browsers are answered by addresses, names of the cluster and `hosts`.
 
     Bodies above `MAX_BODY` bytes are answered 413; the extender has a limit of its own.
     """
@@ -49,11 +60,11 @@ def create_app(board: Board, metrics: Metrics, scheduling: Scheduling | None = N
         Route("/metrics", metrics_handler),
         Route("/livez", health.livez),
         Route("/readyz", health.readyz),
-        *(ExtenderRoutes(scheduling, SystemClock(), metrics).routes() if scheduling else ()),
-        *Api(board).routes(),
+        *(ExtenderRoutes(scheduling, SystemClock(), metrics, callers).routes() if scheduling else ()),
+        *Api(board, metrics.http_refused.labels("429").inc).routes(),
         *page.routes(),
     ]
-    return _app(routes, metrics)
+    return _app(routes, metrics, [Middleware(BrowserHosts, hosts)])
 
 
 def create_health_app(board: Board, metrics: Metrics) -> Starlette:
@@ -62,12 +73,12 @@ def create_health_app(board: Board, metrics: Metrics) -> Starlette:
     return _app([Route("/livez", health.livez), Route("/readyz", health.readyz)], metrics)
 
 
-def create_extender_app(metrics: Metrics, scheduling: Scheduling) -> Starlette:
+def create_extender_app(metrics: Metrics, scheduling: Scheduling, callers: Callers | None = None) -> Starlette:
     """The extender alone."""
-    return _app(ExtenderRoutes(scheduling, SystemClock(), metrics).routes(), metrics)
+    return _app(ExtenderRoutes(scheduling, SystemClock(), metrics, callers).routes(), metrics)
 
 
-def _app(routes: list[Route], metrics: Metrics) -> Starlette:
+def _app(routes: list[Route], metrics: Metrics, middleware: Sequence[Middleware] = ()) -> Starlette:
     async def error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         if error.status_code == 413:
@@ -75,7 +86,10 @@ def _app(routes: list[Route], metrics: Metrics) -> Starlette:
         return JSONResponse({"error": error.detail}, status_code=error.status_code, headers=error.headers)
 
     app = Starlette(
-        routes=routes, exception_handlers={HTTPException: error, ClientDisconnect: _gone}, max_body_size=MAX_BODY
+        routes=routes,
+        middleware=middleware,
+        exception_handlers={HTTPException: error, ClientDisconnect: _gone},
+        max_body_size=MAX_BODY,
     )
     app.router.redirect_slashes = False
     return app

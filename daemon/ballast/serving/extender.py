@@ -20,6 +20,7 @@ from ballast.errors import NOT_JSON, BallastError, UsageError
 from ballast.metrics import Metrics
 from ballast.placement.choice import NEUTRAL
 from ballast.serving.body_budget import BodiesInFlight, BodyBudget
+from ballast.serving.callers import Callers
 from ballast.serving.document import JSON
 from ballast.serving.extender_wire import (
     FilterArgs,
@@ -48,6 +49,11 @@ FAILED = "failed"
 """Why an answer is neutral after an unexpected exception."""
 
 _Answer = Callable[[], tuple[bytes, str | None]]
+
+_WHO = (
+    "Who asks? Show the token as Authorization: Bearer or as /scheduler/TOKEN/prioritize, or a certificate; "
+    "`ballast profile extender --tls` prints what kube-scheduler needs."
+)
 
 log = structlog.get_logger("ballast.extender")
 
@@ -89,13 +95,14 @@ class Scheduling(Protocol):
 class ExtenderRoutes:
     """The handlers.
 
-    415 for anything but JSON, 400 for a body that cannot be read or has a field that is too large, 413 above `MAX_BODY`
-    and `MOST_NAMES`, 503 while other bodies take all memory there is for them. Never another 5xx: an unexpected
-    exception is logged, and all nodes get the same score.
+    401 for a caller who may not ask, 415 for anything but JSON, 400 for a body that cannot be read or has a field that
+    is too large, 413 above `MAX_BODY` and `MOST_NAMES`, 503 while other bodies take all memory there is for them. Never
+    another 5xx: an unexpected exception is logged, and all nodes get the same score.
     """
 
-    def __init__(self, scheduling: Scheduling, clock: Clock, metrics: Metrics) -> None:
+    def __init__(self, scheduling: Scheduling, clock: Clock, metrics: Metrics, callers: Callers | None = None) -> None:
         self._scheduling = scheduling
+        self._callers = callers
         self._clock = clock
         self._requests = metrics.extender_requests
         self._neutral = metrics.extender_neutral
@@ -106,10 +113,13 @@ class ExtenderRoutes:
         self._waiting = 0
 
     def routes(self) -> list[Route]:
-        """Both paths."""
+        """Both paths, also with a token before the verb where callers may show one."""
+        places = ["/scheduler", *(["/scheduler/{token:path}"] if self._callers and self._callers.takes_tokens else ())]
+        verbs = {"prioritize": self.prioritize, "filter": self.filter}
         return [
-            Route("/scheduler/prioritize", self.prioritize, methods=["POST"], max_body_size=MAX_BODY),
-            Route("/scheduler/filter", self.filter, methods=["POST"], max_body_size=MAX_BODY),
+            Route(f"{place}/{verb}", handler, methods=["POST"], max_body_size=MAX_BODY)
+            for place in places
+            for verb, handler in verbs.items()
         ]
 
     async def prioritize(self, request: Request) -> Response:
@@ -153,6 +163,8 @@ class ExtenderRoutes:
     async def _respond(
         self, verb: str, request: Request, read: Callable[[bytes], tuple[wire.Pod, _Answer]]
     ) -> Response:
+        if self._callers is not None and not self._callers.lets_in(request):
+            return self._refused(verb, UsageError(_WHO), 401)
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != JSON:
             return self._refused(verb, UsageError(f"Content-Type is {kind or 'missing'}; send application/json."), 415)
@@ -187,7 +199,7 @@ class ExtenderRoutes:
             self._waiting -= 1
 
     def _refused(self, verb: str, error: Exception, status: int = 400) -> Response:
-        message, headers = str(error), None
+        message, headers = str(error), {"www-authenticate": "Bearer", "connection": "close"} if status == 401 else None
         if isinstance(error, BodiesInFlight):
             status, headers = 503, {"retry-after": "1", "connection": "close"}
         elif isinstance(error, TooManyNames):
@@ -195,6 +207,6 @@ class ExtenderRoutes:
         elif isinstance(error, NOT_JSON):
             message = f"The body is no ExtenderArgs: {error}."
         self._requests.labels(verb, "refused").inc()
-        if status in (413, 503):
+        if status in (401, 413, 503):
             self._too_large.labels(str(status)).inc()
         return JSONResponse({"error": message}, status_code=status, headers=headers)

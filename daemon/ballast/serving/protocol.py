@@ -10,6 +10,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from ballast.serving.callers import CERTIFIED
+
 READ_TIMEOUT = 10.0
 """Seconds for a whole request, from connecting or from its first byte."""
 
@@ -60,6 +62,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._reading: TimerHandle | None = None
         self._writing: TimerHandle | None = None
         self._heard = 0
+        self._certified = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Makes room if there are too many connections, and starts the time of the first request."""
@@ -68,6 +71,7 @@ class BoundedProtocol(HttpToolsProtocol):
             oldest.transport.abort()
             self.connections.discard(oldest)
         super().connection_made(transport)
+        self._certified = bool(transport.get_extra_info("peercert"))
         self._heard = next(_ticks)
         self._expect_request()
 
@@ -101,6 +105,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_headers = self._began = True
         self._pending = self._header_bytes = 0
         super().on_message_begin()
+        self.scope["state"][CERTIFIED] = self._certified
 
     def on_url(self, url: bytes) -> None:
         """A part of the request's target is parsed."""

@@ -9,10 +9,12 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import uvicorn
 from starlette.types import ASGIApp
 
+from ballast.clock import SystemClock
 from ballast.errors import SettingsError
 from ballast.serving import protocol
 from ballast.serving.malloc import keep_freed_memory
@@ -36,13 +38,24 @@ class Server:
     """
 
     def __init__(
-        self, app: ASGIApp, settings: Http, refused: Callable[[], object] = lambda: None, setting: str = "PORT"
+        self,
+        app: ASGIApp,
+        settings: Http,
+        refused: Callable[[], object] = lambda: None,
+        setting: str = "PORT",
+        optional_ca: Path | None = None,
     ) -> None:
-        """`refused` is called for each request whose headers are too large; `setting` names the port's setting."""
+        """`refused` is called for each request whose headers are too large; `setting` names the port's setting.
+
+        Certificates of `optional_ca` are verified where clients show one; the request's state tells whether they did.
+        """
         self._settings = settings
         self._setting = setting
         self.name = setting.lower()
-        self._certificate = _Certificate(settings)
+        self._certificate = _Certificate(settings, optional_ca)
+        self._clock = SystemClock()
+        self.beat: float | None = None
+        """When its loop last came round (monotonic); every 30 s."""
         config = uvicorn.Config(
             app,
             http=partial(protocol.BoundedProtocol, refused=refused),  # type: ignore[arg-type]
@@ -55,7 +68,7 @@ class Server:
             proxy_headers=False,
             server_header=False,
             timeout_keep_alive=protocol.KEEP_ALIVE,
-            callback_notify=self._certificate.renew,
+            callback_notify=self._beats,
             timeout_notify=CERTIFICATE_CHECK,
         )
         config.load()
@@ -94,6 +107,10 @@ class Server:
         """False once the serving thread has ended or was stopped; true before the start."""
         return not self._server.should_exit and (self._thread is None or self._thread.is_alive())
 
+    async def _beats(self) -> None:
+        self.beat = self._clock.monotonic()
+        await self._certificate.renew()
+
     def _run(self, listener: socket.socket) -> None:
         with asyncio.Runner(loop_factory=self._config.get_loop_factory()) as runner:
             runner.run(self._server.serve(sockets=[listener]))
@@ -102,7 +119,7 @@ class Server:
 class _Certificate:
     """The TLS context, or None without a certificate. Loading into a live context serves the next handshakes."""
 
-    def __init__(self, settings: Http) -> None:
+    def __init__(self, settings: Http, optional_ca: Path | None) -> None:
         self._cert, self._key, client_ca = settings.tls_cert_file, settings.tls_key_file, settings.client_ca_file
         self.context: ssl.SSLContext | None = None
         self._loaded = 0
@@ -124,13 +141,18 @@ class _Certificate:
                 f"cannot be loaded: {error}. Both must be PEM files of one pair."
             ) from error
         if client_ca is not None:
-            try:
-                self.context.load_verify_locations(client_ca)
-            except (OSError, ssl.SSLError) as error:
-                raise SettingsError(
-                    f"BALLAST_HTTP__CLIENT_CA_FILE={client_ca} cannot be loaded: {error}. It must be a PEM bundle."
-                ) from error
+            self._trust("BALLAST_HTTP__CLIENT_CA_FILE", client_ca)
             self.context.verify_mode = ssl.CERT_REQUIRED
+        elif optional_ca is not None:
+            self._trust("BALLAST_EXTENDER__CLIENT_CA_FILE", optional_ca)
+            self.context.verify_mode = ssl.CERT_OPTIONAL
+
+    def _trust(self, setting: str, authority: Path) -> None:
+        assert self.context is not None
+        try:
+            self.context.load_verify_locations(authority)
+        except (OSError, ssl.SSLError) as error:
+            raise SettingsError(f"{setting}={authority} cannot be loaded: {error}. It must be a PEM bundle.") from error
 
     async def renew(self) -> None:
         if self.context is None:

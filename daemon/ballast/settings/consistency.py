@@ -165,6 +165,18 @@ def _pairs(settings: Settings) -> Iterator[str]:
             f'BALLAST_HTTP__CLIENT_CA_FILE is "{settings.http.client_ca_file}": client certificates need TLS. '
             "Set BALLAST_HTTP__TLS_CERT_FILE and BALLAST_HTTP__TLS_KEY_FILE too, or unset it."
         )
+    asked, everybody = settings.extender.client_ca_file, settings.http.client_ca_file
+    if asked and not settings.http.tls_cert_file:
+        yield (
+            f'BALLAST_EXTENDER__CLIENT_CA_FILE is "{asked}": client certificates need TLS. '
+            "Set BALLAST_HTTP__TLS_CERT_FILE and BALLAST_HTTP__TLS_KEY_FILE too, or unset it."
+        )
+    if asked and everybody and asked != everybody and settings.http.extender_bind is None:
+        yield (
+            f'BALLAST_EXTENDER__CLIENT_CA_FILE is "{asked}" and BALLAST_HTTP__CLIENT_CA_FILE "{everybody}": one port '
+            "asks for certificates of one CA. Give the extender an address of its own in BALLAST_HTTP__EXTENDER_BIND, "
+            "or unset one of them."
+        )
 
 
 def _together(settings: Settings, part: str, first: str, second: str) -> Iterator[str]:

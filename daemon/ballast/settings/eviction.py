@@ -120,6 +120,11 @@ class EvictionSettings(SettingsPart):
     exclude_namespaces: Annotated[tuple[str, ...], BeforeValidator(as_list)] = ()
     """Namespaces whose pods are left alone."""
 
+    operator_only: Annotated[
+        tuple[Literal["exclude", "exclude-until", "evict", "evict-lifts"], ...], BeforeValidator(as_list)
+    ] = ()
+    """Annotations of Ballast that count on namespaces alone, not on pods and workloads, which tenants may change."""
+
     grace_period: Duration | None = None
     """Termination grace period of an evicted pod; unset: the pod's own."""
 
@@ -128,6 +133,9 @@ class EvictionSettings(SettingsPart):
 
     nominate: bool = False
     """Whether a pod that room is made for is nominated to that node; needs the right to patch pods/status."""
+
+    wait_for: Duration = Duration("2m")
+    """Time that a pod has to wait before room is made for it."""
 
     landing: Literal["extender", "taint", "none"] = "extender"
     """What decides where replacements go. extender: Ballast, which schedulers ask. taint: the node of an evicted pod is
@@ -143,4 +151,4 @@ class EvictionSettings(SettingsPart):
     """Nodes that consolidate empties at a time; max_moves does not limit it."""
 
     kappa: Annotated[float, Field(ge=0)] = 0.5
-    """Redistribution: residual that may be lost per pod started."""
+    """Decides nothing any more."""

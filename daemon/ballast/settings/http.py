@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from ballast.settings.part import File, SettingsPart
+from ballast.settings.values.collection import as_list
+from ballast.settings.values.dns import subdomain
 
 
 def _bind(text: str) -> str:
@@ -15,6 +17,10 @@ def _bind(text: str) -> str:
     if not match or int(match[2]) > 65535:
         raise ValueError("expected HOST:PORT such as 127.0.0.1:2022")
     return text
+
+
+def _hosts(value: object) -> list[str]:
+    return [subdomain(str(name).strip().lower()) for name in as_list(value)]
 
 
 class Http(SettingsPart):
@@ -37,6 +43,9 @@ class Http(SettingsPart):
 
     tls_key_file: File | None = None
     """Private key of the server certificate."""
+
+    allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(_hosts)] = ()
+    """Names by which browsers may reach the page, beside addresses, names without a dot and names of the cluster."""
 
     client_ca_file: File | None = None
     """CA that clients' certificates must come from; needs TLS."""

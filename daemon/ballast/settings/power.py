@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
 
@@ -26,6 +26,11 @@ class Power(SettingsPart):
 
     mode: ModeSetting = Mode.DRY_RUN
     """Whether replica counts and caps are changed."""
+
+    operator_only: Annotated[
+        tuple[Literal["exclude", "exclude-until", "exclude-power"], ...], BeforeValidator(as_list)
+    ] = ()
+    """Annotations of Ballast that count on namespaces alone, not on workloads, which tenants may change."""
 
     policies: Annotated[tuple[Mapping[str, Any], ...], BeforeValidator(_policies)] = ()
     """Power policies (docs/power.md): a JSON list. In the file the keys of one policy may stand beside `mode`."""

@@ -17,6 +17,8 @@ from ballast.metrics import Metrics
 from ballast.power.feed_spec import FeedSpec, Of, Semantics, remaining
 from ballast.power.policy import PowerPolicy
 from ballast.power.values import exact
+from ballast.telemetry.feed_access import access
+from ballast.telemetry.feed_access import problems as unusable_files
 from ballast.telemetry.http import HttpSession
 from ballast.telemetry.power_feed import (
     MAX_BODY,
@@ -39,6 +41,8 @@ TIMEOUT = 10.0
 
 GAPS = 20
 """Distances of samples that are remembered."""
+
+PART = "the feed's "
 
 Ask = Callable[[float], Callable[[], PowerSample]]
 
@@ -64,7 +68,14 @@ class Watts:
 
 
 def problems(policy: PowerPolicy) -> Iterator[str]:
-    """One sentence for each query of the feed that lacks a way to query the age of its samples."""
+    """One sentence for each query of the feed without a way to query the age of its samples, and each unusable file."""
+    for part, name in (
+        (policy.feed, PART),
+        (policy.consumption, "consumption's "),
+        (policy.schedule, "the schedule's "),
+    ):
+        if part is not None:
+            yield from unusable_files(part, name)
     for query, freshness in _queries(policy.feed):
         if freshness is None:
             try:
@@ -186,14 +197,7 @@ class BudgetFeed:
         if feed.query is not None:
             return {"": self._query(feed.query, feed.freshness, feed.expect_series)}
         if feed.url is not None:
-            wire = HttpSession(feed.url, part="the feed's ", timeout=self._timeout, max_body=MAX_BODY)
-            self._wires.append(wire)
-            get = partial(wire.get, feed.url)
-            return {
-                "": _at_once(
-                    HttpFeed(get, self._clock, feed.json_path, time_path=feed.time_path, signed=feed.map is not None)
-                )
-            }
+            return {"": _at_once(self._document(feed, feed.url))}
         if feed.csv is not None:
             return {"": _at_once(CsvFeed(Path(feed.csv), signed=feed.map is not None))}
         parts: dict[str, Ask] = {}
@@ -205,6 +209,13 @@ class BudgetFeed:
         if feed.own is not None:
             parts["own"] = self._query(feed.own.query, feed.own.freshness, 1)
         return parts
+
+    def _document(self, feed: FeedSpec, url: str) -> HttpFeed:
+        wire = HttpSession(url, part=PART, timeout=self._timeout, access=access(feed, PART), max_body=MAX_BODY)
+        self._wires.append(wire)
+        signed = feed.map is not None
+        get = partial(wire.get, url)
+        return HttpFeed(get, self._clock, feed.json_path, time_path=feed.time_path, signed=signed, hidden=wire.hidden)
 
     def _query(self, query: str, freshness: str | None, expected: int) -> Ask:
         if self._client is None:

@@ -24,6 +24,7 @@ _LIMITS = re.compile(
     re.IGNORECASE,
 )
 _HARMLESS = frozenset(("User-Agent", "Accept", "Accept-Encoding", "Connection", "Content-Type", "Content-Length"))
+_KEYS = {"TOKEN_FILE": "tokenFile", "CA_FILE": "caFile", "HEADERS": "headersFile"}
 _USER_INFO = re.compile(r"//[^/\s@]+@")
 _SECRETS = re.compile(
     r"(?i)((?:bearer|basic)\s+|(?:token|password|passwd|secret|api[-_]?key)[\"']?\s*[:=]\s*)[^\s,;&]+"
@@ -94,7 +95,8 @@ def refused(url: str, part: str, response: requests.Response, body: bytes) -> Te
             if status == 401
             else "these credentials do not allow this request"
         )
-        where = f"{part}TOKEN_FILE, {part}USERNAME with {part}PASSWORD_FILE, or {part}HEADERS"
+        own = f"{part}TOKEN_FILE, {part}USERNAME with {part}PASSWORD_FILE, or {part}HEADERS"
+        where = own if part.endswith("__") else f"{part}TOKEN_FILE, {part}HEADERS, or the user in its url"
         return NotAllowed(f"{url} answers {status}{said or plain}: {why}; check {where}")
     if 300 <= status < 400:
         target = masked(response.headers.get("Location", "another address"))
@@ -115,6 +117,13 @@ def refused(url: str, part: str, response: requests.Response, body: bytes) -> Te
         advice = f"correct it in BALLAST_TELEMETRY__RESOURCES, or check {part}MATCHERS and {part}PRESET"
         return TelemetryError(f"{url} does not accept the query ({status}{said or plain}); {advice}")
     return SourceUnavailable(f"{url} answers {status}{said or plain}; look at the server's log, and check {part}URL")
+
+
+def in_words_of(part: str, text: str) -> str:
+    """The keys of a policy instead of settings, where `part` names a part of a policy: `tokenFile` for TOKEN_FILE."""
+    if part.endswith("__"):
+        return text
+    return re.sub(f"(?<={re.escape(part)})[A-Z_]+", lambda match: _KEYS.get(match[0], match[0].lower()), text)
 
 
 def masked(url: str) -> str:

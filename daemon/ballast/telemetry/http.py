@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -16,18 +17,27 @@ import urllib3
 from requests.auth import AuthBase
 from requests.utils import DEFAULT_CA_BUNDLE_PATH
 
+from ballast import redaction
 from ballast.clock import Clock, SystemClock
 from ballast.deadlines import DeadlineAdapter
 from ballast.deadlines import deadline as whole_deadline
 from ballast.errors import SourceUnavailable, TelemetryError
-from ballast.telemetry import secrets
 from ballast.telemetry.credentials import Credentials, basic
-from ballast.telemetry.error_messages import NoConnection, masked, refused, too_large, too_slow, unreachable
+from ballast.telemetry.error_messages import (
+    NoConnection,
+    in_words_of,
+    masked,
+    refused,
+    too_large,
+    too_slow,
+    unreachable,
+)
 
 MAX_BODY = 64 * 2**20
 _CHUNK = 64 * 2**10
 _ATTEMPTS = 3
 _REFUSAL = re.compile(rb'\s*\{\s*"status"\s*:\s*"error"')
+_REMARKS = re.compile(rb'"(?:warnings|infos)"\s*:')
 _RETRIED_STATUS = frozenset((429, 502, 503, 504))
 
 
@@ -38,6 +48,8 @@ class HttpAccess:
     credentials: Credentials | None = None
     """By default those of the address."""
     headers: Mapping[str, str] = field(default_factory=dict)
+    secret_headers: Callable[[], Mapping[str, str]] = dict
+    """More headers, read for each request. Raises SourceUnavailable."""
     verify: str | bool = True
     """A file of CA certificates; True: those of the system; False: any certificate is accepted."""
     cert: tuple[str, str] | None = None
@@ -71,9 +83,10 @@ class HttpSession:
         self._clock = clock or SystemClock()
         self._timeout = timeout
         self._headers = dict(access.headers)
+        self._secret_headers = access.secret_headers
         self._credentials = access.credentials or _from_url(url)
         self._auth = _Authorization(self._credentials)
-        self._secrets = (*secrets.of_url(url), *self._headers.values())
+        self._secrets = (*redaction.of_url(url), *redaction.of_headers(self._headers))
         self._closing = closing or threading.Event()
         self._max_body = max_body
         self._post_refused = False
@@ -93,12 +106,20 @@ class HttpSession:
     def request(
         self, method: str, url: str, params: Mapping[str, Any] | None = None, timeout: float | None = None, **_: Any
     ) -> HttpAnswer:
-        """The body of a 200; POST carries `params` as a form. Raises SourceUnavailable, TooLarge or TelemetryError."""
+        """The body of a 200; POST carries `params` as a form. Raises SourceUnavailable, TooLarge or TelemetryError.
+
+        No secret of the request stands in an error, nor in the warnings of an answer.
+        """
         deadline = self._clock.monotonic() + (timeout or self._timeout)
         try:
             return self._retrying(self._once, method, url, params, deadline)
-        except _Transient as transient:
-            raise transient.error from None
+        except (TelemetryError, _Transient) as error:
+            problem = error.error if isinstance(error, _Transient) else error
+        raise type(problem)(self.hidden(in_words_of(self._part, str(problem))))
+
+    def hidden(self, text: str) -> str:
+        """A text without what this session sends in secret."""
+        return self._masked(text.encode("utf-8", "replace")).decode("utf-8", "replace")
 
     def get(self, url: str) -> bytes:
         """The body at `url`; raises as `request`."""
@@ -121,6 +142,7 @@ class HttpSession:
         if left <= 0:
             raise too_slow(self.url, self._part, self._timeout)
         form = method == "POST" and not self._post_refused
+        headers = {**self._headers, **self._secret_headers()}
         try:
             with (
                 whole_deadline(left),
@@ -129,7 +151,7 @@ class HttpSession:
                     url,
                     params=None if form else params,
                     data=params if form else None,
-                    headers=self._headers,
+                    headers=headers,
                     auth=self._auth,
                     verify=self.verify,
                     cert=self.cert,
@@ -150,10 +172,18 @@ class HttpSession:
         if response.status_code != 200:
             problem = refused(self.url, self._part, response, self._masked(body))
             raise _Transient(problem) if response.status_code in _RETRIED_STATUS else problem
-        return HttpAnswer(self._masked(body) if _REFUSAL.match(body) else body)
+        said = 0 if _REFUSAL.match(body) else remark.start() if (remark := _REMARKS.search(body)) else len(body)
+        return HttpAnswer(body[:said] + self._masked(body[said:]) if said < len(body) else body)
 
     def _masked(self, body: bytes) -> bytes:
-        return secrets.removed(body, (*self._secrets, *secrets.of_authorization(self._credentials())))
+        return redaction.removed(body, (*self._secrets, *self._sent()))
+
+    def _sent(self) -> Iterator[str]:
+        """What the files of secrets hold now; nothing of those that cannot be read."""
+        with suppress(TelemetryError):
+            yield from redaction.of_authorization(self._credentials())
+        with suppress(TelemetryError):
+            yield from redaction.of_headers(self._secret_headers())
 
     def _body(self, response: requests.Response, deadline: float) -> bytes:
         chunks, size = [], 0

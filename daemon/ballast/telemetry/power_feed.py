@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,6 +22,9 @@ from ballast.telemetry.queries import is_plain_selector
 
 MAX_BODY = 2**20
 """Bytes that an answer of a feed or a schedule may have."""
+
+LONGEST = 200
+"""Characters of what is said of an answer."""
 
 _AGGREGATED = re.compile(
     r"\s*(?:sum|avg|min|max)\s*(?:by\s*\([^()]*\)|without\s*\([^()]*\))?\s*\((?P<selector>[^()]*)\)\s*"
@@ -112,7 +115,7 @@ class HttpFeed:
     """Reads a JSON document; `json_path` is a dotted path such as `$.site.power[0].watts`.
 
     The document has no time of its own unless `time_path` names one (Unix seconds or RFC 3339); then the time is that
-    of the answer. `get` fetches the body and raises TelemetryError.
+    of the answer. `get` fetches the body and raises TelemetryError; `hidden` removes secrets from what is quoted of it.
     """
 
     def __init__(
@@ -123,9 +126,11 @@ class HttpFeed:
         *,
         time_path: str | None = None,
         signed: bool = False,
+        hidden: Callable[[str], str] = str,
     ) -> None:
         self._signed = signed
         self._get = get
+        self._hidden = hidden
         self._clock = clock
         self._path = steps(json_path)
         self._time_path = None if time_path is None else steps(time_path)
@@ -149,7 +154,8 @@ class HttpFeed:
             names = " or ".join(name for name in self._names if name)
             missing = f"the feed's answer has no usable value at {names}; correct jsonPath"
             return PowerSample(None, at, missing, "unreadable")
-        return _sample(watts, time, signed=self._signed)
+        sample = _sample(watts, time, signed=self._signed)
+        return sample if sample.problem is None else replace(sample, problem=_short(self._hidden(sample.problem)))
 
 
 class CsvFeed:
@@ -230,6 +236,10 @@ def _sample(value: object, time: float, *, signed: bool = False) -> PowerSample:
     if not math.isfinite(watts) or (watts < 0 and not signed):
         return PowerSample(None, time, f"{watts:g} W is not a valid power", "negative" if watts < 0 else "non_finite")
     return PowerSample(watts, time)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
 def unix_time(value: Any) -> float:

@@ -14,9 +14,12 @@ from ballast.errors import NOT_JSON, TelemetryError, UsageError
 from ballast.power.policy import PowerPolicy
 from ballast.power.schedule import DAY, Schedule
 from ballast.power.values import exact
+from ballast.telemetry.feed_access import access
 from ballast.telemetry.http import HttpSession
 from ballast.telemetry.power_feed import MAX_BODY, PrometheusFeed, pick, steps, trace, unix_time
 from ballast.telemetry.prometheus_client import PrometheusClient
+
+PART = "the schedule's "
 
 EVERY = 60.0
 """Seconds between two reads."""
@@ -74,8 +77,16 @@ class ScheduleReader:
             return lambda at: _of_file(path)
         if spec.url is not None:
             url, path_of = spec.url, steps(spec.json_path)
-            wire = self._wire = HttpSession(url, part="the schedule's ", timeout=10.0, max_body=MAX_BODY)
-            return lambda at: _of_document(wire.get(url), path_of)
+            asked = access(spec, PART)
+            wire = self._wire = HttpSession(url, part=PART, timeout=10.0, access=asked, max_body=MAX_BODY)
+
+            def fetch(at: float) -> Schedule:
+                try:
+                    return _of_document(wire.get(url), path_of)
+                except ValueError as error:
+                    raise TelemetryError(wire.hidden(str(error))) from None
+
+            return fetch
         if self._client is None:
             raise UsageError("a power schedule asks Prometheus: set BALLAST_PROMETHEUS__URL")
         feed = PrometheusFeed(self._client, spec.query or "", freshness=spec.freshness)

@@ -13,6 +13,9 @@ log = structlog.get_logger("ballast.telemetry")
 
 LONGEST = 200
 MOST = 5
+MOST_LOGGED = 20
+"""Lines of the log that the remarks of one reading may take."""
+
 _REMEMBERED = 1_000
 
 
@@ -31,15 +34,15 @@ class Remarks:
             if table.warnings:
                 self._metrics.query_warnings.labels(self._source).inc(len(table.warnings))
                 warnings.update(map(_short, table.warnings))
-            for text in map(_short, table.infos):
+            for text in map(_short, table.infos[:MOST_LOGGED]):
                 if self._new(text):
                     log.info("a remark in an answer", source=self._source, remark=text)
         return warnings
 
     def kept(self, warnings: Iterable[str]) -> tuple[str, ...]:
-        """The first MOST by their text; each distinct one is logged when it is new."""
+        """The first MOST by their text; each distinct one among the first MOST_LOGGED is logged when it is new."""
         ordered = sorted(warnings)
-        for text in ordered:
+        for text in ordered[:MOST_LOGGED]:
             if self._new(text):
                 log.warning("a warning about an answer", source=self._source, warning=text)
         return tuple(ordered[:MOST])

@@ -146,7 +146,7 @@ class Release:
         return {(verb, resource) for verb, resource in found if verb in WRITING}
 
     def _environment(self, container: dict[str, Any], pod: str, account: str) -> dict[str, str]:
-        fields = {"metadata.name": pod, "metadata.namespace": self.namespace}
+        fields = {"metadata.name": pod, "metadata.namespace": self.namespace, "status.podIP": "10.9.0.1"}
         given = {
             each["name"]: each["value"] if "value" in each else fields[each["valueFrom"]["fieldRef"]["fieldPath"]]
             for each in container["env"]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -243,3 +244,30 @@ def test_every_profile_is_a_configuration_with_comments(name: str, capsys: pytes
     assert document["apiVersion"] == "kubescheduler.config.k8s.io/v1"
     assert [profile["schedulerName"] for profile in document["profiles"]] == [f"ballast-{name}"]
     assert text.startswith("# ")
+
+
+def test_the_extender_s_token_and_certificates_stand_in_its_profile(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    profile("extender", tls=True)
+    (extender,) = yaml.safe_load(capsys.readouterr().out)["extenders"]
+    assert extender["urlPrefix"].startswith("https://ballast-extender.")
+    assert extender["enableHTTPS"] is True
+    assert set(extender["tlsConfig"]) == {"caFile", "certFile", "keyFile"}
+    (tmp_path / "token").write_text("to/ken 1\n")
+    monkeypatch.setenv("BALLAST_EXTENDER__TOKEN_FILE", str(tmp_path / "token"))
+    profile("extender", tls=True)
+    (extender,) = yaml.safe_load(capsys.readouterr().out)["extenders"]
+    assert extender["urlPrefix"].endswith(".svc:2020/scheduler/to%2Fken%201")
+    assert set(extender["tlsConfig"]) == {"caFile"}
+    profile("extender")
+    told = capsys.readouterr().out
+    assert "use --tls" in told
+    assert "tlsConfig" not in told
+
+
+def test_tls_is_for_the_extender_and_an_https_address() -> None:
+    with pytest.raises(UsageError, match="--tls is for the profile extender"):
+        profile("labels", tls=True)
+    with pytest.raises(UsageError, match="https://"):
+        profile("extender", url="http://here:1", tls=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ballast.cli.files import read_document
+from ballast.cli.metrics_file import metrics
 from ballast.errors import BadFile
 
 DEEP = 100_000
@@ -33,3 +34,10 @@ def test_what_cannot_be_read_is_said(tmp_path: Path, content: bytes, says: str) 
         read_document(path, "--cluster")
     assert f"--cluster {path}" in str(refused.value)
     assert len(str(refused.value)) < 1000
+
+
+@pytest.mark.parametrize("value", [1e303, 1e9, -1e303])
+def test_a_load_that_nothing_can_have_is_refused(value: float) -> None:
+    entry = {"metrics": [{"type": "CPU", "operator": "AVG", "value": value}]}
+    with pytest.raises(BadFile, match=r"--metrics: CPU of node n is .* percent; at most 1e\+06"):
+        metrics({"data": {"NodeMetricsMap": {"n": entry}}}, "--metrics")

@@ -6,7 +6,9 @@ import json
 import ssl
 import sys
 import threading
+from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +18,8 @@ import trustme
 import yaml
 
 from ballast.cluster.client import KubeApi, connect
+from ballast.cluster.decoding import Reader
+from ballast.cluster.listing import list_all
 from ballast.errors import (
     ClusterError,
     Conflict,
@@ -137,6 +141,33 @@ def test_an_unreachable_server_is_named_with_the_setting() -> None:
     with pytest.raises(Unreachable, match=r"http://127.0.0.1:\d+.*BALLAST_CLUSTER__KUBECONFIG"):
         KubeApi(lambda: configuration(url), metrics).get("/api/v1/nodes")
     assert metrics.registry.get_sample_value("ballast_reads_total", {"verb": "list", "result": "unreachable"}) == 1
+
+
+@pytest.mark.parametrize("status", [200, 400, 401, 403, 404, 409, 422, 429, 500])
+@pytest.mark.parametrize("watch", [False, True])
+def test_a_refusal_that_repeats_the_token_is_masked(status: int, watch: bool) -> None:
+    def echo(request: Request) -> Answer:
+        said = f"no {request.headers['Authorization']} of /"
+        return Answer({"kind": "Status", "message": said} if status != 200 else said.encode(), status)
+
+    with serving(echo) as server:
+        api = api_for(server, api_key={"authorization": "Bearer PLANTED"}, api_key_prefix={})
+        ask: Callable[[], object] = partial(api.get, "/api/v1/nodes")
+        if watch:
+            ask = partial(api.stream, "/api/v1/nodes", {"watch": "true"})
+        if status == 200:
+            ask = partial(list_all, api, "/api/v1/nodes", Reader("nodes", bytes), {}, threading.Event())
+        with pytest.raises(ClusterError) as refused:
+            ask()
+    assert "PLANTED" not in str(refused.value)
+    assert "***" in str(refused.value)
+
+
+def test_the_user_in_the_address_of_a_server_is_not_told() -> None:
+    with pytest.raises(Unreachable) as told:
+        KubeApi(lambda: configuration("http://user:PLANTED@127.0.0.1:1"), Metrics()).get("/api/v1/nodes")
+    assert "PLANTED" not in str(told.value)
+    assert "127.0.0.1:1" in str(told.value)
 
 
 def test_a_silent_server_times_out() -> None:

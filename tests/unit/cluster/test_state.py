@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ballast.cluster.conditions import Conditions, SavedConditions
-from ballast.cluster.state import StateStore
+from ballast.cluster.state import LARGEST, StateStore
 from ballast.cluster.write import Result
 from ballast.errors import ClusterError
 from ballast.metrics import Metrics
@@ -124,3 +124,12 @@ def test_a_message_has_an_end(rig: Rig) -> None:
     conditions = Conditions(rig.clock, rig.metrics)
     conditions.set("PartialAnswers", "Warnings", "x" * 5000)
     assert len(conditions.list()[0].message) == 1000
+
+
+def test_a_part_that_grows_beyond_the_limit_cannot_save_and_others_can(state: StateStore) -> None:
+    assert state.update(lambda keys: {"conditions": "[]"}, reason="t").done
+    outcome = state.update(lambda keys: {**keys, "power-plan": "x" * LARGEST}, reason="t")
+    assert outcome.result is Result.REFUSED
+    assert "power-plan is the largest" in outcome.reason
+    assert state.update(lambda keys: {**keys, "conditions": "[1]"}, reason="t").done
+    assert state.read() == {"conditions": "[1]"}

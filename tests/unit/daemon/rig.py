@@ -25,6 +25,7 @@ NODE, POD, CONFIG_MAP, LEASE = (BY_NAME[name] for name in ("Node", "Pod", "Confi
 PLANNER = (sys.executable, "-c", "from ballast.jobs.eviction.planner_main import main; main()")
 """The planning process at the priority of the test, so that a busy machine does not starve it."""
 
+ENDPOINT_SLICE = BY_NAME["EndpointSlice"]
 INTERVAL = 30.0
 OWN = "ballast"
 SCORE, LOAD, WINDOW, TAINT = (f"ballast.dev/{key}" for key in ("score", "load", "window", "overloaded"))
@@ -195,10 +196,11 @@ class Rig:
         labels = {SCORE: None, LOAD: None}
         self.cluster.resources.patch(NODE, "", name, "application/merge-patch+json", {"metadata": {"labels": labels}})
 
-    def role(self, pod: str) -> str | None:
-        metadata = self.cluster.resources.get(POD, OWN, pod).read()["metadata"]
-        found: str | None = (metadata.get("labels") or {}).get("ballast.dev/role")
-        return found
+    def leader_endpoint(self) -> str | None:
+        """The pod to which the extender's Service leads."""
+        found = self.cluster.store.get(ENDPOINT_SLICE, OWN, "ballast-extender")
+        endpoints = [] if found is None else found.read()["endpoints"]
+        return endpoints[0]["targetRef"]["name"] if endpoints else None
 
     def state(self) -> dict[str, str]:
         found = self.cluster.store.get(CONFIG_MAP, OWN, "ballast-state")

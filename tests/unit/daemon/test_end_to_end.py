@@ -61,7 +61,7 @@ def test_what_a_node_carries(calm: Rig) -> None:
         assert own[LOAD] == ("low" if peak < 0.3 else "high" if peak >= 0.8 else "normal")
         assert abs(10 * int(own[SCORE]) - (daemon.board.scores[name] or 0)) <= 8
         document = window(own[WINDOW])
-        assert set(document) == {"v", "end", "length", "cpu", "memory"}
+        assert set(document) == {"v", "by", "end", "length", "cpu", "memory"}
         assert (document["v"], document["length"]) == (1, 900)
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", document["end"])
         assert document["cpu"] == {"mean": round(means[0], 4), "std": 0.0, "n": 30, "cov": 1.0}
@@ -242,24 +242,25 @@ def test_a_new_node_is_young_and_published_once_its_window_suffices(calm: Rig) -
     assert fresh in watcher(daemon)
 
 
-def test_dry_run_writes_only_its_lease_its_state_and_its_role(calm: Rig) -> None:
+def test_dry_run_writes_only_its_lease_its_state_and_its_endpoint(calm: Rig) -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "ballast-0", "namespace": OWN}}
     spec = {"containers": [{"name": "ballast", "image": "ballast"}], "nodeName": calm.names[0]}
     calm.cluster.resources.create(POD, OWN, {**pod, "spec": spec})
     with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("POD_IP", "10.0.0.7")
         environment.setenv("POD_NAME", "ballast-0")
         environment.setenv("POD_NAMESPACE", OWN)
         daemon = calm.daemon(
             PUBLISHING__MODE="dry-run", PUBLISHING__TAINT="true", PUBLISHING__OVERLOADED="0.4", PUBLISHING__HIGH="0.35"
         )
-    until(lambda: calm.role("ballast-0") == "leader")
+    until(lambda: calm.leader_endpoint() == "ballast-0")
     assert calm.first_round(daemon) == "labels would be current on 10 of 10 nodes (10 changed, 0 unknown); next in 30 s"
     assert calm.cycle(daemon, 2)[1] == "labels would be current on 10 of 10 nodes (0 changed, 0 unknown); next in 30 s"
     calm.faults.node_dark(calm.names[0])
     assert calm.cycle(daemon, 5)[1] == "labels would be current on 9 of 10 nodes (0 changed, 1 unknown); next in 30 s"
     daemon.stop()
-    assert calm.role("ballast-0") is None
-    assert set(calm.patches()) == {"leases", "configmaps", "pods"}
+    assert calm.leader_endpoint() is None
+    assert set(calm.patches()) == {"leases", "configmaps", "endpointslices"}
     assert not any(calm.published().values())
 
 
@@ -441,3 +442,20 @@ def test_nodes_come_and_go(calm: Rig) -> None:
         daemon.scheduler.run("publishing").sentence
         == "labels current on 9 of 9 nodes (0 changed, 0 unknown); next in 30 s"
     )
+
+
+def test_two_ballasts_that_fight_over_labels_find_each_other(calm: Rig) -> None:
+    daemon = calm.settled()
+    fought, other = calm.names[:2], '{"by":"elsewhere/ballast","v":1}'
+    assert window(calm.own(calm.names[0])[WINDOW])["by"] == "ballast/ballast"
+    for _ in range(4):
+        for name in fought:
+            patch = {"metadata": {"labels": {SCORE: "1"}, "annotations": {WINDOW: other}}}
+            calm.cluster.resources.patch(NODE, "", name, "application/merge-patch+json", patch)
+        calm.cycle(daemon)
+    assert "another Ballast (elsewhere/ballast)" in str(condition(daemon, "Contended"))
+    assert [calm.own(name)[SCORE] for name in fought] == ["1", "1"]
+    assert calm.own(calm.names[2])[SCORE] != "1"
+    calm.cycle(daemon, 22)
+    assert condition(daemon, "Contended") is None
+    assert [calm.own(name)[SCORE] for name in fought] != ["1", "1"]

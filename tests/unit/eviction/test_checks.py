@@ -241,3 +241,14 @@ def test_a_workload_is_its_deployment() -> None:
     assert facts.replicas(SHOP.pod) == 3
     lonely = replace(SHOP, workloads=(Workload("ReplicaSet", "shop", "web-1", replicas=2, owner=SET.owner),))
     assert lonely.gate().facts.replicas(SHOP.pod) == 2
+
+
+def test_annotations_of_operators_count_on_namespaces_alone() -> None:
+    for key, check in (("exclude", "opt-out"), ("evict", "opt-out")):
+        said = {f"ballast.dev/{key}": "true" if key == "exclude" else "false"}
+        shop = pod(annotations=said)
+        rules = replace(shop.rules, operator_only=frozenset({f"ballast.dev/{key}"}))
+        assert not shop.verdict(check).allowed
+        assert replace(shop, rules=rules).verdict(check).allowed
+        ours = replace(shop, rules=rules, namespaces=(Namespace("shop", annotations=said),))
+        assert not ours.verdict(check).allowed

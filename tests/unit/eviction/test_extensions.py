@@ -160,7 +160,7 @@ def test_the_command_line_refuses_a_broken_check_in_one_line(tmp_path: Path) -> 
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1\n")
     (info / "entry_points.txt").write_text("[ballast.checks]\nnight = others:night\n")
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, "-m", "ballast", "--version"]
+    command = [sys.executable, "-m", "ballast", "plan", "relieve", "--cluster", "c.json", "--metrics", "m.json"]
     done = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("Entry point night = others:night of group ballast.checks cannot be loaded: ")

@@ -27,7 +27,7 @@ from ballast.placement.planners.layout import layout
 NOW = 1_700_000_000.0
 RESOURCES = ("cpu", "memory")
 AMOUNTS = {"cpu": 10.0, "memory": 10.0, "pods": 20.0}
-KINDS: tuple[Kind, ...] = ("relieve", "rebalance", "redistribute")
+KINDS: tuple[Kind, ...] = ("relieve", "rebalance", "redistribute", "repair")
 
 limits = st.sampled_from([0, 0, 0, 1, 2, 3, 5]).map(EvictionLimit) | st.sampled_from([25, 50]).map(
     lambda share: EvictionLimit(percent=Fraction(share))
@@ -110,8 +110,8 @@ def worlds(draw: st.DrawFn) -> World:
         needs_confirmation=False,
     )
     history = History(evictions=tuple(NOW - 60.0 for _ in range(draw(st.integers(0, 2)))))
-    ceiling, kappa = draw(st.sampled_from([0.7, 1.3])), draw(st.sampled_from([0.5, None]))
-    aims = Aims(high=0.7, low=0.5, target_high=ceiling, kappa=kappa)
+    ceiling, priced = draw(st.sampled_from([0.7, 1.3])), draw(st.booleans())
+    aims = Aims(high=0.7, low=0.5, target_high=ceiling, priced=priced)
     return World(nodes, tuple(pods), np.array(loads), tuple(workloads), tuple(budgets), rules, history, aims)
 
 

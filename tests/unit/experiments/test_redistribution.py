@@ -30,12 +30,12 @@ def test_as_published_pods_land_by_the_papers_criterion() -> None:
     [first, second] = [rule(PUBLISHED, choice) for choice in PAPER.values()]
     assert first is not None
     assert second is not None
-    assert (first.kappa, first.criterion.c, first.criterion.root, first.shares) == (None, 22.0, False, True)
+    assert (first.priced, first.criterion.c, first.criterion.root, first.shares) == (False, 22.0, False, True)
     assert second.criterion.c == 50.0
     for choice in (Residual(), Stock()):
         published, gated = rule(PUBLISHED, choice), rule(GATED, choice)
         assert published is not None
         assert gated is not None
         assert (published.criterion.lambda_, published.criterion.c, published.criterion.root) == (0.1, 22.0, False)
-        assert (gated.kappa, gated.criterion.root) == (0.5, True)
+        assert (gated.priced, gated.criterion.root) == (True, True)
     assert rule(NONE, Residual()) is None

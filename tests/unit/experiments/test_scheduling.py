@@ -104,20 +104,19 @@ def test_an_eviction_makes_room_when_the_pod_can_go_elsewhere() -> None:
     world = LoadWorld("two", np.array([[4, 4, 0], [4, 4, 0]]), requests)
     kinds = np.array([0, 0, 1])
     without = schedule(world, kinds, Residual(lambda_=1.0))
-    published = schedule(world, kinds, Residual(lambda_=1.0), RedistributionRule(kappa=None))
+    published = schedule(world, kinds, Residual(lambda_=1.0), RedistributionRule(priced=False))
     assert (without.count, without.first, without.moves) == (2, 2, 0)
     assert (published.count, published.first, published.moves) == (3, 3, 1)
-    assert schedule(world, kinds, Residual(lambda_=1.0), RedistributionRule(kappa=0.0)).moves == 0
 
 
-@pytest.mark.parametrize("kappa", [0.5, None])
-def test_skipping_hopeless_kinds_changes_nothing(kappa: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("priced", [True, False])
+def test_skipping_hopeless_kinds_changes_nothing(priced: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     world = replace(WORLDS["near12_0"], nodes=WORLDS["near12_0"].nodes[::3])
     kinds = arrivals(5, 300)
-    found = schedule(world, kinds, Residual(), RedistributionRule(kappa))
+    found = schedule(world, kinds, Residual(), RedistributionRule(priced))
     always = property(lambda self: (), lambda self, value: None)
     monkeypatch.setattr(Redistributor, "_hopeless", always, raising=False)
-    assert schedule(world, kinds, Residual(), RedistributionRule(kappa)) == found
+    assert schedule(world, kinds, Residual(), RedistributionRule(priced)) == found
     assert found.moves
 
 

@@ -147,10 +147,10 @@ def test_one_service_finds_all_replicas_and_the_other_the_leader(helm: Helm, val
     pods = pod_templates(manifests)
     daemon = pods.pop("Deployment/ballast")["metadata"]["labels"]
     everybody = one(manifests, "Service", "ballast")["spec"]["selector"]
-    leader = one(manifests, "Service", "ballast-extender")["spec"]["selector"]
     assert everybody.items() <= daemon.items()
-    assert leader == {**everybody, "ballast.dev/role": "leader"}
-    assert "ballast.dev/role" not in daemon, "a replica says so itself, once it leads"
+    leader = one(manifests, "Service", "ballast-extender")["spec"]
+    assert "selector" not in leader, "the leader writes its EndpointSlice"
+    assert [port["name"] for port in leader["ports"]] == ["http"]
     for other in pods.values():
         assert not everybody.items() <= other["metadata"]["labels"].items()
 
@@ -189,6 +189,7 @@ def test_optional_objects_are_off_by_default(helm: Helm) -> None:
         "RoleBinding",
         "Service",
         "Deployment",
+        "NetworkPolicy",
         "PodDisruptionBudget",
         "Pod",
     }
@@ -199,3 +200,29 @@ def test_both_helms_render_the_same(binaries: Any) -> None:
         sorted(map(str, Helm(binaries / version / "helm").template(EVERYTHING, *MONITORING))) for version in ("3", "4")
     )
     assert three == four
+
+
+def test_by_default_strangers_reach_the_probes_alone(helm: Helm) -> None:
+    policy = one(helm.template({}), "NetworkPolicy", "ballast")["spec"]
+    probes, rest = policy["ingress"]
+    assert probes == {"ports": [{"port": "health", "protocol": "TCP"}]}
+    assert rest["ports"] == [{"port": "http", "protocol": "TCP"}]
+    namespaces = [
+        each["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]
+        for each in rest["from"]
+        if "namespaceSelector" in each
+    ]
+    assert namespaces == ["kube-system", "monitoring"]
+    assert {"podSelector": {}} in rest["from"]
+    assert policy["egress"] == [{}]
+
+
+def test_another_name_of_the_release_names_the_extender_s_service(helm: Helm) -> None:
+    def service(values: Values) -> list[str]:
+        [box] = one(helm.template(values), "Deployment", values.get("fullnameOverride", "ballast"))["spec"]["template"][
+            "spec"
+        ]["containers"]
+        return [each["value"] for each in box["env"] if each["name"] == "BALLAST_EXTENDER__SERVICE"]
+
+    assert service({}) == []
+    assert service({"fullnameOverride": "other"}) == ["other-extender"]

@@ -40,6 +40,13 @@ EVICTION_READS = (
         "apps/daemonsets",
         "autoscaling/horizontalpodautoscalers",
         "policy/poddisruptionbudgets",
+        "events",
+        "persistentvolumeclaims",
+        "persistentvolumes",
+        "storage.k8s.io/csinodes",
+        "storage.k8s.io/storageclasses",
+        "resource.k8s.io/resourceslices",
+        "karpenter.sh/nodeclaims",
     )
     | everywhere(("get", "list"), "metrics.k8s.io/pods")
     | everywhere(("get",), "services")
@@ -52,7 +59,10 @@ OWN = {
     (NAMESPACE, "configmaps", "ballast-switches", "get"),
     (NAMESPACE, "configmaps", "ballast-switches", "list"),
     (NAMESPACE, "configmaps", "ballast-switches", "watch"),
-    (NAMESPACE, "pods", "*", "patch"),
+    (NAMESPACE, "discovery.k8s.io/endpointslices", "*", "create"),
+    (NAMESPACE, "discovery.k8s.io/endpointslices", "ballast-extender", "get"),
+    (NAMESPACE, "discovery.k8s.io/endpointslices", "ballast-extender", "patch"),
+    (NAMESPACE, "services", "ballast-extender", "get"),
 }
 LEASE = {
     (NAMESPACE, "coordination.k8s.io/leases", "*", "create"),
@@ -187,6 +197,30 @@ def test_only_nominating_asks_for_the_status_of_pods(helm: Helm) -> None:
     assert granted(helm.template(values), "ballast") == nominating
     values["settings"]["eviction"]["mode"] = "dry-run"
     assert granted(helm.template(values), "ballast") == READS | OWN | LEASE | EVICTION_READS
+
+
+@pytest.mark.parametrize(
+    ("setting", "added"),
+    [
+        ({"landing": "taint"}, everywhere(("patch",), "nodes")),
+        ({"planners": "relieve,consolidate"}, everywhere(("patch",), "nodes")),
+    ],
+)
+def test_evictions_change_nodes_only_where_they_mark_them(helm: Helm, setting: Values, added: set[Grant]) -> None:
+    values = modes("off", "off", "on")
+    values["settings"]["eviction"] |= setting
+    manifests = helm.template(values)
+    assert granted(manifests, "ballast") == READS | OWN | LEASE | EVICTION_READS | EVICTS | added
+    assert accounts(manifests) == {"ballast", "ballast-watchdog", "ballast-cleanup"}
+    values["settings"]["eviction"]["mode"] = "dry-run"
+    assert granted(helm.template(values), "ballast") == READS | OWN | LEASE | EVICTION_READS
+
+
+def test_surge_scales_deployments_and_marks_the_pod_that_goes(helm: Helm) -> None:
+    values = modes("off", "off", "on")
+    values["settings"]["eviction"]["surge"] = True
+    more = granted(helm.template(values), "ballast") - (READS | OWN | LEASE | EVICTION_READS | EVICTS)
+    assert more == everywhere(("get", "patch"), "apps/deployments/scale") | everywhere(("patch",), "pods")
 
 
 def test_publishing_adds_node_patches_and_events(helm: Helm) -> None:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.model.exclusion import exclusion, part_exclusion
+from ballast.model.exclusion import by_operator, exclusion, part_exclusion
 
 NOW = 1_700_000_000.0
 VALUES = st.none() | st.sampled_from(["true", "false", "", "True", "no"]) | st.text(max_size=3)
@@ -45,3 +45,14 @@ def test_a_flag_beats_the_time_beside_it() -> None:
     assert exclusion([("it", {f"{P}/exclude": "true", f"{P}/exclude-until": past})], P, NOW)
     assert exclusion([("it", {f"{P}/exclude": "false", f"{P}/exclude-until": future})], P, NOW)
     assert not exclusion([("it", {f"{P}/exclude": "false", f"{P}/exclude-until": past})], P, NOW)
+
+
+def test_what_tenants_may_not_use_counts_on_namespaces_alone() -> None:
+    keys = frozenset({"ballast.dev/exclude-power"})
+    said = {"ballast.dev/exclude-power": "true", "ballast.dev/exclude": "true"}
+    objects = [("Deployment web", said), ("namespace shop", said)]
+    found = by_operator(objects, keys)
+    assert found == [("Deployment web", {"ballast.dev/exclude": "true"}), ("namespace shop", said)]
+    tenant = by_operator([("Deployment web", said), ("namespace shop", {})], keys)
+    assert part_exclusion(tenant, "ballast.dev", "power") is None
+    assert exclusion(tenant, "ballast.dev", 0.0) is not None

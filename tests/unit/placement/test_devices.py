@@ -34,7 +34,7 @@ def test_halves_of_two_devices_are_no_room_and_one_eviction_makes_a_whole_one() 
     ]
     layout = a_layout(nodes, pods)
     standing = standing_of(layout)
-    steps = list(redistribute(standing, everybody(layout), lambda pod, target: None, kappa=None))
+    steps = list(redistribute(standing, everybody(layout), lambda pod, target: None, arrivals=None))
     moved = [(layout.pods[step.pod].name, layout.nodes[step.target].name) for step in steps]
     assert moved == [("left", "b")]
     assert [layout.pods[pod].name for pod in steps[0].starts] == ["waits"]
@@ -50,5 +50,5 @@ def test_a_sum_of_parts_is_no_reason_to_evict() -> None:
     ]
     layout = a_layout(nodes, pods)
     standing = standing_of(layout)
-    assert not list(redistribute(standing, everybody(layout), lambda pod, target: None, kappa=None))
+    assert not list(redistribute(standing, everybody(layout), lambda pod, target: None, arrivals=None))
     assert np.array_equal(standing.on, layout.on)

@@ -188,7 +188,7 @@ def planned(trial: Trial) -> tuple[int, str, str, dict[str, str]] | None:
     ]
     layout = a_layout(trial.nodes, pods)
     steps = redistribute(
-        standing_of(layout), everybody(layout), lambda pod, target: None, kappa=None, criterion=trial.criterion
+        standing_of(layout), everybody(layout), lambda pod, target: None, arrivals=None, criterion=trial.criterion
     )
     step = next(iter(steps), None)
     if step is None:
@@ -260,6 +260,6 @@ def test_a_profile_may_ask_for_what_no_pod_asks_for() -> None:
     criterion = DominantResidual(0.0, 1.0, root=False, profiles=(Profile({"cpu": 2000, "nvidia.com/gpu": 1}, 1.0),))
     layout = a_layout(nodes, pods)
     steps = redistribute(
-        standing_of(layout), everybody(layout), lambda pod, target: None, kappa=None, criterion=criterion
+        standing_of(layout), everybody(layout), lambda pod, target: None, arrivals=None, criterion=criterion
     )
     assert [layout.nodes[step.target].name for step in steps] == ["plain"]

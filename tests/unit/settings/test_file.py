@@ -136,3 +136,11 @@ def test_policies_that_are_no_list_are_refused_with_the_value(value: str) -> Non
     with pytest.raises(SettingsError) as refused:
         load({"BALLAST_POWER__POLICIES": value})
     assert "BALLAST_POWER__POLICIES is " in str(refused.value)
+
+
+def test_annotations_of_operators_stand_beside_the_mode_of_power(tmp_path: Path) -> None:
+    path = tmp_path / "ballast.yaml"
+    path.write_text("power: {mode: 'off', operator_only: [exclude-power], name: sun}\n")
+    found = load({"BALLAST_CONFIG_FILE": str(path), "BALLAST_PROMETHEUS__URL": "http://p"})
+    assert found.power.operator_only == ("exclude-power",)
+    assert found.power.policies == ({"name": "sun"},)

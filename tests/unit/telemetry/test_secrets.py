@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import base64
 import json
+import ssl
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+import requests
+import trustme
+from responses import RequestsMock
 
-from ballast.errors import BallastError
+from ballast.errors import BallastError, SettingsError
+from ballast.power.feed_spec import FeedSpec
+from ballast.redaction import removed
 from ballast.telemetry.credentials import basic
+from ballast.telemetry.feed_access import access, read_headers
 from ballast.telemetry.http import HttpAccess, HttpSession
-from ballast.telemetry.secrets import removed
 from tests.unit.cluster.server import Answer, Request, serving
 
 SECRET = 'S3cr3t/"+token=='
@@ -70,3 +78,80 @@ def test_an_answer_is_left_as_it_is() -> None:
         session = HttpSession(server.url, part="P__", timeout=10, access=HttpAccess(headers={"X-Org": "production"}))
         assert session.get(server.url) == body
         session.close()
+
+
+@pytest.mark.parametrize("error", [requests.ConnectionError, requests.exceptions.InvalidHeader, OSError])
+def test_no_error_of_a_library_stands_behind_what_is_raised(error: type[Exception]) -> None:
+    """A traceback shows the whole chain, and those of libraries carry the address that was asked."""
+    url = "http://127.0.0.1:1/watts?token=QUERYSECRETTOK"
+    session = HttpSession(url, part="P__", timeout=2)
+    with RequestsMock() as mock:
+        mock.add("GET", url, body=error(f"Max retries exceeded with {url}"))
+        with pytest.raises(BallastError) as raised:
+            session.get(url)
+    assert "QUERYSECRETTOK" not in "".join(traceback.format_exception(raised.value))
+
+
+@pytest.mark.parametrize(
+    ("content", "sent"),
+    [
+        ("X-Key: one\nAuthorization: Token two\n", {"X-Key": "one", "Authorization": "Token two"}),
+        ('{"X-Key": "one"}', {"X-Key": "one"}),
+        ("# a comment\n\nX-Key:one:two\r\n", {"X-Key": "one:two"}),
+    ],
+)
+def test_headers_of_a_file(content: str, sent: dict[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "headers"
+    path.write_text(content)
+    assert read_headers(path, "the feed's headersFile") == sent
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"PLANTED", b"X Y: PLANTED", b"X-Y: PLAN\x07TED", b"{PLANTED", b"\xff\xfePLANTED", b"[1]"]
+)
+def test_a_file_of_headers_that_cannot_be_used(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "headers"
+    path.write_bytes(content)
+    with pytest.raises(SettingsError, match=r"the feed's headersFile is .*Correct the file") as refused:
+        read_headers(path, "the feed's headersFile")
+    assert "PLANTED" not in str(refused.value)
+
+
+def test_a_feed_shows_its_token_and_headers_and_follows_their_files(tmp_path: Path) -> None:
+    token, headers = tmp_path / "token", tmp_path / "headers"
+    token.write_text("first\n")
+    headers.write_text("X-Key: one")
+    with serving(lambda request: Answer(b"{}")) as server:
+        spec = FeedSpec(url=server.url, tokenFile=str(token), headersFile=str(headers))
+        session = HttpSession(server.url, part="the feed's ", timeout=10, access=access(spec, "the feed's "))
+        session.get(server.url)
+        token.write_text("second one")
+        headers.write_text("X-Key: two")
+        session.get(server.url)
+        session.close()
+    assert [request.headers["Authorization"] for request in server.requests] == ["Bearer first", "Bearer second one"]
+    assert [request.headers["X-Key"] for request in server.requests] == ["one", "two"]
+
+
+def test_files_belong_to_an_address() -> None:
+    with pytest.raises(ValueError, match="tokenFile, caFile and headersFile with url"):
+        FeedSpec(query="up", semantics="available", tokenFile="x")
+
+
+def test_a_feed_over_tls_is_verified_by_its_own_ca(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.crt")
+    with serving(lambda request: Answer(b"{}")) as server:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        authority.issue_cert("localhost").configure_cert(context)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        url = server.url.replace("http://127.0.0.1", "https://localhost")
+        for file, trusted in ((None, False), (str(tmp_path / "ca.crt"), True)):
+            spec = FeedSpec(url=url, caFile=file)
+            session = HttpSession(url, part="the feed's ", timeout=20, access=access(spec, "the feed's "))
+            if trusted:
+                assert session.get(url) == b"{}"
+            else:
+                with pytest.raises(BallastError, match="the feed's caFile"):
+                    session.get(url)
+            session.close()

@@ -23,7 +23,7 @@ from ballast.cluster.client import KubeApi
 from ballast.cluster.watch import WATCH_SILENT
 from ballast.cluster.workload_cache import AUTOSCALERS, NAMESPACES, SCALED_OBJECTS, WorkloadCache, plural_of
 from ballast.errors import ClusterError
-from ballast.model.exclusion import exclusion, part_exclusion
+from ballast.model.exclusion import by_operator, exclusion, part_exclusion
 from ballast.model.pod import Pod
 from ballast.model.selector import Selector
 from ballast.model.workload import Autoscaler, Workload
@@ -164,7 +164,9 @@ class TargetReader:
 
     def _lasts(self, status: TargetStatus) -> bool:
         """Whether it stays valid as long as the objects it was computed from."""
-        short = status.workload is not None and status.workload.present < (status.replicas or 0)
+        workload = status.workload
+        silent = status.kind == "StatefulSet"
+        short = silent and workload is not None and workload.present < (status.replicas or 0)
         passing = status.obstacle or status.excluded or status.pending or short or status.ceiling is not None
         return not passing and self.contention.calm(status.name)
 
@@ -279,6 +281,8 @@ class TargetReader:
         objects = [(f"{workload.kind} {workload.name}", workload.annotations)]
         if namespace is not None:
             objects.append((f"namespace {namespace.name}", namespace.annotations))
+        if self._protected is not None and self._protected.operator_only:
+            objects = by_operator(objects, self._protected.operator_only)
         found = exclusion(objects, self._prefix, self._clock.wall()) or part_exclusion(objects, self._prefix, PART)
         if found is None:
             return self._protected.reason(workload) if self._protected is not None else None

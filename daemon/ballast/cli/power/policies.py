@@ -10,6 +10,7 @@ from ballast.errors import SettingsError, UsageError
 from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
 from ballast.power.policy_rules import remarks, unusable_at
+from ballast.settings.masking import mask_urls
 from ballast.settings.names import CONFIG_FILE
 from ballast.settings.sources.file import read_file
 
@@ -30,7 +31,10 @@ def policies(path: Path) -> tuple[PowerPolicy, ...]:
             f"{path.name} has no power policy; expected power: {{feed: ..., groups: ...}} or "
             "power: {policies: [...]}."
         )
-    return read(raws)
+    try:
+        return read(raws)
+    except SettingsError as error:
+        raise SettingsError(*map(mask_urls, error.problems)) from None
 
 
 def choose(found: Sequence[PowerPolicy], name: str | None) -> PowerPolicy:

@@ -11,12 +11,12 @@ from ballast.model.node_state import silent_share
 
 
 def opt_out(case: CheckInput) -> Finding:
-    found = objection(case.facts, case.pod, case.rules.prefix)
+    found = objection(case.facts, case.pod, case.rules.prefix, case.rules.operator_only)
     return allow("no annotation excludes it") if found is None else refuse(found)
 
 
 def opt_in(case: CheckInput) -> Finding:
-    if opted_in(case.facts, case.pod, case.rules.prefix):
+    if opted_in(case.facts, case.pod, case.rules.prefix, case.rules.operator_only):
         return allow(f"{case.rules.prefix}/evict lifts some checks")
     return allow("no annotation lifts checks")
 

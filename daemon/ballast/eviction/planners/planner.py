@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from ballast.eviction.waiting import PlannedPods, pod_name
 from ballast.model.limits import Limit, by_resource
-from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.planners.landing import OBSERVED
 from ballast.placement.planners.layout import Layout
@@ -16,6 +16,8 @@ from ballast.placement.planners.relieve import Thresholds
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.placement.planners.step import Admit, Step
 from ballast.scoring.dominant_residual import DominantResidual
+
+__all__ = ["Aims", "Effect", "PlanInput", "Planner", "PlanningDemand", "Spare", "bound", "pod_name"]
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,10 @@ class Aims:
     """Least gain of a step, in the planner's own measure."""
     max_moves: int | None = None
     """Most steps of a plan; None: no limit."""
-    kappa: float | None = 0.5
-    """Most residual that a started pod may cost; None: no limit."""
+    priced: bool = True
+    """Whether `redistribute` counts the room that it takes from pods to come; else it goes by the published rule."""
+    wait_for: float = 120.0
+    """Seconds that a pod has to wait before room is made for it."""
     criterion: DominantResidual = OBSERVED
     """By which moved and waiting pods land in `redistribute`."""
     nodes_reserve: int = 1
@@ -99,6 +103,7 @@ class PlanInput:
     counted: Bools
     """[node]: whether its load counts for means and variances."""
     thresholds: Thresholds
+    pods: PlannedPods
     whole_nodes: WholeNodes | None = None
     """Given with `steps`."""
 
@@ -146,9 +151,4 @@ class Planner(Protocol):
 
 def bound(layout: Layout) -> Bools:
     """[pod]: whether it is on a node."""
-    return layout.on >= 0
-
-
-def pod_name(pod: Pod) -> str:
-    """Namespace/name."""
-    return f"{pod.namespace}/{pod.name}"
+    return layout.placed

@@ -29,9 +29,7 @@ class Redistribute:
 
     def considers(self, given: PlanInput) -> Bools:
         """All pods on nodes, but none unless a pod waits."""
-        if not any(pod.waiting for pod in given.layout.pods):
-            return np.zeros(len(given.layout.on), bool)
-        return bound(given.layout)
+        return bound(given.layout) if given.pods.waiting.any() else np.zeros(len(given.layout.on), bool)
 
     def ceiling(self, aims: Aims) -> Limit:
         """As for every move."""
@@ -46,15 +44,20 @@ class Redistribute:
             placement,
             movable,
             admit,
-            kappa=aims.kappa,
+            arrivals=given.pods.arrivals if aims.priced else None,
+            waiting=given.pods.waiting,
             limit=aims.max_moves,
             costly=spare,
             criterion=aims.criterion,
         )
 
     def reason(self, given: PlanInput, step: Step, load: Floats) -> str:
-        """ "makes room on n1 for shop/web-3; costs 0.120 of residual", with every node where a pod starts."""
-        waiting = [pod_name(given.layout.pods[pod]) for pod in step.starts]
-        shown = ", ".join(waiting[:3]) + (f" and {len(waiting) - 3} more" if len(waiting) > 3 else "")
+        """ "makes room on n1 for shop/web-3", with every node where a pod starts, and what it takes from later pods."""
+        if not step.starts:
+            waiting = pod_name(given.layout.pods[int(step.numbers["for"])])
+            return f"makes way for the next eviction, which makes room for {waiting}"
+        names = [pod_name(given.layout.pods[pod]) for pod in step.starts]
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         nodes = " and ".join(given.layout.nodes[row].name for row in dict.fromkeys(step.starts_on))
-        return f"makes room on {nodes} for {shown}; costs {step.numbers['loss']:.3f} of residual"
+        price = step.numbers.get("price", 0.0)
+        return f"makes room on {nodes} for {shown}" + (f"; takes that of {price:.1f} later pods" if price else "")

@@ -15,10 +15,11 @@ from ballast.eviction.planners.planner import Effect, Planner
 from ballast.eviction.planners.rebalance import Rebalance
 from ballast.eviction.planners.redistribute import Redistribute
 from ballast.eviction.planners.relieve import Relieve
+from ballast.eviction.planners.repair import Repair
 from ballast.extensions import extensions
 
 GROUP = "ballast.planners"
-BUILT_IN: tuple[Planner, ...] = (Relieve(), Redistribute(), Rebalance(), Consolidate())
+BUILT_IN: tuple[Planner, ...] = (Relieve(), Redistribute(), Rebalance(), Repair(), Consolidate())
 
 _FLAGS = ("needs_landing", "needs_confirmation", "one_at_a_time")
 _METHODS = ("idle", "considers", "ceiling", "steps", "reason")

@@ -8,7 +8,7 @@ from ballast.experiments.power.contestants import CONTESTANTS
 from ballast.experiments.power.signals import Signal
 from ballast.experiments.svg import BOTTOM, COLOURS, HEIGHT, LEFT, RIGHT, TOP, WIDTH, line, paper, svg, text
 
-SHOWN = ("published, 30 %", "absolute")
+SHOWN = ("published", "absolute")
 EVERY = 4
 """Rows from one point of a line to the next."""
 
@@ -39,7 +39,7 @@ def cloudy_figure(signal: Signal) -> str:
     parts += [text(x(3600 * hour), HEIGHT - BOTTOM + 20, f"{hour} h", "middle") for hour in hours]
     for number, name in enumerate(SHOWN):
         drawn = [count * signal.each for count in CONTESTANTS[name](signal).totals]
-        colour = COLOURS[3 if name != "absolute" else 0]
+        colour = COLOURS[3 if name == "published" else 0]
         parts.append(f'<polyline points="{points(drawn)}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
         parts.append(text(LEFT + 12 + 150 * number, TOP + 4, f"— {name}", "start", fill=colour))
     parts.append(text(LEFT + 12 + 300, TOP + 4, "■ available", "start", fill="#c09000"))

@@ -13,7 +13,7 @@ from ballast.experiments.running import run
 
 RAMPS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 MODELS = ("published", "published, 30 %", "anchor", "absolute", "absolute, no wait")
-LONG = ("published", "published, 30 %", "anchor", "absolute", "step caps", "clamp")
+LONG = ("published", "anchor", "absolute", "step caps", "clamp")
 COMPOSITION = {"large": 7.0, "small": 7.0}
 """What the published model's author recorded after one ramp up and down, from 15 and 3."""
 

@@ -12,9 +12,10 @@ from ballast.actuation.eviction.replacement_reservations import ReplacementReser
 from ballast.actuation.protected import Protected
 from ballast.cluster.context import Context
 from ballast.cluster.watch import WATCH_SILENT
+from ballast.cluster.workload_cache import CLAIMS, CLASSES, CSI_NODES, NODE_CLAIMS, SCALE_UPS, SLICES, VOLUMES
 from ballast.eviction.checks.acting import cluster_trouble
 from ballast.eviction.emptying import EMPTIES
-from ballast.eviction.facts import ClusterObjects, Facts, WorkloadKey
+from ballast.eviction.facts import ClusterObjects, Facts, WorkloadKey, promised
 from ballast.eviction.gate import Gate
 from ballast.eviction.history import History
 from ballast.eviction.planners.planner import Planner
@@ -41,6 +42,8 @@ KINDS = (
     "namespaces",
 )
 """What the checks look at beside nodes and pods."""
+FURTHER_KINDS = (CLAIMS, VOLUMES, CLASSES, CSI_NODES, SLICES, NODE_CLAIMS, SCALE_UPS)
+"""What decides where pods can go: without them, pods that need one stay where they are."""
 
 
 class ClusterFacts:
@@ -103,6 +106,9 @@ class ClusterFacts:
             autoscalers=self._replicas.beside(self._workloads.autoscalers()),
             namespaces=self._workloads.namespaces(),
             protected=self._protected,
+            attachments=self._workloads.attachments(),
+            node_claims=self._workloads.node_claims(),
+            promised=promised(self._workloads.scale_ups(), self._clock.wall()),
         )
 
     def history(self) -> History:

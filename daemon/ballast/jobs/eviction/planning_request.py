@@ -103,7 +103,8 @@ class PlanResponse(msgspec.Struct, frozen=True):
 
 _answers = msgspec.msgpack.Decoder(PlanResponse)
 _rows = msgspec.msgpack.Decoder(list[tuple[Any, ...]])
-_SEQUENCES = ("nodes", "workloads", "budgets", "autoscalers", "namespaces")
+_SEQUENCES = ("nodes", "workloads", "budgets", "autoscalers", "namespaces", "node_claims")
+_ATTACHED = ("claims", "volumes", "classes", "csi_nodes", "slices")
 _PODS, _BODY, _HEAD = "pods", "body", "head"
 
 
@@ -116,7 +117,7 @@ def send(request: PlanRequest, write: Callable[[bytes], object], pause: Callable
 
 def receive(stream: BinaryIO) -> PlanRequest:
     """Raises EOFError at the end of the stream."""
-    found: dict[str, list[Any]] = {name: [] for name in (*_SEQUENCES, _PODS)}
+    found: dict[str, list[Any]] = {name: [] for name in (*_SEQUENCES, *_ATTACHED, _PODS)}
     bodies: dict[str, bytes] = {}
     shared: list[Any] = []
     strings: dict[str, str] = {}
@@ -131,7 +132,11 @@ def receive(stream: BinaryIO) -> PlanRequest:
             found[_PODS] += _pods(content[1], shared, strings)
         else:
             found[name] += content
-    request: PlanRequest = replace(content, objects=replace(content.objects, **found))
+    known = {name: found.pop(name) for name in _ATTACHED}
+    attachments = content.objects.attachments
+    attached = {name: items for name, items in known.items() if getattr(attachments, name) is not None}
+    objects = replace(content.objects, **found, attachments=replace(attachments, **attached))
+    request: PlanRequest = replace(content, objects=objects)
     return request if request.usage is None else replace(request, usage=replace(request.usage, bodies=bodies))
 
 
@@ -148,6 +153,10 @@ def _pieces(request: PlanRequest) -> Iterator[tuple[str, Any]]:
     for name in _SEQUENCES:
         for piece in _cut(getattr(request.objects, name)):
             yield name, list(piece)
+    attachments = request.objects.attachments
+    for name in _ATTACHED:
+        for piece in _cut(getattr(attachments, name) or ()):
+            yield name, list(piece)
     numbers: dict[int, int] = {}
     for piece in _cut(request.objects.pods):
         shared: list[Any] = []
@@ -159,7 +168,8 @@ def _pieces(request: PlanRequest) -> Iterator[tuple[str, Any]]:
             yield _BODY, (resource, body)
         usage = replace(usage, bodies={})
     bare: dict[str, Any] = dict.fromkeys((*_SEQUENCES, _PODS), ())
-    objects = replace(request.objects, **bare)
+    empty: dict[str, Any] = {name: () for name in _ATTACHED if getattr(attachments, name) is not None}
+    objects = replace(request.objects, **bare, attachments=replace(attachments, **empty))
     yield _HEAD, replace(request, usage=usage, load=np.ascontiguousarray(request.load), objects=objects)
 
 
@@ -197,13 +207,14 @@ def _row(pod: Pod, numbers: dict[int, int], shared: list[Any]) -> tuple[Any, ...
         pod.ready,
         pod.waiting_since,
         pod.gates,
+        pod.nominated,
     )
 
 
 def _pods(rows: bytes, shared: Sequence[Any], strings: dict[str, str]) -> Iterator[Pod]:
     one = strings.setdefault
     for namespace, name, uid, node, phase, shape, labels, notes, owner, scheduler, *rest in _rows.decode(rows):
-        priority, created, scheduled_at, deleting, template, ready, waiting_since, gates = rest
+        priority, created, scheduled_at, deleting, template, ready, waiting_since, gates, nominated = rest
         yield Pod(
             one(namespace, namespace),
             name,
@@ -223,4 +234,5 @@ def _pods(rows: bytes, shared: Sequence[Any], strings: dict[str, str]) -> Iterat
             ready,
             waiting_since,
             tuple(gates),
+            nominated,
         )

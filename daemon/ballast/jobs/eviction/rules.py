@@ -13,6 +13,7 @@ def rules_of(settings: Settings) -> GateRules:
     eviction = settings.eviction
     return GateRules(
         prefix=settings.publishing.prefix,
+        operator_only=frozenset(f"{settings.publishing.prefix}/{name}" for name in eviction.operator_only),
         limit_total=limit(eviction.limit_total),
         limit_node=limit(eviction.limit_node),
         limit_namespace=limit(eviction.limit_namespace),
@@ -47,7 +48,7 @@ def aims_of(settings: Settings) -> Aims:
         target_high=eviction.target_high,
         deviation=eviction.deviation,
         min_gain=eviction.min_gain,
-        kappa=eviction.kappa,
+        wait_for=eviction.wait_for,
         nodes_reserve=eviction.nodes_reserve,
         consolidate_nodes=eviction.consolidate_nodes,
         criterion=dominant_residual.parse(settings.scoring.keys.get(dominant_residual.NAME, {})),

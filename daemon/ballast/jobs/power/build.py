@@ -35,7 +35,7 @@ from ballast.power.policy_rules import hidden_exporters, not_to_run, remarks, un
 from ballast.power.sections.needs import Need
 from ballast.power.values import exact
 from ballast.serving.board import Board
-from ballast.settings import Mode, Settings
+from ballast.settings import Mode, Settings, mask_urls
 from ballast.telemetry import budget_feed
 from ballast.telemetry.budget_feed import BudgetFeed
 from ballast.telemetry.needs import NeedsReader
@@ -63,7 +63,7 @@ def findings(settings: Settings) -> PolicyFindings:
     try:
         found = read(settings.power.policies)
     except SettingsError as error:
-        return PolicyFindings(problems=error.problems)
+        return PolicyFindings(problems=tuple(map(mask_urls, error.problems)))
     interval = exact(float(settings.telemetry.interval))
     problems: list[str] = []
     warnings: list[str] = []
@@ -113,6 +113,7 @@ def build(context: Context, policies: Sequence[PowerPolicy], board: Board, clien
         namespace=context.namespace,
         own=os.environ.get("POD_NAME"),
         urls=[each for each in (settings.prometheus.url, *urls(policies)) if each],
+        operator_only=frozenset(f"{settings.publishing.prefix}/{name}" for name in settings.power.operator_only),
     )
     actuators = Actuators(
         context.api,

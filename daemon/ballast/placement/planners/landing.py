@@ -10,22 +10,24 @@ from ballast.model.sample import Floats, Ints
 from ballast.placement.planners.layout import PODS, Layout
 from ballast.scoring.demand import units
 from ballast.scoring.devices.columns import Columns
-from ballast.scoring.dominant_residual import DominantResidual
+from ballast.scoring.dominant_residual import COUNT, DominantResidual
 from ballast.scoring.profiles import Profile
 from ballast.scoring.residual import NOWHERE, steps
 
 OBSERVED = DominantResidual()
 """The criterion as it is without configuration, with the profiles observed."""
 
+_ROUNDING = 1e-9
 _PROFILES = 32
 """Most profiles of L when they are observed; the most frequent count."""
 
 
 class Landing:
-    """L of nodes, and the residual that a plan may cost. Tables of free room are [node, kind], as in the layout.
+    """L of nodes, and how many of the usual pods they have room for.
 
-    The profiles are those configured, else the distinct requests of the layout with their frequencies. A configured
-    resource that no pod asks for counts with what the nodes have of it.
+    Tables of free room are [node, kind], as in the layout. The profiles are those configured, else the distinct
+    requests of the layout with their frequencies. A configured resource that no pod asks for counts with what the
+    nodes have of it.
     """
 
     def __init__(self, layout: Layout, criterion: DominantResidual) -> None:
@@ -42,12 +44,13 @@ class Landing:
         columns = Columns(tuple(ordered), criterion.whole or ())
         whole = self._amounts(layout.total, np.arange(len(layout.nodes)))
         self._criterion = criterion.criterion(often, columns, whole)
-        self._residual = replace(criterion, c=1.0, root=True).criterion(every, columns, whole)
+        usual = replace(criterion, weigh_by=COUNT).criterion(every, columns, whole)
+        self._usual, self._often = usual.profiles[:, : usual.plain], usual.weights
 
     @property
     def profiles(self) -> int:
-        """The number of profiles of the residual."""
-        return len(self._residual.profiles)
+        """How many different requests `holds` goes by."""
+        return len(self._usual)
 
     def choose(self, asked: Ints, free: Ints, rows: Ints) -> int:
         """The one of `rows` with the least L for these requests [kind]; of equals the first."""
@@ -58,9 +61,15 @@ class Landing:
         losses, _, _ = self._criterion.losses(whole, room, request, before)
         return int(rows[np.argmin(np.minimum(steps(losses), NOWHERE))])
 
-    def residual(self, free: Ints, rows: Ints) -> Floats:
-        """[row]: sum_b w_b sqrt(min_k free_k / b_k) of free room [row, kind] on the nodes `rows`."""
-        return self._residual.fitness(np.maximum(self._amounts(free, rows), 0.0))
+    def holds(self, free: Ints, rows: Ints) -> Floats:
+        """[row]: sum_b w_b min_k floor(free_k / b_k), how many of the usual pods free room [row, kind] takes."""
+        found = np.zeros(len(rows))
+        room = np.maximum(self._amounts(free, rows), 0.0)
+        for profile, weight in zip(self._usual, self._often, strict=True):
+            asked = np.flatnonzero(profile)
+            if len(asked):
+                found += weight * np.floor((room[:, asked] / profile[asked]).min(axis=1) + _ROUNDING)
+        return found
 
     def _amounts(self, table: Ints, rows: Ints) -> Floats:
         known = table[:, self._columns].astype(float)

@@ -28,7 +28,8 @@ Usage = Mapping[str, Mapping[str, float]]
 class Layout:
     """`nodes` are in the order of their names, `pods` in that of (namespace, name), so input order changes nothing.
 
-    `pods` are those on listed nodes, also finished ones, and the waiting ones, whose row in `on` is -1. `load`
+    `pods` are those on listed nodes, also finished ones, and the waiting ones, whose row in `on` is -1; a pod that is
+    nominated to a listed node is counted as on it, but is not `placed` there. `load`
     [node, resource] is a fraction of allocatable, NaN where unknown; `whole` [node, resource] and `used`
     [pod, resource] are cores and bytes, `used` NaN where neither measured nor requested. `free` [node, kind] and
     `asked` [pod, kind] are milli-cores, bytes and pieces, of every kind that a pod asks for; the first is `pods`.
@@ -63,6 +64,11 @@ class Layout:
         """[node]: whether the load of every resource that it has is known."""
         return np.asarray((np.isfinite(self.load) | ~self.there).all(axis=1))
 
+    @property
+    def placed(self) -> Bools:
+        """[pod]: whether it is on a node, not only nominated to it."""
+        return np.array([bool(pod.node) for pod in self.pods], bool) & (self.on >= 0)
+
 
 def layout(
     nodes: Sequence[Node],
@@ -80,8 +86,9 @@ def layout(
     order = sorted(range(len(nodes)), key=lambda row: nodes[row].name)
     ordered = tuple(nodes[row] for row in order)
     rows = {node.name: row for row, node in enumerate(ordered)}
-    kept = sorted((pod for pod in pods if pod.node in rows or pod.waiting), key=lambda pod: (pod.namespace, pod.name))
-    on = np.array([rows.get(pod.node, -1) for pod in kept], np.int64)
+    shown = (pod for pod in pods if pod.node in rows or pod.waiting or pod.promised in rows)
+    kept = sorted(shown, key=lambda pod: (pod.namespace, pod.name))
+    on = np.array([rows.get(pod.node or pod.promised, -1) for pod in kept], np.int64)
     present = np.array([not pod.finished for pod in kept], bool) & (on >= 0)
     expected = [pod for pod in pods if not pod.finished and (pod.node in rows or not pod.node)]
     kinds, table, place = _asked([*kept, *expected])
@@ -91,11 +98,12 @@ def layout(
     free = total.copy()
     np.subtract.at(free, on[present], asked[present])
     loads = np.array(load, float).reshape(len(nodes), len(resources))[order]
-    there = _there(loads, resources)
     whole = np.array(
         [[node.allocatable.get(name, 0.0) if name in ALWAYS_NEEDED else 1.0 for name in resources] for node in ordered],
         float,
     ).reshape(len(nodes), len(resources))
+    loads = np.where(whole > 0, loads, np.nan)
+    there = _there(loads, resources)
     return Layout(
         nodes=ordered,
         pods=tuple(kept),

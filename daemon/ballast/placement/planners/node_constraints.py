@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ballast.model.node import Node, Taint
-from ballast.model.sample import Bools
+from ballast.model.sample import Bools, Ints
 from ballast.model.template import NodeTerm, Template, Toleration
 
 _HARD = ("NoSchedule", "NoExecute")
@@ -26,6 +26,7 @@ class NodeConstraints:
         self._allowed: dict[Template, Bools] = {}
         self._chosen: dict[object, Bools] = {}
         self._tolerated: dict[tuple[Toleration, ...], Bools] = {}
+        self._preferences: dict[tuple[tuple[int, NodeTerm], ...], Ints] = {}
         self._by_id: dict[int, tuple[Template, Bools]] = {}
 
     def allowed(self, template: Template) -> Bools:
@@ -52,6 +53,14 @@ class NodeConstraints:
             self._chosen[key] = found
         return found
 
+    def preference(self, template: Template) -> Ints:
+        """[node]: the weights of the preferred node affinities that it meets."""
+        found = self._preferences.get(template.preferred)
+        if found is None:
+            weights = [sum(w for w, term in template.preferred if holds(term, node)) for node in self._nodes]
+            found = self._preferences[template.preferred] = np.array(weights, np.int64)
+        return found
+
     def tolerated(self, tolerations: tuple[Toleration, ...]) -> Bools:
         found = self._tolerated.get(tolerations)
         if found is None:
@@ -65,10 +74,11 @@ class NodeConstraints:
 def _chosen(template: Template, node: Node) -> bool:
     if any(node.labels.get(key) != value for key, value in template.node_selector):
         return False
-    return template.node_affinity is None or any(_holds(term, node) for term in template.node_affinity)
+    return template.node_affinity is None or any(holds(term, node) for term in template.node_affinity)
 
 
-def _holds(term: NodeTerm, node: Node) -> bool:
+def holds(term: NodeTerm, node: Node) -> bool:
+    """Whether a node meets one alternative of a node selector."""
     if not (term.labels or term.names):
         return False
     name: Mapping[str, str] = {"metadata.name": node.name}

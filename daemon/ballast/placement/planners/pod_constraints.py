@@ -5,21 +5,19 @@ Source: kubernetes pkg/scheduler/framework/plugins nodeports, interpodaffinity, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
 
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Ints
-from ballast.model.selector import Selector
 from ballast.model.template import PLAIN, HostPort, PodTerm, Spread, Template
+from ballast.placement.planners.attachment_constraints import AttachmentConstraints
+from ballast.placement.planners.crowds import Crowd, Crowds, crowd_of, meant_by, spread_over
 from ballast.placement.planners.node_constraints import NodeConstraints
 
-# Namespaces, their selector, the selector of pods: which pods are meant.
-Crowd: TypeAlias = tuple[tuple[str, ...], Selector | None, Selector | None]
 _ANY = HostPort(0).address
 _NOBODY = np.zeros(0, np.int64)
 
@@ -35,12 +33,13 @@ class PodConstraints:
         present: Bools,
         sites: NodeConstraints,
         namespaces: Mapping[str, Mapping[str, str]] | None = None,
+        attachments: AttachmentConstraints | None = None,
     ) -> None:
+        """Without `attachments` volumes and devices are not looked at."""
         self._nodes, self._pods, self._on, self._sites = nodes, pods, on, sites
-        self._namespaces = namespaces or {}
+        self._attachments = attachments
         self._domains: dict[str, Ints] = {}
-        self._kinds, self._kind = _kinds(pods)
-        self._matching: dict[Crowd, list[bool]] = {}
+        self._who = Crowds(pods, namespaces)
         self._crowds: dict[Crowd, Ints] = {}
         self._counting: dict[int, list[Ints]] = {}
         self._repelled: dict[int, list[PodTerm]] = {}
@@ -48,26 +47,43 @@ class PodConstraints:
         self._ports: dict[tuple[str, int], dict[tuple[int, str], int]] = {}
         self._present = present.copy()
         self._relations: dict[tuple[int, int], Ints] = {}
-        self._crowded = any(pod.template.looks_at_pods for pod in pods if pod.template is not PLAIN)
+        self._crowded = any(self._looks(pod.template) for pod in pods if pod.template is not PLAIN)
+        # Pods that are promised to a node, and may not come: what they make possible is not there yet.
+        self._nominated = [row for row, pod in enumerate(pods) if present[row] and not pod.node]
         for row, pod in enumerate(pods):
-            if pod.template is not PLAIN and pod.template.looks_at_pods and present[row]:
-                self._carry(pod, int(on[row]), 1)
+            if pod.template is not PLAIN and self._looks(pod.template) and present[row]:
+                self._carry(row, int(on[row]), 1)
 
     def matters(self, pod: int) -> bool:
-        """Whether other pods can forbid a node to this one."""
-        return self._pods[pod].template.looks_at_pods or bool(self._terms_against(pod))
+        """Whether other pods, volumes or devices can forbid a node to this one."""
+        return self._looks(self._pods[pod].template) or bool(self._terms_against(pod))
 
     def allowed(self, pod: int) -> Bools | None:
         """[node], or None where every node is allowed; the pod's own presence does not count."""
         if not self.matters(pod):
             return None
-        if not self._present[pod]:
-            return self._mask(pod)
-        here = int(self._on[pod])
-        self.move(pod, -1)
-        mask = self._mask(pod)
-        self.move(pod, here)
+        home = int(self._on[pod])
+        promised = [(row, int(self._on[row])) for row in self._nominated if row != pod and self._present[row]]
+        away = [(pod, home)] if self._present[pod] else []
+        for row, _ in away:
+            self.move(row, -1)
+        mask = self._alone(pod, home)
+        for row, _ in promised:
+            self.move(row, -1)
+        mask = mask & self._alone(pod, home) if promised else mask
+        for row, there in (*away, *promised):
+            self.move(row, there)
         return mask
+
+    def _alone(self, pod: int, home: int) -> Bools:
+        """[node]: `allowed` for a pod that was taken away from `home`."""
+        mask = self._mask(pod)
+        if self._attachments is not None and self._pods[pod].template.attaches:
+            mask &= self._attachments.allowed(pod, home)
+        return mask
+
+    def _looks(self, template: Template) -> bool:
+        return template.looks_at_pods or (self._attachments is not None and template.attaches)
 
     def move(self, pod: int, target: int) -> None:
         """Puts a pod on a node; -1 takes it away."""
@@ -82,7 +98,7 @@ class PodConstraints:
         """Pods to which it may open or close nodes by moving."""
         if not self._crowded:
             return _NOBODY
-        kind, template = int(self._kind[pod]), self._pods[pod].template
+        kind, template = int(self._who.kind[pod]), self._pods[pod].template
         key = (kind, id(template))
         found = self._relations.get(key)
         if found is None:
@@ -94,55 +110,72 @@ class PodConstraints:
     def _groups(self) -> list[Ints]:
         """Pods by kind and template."""
         groups: dict[tuple[int, int], list[int]] = {}
-        for row, (kind, pod) in enumerate(zip(self._kind.tolist(), self._pods, strict=True)):
+        for row, (kind, pod) in enumerate(zip(self._who.kind.tolist(), self._pods, strict=True)):
             groups.setdefault((kind, id(pod.template)), []).append(row)
         return [np.array(rows, np.int64) for rows in groups.values()]
 
     def _watchful(self, row: int, kind: int, template: Template) -> bool:
         """Whether pods like the one at `row` look at one of this kind and template, or are looked at by it."""
-        if any(self._members(_crowd(term))[int(self._kind[row])] for term in template.anti_affinity):
+        if any(self._who.members(crowd_of(term))[int(self._who.kind[row])] for term in template.anti_affinity):
             return True
         other = self._pods[row]
+        if self._attachments is not None and other.template.attaches and template.attaches:
+            return True
         ports = {(port.protocol, port.port) for port in template.host_ports}
         return other.template.looks_at_pods and self._watches(other, kind, ports)
 
     def _watches(self, other: Pod, kind: int, ports: set[tuple[str, int]]) -> bool:
         template = other.template
-        crowds = [_crowd(term) for term in (*template.affinity, *template.anti_affinity)]
-        crowds += [((other.namespace,), None, spread.selector) for spread in template.spread]
-        return any(self._members(crowd)[kind] for crowd in crowds) or any(
+        crowds = [crowd_of(term) for term in (*template.affinity, *template.anti_affinity)]
+        crowds += [spread_over(other, spread) for spread in template.spread]
+        return any(self._who.members(crowd)[kind] for crowd in crowds) or any(
             (port.protocol, port.port) in ports for port in template.host_ports
         )
 
+    def broken(self, pod: int) -> tuple[str, ...]:
+        """What the pod asks of other pods, or they of it, that does not hold where it is."""
+        here = int(self._on[pod])
+        self.move(pod, -1)
+        found = tuple(name for name, mask in self._masks(pod) if not mask[here])
+        self.move(pod, here)
+        return found
+
     def _mask(self, pod: int) -> Bools:
+        every = np.ones(len(self._nodes), bool)
+        return np.asarray(np.logical_and.reduce([every, *(mask for _, mask in self._masks(pod))]))
+
+    def _masks(self, pod: int) -> Iterator[tuple[str, Bools]]:
+        """[node] by each kind of constraint."""
         template = self._pods[pod].template
-        mask = np.ones(len(self._nodes), bool)
-        for port in template.host_ports:
-            for row, address in self._ports.get((port.protocol, port.port), ()):
-                if address == port.address or _ANY in (address, port.address):
-                    mask[row] = False
+        if template.host_ports:
+            mask = np.ones(len(self._nodes), bool)
+            for port in template.host_ports:
+                for row, address in self._ports.get((port.protocol, port.port), ()):
+                    if address == port.address or _ANY in (address, port.address):
+                        mask[row] = False
+            yield "host ports", mask
         for term in template.anti_affinity:
-            mask &= ~self._near(term.topology_key, self._crowd(_crowd(term)))
+            yield "anti-affinity", ~self._near(term.topology_key, self._crowd(crowd_of(term)))
         for term in self._terms_against(pod):
-            mask &= ~self._near(term.topology_key, self._carried[term])
+            yield "anti-affinity", ~self._near(term.topology_key, self._carried[term])
         if template.affinity:
-            mask &= self._attracted(pod, template.affinity)
+            yield "affinity", self._attracted(pod, template.affinity)
         for spread in template.spread:
-            mask &= self._spread(pod, spread)
-        return mask
+            yield "spread", self._spread(pod, spread)
 
     def _attracted(self, pod: int, terms: Sequence[PodTerm]) -> Bools:
-        """All terms hold; the first pod of a group that only seeks itself may go anywhere the keys exist."""
+        """Pods that all terms mean are near by each; the first of a group that seeks itself goes where the keys are."""
         keyed: Bools = np.logical_and.reduce([self._domain(term.topology_key) >= 0 for term in terms])
-        near: Bools = np.logical_and.reduce([self._near(t.topology_key, self._crowd(_crowd(t))) for t in terms])
-        alone = all(not self._crowd(_crowd(t)).any() and self._belongs(pod, _crowd(t)) for t in terms)
-        return keyed if alone else near
+        crowd: Crowd = tuple(meant_by(term) for term in terms)
+        near: Bools = np.logical_and.reduce([self._near(t.topology_key, self._crowd(crowd)) for t in terms])
+        somewhere = any((self._crowd(crowd)[self._domain(t.topology_key) >= 0] > 0).any() for t in terms)
+        return keyed if not somewhere and self._who.belongs(pod, crowd) else near
 
     def _spread(self, pod: int, spread: Spread) -> Bools:
         domain = self._domain(spread.topology_key)
-        crowd: Crowd = ((self._pods[pod].namespace,), None, spread.selector)
+        crowd = spread_over(self._pods[pod], spread)
         template = self._pods[pod].template
-        eligible = domain >= 0
+        eligible: Bools = np.logical_and.reduce([self._domain(each.topology_key) >= 0 for each in template.spread])
         if spread.honour_affinity:
             eligible = eligible & self._sites.chosen(template)
         if spread.honour_taints:
@@ -153,7 +186,7 @@ class PodConstraints:
         counts = np.bincount(domain[eligible], weights=self._crowd(crowd)[eligible], minlength=size)
         there = np.bincount(domain[eligible], minlength=size) > 0
         least = 0.0 if there.sum() < spread.min_domains else counts[there].min()
-        itself = 1 if self._belongs(pod, crowd) else 0
+        itself = 1 if self._who.belongs(pod, crowd) else 0
         return np.asarray((domain >= 0) & (counts[domain] + itself - least <= spread.max_skew))
 
     def _near(self, key: str, crowd: Ints) -> Bools:
@@ -175,8 +208,8 @@ class PodConstraints:
         """[node]: how many pods of the crowd are there."""
         found = self._crowds.get(crowd)
         if found is None:
-            members = np.array(self._members(crowd), bool)
-            rows = self._on[self._present & members[self._kind]]
+            members = np.array(self._who.members(crowd), bool)
+            rows = self._on[self._present & members[self._who.kind]]
             found = self._crowds[crowd] = np.bincount(rows, minlength=len(self._nodes)).astype(np.int64)
             for kind, counting in self._counting.items():
                 if members[kind]:
@@ -187,44 +220,29 @@ class PodConstraints:
         """Of the crowds it belongs to."""
         found = self._counting.get(kind)
         if found is None:
-            found = [numbers for crowd, numbers in self._crowds.items() if self._members(crowd)[kind]]
+            found = [numbers for crowd, numbers in self._crowds.items() if self._who.members(crowd)[kind]]
             self._counting[kind] = found
         return found
 
-    def _members(self, crowd: Crowd) -> list[bool]:
-        """Per kind of pod (namespace and labels)."""
-        found = self._matching.get(crowd)
-        if found is None:
-            names, chooser, selector = crowd
-            found = self._matching[crowd] = [
-                selector is not None
-                and (
-                    namespace in names or (chooser is not None and chooser.matches(self._namespaces.get(namespace, {})))
-                )
-                and selector.matches(labels)
-                for namespace, labels in self._kinds
-            ]
-        return found
-
-    def _belongs(self, pod: int, crowd: Crowd) -> bool:
-        return self._members(crowd)[int(self._kind[pod])]
-
     def _terms_against(self, pod: int) -> list[PodTerm]:
         """Anti-affinities that pods on nodes have against this one."""
-        kind = int(self._kind[pod])
+        kind = int(self._who.kind[pod])
         found = self._repelled.get(kind)
         if found is None:
-            found = [term for term in self._carried if self._members(_crowd(term))[kind]]
+            found = [term for term in self._carried if self._who.members(crowd_of(term))[kind]]
             self._repelled[kind] = found
         return found
 
     def _shift(self, pod: int, row: int, count: int) -> None:
-        for numbers in self._counts_of(int(self._kind[pod])):
+        for numbers in self._counts_of(int(self._who.kind[pod])):
             numbers[row] += count
-        if self._pods[pod].template.looks_at_pods:
-            self._carry(self._pods[pod], row, count)
+        if self._looks(self._pods[pod].template):
+            self._carry(pod, row, count)
 
-    def _carry(self, pod: Pod, row: int, count: int) -> None:
+    def _carry(self, number: int, row: int, count: int) -> None:
+        pod = self._pods[number]
+        if self._attachments is not None and pod.template.attaches:
+            self._attachments.shift(number, row, count)
         for term in pod.template.anti_affinity:
             numbers = self._carried.get(term)
             if numbers is None:
@@ -238,22 +256,3 @@ class PodConstraints:
                 used[row, port.address] = left
             else:
                 del used[row, port.address]
-
-
-def _crowd(term: PodTerm) -> Crowd:
-    return (term.namespaces, term.namespace_selector, term.selector)
-
-
-def _kinds(pods: Sequence[Pod]) -> tuple[list[tuple[str, Mapping[str, str]]], Ints]:
-    """Label sets are shared between pods, so each is matched once."""
-    numbers: dict[tuple[str, int], int] = {}
-    kinds: list[tuple[str, Mapping[str, str]]] = []
-    kind = np.empty(len(pods), np.int64)
-    for row, pod in enumerate(pods):
-        key = (pod.namespace, id(pod.labels))
-        number = numbers.get(key)
-        if number is None:
-            number = numbers[key] = len(kinds)
-            kinds.append((pod.namespace, pod.labels))
-        kind[row] = number
-    return kinds, kind

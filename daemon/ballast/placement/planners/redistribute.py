@@ -20,15 +20,16 @@ import numpy as np
 from ballast.model.sample import Bools, Ints
 from ballast.placement.planners.frontier import fit_elsewhere, smallest
 from ballast.placement.planners.landing import OBSERVED, Landing
+from ballast.placement.planners.room_price import WORTH, RoomPrice
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.placement.planners.step import Admit, Step
+from ballast.placement.planners.two_evictions import Budget, two_evictions
 from ballast.scoring.dominant_residual import DominantResidual
 
 _CHUNK = 256
 _FEW = 128
 _MANY = 512
 _TRIES = 4096
-_ROUNDING = 1e-12
 
 
 def redistribute(
@@ -36,25 +37,39 @@ def redistribute(
     movable: Bools,
     admit: Admit,
     *,
-    kappa: float | None = 0.5,
+    arrivals: float | None = 0.0,
+    waiting: Bools | None = None,
     limit: int | None = None,
     costly: Callable[[Ints], None] = lambda pods: None,
     criterion: DominantResidual = OBSERVED,
 ) -> Iterator[Step]:
     """Yields steps, already made in `standing`, until no eviction helps or `limit` is reached.
 
-    `movable` [pod] is the predicate Q of the paper. Each step lets most waiting pods start; ties go by the pod's name.
-    It may cost at most `kappa` of residual per started pod, None for the published rule; `costly` hears of pods whose
-    eviction would cost more. All pods land by `criterion`.
+    `movable` [pod] is the predicate Q of the paper; `waiting` [pod] are the pods that room may be made for, by default
+    all that wait. Each step lets most of them start; ties go by the pod's name. `arrivals` are the pods that are
+    expected to come next: a step takes the room of at most WORTH of them for each that it lets start; `costly` hears
+    of pods whose eviction would not pay so. None is the published rule, which counts no price. Beside it, where one
+    eviction is not enough for a waiting pod and all that come find room, two are planned: the first gains nothing by
+    itself. All pods land by `criterion`.
     """
-    search = _Search(standing, movable, kappa, costly, Landing(standing.layout, criterion))
+    landing = Landing(standing.layout, criterion)
+    price = None if arrivals is None else RoomPrice(arrivals, landing, standing)
+    search = _Search(standing, movable, price, costly, landing, waiting)
     made = 0
     while limit is None or made < limit:
         step = search.best(admit)
         if step is None:
-            return
+            break
         made += 1
         yield step
+    if price is None or price.scarce:
+        return
+    while limit is None or made + 1 < limit:
+        pair = search.pair(admit)
+        if pair is None:
+            return
+        made += 2
+        yield from pair
 
 
 class _Search:
@@ -62,12 +77,13 @@ class _Search:
         self,
         standing: SimulatedPlacement,
         movable: Bools,
-        kappa: float | None,
+        price: RoomPrice | None,
         costly: Callable[[Ints], None],
         landing: Landing,
+        wanted: Bools | None,
     ) -> None:
         layout = standing.layout
-        self._standing, self._kappa, self._costly, self._landing = standing, kappa, costly, landing
+        self._standing, self._price, self._costly, self._landing = standing, price, costly, landing
         self._movable = movable & layout.present
         self._class, self._masks = self._classes()
         self._shape = np.unique(layout.asked, axis=0, return_inverse=True)[1].reshape(-1)
@@ -75,6 +91,11 @@ class _Search:
         waiting.sort(key=lambda row: (layout.pods[row].waiting_since or 0.0, row))
         self._waiting, self._choosy = waiting, set[int]()
         self._start_anyway()
+        if price is not None:
+            self._start_after_terminating()
+        if wanted is not None:
+            self._waiting = [row for row in self._waiting if wanted[row]]
+            self._choosy &= set(self._waiting)
 
     def _start_anyway(self) -> None:
         """Starts waiting pods that need no eviction; they are not counted, but their room is taken."""
@@ -93,6 +114,19 @@ class _Search:
             self._choosy = {pod for pod in left if self._standing.neighbours.matters(pod)}
             if not self._choosy:
                 return
+
+    def _start_after_terminating(self) -> None:
+        """Starts waiting pods that fit once the terminating ones have ended: their room is taken, too."""
+        standing = self._standing
+        ending = [row for row, pod in enumerate(standing.layout.pods) if pod.deleting and standing.on[row] >= 0]
+        homes = standing.on[ending].tolist()
+        if not ending or not self._waiting:
+            return
+        for row in ending:
+            standing.move(row, -1)
+        self._start_anyway()
+        for row, home in zip(ending, homes, strict=True):
+            standing.move(row, home)
 
     def best(self, admit: Admit) -> Step | None:
         """The step, made in `standing`."""
@@ -194,9 +228,8 @@ class _Search:
         sources = self._standing.on[groups[chunk]]
         gains, left = self._greedy(room[chunk], sources)
         dear = np.zeros(len(chunk), bool)
-        if self._kappa is not None and self._landing.profiles <= _MANY:
-            before = self._landing.residual(self._standing.free[sources], sources)
-            dear = before - self._landing.residual(left, sources) - _ROUNDING > self._kappa * gains
+        if self._price is not None and self._landing.profiles <= _MANY:
+            dear = self._price.of(self._standing.free[sources], left, sources) > WORTH * gains
         for group, gain, too_dear in zip(chunk.tolist(), gains.tolist(), dear.tolist(), strict=True):
             if gain and too_dear:
                 self._costly(members[group])
@@ -241,8 +274,7 @@ class _Search:
         if target is not None:
             standing.move(pod, target)
         rows = np.unique(np.array([source, source if target is None else target, *starts.values()], np.int64))
-        residual = self._landing.residual
-        loss = float((residual(free[rows], rows) - residual(standing.free[rows], rows)).sum())
+        price = None if self._price is None else self._price.sum(free[rows], standing.free[rows], rows)
         for each in reversed(starts):
             standing.move(each, -1)
         standing.move(pod, source)
@@ -251,11 +283,12 @@ class _Search:
             return None
         if len(starts) < gain:
             return len(starts) or None
-        if self._kappa is not None and loss > self._kappa * len(starts) + _ROUNDING:
+        if price is not None and price > WORTH * len(starts):
             self._dear.add((group, target))
             self._costly(np.array([pod]))
             return None
-        return Step(pod, source, target, float(len(starts)), {"loss": loss}, tuple(starts), tuple(starts.values()))
+        numbers = {} if price is None else {"price": price}
+        return Step(pod, source, target, float(len(starts)), numbers, tuple(starts), tuple(starts.values()))
 
     def _starts(self, source: int) -> dict[int, int]:
         """Waiting pods that start now that there is room on `source`, with their nodes, already moved."""
@@ -272,7 +305,27 @@ class _Search:
                 found[each] = target
         return found
 
+    def pair(self, admit: Admit) -> tuple[Step, Step] | None:
+        """Two steps, made in `standing`, that together let a waiting pod start."""
+        budget, layout = Budget(), self._standing.layout
+        alike = {(id(layout.pods[row].shape), id(layout.pods[row].template)): row for row in reversed(self._waiting)}
+        for waiting in sorted(alike.values(), key=self._waiting.index):
+            found = two_evictions(self._standing, waiting, self._movable, self._choose, self._price, budget)
+            for first, second in found:
+                refused = admit(first.pod, first.target)
+                if refused is None:
+                    refused = admit(second.pod, second.target)
+                if refused is not None:
+                    self._movable[refused] = False
+                    continue
+                self._make(first)
+                self._make(second)
+                return first, second
+        return None
+
     def _make(self, step: Step) -> None:
+        if self._price is not None:
+            self._price.forget()
         self._standing.move(step.pod, step.target)
         for each, target in zip(step.starts, step.starts_on, strict=True):
             self._standing.move(each, target)

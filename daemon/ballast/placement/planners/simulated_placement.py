@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ballast.model.attachments import Attachments
 from ballast.model.sample import Bools, Floats, Ints
+from ballast.placement.planners.attachment_constraints import AttachmentConstraints
 from ballast.placement.planners.devices_of_pods import DevicesOfPods
 from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.node_constraints import NodeConstraints
@@ -30,7 +32,9 @@ class SimulatedPlacement:
         targets: Bools,
         ceiling: float | Floats,
         namespaces: Mapping[str, Mapping[str, str]] | None = None,
+        attachments: Attachments | None = None,
     ) -> None:
+        """Without `attachments` volumes and devices are not looked at; of a kind that is not known they say so."""
         self.layout = layout
         self.targets = targets & layout.known
         self.ceiling: Floats = np.broadcast_to(np.asarray(ceiling, float) + ROUNDING, (len(layout.resources),))
@@ -38,7 +42,10 @@ class SimulatedPlacement:
         self.free: Ints = layout.free.copy()
         self.on: Ints = layout.on.copy()
         self.sites = NodeConstraints(layout.nodes)
-        self.neighbours = PodConstraints(layout.nodes, layout.pods, self.on, layout.present, self.sites, namespaces)
+        attached = None if attachments is None else AttachmentConstraints(layout.nodes, layout.pods, attachments)
+        self.neighbours = PodConstraints(
+            layout.nodes, layout.pods, self.on, layout.present, self.sites, namespaces, attached
+        )
         self._whole = np.where(layout.whole > 0, layout.whole, np.nan)
         self._devices = DevicesOfPods(layout)
 

@@ -74,8 +74,8 @@ def _mapping(value: object, what: str, path: Path, layer: Layer) -> dict[str, An
 
 
 def _power(entries: dict[str, Any], path: Path, layer: Layer) -> dict[str, Any]:
-    """Splits the block into its mode and its policies: one beside the mode, or a list under `policies`."""
-    mode = {"mode": entries.pop("mode")} if "mode" in entries else {}
+    """Splits the block into its settings and its policies: one beside the mode, or a list under `policies`."""
+    mode: dict[str, Any] = {key: entries.pop(key) for key in ("mode", "operator_only") if key in entries}
     policies = entries.pop("policies", None)
     if policies is None:
         return {**mode, "policies": [entries]} if entries else mode

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import base64
-import binascii
-from collections.abc import Iterable, Iterator
-from urllib.parse import parse_qsl, quote, quote_plus, urlsplit
+from collections.abc import Iterable, Iterator, Mapping
+from urllib.parse import parse_qsl, quote, quote_plus, urlsplit, urlunsplit
 
 import msgspec
 
@@ -23,6 +22,18 @@ def of_url(url: str) -> Iterator[str]:
     yield from (raw.partition("=")[2] for raw in parts.query.split("&"))
 
 
+def without_user(url: str) -> str:
+    """The address without user and password."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+def of_headers(headers: Mapping[str, str]) -> Iterator[str]:
+    """The values, each also without a scheme before it."""
+    for value in headers.values():
+        yield from of_authorization(value)
+
+
 def of_authorization(header: str | None) -> Iterator[str]:
     """The header, its credentials, and the password in those of HTTP Basic."""
     scheme, _, value = (header or "").partition(" ")
@@ -30,7 +41,7 @@ def of_authorization(header: str | None) -> Iterator[str]:
     if scheme.lower() == "basic":
         try:
             pair = base64.b64decode(value).decode("utf-8", "replace")
-        except binascii.Error:
+        except ValueError:
             return
         yield from (pair, pair.partition(":")[2])
 
@@ -46,5 +57,6 @@ def removed(said: bytes, secrets: Iterable[str]) -> bytes:
 def _forms(secret: str) -> Iterator[bytes]:
     yield secret.encode("utf-8", "replace")
     yield msgspec.json.encode(secret)[1:-1]
+    yield repr(secret)[1:-1].encode("utf-8", "replace")
     yield quote(secret, safe="").encode()
     yield quote_plus(secret).encode()

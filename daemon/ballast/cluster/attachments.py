@@ -1,0 +1,347 @@
+"""From wire objects to volumes, their claims and classes, CSI nodes, resource slices and node claims."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, TypeAlias
+
+import msgspec
+
+from ballast.cluster import wire
+from ballast.cluster.templates import node_terms
+from ballast.model.attachments import CsiNode, DeviceSlice, NodeClaim, ScaleUp, StorageClass, Volume, VolumeClaim
+from ballast.model.node import Taint
+from ballast.model.quantity import quantity
+from ballast.model.selector import Requirement
+from ballast.model.template import NodeTerm
+
+_SELECTED_NODE = "volume.kubernetes.io/selected-node"
+_CLASS = "volume.beta.kubernetes.io/storage-class"
+_DEFAULT = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
+_ZONES = (
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+)
+# Volumes that were migrated to CSI: the driver, and the field that says which one it is (csi-translation-lib/plugins).
+_MIGRATED = {
+    "awsElasticBlockStore": ("ebs.csi.aws.com", "volumeID"),
+    "gcePersistentDisk": ("pd.csi.storage.gke.io", "pdName"),
+    "azureDisk": ("disk.csi.azure.com", "diskURI"),
+    "cinder": ("cinder.csi.openstack.org", "volumeID"),
+    "vsphereVolume": ("csi.vsphere.vmware.com", "volumePath"),
+    "portworxVolume": ("pxd.portworx.com", "volumeID"),
+}
+TRIGGERED = "TriggeredScaleUp"
+"""The reason of the event by which cluster-autoscaler says that it adds a node for a pod."""
+
+_CANDIDATE = ("Drifted", "Consolidatable")
+_BOUND = ("Bound", "Released", "Failed")
+
+
+class ClaimResources(wire.WireStruct):
+    """v1.VolumeResourceRequirements."""
+
+    requests: wire.Quantities | None = None
+
+
+class ClaimSpec(wire.WireStruct):
+    """v1.PersistentVolumeClaimSpec."""
+
+    volume_name: str = ""
+    storage_class_name: str | None = None
+    access_modes: list[str] | None = None
+    resources: ClaimResources | None = None
+    selector: wire.LabelSelector | None = None
+
+
+class Phase(wire.WireStruct):
+    """The status of a volume or a claim."""
+
+    phase: str = ""
+
+
+class WireClaim(wire.WireStruct):
+    """v1.PersistentVolumeClaim."""
+
+    metadata: wire.Meta
+    spec: ClaimSpec = msgspec.field(default_factory=ClaimSpec)
+    status: Phase = msgspec.field(default_factory=Phase)
+
+
+class CsiSource(wire.WireStruct):
+    """v1.CSIPersistentVolumeSource."""
+
+    driver: str = ""
+    volume_handle: str = ""
+
+
+class VolumeNodeAffinity(wire.WireStruct):
+    """v1.VolumeNodeAffinity."""
+
+    required: wire.NodeTerms | None = None
+
+
+class VolumeSpec(wire.WireStruct):
+    """v1.PersistentVolumeSpec."""
+
+    csi: CsiSource | None = None
+    node_affinity: VolumeNodeAffinity | None = None
+    storage_class_name: str = ""
+    access_modes: list[str] | None = None
+    capacity: wire.Quantities | None = None
+    claim_ref: dict[str, Any] | None = None
+    aws_elastic_block_store: dict[str, Any] | None = None
+    gce_persistent_disk: dict[str, Any] | None = None
+    azure_disk: dict[str, Any] | None = None
+    cinder: dict[str, Any] | None = None
+    vsphere_volume: dict[str, Any] | None = None
+    portworx_volume: dict[str, Any] | None = None
+
+
+class WireVolume(wire.WireStruct):
+    """v1.PersistentVolume."""
+
+    metadata: wire.Meta
+    spec: VolumeSpec = msgspec.field(default_factory=VolumeSpec)
+    status: Phase = msgspec.field(default_factory=Phase)
+
+
+class TopologyLabel(wire.WireStruct):
+    """v1.TopologySelectorLabelRequirement."""
+
+    key: str = ""
+    values: list[str] | None = None
+
+
+class TopologyTerm(wire.WireStruct):
+    """v1.TopologySelectorTerm."""
+
+    match_label_expressions: list[TopologyLabel] | None = None
+
+
+class WireStorageClass(wire.WireStruct):
+    """storage.k8s.io/v1 StorageClass."""
+
+    metadata: wire.Meta
+    provisioner: str = ""
+    volume_binding_mode: str | None = None
+    allowed_topologies: list[TopologyTerm] | None = None
+
+
+class Allocatable(wire.WireStruct):
+    """storage.k8s.io/v1 VolumeNodeResources."""
+
+    count: int | None = None
+
+
+class CsiDriver(wire.WireStruct):
+    """storage.k8s.io/v1 CSINodeDriver."""
+
+    name: str = ""
+    allocatable: Allocatable | None = None
+
+
+class CsiNodeSpec(wire.WireStruct):
+    """storage.k8s.io/v1 CSINodeSpec."""
+
+    drivers: list[CsiDriver] | None = None
+
+
+class WireCsiNode(wire.WireStruct):
+    """storage.k8s.io/v1 CSINode."""
+
+    metadata: wire.Meta
+    spec: CsiNodeSpec = msgspec.field(default_factory=CsiNodeSpec)
+
+
+class DevicePool(wire.WireStruct):
+    """resource.k8s.io ResourcePool."""
+
+    name: str = ""
+
+
+class SliceSpec(wire.WireStruct):
+    """resource.k8s.io ResourceSliceSpec."""
+
+    driver: str = ""
+    pool: DevicePool = msgspec.field(default_factory=DevicePool)
+    node_name: str | None = None
+    node_selector: wire.NodeTerms | None = None
+    all_nodes: bool | None = None
+    devices: list[dict[str, Any]] | None = None
+
+
+class WireSlice(wire.WireStruct):
+    """resource.k8s.io ResourceSlice."""
+
+    metadata: wire.Meta
+    spec: SliceSpec = msgspec.field(default_factory=SliceSpec)
+
+
+class NodeClaimStatus(wire.WireStruct):
+    """karpenter.sh NodeClaimStatus."""
+
+    node_name: str = ""
+    conditions: list[wire.Condition] | None = None
+    allocatable: wire.Quantities | None = None
+
+
+class NodeClaimSpec(wire.WireStruct):
+    """karpenter.sh NodeClaimSpec."""
+
+    taints: list[wire.Taint] | None = None
+
+
+class WireNodeClaim(wire.WireStruct):
+    """karpenter.sh NodeClaim."""
+
+    metadata: wire.Meta
+    spec: NodeClaimSpec = msgspec.field(default_factory=NodeClaimSpec)
+    status: NodeClaimStatus = msgspec.field(default_factory=NodeClaimStatus)
+
+
+class WireEvent(wire.WireStruct):
+    """v1.Event."""
+
+    metadata: wire.Meta
+    involved_object: wire.Identity = msgspec.field(default_factory=wire.Identity)
+    reason: str = ""
+    last_timestamp: datetime | None = None
+    event_time: datetime | None = None
+
+
+WireKind: TypeAlias = WireClaim | WireVolume | WireStorageClass | WireCsiNode | WireSlice | WireNodeClaim | WireEvent
+
+
+def to_claim(found: WireClaim) -> VolumeClaim:
+    meta, spec = found.metadata, found.spec
+    notes = meta.annotations or {}
+    return VolumeClaim(
+        namespace=meta.namespace,
+        name=meta.name,
+        volume=spec.volume_name,
+        phase=found.status.phase,
+        storage_class=notes.get(_CLASS, "") or spec.storage_class_name or "",
+        access_modes=tuple(spec.access_modes or ()),
+        size=_size(spec.resources.requests if spec.resources else None),
+        deleting=meta.deletion_timestamp is not None,
+        chosen_node=notes.get(_SELECTED_NODE, ""),
+        selective=spec.selector is not None,
+    )
+
+
+def to_volume(found: WireVolume) -> Volume:
+    meta, spec = found.metadata, found.spec
+    labels = meta.labels or {}
+    driver, handle = _attached(spec)
+    required = spec.node_affinity.required if spec.node_affinity else None
+    return Volume(
+        name=meta.name,
+        node_affinity=None if required is None else node_terms(required),
+        zones=tuple((key, tuple(labels[key].split("__"))) for key in _ZONES if key in labels),
+        driver=driver,
+        handle=handle or meta.name,
+        storage_class=(meta.annotations or {}).get(_CLASS, "") or spec.storage_class_name,
+        access_modes=tuple(spec.access_modes or ()),
+        size=_size(spec.capacity),
+        available=spec.claim_ref is None and found.status.phase not in _BOUND and meta.deletion_timestamp is None,
+    )
+
+
+def to_storage_class(found: WireStorageClass) -> StorageClass:
+    notes = found.metadata.annotations or {}
+    return StorageClass(
+        name=found.metadata.name,
+        provisioner=found.provisioner,
+        waits=found.volume_binding_mode == "WaitForFirstConsumer",
+        topologies=tuple(map(_term, found.allowed_topologies)) if found.allowed_topologies else None,
+        default=any(notes.get(key) == "true" for key in _DEFAULT),
+    )
+
+
+def to_csi_node(found: WireCsiNode) -> CsiNode:
+    drivers = found.spec.drivers or ()
+    return CsiNode(found.metadata.name, {d.name: d.allocatable.count if d.allocatable else None for d in drivers})
+
+
+def to_slice(found: WireSlice) -> DeviceSlice:
+    """Devices that each say their own node are nowhere."""
+    spec = found.spec
+    return DeviceSlice(
+        name=found.metadata.name,
+        driver=spec.driver,
+        pool=spec.pool.name,
+        node=spec.node_name or "",
+        terms=None if spec.node_selector is None else node_terms(spec.node_selector),
+        everywhere=bool(spec.all_nodes),
+        devices=tuple(_properties(spec.driver, each) for each in spec.devices or ()),
+    )
+
+
+def to_node_claim(found: WireNodeClaim) -> NodeClaim:
+    true = {each.type for each in found.status.conditions or () if each.status == "True"}
+    return NodeClaim(
+        name=found.metadata.name,
+        node=found.status.node_name,
+        removable=next((name for name in _CANDIDATE if name in true), ""),
+        ready="Initialized" in true,
+        labels=found.metadata.labels or {},
+        allocatable=_amounts(found.status.allocatable),
+        taints=tuple(Taint(t.key, t.effect, t.value) for t in found.spec.taints or ()),
+    )
+
+
+def to_scale_up(found: WireEvent) -> ScaleUp:
+    """Of any other event it is one of no pod."""
+    at = found.last_timestamp or found.event_time or found.metadata.creation_timestamp
+    pod = found.involved_object
+    name = f"{pod.namespace}/{pod.name}" if found.reason == TRIGGERED else ""
+    return ScaleUp(found.metadata.namespace, found.metadata.name, name, at.timestamp() if at else 0.0)
+
+
+def _attached(spec: VolumeSpec) -> tuple[str, str]:
+    if spec.csi is not None:
+        return spec.csi.driver, spec.csi.volume_handle
+    sources = (
+        ("awsElasticBlockStore", spec.aws_elastic_block_store),
+        ("gcePersistentDisk", spec.gce_persistent_disk),
+        ("azureDisk", spec.azure_disk),
+        ("cinder", spec.cinder),
+        ("vsphereVolume", spec.vsphere_volume),
+        ("portworxVolume", spec.portworx_volume),
+    )
+    for name, source in sources:
+        if source is not None:
+            driver, field = _MIGRATED[name]
+            return driver, str(source.get(field, ""))
+    return "", ""
+
+
+def _term(found: TopologyTerm) -> NodeTerm:
+    return NodeTerm(tuple(Requirement(e.key, "In", tuple(e.values or ())) for e in found.match_label_expressions or ()))
+
+
+def _properties(driver: str, device: dict[str, Any]) -> str:
+    """What a claim can ask of a device: all but its name; taints and shared counters make it one of its own."""
+    inner = device.get("basic") if isinstance(device.get("basic"), dict) else device
+    known = {key: value for key, value in (inner or {}).items() if key in ("attributes", "capacity")}
+    return f"{driver} " + msgspec.json.encode(known, order="sorted").decode()
+
+
+def _amounts(amounts: wire.Quantities | None) -> dict[str, float]:
+    """What cannot be read is left out."""
+    found = {}
+    for name, text in (amounts or {}).items():
+        with suppress(ValueError):
+            found[name] = quantity(text)
+    return found
+
+
+def _size(amounts: wire.Quantities | None) -> float:
+    try:
+        return quantity((amounts or {}).get("storage", 0))
+    except ValueError:
+        return float("inf")

@@ -1,0 +1,57 @@
+"""`repair`: moves pods that are not where they ask to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ballast.eviction.planners.planner import Aims, Effect, PlanInput, PlanningDemand, Spare, bound
+from ballast.model.limits import Limit
+from ballast.model.sample import Bools, Floats
+from ballast.placement.planners.repair import repair
+from ballast.placement.planners.simulated_placement import SimulatedPlacement
+from ballast.placement.planners.step import Admit, Step
+
+_REASONS = {
+    "node affinity": "{node} is none of the nodes it asks for",
+    "taints": "it does not tolerate the taints of {node}",
+    "host ports": "another pod on {node} has its host port",
+    "anti-affinity": "a pod near {node} and it keep apart",
+    "affinity": "no pod that it wants near is near {node}",
+    "spread": "too many pods like it are near {node}",
+    "duplicate": "{node} has another pod of its workload, and {target} has none",
+    "preferred node affinity": "it prefers {target} to {node}",
+}
+
+
+class Repair:
+    """The gain of a step is what it mends: 1 for each constraint and for a duplicate, a preference by its weight."""
+
+    name = "repair"
+    needs_landing = True
+    needs_confirmation = False
+    one_at_a_time = False
+    effect = Effect.LOAD
+
+    def idle(self, demand: PlanningDemand) -> str | None:
+        """What pods ask for can change without any sign."""
+        return None
+
+    def considers(self, given: PlanInput) -> Bools:
+        """All pods on nodes."""
+        return bound(given.layout)
+
+    def ceiling(self, aims: Aims) -> Limit:
+        """As for every move."""
+        return aims.ceiling
+
+    def steps(
+        self, given: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare
+    ) -> Iterator[Step]:
+        """The pod with most wrong first."""
+        return repair(placement, movable, given.pods.workload, admit, limit=given.aims.max_moves)
+
+    def reason(self, given: PlanInput, step: Step, load: Floats) -> str:
+        """ "n1 is none of the nodes it asks for; it does not tolerate the taints of n1"."""
+        nodes = given.layout.nodes
+        names = {"node": nodes[step.source].name, "target": nodes[step.target].name}
+        return "; ".join(text.format(**names) for name, text in _REASONS.items() if name in step.numbers)

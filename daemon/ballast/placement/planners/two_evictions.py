@@ -1,0 +1,192 @@
+"""Two evictions for one waiting pod, where one is not enough: two pods leave its node, or one leaves it for a node
+that another pod leaves first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+
+import numpy as np
+
+from ballast.model.sample import Bools, Ints
+from ballast.placement.planners.room_price import WORTH, RoomPrice
+from ballast.placement.planners.simulated_placement import SimulatedPlacement
+from ballast.placement.planners.step import Step
+
+TRIES = 512
+"""Most pairs that are looked at in one plan."""
+
+_SOURCES = 32
+_BETWEEN = 16
+"""Most nodes that are looked at for one waiting pod, those that lack least first."""
+
+
+@dataclass
+class Budget:
+    """Pairs that may still be looked at."""
+
+    left: int = TRIES
+
+
+def two_evictions(
+    standing: SimulatedPlacement,
+    waiting: int,
+    movable: Bools,
+    choose: Callable[[int, Bools], int | None],
+    price: RoomPrice | None,
+    budget: Budget,
+) -> Iterator[tuple[Step, Step]]:
+    """Pairs of steps, not made, of which the second lets the pod start; the first gains nothing by itself."""
+    search = _Pairs(standing, waiting, movable, choose, price, budget)
+    allowed = standing.sites.allowed(standing.layout.pods[waiting].template)
+    for source in _nearest(standing, waiting, allowed, _SOURCES):
+        if budget.left <= 0:
+            return
+        yield from search.of_one_node(source)
+        yield from search.in_a_row(source)
+
+
+def _nearest(standing: SimulatedPlacement, pod: int, allowed: Bools, most: int) -> list[int]:
+    """The nodes that lack least room for a pod."""
+    lack = np.maximum(standing.layout.asked[pod] - standing.free, 0) / np.maximum(standing.layout.total, 1)
+    rows = np.flatnonzero(allowed)
+    found: list[int] = rows[np.lexsort((rows, lack[rows].sum(axis=1)))][:most].tolist()
+    return found
+
+
+class _Pairs:
+    def __init__(
+        self,
+        standing: SimulatedPlacement,
+        waiting: int,
+        movable: Bools,
+        choose: Callable[[int, Bools], int | None],
+        price: RoomPrice | None,
+        budget: Budget,
+    ) -> None:
+        self._standing, self._waiting, self._choose, self._price = standing, waiting, choose, price
+        self._movable = movable
+        self._budget = budget
+        self._alike: dict[int, list[list[int]]] = {}
+        self._open: dict[int, list[list[int]]] = {}
+
+    def of_one_node(self, source: int) -> Iterator[tuple[Step, Step]]:
+        """Two pods leave `source`."""
+        standing = self._standing
+        for one, other in combinations_with_replacement(self._mobile(source), 2):
+            pair = (one[0], other[0]) if one is not other else tuple(one[:2])
+            if len(pair) < 2 or not self._enough(source, pair):
+                continue
+            if self._budget.left <= 0:
+                return
+            self._budget.left -= 1
+            with self._trial(*pair):
+                for pod in pair:
+                    standing.move(pod, -1)
+                if not standing.runs_on(self._waiting, source):
+                    continue
+                standing.move(self._waiting, source)
+                targets = []
+                for pod in pair:
+                    target = self._choose(pod, standing.open_to(pod, source))
+                    if target is not None:
+                        standing.move(pod, target)
+                        targets.append(target)
+                if len(targets) < 2 or not self._pays(source, *targets):
+                    continue
+            yield self._steps(pair[0], source, targets[0], pair[1], source, targets[1])
+
+    def in_a_row(self, source: int) -> Iterator[tuple[Step, Step]]:
+        """A pod leaves another node, and one of `source` goes there."""
+        standing = self._standing
+        for victims in self._kinds(source):
+            if not self._enough(source, (victims[0],)):
+                continue
+            victim = victims[0]
+            asked = standing.layout.asked[victim]
+            places = standing.targets & standing.sites.allowed(standing.layout.pods[victim].template)
+            places &= standing.layout.pool == standing.layout.pool[source]
+            places[source] = False
+            for between in _nearest(standing, victim, places, _BETWEEN):
+                for first in self._mobile(between):
+                    room = standing.free[between] + standing.layout.asked[first[0]]
+                    if not ((room >= asked) | (asked == 0)).all():
+                        continue
+                    if self._budget.left <= 0:
+                        return
+                    self._budget.left -= 1
+                    target = self._row(source, victim, between, first[0])
+                    if target is not None:
+                        yield self._steps(first[0], between, target, victim, source, between)
+
+    def _row(self, source: int, victim: int, between: int, first: int) -> int | None:
+        """Where `first` goes from `between`, so that `victim` can leave `source` for it and the waiting pod starts."""
+        standing = self._standing
+        with self._trial(first, victim):
+            open_to = standing.open_to(first)
+            open_to[source] = False
+            target = self._choose(first, open_to)
+            if target is None:
+                return None
+            standing.move(first, target)
+            if not standing.fits(victim, between):
+                return None
+            standing.move(victim, between)
+            if not standing.runs_on(self._waiting, source):
+                return None
+            standing.move(self._waiting, source)
+            return target if self._pays(source, between, target) else None
+
+    def _steps(self, one: int, of: int, to: int, other: int, source: int, target: int) -> tuple[Step, Step]:
+        last = Step(other, source, target, 1.0, {}, (self._waiting,), (source,))
+        return Step(one, of, to, 0.0, {"for": float(self._waiting)}), last
+
+    def _kinds(self, row: int) -> list[list[int]]:
+        """Movable pods of a node; those that are alike together."""
+        found = self._alike.get(row)
+        if found is None:
+            standing = self._standing
+            groups: dict[tuple[bytes, int, str, int], list[int]] = {}
+            for pod in np.flatnonzero(self._movable & (standing.on == row)).tolist():
+                each = standing.layout.pods[pod]
+                key = (standing.layout.asked[pod].tobytes(), id(each.template), each.namespace, id(each.labels))
+                groups.setdefault(key, []).append(pod)
+            found = self._alike[row] = list(groups.values())
+        return found
+
+    def _mobile(self, row: int) -> list[list[int]]:
+        """Those of them that have another node to go to as things stand."""
+        found = self._open.get(row)
+        if found is None:
+            kinds = self._kinds(row)
+            found = self._open[row] = [pods for pods in kinds if self._standing.open_to(pods[0]).any()]
+        return found
+
+    def _enough(self, source: int, pods: tuple[int, ...]) -> bool:
+        asked = self._standing.layout.asked
+        room = self._standing.free[source] + asked[list(pods)].sum(axis=0)
+        return bool(((room >= asked[self._waiting]) | (asked[self._waiting] == 0)).all())
+
+    def _pays(self, *rows: int) -> bool:
+        if self._price is None:
+            return True
+        changed: Ints = np.unique(np.array(rows, np.int64))
+        return self._price.sum(self._free[changed], self._standing.free[changed], changed) <= WORTH
+
+    @contextmanager
+    def _trial(self, *pods: int) -> Iterator[None]:
+        """What is moved inside is put back."""
+        standing = self._standing
+        tried = [*pods, self._waiting]
+        homes = standing.on[tried].tolist()
+        load, self._free = standing.load.copy(), standing.free.copy()
+        try:
+            yield
+        finally:
+            for pod in tried:
+                standing.move(pod, -1)
+            for pod, home in zip(tried, homes, strict=True):
+                standing.move(pod, home)
+            standing.load = load

@@ -1,0 +1,96 @@
+"""Notices another writer of Ballast's keys on a node, and leaves that node alone for a while."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ballast.publishing.label_plan import PublishedKeys
+
+TIMES = 3
+WITHIN = 600.0
+"""So many foreign changes within so many seconds make a fight; a node is then left alone for as long."""
+
+NAMED = 5
+"""Nodes that a message names."""
+
+
+@dataclass
+class _Record:
+    uid: str
+    expected: PublishedKeys
+    foreign: deque[float] = field(default_factory=lambda: deque(maxlen=TIMES))
+    alone_until: float = 0.0
+    by: str = ""
+
+
+class LabelContention:
+    """What each node should carry by our last write, and what others made of it. Times are monotonic seconds."""
+
+    def __init__(self, identity: str, patience: float) -> None:
+        """`identity` is what our annotations carry. After `patience` seconds without a round nothing is expected."""
+        self._identity = identity
+        self._patience = patience
+        self._records: dict[str, _Record] = {}
+        self._last = 0.0
+
+    def begin(self, uids: Mapping[str, str], now: float) -> None:
+        """A round begins. After a while as a standby another replica has written, which is no fight."""
+        idle = now - self._last > self._patience
+        self._last = now
+        if idle:
+            self._records.clear()
+        else:
+            self._records = {name: each for name, each in self._records.items() if uids.get(name) == each.uid}
+
+    def wrote(self, name: str, uid: str, carried: PublishedKeys) -> None:
+        """We have written this node; it carries this now."""
+        record = self._records.setdefault(name, _Record(uid, carried))
+        record.expected = carried
+
+    def saw(self, name: str, carried: PublishedKeys, now: float) -> None:
+        """The watch, which has caught up with our write, shows this."""
+        record = self._records.get(name)
+        if record is None or record.expected == carried:
+            return
+        record.expected = carried
+        record.foreign.append(now)
+        record.by = identity_of(carried.window, self._identity) or record.by
+        if len(record.foreign) == TIMES and now - record.foreign[0] <= WITHIN:
+            record.alone_until = now + WITHIN
+            record.foreign.clear()
+
+    def left_alone(self, name: str, now: float) -> bool:
+        """Whether this node is not written now."""
+        record = self._records.get(name)
+        return record is not None and now < record.alone_until
+
+    def problem(self, now: float) -> str | None:
+        """Who else writes, and where; None without a fight."""
+        fought = sorted(name for name in self._records if self.left_alone(name, now))
+        if not fought:
+            return None
+        others = sorted({self._records[name].by for name in fought} - {""})
+        who = f"another Ballast ({', '.join(others)})" if others else "another writer"
+        return (
+            f"{who} has changed Ballast's labels, annotation or taint {TIMES} times in {WITHIN / 60:.0f} minutes on "
+            f"{_listed(fought)}; they are left alone for {WITHIN / 60:.0f} minutes. Let only one write "
+            "BALLAST_PUBLISHING__PREFIX, or give each its own nodes with BALLAST_CLUSTER__NODE_SELECTOR."
+        )
+
+
+def identity_of(annotation: str | None, own: str) -> str:
+    """The identity of another Ballast in its `window` annotation, empty where there is none or it is our own."""
+    try:
+        found = json.loads(annotation or "null")
+    except (ValueError, RecursionError):
+        return ""
+    by = found.get("by") if isinstance(found, dict) else None
+    return by[:253] if isinstance(by, str) and by != own and by.isprintable() else ""
+
+
+def _listed(names: Iterable[str]) -> str:
+    first, rest = list(names)[:NAMED], max(0, len(list(names)) - NAMED)
+    return ", ".join(first) + (f" and {rest:,} more" if rest else "")

@@ -1,0 +1,99 @@
+"""Who may ask: a token or a certificate of the extender's callers, and the Host that a browser names."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Collection
+from contextlib import suppress
+from ipaddress import ip_address
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ballast.errors import SettingsError
+from ballast.settings.extender import ExtenderSettings
+from ballast.settings.secrets import SecretFile
+
+CERTIFIED = "certified"
+"""Key of a request's state: whether the client showed a certificate that was verified."""
+
+PRIVATE = (".svc", ".local", ".localhost", ".internal")
+"""Ends of names that nobody can register in the public DNS."""
+
+
+class Callers:
+    """Lets in whoever shows the token or, where certificates count, one that was verified."""
+
+    def __init__(self, settings: ExtenderSettings) -> None:
+        """Raises SettingsError for a token file that cannot be used."""
+        self._file = SecretFile(settings.token_file, "BALLAST_EXTENDER__TOKEN_FILE") if settings.token_file else None
+        self._token = self._file.read().strip() if self._file else ""
+        self._certificates = settings.client_ca_file is not None
+
+    @property
+    def takes_tokens(self) -> bool:
+        """Whether a token may stand in the path."""
+        return self._file is not None
+
+    def lets_in(self, request: Request) -> bool:
+        """Everybody where nothing is asked for. The token is the one in the file now, or the last usable one."""
+        if self._certificates and getattr(request.state, CERTIFIED, False):
+            return True
+        if self._file is None:
+            return not self._certificates
+        with suppress(SettingsError):
+            self._token = self._file.read().strip()
+        scheme, _, shown = request.headers.get("authorization", "").partition(" ")
+        by_path = _same(str(request.path_params.get("token", "")), self._token)
+        return (scheme.lower() == "bearer" and _same(shown.strip(), self._token)) or by_path
+
+
+def _same(shown: str, token: str) -> bool:
+    return hmac.compare_digest(shown.encode("utf-8", "surrogateescape"), token.encode())
+
+
+class BrowserHosts:
+    """Answers 421 to browsers that name a host which may be a stranger's: DNS rebinding would let its page read ours.
+
+    Allowed are addresses, names without a dot, names that end as in `PRIVATE`, and `allowed` ones. Others than browsers
+    are not asked.
+    """
+
+    def __init__(self, app: ASGIApp, allowed: Collection[str] = ()) -> None:
+        self._app = app
+        self._allowed = {name.lower() for name in allowed}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] == "http" and _is_browser(headers := dict(scope["headers"])):
+            name = _name(headers.get(b"host", b"").decode("latin-1"))
+            if not self._own(name):
+                told = f"Host {name[:100]!r} is not this server. BALLAST_HTTP__ALLOWED_HOSTS={name[:100]} allows it."
+                await JSONResponse({"error": told}, status_code=421)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _own(self, name: str) -> bool:
+        if not name or "." not in name or name in self._allowed or name.endswith(PRIVATE):
+            return True
+        try:
+            ip_address(name)
+        except ValueError:
+            return False
+        return True
+
+
+def _is_browser(headers: dict[bytes, bytes]) -> bool:
+    return (
+        headers.get(b"user-agent", b"").startswith(b"Mozilla/")
+        or b"origin" in headers
+        or any(name.startswith(b"sec-fetch-") for name in headers)
+    )
+
+
+def _name(host: str) -> str:
+    """Without port, brackets and the dot at the end, in lower case."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0].rstrip(".").lower()
