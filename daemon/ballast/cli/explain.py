@@ -11,16 +11,14 @@ from rich.table import Table
 
 from ballast import log
 from ballast.cli.eviction_settings import offline_rules, settings_of
-from ballast.cli.evidence import Evidence, Origin, gather, variables
+from ballast.cli.evidence import Origin, gather, variables
+from ballast.cli.live import daemons_explanation
 from ballast.cli.output import Output, OutputOption
 from ballast.cli.plan import Cluster, Kubeconfig, Live, Metrics, PodMetrics, Set
 from ballast.errors import BadFile, UsageError
-from ballast.eviction.check_input import LOOKED_NOWHERE, Verdict
-from ballast.eviction.feasibility import feasibility, misplaced, standing_of
+from ballast.eviction.explanation import explanation
 from ballast.eviction.gate import Gate
 from ballast.jobs.eviction.rules import aims_of
-from ballast.model.limits import Limit
-from ballast.model.pod import Pod
 from ballast.words import duration
 
 
@@ -31,6 +29,9 @@ def explain(
     pod_metrics: PodMetrics = None,
     live: Live = False,
     kubeconfig: Kubeconfig = None,
+    url: Annotated[
+        str | None, typer.Option(metavar="URL", help="Ask a running daemon. URL is the address of its page.")
+    ] = None,
     settings: Set = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -43,51 +44,27 @@ def explain(
     if not slash or not namespace or not name or "/" in name:
         raise UsageError(f"{pod}: give the pod as NAMESPACE/POD, such as shop/web-0.")
     origin = Origin(cluster, metrics_file, pod_metrics, live, kubeconfig)
+    if url is not None:
+        if settings or origin != Origin(None, None, None):
+            raise UsageError(
+                "--url asks a daemon, which has its own input and settings. Do not combine it with others."
+            )
+        return _show(daemons_explanation(url, namespace, name), output)
     origin.check()
     found, given = settings_of(tuple(settings or ()), variables(origin))
     evidence = gather(origin, found)
     gate = Gate(evidence.facts, offline_rules(found, given))
-    answer = _answer(evidence, gate, pod, aims_of(found).ceiling)
+    answer = explanation(evidence.arranged, gate, pod, aims_of(found).ceiling)
+    if answer is None:
+        raise BadFile(f"{pod}: there is no such pod, neither on a node nor pending.")
+    return _show(answer, output)
+
+
+def _show(answer: dict[str, Any], output: Output) -> None:
     if output is Output.JSON:
         typer.echo(json.dumps(answer, indent=2, allow_nan=False))
     else:
         _print(answer)
-
-
-def _answer(evidence: Evidence, gate: Gate, name: str, ceiling: Limit) -> dict[str, Any]:
-    layout = evidence.arranged
-    rows = [row for row, pod in enumerate(layout.pods) if f"{pod.namespace}/{pod.name}" == name]
-    if not rows:
-        raise BadFile(f"{name}: there is no such pod, neither on a node nor pending.")
-    row, pod = rows[0], layout.pods[rows[0]]
-    placement = standing_of(layout, evidence.facts, gate.rules, ceiling)
-    placed = bool(layout.on[row] >= 0 and pod.node)
-    verdicts = gate.explain(pod, feasibility(placement, row, evidence.facts, gate.rules) if placed else LOOKED_NOWHERE)
-    notes = list(misplaced(placement, row)) if placed else ["the pod is not on a node, so it cannot be moved"]
-    refused = [verdict for verdict in verdicts if not verdict.allowed]
-    return {
-        "pod": name,
-        "node": pod.node or None,
-        "workload": _workload(evidence, pod),
-        "allowed": not refused and placed,
-        "checks": [_check(number, verdict) for number, verdict in enumerate(verdicts, 1)],
-        "notes": notes,
-    }
-
-
-def _workload(evidence: Evidence, pod: Pod) -> str | None:
-    key = evidence.facts.key(pod)
-    return None if key is None else f"{key[1]} {key[0]}/{key[2]}"
-
-
-def _check(number: int, verdict: Verdict) -> dict[str, Any]:
-    return {
-        "number": number,
-        "check": verdict.check,
-        "verdict": "allowed" if verdict.allowed else "refused",
-        "reason": verdict.reason,
-        "numbers": dict(verdict.numbers),
-    }
 
 
 def _print(answer: dict[str, Any]) -> None:

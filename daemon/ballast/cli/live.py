@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import quote
 
 import msgspec
 import requests
@@ -46,6 +47,8 @@ NEEDED = ("Node", "Pod")
 PAGE = 500
 POD_METRICS = "/apis/metrics.k8s.io/v1beta1/pods"
 TIMEOUT = 30.0
+DAEMONS_TIMEOUT = 90.0
+"""Seconds; the daemon may be planning when it is asked to explain."""
 
 
 class Documents(Struct, frozen=True):
@@ -114,16 +117,12 @@ def _reason(error: Exception) -> str:
 
 def daemons_plan(url: str, kind: str) -> dict[str, Any]:
     """The latest plan of one kind from a running daemon. Raises BallastError if there is none."""
-    address = f"{url.rstrip('/')}/api/v1/plans"
     try:
-        answer = requests.get(address, timeout=TIMEOUT)
+        answer = requests.get(f"{url.rstrip('/')}/api/v1/plans", timeout=TIMEOUT)
         answer.raise_for_status()
         plans = answer.json()
     except (requests.RequestException, ValueError) as error:
-        raise BallastError(
-            f"--url {url} is not a Ballast daemon: {_reason(error)}. Give the address of its page. With "
-            "`kubectl -n NAMESPACE port-forward service/ballast 2020` it is http://localhost:2020."
-        ) from error
+        raise _no_daemon(url, error) from error
     found: list[dict[str, Any]] = [plan for plan in plans if isinstance(plan, dict) and plan.get("kind") == kind]
     if not found:
         raise BallastError(
@@ -131,6 +130,29 @@ def daemons_plan(url: str, kind: str) -> dict[str, Any]:
             "BALLAST_EVICTION__PLANNERS and there is a reason to. See /api/v1/cycles for its cycles."
         )
     return max(found, key=lambda plan: float(plan.get("time", 0)))
+
+
+def daemons_explanation(url: str, namespace: str, name: str) -> dict[str, Any]:
+    """What the checks of a running daemon say about a pod. Raises BallastError if it cannot be asked."""
+    path = f"/api/v1/pods/{quote(namespace, safe='')}/{quote(name, safe='')}/explain"
+    try:
+        answer = requests.get(f"{url.rstrip('/')}{path}", timeout=DAEMONS_TIMEOUT)
+        said: Any = answer.json()
+        if isinstance(said, dict) and isinstance(said.get("error"), str):
+            raise BallastError(f"The daemon at {url} cannot explain {namespace}/{name}: {said['error']}.")
+        answer.raise_for_status()
+    except (requests.RequestException, ValueError) as error:
+        raise _no_daemon(url, error) from error
+    if not isinstance(said, dict) or "checks" not in said:
+        raise _no_daemon(url, ValueError("it answered something else"))
+    return said
+
+
+def _no_daemon(url: str, error: Exception) -> BallastError:
+    return BallastError(
+        f"--url {url} is not a Ballast daemon: {_reason(error)}. Give the address of its page. With "
+        "`kubectl -n NAMESPACE port-forward service/ballast 2020` it is http://localhost:2020."
+    )
 
 
 def _listed(api: KubeApi, kind: str, path: str) -> Iterator[dict[str, Any]]:

@@ -210,6 +210,24 @@ class ExtenderService:
             scores = made.score(state.model.fleet, STANDARD if made.needs_pod else None)
         return state.by_node(scores)
 
+    def node_terms(self, name: str, node: str) -> dict[str, Any] | None:
+        """`views.types.NodeScore` by a strategy, without a particular pod; None for an unknown node."""
+        state = self._state
+        row = None if state is None else state.model.rows.get(node)
+        if state is None or row is None:
+            return None
+        made = self._strategy(name, state, "off")
+        with self._lock if made.needs_pods else nullcontext():
+            scores = made.score(state.model.fleet, STANDARD if made.needs_pod else None)
+        unknown = bool(scores.unknown[row])
+        terms = {term: float(values[row]) for term, values in scores.terms.items() if np.isfinite(values[row])}
+        return {
+            "node": node,
+            "strategy": name,
+            "score": None if unknown else int(scores.scores[row]),
+            "terms": {} if unknown else terms,
+        }
+
     def scores_of(self, namespace: str, name: str) -> dict[str, Any] | None:
         """The scores of every node for a pod: by the strategy of the settings and by each one that it blends.
 
@@ -233,6 +251,9 @@ class ExtenderService:
             "time": state.model.window_end if state else None,
             "neutral": neutral,
             "strategies": found,
+            "strategy": asked,
+            "scores": found[0]["scores"] if found else {},
+            "unknown": found[0]["unknown"] if found else [],
         }
 
     def _decide(self, state: SnapshotState, name: str, arriving: Pod, names: Sequence[str]) -> Priorities:

@@ -76,6 +76,7 @@ class SnapshotJob:
         board.scores = scores
         board.snapshot = snapshot
         board.frozen = self._freeze.frozen
+        board.history.observe(snapshot, scores, board.high)
 
 
 def _names(nodes: Sequence[Node], settings: Settings) -> NodeNames:

@@ -18,7 +18,7 @@ from ballast.cluster.conditions import SavedConditions
 from ballast.cluster.context import Context
 from ballast.cluster.leader_endpoint import LeaderEndpoint, OwnPlace
 from ballast.cluster.object_budget import too_large
-from ballast.errors import SettingsError
+from ballast.errors import BallastError, SettingsError
 from ballast.extender import strategies
 from ballast.extender.decisions import ExtenderService
 from ballast.extender.sibling_usage import SiblingUsage
@@ -31,6 +31,7 @@ from ballast.jobs.power import build as power_build
 from ballast.jobs.progress import Hold, Known, Progress
 from ballast.jobs.publishing import PublishingJob
 from ballast.jobs.snapshot import SnapshotJob
+from ballast.model.limits import by_resource
 from ballast.model.snapshot import Snapshot
 from ballast.runtime.condition_saver import ConditionSaver
 from ballast.runtime.context import build_context
@@ -40,6 +41,7 @@ from ballast.serving.app import create_app, create_extender_app, create_health_a
 from ballast.serving.board import Board, CycleRecord
 from ballast.serving.callers import Callers
 from ballast.serving.server import Server
+from ballast.serving.views import pods
 from ballast.settings import Mode, Settings, check_run
 from ballast.telemetry.pod_usage_cache import PodUsageCache
 
@@ -89,6 +91,7 @@ class Daemon:
             pods=context.cache.pods,
         )
         board.pod_scores = self.extender.scores_of
+        board.node_terms = partial(self.extender.node_terms, settings.publishing.strategy)
         context.cache.follow_pods(self.extender, self.extender.give_way)
         usage = PodUsageCache(reader.source, context.api.get, settings)
         self.siblings = SiblingUsage(self.extender, usage, context.cache.pods, context.clock)
@@ -96,6 +99,7 @@ class Daemon:
         self._feeds = power_build.client(settings, policies)
         self.power = power_build.build(context, policies, board, self._feeds) if policies else None
         self.eviction = eviction_build.build(context, self.extender.steering, reader.source, board, self.power)
+        board.explain = self.eviction.explain if evicts else _no_evictions
         self.batch = batch_build.build(context, self.extender.steering, board)
         self.publishing = PublishingJob(context)
         self.crane = crane.build(context, chosen.policy, reader.source)
@@ -300,8 +304,15 @@ def _board(context: Context, config: list[dict[str, Any]], max_age: float) -> Bo
         paused=context.paused,
         config=config,
         max_age=max_age,
+        high=by_resource(context.settings.publishing.high),
+        find_pods=partial(pods.found, context.cache),
+        pods_on=partial(pods.on_node, context.cache),
         node_metrics=context.settings.metrics.nodes,
     )
+
+
+def _no_evictions(namespace: str, name: str) -> None:
+    raise BallastError("BALLAST_EVICTION__MODE=off: the checks see no workloads and budgets; dry-run evicts nothing")
 
 
 def _endpoint(context: Context) -> LeaderEndpoint:

@@ -25,6 +25,7 @@ from ballast.serving.document import JSON, Latest
 from ballast.serving.openapi import DOCUMENT
 from ballast.serving.rate_limit import RateLimit
 from ballast.serving.rendering import Rendered
+from ballast.serving.views.routes import PageApi
 
 
 class Api:
@@ -50,6 +51,7 @@ class Api:
             Route("/api/v1/plans", self.plans),
             Route("/api/v1/evictions", self.evictions),
             Route("/api/v1/openapi.json", self.openapi),
+            *PageApi(self._board).routes(),
         ]
 
     async def status(self, request: Request) -> Response:

@@ -118,14 +118,13 @@ class PodScores(Answer):
 
     pod: Annotated[str, NAMESPACED]
     node: Annotated[str | None, Meta(description="the node it is bound to, where its load is counted")]
-    decided: Annotated[
-        str | None, Meta(description="the node the extender chose, until the watch has shown the binding")
-    ]
+    decided: Annotated[str | None, Meta(description="the node the extender chose, until its binding shows")]
     time: Annotated[float | None, Meta(description="Unix time at which the windows end")]
     neutral: Annotated[str | None, Meta(description="why the extender would now give all nodes the same score")]
-    strategies: Annotated[
-        Sequence[Scores], Meta(description="the strategy of BALLAST_EXTENDER__STRATEGY, then those it blends")
-    ]
+    strategies: Annotated[Sequence[Scores], Meta(description="the strategy of the extender, then those it blends")]
+    strategy: Annotated[str, Meta(description="that of BALLAST_EXTENDER__STRATEGY")]
+    scores: Annotated[Mapping[str, int], Meta(description="0..100 by node, by this strategy")]
+    unknown: Annotated[Sequence[str], Meta(description="nodes that this strategy cannot judge")]
 
 
 class Setting(Answer):

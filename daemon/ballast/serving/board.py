@@ -10,6 +10,7 @@ from ballast.clock import Clock, SystemClock
 from ballast.model.snapshot import Snapshot
 from ballast.serving.api_types import CycleRecord
 from ballast.serving.rendering import Rendered
+from ballast.serving.views.history import History
 
 __all__ = ["Board", "Check", "CycleRecord"]
 
@@ -72,6 +73,25 @@ class Board:
 
     pod_scores: Callable[[str, str], dict[str, Any] | None] = lambda namespace, name: None
     """`api_types.PodScores` by namespace and name, None for an unknown pod. It is slow; any thread may call it."""
+
+    explain: Callable[[str, str], dict[str, Any] | None] = lambda namespace, name: None
+    """`views.types.Explanation` by namespace and name, None for an unknown pod. It is slow; any thread may call it.
+    Raises BallastError where it cannot be said now."""
+
+    node_terms: Callable[[str], dict[str, Any] | None] = lambda node: None
+    """`views.types.NodeScore` of a node, None for an unknown one."""
+
+    find_pods: Callable[[str], list[dict[str, Any]]] = lambda text: []
+    """`views.types.FoundPod` of at most FOUND pods whose namespace/name contains a text."""
+
+    pods_on: Callable[[str], list[dict[str, Any]]] = lambda node: []
+    """`views.types.PodOnNode` of the pods on a node."""
+
+    history: History = field(default_factory=History)
+    """The last 24 hours of loads and spreads."""
+
+    high: Mapping[str, float] = field(default_factory=dict)
+    """The load from which a node is hot, by resource."""
 
     node_metrics: str = "all"
     """`off`, `primary` or `all`: which series per node `/metrics` has."""

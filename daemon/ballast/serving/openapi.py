@@ -8,6 +8,7 @@ from msgspec.json import schema_components
 
 from ballast import __version__
 from ballast.serving import api_types
+from ballast.serving.views import types
 
 Schema = dict[str, Any]
 
@@ -21,6 +22,17 @@ ANSWERS: dict[str, Any] = {
     "power": api_types.Power,
     "plans": list[api_types.Plan],
     "evictions": api_types.Evictions,
+    "fleet": types.FleetNames,
+    "fleet_loads": types.FleetLoads,
+    "overview": types.Overview,
+    "history": types.SpreadHistory,
+    "node_history": types.NodeHistory,
+    "node_score": types.NodeScore,
+    "node_pods": list[types.PodOnNode],
+    "pods": list[types.FoundPod],
+    "explain": types.Explanation,
+    "plan_summaries": list[types.PlanSummary],
+    "plan": api_types.Plan,
     "openapi": Schema,
     "error": api_types.Error,
 }
@@ -37,6 +49,13 @@ _WINDOW = {
     "description": "a length as spelled in the settings, e.g. 5m",
 }
 _NAME = {"name": "name", "in": "path", "required": True, "schema": _STRING}
+_FIND = {"name": "find", "in": "query", "schema": _STRING, "description": "part of namespace/name"}
+_AT = {
+    "name": "at",
+    "in": "query",
+    "schema": {"type": "number"},
+    "description": "Unix time in the last 24 hours: means over the five minutes around it",
+}
 _NAMESPACE = _NAME | {"name": "namespace"}
 _NO_DATA = "no cycle has ended yet"
 
@@ -70,6 +89,31 @@ DOCUMENT: Schema = {
         "/api/v1/power": _get("power", "Every power policy: its watts, state, targets and recent changes"),
         "/api/v1/plans": _get("plans", "Recent eviction plans, newest first"),
         "/api/v1/evictions": _get("evictions", "Recent evictions and their outcome, newest first"),
+        "/api/v1/fleet": _get("fleet", "All nodes in columns: names, pools, zones", _503=_NO_DATA),
+        "/api/v1/fleet/loads": _get(
+            "fleet_loads",
+            "All nodes in columns: loads, scores and states, now or in the last 24 hours",
+            _WINDOW,
+            _AT,
+            _400="no such window, or a time that is not kept",
+            _503=_NO_DATA,
+        ),
+        "/api/v1/overview": _get("overview", "Is the cluster balanced, and what was done today", _503=_NO_DATA),
+        "/api/v1/history": _get("history", "The last 24 hours of the cluster"),
+        "/api/v1/nodes/{name}/history": _get("node_history", "The last 24 hours of a node", _NAME, _404="no such node"),
+        "/api/v1/nodes/{name}/score": _get("node_score", "The terms of a node's score", _NAME, _404="no such node"),
+        "/api/v1/nodes/{name}/pods": _get("node_pods", "The pods on a node", _NAME),
+        "/api/v1/pods": _get("pods", "Pods whose namespace/name contains a text, at most 20", _FIND),
+        "/api/v1/pods/{namespace}/{name}/explain": _get(
+            "explain",
+            "Whether a pod may be moved: every check",
+            _NAMESPACE,
+            _NAME,
+            _404="no such pod",
+            _503="it cannot be said now",
+        ),
+        "/api/v1/plans/summaries": _get("plan_summaries", "Recent eviction plans without their steps, newest first"),
+        "/api/v1/plans/{name}": _get("plan", "One eviction plan by its id", _NAME, _404="no such plan"),
         "/api/v1/openapi.json": _get("openapi", "This document"),
     },
     "components": {"schemas": _components},

@@ -15,11 +15,28 @@ POLICY = (
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 HEADERS = {"content-security-policy": POLICY, "x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
-SCRIPTS = ("page", "common", "nodes", "power", "chart", "plans", "evictions", "pods", "uplot")
+SCRIPTS = (
+    *(
+        "page",
+        "common",
+        "fleet",
+        "wall",
+        "drawing",
+        "incident",
+        "overview",
+        "nodes",
+        "node",
+        "pods",
+        "plans",
+        "evictions",
+    ),
+    *("power", "chart", "uplot"),
+)
+ICONS = ("icon", "icon-warn", "icon-bad")
 FILES = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/page/page.css": ("page.css", "text/css; charset=utf-8"),
-    "/page/icon.svg": ("icon.svg", "image/svg+xml"),
+    **{f"/page/{name}.svg": (f"{name}.svg", "image/svg+xml") for name in ICONS},
     "/page/uplot.LICENSE.txt": ("uplot.LICENSE.txt", "text/plain; charset=utf-8"),
     **{f"/page/{name}.js": (f"{name}.js", "text/javascript; charset=utf-8") for name in SCRIPTS},
 }

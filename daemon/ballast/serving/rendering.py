@@ -11,13 +11,14 @@ from ballast.model.snapshot import Snapshot
 from ballast.serving import nodes, watcher_format
 from ballast.serving.document import Document
 from ballast.serving.families import node_families
+from ballast.serving.views import fleet
 
 
 class Rendered:
     """The documents of one snapshot: built at once if clients asked for the previous ones, else on the first request.
 
-    `known` says for each window whether any node is; `watcher` is keyed by (window name, everything?), `nodes` by
-    window name; `families` are the per-node metrics, of the first window or all.
+    `known` says for each window whether any node is; `watcher` is keyed by (window name, everything?), `nodes` and
+    `loads` by window name; `families` are the per-node metrics, of the first window or all.
     """
 
     def __init__(self, snapshot: Snapshot, verdicts: nodes.Verdicts, source: str, fetched: float, frozen: bool) -> None:
@@ -38,6 +39,10 @@ class Rendered:
         }
         self.nodes = {
             name: Document(partial(nodes.listing, snapshot, verdicts, window)) for name, window in windows.items()
+        }
+        self.fleet = Document(partial(fleet.names, snapshot))
+        self.loads = {
+            name: Document(partial(fleet.loads, snapshot, verdicts, window)) for name, window in windows.items()
         }
         self.families = {
             everything: Document(partial(node_families, snapshot, verdicts.scores, everything))
@@ -61,6 +66,8 @@ class Rendered:
             document.follow(previous.watcher[key])
         for name, document in self.nodes.items():
             document.follow(previous.nodes[name])
+        for name, document in self.loads.items():
+            document.follow(previous.loads[name])
 
 
 def render(

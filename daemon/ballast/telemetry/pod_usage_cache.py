@@ -34,6 +34,11 @@ class PodUsageCache:
             self._answers, self._about = self._asked(at, resources, about), about
         return self._answers
 
+    @property
+    def of_all(self) -> PodAnswers | None:
+        """The last answer, if it is about all pods."""
+        return self._answers if self._about is None else None
+
     def _asked(self, at: float, resources: Sequence[str], about: frozenset[str] | None) -> PodAnswers:
         if isinstance(self._source, PrometheusSource):
             return self._source.ask_pods(at, resources, sorted(about) if about is not None else None)

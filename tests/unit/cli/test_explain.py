@@ -284,3 +284,39 @@ def test_a_url_without_a_daemon_is_an_error(ballast: Run, httpserver: HTTPServer
     code, _, err = ballast("plan", "relieve", "--url", "http://127.0.0.1:1")
     assert code == 1
     assert "not a Ballast daemon: no connection. Give the address of its page" in err
+
+
+ANSWER = {
+    "pod": "shop/web-0",
+    "node": "node-1",
+    "workload": "Deployment shop/web",
+    "allowed": False,
+    "checks": [
+        {"number": 1, "check": "mirror", "verdict": "allowed", "reason": "it is no mirror pod", "numbers": {}},
+        {"number": 2, "check": "pdb", "verdict": "refused", "reason": "no disruption is left", "numbers": {"left": 0}},
+    ],
+    "notes": [],
+}
+
+
+def test_a_daemon_is_asked_what_its_checks_say(httpserver: HTTPServer, ballast: Run) -> None:
+    httpserver.expect_request("/api/v1/pods/shop/web-0/explain").respond_with_json(ANSWER)
+    url = httpserver.url_for("/")
+    code, out, _ = ballast("explain", "shop/web-0", "--url", url, "-o", "json")
+    assert (code, json.loads(out)) == (0, ANSWER)
+    code, out, _ = ballast("explain", "shop/web-0", "--url", url)
+    assert code == 0
+    assert "may not be moved: pdb" in out
+
+
+def test_a_daemon_that_cannot_explain_says_why(httpserver: HTTPServer, ballast: Run) -> None:
+    path = "/api/v1/pods/shop/web-0/explain"
+    httpserver.expect_request(path).respond_with_json({"error": "no pod shop/web-0"}, status=404)
+    code, _, err = ballast("explain", "shop/web-0", "--url", httpserver.url_for("/"))
+    assert code == 1
+    assert "no pod shop/web-0" in err
+    code, _, err = ballast("explain", "shop/web-0", "--url", httpserver.url_for("/nowhere"))
+    assert code == 1
+    assert "is not a Ballast daemon" in err
+    code, _, err = ballast("explain", "shop/web-0", "--url", httpserver.url_for("/"), "--set", "min_replicas=1")
+    assert code == 2

@@ -222,6 +222,9 @@ def test_the_scores_of_a_pod_are_those_the_daemon_makes() -> None:
         "time": TIME,
         "neutral": None,
         "strategies": [{"strategy": "load-variation", **scores}],
+        "strategy": "load-variation",
+        "scores": scores["scores"],
+        "unknown": [],
     }
     board.pod_scores = lambda namespace, name: document if (namespace, name) == ("shop", "web-1") else None
     with serving(board) as port:

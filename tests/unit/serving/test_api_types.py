@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from ballast.eviction.gate import NAMES
 from ballast.runtime.daemon import Daemon
 from ballast.serving.openapi import ANSWERS, DOCUMENT
 from ballast.simulator.kube.kinds import BY_NAME
@@ -47,7 +48,10 @@ def by_wire_name(typed: Any) -> dict[str, Any]:
     return {each.encode_name: getattr(typed, each.name) for each in msgspec.structs.fields(typed)}
 
 
-@pytest.mark.parametrize("identifier", sorted(PATHS.keys() - {"pod_scores", "openapi"}))
+ASKED_LIVE = {"pod_scores", "explain", "plan", "node_score", "openapi"}
+
+
+@pytest.mark.parametrize("identifier", sorted(PATHS.keys() - ASKED_LIVE))
 def test_answers_have_the_keys_of_their_types_in_order(identifier: str) -> None:
     with serving(acting_board()) as port:
         check_type(identifier, ask(port, PATHS[identifier]).body)
@@ -117,9 +121,23 @@ def test_a_running_daemon_answers_with_these_types(daemon: Daemon) -> None:
     pod = daemon.context.cache.pods()[0]
     node = daemon.context.cache.nodes()[0].name
     asked = {name: path.replace("node-0", node) for name, path in PATHS.items()}
-    asked["pod_scores"] = f"/api/v1/pods/{pod.namespace}/{pod.name}/scores"
+    for name in ("pod_scores", "explain"):
+        asked[name] = asked[name].replace("{namespace}", pod.namespace).replace(node, pod.name)
+    asked["plan"] = f"/api/v1/plans/{daemon.board.plans[0]['id']}"
+    asked["pods"] += f"?find={pod.name}"
     answers = {name: check_type(name, get(daemon, path).content) for name, path in asked.items() if name != "openapi"}
     assert answers["pod_scores"]["strategies"]
+    assert answers["pod_scores"]["scores"] == answers["pod_scores"]["strategies"][0]["scores"]
+    assert [check["check"] for check in answers["explain"]["checks"]] == list(NAMES)
+    assert answers["explain"]["node"] == pod.node
+    assert answers["pods"] == [{"pod": f"{pod.namespace}/{pod.name}", "node": pod.node}]
+    assert {each["pod"] for each in answers["node_pods"]} == {
+        f"{each.namespace}/{each.name}" for each in daemon.context.cache.pods_on(node)
+    }
+    assert answers["plan"] == answers["plans"][0]
+    assert answers["node_score"]["terms"]
+    assert answers["overview"]["today"]["evictions"]
+    assert answers["fleet"]["roster"] == answers["fleet_loads"]["roster"]
     assert answers["plans"][0]["steps"]
     assert answers["evictions"]["recent"]
     [policy] = answers["power"]["policies"]

@@ -84,6 +84,8 @@ def board_of(taken: Snapshot | None, *, scores: dict[str, int | None] | None = N
         board.snapshot = taken
         board.scores = scores if scores is not None else default
         board.rendered = render(taken, board.scores, frozen=frozen)
+        board.high = {"cpu": 0.8, "memory": 0.8}
+        board.history.observe(taken, board.scores, board.high)
     return board
 
 

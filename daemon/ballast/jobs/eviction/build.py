@@ -14,9 +14,11 @@ from ballast.clock import SystemClock
 from ballast.cluster.context import Context
 from ballast.jobs.eviction.cluster_facts import ClusterFacts
 from ballast.jobs.eviction.executor import PlanExecutor
+from ballast.jobs.eviction.explainer import Explainer
 from ballast.jobs.eviction.inputs import PlanInputs
 from ballast.jobs.eviction.job import EvictionJob
 from ballast.jobs.eviction.planning_process import PlanningProcess
+from ballast.jobs.eviction.rules import aims_of
 from ballast.jobs.power import build as power_build
 from ballast.jobs.power.job import PowerJob
 from ballast.serving.board import Board
@@ -83,11 +85,13 @@ def build(
         surging=lambda: surges.workloads if surges else frozenset(),
     )
     usage = PodUsageCache(source, context.api.get, settings)
+    inputs = PlanInputs(context, facts=facts, usage=usage, evictor=evictor, landing=landing, surges=surges)
+    worker = PlanningProcess()
     return EvictionJob(
         context,
         facts=facts,
-        inputs=PlanInputs(context, facts=facts, usage=usage, evictor=evictor, landing=landing, surges=surges),
-        worker=PlanningProcess(),
+        inputs=inputs,
+        worker=worker,
         executor=PlanExecutor(
             context,
             board=board,
@@ -95,6 +99,7 @@ def build(
             evictor=evictor,
             empty=EmptyNodes(context.api, context.writer, prefix),
         ),
+        explainer=Explainer(inputs, worker, lambda: board.snapshot, aims_of(settings).ceiling),
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,13 +17,14 @@ from ballast.errors import ClusterError
 from ballast.eviction.emptying import EMPTIES
 from ballast.eviction.planners.planner import PlanningDemand
 from ballast.eviction.planners.registry import planner, planners
-from ballast.eviction.rules import UNLIMITED
+from ballast.eviction.rules import UNLIMITED, GateRules
 from ballast.jobs.eviction.cluster_facts import ClusterFacts
 from ballast.jobs.eviction.day_peak import DayPeak
 from ballast.jobs.eviction.hot_nodes import loads, of_nodes, watched_of
 from ballast.jobs.eviction.planning_request import PlanRequest, RequestedPlan
 from ballast.jobs.eviction.rules import aims_of, limit
 from ballast.model.node_state import NodeState
+from ballast.model.pod import Pod
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
 from ballast.parts import Part
@@ -93,26 +95,41 @@ class PlanInputs:
         wanted, skipped = self._wanted()
         if not wanted:
             return Gathered(None, None, earlier, skipped)
+        request = self.request(snapshot, wanted)
+        measured = [name for name in request.resources if name in OF_PODS]
+        usage = self._usage.ask(snapshot.time, measured, self._concerned(wanted))
+        return Gathered(replace(request, usage=usage), None, earlier, skipped)
+
+    def request(self, snapshot: Snapshot, wanted: Sequence[RequestedPlan]) -> PlanRequest:
+        """What is known of this moment, in any thread; with the last usage of pods that covers all of them."""
         weights = self._settings.scoring.resources
         objects, resources = self._facts.objects(), watched_of(snapshot, self._aims, weights)
         names = [node.name for node in objects.nodes]
-        request = PlanRequest(
+        return PlanRequest(
             now=self._clock.wall(),
             resources=resources,
             load=self._loads(snapshot, names, resources),
             error=self._errors(names, resources),
             wanted=tuple(wanted),
             objects=objects,
-            history=history,
+            history=self._facts.history(),
             pool_label=self._settings.cluster.pool_label,
             weights=weights,
-            peak=self._peaks(snapshot, [node.name for node in objects.nodes], resources),
+            peak=self._peaks(snapshot, names, resources),
             silent=snapshot.states.counts[NodeState.SILENT],
-            usage=self._usage.ask(
-                snapshot.time, [name for name in resources if name in OF_PODS], self._concerned(wanted)
-            ),
+            usage=self._usage.of_all,
         )
-        return Gathered(request, None, earlier, skipped)
+
+    def find(self, namespace: str, name: str) -> Pod | None:
+        """The pod as the watch shows it."""
+        return next((pod for pod in self._cache.pods() if pod.name == name and pod.namespace == namespace), None)
+
+    def rules_for(self, node: str) -> GateRules:
+        """Those of the planner that would move a pod off this node: relieve where it is overloaded, else another."""
+        chosen = [each for each in planners() if each.name in self._settings.eviction.planners] or list(planners())
+        hot = node in self._facts.hot.confirmed
+        fitting = next((each for each in chosen if each.needs_confirmation == hot), chosen[0])
+        return self._facts.rules(fitting, self._landing.names({pod.scheduler_name for pod in self._cache.pods()}))
 
     def _resume(self) -> None:
         """What cannot be read now, the next cycle tries again."""

@@ -6,6 +6,7 @@ from ballast.cluster.context import Context
 from ballast.errors import WorkerError
 from ballast.jobs.eviction.cluster_facts import ClusterFacts
 from ballast.jobs.eviction.executor import PlanExecutor
+from ballast.jobs.eviction.explainer import Explainer
 from ballast.jobs.eviction.inputs import PlanInputs
 from ballast.jobs.eviction.planning_process import PlanningProcess
 from ballast.jobs.eviction.planning_request import PlanRequest, PlanResponse
@@ -27,10 +28,12 @@ class EvictionJob:
         inputs: PlanInputs,
         worker: PlanningProcess,
         executor: PlanExecutor,
+        explainer: Explainer,
     ) -> None:
         self._interval, self._clock = context.settings.eviction.interval, context.clock
         self._metrics, self._conditions = context.metrics, context.conditions
         self.facts, self.inputs, self._worker, self._executor = facts, inputs, worker, executor
+        self.explain = explainer.explain
         self.observe, self.gained, self.stop = facts.observe, inputs.gained, worker.stop
         self.give_back = inputs.give_back
 

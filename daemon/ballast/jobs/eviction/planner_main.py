@@ -17,6 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from ballast.eviction.emptying import EMPTIES, handed_over
+from ballast.eviction.explanation import explanation
 from ballast.eviction.facts import Facts
 from ballast.eviction.gate import Gate
 from ballast.eviction.plan import Plan, make_plan
@@ -57,6 +58,9 @@ def answer(request: PlanRequest) -> PlanResponse:
     )
     unknown = [node.name for node, row in zip(objects.nodes, known, strict=True) if not row.any()]
     facts = Facts(objects, now=request.now, unknown=unknown, silent=request.silent)
+    if (asked := request.explained) is not None:
+        found = explanation(arranged, Gate(facts, asked.rules, request.history), asked.pod, asked.ceiling)
+        return PlanResponse(explanation=found, megabytes=_megabytes())
     order = sorted(range(len(objects.nodes)), key=lambda row: objects.nodes[row].name)
     peak = None if request.peak is None else request.peak[:, kept][order]
     plans: list[Plan] = []
@@ -67,8 +71,8 @@ def answer(request: PlanRequest) -> PlanResponse:
         made = _plan(wanted, arranged, Gate(facts, wanted.rules, request.history), peak)
         plans.append(replace(made, steps=()) if late else made)
     running = sum(pod.phase == "Running" and bool(pod.node) for pod in objects.pods)
-    asked = request.usage.asked if request.usage else None
-    return _told(plans, usage, running if asked is None else asked)
+    counted = request.usage.asked if request.usage else None
+    return _told(plans, usage, running if counted is None else counted)
 
 
 def _batch(request: PlanRequest, batch: RequestedBatch) -> PlanResponse:

@@ -30,13 +30,13 @@ _GOOD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS":
 
 
 class PlanningProcess:
-    """Started when it is first needed, and again after it ended. For one thread at a time, but for `stop`."""
+    """Started when it is first needed, and again after it ended. Threads have their turn one after the other."""
 
     def __init__(self, command: Sequence[str] = COMMAND, *, deadline: float = DEADLINE) -> None:
         """`deadline`: seconds of the machine after which the process is killed."""
         self._command = tuple(command)
         self._deadline = deadline
-        self._lock = threading.Lock()
+        self._lock, self._turn = threading.Lock(), threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = False
 
@@ -47,6 +47,10 @@ class PlanningProcess:
 
     def ask(self, request: PlanRequest) -> PlanResponse:
         """Raises WorkerError when the process cannot be started, ends, or takes too long."""
+        with self._turn:
+            return self._ask(request)
+
+    def _ask(self, request: PlanRequest) -> PlanResponse:
         process = self._started()
         assert process.stdin is not None
         assert process.stdout is not None

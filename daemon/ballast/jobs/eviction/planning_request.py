@@ -14,7 +14,7 @@ from ballast.eviction.facts import ClusterObjects
 from ballast.eviction.history import NOTHING_YET, History
 from ballast.eviction.plan import Aims, Kind, Plan
 from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
-from ballast.model.limits import EQUAL, Weights
+from ballast.model.limits import EQUAL, Limit, Weights
 from ballast.model.pod import Pod
 from ballast.model.sample import Floats
 from ballast.placement.batch import BatchPlan, BatchRules
@@ -48,6 +48,15 @@ class RequestedBatch:
 
 
 @dataclass(frozen=True)
+class RequestedExplanation:
+    """The pod to explain, namespace/name; `ceiling` is the load that a target may reach."""
+
+    pod: str
+    rules: GateRules
+    ceiling: Limit
+
+
+@dataclass(frozen=True)
 class PlanRequest:
     """Everything planning needs of one moment. `load` is [node, resource] in the order of the nodes, NaN where unknown.
 
@@ -71,10 +80,12 @@ class PlanRequest:
     """As `load`: the standard errors of the loads."""
     batch: RequestedBatch | None = None
     """Asks for the placement of a batch instead of plans of moves."""
+    explained: RequestedExplanation | None = None
+    """Asks what the checks say about one pod instead."""
 
 
 class PlanResponse(msgspec.Struct, frozen=True):
-    """`plans` that were made, or the plan of the `batch`.
+    """`plans` that were made, or the plan of the `batch`, or the `explanation` of a pod (None: there is no such pod).
 
     Of `expected` pods, `measured` said what they use; `rejected` samples did not count. `problem` is a sentence when
     there is no plan; `megabytes` the most memory that the worker ever had.
@@ -82,6 +93,7 @@ class PlanResponse(msgspec.Struct, frozen=True):
 
     plans: tuple[Plan, ...] = ()
     batch: BatchPlan | None = None
+    explanation: dict[str, Any] | None = None
     measured: int = 0
     expected: int = 0
     problems: dict[str, str] = {}

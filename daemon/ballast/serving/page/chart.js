@@ -52,6 +52,18 @@ function options(width, height, series, bands, rows, unit) {
   };
 }
 
+let coming = null;
+/** Loads uPlot when it is first needed. */
+export function load() {
+  coming ??= new Promise(resolve => {
+    const script = document.createElement("script");
+    script.src = "/page/uplot.js";
+    for (const event of ["load", "error"]) script.addEventListener(event, resolve);
+    document.head.append(script);
+  });
+  return coming;
+}
+
 /** Draws `rows` of a history into `box` as two charts; nothing while the box is hidden. */
 export function draw(box, rows) {
   for (const plot of box.plots || []) plot.destroy();

@@ -26,6 +26,31 @@ export async function read(path) {
   return { body, changed };
 }
 
+const SVG = "http://www.w3.org/2000/svg";
+/** An element of a drawing. */
+export function shape(tag, attributes = {}, ...children) {
+  const made = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) if (value !== null && value !== undefined) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+/** The view, what it is about, and its options: `#nodes/node-1?colour=cpu`. */
+export function route() {
+  const [path, query] = location.hash.slice(1).split("?"), [view, ...rest] = path.split("/").map(decodeURIComponent);
+  return { view, rest, query: new URLSearchParams(query || "") };
+}
+
+/** Writes options into the address without a step in the history; empty ones are left out. */
+export function remember(options) {
+  const { view, rest, query } = route();
+  for (const [name, value] of Object.entries(options)) if (value) query.set(name, value); else query.delete(name);
+  const text = query.toString();
+  history.replaceState(null, "", `#${[view || "overview", ...rest.map(encodeURIComponent)].join("/")}${text ? `?${text}` : ""}`);
+}
+
+export const to = (text, ...path) => element("a", { href: `#${path.map(encodeURIComponent).join("/")}` }, text);
+export const style = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 export const say = (where, text) => { if (where.textContent !== text) where.textContent = text; };
 export const nothing = text => element("span", { class: "nothing" }, text);
 export const known = value => value !== null && value !== undefined;
@@ -61,7 +86,7 @@ export function bytes(value) {
   return `${number(value, 1)} ${units[rank]}`;
 }
 
-export const banner = (kind, title, text) => element("p", { class: `banner ${kind}` }, element("strong", {}, title), text);
+export const banner = (kind, title, text) => element("p", { class: `banner ${kind}` }, element("strong", {}, title), " ", text);
 export const tag = (kind, text) => element("span", { class: `tag ${kind}` }, text);
 
 /** A table that scrolls sideways; `columns` are [heading, kind]. A cell that is null reads "unknown". */

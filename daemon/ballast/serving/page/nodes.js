@@ -1,131 +1,136 @@
-import { $, MORE, PAGE, element, nothing, percent, read, say, state } from "./common.js";
+// All nodes: the wall, the table, and any time of the last 24 hours.
+import { $, MORE, PAGE, ago, clock, element, known, nothing, now, percent, read, remember, route, say, state, to } from "./common.js";
+import { fleet, hot, levels } from "./fleet.js";
+import { refreshNode } from "./node.js";
+import { Wall, colours } from "./wall.js";
 
-const view = { sort: "cpu", down: true, limit: PAGE, filter: "", show: "", window: "" };
-let nodes = [], resources = [], time = null, shownWindow = null, problem = "";
-let levels = { high: 0.8, over: 0.9 };
+const view = { sort: "", down: true, limit: PAGE };
+let seen = null, taken = "", wall = null, times = [], problem = "";
 
-const classOf = node => node.class || (node.state === "known" ? node.published.load : null);
-const KEYS = {
-  name: node => node.name,
-  score: node => node.score,
-  class: node => ({ low: 0, normal: 1, high: 2 })[classOf(node)],
-};
-const key = name => KEYS[name] || (node => node.load[name] && node.load[name].mean);
+const chosen = () => { const { query } = route(); return { filter: (query.get("find") || "").toLowerCase(), show: query.get("show") || "", at: query.get("at") || "", window: query.get("window") || "" }; };
+const KEYS = { name: node => node.name, score: node => node.score, published: node => node.published, class: node => ({ low: 0, normal: 1, high: 2 })[node.class] };
+const key = name => KEYS[name] || (node => seen.resources.includes(name) ? node.load(name) : null);
 
-function matches(node) {
-  if (view.filter && !node.name.toLowerCase().includes(view.filter)) return false;
-  switch (view.show) {
+function matches(node, { filter, show }) {
+  if (filter && !node.name.toLowerCase().includes(filter)) return false;
+  switch (show) {
+    case "hot": return hot(node, seen.resources);
     case "known": return node.state === "known";
     case "unknown": return node.state !== "known";
     case "cordoned": return !node.schedulable;
     case "": return true;
-    default: return classOf(node) === view.show;
+    default: return node.class === show;
   }
 }
 
 function sorted(list) {
-  const value = key(view.sort), sign = view.down ? -1 : 1;
+  const value = key(view.sort || seen.resources[0]), sign = view.down ? -1 : 1;
   return list.map(node => [value(node), node]).sort(([a, x], [b, y]) => {
-    const noA = a === null || a === undefined, noB = b === null || b === undefined;
-    if (noA || noB) return noA - noB || (x.name < y.name ? -1 : 1);
-    if (a === b) return x.name < y.name ? -1 : 1;
-    return (a < b ? -1 : 1) * sign;
+    if (!known(a) || !known(b)) return known(b) - known(a) || x.row - y.row;
+    return a === b ? x.row - y.row : (a < b ? -1 : 1) * sign;
   }).map(([, node]) => node);
 }
 
-function meter(load) {
-  if (!load || load.mean === null) return nothing("unknown");
-  const at = value => `${Math.min(100, Math.max(0, value * 100))}%`;
-  const fill = element("span", { class: `fill${load.mean >= levels.over ? " over" : load.mean >= levels.high ? " high" : ""}` });
-  fill.style.width = at(load.mean);
-  const bar = element("div", { class: "meter", "aria-hidden": "true" }, fill);
-  if (load.std) {
-    const spread = element("span", { class: "spread" });
-    spread.style.left = at(load.mean - load.std);
-    spread.style.right = `${100 - parseFloat(at(load.mean + load.std))}%`;
-    bar.append(spread);
-  }
-  if (load.p95 !== null) {
-    const tick = element("span", { class: "tick" });
-    tick.style.left = `min(${at(load.p95)}, calc(100% - 2px))`;
-    bar.append(tick);
-  }
-  return element("div", { class: "load" }, bar,
-    element("span", { class: "percent" }, percent(load.mean)),
-    element("span", { class: "soft" }, load.std === null ? "" : `±${(load.std * 100).toFixed(1)}`),
-    element("span", { class: "soft" }, load.p95 === null ? "" : `p95 ${(load.p95 * 100).toFixed(0)}`));
+export function meter(load, resource) {
+  if (!known(load)) return nothing("unknown");
+  const { high, over } = levels();
+  const fill = element("span", { class: `fill${load >= (over[resource] ?? 9) ? " over" : load >= (high[resource] ?? 9) ? " high" : ""}` });
+  fill.style.width = `${Math.min(100, Math.max(0, load * 100))}%`;
+  return element("div", { class: "load" }, element("span", { class: "percent" }, percent(load)), element("div", { class: "meter", "aria-hidden": "true" }, fill));
 }
 
-function label(node) {
-  if (node.state !== "known") {
-    const lost = node.lost.length ? `, lost ${node.lost.join(" and ")}` : "";
-    return element("span", { class: `tag ${node.state}` }, `unknown: ${node.state}${lost}`);
-  }
-  const load = classOf(node);
-  return load ? element("span", { class: `tag ${load}` }, load) : nothing("none");
+export function label(node) {
+  if (node.state !== "known") return element("span", { class: `tag ${node.state}` }, `unknown: ${node.state}`);
+  return node.class ? element("span", { class: `tag ${node.class}` }, node.class) : nothing("none");
 }
 
 function row(node) {
-  const cells = [element("th", { scope: "row" },
-    element("a", { href: `/api/v1/nodes/${encodeURIComponent(node.name)}` }, node.name), ...(node.schedulable ? [] : [" ", element("span", { class: "tag off" }, "not schedulable")]))];
-  cells.push(element("td", {}, label(node)));
-  for (const resource of resources) cells.push(element("td", {}, meter(node.load[resource])));
-  cells.push(element("td", { class: "number" }, node.score === null ? nothing("unknown") : String(node.score)));
-  cells.push(element("td", { class: "number" }, node.published.score === null ? nothing("none") : node.published.score));
-  return element("tr", node.state === "known" ? {} : { class: "unknown" }, ...cells);
+  return element("tr", node.state === "known" ? {} : { class: "unknown" },
+    element("th", { scope: "row" }, to(node.name, "nodes", node.name), ...(node.schedulable ? [] : [" ", element("span", { class: "tag off" }, "not schedulable")])),
+    element("td", { class: "number" }, known(node.score) ? String(node.score) : nothing("unknown")),
+    element("td", { class: "number" }, known(node.published) ? String(node.published) : nothing("none")),
+    element("td", {}, label(node)),
+    ...seen.resources.map(name => element("td", {}, meter(node.load(name), name))),
+    ...[node.pool, node.zone].filter((_, index) => seen.places[index]).map(text => element("td", { class: "soft" }, text)));
 }
 
-function heading(name, text, sortable = true, number = false) {
-  const attributes = { scope: "col" };
-  if (number) attributes.class = "number";
-  if (!sortable) return element("th", attributes, text);
-  if (view.sort === name) attributes["aria-sort"] = view.down ? "descending" : "ascending";
-  const button = element("button", { type: "button", "data-sort": name }, text + (view.sort === name ? (view.down ? " ▾" : " ▴") : ""));
-  button.addEventListener("click", () => {
-    view.down = view.sort === name ? !view.down : name !== "name";
-    view.sort = name;
-    drawNodes();
-  });
+function heading(name, text, kind) {
+  const by = view.sort || seen.resources[0], attributes = { scope: "col", class: kind };
+  if (by === name) attributes["aria-sort"] = view.down ? "descending" : "ascending";
+  const button = element("button", { type: "button", "data-sort": name }, text + (by === name ? (view.down ? " ▾" : " ▴") : ""));
+  button.addEventListener("click", () => { view.down = by === name ? !view.down : name !== "name"; view.sort = name; drawTable(); });
   return element("th", attributes, button);
 }
 
-function drawNodes() {
-  const table = $("nodes"), shown = sorted(nodes.filter(matches)), held = document.activeElement.dataset.sort;
-  table.tHead.replaceChildren(element("tr", {},
-    heading("name", "Node"), heading("class", "Class"), ...resources.map(resource => heading(resource, resource)),
-    heading("score", "Score", true, true), heading("published", "Published", false, true)));
+function drawTable() {
+  const table = $("nodes"), shown = sorted(seen.nodes.filter(node => matches(node, chosen()))), held = document.activeElement?.dataset.sort;
+  seen.places = [seen.nodes.some(node => node.pool), seen.nodes.some(node => node.zone)];
+  table.tHead.replaceChildren(element("tr", {}, heading("name", "Node"), heading("score", "Score", "number"), heading("published", "Label", "number"), heading("class", "Class"),
+    ...seen.resources.map(name => heading(name, name)), ...["Pool", "Zone"].filter((_, index) => seen.places[index]).map(text => element("th", { scope: "col" }, text))));
   if (held) table.tHead.querySelector(`[data-sort="${CSS.escape(held)}"]`)?.focus();
   table.tBodies[0].replaceChildren(...shown.slice(0, view.limit).map(row));
-  say($("count"), problem || (nodes.length ? `${Math.min(shown.length, view.limit).toLocaleString("en")} of ${shown.length.toLocaleString("en")} shown` : "no node is selected"));
+  say($("count"), problem || (seen.nodes.length ? `${Math.min(shown.length, view.limit).toLocaleString("en")} of ${shown.length.toLocaleString("en")} shown` : "no node is selected"));
   $("more").hidden = shown.length <= view.limit;
 }
 
-/** Reads the nodes of the chosen window, unless this snapshot is already shown. */
-export async function refreshNodes() {
-  const snapshot = state.status.snapshot;
-  if (!snapshot) { nodes = []; problem = "no data yet"; return drawNodes(); }
-  if (!snapshot.windows.includes(view.window)) {
-    view.window = snapshot.windows[0];
-    $("window").replaceChildren(...snapshot.windows.map(name => element("option", { value: name }, name)));
-  }
-  if (snapshot.time === time && view.window === shownWindow) return;
+function drawTime() {
+  const { at } = chosen(), slider = $("time"), last = times.length;
+  slider.max = String(last);
+  slider.disabled = !last;
+  const place = at ? times.indexOf(Number(at)) : -1;
+  slider.value = String(place < 0 ? last : place);
+  const text = place < 0 ? "now" : `${clock(times[place]).slice(0, 5)}, ${ago(now() - times[place])} ago`;
+  slider.setAttribute("aria-valuetext", text);
+  say($("time-text"), last ? text : "now; nothing older is kept yet");
+}
+
+function draw() {
+  if (!seen) return;
+  const { query } = route();
+  for (const [id, name] of [["filter", "find"], ["show", "show"]]) if (document.activeElement !== $(id)) $(id).value = query.get(name) || "";
+  const colour = colours($("nodes-colour"), seen.resources, query.get("colour")), group = $("nodes-group").value = query.get("group") || "";
+  wall ??= new Wall($("nodes-wall"), node => { location.hash = `#nodes/${encodeURIComponent(node.name)}`; }, 260);
+  wall.show(seen.nodes.filter(node => matches(node, chosen())), colour, group, seen.resources);
+  drawTime();
+  drawTable();
+}
+
+async function refreshList() {
+  const { snapshot } = state.status, wanted = chosen();
+  if (!snapshot) { say($("count"), "no data yet"); return; }
+  if (!$("window").options.length) $("window").replaceChildren(...snapshot.windows.map(name => element("option", { value: name }, name)));
+  const window = snapshot.windows.includes(wanted.window) ? wanted.window : snapshot.windows[0];
+  $("window").value = window;
+  const asked = wanted.at ? `at ${wanted.at}` : `${window} ${snapshot.time}`;
+  if (asked === taken) return;
   try {
-    const { body } = await read(`/api/v1/nodes?window=${encodeURIComponent(view.window)}`);
-    ({ nodes, resources } = body);
-    [time, shownWindow, problem] = [body.time, body.window, ""];
+    times = (await read("/api/v1/history")).body.times.slice(0, -1);
+    seen = await fleet({ window, at: wanted.at });
+    [taken, problem] = [asked, ""];
   } catch (error) {
     if (!error.answered) throw error;
+    if (wanted.at) { remember({ at: "" }); return refreshList(); }
     problem = error.message;
   }
-  drawNodes();
+  draw();
 }
 
-export async function readLevels() {
-  const settings = Object.fromEntries((await read("/api/v1/config")).body.map(entry => [entry.name, Number(entry.value)]));
-  levels = { high: settings.BALLAST_PUBLISHING__HIGH || levels.high, over: settings.BALLAST_PUBLISHING__OVERLOADED || levels.over };
+/** The list, or one node. */
+export async function refreshNodes() {
+  const [name] = route().rest;
+  $("nodes-list").hidden = Boolean(name);
+  $("node-page").hidden = !name;
+  if (name) return refreshNode(name);
+  await refreshList();
 }
 
-$("filter").addEventListener("input", event => { view.filter = event.target.value.trim().toLowerCase(); view.limit = PAGE; drawNodes(); });
-$("show").addEventListener("change", event => { view.show = event.target.value; view.limit = PAGE; drawNodes(); });
-$("window").addEventListener("change", event => { view.window = event.target.value; refreshNodes().catch(() => {}); });
-$("more").addEventListener("click", () => { view.limit += MORE; drawNodes(); });
+export const redrawNodes = () => { if (seen && !route().rest.length) draw(); };
+
+const change = options => { remember(options); view.limit = PAGE; draw(); };
+$("filter").addEventListener("input", event => change({ find: event.target.value.trim() }));
+$("show").addEventListener("change", event => change({ show: event.target.value }));
+$("nodes-colour").addEventListener("change", event => change({ colour: event.target.value }));
+$("nodes-group").addEventListener("change", event => change({ group: event.target.value }));
+$("window").addEventListener("change", event => { remember({ window: event.target.value }); refreshList().catch(() => {}); });
+$("time").addEventListener("input", event => { remember({ at: String(times[Number(event.target.value)] ?? "") }); drawTime(); refreshList().catch(() => {}); });
+$("more").addEventListener("click", () => { view.limit += MORE; drawTable(); });

@@ -1,5 +1,5 @@
-import { $, MORE, PAGE, ago, banner, clock, count, element, known, nothing, now, number, percent, read, say, signed, table, tag, when } from "./common.js";
-import { draw } from "./chart.js";
+import { $, MORE, PAGE, ago, banner, clock, count, element, known, nothing, now, number, percent, read, route, say, signed, table, tag, when } from "./common.js";
+import { draw, load } from "./chart.js";
 
 const STATES = { STABLE: "stable", PENDING_INCREASE: "more power, being confirmed", PENDING_DECREASE: "less power, being confirmed" };
 const ACTUATORS = {
@@ -12,21 +12,21 @@ const REASONS = {
 };
 const SPANS = [["1 h", 3600], ["6 h", 21600], ["24 h", 86400]];
 const PLAIN = new Set(["Deployment", "deployments.apps"]);
-const view = { policy: null, span: 21600, filter: "", show: "", limit: PAGE };
-let power = null;
+const view = {  span: 21600, filter: "", show: "", limit: PAGE };
+let power = null, drawn = "";
 
 const watts = value => known(value) ? `${number(value, Math.abs(value) < 100 ? 1 : 0)} W` : nothing("unknown");
 const capital = words => words[0].toUpperCase() + words.slice(1);
 const text = value => known(value) ? String(value) : nothing("unknown");
 const policies = () => power.policies;
-const chosen = () => policies().find(policy => policy.name === view.policy) || policies()[0];
+const chosen = () => policies().find(policy => policy.name === route().rest[0]) || policies()[0];
 
 function overview() {
   if (policies().length < 2) return [];
   return [element("div", { class: "choices", role: "group", "aria-label": "Policy" }, ...policies().map(policy => {
     const feed = policy.feed || {}, button = element("button", { type: "button", "aria-pressed": String(policy === chosen()), "data-policy": policy.name },
       element("strong", {}, policy.name), ` ${feed.problem ? "feed silent" : known(feed.watts) ? `${number(feed.watts)} W` : "unknown"}, ${STATES[policy.state] || "not started"}`);
-    button.addEventListener("click", () => { view.policy = policy.name; view.limit = PAGE; drawPower(); $("power-body").querySelector(`[data-policy="${CSS.escape(policy.name)}"]`)?.focus(); });
+    button.addEventListener("click", () => { location.hash = `#power/${encodeURIComponent(policy.name)}`; view.limit = PAGE; drawPower(); $("power-body").querySelector(`[data-policy="${CSS.escape(policy.name)}"]`)?.focus(); });
     return button;
   }))];
 }
@@ -37,6 +37,8 @@ function banners(policy) {
   if (policy.shadow || power.mode === "dry-run") shown.push(banner("warn", "Dry-run.", "The replicas shown are computed. Nothing is changed."));
   if (power.paused) shown.push(banner("warn", "Paused.", power.paused));
   if (feed.problem) shown.push(banner("bad", "Feed.", `${feed.problem}. Without a valid sample nothing is scaled${known(feed.time) ? `; the last one is ${ago(now() - feed.time)} old` : ""}.`));
+  if (known(policy.over)) shown.push(banner("bad", "Over budget.", `${number(policy.over)} W more than is available are drawn.`));
+  if (policy.unmet_demand) shown.push(banner("warn", "Demand not met.", `${count(policy.unmet_demand, "replica")} that autoscalers want are held back by their caps.`));
   if (policy.unmet) shown.push(banner("warn", "Not met.", `${count(policy.unmet, "replica")} cannot be added or removed: every target is at its bound.`));
   return shown;
 }
@@ -49,6 +51,9 @@ function numbers(policy) {
     ["Available now", [watts(feed.watts), off, known(feed.time) ? `, ${ago(now() - feed.time)} ago` : ""]],
     ["Reference", [known(policy.reference) ? watts(policy.reference) : nothing("none yet: the first window has not ended")]],
     ["Dead band", known(low) ? [`${number(low)} to ${number(high)} W: no change in between`] : [nothing("none yet")]],
+    ...(known(feed.bound) ? [["Schedule allows", [watts(feed.bound)]]] : []),
+    ...(known(policy.load) ? [["Drawn as declared", [watts(policy.load), known(policy.over) ? `, ${number(policy.over)} W over` : known(feed.watts) ? `, ${number(feed.watts - policy.load)} W left` : ""]]] : []),
+    ...(known(feed.consumed) ? [["Drawn as measured", [watts(feed.consumed)]]] : []),
     ["Replicas", [text(replicas), policy.shadow ? ", computed" : ""]],
     ["Feed", [feed.semantics || nothing("unknown")]],
   ];
@@ -85,7 +90,7 @@ function charts(policy) {
   const readings = table("Readings", [["Time"], ["Watts", "number"], ["Reference", "number"], ["Replicas", "number"], ["State"]],
     changes(rows).map(row => [when(row[0]), known(row[1]) ? number(row[1]) : nothing("none"), known(row[2]) ? number(row[2]) : null, text(row[5]), STATES[row[6]] || row[6] || ""]), "none yet");
   return [
-    element("div", { class: "bar" }, element("h4", {}, "Over time"), element("div", { class: "choices", role: "group", "aria-label": "Time span" }, ...buttons)),
+    element("div", { class: "bar" }, element("h3", {}, "Over time"), element("div", { class: "choices", role: "group", "aria-label": "Time span" }, ...buttons)),
     ...(rows.length < 2 ? [element("p", {}, nothing("Not enough readings for a chart yet."))] : [box,
       element("p", { class: "legend" }, element("span", { class: "key window" }), "being confirmed ", element("span", { class: "key gap" }), "no valid sample. ", described(rows), " Drag to zoom, double-click to see all."),
       element("details", {}, element("summary", {}, "Changes as a table"), readings)]),
@@ -104,7 +109,7 @@ function actions(policy) {
     const names = moved.map(([name, n]) => known(after[name]) ? `${name} ${after[name] - n} → ${after[name]}` : `${name} ${signed(n)}`);
     return [when(action.time), REASONS[action.reason] || action.reason || "", signed(total), names.length > 8 ? `${names.slice(0, 8).join(", ")} and ${names.length - 8} more` : names.join(", ") || nothing("none"), action.result || ""];
   });
-  return [element("h4", {}, policy.shadow ? "Changes in dry-run" : "Changes"),
+  return [element("h3", {}, policy.shadow ? "Changes in dry-run" : "Changes"),
     table("Actions", [["When"], ["Why"], ["Replicas", "number"], ["Targets"], ["Result"]], rows, "nothing yet")];
 }
 
@@ -116,9 +121,11 @@ function targetRows() {
     (!view.show || (view.show === "free" ? !trouble(target) : trouble(target) === view.show)));
 }
 
+const learned = policy => (policy.targets || []).some(target => target.watts);
+
 function targets(policy) {
   const shown = targetRows(), kept = shown.slice(0, view.limit);
-  const columns = [["Target"], ["Changed by"], ["Replicas", "number"], ...(policy.shadow ? [["In dry-run", "number"]] : []), ["Bounds", "number"], ["Original maximum", "number"], ["Not changed because"]];
+  const columns = [["Target"], ["Changed by"], ["Replicas", "number"], ...(policy.shadow ? [["In dry-run", "number"]] : []), ["Bounds", "number"], ["Original maximum", "number"], ...(learned(policy) ? [["Watts each", "number"]] : []), ["Not changed because"]];
   const rows = kept.map(target => [
     element("span", {}, target.ref, element("span", { class: "soft" }, target.kind && !PLAIN.has(target.kind) ? ` ${target.kind}` : "")),
     ACTUATORS[target.actuator] || target.actuator || null,
@@ -126,6 +133,7 @@ function targets(policy) {
     ...(policy.shadow ? [known(target.potential) ? text(target.potential) : null] : []),
     known(target.min) && known(target.max) ? `${target.min} to ${target.max}` : null,
     known(target.original) ? text(target.original) : "",
+    ...(learned(policy) ? [target.watts ? `${number(target.watts.value, 1)} ±${number(target.watts.error, 1)}` : ""] : []),
     target.problem ? element("span", { class: "failed" }, target.problem) : target.excluded ? `excluded: ${target.excluded}` : "",
   ]);
   const total = (policy.targets || []).length;
@@ -153,7 +161,7 @@ function drawPower() {
   body.replaceChildren(...overview(), element("div", { class: "title" }, element("h3", {}, policy.name), tag(policy.state === "STABLE" ? "on" : policy.state ? "high" : "off", STATES[policy.state] || "not started"),
     ...(policy.shadow ? [tag("dry-run", "dry-run")] : [])),
     element("p", { class: "waiting" }, capital(policy.waiting_for || (policy.state ? "It waits for the next reading." : "It has not run yet."))),
-    ...banners(policy), numbers(policy), ...charts(policy), ...actions(policy), element("h4", {}, "Targets"));
+    ...banners(policy), numbers(policy), ...charts(policy), ...actions(policy), element("h3", {}, "Targets"));
   if (open) body.querySelector("details")?.setAttribute("open", "");
   $("power-tools").hidden = false;
   drawTargets();
@@ -166,14 +174,13 @@ function redraw() {
   if (box) draw(box, box.rows);
 }
 
-/** Whether it is known that there is no policy. */
-export const idle = () => power !== null && !policies().length;
-
 export async function refreshPower() {
-  const { body, changed } = await read("/api/v1/power");
+  const { body, changed } = await read("/api/v1/power"), first = !power || drawn !== location.hash;
+  drawn = location.hash;
+  await load();
   power = body;
   say($("power-count"), body.policies.length ? count(body.policies.length, "policy").replace("policys", "policies") : "");
-  if (changed) return drawPower();
+  if (changed || first) return drawPower();
   const list = $("power-body").querySelector("dl.numbers");
   if (list) list.replaceWith(numbers(chosen()));
 }

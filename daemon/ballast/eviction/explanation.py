@@ -1,0 +1,46 @@
+"""What every check says about one pod, as `ballast explain -o json` and `/api/v1/pods/.../explain` show it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ballast.eviction.check_input import LOOKED_NOWHERE, Verdict
+from ballast.eviction.feasibility import feasibility, misplaced, standing_of
+from ballast.eviction.gate import Gate
+from ballast.model.limits import Limit
+from ballast.placement.planners.layout import Layout
+
+
+def explanation(layout: Layout, gate: Gate, name: str, ceiling: Limit) -> dict[str, Any] | None:
+    """Whether the pod `name` (namespace/name) may be moved, with all checks in order; None where there is no such pod.
+
+    `ceiling` is the load that a target may reach.
+    """
+    rows = [row for row, pod in enumerate(layout.pods) if f"{pod.namespace}/{pod.name}" == name]
+    if not rows:
+        return None
+    row, pod = rows[0], layout.pods[rows[0]]
+    placement = standing_of(layout, gate.facts, gate.rules, ceiling)
+    placed = bool(layout.on[row] >= 0 and pod.node)
+    verdicts = gate.explain(pod, feasibility(placement, row, gate.facts, gate.rules) if placed else LOOKED_NOWHERE)
+    notes = list(misplaced(placement, row)) if placed else ["the pod is not on a node, so it cannot be moved"]
+    refused = [verdict for verdict in verdicts if not verdict.allowed]
+    key = gate.facts.key(pod)
+    return {
+        "pod": name,
+        "node": pod.node or None,
+        "workload": None if key is None else f"{key[1]} {key[0]}/{key[2]}",
+        "allowed": not refused and placed,
+        "checks": [_check(number, verdict) for number, verdict in enumerate(verdicts, 1)],
+        "notes": notes,
+    }
+
+
+def _check(number: int, verdict: Verdict) -> dict[str, Any]:
+    return {
+        "number": number,
+        "check": verdict.check,
+        "verdict": "allowed" if verdict.allowed else "refused",
+        "reason": verdict.reason,
+        "numbers": {name: value if isinstance(value, int) else float(value) for name, value in verdict.numbers.items()},
+    }

@@ -1,0 +1,41 @@
+// All nodes in columns: names once, loads with every snapshot; or as they were in the last 24 hours.
+import { read } from "./common.js";
+
+const STATES = ["known", "young", "down", "unmeasured", "silent"], CLASSES = ["low", "normal", "high"];
+let names = null;
+
+async function roster(wanted) {
+  if (!names || (wanted && names.roster !== wanted)) names = (await read("/api/v1/fleet")).body;
+  return names;
+}
+
+/** A fleet: `nodes` rows with `load(resource)` in fractions, over a window or at a past time. */
+export async function fleet({ window = "", at = "" } = {}) {
+  const asked = at ? `?at=${at}` : window ? `?window=${encodeURIComponent(window)}` : "";
+  const [{ body, changed }] = await Promise.all([read(`/api/v1/fleet/loads${asked}`), roster()]);
+  const known = await roster(body.roster);
+  if (known.roster !== body.roster) names = null;
+  const nodes = body.roster !== known.roster ? [] : known.names.map((name, row) => ({
+    name, row, pool: known.pools[known.pool[row]] || "", zone: known.zones[known.zone[row]] || "",
+    score: body.score[row], published: body.published[row], state: STATES[body.state[row]],
+    class: CLASSES[body.class[row]] ?? null, schedulable: body.schedulable[row] === 1,
+    load: resource => body.load[resource][row] === null ? null : body.load[resource][row] / 1000,
+  }));
+  return { nodes, time: body.time, window: body.window, resources: body.resources, changed, past: Boolean(at) };
+}
+
+let limits = { low: {}, high: {}, over: {} };
+/** The loads from which a node is low, high and overloaded, by resource, as the settings have them. */
+export const levels = () => limits;
+
+export async function readLevels() {
+  const settings = Object.fromEntries((await read("/api/v1/config")).body.map(entry => [entry.name, entry.value]));
+  const each = (name, otherwise) => {
+    let value = settings[`BALLAST_PUBLISHING__${name}`] ?? otherwise;
+    if (typeof value === "string") { try { value = JSON.parse(value); } catch { value = otherwise; } }
+    return typeof value === "object" ? value : { cpu: Number(value), memory: Number(value) };
+  };
+  limits = { low: each("LOW", 0.3), high: each("HIGH", 0.8), over: each("OVERLOADED", 0.9) };
+}
+
+export const hot = (node, resources) => resources.some(name => limits.high[name] !== undefined && (node.load(name) ?? -1) >= limits.high[name]);

@@ -1,0 +1,209 @@
+"""The last 24 hours in five-minute means, for the page: loads and scores of nodes, and how unevenly load is spread.
+
+Loads are kept in steps of half a percent in one byte each: 5,000 nodes with four resources take 7.2 MB, and never more
+than BOUND bytes are taken; beyond that fewer hours are kept.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ballast.model.sample import Floats
+from ballast.model.snapshot import Snapshot
+from ballast.placement.planners.load_spread import deviations
+
+STEP = 300.0
+"""Seconds of one slot."""
+
+SLOTS = 288
+"""A day."""
+
+BOUND = 48 * 2**20
+"""Bytes for the loads and scores of all nodes."""
+
+BINS = 20
+"""Bars of a distribution, 5 % each; the last one also has what is above."""
+
+SCORE = "score"
+UNKNOWN = 255
+PER_LOAD, PER_SCORE = 200.0, 2.0
+Bytes = NDArray[np.uint8]
+
+
+class History:
+    """`observe` in the thread of telemetry; the others in any thread."""
+
+    def __init__(self, bound: int = BOUND) -> None:
+        self._bound = bound
+        self._lock = threading.Lock()
+        self._series: tuple[str, ...] = ()
+        self._start(())
+
+    def observe(self, snapshot: Snapshot, scores: Mapping[str, int | None], high: Mapping[str, float]) -> None:
+        """A new snapshot with its scores; nodes at or above `high` (by resource) count as hot."""
+        with self._lock:
+            if self._series != (*snapshot.resources, SCORE):
+                self._start(snapshot.resources)
+            names = [node.name for node in snapshot.nodes]
+            self._make_room(names)
+            slot = int(snapshot.time // STEP)
+            if slot != self._slot:
+                self._begin(slot)
+            rows = np.array([self._rows[name] for name in names], np.int64)
+            values = np.empty((len(self._series), len(names)))
+            values[:-1] = snapshot.primary.mean * PER_LOAD
+            values[-1] = [np.nan if (score := scores.get(name)) is None else score * PER_SCORE for name in names]
+            known = np.isfinite(values)
+            self._sums[:, rows] += np.where(known, values, 0.0)
+            self._counts[:, rows] += known
+            place = slot % self.slots
+            with np.errstate(invalid="ignore"):
+                means = self._sums[:, rows] / self._counts[:, rows]
+            self._ring[place][:, rows] = np.where(
+                np.isfinite(means), np.clip(np.rint(np.nan_to_num(means)), 0, UNKNOWN - 1), UNKNOWN
+            )
+            self._note(snapshot, high, slot % SLOTS)
+
+    @property
+    def slots(self) -> int:
+        """How many slots are kept of each node: a day, or fewer where there are very many nodes."""
+        return len(self._ring)
+
+    def spread(self) -> dict[str, Any]:
+        """`types.SpreadHistory`: oldest first, null where nothing was known."""
+        with self._lock:
+            order = [place for _, place in self._filled()]
+            times = [slot * STEP for slot, _ in self._filled()]
+            deviation, hot = self._deviation[order], self._hot[order]
+        return {
+            "step": STEP,
+            "times": times,
+            "spread": {name: _listed(deviation[:, row], 4) for row, name in enumerate(self._series[:-1])},
+            "hot": hot.tolist(),
+        }
+
+    def node(self, name: str) -> dict[str, Any] | None:
+        """`types.NodeHistory`, None for a node that was never seen."""
+        with self._lock:
+            row = self._rows.get(name)
+            if row is None:
+                return None
+            kept = [slot for slot, _ in self._filled(self.slots)]
+            values = self._ring[[slot % self.slots for slot in kept], :, row]
+        decoded = np.where(values == UNKNOWN, np.nan, values.astype(float))
+        return {
+            "node": name,
+            "step": STEP,
+            "times": [slot * STEP for slot in kept],
+            "load": {each: _listed(decoded[:, i] / PER_LOAD, 3) for i, each in enumerate(self._series[:-1])},
+            SCORE: _listed(decoded[:, -1] / PER_SCORE, 1),
+        }
+
+    def at(self, time: float, names: Sequence[str]) -> tuple[float, dict[str, Floats]] | None:
+        """The five minutes around `time`: when they began, and {resource or score: [node] NaN where unknown}.
+
+        None where nothing of that time is kept.
+        """
+        slot = int(time // STEP)
+        with self._lock:
+            if slot not in {each for each, _ in self._filled(self.slots)}:
+                return None
+            there = [self._rows.get(name, -1) for name in names]
+            rows = np.array(there, np.int64)
+            values = self._ring[slot % self.slots][:, rows].astype(float)
+        values[:, rows < 0] = UNKNOWN
+        values[values == UNKNOWN] = np.nan
+        scale = {name: PER_SCORE if name == SCORE else PER_LOAD for name in self._series}
+        return slot * STEP, {name: values[row] / scale[name] for row, name in enumerate(self._series)}
+
+    def distributions(self) -> tuple[float, dict[str, list[int]]] | None:
+        """When the oldest five minutes began, and how many nodes each bar of their distributions has, by resource."""
+        with self._lock:
+            filled = self._filled()
+            if not filled:
+                return None
+            slot, place = filled[0]
+            return slot * STEP, {name: self._bars[place, row].tolist() for row, name in enumerate(self._series[:-1])}
+
+    def _start(self, resources: Sequence[str]) -> None:
+        self._series = (*resources, SCORE)
+        self._rows: dict[str, int] = {}
+        self._slot = -1
+        self._ring: Bytes = np.full((SLOTS, len(self._series), 0), UNKNOWN, np.uint8)
+        self._sums = np.zeros((len(self._series), 0), np.float32)
+        self._counts = np.zeros((len(self._series), 0), np.uint16)
+        self._written = np.full(SLOTS, -1, np.int64)
+        self._deviation = np.full((SLOTS, len(resources)), np.nan)
+        self._hot = np.zeros(SLOTS, np.int64)
+        self._bars = np.zeros((SLOTS, len(resources), BINS), np.uint16)
+
+    def _filled(self, most: int = SLOTS) -> list[tuple[int, int]]:
+        """(slot, its place in rings of a day), oldest first; the newest `most`."""
+        return sorted(
+            (slot, place) for place, slot in enumerate(self._written.tolist()) if self._slot - most < slot <= self._slot
+        )
+
+    def _begin(self, slot: int) -> None:
+        """A new slot; those that were skipped, or that a clock that was set back left ahead, are not known."""
+        skipped = range(self._slot + 1, slot) if 0 <= self._slot < slot else ()
+        for each in [*list(skipped)[-self.slots :], slot]:
+            self._ring[each % self.slots] = UNKNOWN
+        self._slot = slot
+        self._written[self._written > slot] = -1
+        self._sums[:], self._counts[:] = 0, 0
+
+    def _make_room(self, names: Sequence[str]) -> None:
+        """Gives each node a row. Nodes of which nothing is kept any more lose theirs."""
+        new = [name for name in names if name not in self._rows]
+        if not new:
+            return
+        there, kept_of = set(names), (self._ring != UNKNOWN).any(axis=(0, 1))
+        gone = [name for name, row in self._rows.items() if name not in there and kept_of[row]]
+        room = max(0, self._bound // (len(self._series) * SLOTS) - len(names))
+        kept = [*(name for name in self._rows if name in there), *new, *gone[:room]]
+        slots = max(1, min(SLOTS, self._bound // (len(self._series) * len(kept))))
+        old = np.array([self._rows.get(name, -1) for name in kept], np.int64)
+        ring = np.full((slots, len(self._series), len(kept)), UNKNOWN, np.uint8)
+        for slot, _ in self._filled(min(slots, self.slots)):
+            ring[slot % slots][:, old >= 0] = self._ring[slot % self.slots][:, old[old >= 0]]
+        sums, counts = (np.zeros((len(self._series), len(kept)), kind) for kind in (np.float32, np.uint16))
+        sums[:, old >= 0], counts[:, old >= 0] = self._sums[:, old[old >= 0]], self._counts[:, old[old >= 0]]
+        self._ring, self._sums, self._counts = ring, sums, counts
+        self._rows = {name: row for row, name in enumerate(kept)}
+
+    def _note(self, snapshot: Snapshot, high: Mapping[str, float], place: int) -> None:
+        self._written[place] = self._slot
+        self._deviation[place] = spread_of(snapshot)
+        self._hot[place] = int(hot_of(snapshot, high).sum())
+        for row in range(len(snapshot.resources)):
+            self._bars[place, row] = bars_of(snapshot.primary.mean[row])
+
+
+def spread_of(snapshot: Snapshot) -> Floats:
+    """[resource]: the deviation of load over the known, schedulable nodes, within the pools."""
+    numbers: dict[str, int] = {}
+    pools = [numbers.setdefault(snapshot.pool(row), len(numbers)) for row in range(len(snapshot.nodes))]
+    counted = np.array([node.schedulable for node in snapshot.nodes], bool)
+    return deviations(snapshot.primary.mean.T, counted, np.array(pools, np.int64))
+
+
+def hot_of(snapshot: Snapshot, high: Mapping[str, float]) -> NDArray[np.bool_]:
+    """[node]: whether a resource is at or above its threshold."""
+    limits = np.array([high.get(name, np.inf) for name in snapshot.resources])
+    with np.errstate(invalid="ignore"):
+        return np.asarray((snapshot.primary.mean >= limits[:, None]).any(axis=0))
+
+
+def bars_of(load: Floats) -> NDArray[np.int64]:
+    """[bar]: nodes whose load is in it."""
+    known = load[np.isfinite(load)]
+    return np.bincount(np.clip((known * BINS).astype(np.int64), 0, BINS - 1), minlength=BINS)
+
+
+def _listed(values: Floats, digits: int) -> list[float | None]:
+    return [round(value, digits) if np.isfinite(value) else None for value in values.tolist()]

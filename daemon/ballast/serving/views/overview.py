@@ -1,0 +1,131 @@
+"""The first screen: is the cluster balanced, what is hot, what was done today, and what stands in the way."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ballast.model.sample import Floats
+from ballast.model.snapshot import Snapshot
+from ballast.serving.views.history import BINS, History, bars_of, spread_of
+from ballast.serving.views.types import Balance, HotNode, Obstacle, Overview, Today
+
+DAY = 86_400.0
+HOTTEST = 5
+OBSTACLES = 12
+
+
+def overview(
+    snapshot: Snapshot,
+    history: History,
+    high: Mapping[str, float],
+    *,
+    now: float,
+    plans: Sequence[Mapping[str, Any]],
+    evictions: Mapping[str, Any],
+    power: Mapping[str, Any],
+    held: str | None,
+) -> Overview:
+    """`high`: the load from which a node is hot, by resource; `held`: why evictions are held now. The documents are
+    those of the board."""
+    past, then = history.distributions(), history.spread()["spread"]
+    deviations = [round(value, 4) if np.isfinite(value) else None for value in spread_of(snapshot).tolist()]
+    heat, which = _heat(snapshot, high)
+    order = np.argsort(-heat, kind="stable")[:HOTTEST].tolist()
+    newest = _newest(plans)
+    refused = [(check, pods, plan["kind"]) for plan in newest for check, pods in plan["refused"].items()]
+    return Overview(
+        time=snapshot.time,
+        since=past[0] if past else None,
+        balance={
+            name: Balance(
+                now=deviations[row],
+                before=next((value for value in then.get(name, ()) if value is not None), None),
+                mean=_number(np.nanmean, snapshot.primary.mean[row]),
+                highest=_number(np.nanmax, snapshot.primary.mean[row]),
+                threshold=high.get(name),
+                bars=bars_of(snapshot.primary.mean[row]).tolist(),
+                bars_before=past[1].get(name, [0] * BINS) if past else [0] * BINS,
+            )
+            for row, name in enumerate(snapshot.resources)
+        },
+        hot=int((heat >= 0).sum()),
+        hottest=[
+            HotNode(
+                snapshot.nodes[row].name,
+                snapshot.resources[which[row]],
+                round(float(snapshot.primary.mean[which[row], row]), 4),
+            )
+            for row in order
+            if heat[row] >= 0
+        ],
+        today=_today(plans, evictions.get("recent", ()), power.get("policies", ()), now - DAY),
+        held=held or evictions.get("breaker"),
+        considered=sum(pods for _, pods, _ in refused) + sum(len(plan["steps"]) for plan in newest),
+        obstacles=[Obstacle(*each) for each in sorted(refused, key=lambda each: (-each[1], each[0], each[2]))][
+            :OBSTACLES
+        ],
+    )
+
+
+def _heat(snapshot: Snapshot, high: Mapping[str, float]) -> tuple[Floats, list[int]]:
+    """[node] how far the load is above the threshold, -inf where it is not; and by which resource."""
+    if not snapshot.resources:
+        return np.full(len(snapshot.nodes), -np.inf), [0] * len(snapshot.nodes)
+    limits = np.array([high.get(name, np.inf) for name in snapshot.resources])
+    above = np.where(np.isfinite(snapshot.primary.mean), snapshot.primary.mean - limits[:, None], -np.inf)
+    best = above.max(axis=0)
+    return np.where(best >= 0, best, -np.inf), above.argmax(axis=0).tolist()
+
+
+def _newest(plans: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The newest plan of each kind."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for plan in plans:
+        found.setdefault(plan["kind"], plan)
+    return list(found.values())
+
+
+def _today(
+    plans: Iterable[Mapping[str, Any]],
+    recent: Iterable[Mapping[str, Any]],
+    policies: Iterable[Mapping[str, Any]],
+    since: float,
+) -> Today:
+    moved = [each for each in recent if each["time"] >= since]
+    made = [plan for plan in plans if plan["time"] >= since]
+    pairs = [pair for each in moved if (pair := _effect(each)) is not None]
+    changes = [
+        sum(map(abs, action["changes"].values()))
+        for policy in policies
+        for action in policy.get("actions", ())
+        if action["time"] >= since
+    ]
+    return Today(
+        evictions=dict(Counter(each["status"] for each in moved)),
+        predicted=round(sum(pair[0] for pair in pairs), 4) if pairs else None,
+        measured=round(sum(pair[1] for pair in pairs), 4) if pairs else None,
+        plans=len(made),
+        moves=len({step["pod"] for plan in made for step in plan["steps"]}),
+        replicas=sum(changes),
+    )
+
+
+def _effect(eviction: Mapping[str, Any]) -> tuple[float, float] | None:
+    """How much load was to leave the source and how much left it, by the resource that was to fall most."""
+    source = eviction["from"]
+    predicted = ((eviction.get("predicted") or {}).get("load") or {}).get(source) or {}
+    measured = ((eviction.get("measured") or {}).get("load") or {}).get(source) or {}
+    both = [name for name, change in predicted.items() if change is not None and measured.get(name) is not None]
+    if not both:
+        return None
+    most = min(both, key=lambda name: (predicted[name], name))
+    return -predicted[most], -measured[most]
+
+
+def _number(of: Any, values: Floats) -> float | None:
+    known = values[np.isfinite(values)]
+    return round(float(of(known)), 4) if known.size else None

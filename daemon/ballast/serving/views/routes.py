@@ -1,0 +1,170 @@
+"""The routes of `/api/v1` that the page is made of."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from ballast.errors import BallastError
+from ballast.serving.board import Board
+from ballast.serving.document import Document, Latest
+from ballast.serving.rendering import Rendered
+from ballast.serving.views import fleet
+from ballast.serving.views.overview import overview
+
+LONGEST = 253
+"""Characters of a text to find."""
+
+SUMMARY = ("id", "time", "mode", "kind", "before", "after", "sentence")
+
+
+class PageApi:
+    """The handlers over one board."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._overview, self._summaries, self._spread = Latest(), Latest(), Latest()
+
+    def routes(self) -> list[BaseRoute]:
+        """Every path."""
+        return [
+            Route("/api/v1/fleet", self.fleet),
+            Route("/api/v1/fleet/loads", self.loads),
+            Route("/api/v1/overview", self.overview),
+            Route("/api/v1/history", self.history),
+            Route("/api/v1/nodes/{name}/history", self.node_history),
+            Route("/api/v1/nodes/{name}/score", self.node_score),
+            Route("/api/v1/nodes/{name}/pods", self.node_pods),
+            Route("/api/v1/pods", self.pods),
+            Route("/api/v1/pods/{namespace}/{name}/explain", self.explain),
+            Route("/api/v1/plans/summaries", self.summaries),
+            Route("/api/v1/plans/{name}", self.plan),
+        ]
+
+    async def fleet(self, request: Request) -> Response:
+        """The names of all nodes."""
+        return await self._rendered().fleet.response(request)
+
+    async def loads(self, request: Request) -> Response:
+        """The loads of all nodes, over one window (`?window=`) or in the past (`?at=`)."""
+        rendered = self._rendered()
+        if (text := request.query_params.get("at")) is not None:
+            body = await run_in_threadpool(fleet.past, rendered.snapshot, self._board.history, _time(text))
+            if body is None:
+                raise HTTPException(400, f"at={text}: nothing of that time is kept; see /api/v1/history")
+            return await Document(lambda: body).response(request)
+        window = request.query_params.get("window", next(iter(rendered.loads)))
+        if window not in rendered.loads:
+            raise HTTPException(400, f"window={window}: not one of {', '.join(rendered.loads)}")
+        return await rendered.loads[window].response(request)
+
+    async def overview(self, request: Request) -> Response:
+        """The first screen."""
+        board, snapshot = self._board, self._rendered().snapshot
+        held = board.paused("eviction") or ("too many nodes are silent" if board.frozen else None)
+        facts = (id(snapshot), snapshot.time, board.plans, board.evictions, board.power, held)
+
+        def build() -> bytes:
+            found = overview(
+                snapshot,
+                board.history,
+                board.high,
+                now=snapshot.time,
+                plans=facts[2],
+                evictions=facts[3],
+                power=facts[4],
+                held=held,
+            )
+            return msgspec.json.encode(found)
+
+        return await self._overview.of(facts, build).response(request)
+
+    async def history(self, request: Request) -> Response:
+        """A day of the cluster."""
+        snapshot = self._board.snapshot
+        time = None if snapshot is None else snapshot.time
+        build = partial(_encoded, self._board.history.spread)
+        return await self._spread.of((time,), build).response(request)
+
+    async def node_history(self, request: Request) -> Response:
+        """A day of one node."""
+        name = request.path_params["name"]
+        found = await run_in_threadpool(self._board.history.node, name)
+        if found is None:
+            raise HTTPException(404, f"no node {name} in the last 24 hours")
+        return await Document(partial(msgspec.json.encode, found)).response(request)
+
+    async def node_score(self, request: Request) -> Response:
+        """The terms of one node's score."""
+        name = request.path_params["name"]
+        found = await run_in_threadpool(self._board.node_terms, name)
+        if found is None:
+            raise HTTPException(404, f"no node {name} among the selected ones")
+        return await Document(partial(msgspec.json.encode, found)).response(request)
+
+    async def node_pods(self, request: Request) -> Response:
+        """The pods on a node."""
+        found = await run_in_threadpool(self._board.pods_on, request.path_params["name"])
+        return await Document(partial(msgspec.json.encode, found)).response(request)
+
+    async def pods(self, request: Request) -> Response:
+        """Pods by part of their name."""
+        text = request.query_params.get("find", "")[:LONGEST]
+        found = await run_in_threadpool(self._board.find_pods, text)
+        return await Document(partial(msgspec.json.encode, found)).response(request)
+
+    async def explain(self, request: Request) -> Response:
+        """Why a pod may or may not be moved."""
+        namespace, name = request.path_params["namespace"], request.path_params["name"]
+        try:
+            found = await run_in_threadpool(self._board.explain, namespace, name)
+        except BallastError as error:
+            raise HTTPException(503, str(error), {"retry-after": "30"}) from error
+        if found is None:
+            raise HTTPException(404, f"no pod {namespace}/{name}")
+        return await Document(partial(msgspec.json.encode, found)).response(request)
+
+    async def summaries(self, request: Request) -> Response:
+        """Recent plans, without steps and verdicts."""
+        facts = self._board.plans
+        found = [
+            {key: plan[key] for key in SUMMARY[:-1]}
+            | {"moves": len(plan["steps"]), "refused": sum(plan["refused"].values()), "sentence": plan["sentence"]}
+            for plan in facts
+        ]
+        return await self._summaries.of(facts, partial(msgspec.json.encode, found)).response(request)
+
+    async def plan(self, request: Request) -> Response:
+        """One plan by its id."""
+        name = request.path_params["name"]
+        found = next((plan for plan in self._board.plans if plan["id"] == name), None)
+        if found is None:
+            raise HTTPException(404, f"no plan {name} among the last ones")
+        return await Document(partial(msgspec.json.encode, found)).response(request)
+
+    def _rendered(self) -> Rendered:
+        if self._board.rendered is None:
+            raise HTTPException(503, "no cycle has ended yet, so nothing is known about any node")
+        return self._board.rendered
+
+
+def _time(text: str) -> float:
+    try:
+        time = float(text)
+    except ValueError:
+        time = math.nan
+    if not math.isfinite(time):
+        raise HTTPException(400, f"at={text}: a Unix time is expected")
+    return time
+
+
+def _encoded(build: Any) -> bytes:
+    return msgspec.json.encode(build())

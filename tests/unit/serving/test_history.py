@@ -1,0 +1,100 @@
+"""A day in five-minute means: what is kept, what is forgotten, and how much memory it takes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ballast.model.snapshot import Snapshot
+from ballast.serving.views.history import BINS, SLOTS, STEP, History
+from tests.unit.serving.world import TIME, fleet, snapshot
+
+NAN = float("nan")
+START = TIME - TIME % STEP
+HIGH = {"cpu": 0.8}
+
+
+def seen(history: History, *snapshots: Snapshot, score: int | None = 50) -> History:
+    for each in snapshots:
+        history.observe(each, {node.name: score for node in each.nodes}, HIGH)
+    return history
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 900), st.one_of(st.just(NAN), st.floats(0, 1.2))), min_size=1, max_size=40),
+)
+def test_each_step_has_the_mean_of_what_was_known_in_it(samples: list[tuple[int, float]]) -> None:
+    history, means = History(), {}
+    for at, load in sorted(samples, key=lambda each: each[0]):
+        seen(history, snapshot([[load], [0.1]], names=["a"], time=START + 10.0 * at))
+        means.setdefault(START + 10.0 * at // STEP * STEP, []).append(load)
+    found = history.node("a")
+    assert found is not None
+    assert found["times"] == sorted(means)
+    for time, load in zip(found["times"], found["load"]["cpu"], strict=True):
+        known = [each for each in means[time] if np.isfinite(each)]
+        assert load == (pytest.approx(np.mean(known), abs=0.004) if known else None)
+    assert set(found["load"]["memory"]) == {0.1}
+
+
+def test_a_step_without_samples_is_not_there_and_older_ones_than_a_day_go() -> None:
+    history = seen(History(), *(snapshot([[0.5], [0.5]], time=START + STEP * step) for step in (0, 1, 5, SLOTS + 3)))
+    found = history.node("node-0")
+    assert found is not None
+    assert found["times"] == [START + STEP * step for step in (5, SLOTS + 3)]
+    assert history.spread()["times"] == found["times"]
+    assert history.at(START + STEP, ["node-0"]) is None
+
+
+def test_a_clock_that_was_set_back_leaves_nothing_ahead() -> None:
+    history = seen(History(), *(snapshot([[0.5], [0.5]], time=START + STEP * step) for step in (0, 3, 1)))
+    assert history.spread()["times"] == [START, START + STEP]
+
+
+def test_nodes_come_and_go_and_a_node_that_is_gone_is_still_told_of() -> None:
+    history = seen(History(), snapshot([[0.2, 0.4], [0.1, 0.1]], names=["a", "b"], time=START))
+    seen(history, snapshot([[0.6, 0.8], [0.1, 0.1]], names=["b", "c"], time=START + STEP))
+    found = {name: history.node(name) for name in "abc"}
+    assert [each and each["load"]["cpu"] for each in found.values()] == [[0.2, None], [0.4, 0.6], [None, 0.8]]
+    past = history.at(START + 1, ["c", "b", "nobody"])
+    assert past is not None
+    assert past[0] == START
+    np.testing.assert_allclose(past[1]["cpu"], [NAN, 0.4, NAN])
+    assert history.node("nobody") is None
+
+
+def test_the_memory_is_bounded_and_a_smaller_one_keeps_fewer_hours() -> None:
+    bound = 3 * 100 * 10
+    history = History(bound)
+    for step in range(30):
+        seen(history, snapshot(np.full((2, 100), step / 100).tolist(), time=START + STEP * step))
+    assert history.slots == 10
+    found = history.node("node-7")
+    assert found is not None
+    assert found["load"]["cpu"] == [step / 100 for step in range(20, 30)]
+    assert len(history.spread()["times"]) == 30
+    more = seen(History(bound), snapshot(np.full((2, 50), 0.5).tolist(), time=START))
+    seen(more, snapshot(np.full((2, 100), 0.25).tolist(), time=START + STEP))
+    assert more.slots == 10
+    kept = more.node("node-7")
+    assert kept is not None
+    assert kept["load"]["cpu"] == [0.5, 0.25]
+
+
+def test_five_thousand_nodes_take_a_few_megabytes() -> None:
+    history = seen(History(), fleet(5_000))
+    assert history.slots == SLOTS
+    assert history._ring.nbytes == 5_000 * 3 * SLOTS
+
+
+def test_the_oldest_distribution_and_the_hot_nodes_are_kept() -> None:
+    history = seen(History(), snapshot([[0.02, 0.82, 1.4], [0.1, NAN, 0.1]], time=START))
+    seen(history, snapshot([[0.5, 0.5, 0.5], [0.1, 0.1, 0.1]], time=START + STEP))
+    time, bars = history.distributions() or (0.0, {})
+    assert time == START
+    assert [bars["cpu"][bar] for bar in (0, 16, BINS - 1)] == [1, 1, 1]
+    assert sum(bars["memory"]) == 2
+    assert history.spread()["hot"] == [2, 0]
+    assert history.spread()["spread"]["cpu"][1] == 0.0

@@ -1,0 +1,367 @@
+"""The page as a browser shows it: every view in three widths, light and dark, and what is written there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ballast.errors import BallastError
+from ballast.serving.board import Board, CycleRecord
+from tests.browser import CHROMIUM, Tab, browser
+from tests.fakes import FakeClock
+from tests.unit.serving import acting
+from tests.unit.serving.world import TIME, board_of, serving, snapshot
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+AXE = Path(__file__).parent / "axe" / "axe.min.js"
+NAN = float("nan")
+LOOKS = [(1920, False), (1280, False), (1280, True), (390, False), (390, True)]
+JUDGED = (1280, 390)
+"""Widths at which axe looks too, light and dark."""
+
+VIEWS = (
+    "overview",
+    "overview?colour=score&group=zone",
+    "nodes",
+    "nodes?show=hot",
+    "nodes/node-1",
+    "nodes/nobody",
+    "pods",
+    "pods/shop/cart-1",
+    "plans",
+    "plans/plan-2",
+    "evictions",
+    "power",
+    "power/site-b",
+    "cycles",
+)
+OUTSIDE = """
+[...document.querySelectorAll("body *")]
+  .filter(each => each.checkVisibility() && !each.closest(".skip, .hidden, svg, .scroll"))
+  .filter(each => each.getBoundingClientRect().right > innerWidth + 1).map(each => each.outerHTML.slice(0, 160))
+"""
+CUT = """
+[...document.querySelectorAll("main .scroll")]
+  .filter(each => each.checkVisibility() && each.scrollWidth > each.clientWidth + 1)
+  .map(each => each.getAttribute("aria-label") || each.innerHTML.slice(0, 160))
+"""
+FINDINGS = """
+axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }).then(found =>
+  JSON.stringify(found.violations.map(each => [each.id, each.nodes.slice(0, 3).map(node => node.html.slice(0, 200))])))
+"""
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
+    with browser(tmp_path_factory.mktemp("browser")) as found:
+        found.look(1280)
+        yield found
+
+
+def modes(mode: str) -> list[dict[str, Any]]:
+    parts = ("PUBLISHING", "POWER", "EVICTION")
+    return [{"name": f"BALLAST_{part}__MODE", "value": mode, "origin": "environment"} for part in parts]
+
+
+def acting_board(mode: str, *, steps: int = 300, evictions: int = 150, targets: int = 500) -> Board:
+    loads = [[0.5, 0.83, 0.95, NAN], [0.4, 0.3, 0.2, NAN]]
+    board = board_of(snapshot(loads), scores={"node-0": 55, "node-1": 38, "node-2": 27, "node-3": None})
+    board.clock = FakeClock(TIME)
+    shadow = mode == "dry-run"
+    silent = {"semantics": "limit", "watts": None, "time": None, "problem": "silent"} | acting.NO_MORE_OF_A_FEED
+    board.power = acting.power(
+        TIME,
+        acting.policy("site-a", TIME, targets=targets, shadow=shadow),
+        acting.policy("site-b", TIME, feed=silent, over=120.0, unmet_demand=3),
+        mode=mode,
+    )
+    board.plans = [acting.plan(number, TIME, mode=mode, steps=steps) for number in range(3)]
+    board.evictions = acting.evictions(TIME, evictions, mode=mode)
+    board.config = modes(mode)
+    board.cycles = [CycleRecord("publishing", TIME, 0.1, True, "labels current on 3 of 4 nodes (0 changed, 1 unknown)")]
+    board.pod_scores = pod_scores
+    board.explain = explained
+    board.find_pods = lambda text: [{"pod": "shop/cart-1", "node": "node-0"}]
+    board.node_terms = lambda node: {"node": node, "strategy": "load-variation", "score": 38, "terms": {"cpu": 38.25}}
+    board.pods_on = lambda node: [
+        {
+            "pod": "shop/cart-1",
+            "owner": "ReplicaSet/cart",
+            "phase": "Running",
+            "ready": True,
+            "created": TIME - 7200,
+            "requests": {"cpu": 0.5, "memory": 2.0**30},
+        }
+    ]
+    return board
+
+
+def pod_scores(namespace: str, name: str) -> dict[str, Any]:
+    scores = {"scores": {"node-0": 31, "node-1": 82}, "raw": {}, "terms": {"node-1": {"variation": 0.2}}, "unknown": []}
+    return {
+        "pod": f"{namespace}/{name}",
+        "node": "node-0",
+        "decided": None,
+        "time": TIME,
+        "neutral": "old-snapshot",
+        "strategies": [scores | {"strategy": "blend"}, scores | {"strategy": "load-variation", "unknown": ["node-0"]}],
+        "strategy": "blend",
+        "scores": scores["scores"],
+        "unknown": [],
+    }
+
+
+def explained(namespace: str, name: str) -> dict[str, Any]:
+    if name == "cart-2":
+        raise BallastError("the planning process is busy; ask again in a minute")
+    checks = ("mirror", "no mirror pod", {}), ("pdb", "no disruption is left", {"allowed": 0}), ("min-age", "old", {})
+    return {
+        "pod": f"{namespace}/{name}",
+        "node": "node-0",
+        "workload": "Deployment shop/cart",
+        "allowed": False,
+        "checks": [
+            {
+                "number": number,
+                "check": check,
+                "verdict": "refused" if check == "pdb" else "allowed",
+                "reason": reason,
+                "numbers": numbers,
+            }
+            for number, (check, reason, numbers) in enumerate(checks, 1)
+        ],
+        "notes": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("width", "dark"), LOOKS, ids=[f"{width}-{'dark' if dark else 'light'}" for width, dark in LOOKS]
+)
+def test_every_view_fits_and_has_no_findings(tab: Tab, width: int, dark: bool) -> None:
+    tab.look(width, dark=dark)
+    with serving(acting_board("on", steps=12, evictions=9, targets=12)) as port:
+        tab.open(f"http://127.0.0.1:{port}/#overview")
+        tab.errors.clear()
+        tab.run(AXE.read_text(encoding="utf-8") + ";true")
+        for view in VIEWS:
+            tab.go(f"#{view}")
+            if view.startswith("pods/"):
+                tab.await_("document.querySelector('#pod-body .checks')")
+            assert tab.run("document.documentElement.scrollWidth") <= width, view
+            assert tab.run(OUTSIDE) == [], view
+            if width >= 1280:
+                assert tab.run(CUT) == [], view
+            if width in JUDGED:
+                assert json.loads(tab.run(FINDINGS)) == [], view
+    assert [error for error in tab.errors if "nobody" not in error] == []
+
+
+def test_the_first_screen_answers(tab: Tab) -> None:
+    tab.look(1280)
+    with serving(acting_board("on")) as port:
+        tab.open(f"http://127.0.0.1:{port}/")
+        tiles, wall, title = (
+            tab.text("#tiles"),
+            tab.run("document.querySelector('canvas').ariaLabel"),
+            tab.run("document.title"),
+        )
+        icon = tab.run("document.getElementById('icon').getAttribute('href')")
+    assert "±19.0 points of cpu between nodes" in tiles
+    assert "Hot 2 nodes node-2 cpu 95 % node-1 cpu 83 %" in tiles
+    assert "66 pods moved" in tiles
+    assert "87 % of what was predicted" in tiles
+    assert "pdb 36" in tiles
+    assert "4 nodes by cpu: 2 hot, 1 unknown" in wall
+    assert title == "● 2 hot · Ballast"
+    assert icon == "/page/icon-warn.svg"
+
+
+def test_the_wall_is_walked_by_the_keyboard(tab: Tab) -> None:
+    tab.look(1280)
+    with serving(acting_board("on")) as port:
+        tab.open(f"http://127.0.0.1:{port}/#overview")
+        tab.run("document.querySelector('#overview-wall canvas').focus()")
+        for key in ("ArrowRight", "ArrowRight"):
+            tab.call("Input.dispatchKeyEvent", type="keyDown", key=key)
+        assert tab.text("#overview-wall .tip").startswith("node-1: cpu 83 %, memory 30 %, score 38")
+        tab.call("Input.dispatchKeyEvent", type="keyDown", key="Enter")
+        tab.await_("document.body.dataset.shown === '#nodes/node-1' && document.querySelector('#node-title')")
+        page = tab.text("#node-page")
+        tab.run("document.activeElement.blur()")
+        tab.call("Input.dispatchKeyEvent", type="keyDown", key="4", text="4")
+        tab.await_("location.hash === '#plans'")
+    assert "Class not known yet" in page or "Class normal" in page
+    assert "because cpu at 83 % is at or above 80 %" in page
+    assert "38 of 100" in page
+    assert "cpu 38.25" in page
+    assert "shop/cart-1" in page
+
+
+def test_nodes_are_listed_and_unknown_is_a_word(tab: Tab) -> None:
+    board = board_of(snapshot([[0.42, NAN], [0.31, NAN]], names=["busy", "dark"]), frozen=True)
+    board.config = modes("dry-run")
+    board.cycles = [CycleRecord("publishing", TIME, 0.1, True, "published <1> of 2 nodes")]
+    with serving(board) as port:
+        tab.open(f"http://127.0.0.1:{port}/#nodes")
+        busy, dark = (tab.text(f"#nodes tbody tr:nth-child({row})") for row in (1, 2))
+        headline, incident = tab.text("#headline"), tab.text("#incident")
+        tab.go("#overview")
+        parts, jobs = tab.text("#parts"), tab.text("#jobs")
+    assert busy.startswith("busy 50")
+    assert "42 %" in busy
+    assert "31 %" in busy
+    assert dark.count("unknown") >= 4
+    assert "0" not in dark
+    assert "1 of 2 nodes known (1 silent)" in headline
+    assert "Too many nodes are silent" in incident
+    assert "Publishing dry-run" in parts
+    assert "published <1> of 2 nodes" in jobs
+
+
+def test_the_past_can_be_looked_at_and_shared(tab: Tab) -> None:
+    board = board_of(snapshot([[0.9], [0.4]], time=TIME - 1200))
+    later = board_of(snapshot([[0.3], [0.4]]))
+    board.snapshot, board.rendered, board.scores = later.snapshot, later.rendered, later.scores
+    board.history.observe(later.rendered.snapshot if later.rendered else snapshot([[]]), later.scores, board.high)
+    past = (TIME - 1200) // 300 * 300
+    with serving(board) as port:
+        tab.open(f"http://127.0.0.1:{port}/#nodes")
+        now = tab.text("#nodes tbody")
+        tab.go(f"#nodes?at={past:.0f}")
+        then, told = tab.text("#nodes tbody"), tab.text("#time-text")
+    assert "30 %" in now
+    assert "90 %" in then
+    assert "ago" in told
+
+
+def test_power_plans_and_evictions_are_shown(tab: Tab) -> None:
+    tab.look(1280)
+    with serving(acting_board("on")) as port:
+        tab.open(f"http://127.0.0.1:{port}/#power")
+        power, charts = tab.text("#view-power"), tab.run("document.querySelectorAll('#view-power canvas').length")
+        tab.go("#power/site-b")
+        other = tab.text("#view-power")
+        tab.go("#plans/plan-0")
+        plans = tab.text("#view-plans")
+        tab.go("#evictions")
+        tab.run("document.querySelectorAll('#view-evictions details').forEach(each => { each.open = true; })")
+        evictions = tab.text("#view-evictions")
+    assert "75 s more below 3,914 W, then about 6 replicas are taken away" in power
+    assert "no change in between" in power
+    assert "site-b feed silent" in power
+    assert "excluded: annotation ballast.dev/exclude-power of the namespace" in power
+    assert "not found: create it or remove it from the policy" in power
+    assert "1 of 2 refused: prod/worker-1 changed meanwhile" in power
+    assert "100 of 500 shown" in power
+    assert charts == 2, "watts, and replicas below them"
+    assert "120 W more than is available are drawn" in other
+    assert "3 replicas that autoscalers want are held back" in other
+    assert "Dry-run" not in power + plans + evictions
+    assert "cpu ±16.8 ±11.7 −30.4 %" in plans
+    assert "chosen by the scheduler" in plans
+    assert "considered 322 pdb: disruption budget −12" in plans
+    assert "shop/cart allows 0 disruptions now, 1 is needed" in plans
+    assert "The first 200 of 300 are shown" in plans
+    assert "node-10, as planned" in evictions
+    assert "node-8, planned was node-9" in evictions
+    assert "node-0: cpu −6 %; node-9: cpu +3 %; σ cpu 0.168 → 0.117" in evictions
+    assert "node-0: cpu −5.2 %; 87 % of what was predicted" in evictions
+    assert "predicted −6 measured −5.2" in evictions
+    assert "At most from one namespace in a cycle no limit" in evictions
+    assert "At most over time 20/1h, 1%/1d" in evictions
+    assert "512 MiB" in evictions
+    assert "30 of 150 shown" in evictions
+
+
+def test_what_is_only_dry_is_marked(tab: Tab) -> None:
+    board = acting_board("dry-run")
+    board.power = {**board.power, "paused": "paused by key paused of ConfigMap ballast-switches"}
+    board.evictions = {**board.evictions, "breaker": "14 % of the nodes are NotReady"}
+    with serving(board) as port:
+        tab.open(f"http://127.0.0.1:{port}/#overview")
+        tiles = tab.text("#tiles")
+        tab.go("#power")
+        power = tab.text("#view-power")
+        tab.go("#plans")
+        plans = tab.text("#view-plans")
+        tab.go("#evictions")
+        evictions = tab.text("#view-evictions")
+    assert "would move 300 pods" in tiles
+    assert "held 14 % of the nodes are NotReady" in tiles
+    assert "Dry-run. The replicas shown are computed. Nothing is changed." in power
+    assert "In dry-run" in power
+    assert "Changes in dry-run" in power
+    assert "Paused. paused by key paused" in power
+    assert "Dry-run: no pod is evicted." in plans
+    assert "Steps in dry-run" in plans
+    assert "Dry-run. Plans are made and checked; no pod is evicted." in evictions
+    assert "Stopped. 14 % of the nodes are NotReady" in evictions
+
+
+def test_a_pod_shows_where_it_would_go_and_every_check(tab: Tab) -> None:
+    with serving(acting_board("on")) as port:
+        tab.open(f"http://127.0.0.1:{port}/#pods/shop/cart-1")
+        tab.await_("document.querySelector('#pod-body .checks')")
+        said = tab.text("#view-pods")
+        tab.go("#pods/shop/cart-2")
+        tab.await_("document.querySelector('#pod-body').innerText.includes('is busy')")
+        tab.go("#pods")
+        tab.run(
+            "const box = document.getElementById('pod-name'); box.value = 'cart'; box.dispatchEvent(new Event('input'))"
+        )
+        tab.await_("document.querySelector('#pod-names option')?.value === 'shop/cart-1'")
+    assert "shop/cart-1 runs on node-0 and is counted there." in said
+    assert "give all nodes the same score (old-snapshot)" in said
+    assert "node-1 82 82 variation 0.2 node-0 (here) 31 31" in said
+    assert "✘ may not be moved" in said
+    assert "1 of 3 checks refuse: pdb." in said
+    assert "refused pdb no disruption is left (allowed 0)" in said.replace("✘ refused", "refused")
+
+
+def test_conditions_become_one_incident_with_its_cause_first(tab: Tab) -> None:
+    board = board_of(snapshot([[0.5], [0.4]]))
+    board.conditions = lambda: [
+        {"type": "EvictionsHalted", "status": "True", "message": "too many nodes are silent"},
+        {"type": "PublishingFrozen", "status": "True", "message": "more than 20 % are silent"},
+        {"type": "NodesUnknown", "status": "True", "message": "unknown: a, b"},
+        {"type": "TelemetryDegraded", "status": "True", "message": "Prometheus does not answer"},
+        {"type": "FeedAvailable", "status": "False", "message": "site-a is silent"},
+        {"type": "Active", "status": "True", "message": "all is well"},
+        {"type": "Limited", "status": "False", "message": "never mind"},
+        {"type": "Strange", "status": "True", "message": "something of tomorrow"},
+    ]
+    with serving(board) as port:
+        tab.open(f"http://127.0.0.1:{port}/")
+        closed = tab.text("#incident")
+        tab.run("document.querySelector('#incident details').open = true")
+        incident, title = tab.text("#incident"), tab.run("document.title")
+    assert closed.startswith("Queries for loads fail: Prometheus does not answer TelemetryDegraded What to do:")
+    assert "docs/telemetry.md" in closed
+    for words in ("site-a is silent", "something of tomorrow", "unknown: a, b", "Nothing is evicted"):
+        assert words in incident
+    assert "all is well" not in incident
+    assert "never mind" not in incident
+    assert title == "● trouble · Ballast"
+
+
+def test_nothing_planned_yet_is_said_in_words(tab: Tab) -> None:
+    with serving(board_of(snapshot([[0.5], [0.4]]))) as port:
+        tab.open(f"http://127.0.0.1:{port}/#power")
+        assert "No power policy is set." in tab.text("#view-power")
+        tab.go("#plans")
+        assert "No plan has been made yet." in tab.text("#view-plans")
+        tab.go("#evictions")
+        assert "no pod has been evicted" in tab.text("#view-evictions")
+        assert "no room is reserved now" in tab.text("#view-evictions")
+
+
+def test_a_daemon_that_knows_nothing_yet_and_one_that_is_gone(tab: Tab) -> None:
+    with serving(Board(clock=FakeClock(TIME))) as port:
+        tab.open(f"http://127.0.0.1:{port}/")
+        assert "No data yet" in tab.text("#headline")
+        assert "unknown" in tab.text("#tiles")
+    tab.await_("document.querySelector('#incident').innerText.includes('No contact with Ballast')")
