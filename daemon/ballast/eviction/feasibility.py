@@ -73,7 +73,7 @@ def misplaced(standing: SimulatedPlacement, pod: int) -> Iterator[str]:
         )
     near = standing.neighbours.broken(pod) if standing.neighbours.matters(pod) else ()
     if near:
-        yield f"the {' and the '.join(dict.fromkeys(near))} of pods do not hold on {node.name} any more: {_REPAIRED}"
+        yield f"{node.name} no longer satisfies the {' and the '.join(dict.fromkeys(near))} of pods: {_REPAIRED}"
 
 
 _REPAIRED = "the planner `repair` moves such pods"

@@ -111,11 +111,11 @@ def test_room_on_nodes_that_would_be_too_loaded_has_its_own_reason(explained: Ca
                 node("n2"),
                 pod("a", "1", on="n1"),
             ),
-            "RemovePodsViolatingNodeTaints",
+            "does not tolerate the taints of n1: the planner `repair` moves such pods",
         ),
         (
             (node("n1"), node("n2"), pod("a", "1", on="n1", spec={"nodeSelector": {"disk": "fast"}})),
-            "RemovePodsViolatingNodeAffinity",
+            "n1 is none of the nodes it asks for: the planner `repair` moves such pods",
         ),
     ],
 )
@@ -130,7 +130,7 @@ def test_pods_that_repel_one_another_are_named(explained: Callable[..., dict[str
     apart = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
     hosts = [node(f"n{i}", metadata={"labels": {"kubernetes.io/hostname": f"n{i}"}}) for i in (1, 2)]
     together = [pod(name, "1", on="n1", spec=apart) for name in ("a", "b")]
-    assert "InterPodAntiAffinity" in explained("shop/a", *hosts, *together, *workload("web", 2))["notes"][0]
+    assert "anti-affinity" in explained("shop/a", *hosts, *together, *workload("web", 2))["notes"][0]
 
 
 def test_a_waiting_pod_is_nowhere(explained: Callable[..., dict[str, Any]]) -> None:
