@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ballast.simulator import EmbeddedCluster, World
-from tests.unit.daemon.rig import LEASE, OWN, POD, until
+from tests.unit.daemon.rig import ENDPOINT_SLICE, LEASE, OWN, until
 
 ENDS = 20
 """Seconds within which a daemon must have ended; it takes a fraction of that."""
@@ -81,22 +81,21 @@ def holder(cluster: EmbeddedCluster) -> str:
     return str(lease.read()["spec"]["holderIdentity"]) if lease else ""
 
 
-def role(cluster: EmbeddedCluster) -> str | None:
-    labels: dict[str, str] = cluster.resources.get(POD, OWN, "ballast-0").read()["metadata"].get("labels") or {}
-    return labels.get("ballast.dev/role")
+def addresses(cluster: EmbeddedCluster) -> list[str]:
+    """Where the Service of the extender leads."""
+    found = cluster.store.get(ENDPOINT_SLICE, OWN, "ballast-extender")
+    return [address for each in found.read()["endpoints"] for address in each["addresses"]] if found else []
 
 
-def test_sigterm_gives_the_lease_and_the_role_back(cluster: EmbeddedCluster, tmp_path: Path) -> None:
-    spec = {"containers": [{"name": "ballast", "image": "ballast"}], "nodeName": "node-000"}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "ballast-0", "namespace": OWN}, "spec": spec}
-    cluster.resources.create(POD, OWN, pod)
-    process = Process(tmp_path / "log", environment(cluster, tmp_path, POD_NAME="ballast-0", POD_NAMESPACE=OWN))
-    until(lambda: role(cluster) == "leader")
+def test_sigterm_gives_the_lease_and_the_endpoint_back(cluster: EmbeddedCluster, tmp_path: Path) -> None:
+    own = {"POD_NAME": "ballast-0", "POD_NAMESPACE": OWN, "POD_IP": "10.0.0.7"}
+    process = Process(tmp_path / "log", environment(cluster, tmp_path, **own))
+    until(lambda: addresses(cluster) == ["10.0.0.7"])
     until(lambda: "labels current on 3 of 3 nodes (3 changed" in process.said)
     assert holder(cluster).startswith("ballast-0_")
     assert process.terminate() == 0
     assert holder(cluster) == ""
-    assert role(cluster) is None
+    assert addresses(cluster) == []
     assert "Traceback" not in process.said
 
 
