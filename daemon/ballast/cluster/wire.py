@@ -124,10 +124,10 @@ class Port(WireStruct):
 class Container(WireStruct):
     """v1.Container."""
 
-    name: str = ""
     resources: Resources | None = None
     restart_policy: str | None = None
     ports: list[Port] | None = None
+    name: str = ""
 
 
 class Toleration(msgspec.Struct, frozen=True, gc=False, rename="camel"):

