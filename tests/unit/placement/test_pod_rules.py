@@ -90,6 +90,16 @@ def test_every_pod_could_run_where_it_is_placed(each: list[tuple[str, Template, 
     assert (standing.free >= 0).all()
 
 
+@pytest.mark.parametrize("solver", ["late-acceptance", "longest-first", "genetic", "steepest"])
+def test_a_pod_that_was_alone_is_not_left_by_one_that_comes_later(solver: str) -> None:
+    templates = [Template(), Template(affinity=(term("db", "zone"),)), Template(anti_affinity=(term("web", "zone"),))]
+    pods = [
+        a_pod(f"p{row}", 1, 1, waiting=0.0, labels={"app": app}, template=template)
+        for row, (app, template) in enumerate(zip(["web", "db", "db"], templates, strict=True))
+    ]
+    assert solve(problem_of(a_layout(NODES, pods)), solver=solver, evaluations=400).violations == ()
+
+
 def spread_pods(count: int, template: Template) -> list[Pod]:
     return [a_pod(f"p{row}", 1, 1, waiting=0.0, labels={"app": "web"}, template=template) for row in range(count)]
 

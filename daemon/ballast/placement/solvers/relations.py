@@ -109,8 +109,12 @@ class _Near(_Relation):
     def permits(self, unit: int, node: int) -> bool:
         if unit in self.movers and self.domain[node] < 0:
             return False
+        alone = self.everywhere == 1
         self.shift(unit, node, 1)
         good = self.holds(node)
+        if good and alone and self.everywhere > 1:
+            # The one pod that had nobody to be near to, wherever it is, now has somebody.
+            good = all(not both or crowd > 1 for both, crowd in zip(self.both, self.crowded, strict=True))
         self.shift(unit, node, -1)
         return good
 
