@@ -19,7 +19,8 @@ OTHERS_OFF = {"publishing": {"mode": "off"}, "power": {"mode": "off"}, "eviction
 KEEPING = {
     ("create", "configmaps"),
     ("update", "configmaps"),
-    ("patch", "pods"),
+    ("create", "endpointslices"),
+    ("patch", "endpointslices"),
     ("create", "leases"),
     ("update", "leases"),
 }

@@ -79,6 +79,8 @@ def settings(size: Size, mode: str) -> dict[str, str]:
         "BALLAST_EVICTION__RATE": f"{size.moves}/1h",
         "BALLAST_EVICTION__HIGH": "0.95",
         "BALLAST_EVICTION__TARGET_HIGH": "0.95",
+        "BALLAST_EVICTION__CONFIDENCE": "0",
+        "BALLAST_EVICTION__PRICE": "0",
         **{f"BALLAST_EVICTION__LIMIT_{what}": "0" for what in ("TOTAL", "NODE", "NAMESPACE", "WORKLOAD")},
         **{f"BALLAST_EVICTION__{what}": "0s" for what in ("COOLDOWN", "MIN_POD_AGE", "MIN_NODE_AGE")},
         **{f"BALLAST_EVICTION__{what}": "0s" for what in ("QUIET_AFTER_SCALE", "WORKLOAD_WINDOW")},
