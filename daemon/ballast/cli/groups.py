@@ -14,6 +14,7 @@ plan = group(
         "relieve": (f"{PLAN}/relieve", "Move pods off overloaded nodes."),
         "rebalance": (f"{PLAN}/rebalance", "Move pods so that all nodes have a similar load."),
         "redistribute": (f"{PLAN}/redistribute", "Move pods so that pending pods can start."),
+        "repair": (f"{PLAN}/repair", "Move pods that are not where they ask to be."),
         "consolidate": (f"{PLAN}/consolidate", "Empty nodes that the others can do without."),
         "place": (f"{PLAN}/place", "Place pods on nodes so that every resource is used evenly."),
     },

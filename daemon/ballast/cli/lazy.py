@@ -33,7 +33,7 @@ class LazyCommand(TyperCommand):
         attribute, _, member = place.partition("/")
         found = getattr(import_module(module), attribute)
         if isinstance(found, typer.Typer):
-            found.rich_markup_mode = None
+            found.rich_markup_mode, found._add_completion = None, False
             whole = get_command(found)
             return cast(TyperGroup, whole).commands[member] if member else whole
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
