@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
 from ballast.cluster.decoding import annotation_filter, give_way, node_reader, pod_reader
-from ballast.cluster.watch import Collection, Reflector, Sink
+from ballast.cluster.watch import Collection, Reflector, Sink, stop_all
 from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.pod import Pod
@@ -58,8 +58,7 @@ class Cache:
 
     def stop(self) -> None:
         """Ends the watches."""
-        for watch in self._watches.values():
-            watch.stop()
+        stop_all(self._watches.values())
 
     @property
     def alive(self) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 import structlog
@@ -103,11 +104,18 @@ class Reflector(Generic[T]):
 
     def stop(self) -> None:
         """Ends the watch at once, also in the middle of a silence."""
+        stop_all((self,))
+
+    def end(self) -> None:
+        """Tells the watch to end, and waits for nothing."""
         self._stop.set()
         if lines := self._lines:
             lines.close()
+
+    def join(self, patience: float) -> None:
+        """Waits so many seconds for the thread: a request that is under way ends when it ends."""
         if self._thread:
-            self._thread.join(1.0)
+            self._thread.join(patience)
 
     @property
     def alive(self) -> bool:
@@ -237,6 +245,16 @@ class Reflector(Generic[T]):
 
     def _beat(self) -> None:
         self._alive_at = self._clock.monotonic()
+
+
+def stop_all(watches: Iterable[Reflector[Any]], patience: float = 1.0) -> None:
+    """Ends watches together: all of them have `patience` seconds, not each."""
+    ending = tuple(watches)
+    for watch in ending:
+        watch.end()
+    until = time.monotonic() + patience
+    for watch in ending:
+        watch.join(max(0.0, until - time.monotonic()))
 
 
 def newer(version: str, than: str) -> bool:

@@ -17,7 +17,7 @@ from ballast.cluster.client import KubeApi
 from ballast.cluster.decoding import Reader
 from ballast.cluster.object_budget import ObjectBudget
 from ballast.cluster.shared_values import Shared
-from ballast.cluster.watch import Collection, Reflector
+from ballast.cluster.watch import Collection, Reflector, stop_all
 from ballast.errors import NOT_JSON, ClusterError
 from ballast.metrics import Metrics
 from ballast.model.attachments import Attachments, NodeClaim, ScaleUp
@@ -95,8 +95,7 @@ class WorkloadCache:
 
     def stop(self) -> None:
         """Ends the watches."""
-        for watch in self._watches.values():
-            watch.stop()
+        stop_all(self._watches.values())
 
     @property
     def kinds(self) -> tuple[str, ...]:
