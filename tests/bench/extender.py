@@ -23,7 +23,7 @@ import structlog
 from ballast.clock import SystemClock
 from ballast.cluster.client import connect
 from ballast.cluster.decoding import Reader, pod_reader
-from ballast.cluster.lease import Elector
+from ballast.cluster.lease import Elector, LeaseTimes
 from ballast.cluster.listing import PAGE
 from ballast.eviction.facts import ClusterObjects
 from ballast.extender.decisions import ExtenderService
@@ -194,7 +194,8 @@ def _serve(parent: Connection, environment: dict[str, str]) -> None:
     extending.replace(pods)
     extending.observe(taken)
     api = connect(load(environment).cluster, metrics)
-    elector = _Renewing(api, clock, metrics, namespace="default", name="bench", identity="bench", retry=RETRY)
+    times = LeaseTimes(retry=RETRY)
+    elector = _Renewing(api, clock, metrics, namespace="default", name="bench", identity="bench", times=times)
     elector.start()
     worker, errand = PlanningProcess(), _errand(taken, pods)
     works: dict[str, Callable[[], object]] = {
