@@ -118,7 +118,7 @@ class HttpSession:
         raise type(problem)(self.hidden(in_words_of(self._part, str(problem))))
 
     def hidden(self, text: str) -> str:
-        """A text without what this session sends in secret."""
+        """A text without the secrets that are sent."""
         return self._masked(text.encode("utf-8", "replace")).decode("utf-8", "replace")
 
     def get(self, url: str) -> bytes:
@@ -126,7 +126,7 @@ class HttpSession:
         return self.request("GET", url).content
 
     def mount(self, prefix: str, adapter: requests.adapters.HTTPAdapter) -> None:
-        """Takes no other adapter: that of this session keeps the deadline, and `request` tries again."""
+        """Takes no other adapter: its own keeps the deadline, and `request` tries again."""
 
     def close(self) -> None:
         """Closes the idle connections."""
