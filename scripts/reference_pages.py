@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the generated pages of docs/reference; with --check only tells whether they are up to date.
 
-Which conditions and Events there are is read from the code; what they mean is written here.
+Which conditions and Events there are is read from the code; what Events mean is written here.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typer.main import get_command
 
 from ballast.cli.app import app
 from ballast.cli.lazy import LazyCommand
+from ballast.condition_types import CONDITION_TYPES
 from ballast.jobs.power.metrics import PowerMetrics
 from ballast.metrics import Metrics
 from ballast.serving import exposition, families
@@ -28,116 +29,6 @@ from ballast.serving.openapi import DOCUMENT
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "reference"
 SOURCE = ROOT / "daemon" / "ballast"
-
-CONDITIONS = {
-    "Active": (
-        "Power: policies follow their feeds. False while a policy is held.",
-        "Read the message: it names what is waited for.",
-    ),
-    "BatchGatesHeld": (
-        "Batch: pods wait with a gate that nobody removes.",
-        "Resume batch, or let the pods go with `ballast release batch`.",
-    ),
-    "BatchGivenUp": (
-        "Batch: a plan failed and the gates were, or could not be, removed.",
-        "Read the message; check the rights of batch on pods.",
-    ),
-    "BatchNotSteered": (
-        "Batch: pods landed elsewhere than planned.",
-        "Pair the scheduler with the extender: [pairing](../pairing.md).",
-    ),
-    "ClusterUnreachable": (
-        "The watches of the Kubernetes API fail.",
-        "Check the API server and the service account; run `ballast doctor --only kubernetes-reachable,rbac`.",
-    ),
-    "Contended": (
-        "Another writer changes back what Ballast set.",
-        'Let one of the two go; exclude the object with `ballast.dev/exclude: "true"`.',
-    ),
-    "CraneFailing": ("Annotations for crane-scheduler cannot be written.", "Check the right to patch nodes."),
-    "Degraded": ("Power: a policy cannot act.", "Read the message: it names the target and the error."),
-    "EffectMissing": (
-        "Power: a change of replicas did not bring the watts it should, or nobody measured it.",
-        "Read the message; check `consumption` of the policy.",
-    ),
-    "EnergySpent": ("Power: the energy of the period is used up.", "Wait for the next period, or allow more."),
-    "EvictionsHalted": (
-        "It is not safe to evict now, or plans had no effect.",
-        "Read the message and [evictions](../evictions.md).",
-    ),
-    "Fallback": (
-        "Power: a feed is silent, and its fallback applies.",
-        "Mend the feed; `ballast doctor --only power-feed` tells what it answers.",
-    ),
-    "FallbackInUse": (
-        "Another source replaces Prometheus.",
-        "Mend Prometheus; `ballast doctor --only prometheus-reachable,preset-data`.",
-    ),
-    "FeedAvailable": ("Power: the feeds give fresh watts. False while one does not.", "Check the feed and its clock."),
-    "LandingNotSteered": (
-        "The scheduler has not asked the extender lately, so nobody steers where replacements land.",
-        "Add the extender to the scheduler's profile: [pairing](../pairing.md).",
-    ),
-    "LeaseFailing": ("The Lease cannot be renewed.", "Check the right to update Leases in the own namespace."),
-    "Limited": ("Power: every target is at its minimum or maximum.", "Widen the limits of the policy, or accept it."),
-    "NodesUnknown": (
-        "Some nodes have no complete window.",
-        "See [telemetry](../telemetry.md): young nodes need minutes, silent ones an exporter.",
-    ),
-    "NodesUnmeasured": (
-        "Nodes never gave a sample, while others do.",
-        "Install the exporter there, or leave them out with the line of the message.",
-    ),
-    "ObjectsTooLarge": ("Objects of the API are larger than Ballast keeps.", "Shrink the named objects."),
-    "OverBudget": (
-        "Power: the load is above the feed.",
-        "Read the watts in the message; check minimums and workloads outside the policy.",
-    ),
-    "PartialAnswers": ("Prometheus warns that its answers are partial.", "Mend the store that the warning names."),
-    "Paused": ("A switch pauses the part.", "`ballast resume` prints the line that ends it."),
-    "PlanningFailing": (
-        "The planning process fails or is too slow.",
-        "Give the pod more cpu or memory; read the message.",
-    ),
-    "PodUsageUnknown": (
-        "The usage of pods cannot be read, so requests count.",
-        "Scrape cAdvisor or run metrics-server; `ballast doctor --only pod-usage`.",
-    ),
-    "PodsUnreadable": ("The watch of pods fails.", "Check the right to list and watch pods."),
-    "PublishingFailing": (
-        "Labels of nodes cannot be written.",
-        "Check the right to patch nodes; another admission policy may refuse.",
-    ),
-    "PublishingFrozen": (
-        "Too many nodes are silent: labels stay as they are.",
-        "Mend the telemetry; the message has the numbers.",
-    ),
-    "Rebaselined": ("Power: a policy waits for a new baseline.", "Nothing; it ends by itself."),
-    "ReservationsNotHeld": (
-        "The scheduler does not ask the extender's filter, so reserved room may be taken by other pods.",
-        "Add the filter verb to the extender's profile: [pairing](../pairing.md).",
-    ),
-    "ScheduleAvailable": (
-        "Power: the schedules of the policies can be read. False while one cannot.",
-        "Check the schedule's file or address.",
-    ),
-    "ScrapesSlow": (
-        "Samples are read more often than they are scraped.",
-        "Set BALLAST_TELEMETRY__INTERVAL as the message says.",
-    ),
-    "SeriesDiffer": (
-        "Series of one node are not the same thing, such as two clusters in one store.",
-        "Set the MATCHERS line of the message.",
-    ),
-    "SourcesDisagree": (
-        "Prometheus and metrics-server differ in their means.",
-        "Check the exporter of the named nodes.",
-    ),
-    "StateNotSaved": ("The ConfigMap `ballast-state` cannot be written.", "Check its size and the right to update it."),
-    "TelemetryDegraded": ("Queries fail.", "`ballast doctor` names the query and the fix."),
-    "UnmatchedSeries": ("Series match no node.", "Set BALLAST_TELEMETRY__NODE_LABEL: [telemetry](../telemetry.md)."),
-}
-"""Meaning and what to do, by type."""
 
 EVENTS = {
     "AutoscalerDetected": ("`ballast-state`", "An autoscaler scales a target of a power policy."),
@@ -185,7 +76,7 @@ def conditions() -> str:
         "`/readyz?verbose`, in the key `conditions` of ConfigMap `ballast-state`, and as `ballast_condition{type}`. "
         "`FeedAvailable`, `ScheduleAvailable` and `Active` are good when True; all others when False."
     )
-    found = {name: CONDITIONS.get(name, ("Its message says what.", "")) for name in condition_types()}
+    found = {name: CONDITION_TYPES[name] for name in condition_types()}
     rows = [f"| `{name}` | {meaning} | {fix} |" for name, (meaning, fix) in sorted(found.items())]
     return page("Conditions", text, "| type | meaning | what to do |", "|---|---|---|", *rows)
 
