@@ -18,7 +18,18 @@ from ballast.placement.planners.step import Admit, Step
 from ballast.placement.planners.worth import Worth
 from ballast.scoring.dominant_residual import DominantResidual
 
-__all__ = ["Aims", "Effect", "PlanInput", "Planner", "PlanningDemand", "Spare", "bound", "pod_name"]
+__all__ = [
+    "Aims",
+    "AnyPod",
+    "Effect",
+    "PlanInput",
+    "Planner",
+    "PlanningDemand",
+    "Spare",
+    "bound",
+    "loads_in_words",
+    "pod_name",
+]
 
 
 @dataclass(frozen=True)
@@ -159,3 +170,26 @@ class Planner(Protocol):
 def bound(layout: Layout) -> Bools:
     """[pod]: whether it is on a node."""
     return layout.placed
+
+
+class AnyPod:
+    """What planners have in common that may move any pod on a node, for its load, below the ceiling."""
+
+    needs_landing = True
+    needs_confirmation = False
+    one_at_a_time = False
+    effect = Effect.LOAD
+
+    def considers(self, given: PlanInput) -> Bools:
+        """All pods on nodes."""
+        return bound(given.layout)
+
+    def ceiling(self, aims: Aims) -> Limit:
+        """As for every move."""
+        return aims.ceiling
+
+
+def loads_in_words(load: Floats, resources: tuple[str, ...]) -> str:
+    """ "85.0% cpu and 40.0% memory", without what is unknown."""
+    shares = zip(load.tolist(), resources, strict=True)
+    return " and ".join(f"{share:.1%} {name}" for share, name in shares if share == share)

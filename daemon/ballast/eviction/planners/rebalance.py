@@ -4,34 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ballast.eviction.planners.planner import Aims, Effect, PlanInput, PlanningDemand, Spare, bound
-from ballast.model.limits import Limit
+from ballast.eviction.planners.planner import AnyPod, PlanInput, PlanningDemand, Spare, loads_in_words
 from ballast.model.sample import Bools, Floats
 from ballast.placement.planners.rebalance import rebalance
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.placement.planners.step import Admit, Step
 
 
-class Rebalance:
+class Rebalance(AnyPod):
     """The gain of a step is the fall of sum_k w_k Var_k within its pool."""
 
     name = "rebalance"
-    needs_landing = True
-    needs_confirmation = False
-    one_at_a_time = False
-    effect = Effect.LOAD
 
     def idle(self, demand: PlanningDemand) -> str | None:
         """Load can always be more even."""
         return None
-
-    def considers(self, given: PlanInput) -> Bools:
-        """All pods on nodes."""
-        return bound(given.layout)
-
-    def ceiling(self, aims: Aims) -> Limit:
-        """As for every move."""
-        return aims.ceiling
 
     def steps(
         self, given: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare
@@ -51,10 +38,5 @@ class Rebalance:
     def reason(self, given: PlanInput, step: Step, load: Floats) -> str:
         """ "n1 is at 85.0% cpu and 40.0% memory, n2 at 20.0% cpu and 30.0% memory"."""
         nodes, resources = given.layout.nodes, given.layout.resources
-        source, target = (_loads(load[row], resources) for row in (step.source, step.target))
+        source, target = (loads_in_words(load[row], resources) for row in (step.source, step.target))
         return f"{nodes[step.source].name} is at {source}, {nodes[step.target].name} at {target}"
-
-
-def _loads(load: Floats, resources: tuple[str, ...]) -> str:
-    shares = zip(load.tolist(), resources, strict=True)
-    return " and ".join(f"{share:.1%} {name}" for share, name in shares if share == share)

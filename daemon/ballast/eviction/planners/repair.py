@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ballast.eviction.planners.planner import Aims, Effect, PlanInput, PlanningDemand, Spare, bound
-from ballast.model.limits import Limit
+from ballast.eviction.planners.planner import AnyPod, PlanInput, PlanningDemand, Spare
 from ballast.model.sample import Bools, Floats
 from ballast.placement.planners.repair import repair
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
@@ -23,26 +22,14 @@ _REASONS = {
 }
 
 
-class Repair:
+class Repair(AnyPod):
     """The gain of a step is what it mends: 1 for each constraint and for a duplicate, a preference by its weight."""
 
     name = "repair"
-    needs_landing = True
-    needs_confirmation = False
-    one_at_a_time = False
-    effect = Effect.LOAD
 
     def idle(self, demand: PlanningDemand) -> str | None:
         """What pods ask for can change without any sign."""
         return None
-
-    def considers(self, given: PlanInput) -> Bools:
-        """All pods on nodes."""
-        return bound(given.layout)
-
-    def ceiling(self, aims: Aims) -> Limit:
-        """As for every move."""
-        return aims.ceiling
 
     def steps(
         self, given: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare
