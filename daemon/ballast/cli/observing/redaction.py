@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-HIDDEN = "********"
-SHORTEST = 4
-"""Characters that a known secret has at least: a shorter one would blank half of the text."""
+from ballast.redaction import removed
+from ballast.settings.masking import HIDDEN
 
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)[^\s/\"'<>]*@")
 _QUERY = re.compile(
@@ -41,8 +40,7 @@ _FIXED = (
 
 def redacted(text: str, secrets: Iterable[str] = ()) -> str:
     """The text without the given secrets and without what looks like one: passwords, tokens, keys, in any notation."""
-    for secret in sorted({each for each in secrets if len(each) >= SHORTEST}, key=len, reverse=True):
-        text = text.replace(secret, HIDDEN)
+    text = removed(text.encode("utf-8", "replace"), secrets).decode("utf-8", "replace")
     text = _PEM.sub(HIDDEN, text)
     text = _URL.sub(lambda found: f"{found['scheme']}{HIDDEN}@", text)
     text = _HEADER.sub(_pair, text)
