@@ -8,7 +8,8 @@ from urllib.parse import parse_qsl, quote, quote_plus, urlsplit, urlunsplit
 
 import msgspec
 
-MASK = b"***"
+HIDDEN = "********"
+"""Stands where a secret stood."""
 SHORTEST = 4
 """Characters of a secret that is looked for; shorter ones stand in any text."""
 
@@ -50,7 +51,7 @@ def removed(said: bytes, secrets: Iterable[str]) -> bytes:
     """`said` without the secrets, however they are written: plain, in JSON, or in a URL."""
     forms = {form for secret in secrets if len(secret) >= SHORTEST for form in _forms(secret)}
     for form in sorted(forms, key=len, reverse=True):
-        said = said.replace(form, MASK)
+        said = said.replace(form, HIDDEN.encode())
     return said
 
 

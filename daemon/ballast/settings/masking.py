@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-HIDDEN = "********"
+from ballast.redaction import HIDDEN
 
 _URL = re.compile(r"(?<=://)[^\s\"'<>]+")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")

@@ -11,6 +11,7 @@ import requests
 import urllib3
 
 from ballast.errors import SourceUnavailable, TelemetryError
+from ballast.redaction import HIDDEN
 
 LONGEST = 200
 """Characters of a plain-text answer that are quoted."""
@@ -155,8 +156,8 @@ def _plain(response: requests.Response, body: bytes) -> str:
         word for name, value in sent.items() if name not in _HARMLESS for word in (str(value), *str(value).split())
     }
     for secret in sorted(filter(lambda word: len(word) > 3, secrets), key=len, reverse=True):
-        text = text.replace(secret, "***")
-    text = _SECRETS.sub(r"\1***", _USER_INFO.sub("//***@", text))
+        text = text.replace(secret, HIDDEN)
+    text = _SECRETS.sub(rf"\1{HIDDEN}", _USER_INFO.sub(f"//{HIDDEN}@", text))
     text = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     return f", {text if len(text) <= LONGEST else text[: LONGEST - 1] + '…'}" if text else ""
 

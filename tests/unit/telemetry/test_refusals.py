@@ -57,10 +57,10 @@ def test_a_missing_path_is_still_recognised(wire: RequestsMock) -> None:
 @pytest.mark.parametrize(
     ("body", "shown"),
     [
-        ("bad header Authorization: Bearer abc.def.ghi", "Authorization: Bearer ***"),
-        ("denied for token=s3cr3t-value, try again", "token=***, try again"),
-        ("upstream http://user:hunter2@inner:9090/ failed", "http://***@inner:9090/ failed"),
-        ("the key is hunter2-of-ours here", "the key is *** here"),
+        ("bad header Authorization: Bearer abc.def.ghi", "Authorization: Bearer ********"),
+        ("denied for token=s3cr3t-value, try again", "token=********, try again"),
+        ("upstream http://user:hunter2@inner:9090/ failed", "http://********@inner:9090/ failed"),
+        ("the key is hunter2-of-ours here", "the key is ******** here"),
     ],
 )
 def test_secrets_do_not_come_back(body: str, shown: str, wire: RequestsMock) -> None:

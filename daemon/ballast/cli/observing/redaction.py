@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ballast.redaction import removed
-from ballast.settings.masking import HIDDEN
+from ballast.redaction import HIDDEN, removed
 
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)[^\s/\"'<>]*@")
 _QUERY = re.compile(

@@ -14,6 +14,7 @@ import requests
 import typer
 
 from ballast.errors import BallastError, UsageError
+from ballast.redaction import HIDDEN
 
 if TYPE_CHECKING:
     from ballast.cluster.client import KubeApi
@@ -22,7 +23,6 @@ NEAR = "http://localhost:2020"
 NAMESPACE = "ballast"
 PORT = 2020
 TIMEOUT = 10.0
-HIDDEN = "********"
 
 UrlOption = Annotated[
     str | None,
