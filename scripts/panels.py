@@ -14,7 +14,6 @@ from grafana_foundation_sdk.builders import table as tables
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.common import (
     GraphThresholdsStyleMode,
-    HeatmapCalculationMode,
     LegendDisplayMode,
     LegendPlacement,
     StackingMode,
@@ -161,35 +160,17 @@ def lines(
     return panel
 
 
-def heat(title: str, expr: str, *, unit: str = "percentunit") -> Panel:
+def spread(title: str, expr: str, *, by: str = "le") -> Panel:
+    """A heatmap of buckets, one series each by the label `by`, which costs no series per node."""
     return (
         heatmap.Panel()
         .title(title)
         .datasource(_source())
-        .unit(unit)
-        .span(12)
-        .height(8)
-        .calculate(True)
-        .calculation(
-            common.HeatmapCalculationOptions().y_buckets(
-                common.HeatmapCalculationBucketConfig().mode(HeatmapCalculationMode.COUNT).value("20")
-            )
-        )
-        .with_target(_query(expr, "A").legend_format("{{node}}"))
-    )
-
-
-def spread(title: str, expr: str, *, unit: str = "percentunit") -> Panel:
-    """A heatmap of the buckets of a histogram, which cost no series per node."""
-    return (
-        heatmap.Panel()
-        .title(title)
-        .datasource(_source())
-        .unit(unit)
+        .unit("percentunit" if by == "le" else "none")
         .span(12)
         .height(8)
         .calculate(False)
-        .with_target(_query(expr, "A").format(PromQueryFormat.HEATMAP).legend_format("{{le}}"))
+        .with_target(_query(expr, "A").format(PromQueryFormat.HEATMAP).legend_format(f"{{{{{by}}}}}"))
     )
 
 
