@@ -43,9 +43,11 @@ def scraped(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             url = f"http://127.0.0.1:{port}/readyz"
             demos.append(Process("demo", command, folder / f"{scene}.log", ready=partial(answers, url), port=port))
         targets = [Target(f"127.0.0.1:{port}", scene) for scene, port in zip(SCENES, ports, strict=True)]
-        with prometheus(tools, folder, targets, rules=CHART / "rules" / "alerts.yaml") as found:
-            moved = "sum(ballast_eviction_effects_total) > 0"
-            eventually("an eviction's effect is measured", lambda: found.series(moved), within=240)
+        with prometheus(tools, folder, targets, interval="5s", rules=CHART / "rules" / "alerts.yaml") as found:
+            moved = "sum(ballast_eviction_effects_total) > 0 and on () count(ballast_power_reference_watts)"
+            eventually("an eviction's effect is measured, power begins", lambda: found.series(moved), within=240)
+            busy = "min(count_over_time(ballast_leader[1m])) > 3"
+            eventually("rates are known", lambda: found.series(busy), within=60)
             yield found
     finally:
         for demo in demos:
@@ -62,4 +64,5 @@ def test_every_panel_has_data_or_a_true_0(scraped: Prometheus, dashboard: str) -
         for variable, value in {**VARIABLES, "$window": window}.items():
             expression = expression.replace(variable, value)
         panels[panel] = panels.get(panel, False) or bool(scraped.series(expression))
-    assert {panel for panel, has in panels.items() if not has} - QUIET == set()
+    empty = sorted({panel for panel, has in panels.items() if not has} - QUIET)
+    assert not empty, "; ".join(empty)
