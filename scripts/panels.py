@@ -156,8 +156,16 @@ def lines(
     if stacked:
         panel.stacking(common.StackingConfig().mode(StackingMode.NORMAL))
     for index, (legend, expr) in enumerate(series):
-        panel.with_target(_query(expr, chr(ord("A") + index)).legend_format(legend))
+        panel.with_target(_query(_or_none(expr, legend), chr(ord("A") + index)).legend_format(legend))
     return panel
+
+
+def _or_none(expr: str, legend: str) -> str:
+    """Counters of what has not happened yet have no series: a true 0, named "none", where Ballast is seen."""
+    label = re.search(r"\{\{(\w+)\}\}", legend)
+    if label is None or not re.search(r"ballast_\w+_total", expr):
+        return expr
+    return f'{expr} or on () label_replace(0 * max(ballast_leader{{{OF}}}), "{label[1]}", "none", "", "")'
 
 
 def spread(title: str, expr: str, *, by: str = "le") -> Panel:
