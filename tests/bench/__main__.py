@@ -26,6 +26,7 @@ TOPICS = {
     "redistribution": "Redistribution on small worlds",
     "consolidation": "Emptying nodes",
     "extender": "Answering schedulers",
+    "devices": "Answering schedulers about devices",
     "throughput": "Scheduling with Ballast",
     "burst": "Bursts, and Ballast stopped",
     "worlds": "Room for pods",
