@@ -211,6 +211,7 @@ def _serve(parent: Connection, environment: dict[str, str]) -> None:
     times = LeaseTimes(retry=RETRY)
     elector = _Renewing(api, clock, metrics, namespace="default", name="bench", identity="bench", times=times)
     elector.start()
+    assert board.snapshot is not None
     worker, errand = PlanningProcess(), _errand(board.snapshot, _listed(reader, pages, 0.0))
     works: dict[str, Callable[[], object]] = {
         "list": lambda: extending.replace(_listed(reader, pages, PAUSE)),
