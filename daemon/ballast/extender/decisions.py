@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ballast.clock import Clock
-from ballast.cluster import wire
-from ballast.cluster.decoding import Shared, give_way, to_pod
+from ballast.cluster.objects import wire
+from ballast.cluster.objects.decoding import Shared, give_way, to_pod
 from ballast.cluster.watch import WATCH_SILENT
 from ballast.extender.reservations import ReservationDesk
 from ballast.extender.snapshot_state import SnapshotState
