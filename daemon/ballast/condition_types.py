@@ -33,9 +33,17 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
         "Pods of a batch land elsewhere than planned: their scheduler does not ask the extender.",
         "Pair the scheduler with the extender: [pairing](../pairing.md).",
     ),
+    "BudgetsUnsatisfiable": ConditionType(
+        "Disruption budgets allow no eviction and no drain, ever.",
+        "Raise maxUnavailable of the named budgets; `ballast doctor --only budgets-unsatisfiable` prints the lines.",
+    ),
     "ClusterUnreachable": ConditionType(
         "The API server does not answer, or refuses what Ballast has to read.",
         "Check the API server and the service account; run `ballast doctor --only kubernetes-reachable,rbac`.",
+    ),
+    "ConsumptionUnknown": ConditionType(
+        "What the replicas of a power policy draw cannot be read, so nothing is learned or verified by it.",
+        "Check `consumption` of the policy; `ballast doctor --only power-consumption` tells what it answers.",
     ),
     "Contended": ConditionType(
         "Somebody else keeps changing back what Ballast writes; it leaves those objects alone for a while.",
@@ -68,6 +76,10 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
     "FallbackInUse": ConditionType(
         "The load comes from the second source, because the first gives none.",
         "Mend Prometheus; `ballast doctor --only prometheus-reachable,preset-data`.",
+    ),
+    "FallbackMissing": ConditionType(
+        "metrics-server does not answer, so nothing steps in when Prometheus is silent.",
+        "Install metrics-server; `ballast doctor --only metrics-server` tells what it answers.",
     ),
     "FeedAvailable": ConditionType(
         "Every power feed gives usable samples; while it does not hold, replicas stay as they are.",
@@ -144,6 +156,10 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
     "ScrapesSlow": ConditionType(
         "The source measures less often than Ballast reads it.",
         "Set BALLAST_TELEMETRY__INTERVAL as the message says.",
+    ),
+    "SecondBallast": ConditionType(
+        "Nodes carry scores of another Ballast, under another prefix.",
+        "Stop one of the two, or remove what it left; `ballast doctor --only second-ballast` prints the lines.",
     ),
     "SeriesDiffer": ConditionType(
         "Series of one node differ in a label that tells clusters or exporters apart.",

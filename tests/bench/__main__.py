@@ -17,6 +17,7 @@ TOPICS = {
     "windows": "Windows",
     "watcher": "Reading `/watcher`",
     "start": "Starting",
+    "doctor": "Doctor",
     "listing": "Listing the cluster",
     "writes": "Writing nodes",
     "scoring": "Scoring",

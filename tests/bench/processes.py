@@ -28,11 +28,11 @@ class Simulated:
 
 
 @contextmanager
-def simulated(nodes: int) -> Iterator[Simulated]:
-    """A calm cluster with node objects of real size and two pods a node."""
+def simulated(nodes: int, pods: int | None = None) -> Iterator[Simulated]:
+    """A calm cluster with node objects of real size and two pods a node, or so many."""
     ours, theirs = _spawn.Pipe()
     with tempfile.TemporaryDirectory(prefix="ballast-bench-") as folder:
-        process = _spawn.Process(target=_serve, args=(theirs, nodes, folder))
+        process = _spawn.Process(target=_serve, args=(theirs, nodes, 2 * nodes if pods is None else pods, folder))
         process.start()
         try:
             environment = ours.recv()
@@ -61,10 +61,10 @@ def _answer(parent: Connection, work: Callable[..., Any], arguments: tuple[Any, 
     parent.send(work(*arguments))
 
 
-def _serve(parent: Connection, nodes: int, folder: str) -> None:
+def _serve(parent: Connection, nodes: int, pods: int, folder: str) -> None:
     from ballast.simulator import EmbeddedCluster, World
 
-    world = World(nodes, pods=2 * nodes, scene="calm", realistic=True)
+    world = World(nodes, pods=pods, scene="calm", realistic=True)
     with EmbeddedCluster(world) as cluster:
         parent.send(cluster.environment(cluster.kubeconfig(Path(folder) / "kubeconfig")))
         while parent.recv() != "stop":

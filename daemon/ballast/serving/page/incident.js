@@ -16,6 +16,7 @@ const ORDER = [
   ["SourcesDisagree", "Two sources disagree about loads", "ballast doctor --only sources-disagree,units", "telemetry"],
   ["ScrapesSlow", "Samples are scraped more seldom than they are read", "Set BALLAST_TELEMETRY__INTERVAL as the message says", "telemetry"],
   ["FallbackInUse", "The fallback source is in use", "Look at the primary source: ballast doctor --only prometheus-reachable", "telemetry"],
+  ["FallbackMissing", "metrics-server does not answer", "Install it, so that something steps in when Prometheus is silent: ballast doctor --only metrics-server", "telemetry"],
   ["NodesUnmeasured", "Some nodes have never been measured", "Run an exporter there, or exclude them: ballast doctor --only unmeasured-nodes", "telemetry"],
   ["NodesUnknown", "The load of some nodes is unknown", "See which, and what each lost: Nodes, show unknown", "telemetry"],
   ["Frozen", "Too many nodes are silent", "Bring exporters or Prometheus back; publishing goes on by itself once enough nodes are known", "telemetry"],
@@ -23,8 +24,10 @@ const ORDER = [
   ["PublishingFailing", "Labels cannot be written", "Grant patch on nodes: ballast doctor --only rbac", "pairing"],
   ["CraneFailing", "crane's annotations cannot be written", "Grant patch on nodes: ballast doctor --only rbac", "pairing"],
   ["Contended", "Something else writes the same fields", "Stop one of the two writers", "power"],
+  ["SecondBallast", "Nodes carry scores of another Ballast", "Stop one of the two, or remove what it left: ballast doctor --only second-ballast", "doctor"],
   ["FeedAvailable", "The power feed is not available", "Ask the feed: ballast doctor --only power-feed", "power"],
   ["ScheduleAvailable", "The power schedule cannot be read", "Look at its source", "power"],
+  ["ConsumptionUnknown", "What replicas draw cannot be read", "Ask the meter: ballast doctor --only power-consumption", "power"],
   ["EnergySpent", "The energy of the period is spent", "Wait for the next period, or raise energy.kWh", "power"],
   ["Active", "Power does not act", "See the reason in the message", "power"],
   ["OverBudget", "More power is drawn than is available", "Lower minimum replicas, or add targets to the policy", "power"],
@@ -34,6 +37,7 @@ const ORDER = [
   ["Limited", "Replicas are at a bound", "Widen min and max, or accept it", "power"],
   ["Paused", "Power is paused", "ballast resume power", "power"],
   ["PodUsageUnknown", "The usage of pods is unknown, so requests count", "ballast doctor --only pod-usage", "evictions"],
+  ["BudgetsUnsatisfiable", "Disruption budgets allow no eviction, ever", "Raise maxUnavailable: ballast doctor --only budgets-unsatisfiable", "evictions"],
   ["PlanningFailing", "No plan can be made", "Look at the planning process in the log", "evictions"],
   ["LandingNotSteered", "Ballast cannot choose where replacements land", "Let the scheduler ask the extender: ballast profile extender", "pairing"],
   ["ReservationsNotHeld", "Room is held, but the scheduler does not ask", "Let the scheduler ask the extender to filter too: ballast profile extender", "evictions"],
@@ -46,7 +50,7 @@ const ORDER = [
 ];
 const RANK = new Map(ORDER.map(([type], rank) => [type, rank]));
 // What is only worth knowing, and makes nobody get up.
-const MILD = new Set(["UnmatchedSeries", "ScrapesSlow", "FallbackInUse", "NodesUnmeasured", "NodesUnknown", "LandingNotSteered", "PodUsageUnknown", "ObjectsTooLarge", "Limited", "Rebaselined", "BatchNotSteered", "ReservationsNotHeld"]);
+const MILD = new Set(["UnmatchedSeries", "ScrapesSlow", "FallbackInUse", "FallbackMissing", "NodesUnmeasured", "NodesUnknown", "SecondBallast", "ConsumptionUnknown", "BudgetsUnsatisfiable", "LandingNotSteered", "PodUsageUnknown", "ObjectsTooLarge", "Limited", "Rebaselined", "BatchNotSteered", "ReservationsNotHeld"]);
 
 /** What holds now: [type, message, since], causes first. */
 export function troubles(lost) {
