@@ -161,7 +161,7 @@ class PowerPolicy(PolicySection):
         """Whether the published model is followed to the letter."""
         return self.compat == "paper"
 
-    @property
+    @cached_property
     def absolute(self) -> bool:
         """Whether the watts of all replicas are held against the feed."""
         if self.budget is None:
