@@ -27,12 +27,13 @@ from ballast.jobs.power.conditions import PowerEvents
 from ballast.jobs.power.job import PolicyRun, PowerJob
 from ballast.jobs.power.store import PowerStore
 from ballast.metrics import Metrics
-from ballast.power.allocation import Target, allocate
+from ballast.power.allocation import allocate
 from ballast.power.controller import commit, observe
 from ballast.power.controller_result import Reason, Sample
 from ballast.power.controller_state import ControllerState
 from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
+from ballast.power.target import Target
 from ballast.settings import load
 from ballast.telemetry.budget_feed import Watts
 from tests.bench import emergency
