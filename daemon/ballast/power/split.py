@@ -104,7 +104,7 @@ class Split:
     def after(self, delta: int) -> Whole:
         """The counts once the total was moved by `delta`, as far as bounds allow."""
         sign, amount = self._towards(delta)
-        counts = self.start
+        counts: Whole = self.start
         for step in self._path(sign):
             rest = amount - step.begins
             if rest <= 0:
