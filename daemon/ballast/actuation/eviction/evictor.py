@@ -12,6 +12,7 @@ from ballast.actuation.eviction import effect
 from ballast.actuation.eviction.api_errors import ApiErrors
 from ballast.actuation.eviction.events import EvictionEvents
 from ballast.actuation.eviction.follow_up import Followed, Seen, follow
+from ballast.actuation.eviction.loaded import loaded
 from ballast.actuation.eviction.prepare import (
     at_once,
     budgets,
@@ -169,6 +170,8 @@ class Evictor:
         if problem is not None:
             return [Attempt(move.pod, StepStatus.REFUSED, problem) for move in plan.steps[:1]]
         running = self._begin(plan, snapshot)
+        if self._landing.kept_off:
+            self._landing.keep_off_loaded(loaded(plan, snapshot, self.pending()), running.time)
         one_at_a_time = planner(plan.kind).one_at_a_time
         self._forbidden = 0
         attempts: list[Attempt] = []
@@ -259,7 +262,8 @@ class Evictor:
         if probe and not self._landing.may_probe(pod.scheduler_name):
             why = f"whether the landing of {pod.scheduler_name}'s pods is steered is being tried out with another one"
             return self._not_evicted(running, Attempt(move.pod, StepStatus.REFUSED, why, "reservation"))
-        step = prepared(move, pod, judge.facts, self._pods, self._clock.wall(), probe=probe)
+        kept_off, now = self._landing.kept_off, self._clock.wall()
+        step = prepared(move, pod, judge.facts, self._pods, now, probe=probe, kept_off=kept_off)
         if step.probe:
             self._landing.probe(step.scheduler, step.uid)
         deployment = judge.facts.surging(pod) if self._surges is not None else None

@@ -14,7 +14,7 @@ from ballast.actuation.eviction import effect
 from ballast.actuation.eviction.events import document
 from ballast.actuation.eviction.follow_up import Followed
 from ballast.actuation.eviction.journal import Journal
-from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
+from ballast.actuation.eviction.records import Running, StepRecord
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.cluster.state import StateStore
 from ballast.errors import ClusterError
@@ -82,7 +82,7 @@ class EvictionRecorder:
         """The nodes of evicted pods whose replacement is not bound yet."""
         with self._lock:
             steps = [step for plan in self.plans for step in plan.steps]
-        return frozenset(step.source for step in steps if step.status in (StepStatus.RECORDED, StepStatus.EVICTED))
+        return frozenset(step.source for step in steps if step.unbound)
 
     def history(self, now: float, api_errors: float) -> History:
         """What earlier evictions mean for the gate; steps of the plan that is carried out now are left out."""

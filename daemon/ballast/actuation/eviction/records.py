@@ -33,6 +33,7 @@ class StepRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     `replicas` what its workload asked for.
     `load` is what it moves, by node; `starts` are waiting pods by UID, `starts_on` the nodes that they are to start on,
     `source` where it says none; `started` those of them that are on a node;
+    `prefers`: the node that its replacement is to prefer where its landing is not steered;
     `probe`: it shows whether the extender is asked for its scheduler's pods. Times are Unix seconds, 0 for not yet.
     """
 
@@ -52,6 +53,7 @@ class StepRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     started: tuple[str, ...] = ()
     besides: tuple[str, ...] = ()
     replicas: int = 0
+    prefers: str = ""
     probe: bool = False
     status: StepStatus = StepStatus.RECORDED
     why: str = ""
@@ -65,6 +67,11 @@ class StepRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     def open(self) -> bool:
         """Its replacement is still waited for."""
         return self.status in (StepStatus.RECORDED, StepStatus.EVICTED, StepStatus.LANDED)
+
+    @property
+    def unbound(self) -> bool:
+        """No replacement is known to be on a node."""
+        return self.status in (StepStatus.RECORDED, StepStatus.EVICTED)
 
     @property
     def happened(self) -> bool:
