@@ -152,7 +152,7 @@ class Evictor:
     def pending(self) -> Mapping[str, Mapping[str, float]]:
         """{node: {resource: change}}: what was moved and the primary window does not show yet; to be added to its means
         before planning, so that what was moved already is not moved once more."""
-        return self.recorder.pending(self._clock.wall() - self.options.lag / 2, self.options.window)
+        return self.recorder.pending(self._clock.wall() - self.options.lag / 2, self.options.window, self._nodes)
 
     def stopped(self, kind: str) -> str | None:
         """Why plans of a planner are not carried out now, or None."""

@@ -38,6 +38,7 @@ def prepared(
         scheduler=pod.scheduler_name,
         gain=move.gain,
         reason=move.reason,
+        used=effect.known(move.used),
         load=effect.predicted(move, facts.nodes),
         starts=move.starts,
         starts_on=move.starts_on,

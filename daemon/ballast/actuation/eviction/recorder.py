@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from ballast.errors import ClusterError
 from ballast.eviction.facts import WorkloadKey
 from ballast.eviction.history import History
 from ballast.eviction.recent_evictions import PastEviction, RecentEvictions
+from ballast.model.node import Node
 from ballast.model.pod import Pod
 
 REMEMBERED = 100
@@ -96,10 +97,10 @@ class EvictionRecorder:
                 api_errors=api_errors,
             )
 
-    def pending(self, now: float, window: float) -> Mapping[str, Mapping[str, float]]:
+    def pending(self, now: float, window: float, nodes: Iterable[Node]) -> Mapping[str, Mapping[str, float]]:
         """{node: {resource: change of load}} that a mean over `window` seconds does not show yet."""
         with self._lock:
-            return effect.pending(self.plans, now, window)
+            return effect.pending(self.plans, now, window, {node.name: node for node in nodes})
 
     def stopped(self, kind: str, now: float) -> str | None:
         """Why plans of a planner are not carried out now, or None."""
