@@ -33,7 +33,7 @@ def half_way(stock: float, extender: float) -> float:
 
 @pytest.mark.timeout(500)
 def test_a_plan_evens_out_load_on_a_scheduler_that_asks_nobody(cluster: ControlPlane, tmp_path: Path) -> None:
-    size = Size(nodes=10, apps=60, replicas=4, moves=6, window=6, interval=1, cpu=False)
+    size = Size(nodes=10, apps=60, replicas=4, moves=5, window=6, interval=1, cpu=False)
     found = {}
     for way in WAYS:
         (folder := tmp_path / way).mkdir()

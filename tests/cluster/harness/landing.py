@@ -34,16 +34,12 @@ from tests.cluster.harness.work import Work
 def left(
     cluster: ControlPlane, folder: Path, size: Size, way: str, *, kubeconfig: Path, given: Mapping[str, str]
 ) -> float:
-    """Share of the deviation of memory load that is left after evictions whose pods land by stock, taint or extender.
-
-    By taint the pods of one plan leave in pairs, as the limit of a namespace has it by default.
-    """
+    """Share of the deviation of memory load that is left after a plan whose pods land by stock, taint or extender."""
     cluster.api.raw("DELETE", f"/api/v1/namespaces/{given['POD_NAMESPACE']}/configmaps/ballast-state")
     with _world(cluster, folder, size) as (work, told):
         before = work.deviations()
         variables = {**given, **told, **settings(size, "dry-run" if way == "stock" else "on")}
         variables["BALLAST_EVICTION__LANDING"] = "taint" if way == "taint" else "extender"
-        variables["BALLAST_EVICTION__LIMIT_TOTAL"] = "2" if way == "taint" else "0"
         with Daemon(cluster, way, kubeconfig, variables) as daemon:
             profile = extender_profile(daemon.url, "default-scheduler") if way == "extender" else STOCK
             with scheduler(cluster, profile):

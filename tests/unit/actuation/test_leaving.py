@@ -270,3 +270,13 @@ def test_without_taints_nothing_is_preferred(mill: Mill) -> None:
     mill.add("n0")
     replica.carry_out(pod, to=None, aim="n4")
     assert "eviction.landing" not in mill.state()
+
+
+def test_the_next_eviction_opens_the_node_that_it_counts_on() -> None:
+    yard = Yard()
+    taints = yard.leaving()
+    taints.avoid(["n1"], 100.0)
+    taints.put("n2")
+    taints.avoid([], 100.0)
+    taints.put("n2")
+    assert (yard.taints("n1"), yard.taints("n2")) == ([FOREIGN], [LEAVING])

@@ -323,5 +323,7 @@ def test_one_more_replica_is_started_only_where_nobody_else_sets_their_number() 
     assert Facts(objects, now=NOW).surging(SHOP.pod) == single
     budgeted = replace(objects, budgeted=frozenset({("shop", "Deployment", "web")}))
     assert Facts(budgeted, now=NOW).surging(SHOP.pod) is None
-    scaled = replace(objects, autoscalers=(Autoscaler("shop", "Deployment", "web", NOW - 9999),))
+    scaled = replace(objects, autoscalers=(Autoscaler("shop", "Deployment", "web"),))
     assert Facts(scaled, now=NOW).surging(SHOP.pod) is None
+    once = replace(objects, autoscalers=(Autoscaler("shop", "Deployment", "web", NOW - 9999, own_kind=""),))
+    assert Facts(once, now=NOW).surging(SHOP.pod) == single

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,6 +30,11 @@ def predicted(move: Move, nodes: Mapping[str, Node]) -> dict[str, dict[str, floa
         if node is not None:
             found[node.name] = _on(node, move.used, sign)
     return found
+
+
+def planned(move: Move, nodes: Mapping[str, Node]) -> dict[str, dict[str, float]]:
+    """As `predicted`, with what comes to the node that the plan counts on, wherever the landing is steered."""
+    return predicted(replace(move, target=move.target or move.aim or None), nodes)
 
 
 def known(used: Mapping[str, float]) -> dict[str, float]:

@@ -170,20 +170,21 @@ class Evictor:
         if problem is not None:
             return [Attempt(move.pod, StepStatus.REFUSED, problem) for move in plan.steps[:1]]
         running = self._begin(plan, snapshot)
-        if self._landing.kept_off:
-            self._landing.keep_off_loaded(loaded(plan, snapshot, self.pending()), running.time)
+        pending = self.pending()
         one_at_a_time = planner(plan.kind).one_at_a_time
         self._forbidden = 0
         attempts: list[Attempt] = []
         placed = iter(plan.placed)
         try:
-            for move in plan.steps:
+            for number, move in enumerate(plan.steps, 1):
                 if self.recorder.following >= FOLLOWED:
                     attempts.append(
                         Attempt(move.pod, StepStatus.REFUSED, f"{FOLLOWED} evictions are still being followed")
                     )
                     break
                 waiting = [pod for _ in move.starts if (pod := find(next(placed, ""))) is not None]
+                if self._landing.kept_off:
+                    self._landing.keep_off_loaded(loaded(plan.steps[:number], snapshot, pending), running.time)
                 tried = self._try(running, move, waiting, gate, find)
                 running = tried.running
                 attempts.append(tried.attempt)

@@ -32,23 +32,31 @@ class LeavingTaints:
         """Without `sets` it only takes away what was left."""
         self._api, self._writer = api, writer
         self._leaving, self._loaded = f"{prefix}/{LEAVING}", f"{prefix}/{LOADED}"
-        self.sets, self._put = sets, set[str]()
+        self.sets = sets
+        self._left, self._shut = set[str](), set[str]()
         self._avoided: tuple[str, ...] = ()
         self._since = 0.0
 
     def avoid(self, nodes: Sequence[str], now: float) -> None:
-        """The loaded nodes from now on; they are tainted with the next node that a pod leaves."""
+        """The loaded nodes from now on; they are tainted, and the others opened, with the next node that a pod
+        leaves."""
         self._avoided, self._since = tuple(nodes), now
 
     def put(self, node: str) -> str | None:
         """Why the taint could not be set, or None. That a loaded node stays open does not matter."""
         if not self.sets:
             return None
+        self._left.add(node)
         outcome = self._changed(node, leaving=True, part=PART)
         if not outcome.done:
             return f"{node} could not be tainted: {outcome.reason}"
+        self._shut.discard(node)
+        self._give_back(self._shut - {*self._avoided})
         for name in self._avoided:
-            if name not in self._put and not self._changed(name, loaded=True, part=PART).done:
+            if name in self._left or name in self._shut:
+                continue
+            self._shut.add(name)
+            if not self._changed(name, loaded=True, part=PART).done:
                 break
         return None
 
@@ -57,18 +65,20 @@ class LeavingTaints:
         no pod is waited for, or after a while."""
         avoided = set(self._avoided) if wanted and now < self._since + ROUND else set[str]()
         keys = {node.name: {taint.key for taint in node.taints} for node in nodes}
-        left = {name for name, carried in keys.items() if self._leaving in carried}
-        shut = {name for name, carried in keys.items() if self._loaded in carried}
-        for name in sorted((left | ((shut | self._put) - avoided)) - set(wanted)):
+        left = self._left | {name for name, carried in keys.items() if self._leaving in carried}
+        shut = self._shut | {name for name, carried in keys.items() if self._loaded in carried}
+        self._give_back((left | (shut - avoided)) - set(wanted))
+
+    def _give_back(self, names: Collection[str]) -> None:
+        for name in sorted(names):
             if self._changed(name, part=None).result in (Result.DONE, Result.GONE):
-                self._put.discard(name)
+                self._left.discard(name)
+                self._shut.discard(name)
 
     def _changed(self, node: str, *, part: str | None, leaving: bool = False, loaded: bool = False) -> WriteOutcome:
         def change(taints: Taints) -> Taints:
             return with_taint(with_taint(taints, self._leaving, leaving), self._loaded, loaded)
 
-        if leaving or loaded:
-            self._put.add(node)
         return replace_taints(
             self._api,
             self._writer,

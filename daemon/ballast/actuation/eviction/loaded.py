@@ -2,47 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ballast.eviction.plan import Plan
+from ballast.actuation.eviction import effect
+from ballast.eviction.plan import Move
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
 
-OPEN = 0.2
+OPEN = 0.1
 """Share of a pool's nodes that stay open, the least loaded ones: too few would take all pods that come meanwhile."""
 
+AIMS = 2
+"""Steps whose nodes stay open: the replacement of the one before may not be bound yet."""
+
 MOST = 50
-"""Nodes that are tainted for one plan beside those that pods leave: each is a write, and one more to give it back."""
+"""Nodes that are tainted beside those that pods leave: each is a write, and one more to give it back."""
 
 
-def loaded(plan: Plan, snapshot: Snapshot, pending: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """The most loaded first, by the mean over resources of the load above the pool's mean. Never a node that the plan
-    counts on, nor one that takes no pods, or whose load is unknown.
+def loaded(steps: Sequence[Move], snapshot: Snapshot, pending: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """Those that the replacement of the last of `steps` is to avoid, the most loaded first, by the mean over resources
+    of the load above the pool's mean, as the steps before it leave the loads. Never a node that the plan counts on now,
+    one that takes no pods, or one of unknown load; nor of other pools.
 
-    `pending` {node: {resource: change}} is what the window does not show yet. Pools that no step leaves stay open.
+    `pending` {node: {resource: change}} is what the window does not show yet.
     """
-    load = snapshot.primary.mean.T.copy()
-    for name, changes in pending.items():
-        for resource, change in changes.items():
-            row, column = snapshot.rows.get(name), snapshot.resource(resource)
+    nodes = {node.name: node for node in snapshot.nodes}
+    row = snapshot.rows.get(steps[-1].source)
+    if row is None:
+        return []
+    pool, load = snapshot.pool(row), snapshot.primary.mean.T.copy()
+    for changes in (pending, *(effect.planned(step, nodes) for step in steps[:-1])):
+        _add(load, changes, snapshot)
+    rows = [
+        row
+        for row, node in enumerate(snapshot.nodes)
+        if snapshot.pool(row) == pool and node.schedulable and np.isfinite(load[row]).any()
+    ]
+    over = _mean(load[rows] - _mean(load[rows], axis=0), axis=1)
+    shut = max(0, len(rows) - max(1, round(OPEN * len(rows))))
+    order = np.argsort(-over, kind="stable")[:shut].tolist()
+    aims = {step.aim for step in steps[-AIMS:]}
+    return [name for place in order if (name := snapshot.nodes[rows[place]].name) not in aims][:MOST]
+
+
+def _add(load: Floats, changes: Mapping[str, Mapping[str, float]], snapshot: Snapshot) -> None:
+    for name, change in changes.items():
+        row = snapshot.rows.get(name)
+        for resource, value in change.items():
+            column = snapshot.resource(resource)
             if row is not None and column is not None:
-                load[row, column] += change
-    sources = {snapshot.pool(row) for step in plan.steps if (row := snapshot.rows.get(step.source)) is not None}
-    above: dict[str, float] = {}
-    for pool in sources:
-        rows = [
-            row
-            for row, node in enumerate(snapshot.nodes)
-            if snapshot.pool(row) == pool and node.schedulable and np.isfinite(load[row]).any()
-        ]
-        over = _mean(load[rows] - _mean(load[rows], axis=0), axis=1)
-        shut = max(0, len(rows) - max(1, round(OPEN * len(rows))))
-        order = np.argsort(-over, kind="stable")[:shut].tolist()
-        above |= {snapshot.nodes[rows[place]].name: float(over[place]) for place in order}
-    aims = {step.aim for step in plan.steps}
-    return sorted((name for name in above if name not in aims), key=lambda name: (-above[name], name))[:MOST]
+                load[row, column] += value
 
 
 def _mean(values: Floats, axis: int) -> Floats:
