@@ -29,6 +29,7 @@ TOPICS = {
     "throughput": "Scheduling with Ballast",
     "burst": "Bursts, and Ballast stopped",
     "worlds": "Room for pods",
+    "whole": "Answering schedulers, the whole daemon",
     "batch": "Batches behind the gate",
     "power": "Power budgets",
 }
