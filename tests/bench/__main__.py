@@ -32,6 +32,8 @@ TOPICS = {
     "whole": "Answering schedulers, the whole daemon",
     "batch": "Batches behind the gate",
     "power": "Power budgets",
+    "hostile": "Under attack",
+    "soak": "A day of `ballast run` alone",
 }
 
 

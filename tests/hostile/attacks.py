@@ -83,6 +83,7 @@ def flood(path: str, clients: int = 8, seconds: float = 3.0) -> Attack:
 
 HEAD = b"POST /scheduler/prioritize HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
 CHUNK = b"100000\r\n" + b"x" * 1_048_576 + b"\r\n"
+HEADLESS = b'{"Pod":{"metadata":{"name":"a"},"spec":{}},"Nodes":{"items":['
 ONE_NODE = [{"metadata": {"name": "a"}}]
 NESTED = (b"[" * 500_000, b'{"Pod":' * 300_000, args(of()).replace(b'"spec": {}', b'"spec": ' + b'{"a":' * 200_000))
 
@@ -117,6 +118,9 @@ ATTACKS: Mapping[str, Attack] = {
     "names of nodes": posts(args(of(), ["n" * 900_000])),
     "two million names": posts(args(of(), ["n"] * 2_000_000)),
     "many nodes": posts(args(of(), None, {"items": ONE_NODE * 500_000}), path="/scheduler/filter", accepted=None),
+    "many braces for nodes": posts(
+        HEADLESS + b",".join([b"{}"] * 20_000_000) + b"]}}", path="/scheduler/filter", accepted=None
+    ),
     "nesting": posts(*NESTED),
     UNSEEN: many(
         lambda n: args(of(f"made-up-{n}", containers=asking(cpu="1000000")), [NAMES[n % NODES]]), 1000, accepted=True
