@@ -10,6 +10,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ballast.clock import ScaledClock
+
 _spawn = multiprocessing.get_context("spawn")
 
 
@@ -35,6 +37,8 @@ class Shape(NamedTuple):
     scene: str = "calm"
     realistic: bool = True
     speed: float = 1.0
+    origin: tuple[float, float] | None = None
+    """Of the faster clock: wall and monotonic seconds when it began, so that processes share it."""
 
 
 PLAIN = Shape()
@@ -56,6 +60,13 @@ def simulated(nodes: int, shape: Shape = PLAIN) -> Iterator[Simulated]:
             process.join()
 
 
+def faster(speed: float, origin: tuple[float, float]) -> ScaledClock:
+    """A clock that began at `origin`, in whichever process."""
+    clock = ScaledClock(speed)
+    clock._wall, clock._monotonic = origin
+    return clock
+
+
 def apart(work: Callable[..., Any], *arguments: Any) -> Any:
     """What `work(*arguments)` gives in a new process. Raises RuntimeError when it ends without an answer."""
     ours, theirs = _spawn.Pipe()
@@ -75,10 +86,9 @@ def _answer(parent: Connection, work: Callable[..., Any], arguments: tuple[Any, 
 
 
 def _serve(parent: Connection, nodes: int, folder: str, shape: Shape) -> None:
-    from ballast.clock import ScaledClock
     from ballast.simulator import EmbeddedCluster, World
 
-    clock = ScaledClock(shape.speed) if shape.speed != 1 else None
+    clock = faster(shape.speed, shape.origin) if shape.origin else None
     world = World(nodes, clock=clock, pods=shape.pods * nodes, scene=shape.scene, realistic=shape.realistic)
     if shape.name:
         world.node_names = [shape.name.format(row=row) for row in range(nodes)]
