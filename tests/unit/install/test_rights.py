@@ -266,3 +266,12 @@ def test_no_rights_without_rbac_and_no_account_without_asking(helm: Helm) -> Non
     assert not of_kind(manifests, "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
     [deployment] = of_kind(manifests, "Deployment")
     assert deployment["spec"]["template"]["spec"]["serviceAccountName"] == "given"
+
+
+@pytest.mark.parametrize("setting", ["metrics_auth", "api_auth"])
+def test_only_who_reviews_tokens_may_create_reviews(setting: str, helm: Helm) -> None:
+    reviews = everywhere(("create",), "authentication.k8s.io/tokenreviews", "authorization.k8s.io/subjectaccessreviews")
+    values = modes("off", "off", "off")
+    assert not granted(helm.template(values), "ballast") & reviews
+    values["settings"] = {**values["settings"], "http": {setting: "kubernetes"}}
+    assert granted(helm.template(values), "ballast") >= reviews
