@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ballast.cluster.listing import LARGEST_OBJECT
-from ballast.cluster.object_budget import IN_ALL
-from ballast.cluster.shared_values import POOL_BYTES
+from ballast.cluster.objects.object_budget import IN_ALL
+from ballast.cluster.objects.shared_values import POOL_BYTES
 from ballast.jobs.eviction.planning_process import MEMORY, MEMORY_PER_NODE, MEMORY_PER_POD
 from ballast.serving.body_budget import MIB, BodyBudget
 from ballast.serving.malloc import KEEP
