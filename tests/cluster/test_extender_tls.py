@@ -20,14 +20,15 @@ from tests.cluster.harness.daemon import Daemon
 from tests.cluster.harness.objects import add_nodes, node
 from tests.cluster.harness.scheduler import scheduler
 
+STOCK = "default-scheduler"
 LOADS = {"busy": 0.6, "idle": 0.1}
 TOKEN = "what-only-the-scheduler-knows"
 
 
 def answered(daemon: Daemon) -> dict[str, float]:
-    """{outcome: requests to prioritize}."""
+    """{result: requests to prioritize}."""
     return {
-        labels["outcome"]: value
+        labels["result"]: value
         for name, labels, value in daemon.samples()
         if name == "ballast_extender_requests_total" and labels["verb"] == "prioritize"
     }
@@ -35,7 +36,7 @@ def answered(daemon: Daemon) -> dict[str, float]:
 
 def printed(url: str, folder: Path, settings: Mapping[str, str]) -> str:
     """The profile, with the files of kube-scheduler's pod where this test has them."""
-    command = [sys.executable, "-m", "ballast", "profile", "extender", "--tls", "--url", url]
+    command = [sys.executable, "-m", "ballast", "profile", "extender", "--tls", "--url", url, "--scheduler-name", STOCK]
     plain = {name: value for name, value in os.environ.items() if not name.startswith("BALLAST_")}
     done = subprocess.run(command, capture_output=True, text=True, env={**plain, **settings}, check=True)
     assert FOLDER in done.stdout
@@ -58,13 +59,11 @@ def test_who_shows_a_certificate_or_the_token_is_answered_and_nobody_else(
         "certificate": {"BALLAST_EXTENDER__CLIENT_CA_FILE": str(tmp_path / "clients.crt")},
         "token": {"BALLAST_EXTENDER__TOKEN_FILE": str(tmp_path / "token")},
     }[shown]
-    settings = {
-        **installed.settings,
-        **asked,
+    asked |= {
         "BALLAST_HTTP__TLS_CERT_FILE": str(cluster.certificates.server),
         "BALLAST_HTTP__TLS_KEY_FILE": str(cluster.certificates.server_key),
-        "POD_NAMESPACE": installed.namespace,
     }
+    settings = {**installed.settings, **asked, "POD_NAMESPACE": installed.namespace}
     add_nodes(cluster.api, [node(name, cpu=str(CORES), memory="64Gi") for name in LOADS])
     kubeconfig = cluster.account_kubeconfig(installed.namespace, installed.account)
     with knowing(cluster, tmp_path, LOADS, settings, kubeconfig) as daemon:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from ballast.cluster.state import NAMES
 from tests.unit.install.chart import MODES, NAMESPACE, POWER, PUBLISHING, Helm, Manifest, Values, modes, of_kind
 
 Grant = tuple[str, str, str, str]
@@ -54,8 +55,7 @@ EVICTION_READS = (
 PART_READS = {"publishing": set[Grant](), "power": set[Grant](), "eviction": EVICTION_READS}
 OWN = {
     (NAMESPACE, "configmaps", "*", "create"),
-    (NAMESPACE, "configmaps", "ballast-state", "get"),
-    (NAMESPACE, "configmaps", "ballast-state", "update"),
+    *((NAMESPACE, "configmaps", name, verb) for name in NAMES for verb in ("get", "update")),
     (NAMESPACE, "configmaps", "ballast-switches", "get"),
     (NAMESPACE, "configmaps", "ballast-switches", "list"),
     (NAMESPACE, "configmaps", "ballast-switches", "watch"),
