@@ -31,8 +31,11 @@ TOPICS = {
     "throughput": "Scheduling with Ballast",
     "burst": "Bursts, and Ballast stopped",
     "worlds": "Room for pods",
+    "whole": "Answering schedulers, the whole daemon",
     "batch": "Batches behind the gate",
     "power": "Power budgets",
+    "hostile": "Under attack",
+    "soak": "A day of `ballast run` alone",
 }
 
 
