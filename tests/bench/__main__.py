@@ -16,6 +16,7 @@ TOPICS = {
     "pipeline": "From Prometheus to what is served",
     "windows": "Windows",
     "watcher": "Reading `/watcher`",
+    "page": "The page in a browser",
     "start": "Starting",
     "doctor": "Doctor",
     "listing": "Listing the cluster",
