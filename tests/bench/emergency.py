@@ -14,8 +14,8 @@ from ballast.actuation.scaling.actuators import Actuators
 from ballast.actuation.scaling.targets import kinds_of
 from ballast.clock import SystemClock
 from ballast.cluster.client import connect
-from ballast.cluster.decoding import annotation_filter
 from ballast.cluster.emergency import EmergencyWriter
+from ballast.cluster.objects.decoding import annotation_filter
 from ballast.cluster.pace import Pace
 from ballast.cluster.state import StateStore
 from ballast.cluster.workload_cache import WorkloadCache
@@ -24,7 +24,7 @@ from ballast.jobs.power.budget import PolicyController, TickContext
 from ballast.jobs.power.store import PowerStore
 from ballast.metrics import Metrics
 from ballast.power.policy import PowerPolicy
-from ballast.telemetry.budget_feed import Watts
+from ballast.telemetry.feeds.budget_feed import Watts
 from tests.bench.rows import Row, at_most
 from tests.cluster.harness.control_plane import ControlPlane
 from tests.cluster.harness.tools import Tools

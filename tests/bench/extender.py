@@ -22,9 +22,9 @@ import structlog
 
 from ballast.clock import SystemClock
 from ballast.cluster.client import connect
-from ballast.cluster.decoding import Reader, pod_reader
 from ballast.cluster.lease import Elector, LeaseTimes
 from ballast.cluster.listing import PAGE
+from ballast.cluster.objects.decoding import Reader, pod_reader
 from ballast.eviction.facts import ClusterObjects
 from ballast.extender.decisions import ExtenderService
 from ballast.jobs.eviction.planning_process import PlanningProcess

@@ -15,10 +15,10 @@ import msgspec
 from ballast.actuation.scaling.actuators import Actuators
 from ballast.actuation.scaling.targets import kinds_of
 from ballast.cluster.conditions import Conditions
-from ballast.cluster.decoding import annotation_filter
 from ballast.cluster.emergency import EmergencyWriter
 from ballast.cluster.events import Events
 from ballast.cluster.lease import AlwaysLeader
+from ballast.cluster.objects.decoding import annotation_filter
 from ballast.cluster.pace import Pace
 from ballast.cluster.workload_cache import WorkloadCache, reader
 from ballast.cluster.writer import Writer
@@ -34,7 +34,7 @@ from ballast.power.controller_state import ControllerState
 from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
 from ballast.settings import load
-from ballast.telemetry.budget_feed import Watts
+from ballast.telemetry.feeds.budget_feed import Watts
 from tests.bench import emergency
 from tests.bench.rows import Row, at_most
 from tests.fakes import FakeClock

@@ -11,8 +11,8 @@ from ballast.actuation.scaling.actuators import Actuators
 from ballast.actuation.scaling.target_status import Actuator, TargetStatus
 from ballast.actuation.scaling.targets import kinds_of
 from ballast.clock import SystemClock
-from ballast.cluster.decoding import annotation_filter
 from ballast.cluster.emergency import EmergencyWriter
+from ballast.cluster.objects.decoding import annotation_filter
 from ballast.cluster.pace import Pace
 from ballast.cluster.workload_cache import WorkloadCache
 from ballast.cluster.write import Result, WriteOutcome

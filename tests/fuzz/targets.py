@@ -19,13 +19,14 @@ from ballast.actuation.eviction.journal import Journal
 from ballast.actuation.scaling.scale import decode as scale
 from ballast.cli import files
 from ballast.cli.metrics_file import metrics
-from ballast.cli.placement_file import problem_of
+from ballast.cli.planning.placement_file import problem_of
 from ballast.cli.pod_metrics import pod_usage
 from ballast.cli.power.policies import policies
 from ballast.clock import SystemClock
-from ballast.cluster import wire, workload_cache
-from ballast.cluster.decoding import node_reader, pod_reader
+from ballast.cluster import workload_cache
 from ballast.cluster.error_messages import read_status
+from ballast.cluster.objects import wire
+from ballast.cluster.objects.decoding import node_reader, pod_reader
 from ballast.errors import NOT_JSON, BallastError
 from ballast.eviction.annotations import strange
 from ballast.experiments.worlds import worlds
@@ -41,7 +42,8 @@ from ballast.serving.extender import ExtenderRoutes, Priorities, Rejections, equ
 from ballast.serving.host_index import Hosts
 from ballast.settings.loading import examine
 from ballast.telemetry import pods as pod_telemetry
-from ballast.telemetry import power_feed, power_schedule, responses
+from ballast.telemetry import responses
+from ballast.telemetry.feeds import power_feed, power_schedule
 from ballast.telemetry.metrics_server import MetricsServerSource
 from tests.unit.cli import clusters
 

@@ -9,9 +9,9 @@ from typing import TypeVar
 import msgspec
 
 from ballast.cli.files import ClusterFile, name_of
-from ballast.cluster import attachments as attached
 from ballast.cluster import workloads as wire
-from ballast.cluster.decoding import Shared
+from ballast.cluster.objects import attachments as attached
+from ballast.cluster.objects.decoding import Shared
 from ballast.errors import BadFile
 from ballast.eviction.facts import LISTED
 from ballast.model.attachments import Attachments, NodeClaim, ScaleUp

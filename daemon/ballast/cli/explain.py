@@ -10,11 +10,11 @@ from rich.console import Console
 from rich.table import Table
 
 from ballast import log
-from ballast.cli.eviction_settings import offline_rules, settings_of
-from ballast.cli.evidence import Origin, gather, variables
 from ballast.cli.live import daemons_explanation
 from ballast.cli.output import Output, OutputOption
-from ballast.cli.plan import Cluster, Kubeconfig, Live, Metrics, PodMetrics, Set
+from ballast.cli.planning.eviction_settings import offline_rules, settings_of
+from ballast.cli.planning.evidence import Origin, gather, variables
+from ballast.cli.planning.plan import Cluster, Kubeconfig, Live, Metrics, PodMetrics, Set
 from ballast.errors import BadFile, UsageError
 from ballast.eviction.explanation import explanation
 from ballast.eviction.gate import Gate

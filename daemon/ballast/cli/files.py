@@ -13,8 +13,8 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 import yaml
 
-from ballast.cluster import wire
-from ballast.cluster.decoding import Shared, to_node, to_pod
+from ballast.cluster.objects import wire
+from ballast.cluster.objects.decoding import Shared, to_node, to_pod
 from ballast.errors import BadFile, UsageError
 from ballast.model.node import Node
 from ballast.model.pod import Pod

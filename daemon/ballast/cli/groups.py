@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ballast.cli.lazy import group
 
-PLAN = "ballast.cli.plan:app"
+PLAN = "ballast.cli.planning.plan:app"
 POWER = "ballast.cli.power.commands:app"
 EXPERIMENT = "ballast.cli.experiment:app"
 

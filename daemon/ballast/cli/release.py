@@ -16,10 +16,10 @@ from ballast.actuation.scaling import release as power
 from ballast.clock import Clock, SystemClock
 from ballast.cluster import listing
 from ballast.cluster.client import KubeApi, connect
-from ballast.cluster.decoding import Reader, annotation_filter, node_reader, pod_reader
 from ballast.cluster.emergency import EmergencyWriter
 from ballast.cluster.identity import own_namespace
 from ballast.cluster.lease import read_lease
+from ballast.cluster.objects.decoding import Reader, annotation_filter, node_reader, pod_reader
 from ballast.cluster.pace import Pace
 from ballast.cluster.state import StateStore
 from ballast.cluster.workload_cache import AUTOSCALERS, SCALED_OBJECTS, path_of, reader

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
-from ballast.cluster.decoding import annotation_filter, give_way, node_reader, pod_reader
+from ballast.cluster.objects.decoding import annotation_filter, give_way, node_reader, pod_reader
 from ballast.cluster.watch import Collection, Reflector, Sink, stop_all
 from ballast.metrics import Metrics
 from ballast.model.node import Node

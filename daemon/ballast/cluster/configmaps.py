@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ballast.cluster import wire
 from ballast.cluster.client import KubeApi
+from ballast.cluster.objects import wire
 from ballast.cluster.write import Write, WriteTarget, object_path
 from ballast.errors import NOT_JSON, ClusterError, NotFound
 

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from ballast.cluster import wire
+from ballast.cluster.objects import wire
 from ballast.errors import NOT_JSON, ClusterError, Conflict, Forbidden, Gone, NotFound, TooManyRequests, Unauthorized
 
 _PATH = re.compile(

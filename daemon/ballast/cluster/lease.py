@@ -15,8 +15,8 @@ import msgspec
 import structlog
 
 from ballast.clock import Clock
-from ballast.cluster import wire
 from ballast.cluster.client import KubeApi
+from ballast.cluster.objects import wire
 from ballast.cluster.threads import going
 from ballast.cluster.write import FIELD_MANAGER, Result, Write, WriteOutcome, WriteTarget, object_path, record
 from ballast.errors import ClusterError, Conflict, NotFound

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import msgspec
 
 from ballast.clock import Clock
-from ballast.cluster import wire
 from ballast.cluster.client import KubeApi
 from ballast.cluster.configmaps import collection
-from ballast.cluster.decoding import Reader
+from ballast.cluster.objects import wire
+from ballast.cluster.objects.decoding import Reader
 from ballast.cluster.watch import Collection, Reflector
 from ballast.metrics import Metrics
 from ballast.parts import SWITCHES

@@ -13,11 +13,11 @@ import msgspec
 import structlog
 
 from ballast.clock import Clock
-from ballast.cluster import wire
 from ballast.cluster.client import KubeApi, Lines
-from ballast.cluster.decoding import Reader
 from ballast.cluster.error_messages import refusal
 from ballast.cluster.listing import list_all
+from ballast.cluster.objects import wire
+from ballast.cluster.objects.decoding import Reader
 from ballast.cluster.threads import going
 from ballast.errors import NOT_JSON, AnswerTooLarge, ClusterError, Gone, NotFound, TooManyRequests
 from ballast.metrics import Metrics

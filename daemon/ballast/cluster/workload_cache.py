@@ -10,13 +10,13 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from ballast.clock import Clock
-from ballast.cluster import attachments as attached
-from ballast.cluster import wire
 from ballast.cluster import workloads as forms
 from ballast.cluster.client import KubeApi
-from ballast.cluster.decoding import Reader
-from ballast.cluster.object_budget import ObjectBudget
-from ballast.cluster.shared_values import Shared
+from ballast.cluster.objects import attachments as attached
+from ballast.cluster.objects import wire
+from ballast.cluster.objects.decoding import Reader
+from ballast.cluster.objects.object_budget import ObjectBudget
+from ballast.cluster.objects.shared_values import Shared
 from ballast.cluster.watch import Collection, Reflector, stop_all
 from ballast.errors import NOT_JSON, ClusterError
 from ballast.metrics import Metrics

@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from ballast.cluster import wire
-from ballast.cluster.shared_values import Shared
-from ballast.cluster.templates import to_selector
+from ballast.cluster.objects import wire
+from ballast.cluster.objects.shared_values import Shared
+from ballast.cluster.objects.templates import to_selector
 from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Workload
 
 

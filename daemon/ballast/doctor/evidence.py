@@ -9,8 +9,8 @@ from functools import cached_property
 
 from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
-from ballast.cluster.decoding import node_reader, pod_reader
 from ballast.cluster.listing import list_all
+from ballast.cluster.objects.decoding import node_reader, pod_reader
 from ballast.doctor.cluster_view import ClusterView, Missing
 from ballast.errors import BallastError, ClusterError
 from ballast.metrics import Metrics

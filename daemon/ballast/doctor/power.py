@@ -21,7 +21,7 @@ from ballast.model.workload import Autoscaler, Workload
 from ballast.power.feed_spec import FeedSpec
 from ballast.power.policy import Member, PowerPolicy
 from ballast.settings import Mode
-from ballast.telemetry.budget_feed import BudgetFeed, Watts
+from ballast.telemetry.feeds.budget_feed import BudgetFeed, Watts
 
 _PATHS = {AUTOSCALERS: "/apis/autoscaling/v2/", SCALED_OBJECTS: "/apis/keda.sh/v1alpha1/"}
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ballast.clock import Clock
-from ballast.cluster import wire
+from ballast.cluster.objects import wire
 from ballast.metrics import Metrics
 from ballast.model.pod import Pod
 from ballast.model.shape import Shape

@@ -9,10 +9,10 @@ from ballast.cluster.cache import Cache
 from ballast.cluster.client import KubeApi, connect
 from ballast.cluster.conditions import Conditions
 from ballast.cluster.context import Context
-from ballast.cluster.decoding import annotation_filter
 from ballast.cluster.events import Events
 from ballast.cluster.identity import own_identity, own_namespace
 from ballast.cluster.lease import AlwaysLeader, Elector, Leadership
+from ballast.cluster.objects.decoding import annotation_filter
 from ballast.cluster.pace import Pace
 from ballast.cluster.state import StateStore
 from ballast.cluster.switches import Switches

@@ -17,7 +17,7 @@ from ballast.clock import Clock
 from ballast.cluster.conditions import SavedConditions
 from ballast.cluster.context import Context
 from ballast.cluster.leader_endpoint import LeaderEndpoint, OwnPlace
-from ballast.cluster.object_budget import too_large
+from ballast.cluster.objects.object_budget import too_large
 from ballast.errors import BallastError, SettingsError
 from ballast.extender import strategies
 from ballast.extender.decisions import ExtenderService

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ballast.clock import Clock
-from ballast.cluster import wire
+from ballast.cluster.objects import wire
 from ballast.errors import NOT_JSON, BallastError, UsageError
 from ballast.metrics import Metrics
 from ballast.placement.choice import NEUTRAL

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import msgspec
 
-from ballast.cluster import wire
+from ballast.cluster.objects import wire
 from ballast.errors import BallastError
 from ballast.serving.host_index import Names, compact
 

@@ -11,8 +11,8 @@ from ballast.actuation.protected import Protected
 from ballast.actuation.scaling.actuators import Actuators
 from ballast.actuation.scaling.target_status import TargetStatus
 from ballast.cluster import workloads as forms
-from ballast.cluster.decoding import Shared
 from ballast.cluster.emergency import EmergencyWriter
+from ballast.cluster.objects.decoding import Shared
 from ballast.cluster.pace import Pace
 from ballast.cluster.workload_cache import WORKLOADS, plural_of
 from ballast.cluster.write import WriteOutcome

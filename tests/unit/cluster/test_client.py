@@ -18,8 +18,8 @@ import trustme
 import yaml
 
 from ballast.cluster.client import KubeApi, connect
-from ballast.cluster.decoding import Reader
 from ballast.cluster.listing import list_all
+from ballast.cluster.objects.decoding import Reader
 from ballast.errors import (
     ClusterError,
     Conflict,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ballast.cluster import wire
+from ballast.cluster.objects import wire
 from ballast.cluster.switches import Switches
 from ballast.metrics import Metrics
 from tests.fakes import FakeClock

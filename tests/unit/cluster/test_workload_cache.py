@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ballast.clock import SystemClock
-from ballast.cluster.decoding import annotation_filter
+from ballast.cluster.objects.decoding import annotation_filter
 from ballast.cluster.workload_cache import WorkloadCache
 from ballast.metrics import Metrics
 from ballast.model.selector import parse

@@ -17,7 +17,7 @@ from ballast.jobs.power.view import TickContext, TickReport
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections.needs import Need
 from ballast.power.values import INT32
-from ballast.telemetry.budget_feed import Watts
+from ballast.telemetry.feeds.budget_feed import Watts
 
 TICK = 15
 WALL = 1_700_000_000.0

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ballast.cluster import wire
-from ballast.cluster.decoding import Shared, to_pod
+from ballast.cluster.objects import wire
+from ballast.cluster.objects.decoding import Shared, to_pod
 from ballast.cluster.watch import WATCH_SILENT
 from ballast.errors import UsageError
 from ballast.extender.decisions import ExtenderService

@@ -15,7 +15,7 @@ from ballast.model.workload import Autoscaler, Workload
 from ballast.power.controller_result import Reason
 from ballast.power.measuring.meter import Meter
 from ballast.power.sections.needs import Need
-from ballast.telemetry.budget_feed import Watts
+from ballast.telemetry.feeds.budget_feed import Watts
 from tests.unit.daemon.power_world import WALL, Life
 from tests.unit.power.worlds import policy
 

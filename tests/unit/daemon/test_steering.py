@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from ballast.cluster import wire
+from ballast.cluster.objects import wire
 from ballast.model.pod import Owner, Pod
 from ballast.model.shape import Shape
 from ballast.placement.reservations import Purpose, Reservation

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ballast.cluster.decoding import Shared, to_pod
+from ballast.cluster.objects.decoding import Shared, to_pod
 from ballast.cluster.watch import WATCH_SILENT
 from ballast.errors import UsageError
 from ballast.extender.decisions import ExtenderService

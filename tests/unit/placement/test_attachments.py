@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from ballast.cluster import attachments as read
+from ballast.cluster.objects import attachments as read
 from ballast.model.attachments import Attachments, CsiNode, DeviceSlice, StorageClass, Volume, VolumeClaim
 from ballast.model.node import Node
 from ballast.model.pod import Pod

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ballast.cli.placement_file import problem_of
+from ballast.cli.planning.placement_file import problem_of
 from ballast.errors import Infeasible
 from ballast.placement.solvers import SOLVERS, Problem, Solution, arrange, solve
 from tests.unit.placement.problems import Json, all_placements, broken, documents, value

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from ballast.cluster import wire
-from ballast.cluster.decoding import Shared, annotation_filter, to_node
 from ballast.cluster.node_writes import with_taint
+from ballast.cluster.objects import wire
+from ballast.cluster.objects.decoding import Shared, annotation_filter, to_node
 from ballast.cluster.pace import Pace
 from ballast.cluster.writer import Writer
 from ballast.errors import ClusterError, Forbidden, TooManyRequests

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from ballast.cluster import wire
+from ballast.cluster.objects import wire
 from ballast.errors import UsageError
 from ballast.metrics import Metrics
 from ballast.serving import protocol

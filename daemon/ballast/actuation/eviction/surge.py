@@ -18,7 +18,7 @@ from ballast.actuation.eviction.requests import PART
 from ballast.actuation.scaling import scale
 from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
-from ballast.cluster.decoding import DELETION_COST
+from ballast.cluster.objects.decoding import DELETION_COST
 from ballast.cluster.state import StateStore
 from ballast.cluster.write import MERGE_PATCH, Write, WriteTarget, object_path
 from ballast.cluster.writer import Writer

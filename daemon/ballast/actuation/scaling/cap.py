@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ballast.cluster.decoding import Shared
+from ballast.cluster.objects.decoding import Shared
 from ballast.cluster.workloads import WireAutoscaler, WireScaledObject, to_autoscaler, to_scaled_object
 from ballast.cluster.write import MERGE_PATCH, Write, WriteTarget, object_path
 from ballast.model.workload import Autoscaler

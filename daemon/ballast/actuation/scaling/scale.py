@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import msgspec
 
 from ballast.actuation.scaling.cap import PART
-from ballast.cluster import wire
 from ballast.cluster.client import KubeApi
+from ballast.cluster.objects import wire
 from ballast.cluster.write import MERGE_PATCH, Write, WriteTarget, object_path
 from ballast.errors import NOT_JSON, ClusterError
 from ballast.model.selector import Selector, parse

@@ -27,8 +27,8 @@ from ballast.power.controller_state import Anchor
 from ballast.power.policy import PowerPolicy
 from ballast.power.replay import NO_DEMAND, RecordedDemand, Replay, usual_gap
 from ballast.power.replay import replay as follow
-from ballast.telemetry.power_feed import trace
-from ballast.telemetry.power_schedule import recorded_schedule
+from ballast.telemetry.feeds.power_feed import trace
+from ballast.telemetry.feeds.power_schedule import recorded_schedule
 
 app = typer.Typer(no_args_is_help=True, help="Try out a power policy, offline.")
 

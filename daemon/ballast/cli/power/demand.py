@@ -11,7 +11,7 @@ from ballast.errors import UsageError
 from ballast.power.policy import PowerPolicy
 from ballast.power.replay import RecordedDemand
 from ballast.power.values import exact
-from ballast.telemetry.power_feed import unix_time
+from ballast.telemetry.feeds.power_feed import unix_time
 
 COLUMNS = ("time", "ns/name", "replicas")
 

@@ -29,7 +29,7 @@ from ballast.power.measuring.meter import Meter
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections.needs import Need
 from ballast.power.values import exact
-from ballast.telemetry.budget_feed import Watts
+from ballast.telemetry.feeds.budget_feed import Watts
 
 STUCK = 60
 """Seconds for which an absolute budget takes a target as unchangeable after a write to it has failed."""

@@ -36,10 +36,10 @@ from ballast.power.sections.needs import Need
 from ballast.power.values import exact
 from ballast.serving.board import Board
 from ballast.settings import Mode, Settings, mask_urls
-from ballast.telemetry import budget_feed
-from ballast.telemetry.budget_feed import BudgetFeed
-from ballast.telemetry.needs import NeedsReader
-from ballast.telemetry.power_schedule import ScheduleReader
+from ballast.telemetry.feeds import budget_feed
+from ballast.telemetry.feeds.budget_feed import BudgetFeed
+from ballast.telemetry.feeds.needs import NeedsReader
+from ballast.telemetry.feeds.power_schedule import ScheduleReader
 from ballast.telemetry.prometheus_client import PrometheusClient
 
 

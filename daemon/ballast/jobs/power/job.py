@@ -24,8 +24,8 @@ from ballast.jobs.power.view import TickContext, TickReport
 from ballast.jobs.progress import settling
 from ballast.power.values import exact
 from ballast.settings import Mode
-from ballast.telemetry.budget_feed import Watts
-from ballast.telemetry.power_schedule import ScheduleReader
+from ballast.telemetry.feeds.budget_feed import Watts
+from ballast.telemetry.feeds.power_schedule import ScheduleReader
 
 REBASELINE = "power.rebaseline"
 log = structlog.get_logger("ballast.power")

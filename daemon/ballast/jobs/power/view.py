@@ -16,7 +16,7 @@ from ballast.power.measuring.learning import Learned
 from ballast.power.measuring.verification import MissedEffect
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections.needs import Need
-from ballast.telemetry.budget_feed import Watts
+from ballast.telemetry.feeds.budget_feed import Watts
 
 ZERO = Fraction(0)
 

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from ballast.cluster import wire
-from ballast.cluster.templates import node_terms
+from ballast.cluster.objects import wire
+from ballast.cluster.objects.templates import node_terms
 from ballast.model.attachments import CsiNode, DeviceSlice, NodeClaim, ScaleUp, StorageClass, Volume, VolumeClaim
 from ballast.model.node import Taint
 from ballast.model.quantity import quantity

@@ -18,9 +18,9 @@ from rich.table import Table
 
 from ballast import log
 from ballast.cli import files
-from ballast.cli.evidence import Origin
 from ballast.cli.output import Output, OutputOption
-from ballast.cli.placement_file import problem_of
+from ballast.cli.planning.evidence import Origin
+from ballast.cli.planning.placement_file import problem_of
 from ballast.errors import UsageError
 from ballast.placement.solvers import Objective, Problem, Solution, solve
 from ballast.placement.solvers.objective import loads
@@ -160,7 +160,7 @@ def _objective(resources: tuple[str, ...], found: Objective) -> dict[str, Any]:
 def _problem(path: Path | None, origin: Origin, weights: str | None) -> Problem:
     given = _weights(weights)
     if path is None:
-        from ballast.cli.placement_cluster import problem_of_cluster
+        from ballast.cli.planning.placement_cluster import problem_of_cluster
 
         return problem_of_cluster(origin, given)
     if origin != Origin(None, None, None):

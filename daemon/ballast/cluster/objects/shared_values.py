@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import Generic, TypeVar
 
-from ballast.cluster import wire
-from ballast.cluster.templates import template_key, to_template
+from ballast.cluster.objects import wire
+from ballast.cluster.objects.templates import template_key, to_template
 from ballast.model.pod import Owner
 from ballast.model.shape import Shape
 from ballast.model.template import PLAIN, Template

@@ -15,8 +15,8 @@ from ballast.errors import SettingsError, SourceUnavailable
 from ballast.metrics import Metrics
 from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
-from ballast.telemetry.budget_feed import BudgetFeed, Watts, problems
-from ballast.telemetry.needs import NeedsReader
+from ballast.telemetry.feeds.budget_feed import BudgetFeed, Watts, problems
+from ballast.telemetry.feeds.needs import NeedsReader
 from ballast.telemetry.prometheus_client import Grid
 from tests.fakes import FakeClock
 

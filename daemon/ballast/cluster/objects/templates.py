@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from ballast.cluster import wire
+from ballast.cluster.objects import wire
 from ballast.model.selector import Requirement, Selector
 from ballast.model.template import HostPort, NodeTerm, PodTerm, Spread, Template, Toleration
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from ballast.cluster.decoding import annotation_filter, node_reader, pod_reader
+from ballast.cluster.objects.decoding import annotation_filter, node_reader, pod_reader
 from ballast.model.node import Taint
 from ballast.model.pod import Owner, Pod
 

@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 
 from ballast.cli import files, live
-from ballast.cli.eviction_settings import settings_of
-from ballast.cli.evidence import Origin, variables
 from ballast.cli.metrics_file import MetricsFile, loads, metrics
-from ballast.cli.placement_file import check_weights, listed
+from ballast.cli.planning.eviction_settings import settings_of
+from ballast.cli.planning.evidence import Origin, variables
+from ballast.cli.planning.placement_file import check_weights, listed
 from ballast.cli.pod_metrics import pod_usage
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints

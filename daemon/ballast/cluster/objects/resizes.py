@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
-from ballast.cluster import wire
+from ballast.cluster.objects import wire
 from ballast.model.quantity import quantity
 
 S = TypeVar("S", bound=wire.LeanPodSpec)

@@ -5,8 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from ballast.cluster import wire, workloads
-from ballast.cluster.decoding import Shared, to_pod
+from ballast.cluster import workloads
+from ballast.cluster.objects import wire
+from ballast.cluster.objects.decoding import Shared, to_pod
 from ballast.model.pod import Pod
 from ballast.model.selector import Requirement, Selector, parse
 from ballast.model.template import PLAIN, HostPort, NodeTerm, PodTerm, Spread, Toleration

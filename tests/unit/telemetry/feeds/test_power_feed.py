@@ -7,7 +7,7 @@ import pytest
 from responses import RequestsMock
 
 from ballast.errors import SettingsError, SourceUnavailable, UsageError
-from ballast.telemetry.power_feed import CsvFeed, HttpFeed, PowerSample, PrometheusFeed, trace
+from ballast.telemetry.feeds.power_feed import CsvFeed, HttpFeed, PowerSample, PrometheusFeed, trace
 from ballast.telemetry.prometheus_client import PrometheusClient
 from tests.fakes import FakeClock
 from tests.unit.telemetry.fake_prometheus import FakePrometheus, QueryRefused, Series, settings

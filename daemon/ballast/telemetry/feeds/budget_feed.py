@@ -17,10 +17,9 @@ from ballast.metrics import Metrics
 from ballast.power.feed_spec import FeedSpec, Of, Semantics, remaining
 from ballast.power.policy import PowerPolicy
 from ballast.power.values import exact
-from ballast.telemetry.feed_access import access
-from ballast.telemetry.feed_access import problems as unusable_files
-from ballast.telemetry.http import HttpSession
-from ballast.telemetry.power_feed import (
+from ballast.telemetry.feeds.feed_access import access
+from ballast.telemetry.feeds.feed_access import problems as unusable_files
+from ballast.telemetry.feeds.power_feed import (
     MAX_BODY,
     CsvFeed,
     HttpFeed,
@@ -29,6 +28,7 @@ from ballast.telemetry.power_feed import (
     PrometheusFeed,
     own_timestamp,
 )
+from ballast.telemetry.http import HttpSession
 from ballast.telemetry.prometheus_client import PrometheusClient
 
 AHEAD = 60.0

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from ballast.cluster import wire
-from ballast.cluster.decoding import Shared, to_pod
+from ballast.cluster.objects import wire
+from ballast.cluster.objects.decoding import Shared, to_pod
 
 
 def requests(document: dict[str, Any]) -> dict[str, float]:

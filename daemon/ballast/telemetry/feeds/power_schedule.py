@@ -14,9 +14,9 @@ from ballast.errors import NOT_JSON, TelemetryError, UsageError
 from ballast.power.policy import PowerPolicy
 from ballast.power.schedule import DAY, Schedule
 from ballast.power.values import exact
-from ballast.telemetry.feed_access import access
+from ballast.telemetry.feeds.feed_access import access
+from ballast.telemetry.feeds.power_feed import MAX_BODY, PrometheusFeed, pick, steps, trace, unix_time
 from ballast.telemetry.http import HttpSession
-from ballast.telemetry.power_feed import MAX_BODY, PrometheusFeed, pick, steps, trace, unix_time
 from ballast.telemetry.prometheus_client import PrometheusClient
 
 PART = "the schedule's "

@@ -14,7 +14,7 @@ from ballast.cli import files, live
 from ballast.cli.backing import ABSENT, Backing, backing
 from ballast.cli.metrics_file import errors, loads, metrics
 from ballast.cli.pod_metrics import pod_usage
-from ballast.cluster.decoding import annotation_filter
+from ballast.cluster.objects.decoding import annotation_filter
 from ballast.errors import BadFile, UsageError
 from ballast.eviction.facts import ClusterObjects, Facts, WorkloadKey, promised
 from ballast.model.limits import named

@@ -10,11 +10,11 @@ from typing import Generic, TypeVar
 import msgspec
 import structlog
 
-from ballast.cluster import wire
-from ballast.cluster.object_budget import WEIGHED, ObjectBudget
-from ballast.cluster.resizes import booked
-from ballast.cluster.shared_values import NO_STRINGS
-from ballast.cluster.shared_values import Shared as Shared
+from ballast.cluster.objects import wire
+from ballast.cluster.objects.object_budget import WEIGHED, ObjectBudget
+from ballast.cluster.objects.resizes import booked
+from ballast.cluster.objects.shared_values import NO_STRINGS
+from ballast.cluster.objects.shared_values import Shared as Shared
 from ballast.model.devices import ANNOTATIONS as DEVICE_ANNOTATIONS
 from ballast.model.marks import EVICTION_UNDER_WAY, EVICTS_ITSELF, GANG_ANNOTATIONS
 from ballast.model.node import Node, Taint

@@ -1,0 +1,1 @@
+"""Plans by hand: `ballast plan`, from files or the live cluster."""

@@ -1,0 +1,1 @@
+"""Feeds of power: watts, schedules and service needs."""
