@@ -5,7 +5,7 @@ RUN := $(VENV)/.run
 DEV := $(VENV)/.dev
 DOCS := $(VENV)/docs
 
-.PHONY: demo test test-cluster test-deep test-hostile fuzz check bench docs lock clean image chart sbom advisories
+.PHONY: demo test test-cluster test-deep test-hostile test-faults fuzz check bench docs lock clean image chart sbom advisories
 
 demo: $(RUN)  ## an embedded cluster and the daemon watching it
 	$(BIN)/ballast demo $(ARGS)
@@ -25,6 +25,11 @@ fuzz: $(DEV)  ## mutated input for every decoder and parser, 100,000 cases in a 
 
 test-hostile: $(DEV)  ## one daemon against callers that mean harm; takes about five minutes
 	$(BIN)/pytest -p no:cacheprovider -s tests/hostile $(ARGS)
+
+test-faults: ARGS ?= --sample 24 --minutes 2
+test-faults: $(DEV)  ## daemons hurt at their writes on a real control plane; ARGS= runs every cell
+	tests/cluster/tools/build >/dev/null
+	PYTHONPATH=daemon $(BIN)/python -m tests.faults $(ARGS)
 
 check: $(DEV)  ## lint, types, layers, locks
 	$(BIN)/ruff check .

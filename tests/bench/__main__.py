@@ -31,6 +31,7 @@ TOPICS = {
     "worlds": "Room for pods",
     "batch": "Batches behind the gate",
     "power": "Power budgets",
+    "faults": "Faults at writes",
 }
 
 

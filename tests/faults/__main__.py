@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from tests.faults.cells import Cell, all_cells, chosen
-from tests.faults.faults import FAULTS, Shared
+from tests.faults.faults import FAULTS, Shared, Upgrade
 from tests.faults.judge import Broken
 from tests.faults.lane import Lane, Outage, Outcome
 from tests.faults.parts.registry import PARTS
+from tests.faults.versions import fetch
 from tests.faults.world import World, world
 
 _LANES = 2
@@ -26,6 +27,8 @@ _LANES = 2
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
+    folder = Path(tempfile.mkdtemp(prefix="ballast-faults-"))
+    Upgrade.source = fetch(options.other, folder)
     cells = [cell for cell in all_cells() if _wanted(cell, options)]
     for name in sorted({cell.fault for cell in cells}):
         if (why := FAULTS[name].possible()) is not None:
@@ -34,7 +37,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cells = chosen(cells, options.seed, options.sample, options.rounds)
     print(f"seed {options.seed}: {len(cells)} cells, {len(set(cells))} different ones")
     parts = [name for name in PARTS if any(cell.part == name for cell in cells) for _ in range(options.lanes)]
-    folder = Path(tempfile.mkdtemp(prefix="ballast-faults-"))
     with world(folder, parts, options.seed) as made:
         _run(made, cells, time.monotonic() + 60 * options.minutes)
         broken = _ended(made)
@@ -55,6 +57,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--fault", action="append", choices=[*FAULTS], help="only these")
     parser.add_argument("--part", action="append", choices=[*PARTS], help="only these")
     parser.add_argument("--kind", action="append", help="only these kinds of writes")
+    parser.add_argument("--other", metavar="REVISION", help="the other version; the last tag unless given")
     parser.add_argument("--record", type=Path, help="adds what was found to this file")
     return parser.parse_args(arguments)
 

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tests.faults.forwarder import Then, When
 from tests.faults.replica import FAKETIME, Gear, Replica
@@ -18,13 +18,6 @@ if TYPE_CHECKING:
 
 _SHORT = 4.0
 """Seconds of a pause, delay or cut that no Lease runs out in."""
-OTHER_VERSION = "BALLAST_FAULTS_OTHER_VERSION"
-"""The environment variable with the folder of the other version's packages."""
-
-
-def other_version() -> Path | None:
-    found = os.environ.get(OTHER_VERSION)
-    return Path(found) if found else None
 
 
 class Fault:
@@ -63,27 +56,33 @@ class Kill(Fault):
         lane.kill_again()
 
 
-class Upgrade(Kill):
-    name, about = "upgrade", "SIGKILL of the older version; this one starts"
+class Upgrade(Fault):
+    name, about = "upgrade", "SIGKILL of another version (`--other`); this one starts"
+    source: ClassVar[Path | None] = None
+    """Where the packages of the other version are."""
 
     def possible(self) -> str | None:
-        return None if other_version() else "there is no other version"
+        return None if self.source else "no other version was given"
 
     def gear(self) -> Gear:
-        return Gear(source=other_version())
+        return Gear(source=self.source)
+
+    def act(self, lane: Lane, victim: Replica) -> Then:
+        lane.killed(victim)
+        return Then.CUT
 
     def finish(self, lane: Lane, victim: Replica) -> None:
         lane.succeed(Gear())
 
 
 class Downgrade(Upgrade):
-    name, about = "downgrade", "SIGKILL; the older version starts"
+    name, about = "downgrade", "SIGKILL; another version starts"
 
     def gear(self) -> Gear:
         return Gear()
 
     def finish(self, lane: Lane, victim: Replica) -> None:
-        lane.succeed(Gear(source=other_version()))
+        lane.succeed(Gear(source=self.source))
 
 
 class Pause(Fault):
@@ -147,7 +146,10 @@ class Split(Cut):
 
 
 class Drip(Fault):
-    name, about = "drip", f"the request arrives {_SHORT:g} s late, or its answer drips, 20 bytes a second"
+    name, about = "drip", "its answer drips, 20 bytes a second"
+
+    def fits(self, part: str, kind: str, when: When) -> bool:
+        return when is When.AFTER
 
     def act(self, lane: Lane, victim: Replica) -> Then:
         return Then.DRIP
@@ -204,6 +206,20 @@ class Disk(Fault):
         victim.empty_disk()
 
 
+class SecondRelease(Fault):
+    name, about = "second-release", "another Ballast with a Lease of its own does the same until it has finished too"
+
+    def fits(self, part: str, kind: str, when: When) -> bool:
+        return part != "eviction"
+
+    def act(self, lane: Lane, victim: Replica) -> Then:
+        lane.second_release()
+        return Then.GO_ON
+
+    def finish(self, lane: Lane, victim: Replica) -> None:
+        lane.end_second_release()
+
+
 class Shared(Fault):
     """Hits all lanes at once: `hold` is set by who makes it happen, and waits until it is over."""
 
@@ -220,6 +236,6 @@ APISERVER = Shared("api-server", "SIGKILL of the API server, and its restart")
 ETCD = Shared("etcd", "compaction up to now, SIGKILL of etcd, and its restart")
 _ALL: tuple[Fault, ...] = (
     *(Kill(), Pause(), Freeze(), Cut(), Split(), Delay(), Drip(), APISERVER, ETCD),
-    *(Clock("clock+1h", 3600), Clock("clock-1h", -3600), Disk(), Upgrade(), Downgrade()),
+    *(Clock("clock+1h", 3600), Clock("clock-1h", -3600), Disk(), Upgrade(), Downgrade(), SecondRelease()),
 )
 FAULTS: dict[str, Fault] = {each.name: each for each in _ALL}

@@ -112,7 +112,7 @@ class Forwarder:
 
     def connect(self) -> http.client.HTTPSConnection:
         host, port = self._to.hostname or "", self._to.port or 0
-        made = http.client.HTTPSConnection(host, port, timeout=60, context=self._tls)
+        made = http.client.HTTPSConnection(host, port, timeout=600, context=self._tls)
         made.connect()
         self.track(made.sock, True)
         return made

@@ -17,6 +17,8 @@ _VERSIONED = frozenset(
 _ACTS = _VERSIONED | {"eviction"}
 _SEEN_AFTER = 1.0
 """Seconds by which the driver's note of a new feed may be later than its first reader."""
+_UNDER_WAY = 5.0
+"""Seconds for which a fault may hold a write that was counted when it was sent."""
 
 
 @dataclass(frozen=True)
@@ -205,7 +207,7 @@ def limits(events: Sequence[Event], rules: Rules) -> Iterator[Broken]:
 
 def _within(what: str, times: Sequence[float], most: int, seconds: float) -> Iterator[Broken]:
     for at in range(len(times) - most):
-        if times[at + most] - times[at] < seconds - _SEEN_AFTER:
+        if times[at + most] - times[at] < seconds - _UNDER_WAY:
             yield Broken(
                 "limits", f"{most + 1} evictions of {what} within {seconds:g} s, at most {most}", times[at + most]
             )
@@ -223,7 +225,7 @@ def budget(events: Sequence[Event], rules: Rules) -> Iterator[Broken]:
         counts[name] = replicas
         load = sum(rules.each[each] * count for each, count in counts.items())
         given = [watts for time, watts in rules.watts if time <= event.at + _SEEN_AFTER]
-        old = [watts for time, watts in rules.watts if time <= event.received - 5.0]
+        old = [watts for time, watts in rules.watts if time <= event.received - _UNDER_WAY]
         most = max(given[max(0, len(old) - 1) :], default=float("inf"))
         if rises and load > most:
             yield Broken("budget", f"{event.who} raised {name} to {replicas}: {load:g} W of {most:g} W", event.at)

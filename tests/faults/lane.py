@@ -16,14 +16,14 @@ from tests.faults.cells import AT_START, Cell, nth
 from tests.faults.events import Event
 from tests.faults.faults import FAULTS
 from tests.faults.forwarder import Failpoint, Then, When
-from tests.faults.judge import Broken, judged, returned
+from tests.faults.judge import Broken, Rules, budget, judged, returned
 from tests.faults.nursery import Nursery
 from tests.faults.parts.part import Part
 from tests.faults.replica import Gear, Replica
 
 _REACHED, _SETTLED = 60.0, 120.0
 _AGAIN = 3
-_WHILE = 10.0
+_WHILE, _BOTH = 10.0, 4.0
 """Seconds."""
 
 
@@ -50,6 +50,7 @@ class Lane:
         self.folder = folder / self.name
         self.leader: Replica | None = None
         self.standby: Replica | None = None
+        self.second: Replica | None = None
         self.kills = 0
         self.lease_removed: list[float] = []
         self.outcomes: list[Outcome] = []
@@ -87,6 +88,24 @@ class Lane:
         name = f"{self.name}.{self._started}"
         home, settings = self.part.namespace, self.part.settings()
         return Replica(self.plane, self.folder, name, home, settings, gear, self._nursery)
+
+    def second_release(self) -> None:
+        """Another Ballast of the same settings, but for its namespace and Lease."""
+        self._started += 1
+        home = self.part.second_namespace
+        settings = {**self.part.settings(), "BALLAST_LEASE__NAMESPACE": home}
+        name = f"{self.name}b.{self._started}"
+        self.second = Replica(self.plane, self.folder, name, home, settings, Gear(), self._nursery)
+
+    def end_second_release(self) -> None:
+        """Once it leads and both have finished."""
+        assert self.second is not None
+        self._leads(self.second, self.part.second_namespace)
+        self.settle()
+        time.sleep(_BOTH)
+        self.settle()
+        self.second.gone()
+        self.second = None
 
     def succeed(self, gear: Gear, *, kill: bool = False) -> None:
         """The leader is ended, its Lease removed once it is surely dead, and another one started."""
@@ -130,19 +149,22 @@ class Lane:
     def promote(self) -> None:
         """The standby is the leader from now on; the former one goes."""
         former, self.leader, self.standby = self._leader, self.standby, None
-        self.killed(former)
+        former.kill()
         former.gone()
 
     def standby_leads(self) -> None:
         """Waits until the Lease is the standby's."""
         standby = self.standby
         assert standby is not None
-        path = f"/apis/coordination.k8s.io/v1/namespaces/{self.part.namespace}/leases/ballast"
+        self._leads(standby, self.part.namespace)
+
+    def _leads(self, replica: Replica, namespace: str) -> None:
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/ballast"
 
         def leads() -> bool:
-            return str(self.api.get(path)["spec"].get("holderIdentity") or "").startswith(f"{standby.name}_")
+            return str(self.api.get(path)["spec"].get("holderIdentity") or "").startswith(f"{replica.name}_")
 
-        eventually(f"{standby.name} leads", leads, within=60, every=0.3)
+        eventually(f"{replica.name} leads", leads, within=60, every=0.3)
 
     def settle(self, within: float = _SETTLED) -> None:
         eventually(f"{self.part.name} is settled", self.part.settled, within=within, every=0.3)
@@ -159,13 +181,22 @@ class Lane:
             found.append(Broken("returned", f"{type(error).__name__}: {error}"))
         rules = replace(self.part.rules(), lease_removed=tuple(self.lease_removed))
         found += returned(self.part.final(), rules)
-        found += judged([each for each in read() if each.who.partition(".")[0] == self.name], rules)
+        found += self._judged(read(), rules)
         for broken in found:
             at = next((each for each in self.outcomes if each.began <= broken.at <= each.ended), None)
             if at is not None:
                 at.broken.append(broken)
         self._abandon()
         return found
+
+    def _judged(self, events: Sequence[Event], rules: Rules) -> list[Broken]:
+        """Each release by itself, what they did to the watts together."""
+        first = [each for each in events if each.who.partition(".")[0] == self.name]
+        second = [each for each in events if each.who.partition(".")[0] == f"{self.name}b"]
+        alone = replace(rules, each={})
+        beside = replace(alone, namespaces=rules.namespaces | {self.part.second_namespace})
+        both = sorted((each for each in (*first, *second) if each.done), key=lambda each: each.at)
+        return [*judged(first, alone), *judged(second, beside), *budget(both, rules)]
 
     @property
     def _leader(self) -> Replica:
@@ -194,11 +225,11 @@ class Lane:
 
     def close(self) -> None:
         """Ends its processes; those that are paused too."""
-        for replica in (self.leader, self.standby):
+        for replica in (self.leader, self.standby, self.second):
             if replica is not None:
-                self.killed(replica)
+                replica.kill()
                 replica.gone()
-        self.leader = self.standby = None
+        self.leader = self.standby = self.second = None
 
     def _abandon(self) -> None:
         self.close()

@@ -59,6 +59,7 @@ class Nursery:
         )
 
     def start(self, env: Mapping[str, str], log: Path) -> Child:
+        log.touch()
         with self._lock:
             print(json.dumps({"env": dict(env), "log": str(log)}), file=_pipe(self._process.stdin), flush=True)
             return Child(int(_pipe(self._process.stdout).readline()), log)

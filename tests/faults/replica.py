@@ -16,6 +16,7 @@ from tests.cluster.harness.control_plane import ControlPlane
 from tests.cluster.harness.process import Process, free_port
 from tests.faults.forwarder import Forwarder
 from tests.faults.nursery import Child, Nursery
+from tests.faults.versions import known
 
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
 """Of Debian's package libfaketime."""
@@ -58,7 +59,7 @@ class Replica:
         self._disk.mkdir()
         if gear.disk:
             _mount(self._disk)
-        port = free_port()
+        settings = {**settings, "BALLAST_HTTP__HEALTH_PORT": str(free_port())}
         env = {
             "PATH": os.environ["PATH"],
             "HOME": str(self._disk),
@@ -69,10 +70,9 @@ class Replica:
             "POD_IP": "10.9.0.1",
             "BALLAST_CLUSTER__KUBECONFIG": str(self._kubeconfig(plane)),
             "BALLAST_HTTP__HOST": "127.0.0.1",
-            "BALLAST_HTTP__PORT": str(port),
-            "BALLAST_HTTP__HEALTH_PORT": str(free_port()),
+            "BALLAST_HTTP__PORT": str(free_port()),
             "BALLAST_LOG__FORMAT": "text",
-            **settings,
+            **(settings if gear.source is None else known(gear.source, settings)),
             **(self._faked_clock() if gear.clock else {}),
         }
         self.process: Process | Child

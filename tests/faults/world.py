@@ -82,7 +82,8 @@ def world(folder: Path, parts: Sequence[str], seed: int) -> Iterator[World]:
         add_nodes(plane.api, [each for part in made for each in part.manifests()])
         lanes = []
         for part in made:
-            part.api.post("/api/v1/namespaces", {"metadata": {"name": part.namespace}})
+            for namespace in (part.namespace, part.second_namespace):
+                part.api.post("/api/v1/namespaces", {"metadata": {"name": namespace}})
             part.use(machines)
             part.prometheus = server.url
             part.prepare()

@@ -43,6 +43,7 @@ class Part(ABC):
 
     def __init__(self, api: Api, lane: str, folder: Path) -> None:
         self.api, self.lane, self.folder = api, lane, folder
+        self.second_namespace = f"fault-{lane}b"
         self.namespace, self.prefix = f"fault-{lane}", f"{lane}.ballast.dev"
         self.nodes = [f"{lane}-n{number}" for number in range(self.count)]
         self.turn = 0

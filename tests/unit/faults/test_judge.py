@@ -111,7 +111,7 @@ _STEPS: tuple[Callable[[History, int], object], ...] = (
     lambda history, number: history.lead(f"l0.{len(history.events)}"),
     lambda history, number: history.renew(),
     lambda history, number: history.label("n0", len(history.events)),
-    lambda history, number: history.scale(1 + len(history.events) % 20),
+    lambda history, number: history.scale(1 + sum(each.kind == "scale" for each in history.events) % 20),
     lambda history, number: history.cap(number),
     lambda history, number: history.evict(),
 )
