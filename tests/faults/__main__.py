@@ -15,8 +15,9 @@ from pathlib import Path
 
 from tests.faults.cells import Cell, all_cells, chosen
 from tests.faults.faults import FAULTS, Shared, Upgrade
+from tests.faults.history import History, Outcome, judge, keep, kept
 from tests.faults.judge import Broken
-from tests.faults.lane import Lane, Outage, Outcome
+from tests.faults.lane import Lane, Outage
 from tests.faults.parts.registry import PARTS
 from tests.faults.versions import fetch
 from tests.faults.world import World, world
@@ -27,6 +28,17 @@ _LANES = 2
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
+    folder: Path = options.judge or _hurt(options)
+    histories = kept(folder)
+    broken, writes = judge(folder, histories)
+    outcomes = sorted((each for history in histories for each in history.outcomes), key=lambda each: each.began)
+    if options.record:
+        _record(options.record, outcomes, broken, options.seed)
+    return _report(outcomes, broken, writes, folder)
+
+
+def _hurt(options: argparse.Namespace) -> Path:
+    """Runs the cells; returns the folder with what happened."""
     folder = Path(tempfile.mkdtemp(prefix="ballast-faults-"))
     Upgrade.source = fetch(options.other, folder)
     cells = [cell for cell in all_cells() if _wanted(cell, options)]
@@ -35,16 +47,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"left out: {name}, {why}")
             cells = [cell for cell in cells if cell.fault != name]
     cells = chosen(cells, options.seed, options.sample, options.rounds)
-    print(f"seed {options.seed}: {len(cells)} cells, {len(set(cells))} different ones")
+    print(f"seed {options.seed}: {len(cells)} cells, {len(set(cells))} different ones", flush=True)
     parts = [name for name in PARTS if any(cell.part == name for cell in cells) for _ in range(options.lanes)]
     with world(folder, parts, options.seed) as made:
         _run(made, cells, time.monotonic() + 60 * options.minutes)
-        broken = _ended(made)
-        events = made.events()
-    outcomes = sorted((each for lane in made.lanes for each in lane.outcomes), key=lambda each: each.began)
-    if options.record:
-        _record(options.record, outcomes, broken, options.seed)
-    return _report(outcomes, broken, len(events), folder)
+        histories: list[History] = []
+        _each(made.lanes, lambda lane: histories.append(lane.end()))
+    keep(folder, histories)
+    return folder
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -58,6 +68,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--part", action="append", choices=[*PARTS], help="only these")
     parser.add_argument("--kind", action="append", help="only these kinds of writes")
     parser.add_argument("--other", metavar="REVISION", help="the other version; the last tag unless given")
+    parser.add_argument("--judge", type=Path, metavar="FOLDER", help="judges an earlier run again")
     parser.add_argument("--record", type=Path, help="adds what was found to this file")
     return parser.parse_args(arguments)
 
@@ -119,12 +130,6 @@ def _each(lanes: Sequence[Lane], work: Callable[[Lane], object]) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-
-
-def _ended(made: World) -> list[Broken]:
-    found: list[Broken] = []
-    _each(made.lanes, lambda lane: found.extend(lane.end(made.events)))
-    return found
 
 
 def _tell(outcome: Outcome) -> None:

@@ -5,18 +5,16 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from tests.cluster.harness.api import Api
 from tests.cluster.harness.control_plane import ControlPlane
 from tests.cluster.harness.waiting import eventually
 from tests.faults.cells import AT_START, Cell, nth
-from tests.faults.events import Event
 from tests.faults.faults import FAULTS
 from tests.faults.forwarder import Failpoint, Then, When
-from tests.faults.judge import Broken, Rules, budget, judged, returned
+from tests.faults.history import History, Outcome
 from tests.faults.nursery import Nursery
 from tests.faults.parts.part import Part
 from tests.faults.replica import Gear, Replica
@@ -25,19 +23,6 @@ _REACHED, _SETTLED = 60.0, 120.0
 _AGAIN = 3
 _WHILE, _BOTH = 10.0, 4.0
 """Seconds."""
-
-
-@dataclass
-class Outcome:
-    """What became of one cell. `broken` is filled in by the judge afterwards."""
-
-    cell: Cell
-    began: float
-    ended: float = 0.0
-    reached: bool = False
-    kills: int = 0
-    problem: str = ""
-    broken: list[Broken] = field(default_factory=list)
 
 
 class Lane:
@@ -169,34 +154,20 @@ class Lane:
     def settle(self, within: float = _SETTLED) -> None:
         eventually(f"{self.part.name} is settled", self.part.settled, within=within, every=0.3)
 
-    def end(self, read: Callable[[], Sequence[Event]]) -> list[Broken]:
-        """Asks for nothing any more, and judges. What is broken is put to the cell in whose time it was."""
-        found: list[Broken] = []
+    def end(self) -> History:
+        """Asks for nothing any more."""
+        problem = ""
         try:
             self._ready(Gear(), False)
             self.part.calm()
             self._settle()
             self._leader.process.stop()
         except Exception as error:
-            found.append(Broken("returned", f"{type(error).__name__}: {error}"))
+            problem = f"{type(error).__name__}: {error}"
         rules = replace(self.part.rules(), lease_removed=tuple(self.lease_removed))
-        found += returned(self.part.final(), rules)
-        found += self._judged(read(), rules)
-        for broken in found:
-            at = next((each for each in self.outcomes if each.began <= broken.at <= each.ended), None)
-            if at is not None:
-                at.broken.append(broken)
+        history = History(self.name, self.part.second_namespace, rules, self.part.final(), problem, self.outcomes)
         self._abandon()
-        return found
-
-    def _judged(self, events: Sequence[Event], rules: Rules) -> list[Broken]:
-        """Each release by itself, what they did to the watts together."""
-        first = [each for each in events if each.who.partition(".")[0] == self.name]
-        second = [each for each in events if each.who.partition(".")[0] == f"{self.name}b"]
-        alone = replace(rules, each={})
-        beside = replace(alone, namespaces=rules.namespaces | {self.part.second_namespace})
-        both = sorted((each for each in (*first, *second) if each.done), key=lambda each: each.at)
-        return [*judged(first, alone), *judged(second, beside), *budget(both, rules)]
+        return history
 
     @property
     def _leader(self) -> Replica:

@@ -19,7 +19,7 @@ from tests.cluster.harness.scheduler import STOCK, scheduler
 from tests.cluster.harness.tools import Tools
 from tests.cluster.harness.waiting import eventually
 from tests.contract.keda import CRD
-from tests.faults.events import POLICY, Event, parse
+from tests.faults.events import POLICY
 from tests.faults.faults import APISERVER, ETCD, Shared
 from tests.faults.lane import Lane
 from tests.faults.nursery import Nursery
@@ -30,10 +30,6 @@ from tests.faults.parts.registry import PARTS
 class World:
     plane: ControlPlane
     lanes: Sequence[Lane]
-
-    def events(self) -> list[Event]:
-        with self.plane.audit.path.open("rb") as log:
-            return list(parse(log))
 
     def happen(self, fault: Shared) -> None:
         """What hits everybody, from its beginning until the API server answers again."""
