@@ -20,7 +20,7 @@ from tests.faults.parts.part import Part
 from tests.faults.replica import Gear, Replica
 
 _REACHED, _SETTLED = 60.0, 120.0
-_AGAIN = 3
+_AGAIN = 6
 _WHILE, _BOTH = 10.0, 4.0
 """Seconds."""
 
