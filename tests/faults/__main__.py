@@ -10,8 +10,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from tests.faults.cells import Cell, all_cells, chosen
 from tests.faults.faults import FAULTS, Shared, Upgrade
@@ -22,6 +23,8 @@ from tests.faults.parts.registry import PARTS
 from tests.faults.versions import fetch
 from tests.faults.world import World, world
 
+Queues: TypeAlias = dict[str, queue.SimpleQueue[Cell]]
+"""By part."""
 _LANES = 2
 """Of each part."""
 
@@ -52,8 +55,10 @@ def _hurt(options: argparse.Namespace) -> Path:
     with world(folder, parts, options.seed) as made:
         _run(made, cells, time.monotonic() + 60 * options.minutes)
         histories: list[History] = []
-        _each(made.lanes, lambda lane: histories.append(lane.end()))
-    keep(folder, histories)
+        try:
+            _each(made.lanes, lambda lane: histories.append(lane.end()))
+        finally:
+            keep(folder, histories)
     return folder
 
 
@@ -79,34 +84,45 @@ def _wanted(cell: Cell, options: argparse.Namespace) -> bool:
 
 
 def _run(made: World, cells: Sequence[Cell], until: float) -> None:
-    """Cells that hurt one daemon in all lanes at once; then those that hurt all of them, a round at a time."""
-    shared = [cell for cell in cells if isinstance(FAULTS[cell.fault], Shared)]
-    queues = _queues(cell for cell in cells if cell not in set(shared))
-    _each(made.lanes, lambda lane: _work(lane, queues, until))
-    for name in dict.fromkeys(cell.fault for cell in shared):
-        fault = FAULTS[name]
-        assert isinstance(fault, Shared)
-        queues = _queues(cell for cell in shared if cell.fault == name)
-        while any(not each.empty() for each in queues.values()) and time.monotonic() < until:
-            taken = [(lane, cell) for lane in made.lanes if (cell := _next(queues, lane)) is not None]
-            _together(made, fault, taken)
+    """For a third of the time cells that hit all lanes at once, then those of single lanes, then the rest."""
+    shared = {name: _queues(cell for cell in cells if cell.fault == name) for name in _shared(cells)}
+    alone = _queues(cell for cell in cells if cell.fault not in shared)
+    now = time.monotonic()
+    _rounds(made, shared, now + (until - now) / 3)
+    _each(made.lanes, lambda lane: _work(lane, alone, until))
+    _rounds(made, shared, until)
 
 
-def _queues(cells: Iterable[Cell]) -> dict[str, queue.SimpleQueue[Cell]]:
-    found: dict[str, queue.SimpleQueue[Cell]] = {name: queue.SimpleQueue() for name in PARTS}
+def _shared(cells: Sequence[Cell]) -> list[str]:
+    return [name for name, fault in FAULTS.items() if isinstance(fault, Shared) and name in {x.fault for x in cells}]
+
+
+def _rounds(made: World, shared: Mapping[str, Queues], until: float) -> None:
+    """One round of each in turn."""
+    while any(not each.empty() for queues in shared.values() for each in queues.values()):
+        for name, queues in shared.items():
+            if time.monotonic() > until:
+                return
+            fault = FAULTS[name]
+            assert isinstance(fault, Shared)
+            _together(made, fault, [(lane, cell) for lane in made.lanes if (cell := _next(queues, lane)) is not None])
+
+
+def _queues(cells: Iterable[Cell]) -> Queues:
+    found: Queues = {name: queue.SimpleQueue() for name in PARTS}
     for cell in cells:
         found[cell.part].put(cell)
     return found
 
 
-def _next(queues: dict[str, queue.SimpleQueue[Cell]], lane: Lane) -> Cell | None:
+def _next(queues: Queues, lane: Lane) -> Cell | None:
     try:
         return queues[lane.part.name].get_nowait()
     except queue.Empty:
         return None
 
 
-def _work(lane: Lane, queues: dict[str, queue.SimpleQueue[Cell]], until: float) -> None:
+def _work(lane: Lane, queues: Queues, until: float) -> None:
     while time.monotonic() < until and (cell := _next(queues, lane)) is not None:
         _tell(lane.run(cell))
 

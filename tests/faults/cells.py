@@ -12,7 +12,7 @@ from tests.faults.parts.registry import PARTS
 
 AT_START = ("endpoint",)
 """Kinds that a new leader writes once."""
-_MOST_NTH = {"labels": 2, "taint": 2, "scale": 2, "cap": 2, "gate": 4, "state": 2}
+_MOST_NTH = {"labels": 2, "taint": 2, "scale": 2, "cap": 2, "gate": 4}
 
 
 @dataclass(frozen=True)

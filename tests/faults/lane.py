@@ -19,8 +19,8 @@ from tests.faults.nursery import Nursery
 from tests.faults.parts.part import Part
 from tests.faults.replica import Gear, Replica
 
-_REACHED, _SETTLED = 60.0, 120.0
-_AGAIN = 6
+_REACHED, _SETTLED = 40.0, 75.0
+_AGAIN = 3
 _WHILE, _BOTH = 10.0, 4.0
 """Seconds."""
 
@@ -160,7 +160,7 @@ class Lane:
         try:
             self._ready(Gear(), False)
             self.part.calm()
-            self._settle()
+            self.settle(_SETTLED / 2)
             self._leader.process.stop()
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"

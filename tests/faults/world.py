@@ -74,6 +74,8 @@ def world(folder: Path, parts: Sequence[str], seed: int) -> Iterator[World]:
             made.append(PARTS[name](api, lane, folder / lane))
         loads = {name: load for part in made for name, load in part.loads().items()}
         machines = stack.enter_context(Machines(loads))
+        for name, load in loads.items():
+            machines[name].memory = load
         server = stack.enter_context(prometheus(tools, folder, machines.targets()))
         add_nodes(plane.api, [each for part in made for each in part.manifests()])
         lanes = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tests.faults.parts.part import Part
 
 _BUSY, _IDLE = 0.95, 0.2
@@ -12,7 +14,10 @@ class Labels(Part):
 
     name = "labels"
     kinds = ("labels", "taint", "lease")
-    _busy: int | None = None
+    _busy: int | None = 0
+
+    def loads(self) -> Mapping[str, float]:
+        return {name: _IDLE if number else _BUSY for number, name in enumerate(self.nodes)}
 
     def settings(self) -> dict[str, str]:
         return {

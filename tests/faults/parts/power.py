@@ -130,7 +130,11 @@ def _workload(kind: str, name: str) -> dict[str, Any]:
     container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}}}
     gone = {"nodeSelector": {"fault-lane": "none"}}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [container], **gone}}
-    spec: dict[str, Any] = {"replicas": _BEFORE if name in _SCALED else 2, "selector": {"matchLabels": labels}, "template": template}
+    spec: dict[str, Any] = {
+        "replicas": _BEFORE if name in _SCALED else 2,
+        "selector": {"matchLabels": labels},
+        "template": template,
+    }
     if kind == "statefulsets":
         spec |= {"serviceName": name, "podManagementPolicy": "Parallel"}
     return {"metadata": {"name": name}, "spec": spec}
