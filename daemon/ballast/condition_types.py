@@ -75,6 +75,12 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
         "Mend Prometheus: `ballast doctor --only prometheus-reachable,preset-data`.",
         mild=True,
     ),
+    "FallbackMissing": ConditionType(
+        "metrics-server does not answer",
+        "metrics-server does not answer, so nothing steps in when Prometheus is silent.",
+        "Install metrics-server; `ballast doctor --only metrics-server` tells what it answers.",
+        mild=True,
+    ),
     "NodesUnmeasured": ConditionType(
         "Some nodes have never been measured",
         "Some nodes never had a sample.",
@@ -107,6 +113,12 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
         "Somebody else keeps changing back what Ballast writes; it leaves those objects alone for a while.",
         'Stop one of the two writers, or exclude the object with `ballast.dev/exclude: "true"`.',
     ),
+    "SecondBallast": ConditionType(
+        "Nodes carry scores of another Ballast",
+        "Nodes carry scores of another Ballast, under another prefix.",
+        "Stop one of the two, or remove what it left; `ballast doctor --only second-ballast` prints the lines.",
+        mild=True,
+    ),
     "FeedAvailable": ConditionType(
         "The power feed is not available",
         "Every power feed gives usable samples; while it does not hold, replicas stay as they are.",
@@ -116,6 +128,12 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
         "The power schedule cannot be read",
         "Every schedule of a power policy can be read; while it does not hold, it bounds nothing new.",
         "Check the schedule's file or address.",
+    ),
+    "ConsumptionUnknown": ConditionType(
+        "What replicas draw cannot be read",
+        "What the replicas of a power policy draw cannot be read, so nothing is learned or verified by it.",
+        "Check `consumption` of the policy; `ballast doctor --only power-consumption` tells what it answers.",
+        mild=True,
     ),
     "EnergySpent": ConditionType(
         "The energy of the period is spent",
@@ -168,6 +186,12 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
         "The usage of pods is unknown, so requests count",
         "What pods use is not known, so they count by their requests.",
         "Scrape cAdvisor or run metrics-server: `ballast doctor --only pod-usage`.",
+        mild=True,
+    ),
+    "BudgetsUnsatisfiable": ConditionType(
+        "Disruption budgets allow no eviction, ever",
+        "Disruption budgets allow no eviction and no drain, ever.",
+        "Raise maxUnavailable of the named budgets; `ballast doctor --only budgets-unsatisfiable` prints the lines.",
         mild=True,
     ),
     "PlanningFailing": ConditionType(

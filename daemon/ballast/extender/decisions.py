@@ -78,6 +78,10 @@ class ExtenderService:
         self._renew_at = 1
         self._strategy(settings.strategy)
 
+    def claim_with(self, claim: Callable[[Pod], Pod]) -> None:
+        """`claim` adds to a pod what it asks for by resource claims."""
+        self._bookings.claim = claim
+
     def prioritize(self, pod: wire.Pod, names: Sequence[str], profile: str | None) -> Priorities:
         """Decides for a pod: 10 points for the chosen node, 0..9 for the others; 5 for all if it cannot decide.
 
@@ -147,7 +151,7 @@ class ExtenderService:
         """The watch has listed all pods. Requests are answered between batches of them."""
         with self._lock:
             if first := self._bookings.nothing_shown:
-                learn(self._bookings.arrivals, items)
+                learn(self._bookings.arrivals, map(self._bookings.claimed, items))
         listed: set[str] = set()
         for start in range(0, len(items), BATCH):
             batch = items[start : start + BATCH]
@@ -226,8 +230,9 @@ class ExtenderService:
             if state is not None:
                 made = self._strategy(asked, state)
                 neutral, documents = self._unusable(made), state.explained(asked, made, pod)
-        where = {"decided": decision.node if decision else None, "time": state.model.window_end if state else None}
-        return _scores_of_pod(pod, asked, neutral, documents) | where
+        decided, time = decision.node if decision else None, state.model.window_end if state else None
+        placed = {"node": pod.node or None, "decided": decided, "time": time, "neutral": neutral}
+        return {"pod": f"{pod.namespace}/{pod.name}", **placed, **_scores_of_pod(asked, documents)}
 
     def _decide(self, state: SnapshotState, name: str, arriving: Pod, names: Sequence[str]) -> Priorities:
         bookings, uid = self._bookings, arriving.uid
@@ -267,7 +272,8 @@ class ExtenderService:
 
     def _arriving(self, pod: wire.Pod) -> Pod:
         """As the watch shows it, else as the scheduler sends it; nothing of that is kept for other pods."""
-        return self._bookings.waiting(pod.metadata.uid) or to_pod(pod, Shared(), lambda key: key in ANNOTATIONS)
+        shown = self._bookings.waiting(pod.metadata.uid)
+        return self._bookings.claimed(shown or to_pod(pod, Shared(), lambda key: key in ANNOTATIONS))
 
     def _unusable(self, made: Strategy) -> str | None:
         """Why a strategy cannot decide now."""
@@ -309,11 +315,8 @@ def _priorities(named: Named, exact: Floats, chosen: int) -> Priorities:
     return Priorities(named.priorities(points, chosen))
 
 
-def _scores_of_pod(pod: Pod, asked: str, neutral: str | None, documents: list[dict[str, Any]]) -> dict[str, Any]:
+def _scores_of_pod(asked: str, documents: list[dict[str, Any]]) -> dict[str, Any]:
     return {
-        "pod": f"{pod.namespace}/{pod.name}",
-        "node": pod.node or None,
-        "neutral": neutral,
         "strategies": documents,
         "strategy": asked,
         "scores": documents[0]["scores"] if documents else {},

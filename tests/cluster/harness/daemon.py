@@ -29,8 +29,9 @@ class Daemon(Process):
 
     def __init__(self, plane: ControlPlane, name: str, kubeconfig: Path, settings: Mapping[str, str]) -> None:
         port = free_port()
-        scheme = "https" if settings.get("BALLAST_HTTP__TLS_CERT_FILE") else "http"
-        self.url = f"{scheme}://127.0.0.1:{port}"
+        self.url = f"http{'s' if 'BALLAST_HTTP__TLS_CERT_FILE' in settings else ''}://127.0.0.1:{port}"
+        own = settings.get("BALLAST_HTTP__TLS_CERT_FILE") in (None, str(plane.certificates.server))
+        self._verify: str | bool = str(plane.certificates.ca) if own else False
         env = {
             "PATH": os.environ["PATH"],
             "HOME": str(plane.folder),
@@ -60,9 +61,9 @@ class Daemon(Process):
 
     def get(self, path: str) -> requests.Response:
         with requests.Session() as session, warnings.catch_warnings():
-            warnings.simplefilter("ignore", InsecureRequestWarning)  # its certificate is for the name of its Service
+            warnings.simplefilter("ignore", InsecureRequestWarning)  # a certificate of the chart is for its Service
             session.trust_env = False
-            return session.get(self.url + path, timeout=10, verify=False)
+            return session.get(self.url + path, timeout=10, verify=self._verify)
 
     def node(self, name: str) -> dict[str, Any]:
         found = self.get(f"/api/v1/nodes/{name}")
