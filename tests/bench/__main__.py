@@ -16,7 +16,9 @@ TOPICS = {
     "pipeline": "From Prometheus to what is served",
     "windows": "Windows",
     "watcher": "Reading `/watcher`",
+    "page": "The page in a browser",
     "start": "Starting",
+    "doctor": "Doctor",
     "listing": "Listing the cluster",
     "writes": "Writing nodes",
     "scoring": "Scoring",
@@ -30,8 +32,11 @@ TOPICS = {
     "throughput": "Scheduling with Ballast",
     "burst": "Bursts, and Ballast stopped",
     "worlds": "Room for pods",
+    "whole": "Answering schedulers, the whole daemon",
     "batch": "Batches behind the gate",
     "power": "Power budgets",
+    "hostile": "Under attack",
+    "soak": "A day of `ballast run` alone",
 }
 
 

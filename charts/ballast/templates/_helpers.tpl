@@ -385,6 +385,11 @@ spec:
   valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
 {{- end }}
 
+{{/* The ConfigMap of the state, and the parts that it has when it is large. */}}
+{{- define "ballast.stateNames" -}}
+[ballast-state{{ range until 8 }}, ballast-state-{{ add1 . }}{{ end }}]
+{{- end }}
+
 {{/* Rights of `ballast release` with these parts. */}}
 {{- define "ballast.releaseRules" -}}
 {{- if has "publishing" . }}
@@ -409,7 +414,7 @@ spec:
   verbs: [get, patch]
 - apiGroups: [""]
   resources: [configmaps]
-  resourceNames: [ballast-state]
+  resourceNames: {{ include "ballast.stateNames" . }}
   verbs: [get, update]
 {{- end }}
 {{- if has "batch" . }}

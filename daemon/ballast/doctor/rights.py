@@ -95,6 +95,9 @@ def _needed(settings: Settings, policies: Sequence[PowerPolicy], namespace: str)
         yield Right("", "pods", ("patch",))
     if Mode.ON in (settings.publishing.mode, power, eviction, settings.batch.mode):
         yield Right("", "events", ("create",))
+    if settings.http.reviewed:
+        yield Right("authentication.k8s.io", "tokenreviews", ("create",))
+        yield Right("authorization.k8s.io", "subjectaccessreviews", ("create",))
     if acts(settings):
         yield from _own(settings, namespace)
     yield from _of_power(targets, writes=power is Mode.ON)

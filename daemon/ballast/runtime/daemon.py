@@ -18,6 +18,7 @@ from ballast.cluster.conditions import SavedConditions
 from ballast.cluster.context import Context
 from ballast.cluster.leader_endpoint import LeaderEndpoint, OwnPlace
 from ballast.cluster.objects.object_budget import too_large
+from ballast.cluster.token_review import TokenReviewer
 from ballast.errors import BallastError, SettingsError
 from ballast.extender import strategies
 from ballast.extender.decisions import ExtenderService
@@ -247,7 +248,9 @@ class Daemon:
         settings, metrics = self.context.settings, self.context.metrics
         http, apart, authority = settings.http, settings.http.of_extender(), settings.extender.client_ca_file
         refused, callers = metrics.http_refused.labels("431").inc, Callers(settings.extender)
-        page = create_app(self.board, metrics, None if apart else self.extender, callers, http.allowed_hosts)
+        reviewed = (TokenReviewer(self.context.api), http.reviewed) if http.reviewed else None
+        scheduling = None if apart else self.extender
+        page = create_app(self.board, metrics, scheduling, callers, http.allowed_hosts, reviewed)
         servers = [
             Server(page, http, refused, optional_ca=None if apart else authority),
             Server(create_health_app(self.board, metrics), http.of_health(), refused, "HEALTH_PORT"),
