@@ -19,6 +19,7 @@ from ballast.extender.strategies import Strategies
 from ballast.metrics import Metrics
 from ballast.model.devices import ANNOTATIONS, claim_of
 from ballast.model.pod import Pod
+from ballast.model.sample import Floats
 from ballast.model.shape import Container, shape_of
 from ballast.model.snapshot import Snapshot
 from ballast.placement.assumed_pods import OUTCOMES, AssumedPods, learn, owner_of
@@ -30,10 +31,10 @@ from ballast.scoring.blend import Blend
 from ballast.scoring.demand import DEFAULT_REQUESTS
 from ballast.scoring.dominant_residual import DominantResidual
 from ballast.scoring.protocol import Strategy
-from ballast.scoring.strategy import strategy
+from ballast.scoring.scores import Scores
 from ballast.serving.board import Board
 from ballast.serving.extender import Priorities, Rejections, equal
-from ballast.serving.host_index import Hosts
+from ballast.serving.host_index import Hosts, Named
 from ballast.settings.extender import ExtenderSettings
 
 BATCH = 25
@@ -76,6 +77,10 @@ class ExtenderService:
         self._state: SnapshotState | None = None
         self._renew_at = 1
         self._strategy(settings.strategy)
+
+    def claim_with(self, claim: Callable[[Pod], Pod]) -> None:
+        """`claim` adds to a pod what it asks for by resource claims."""
+        self._bookings.claim = claim
 
     def prioritize(self, pod: wire.Pod, names: Sequence[str], profile: str | None) -> Priorities:
         """Decides for a pod: 10 points for the chosen node, 0..9 for the others; 5 for all if it cannot decide.
@@ -146,7 +151,7 @@ class ExtenderService:
         """The watch has listed all pods. Requests are answered between batches of them."""
         with self._lock:
             if first := self._bookings.nothing_shown:
-                learn(self._bookings.arrivals, items)
+                learn(self._bookings.arrivals, map(self._bookings.claimed, items))
         listed: set[str] = set()
         for start in range(0, len(items), BATCH):
             batch = items[start : start + BATCH]
@@ -200,33 +205,14 @@ class ExtenderService:
 
     def node_scores(self, name: str) -> dict[str, int | None]:
         """{node: its score without a particular pod, 0..100, None where unknown}."""
-        state = self._state
-        if state is None:
-            return {}
-        made = self._strategy(name, state, "off")
-        if made.needs_pods and self._pods_age() > WATCH_SILENT:
-            return dict.fromkeys(state.model.names)
-        with self._lock if made.needs_pods else nullcontext():
-            scores = made.score(state.model.fleet, STANDARD if made.needs_pod else None)
-        return state.by_node(scores)
+        scored = self._without_pod(name)
+        return {} if scored is None else scored[0].by_node(scored[1])
 
     def node_terms(self, name: str, node: str) -> dict[str, Any] | None:
         """`views.types.NodeScore` by a strategy, without a particular pod; None for an unknown node."""
-        state = self._state
-        row = None if state is None else state.model.rows.get(node)
-        if state is None or row is None:
-            return None
-        made = self._strategy(name, state, "off")
-        with self._lock if made.needs_pods else nullcontext():
-            scores = made.score(state.model.fleet, STANDARD if made.needs_pod else None)
-        unknown = bool(scores.unknown[row])
-        terms = {term: float(values[row]) for term, values in scores.terms.items() if np.isfinite(values[row])}
-        return {
-            "node": node,
-            "strategy": name,
-            "score": None if unknown else int(scores.scores[row]),
-            "terms": {} if unknown else terms,
-        }
+        scored = self._without_pod(name)
+        terms = None if scored is None else scored[0].terms(node, scored[1])
+        return None if terms is None else {"node": node, "strategy": name, **terms}
 
     def scores_of(self, namespace: str, name: str) -> dict[str, Any] | None:
         """The scores of every node for a pod: by the strategy of the settings and by each one that it blends.
@@ -237,24 +223,15 @@ class ExtenderService:
         if pod is None:
             return None
         asked = self._settings.strategy
-        found: list[dict[str, Any]] = []
+        documents: list[dict[str, Any]] = []
         with self._lock:
             state, decision = self._state, self._bookings.ledger.get(pod.uid)
             neutral: str | None = "no-snapshot"
             if state is not None:
                 made = self._strategy(asked, state)
-                neutral, found = self._unusable(made), state.explained(asked, made, pod)
-        return {
-            "pod": f"{namespace}/{name}",
-            "node": pod.node or None,
-            "decided": decision.node if decision else None,
-            "time": state.model.window_end if state else None,
-            "neutral": neutral,
-            "strategies": found,
-            "strategy": asked,
-            "scores": found[0]["scores"] if found else {},
-            "unknown": found[0]["unknown"] if found else [],
-        }
+                neutral, documents = self._unusable(made), state.explained(asked, made, pod)
+        where = {"decided": decision.node if decision else None, "time": state.model.window_end if state else None}
+        return _scores_of_pod(pod, asked, neutral, documents) | where
 
     def _decide(self, state: SnapshotState, name: str, arriving: Pod, names: Sequence[str]) -> Priorities:
         bookings, uid = self._bookings, arriving.uid
@@ -279,16 +256,23 @@ class ExtenderService:
         owner, claim = owner_of(arriving), claim_of(arriving)
         bookings.assume(uid, node, arriving.shape, wall=wall, now=now, owner=owner, claim=claim)
         self.steering.was_asked(uid)
-        points = worth(exact)
-        if len(rows) < len(names):
-            known, points = points, np.full(len(names), points.min())
-            points[named.known] = known
-            chosen = int(np.flatnonzero(named.known)[chosen])
-        return Priorities(named.priorities(points, chosen))
+        return _priorities(named, exact, chosen)
+
+    def _without_pod(self, name: str) -> tuple[SnapshotState, Scores | None] | None:
+        """The scores without a particular pod; None for them while the strategy needs pods and the watch is silent."""
+        state = self._state
+        if state is None:
+            return None
+        made = self._strategy(name, state, "off")
+        if made.needs_pods and self._pods_age() > WATCH_SILENT:
+            return state, None
+        with self._lock if made.needs_pods else nullcontext():
+            return state, made.score(state.model.fleet, STANDARD if made.needs_pod else None)
 
     def _arriving(self, pod: wire.Pod) -> Pod:
         """As the watch shows it, else as the scheduler sends it; nothing of that is kept for other pods."""
-        return self._bookings.waiting(pod.metadata.uid) or to_pod(pod, Shared(), lambda key: key in ANNOTATIONS)
+        shown = self._bookings.waiting(pod.metadata.uid)
+        return self._bookings.claimed(shown or to_pod(pod, Shared(), lambda key: key in ANNOTATIONS))
 
     def _unusable(self, made: Strategy) -> str | None:
         """Why a strategy cannot decide now."""
@@ -303,12 +287,7 @@ class ExtenderService:
 
     def _strategy(self, name: str, state: SnapshotState | None = None, in_flight: str = "full") -> Strategy:
         """Raises UsageError for a name that is no strategy, or one that needs keys it has not been given."""
-
-        def make(name: str, keys: Mapping[str, object]) -> Strategy:
-            # The residual of the state follows the pods one by one; the plain strategy scores all nodes again.
-            return state.residual if state and name == dominant_residual.NAME else strategy(name, keys)
-
-        return self._strategies.make(name, in_flight, make)
+        return self._strategies.make(name, in_flight, state.residual if state else None)
 
     def _renew(self) -> None:
         """Learns the pod profiles again from the latest arrivals."""
@@ -323,3 +302,25 @@ class ExtenderService:
         with self._lock:
             if self._state is state:
                 state.residual.install(prepared)
+
+
+def _priorities(named: Named, exact: Floats, chosen: int) -> Priorities:
+    """Points by the exact scores; names that no node of the snapshot has get the fewest."""
+    points = worth(exact)
+    if len(named.rows) < len(named.known):
+        known, points = points, np.full(len(named.known), points.min())
+        points[named.known] = known
+        chosen = int(np.flatnonzero(named.known)[chosen])
+    return Priorities(named.priorities(points, chosen))
+
+
+def _scores_of_pod(pod: Pod, asked: str, neutral: str | None, documents: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "pod": f"{pod.namespace}/{pod.name}",
+        "node": pod.node or None,
+        "neutral": neutral,
+        "strategies": documents,
+        "strategy": asked,
+        "scores": documents[0]["scores"] if documents else {},
+        "unknown": documents[0]["unknown"] if documents else [],
+    }

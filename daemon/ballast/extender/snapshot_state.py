@@ -63,11 +63,23 @@ class SnapshotState:
             if part.warms:
                 part.score(self.model.fleet)
 
-    def by_node(self, scores: Scores) -> dict[str, int | None]:
-        """{node: its score 0..100, None where unknown}."""
+    def by_node(self, scores: Scores | None) -> dict[str, int | None]:
+        """{node: its score 0..100, None where unknown}; without scores all are unknown."""
+        if scores is None:
+            return dict.fromkeys(self.model.names)
         unknown = scores.unknown | ~self.known
         pairs = zip(scores.scores.tolist(), unknown.tolist(), strict=True)
         return dict(zip(self.model.names, (None if hidden else score for score, hidden in pairs), strict=True))
+
+    def terms(self, node: str, scores: Scores | None) -> dict[str, Any] | None:
+        """The score of one node and what it consists of; None for a node that is not in the snapshot."""
+        row = self.model.rows.get(node)
+        if row is None:
+            return None
+        if scores is None or scores.unknown[row] or not self.known[row]:
+            return {"score": None, "terms": {}}
+        terms = {term: float(values[row]) for term, values in scores.terms.items() if np.isfinite(values[row])}
+        return {"score": int(scores.scores[row]), "terms": terms}
 
     def explained(self, name: str, made: Strategy, pod: Pod) -> list[dict[str, Any]]:
         """The scores for a pod with their terms: by a strategy and by each one that it blends."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import yaml
 
 from ballast.errors import UsageError
-from ballast.scoring import balanced, blend, dynamic, load_variation
+from ballast.scoring import balanced, blend, dominant_residual, dynamic, load_variation
 from ballast.scoring.crane import DEFAULT_POLICY, parse_policy
 from ballast.scoring.protocol import Strategy
 from ballast.scoring.strategy import names, strategy
@@ -40,25 +40,22 @@ class Strategies:
         except UsageError as error:
             raise UsageError(f"{SETTING}: {dynamic.NAME}: {error}") from None
 
-    def make(
-        self, name: str, in_flight: str = "off", part: Callable[[str, Mapping[str, object]], Strategy] | None = None
-    ) -> Strategy:
-        """`part` makes the strategies of a blend, or this one where it is none, from a name and keys.
+    def make(self, name: str, in_flight: str = "off", residual: Strategy | None = None) -> Strategy:
+        """`residual` stands for the dominant-residual strategy: it follows pods where the plain one scores all again.
 
         Raises UsageError for a name that is no strategy and for keys that are missing or not allowed.
         """
+
+        def part(each: str, keys: Mapping[str, object]) -> Strategy:
+            if residual is not None and each == dominant_residual.NAME:
+                return residual
+            return strategy(each, {**keys, **self._keys.get(each, {})})
+
+        keys: dict[str, object] = {"in_flight": in_flight}
         try:
-            if name == blend.NAME:
-                parts = self._keys.get(name, {})
-                return blend.parse({"in_flight": in_flight} | parts, lambda each, keys: self._part(each, keys, part))
-            return self._part(name, {"in_flight": in_flight}, part)
+            return blend.parse(keys | self._keys.get(name, {}), part) if name == blend.NAME else part(name, keys)
         except UsageError as error:
             raise UsageError(f"{error} Its keys are given in {SETTING}." if name in names() else str(error)) from error
-
-    def _part(
-        self, name: str, keys: Mapping[str, object], part: Callable[[str, Mapping[str, object]], Strategy] | None
-    ) -> Strategy:
-        return (part or strategy)(name, {**keys, **self._keys.get(name, {})})
 
 
 def problems(settings: Settings) -> Iterator[str]:

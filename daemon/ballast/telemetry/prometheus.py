@@ -11,6 +11,7 @@ from ballast.model.sample import Reading
 from ballast.settings import Settings
 from ballast.telemetry import pod_counts, presets
 from ballast.telemetry import responses as decoding
+from ballast.telemetry.answer_budget import AnswersInFlight
 from ballast.telemetry.error_messages import TooLarge
 from ballast.telemetry.mixing import Difference
 from ballast.telemetry.node_names import NodeNames
@@ -184,7 +185,9 @@ class PrometheusSource:
 
 
 def _too_large(answers: Answers) -> bool:
-    return any(isinstance(one, TooLarge) for one in (*answers.values.values(), *answers.newest.values()))
+    return any(
+        isinstance(one, (TooLarge, AnswersInFlight)) for one in (*answers.values.values(), *answers.newest.values())
+    )
 
 
 def _next_piece(answers: Answers) -> int:

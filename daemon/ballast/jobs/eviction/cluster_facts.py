@@ -62,15 +62,17 @@ class ClusterFacts:
         protected: Protected,
         power_plans: Callable[[], frozenset[str]],
         surging: Callable[[], frozenset[WorkloadKey]],
+        budgeted: frozenset[WorkloadKey] = frozenset(),
     ) -> None:
         """`power_plans`: namespace/name of workloads whose replicas an open power plan is changing; `surging`: those
-        with one replica more while a pod of theirs moves."""
+        with one replica more while a pod of theirs moves; `budgeted`: those whose replicas a power policy sets."""
         settings, events = context.settings, context.events
         self._clock, self._board = context.clock, board
         self._cache, self._workloads = context.cache, context.workloads
         self._leading, self._switches = context.leadership.is_leader, context.switches
         self._evictor, self._landing = evictor, landing
         self._protector, self._power_plans, self._surging = protected, power_plans, surging
+        self._budgeted = budgeted
         self._protected: Mapping[WorkloadKey, str] = {}
         self._acts = settings.eviction.mode is Mode.ON
         self._rules = rules_of(settings)
@@ -122,6 +124,7 @@ class ClusterFacts:
             attachments=self._workloads.attachments(),
             node_claims=self._workloads.node_claims(),
             promised=promised(self._workloads.scale_ups(), self._clock.wall()),
+            budgeted=self._budgeted,
         )
 
     def never_allowing(self) -> str | None:
