@@ -42,12 +42,6 @@ def test_the_least_loaded_tenth_and_what_the_plan_counts_on_stay_open() -> None:
     assert loaded([move("n9", "n4")], seen, {}) == [name for name in others if name != "n4"]
 
 
-def test_a_node_stays_open_for_one_more_step() -> None:
-    seen = snapshot([[0.1 * row] for row in range(10)])
-    steps = [move("n9", "n3"), move("n8", "n4"), move("n7", "n5")]
-    assert set(loaded(steps, seen, {})) == {f"n{row}" for row in range(1, 10)} - {"n4", "n5"}
-
-
 def test_what_the_steps_before_move_counts() -> None:
     seen = snapshot([[0.2], [0.3], [0.9], [0.8], [0.7]])
     big = move("n2", "n0", cpu=0.5)

@@ -14,9 +14,6 @@ from ballast.model.snapshot import Snapshot
 OPEN = 0.1
 """Share of a pool's nodes that stay open, the least loaded ones: too few would take all pods that come meanwhile."""
 
-AIMS = 2
-"""Steps whose nodes stay open: the replacement of the one before may not be bound yet."""
-
 MOST = 50
 """Nodes that are tainted beside those that pods leave: each is a write, and one more to give it back."""
 
@@ -43,8 +40,8 @@ def loaded(steps: Sequence[StepRecord], snapshot: Snapshot, pending: Mapping[str
     over = _mean(load[rows] - _mean(load[rows], axis=0), axis=1)
     shut = max(0, len(rows) - max(1, round(OPEN * len(rows))))
     order = np.argsort(-over, kind="stable")[:shut].tolist()
-    aims = {step.prefers for step in steps[-AIMS:]}
-    return [name for place in order if (name := snapshot.nodes[rows[place]].name) not in aims][:MOST]
+    names = (snapshot.nodes[rows[place]].name for place in order)
+    return [name for name in names if name != steps[-1].prefers][:MOST]
 
 
 def _add(load: Floats, changes: Mapping[str, Mapping[str, float]], snapshot: Snapshot) -> None:
