@@ -46,6 +46,8 @@ KINDS = (
 FURTHER_KINDS = (CLAIMS, VOLUMES, CLASSES, CSI_NODES, SLICES, NODE_CLAIMS, SCALE_UPS)
 """What decides where pods can go: without them, pods that need one stay where they are."""
 
+_NAMED = 5
+
 
 class ClusterFacts:
     """Reads the caches: `observe` at every snapshot, also where another replica leads; all else in the job's thread."""
@@ -124,6 +126,16 @@ class ClusterFacts:
             promised=promised(self._workloads.scale_ups(), self._clock.wall()),
             budgeted=self._budgeted,
         )
+
+    def never_allowing(self) -> str | None:
+        """The first disruption budgets that can never allow an eviction, and why."""
+        never = sorted(
+            (f"{each.namespace}/{each.name}", each.never) for each in self._workloads.budgets() if each.never
+        )
+        if not never:
+            return None
+        more = f" and {len(never) - _NAMED:,} more" if len(never) > _NAMED else ""
+        return "; ".join(f"{name}: {why}" for name, why in never[:_NAMED]) + more
 
     def history(self) -> History:
         """What earlier evictions and other parts mean for the gate."""

@@ -88,6 +88,7 @@ class PlanInputs:
         self._settle()
         self._facts.refresh()
         history = self._facts.history()
+        self._conditions.report("BudgetsUnsatisfiable", "NeverAllow", self._facts.never_allowing())
         halted = self._facts.halted(snapshot, history)
         self._conditions.report("EvictionsHalted", "NotSafeNow", halted)
         if halted is not None:
