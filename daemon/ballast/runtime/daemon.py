@@ -83,6 +83,7 @@ class Daemon:
         stale_after = telemetry.stale_after(settings)
         self.progress = Progress(context, stale_after)
         self.board = board = _board(context, config or [], stale_after)
+        claims = resource_claims.ResourceClaims(context.workloads)
         self.extender = ExtenderService(
             settings.extender,
             context.clock,
@@ -91,9 +92,8 @@ class Daemon:
             pods_age=partial(context.cache.age, "pods"),
             strategies=chosen,
             pods=context.cache.pods,
+            claim=lambda pod: claims.now().of(pod),
         )
-        claims = resource_claims.ResourceClaims(context.workloads)
-        self.extender.claim_with(lambda pod: claims.now().of(pod))
         board.pod_scores = self.extender.scores_of
         board.node_terms = partial(self.extender.node_terms, settings.publishing.strategy)
         context.cache.follow_pods(self.extender, self.extender.give_way)
