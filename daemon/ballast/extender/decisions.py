@@ -78,6 +78,10 @@ class ExtenderService:
         self._renew_at = 1
         self._strategy(settings.strategy)
 
+    def claim_with(self, claim: Callable[[Pod], Pod]) -> None:
+        """`claim` adds to a pod what it asks for by resource claims."""
+        self._bookings.claim = claim
+
     def prioritize(self, pod: wire.Pod, names: Sequence[str], profile: str | None) -> Priorities:
         """Decides for a pod: 10 points for the chosen node, 0..9 for the others; 5 for all if it cannot decide.
 
@@ -147,7 +151,7 @@ class ExtenderService:
         """The watch has listed all pods. Requests are answered between batches of them."""
         with self._lock:
             if first := self._bookings.nothing_shown:
-                learn(self._bookings.arrivals, items)
+                learn(self._bookings.arrivals, map(self._bookings.claimed, items))
         listed: set[str] = set()
         for start in range(0, len(items), BATCH):
             batch = items[start : start + BATCH]
@@ -267,7 +271,8 @@ class ExtenderService:
 
     def _arriving(self, pod: wire.Pod) -> Pod:
         """As the watch shows it, else as the scheduler sends it; nothing of that is kept for other pods."""
-        return self._bookings.waiting(pod.metadata.uid) or to_pod(pod, Shared(), lambda key: key in ANNOTATIONS)
+        shown = self._bookings.waiting(pod.metadata.uid)
+        return self._bookings.claimed(shown or to_pod(pod, Shared(), lambda key: key in ANNOTATIONS))
 
     def _unusable(self, made: Strategy) -> str | None:
         """Why a strategy cannot decide now."""

@@ -30,6 +30,9 @@ HAMI_COUNT, HAMI_CORES = "nvidia.com/gpu", "nvidia.com/gpucores"
 HAMI_ALLOCATED, HAMI_REGISTER = "hami.io/vgpu-devices-allocated", "hami.io/node-nvidia-register"
 ANNOTATIONS = (SHARE_MILLI, SHARE_COUNT, SHARE_INDEX, HAMI_ALLOCATED, HAMI_REGISTER)
 
+CLAIMED = "resource.k8s.io/"
+"""With the name of a driver behind it: its devices in ResourceSlices, which pods ask for by ResourceClaims."""
+
 PARTS = frozenset((SHARE_MILLI, SHARE_COUNT, HAMI_CORES, "nvidia.com/gpumem", "nvidia.com/gpumem-percentage"))
 """Resources by which parts of a device are asked for; the scheduler itself does not count them."""
 

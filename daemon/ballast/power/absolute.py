@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, floor
 
-from ballast.power.allocation import Target
+from msgspec import structs
+
 from ballast.power.autoscaled import NO_AUTOSCALERS, Autoscaled, lend
 from ballast.power.controller_result import NOTHING, ControllerResult, Reason, Sample, targets_of
 from ballast.power.controller_state import (
@@ -27,10 +28,11 @@ from ballast.power.controller_state import (
     PowerPlan,
     Ramp,
 )
-from ballast.power.fit import fill, shed, watts_of, within_bounds
+from ballast.power.fit import fill, shed, within_bounds
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections.changes import Side
 from ballast.power.sections.choices import Foreign
+from ballast.power.target import Target
 
 ZERO = Fraction(0)
 
@@ -91,13 +93,14 @@ class _Tick:
     """Watts that the feed will not exceed, as known beforehand."""
 
     def outcome(self, *, begins: bool) -> ControllerResult:
-        counts = {name: self._count(name, count) for name, count in self.replicas.items()}
+        plain = not self.autoscaled and self.policy.on_foreign_change is not Foreign.ENFORCE
+        counts = self.replicas if plain else {name: self._count(name, n) for name, n in self.replicas.items()}
         baseline = self._baseline(counts)
         tick = replace(self, state=replace(self.state, baseline=baseline))
         found = [target for target in targets_of(self.policy, counts, baseline, self.needed) if not target.suspended]
-        stepping = [tick._stepping(target) for target in found]
+        stepping = [tick._stepping(target) for target in found] if self.policy.stepping else found
         repaired = within_bounds(stepping)
-        bounds = {target.name: target.current for target in found} != {t.name: t.current for t in repaired}
+        bounds = any(before.current != after.current for before, after in zip(found, repaired, strict=True))
         result = tick._judged(repaired, Reason.OUT_OF_BOUNDS if bounds else None)
         if begins and result.state.plan is None:
             return replace(result, reason=Reason.BOOTSTRAPPED)
@@ -119,12 +122,12 @@ class _Tick:
 
     def _stepping(self, target: Target) -> Target:
         """The target with the bounds that its own `maxStep` leaves it in this tick."""
-        step = self.policy.places[target.name].member.max_step
+        step = self.policy.stepping.get(target.name)
         if step is None or target.name in self.autoscaled or not target.minimum <= target.current <= target.maximum:
             return target
         last = self.state.stepped.get(target.name)
         reach = 0 if last is not None and self.at - last < step.period else step.of(target.current)
-        return replace(
+        return structs.replace(
             target,
             minimum=max(target.minimum, target.current - reach),
             maximum=min(target.maximum, target.current + reach),
@@ -135,7 +138,7 @@ class _Tick:
         watts = self.state.measured.confirmed
         usable = carried(self.policy, watts if self.bound is None else min(watts, self.bound))
         present = {target.name: target.current for target in targets}
-        load = watts_of(targets, present)
+        load = self.policy.drawn(present)
         if not targets:
             return ControllerResult(self._referring(ZERO).settled(), Reason.INSIDE)
         if load > usable:
@@ -149,17 +152,17 @@ class _Tick:
         self, targets: list[Target], present: Mapping[str, int], usable: Fraction, repaired: Reason | None
     ) -> ControllerResult:
         policy, state = self.policy, self.state
-        short = watts_of(targets, {target.name: target.minimum for target in targets}) - usable
+        short = policy.drawn({target.name: target.minimum for target in targets}) - usable
         unmet = -ceil(short / self._average(targets)) if short > 0 else 0
         side, window = policy.falls, self._opened(-1, usable)
         if not self._underway(-1) and side.window and self.at - window.since < side.window:
-            state = replace(self._referring(watts_of(targets, present)), mode=ControllerMode.of(-1), window=window)
+            state = replace(self._referring(policy.drawn(present)), mode=ControllerMode.of(-1), window=window)
             waiting = Reason.DECREASE_DETECTED if window.count == 1 else Reason.WAITING
             return replace(self, state=state)._planned(targets, present, usable, repaired or waiting, unmet)
         level = usable / (1 + policy.deadband) if policy.averaged else usable
         counts = shed(targets, level, restore_first=policy.restore_first)
         if counts == present:
-            state = self._referring(watts_of(targets, counts)).settled()
+            state = self._referring(policy.drawn(counts)).settled()
             tick = replace(self, state=state)
             return tick._planned(targets, counts, usable, repaired or Reason.AT_LIMIT, unmet)
         return self._stepped(side, targets, present, counts, usable, Reason.SCALED_DOWN, unmet)
@@ -176,7 +179,9 @@ class _Tick:
         cancelled = state.mode is not ControllerMode.STABLE
         unmet = 0
         spare = usable - load
-        if not any(target.current < target.maximum and target.watts <= spare for target in targets):
+        watts, unit = self.policy.whole_watts
+        room = floor(spare * unit)
+        if not any(target.current < target.maximum and watts[target.name] <= room for target in targets):
             full = all(target.current >= target.maximum for target in targets)
             unmet = floor(spare / self._average(targets)) if full else 0
             reason = Reason.AT_LIMIT if full and unmet else Reason.INSIDE if full else Reason.ROUNDS_TO_ZERO
@@ -213,7 +218,7 @@ class _Tick:
     ) -> ControllerResult:
         """A rise is due; it comes when the window has carried it, with what its lowest sample carries."""
         policy = self.policy
-        window, load = self._opened(1, usable), watts_of(targets, present)
+        window, load = self._opened(1, usable), policy.drawn(present)
         side = policy.increase
         state = replace(self._referring(load), mode=ControllerMode.of(1), window=window)
         tick = replace(self, state=state)
@@ -274,7 +279,7 @@ class _Tick:
         entitled = {name: counts[name] for name in self.autoscaled if name in counts}
         caps = self._caps(targets, counts, entitled, usable)
         wanted = {**self.replicas, **counts, **caps}
-        load = watts_of(targets, counts)
+        load = self.policy.drawn(counts)
         if state.energy is not None:
             state = replace(state, energy=replace(state.energy, load=load + self.policy.base_power))
         if wanted == self.replicas:
@@ -284,8 +289,8 @@ class _Tick:
             reason = Reason.CAPS_MOVED if moved <= caps.keys() else Reason.FOREIGN_CHANGE
         stepped = {
             name: self.at if name in moved else state.stepped[name]
-            for name, place in self.policy.places.items()
-            if place.member.max_step is not None and (name in moved or name in state.stepped)
+            for name in self.policy.stepping
+            if name in moved or name in state.stepped
         }
         plan = PowerPlan(
             id=state.sequence + 1,
@@ -305,13 +310,13 @@ class _Tick:
         self, targets: list[Target], counts: Mapping[str, int], entitled: Mapping[str, int], usable: Fraction
     ) -> dict[str, int]:
         """The caps to set: the originals while the watts carry all of them."""
-        own = [replace(t, current=counts[t.name]) for t in targets if t.name in self.autoscaled]
+        own = [structs.replace(t, current=counts[t.name]) for t in targets if t.name in self.autoscaled]
         if not own:
             return {}
         if all(entitled[target.name] >= target.maximum for target in own):
             return {target.name: self.autoscaled[target.name].original for target in own}
-        others = watts_of(targets, {name: count for name, count in counts.items() if name not in self.autoscaled})
-        least = watts_of(own, entitled)
+        others = self.policy.drawn({name: count for name, count in counts.items() if name not in self.autoscaled})
+        least = self.policy.drawn(entitled)
         return lend(own, self.autoscaled, max(usable - others, least))
 
     def _referring(self, load: Fraction) -> ControllerState:
@@ -321,7 +326,7 @@ class _Tick:
         """Watts of a replica, on average over the present ones, else over the targets."""
         total = sum(target.current for target in targets)
         present = {target.name: target.current for target in targets}
-        return watts_of(targets, present) / total if total else sum((t.watts for t in targets), ZERO) / len(targets)
+        return self.policy.drawn(present) / total if total else sum((t.watts for t in targets), ZERO) / len(targets)
 
 
 def _limited(present: Mapping[str, int], counts: Mapping[str, int], step: int) -> tuple[dict[str, int], bool]:

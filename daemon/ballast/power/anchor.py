@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from math import ceil, floor, lcm
 
-from ballast.power.allocation import Target
 from ballast.power.controller_state import Anchor
 from ballast.power.sections.choices import Rounding
+from ballast.power.target import Target
 
 HALF = Fraction(1, 2)
 _PRECISION = 10**30

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
 
-from ballast.power.allocation import Target
+from msgspec.structs import replace
+
 from ballast.power.fit import fill, watts_of
+from ballast.power.target import Target
 
 HEADROOM = 1
 """Replicas that a cap leaves above the demand, so that a rising demand shows."""

@@ -15,8 +15,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from msgspec import structs
+
 from ballast.power import absolute, paper
-from ballast.power.allocation import ReplicaAllocation, Target, allocate
+from ballast.power.allocation import ReplicaAllocation, allocate
 from ballast.power.anchor import affordable, load_of, price, wanted_change
 from ballast.power.autoscaled import NO_AUTOSCALERS, Autoscaled
 from ballast.power.controller_result import NOTHING, ControllerResult, Reason, Sample, after_plan, targets_of
@@ -33,6 +35,7 @@ from ballast.power.foreign_changes import rebased
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections.changes import Side
 from ballast.power.sections.choices import Basis, Foreign, Stability, WhenSilent
+from ballast.power.target import Target
 
 ZERO = Fraction(0)
 
@@ -329,4 +332,4 @@ def _price(policy: PowerPolicy, anchor: Anchor, load: Fraction) -> Fraction:
 
 
 def _after(targets: list[Target], split: ReplicaAllocation) -> list[Target]:
-    return [replace(target, current=target.current + split.changes[target.name]) for target in targets]
+    return [structs.replace(target, current=target.current + split.changes[target.name]) for target in targets]

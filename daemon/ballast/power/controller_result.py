@@ -10,9 +10,9 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Self
 
-from ballast.power.allocation import Target
 from ballast.power.controller_state import ControllerState
 from ballast.power.policy import PowerPolicy
+from ballast.power.target import Target
 from ballast.power.values import exact
 
 NOTHING: Mapping[str, int] = MappingProxyType({})

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from math import ceil, lcm
+from math import ceil, floor
 
-from ballast.power.allocation import Target, counts_by_change
+import numpy as np
+from msgspec.structs import replace
+
+from ballast.power.shares import Whole, whole
+from ballast.power.split import Split
+from ballast.power.target import Target
 
 GUESSES = 6
 
 
 def watts_of(targets: Sequence[Target], counts: Mapping[str, int]) -> Fraction:
     """The watts of these counts; targets without a count draw nothing."""
-    scale = lcm(*(target.watts.denominator for target in targets))
-    return Fraction(
-        sum(counts.get(t.name, 0) * t.watts.numerator * (scale // t.watts.denominator) for t in targets), scale
-    )
+    watts, unit = whole([target.watts for target in targets])
+    return Fraction(sum(counts.get(t.name, 0) * each for t, each in zip(targets, watts, strict=True)), unit)
 
 
 def within_bounds(targets: Sequence[Target]) -> list[Target]:
@@ -35,63 +37,53 @@ def shed(targets: Sequence[Target], watts: Fraction, *, restore_first: bool) -> 
 
     What whole replicas leave over goes back to lighter targets. All counts are within bounds before.
     """
-    present = {target.name: target.current for target in targets}
-    excess = watts_of(targets, present) - watts
+    split = Split(targets, restore_first=restore_first)
+    limit = watts * split.unit
+    excess = split.draw(split.current) - limit
     if excess <= 0:
-        return present
-    most = sum(target.current - target.minimum for target in targets)
-    lowest = {target.name: target.minimum for target in targets}
-    if not most or watts_of(targets, lowest) >= watts:
-        return lowest
-    after = counts_by_change(targets, restore_first=restore_first)
-    counts = _search(targets, -1, excess, most, watts, after)
-    return _filled(targets, counts, present, watts)
+        return split.dictionary(split.current)
+    most = int((split.current - split.minimum).sum())
+    if not most or split.draw(split.minimum) >= limit:
+        return split.dictionary(split.minimum)
+    return split.dictionary(_filled(split, _search(split, -1, excess, most, limit), split.current, limit))
 
 
 def fill(targets: Sequence[Target], watts: Fraction, *, restore_first: bool) -> dict[str, int]:
     """Counts of at most `watts`, from the present ones by as many replicas as fit below the maxima."""
-    present = {target.name: target.current for target in targets}
-    spare = watts - watts_of(targets, present)
-    highest = {target.name: target.maximum for target in targets}
+    split = Split(targets, restore_first=restore_first)
+    limit = watts * split.unit
+    spare = limit - split.draw(split.current)
     if spare < 0:
-        return present
-    if watts_of(targets, highest) <= watts:
-        return highest
-    most = sum(target.maximum - target.current for target in targets)
+        return split.dictionary(split.current)
+    if split.draw(split.maximum) <= limit:
+        return split.dictionary(split.maximum)
+    most = int((split.maximum - split.current).sum())
     if not most:
-        return present
-    after = counts_by_change(targets, restore_first=restore_first)
-    return _filled(targets, _search(targets, 1, spare, most, watts, after), highest, watts)
+        return split.dictionary(split.current)
+    return split.dictionary(_filled(split, _search(split, 1, spare, most, limit), split.maximum, limit))
 
 
-def _search(
-    targets: Sequence[Target],
-    sign: int,
-    amount: Fraction,
-    most: int,
-    watts: Fraction,
-    after: Callable[[int], dict[str, int]],
-) -> dict[str, int]:
-    """The counts with the fewest replicas taken away, or the most added, that end within `watts`.
+def _search(split: Split, sign: int, amount: Fraction, most: int, limit: Fraction) -> Whole:
+    """The counts with the fewest replicas taken away, or the most added, that draw at most `limit`.
 
-    The present ones are `amount` from there. The number lies between that of the heaviest and of the lightest replicas
-    that make up `amount`. A guess is corrected by the watts it missed, at the watts of a replica between it and the one
-    before; after some guesses the rest is bisected.
+    The present ones are `amount` from there, both in the unit of the split. The number lies between that of the
+    heaviest and of the lightest replicas that make up `amount`. A guess is corrected by the watts it missed, at the
+    watts of a replica between it and the one before; after some guesses the rest is bisected.
     """
-    moving = [target for target in targets if (target.maximum if sign > 0 else target.minimum) != target.current]
-    kinds = [Fraction(*pair) for pair in {t.watts.as_integer_ratio() for t in moving}]
-    light, heavy = min(kinds), max(kinds)
+    moving = split.watts[(split.maximum if sign > 0 else split.minimum) != split.current]
+    kinds = np.unique(moving).tolist()
+    light, heavy = kinds[0], kinds[-1]
     if sign < 0:
         low, high = min(most, ceil(amount / heavy)), min(most, ceil(amount / light))
     else:
         low, high = min(most, int(amount / heavy)), min(most, int(amount / light)) + (light != heavy)
-    known: dict[int, dict[str, int]] = {}
+    known: dict[int, Whole] = {}
     before, missed = (0, -sign * amount), 0
-    guess, tried = int(amount * len(kinds) / sum(kinds, Fraction(0))), 0
+    guess, tried = int(amount * len(kinds) / sum(kinds)), 0
     while low < high:
         guess, tried = min(max(guess, low), high - 1), tried + 1
-        known[guess] = after(sign * guess)
-        rest = watts_of(targets, known[guess]) - watts
+        known[guess] = split.after(sign * guess)
+        rest = split.draw(known[guess]) - limit
         reached = (rest <= 0) == (sign < 0)
         low, high = (low, guess) if reached else (guess + 1, high)
         before, each = (guess, rest), _slope((guess, rest), before, heavy)
@@ -100,28 +92,23 @@ def _search(
         if tried > GUESSES:
             guess = (low + high) // 2
     found = high if sign < 0 or light == heavy else high - 1
-    return known[found] if found in known else after(sign * found)
+    return known[found] if found in known else split.after(sign * found)
 
 
-def _slope(one: tuple[int, Fraction], other: tuple[int, Fraction], least: Fraction) -> Fraction:
+def _slope(one: tuple[int, Fraction], other: tuple[int, Fraction], least: int) -> Fraction:
     """Watts of a replica between two numbers of replicas and the watts that each missed."""
     replicas, watts = abs(one[0] - other[0]), abs(one[1] - other[1])
-    return watts / replicas if replicas and watts else least
+    return watts / replicas if replicas and watts else Fraction(least)
 
 
-def _filled(
-    targets: Sequence[Target], counts: dict[str, int], limits: Mapping[str, int], watts: Fraction
-) -> dict[str, int]:
+def _filled(split: Split, counts: Whole, limits: Whole, limit: Fraction) -> Whole:
     """The counts with whole replicas more wherever they still fit, higher priorities first, ties by name."""
-    spare = watts - watts_of(targets, counts)
-    if spare <= 0:
-        return counts
-    light = min(Fraction(*pair) for pair in {target.watts.as_integer_ratio() for target in targets})
-    if light > spare:
-        return counts
-    for target in sorted(targets, key=lambda target: (-target.priority, target.name)):
-        more = min(limits[target.name] - counts[target.name], int(spare / target.watts))
-        if more > 0:
-            counts[target.name] += more
-            spare -= more * target.watts
-    return counts
+    spare = floor(limit) - split.draw(counts)
+    fitting = split.by_name[((limits > counts) & (split.watts <= spare))[split.by_name]]
+    found = counts.copy()
+    for index in fitting[np.argsort(-split.priority[fitting], kind="stable")]:
+        watts = int(split.watts[index])
+        more = min(int(limits[index] - counts[index]), spare // watts)
+        found[index] += more
+        spare -= more * watts
+    return found

@@ -10,11 +10,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
-from ballast.power.allocation import ONE, allocate
+from msgspec import structs
+
+from ballast.power.allocation import allocate
 from ballast.power.anchor import rounded
 from ballast.power.controller_result import ControllerResult, Reason, targets_of
 from ballast.power.controller_state import ChangeWindow, ControllerMode, ControllerState, PowerPlan
 from ballast.power.policy import PowerPolicy
+from ballast.power.target import ONE
 
 _FROM_NOTHING = Fraction(999)
 
@@ -50,7 +53,7 @@ def _act(
     replicas: Mapping[str, int],
 ) -> ControllerResult:
     """§3.2, equation (1): N' = round(N · (1 + change)), with change = (W - R) / R and N the present total."""
-    targets = [replace(target, watts=ONE) for target in targets_of(policy, replicas, {})]
+    targets = [structs.replace(target, watts=ONE) for target in targets_of(policy, replicas, {})]
     total = sum(target.current for target in targets)
     delta = rounded(total * (1 + change), total, policy.rounds) - total
     split = allocate(targets, delta, restore_first=False, inside_first=False)

@@ -18,6 +18,7 @@ from ballast.power.schedule import EnergySpec, ScheduleSpec
 from ballast.power.sections.changes import Decrease, EmergencyDrop, Fallback, Increase, MaxStep, Nominal, Side
 from ballast.power.sections.choices import Actuation, Basis, BudgetKind, Foreign, Rounding, Stability
 from ballast.power.sections.needs import Needs
+from ballast.power.shares import whole
 from ballast.power.values import INT32, Count, Integer, Name, NotNegative, OpenShare, Reference, Share, exact
 
 ONE = Fraction(1)
@@ -161,7 +162,7 @@ class PowerPolicy(PolicySection):
         """Whether the published model is followed to the letter."""
         return self.compat == "paper"
 
-    @property
+    @cached_property
     def absolute(self) -> bool:
         """Whether the watts of all replicas are held against the feed."""
         if self.budget is None:
@@ -188,6 +189,18 @@ class PowerPolicy(PolicySection):
         consumption = self.feed.consumption if self.feed is not None else None
         return consumption is not None and range_of(consumption.query) >= LONG
 
+    @cached_property
+    def whole_watts(self) -> tuple[Mapping[str, int], int]:
+        """Watts of one replica by namespace/name, as multiples of 1 / unit W, and the unit."""
+        watts, unit = whole([place.member.watts for place in self.places.values()])
+        return dict(zip(self.places, watts, strict=True)), unit
+
+    @cached_property
+    def stepping(self) -> Mapping[str, MaxStep]:
+        """The members' own `maxStep`, by namespace/name."""
+        steps = {name: place.member.max_step for name, place in self.places.items()}
+        return {name: step for name, step in steps.items() if step is not None}
+
     @property
     def excludes(self) -> bool:
         """Whether an excluded target leaves the budget."""
@@ -211,6 +224,11 @@ class PowerPolicy(PolicySection):
     def places(self) -> Mapping[str, PolicyMember]:
         """Every member by namespace/name, in the order of the names."""
         return {place.member.name: place for place in sorted(self._all(), key=lambda place: place.member.name)}
+
+    def drawn(self, counts: Mapping[str, int]) -> Fraction:
+        """The watts of these replicas, by namespace/name of members, without the base power."""
+        watts, unit = self.whole_watts
+        return Fraction(sum(count * watts[name] for name, count in counts.items()), unit)
 
     def within(self, bounds: Mapping[str, tuple[int, int]]) -> PowerPolicy:
         """The policy with its members also inside `bounds`: lowest and highest replicas by namespace/name."""

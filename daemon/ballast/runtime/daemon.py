@@ -23,7 +23,7 @@ from ballast.errors import BallastError, SettingsError
 from ballast.extender import strategies
 from ballast.extender.decisions import ExtenderService
 from ballast.extender.sibling_usage import SiblingUsage
-from ballast.jobs import crane, sentences, telemetry
+from ballast.jobs import crane, resource_claims, sentences, telemetry
 from ballast.jobs.batch import build as batch_build
 from ballast.jobs.batch import job as batch_job
 from ballast.jobs.eviction import build as eviction_build
@@ -70,7 +70,7 @@ class Daemon:
         chosen, policies = strategies.Strategies(settings), power_build.policies(settings)
         evicts = settings.eviction.mode is not Mode.OFF
         kinds = {*(kinds_of(policies) if policies else ()), *((*KINDS, *FURTHER_KINDS) if evicts else ())}
-        kinds |= {*(batch_job.KINDS if settings.batch.mode is not Mode.OFF else ())}
+        kinds |= {*resource_claims.KINDS, *(batch_job.KINDS if settings.batch.mode is not Mode.OFF else ())}
         self.context = context = build_context(settings, clock, kinds=kinds, foreign=chosen.policy.keys)
         self.on_cycle: Callable[[CycleRecord], None] = lambda cycle: None
         """Called after every cycle, in the job's thread."""
@@ -91,6 +91,8 @@ class Daemon:
             strategies=chosen,
             pods=context.cache.pods,
         )
+        claims = resource_claims.ResourceClaims(context.workloads)
+        self.extender.claim_with(lambda pod: claims.now().of(pod))
         board.pod_scores = self.extender.scores_of
         board.node_terms = partial(self.extender.node_terms, settings.publishing.strategy)
         context.cache.follow_pods(self.extender, self.extender.give_way)
@@ -113,6 +115,7 @@ class Daemon:
             self.progress,
             classes=self.publishing.publisher.classes,
             observers=(self.eviction.observe, self._renew_siblings),
+            claims=claims,
         )
 
         self._endpoint = _endpoint(context)

@@ -13,6 +13,9 @@ from tests.cluster.harness.process import Process, free_port
 from tests.cluster.harness.tools import Tools
 from tests.cluster.harness.waiting import eventually
 
+RUNS = "example.com/runs"
+"""Annotation of pods of Jobs that are not to end by themselves."""
+
 USERS = {"admin": "system:masters", "system:kube-scheduler": ""}
 
 
@@ -137,14 +140,26 @@ class ControlPlane:
         self.run(Process("kube-controller-manager", command, self.folder / "kube-controller-manager.log"))
 
     def _start_kwok(self) -> None:
+        stages = self.folder / "stages.yaml"
+        stages.write_text(_with_long_jobs((self.tools.etcd_kwok / "stages.yaml").read_text()))
         command = [
             self.tools.etcd_kwok / "kwok",
             f"--kubeconfig={self.admin_kubeconfig}",
             "--manage-all-nodes=true",
-            f"--config={self.tools.etcd_kwok / 'stages.yaml'}",
+            f"--config={stages}",
             "--node-lease-duration-seconds=40",
         ]
         self.run(Process("kwok", command, self.folder / "kwok.log"))
+
+
+def _with_long_jobs(stages: str) -> str:
+    """kwok has pods of Jobs succeed at once; those with the annotation `RUNS` go on."""
+    [*others, last] = stages.split("name: pod-complete\n")
+    head, found, tail = last.partition("matchExpressions:\n")
+    assert len(others) == 1
+    assert found
+    kept = f"""    - key: '.metadata.annotations["{RUNS}"]'\n      operator: 'DoesNotExist'\n"""
+    return f"{others[0]}name: pod-complete\n{head}{found}{kept}{tail}"
 
 
 def _token(user: str) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 from ballast.eviction.annotations import unknown_lifts
 from ballast.eviction.check_input import Feasibility
+from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import LIFTED_BY_NAME, NAMES, ROWS
 from ballast.eviction.history import History
 from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules, LocalStorage
@@ -314,3 +315,15 @@ def test_annotations_of_operators_count_on_namespaces_alone() -> None:
         assert replace(shop, rules=rules).verdict(check).allowed
         ours = replace(shop, rules=rules, namespaces=(Namespace("shop", annotations=said),))
         assert not ours.verdict(check).allowed
+
+
+def test_one_more_replica_is_started_only_where_nobody_else_sets_their_number() -> None:
+    single = msgspec.structs.replace(DEPLOYMENT, replicas=1)
+    objects = ClusterObjects(pods=(SHOP.pod,), workloads=(single, SET))
+    assert Facts(objects, now=NOW).surging(SHOP.pod) == single
+    budgeted = replace(objects, budgeted=frozenset({("shop", "Deployment", "web")}))
+    assert Facts(budgeted, now=NOW).surging(SHOP.pod) is None
+    scaled = replace(objects, autoscalers=(Autoscaler("shop", "Deployment", "web"),))
+    assert Facts(scaled, now=NOW).surging(SHOP.pod) is None
+    once = replace(objects, autoscalers=(Autoscaler("shop", "Deployment", "web", NOW - 9999, own_kind=""),))
+    assert Facts(once, now=NOW).surging(SHOP.pod) == single

@@ -20,7 +20,9 @@ def everywhere(verbs: Iterable[str], *resources: str) -> set[Grant]:
     return {("*", resource, "*", verb) for resource in resources for verb in verbs}
 
 
-READS = everywhere(READING, "nodes", "pods") | everywhere(("get", "list"), "metrics.k8s.io/nodes")
+READS = everywhere(
+    READING, "nodes", "pods", "resource.k8s.io/resourceclaims", "resource.k8s.io/resourceslices"
+) | everywhere(("get", "list"), "metrics.k8s.io/nodes")
 POWER_READS = everywhere(
     READING,
     "namespaces",
@@ -46,7 +48,6 @@ EVICTION_READS = (
         "persistentvolumes",
         "storage.k8s.io/csinodes",
         "storage.k8s.io/storageclasses",
-        "resource.k8s.io/resourceslices",
         "karpenter.sh/nodeclaims",
     )
     | everywhere(("get", "list"), "metrics.k8s.io/pods")

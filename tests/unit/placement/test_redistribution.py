@@ -102,7 +102,7 @@ def test_the_search_finds_what_trying_everything_finds(world: Any) -> None:
 @given(crowded(unrelated=True))
 def test_also_where_every_pod_asks_for_something_else(world: Any) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ballast.placement.planners.redistribute._FEW", 1)
+        patch.setattr("ballast.placement.planners.alike_pods._FEW", 1)
         assert first_step(*world) == naive(*world)
 
 

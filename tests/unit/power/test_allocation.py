@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
-from ballast.power.allocation import ReplicaAllocation, Target, allocate
+from ballast.power.allocation import ReplicaAllocation, allocate
 from ballast.power.shares import largest_remainder, whole
+from ballast.power.target import Target
 
 
 def target(name: str, current: int, minimum: int = 1, maximum: int = 20, **more: object) -> Target:
@@ -16,6 +18,11 @@ def target(name: str, current: int, minimum: int = 1, maximum: int = 20, **more:
 
 def member(name: str, current: int, weight: int, minimum: int = 1, maximum: int = 20) -> Target:
     return Target(name, current, minimum, maximum, group="group", weight=Fraction(weight))
+
+
+def shares(amount: int, *weights: int) -> list[int]:
+    found: list[int] = largest_remainder(amount, np.array(weights)).tolist()
+    return found
 
 
 def moves(split: ReplicaAllocation) -> tuple[int, ...]:
@@ -73,20 +80,22 @@ def test_a_group_keeps_its_share_before_others_get_it() -> None:
 
 
 def test_equal_remainders_go_by_name() -> None:
-    assert largest_remainder(2, dict.fromkeys(("b", "c", "a"), 1)) == {"a": 1, "b": 1, "c": 0}
-    assert largest_remainder(2, dict.fromkeys(("b", "a"), 0)) == {"a": 1, "b": 1}
+    equal = [target(name, 10) for name in "bca"]
+    assert allocate(equal, -2).shares == {"a": 1, "b": 1, "c": 0}
+    assert shares(2, 1, 1, 1) == [1, 1, 0]
+    assert shares(2, 0, 0) == [1, 1]
 
 
 def test_more_to_share_can_mean_less_for_one() -> None:
     """The Alabama paradox of the largest remainder: known, and accepted."""
-    weights = {"a": 6, "b": 6, "c": 2}
-    assert largest_remainder(10, weights) == {"a": 4, "b": 4, "c": 2}
-    assert largest_remainder(11, weights) == {"a": 5, "b": 5, "c": 1}
+    assert shares(10, 6, 6, 2) == [4, 4, 2]
+    assert shares(11, 6, 6, 2) == [5, 5, 1]
 
 
 def test_tenths_are_exact() -> None:
-    weights = whole({name: Fraction(text) for name, text in (("a", "0.1"), ("b", "0.2"), ("c", "0.7"))})
-    assert largest_remainder(10, weights) == {"a": 1, "b": 2, "c": 7}
+    weights, unit = whole([Fraction(text) for text in ("0.1", "0.2", "0.7")])
+    assert unit == 10
+    assert shares(10, *weights) == [1, 2, 7]
 
 
 def test_day_and_night_keep_the_composition_when_it_is_restored_first() -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from dataclasses import replace
 from math import ceil, floor
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from ballast.power.allocation import Target, allocate
+from ballast.power.allocation import allocate
+from ballast.power.target import Target
 from tests.unit.power.worlds import at, examples, targets
 
 pytestmark = pytest.mark.timeout(600)

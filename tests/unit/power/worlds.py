@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from ballast.power.allocation import Target
 from ballast.power.controller import abandon, commit, observe, resumed
 from ballast.power.controller_result import ControllerResult, Sample
 from ballast.power.controller_state import ControllerState
 from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
 from ballast.power.replay import Replay, replay
+from ballast.power.target import Target
 
 DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
 TICK = 15

@@ -12,6 +12,7 @@ from ballast.actuation.eviction import effect
 from ballast.actuation.eviction.api_errors import ApiErrors
 from ballast.actuation.eviction.events import EvictionEvents
 from ballast.actuation.eviction.follow_up import Followed, Seen, follow
+from ballast.actuation.eviction.loaded import loaded
 from ballast.actuation.eviction.prepare import (
     at_once,
     budgets,
@@ -151,7 +152,7 @@ class Evictor:
     def pending(self) -> Mapping[str, Mapping[str, float]]:
         """{node: {resource: change}}: what was moved and the primary window does not show yet; to be added to its means
         before planning, so that what was moved already is not moved once more."""
-        return self.recorder.pending(self._clock.wall() - self.options.lag / 2, self.options.window)
+        return self.recorder.pending(self._clock.wall() - self.options.lag / 2, self.options.window, self._nodes)
 
     def stopped(self, kind: str) -> str | None:
         """Why plans of a planner are not carried out now, or None."""
@@ -169,18 +170,21 @@ class Evictor:
         if problem is not None:
             return [Attempt(move.pod, StepStatus.REFUSED, problem) for move in plan.steps[:1]]
         running = self._begin(plan, snapshot)
+        pending = self.pending()
         one_at_a_time = planner(plan.kind).one_at_a_time
         self._forbidden = 0
         attempts: list[Attempt] = []
         placed = iter(plan.placed)
         try:
-            for move in plan.steps:
+            for number, move in enumerate(plan.steps, 1):
                 if self.recorder.following >= FOLLOWED:
                     attempts.append(
                         Attempt(move.pod, StepStatus.REFUSED, f"{FOLLOWED} evictions are still being followed")
                     )
                     break
                 waiting = [pod for _ in move.starts if (pod := find(next(placed, ""))) is not None]
+                if self._landing.kept_off:
+                    self._landing.keep_off_loaded(loaded(plan.steps[:number], snapshot, pending), running.time)
                 tried = self._try(running, move, waiting, gate, find)
                 running = tried.running
                 attempts.append(tried.attempt)
@@ -259,7 +263,8 @@ class Evictor:
         if probe and not self._landing.may_probe(pod.scheduler_name):
             why = f"whether the landing of {pod.scheduler_name}'s pods is steered is being tried out with another one"
             return self._not_evicted(running, Attempt(move.pod, StepStatus.REFUSED, why, "reservation"))
-        step = prepared(move, pod, judge.facts, self._pods, self._clock.wall(), probe=probe)
+        kept_off, now = self._landing.kept_off, self._clock.wall()
+        step = prepared(move, pod, judge.facts, self._pods, now, probe=probe, kept_off=kept_off)
         if step.probe:
             self._landing.probe(step.scheduler, step.uid)
         deployment = judge.facts.surging(pod) if self._surges is not None else None

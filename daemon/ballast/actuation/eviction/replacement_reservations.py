@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from ballast.actuation.eviction.leaving import LeavingTaints
@@ -92,6 +92,16 @@ class ReplacementReservations:
         if not steered and chosen and step.landed_on != step.target:
             self._failed[step.scheduler] = self._clock.wall()
         return steered
+
+    @property
+    def kept_off(self) -> bool:
+        """Whether taints decide where replacements go."""
+        return self.taints is not None and self.taints.sets
+
+    def keep_off_loaded(self, nodes: Sequence[str], now: float) -> None:
+        """From the next eviction on replacements are to avoid these nodes too, for a while."""
+        if self.taints is not None:
+            self.taints.avoid(nodes, now)
 
     def keep_off(self, step: StepRecord) -> str | None:
         """Before the eviction. Why its node could not be tainted, or None."""

@@ -106,4 +106,4 @@ def _too_much(policy: PowerPolicy, view: TickReport) -> bool:
     """Whether what runs now needs more than the sample carries."""
     if view.watts.watts is None:
         return False
-    return load_of(targets_of(policy, view.counts, {})) > carried(policy, view.watts.watts)
+    return policy.drawn(view.counts) > carried(policy, view.watts.watts)

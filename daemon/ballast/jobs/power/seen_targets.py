@@ -89,12 +89,12 @@ def autoscaled(
 
 def drawn(policy: PowerPolicy, statuses: Mapping[str, TargetStatus], counts: Mapping[str, int]) -> Fraction:
     """Watts of what runs, with the base power: of autoscaled targets their replicas, of the others `counts`."""
-    total = policy.base_power
+    running = {}
     for name, count in counts.items():
         status = statuses[name]
-        running = status.replicas if status.autoscaler is not None and status.replicas is not None else count
-        total += running * policy.places[name].member.watts
-    return total
+        scaled = status.autoscaler is not None and status.replicas is not None
+        running[name] = status.replicas or 0 if scaled else count
+    return policy.base_power + policy.drawn(running)
 
 
 def present(statuses: Mapping[str, TargetStatus]) -> dict[str, int]:

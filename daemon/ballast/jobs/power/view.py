@@ -9,8 +9,7 @@ from fractions import Fraction
 
 from ballast.actuation.scaling.target_status import TargetStatus
 from ballast.power.absolute import carried
-from ballast.power.anchor import affordable, load_of
-from ballast.power.controller_result import targets_of
+from ballast.power.anchor import affordable
 from ballast.power.controller_state import ControllerMode, ControllerState
 from ballast.power.measuring.learning import Learned
 from ballast.power.measuring.verification import MissedEffect
@@ -166,10 +165,10 @@ class TickReport:
         """Replicas that the watts carry, without bounds and rounding: L(W) / mean watts per replica."""
         anchor, total = self.state.anchor, sum(self.counts.values())
         if self.watts.watts is not None and total and self.policy.absolute:
-            return carried(self.policy, self.watts.watts) * total / load_of(targets_of(self.policy, self.counts, {}))
+            return carried(self.policy, self.watts.watts) * total / self.policy.drawn(self.counts)
         if anchor is None or self.watts.watts is None or not total:
             return None
         base = ZERO if self.policy.paper else self.policy.base_power
         differ = any(place.member.watts_per_replica for place in self.policy.places.values())
-        each = load_of(targets_of(self.policy, self.counts, {})) / total if differ else Fraction(1)
+        each = self.policy.drawn(self.counts) / total if differ else Fraction(1)
         return affordable(anchor, max(ZERO, self.watts.watts - base)) / each if each else None

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator
-from functools import cached_property
 
 import numpy as np
 
 from ballast.model.sample import Bools, Ints
-from ballast.placement.planners.frontier import fit_elsewhere, smallest
+from ballast.placement.planners.alike_pods import AlikePods, Groups
+from ballast.placement.planners.frontier import smallest
 from ballast.placement.planners.landing import OBSERVED, Landing
 from ballast.placement.planners.room_price import WORTH, RoomPrice
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
@@ -27,7 +27,6 @@ from ballast.placement.planners.two_evictions import Budget, two_evictions
 from ballast.scoring.dominant_residual import DominantResidual
 
 _CHUNK = 256
-_FEW = 128
 _MANY = 512
 _TRIES = 4096
 
@@ -85,8 +84,7 @@ class _Search:
         layout = standing.layout
         self._standing, self._price, self._costly, self._landing = standing, price, costly, landing
         self._movable = movable & layout.present
-        self._class, self._masks = self._classes()
-        self._shape = np.unique(layout.asked, axis=0, return_inverse=True)[1].reshape(-1)
+        self._alike = AlikePods(standing)
         waiting = [row for row, pod in enumerate(layout.pods) if layout.on[row] < 0 and pod.waiting]
         waiting.sort(key=lambda row: (layout.pods[row].waiting_since or 0.0, row))
         self._waiting, self._choosy = waiting, set[int]()
@@ -134,7 +132,7 @@ class _Search:
             self._start_anyway()
         if not self._waiting:
             return None
-        groups, members = self._candidates()
+        groups, members = self._alike.candidates(self._movable, bool(self._choosy))
         room, order, bound = self._promising(groups)
         heap: list[tuple[int, int, int, int, bool]] = []
         self._dear: set[tuple[int, int]] = set()
@@ -165,41 +163,6 @@ class _Search:
                 heapq.heappush(heap, (negative, int(members[group][place + 1]), group, place + 1, False))
         return None
 
-    def _candidates(self) -> tuple[Ints, _Groups]:
-        """Pods with another way to go, one row for each (node, requests, class, kin), and who else is like it."""
-        on, asked = self._standing.on, self._standing.layout.asked
-        pods = np.flatnonzero(self._movable & (on >= 0))
-        kept = np.zeros(len(pods), bool)
-        for number, mask in enumerate(self._masks):
-            mine = np.flatnonzero(self._class[pods] == number)
-            rows = np.flatnonzero(mask & self._standing.targets)
-            if len(mine) and len(rows):
-                kept[mine] = self._another(pods[mine], asked, on, rows)
-        pods = pods[kept]
-        key = (on[pods] * (self._shape.max(initial=0) + 1) + self._shape[pods]) * len(self._masks) + self._class[pods]
-        if self._choosy:
-            key = key * (self._kin.max(initial=0) + 1) + self._kin[pods]
-        order = np.argsort(key, kind="stable")
-        first = np.flatnonzero(np.diff(key[order], prepend=-1))
-        return pods[order[first]], _Groups(pods[order], np.append(first, len(order)))
-
-    def _another(self, pods: Ints, asked: Ints, on: Ints, rows: Ints) -> Bools:
-        """[pod]: whether one of `rows` other than its own has room."""
-        shapes, which = np.unique(self._shape[pods], return_inverse=True)
-        free = self._standing.free
-        if len(shapes) > _FEW:
-            # What is not requested may be overcommitted.
-            return fit_elsewhere(asked[pods], on[pods], np.maximum(free, 0), rows)
-        found = np.zeros(len(pods), bool)
-        listed = np.zeros(len(free), bool)
-        listed[rows] = True
-        for number in range(len(shapes)):
-            mine = np.flatnonzero(which == number)
-            request = asked[pods[mine[0]]]
-            fits = ((free >= request) | (request == 0)).all(axis=1) & listed
-            found[mine] = np.count_nonzero(fits) - fits[on[pods[mine]]] > 0
-        return found
-
     def _promising(self, groups: Ints) -> tuple[Ints, Ints, Ints]:
         """Room once the pod of each group has left; groups where somebody can start, and how many at most."""
         standing = self._standing
@@ -209,15 +172,15 @@ class _Search:
         some = np.zeros(len(groups), bool)
         for row in smallest(wanted).tolist():
             some |= (room >= wanted[row]).all(axis=1)
-        bound = np.where(some, self._bounds(room, wanted), 0)
+        bound = np.where(some, _bounds(room, wanted), 0)
         if self._choosy:
-            opened = self._opened()[self._kin[groups]]
+            opened = self._opened()[self._alike.kin[groups]]
             more = np.where((some & self._chained()) | (opened > 0), len(self._choosy), 0)
             bound = np.minimum(bound + more, len(self._waiting))
         order = np.argsort(-bound, kind="stable")
         return room, order[bound[order] > 0], bound
 
-    def _gains(self, chunk: Ints, groups: Ints, room: Ints, bound: Ints, members: _Groups) -> Iterator[tuple[int, int]]:
+    def _gains(self, chunk: Ints, groups: Ints, room: Ints, bound: Ints, members: Groups) -> Iterator[tuple[int, int]]:
         """Groups with how many pods start, without those that cost too much already on their own node.
 
         With pods that look at other pods it is at most how many.
@@ -236,21 +199,13 @@ class _Search:
             elif gain:
                 yield group, gain
 
-    def _bounds(self, room: Ints, wanted: Ints) -> Ints:
-        """No more start than the smallest of each kind would."""
-        found = np.full(len(room), len(wanted))
-        for kind in range(room.shape[1]):
-            sums = np.cumsum(np.sort(wanted[:, kind]))
-            np.minimum(found, np.searchsorted(sums, room[:, kind], "right"), out=found)
-        return found
-
     def _greedy(self, room: Ints, nodes: Ints) -> tuple[Ints, Ints]:
         """[group]: how many waiting pods start when each takes its room in turn, and what is left."""
         left = room.copy()
         count = np.zeros(len(room), np.int64)
         for pod in self._waiting:
             request = self._standing.layout.asked[pod]
-            fits = (left >= request).all(axis=1) & self._masks[int(self._class[pod])][nodes]
+            fits = (left >= request).all(axis=1) & self._alike.may_run(pod)[nodes]
             left[fits] -= request
             count += fits
         return count, left
@@ -338,16 +293,9 @@ class _Search:
         layout = self._standing.layout
         return self._landing.choose(layout.asked[pod], self._standing.free, rows) if len(rows) else None
 
-    @cached_property
-    def _kin(self) -> Ints:
-        """[pod]: a number that pods share which look at the same pods, and are looked at by the same."""
-        numbers: dict[tuple[str, int, int], int] = {}
-        keys = ((pod.namespace, id(pod.labels), id(pod.template)) for pod in self._standing.layout.pods)
-        return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
-
     def _opened(self) -> Bools:
         """[kin]: whether a pod that leaves could open nodes to a waiting one."""
-        _, first = np.unique(self._kin, return_index=True)
+        _, first = np.unique(self._alike.kin, return_index=True)
         related = self._standing.neighbours.related
         return np.array([not self._choosy.isdisjoint(related(pod).tolist()) for pod in first.tolist()], bool)
 
@@ -356,29 +304,11 @@ class _Search:
         related = self._standing.neighbours.related
         return any(not self._choosy.isdisjoint({*related(pod).tolist()} - {pod}) for pod in self._waiting)
 
-    def _classes(self) -> tuple[Ints, list[Bools]]:
-        """Pods by the nodes that they may run on at all."""
-        numbers: dict[bytes, int] = {}
-        by_id: dict[int, int] = {}
-        masks: list[Bools] = []
-        found = np.zeros(len(self._standing.layout.pods), np.int64)
-        for row, pod in enumerate(self._standing.layout.pods):
-            number = by_id.get(id(pod.template))
-            if number is None:
-                mask = self._standing.sites.allowed(pod.template)
-                number = numbers.setdefault(mask.tobytes(), len(masks))
-                if number == len(masks):
-                    masks.append(mask)
-                by_id[id(pod.template)] = number
-            found[row] = number
-        return found, masks
 
-
-class _Groups:
-    """Pods that are alike, by the number of their group, in the order of their names."""
-
-    def __init__(self, pods: Ints, starts: Ints) -> None:
-        self._pods, self._starts = pods, starts
-
-    def __getitem__(self, group: int) -> Ints:
-        return self._pods[self._starts[group] : self._starts[group + 1]]
+def _bounds(room: Ints, wanted: Ints) -> Ints:
+    """No more start than the smallest of each kind would."""
+    found = np.full(len(room), len(wanted))
+    for kind in range(room.shape[1]):
+        sums = np.cumsum(np.sort(wanted[:, kind]))
+        np.minimum(found, np.searchsorted(sums, room[:, kind], "right"), out=found)
+    return found

@@ -30,6 +30,7 @@ class Meter:
         self._model = WattsModel(declared, float(policy.base_power), averaged or None)
         self._used: dict[str, Fraction] = {}
         self._base: Fraction | None = None
+        self._applied: tuple[PowerPolicy, dict[str, Fraction], Fraction | None, PowerPolicy] | None = None
 
     @property
     def measures(self) -> bool:
@@ -57,7 +58,13 @@ class Meter:
 
     def applied(self, policy: PowerPolicy) -> PowerPolicy:
         """The policy with the measured watts."""
-        return policy.with_watts(self._used, self._base) if self._used else policy
+        if not self._used:
+            return policy
+        known = self._applied
+        if known is None or known[0] is not policy or known[1:3] != (self._used, self._base):
+            found = policy.with_watts(self._used, self._base)
+            known = self._applied = policy, dict(self._used), self._base, found
+        return known[3]
 
 
 def _steady(used: Fraction | None, value: float) -> Fraction:

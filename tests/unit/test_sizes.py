@@ -1,0 +1,45 @@
+"""What keeps the code readable: few files in a folder, short files and classes, few parameters."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import ballast
+
+ROOT = Path(ballast.__file__).parent
+FILES, LINES, CLASS, PARAMETERS = 25, 400, 250, 8
+
+
+def classes() -> Iterator[tuple[str, ast.ClassDef]]:
+    for file in sorted(ROOT.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ClassDef):
+                yield f"{file.relative_to(ROOT)}: {node.name}", node
+
+
+def test_no_folder_has_many_files() -> None:
+    folders = [ROOT, *(path for path in ROOT.rglob("*") if path.is_dir())]
+    counts = {path.name: len([file for file in path.glob("*.py") if file.name != "__init__.py"]) for path in folders}
+    assert {name: count for name, count in counts.items() if count > FILES} == {}
+
+
+def test_no_file_is_long() -> None:
+    lengths = {str(file.relative_to(ROOT)): len(file.read_text().splitlines()) for file in ROOT.rglob("*.py")}
+    assert {name: lines for name, lines in lengths.items() if lines > LINES} == {}
+
+
+def test_no_class_is_long() -> None:
+    lengths = {name: (node.end_lineno or 0) - node.lineno + 1 for name, node in classes()}
+    assert {name: lines for name, lines in lengths.items() if lines > CLASS} == {}
+
+
+def test_no_constructor_takes_many_parameters() -> None:
+    taken = {
+        name: len(method.args.args) + len(method.args.kwonlyargs) - 1
+        for name, node in classes()
+        for method in node.body
+        if isinstance(method, ast.FunctionDef) and method.name == "__init__"
+    }
+    assert {name: count for name, count in taken.items() if count > PARAMETERS} == {}
