@@ -5,7 +5,7 @@ RUN := $(VENV)/.run
 DEV := $(VENV)/.dev
 DOCS := $(VENV)/docs
 
-.PHONY: demo test test-cluster test-deep test-hostile fuzz soak check bench docs lock clean image chart sbom advisories
+.PHONY: demo test test-cluster test-deep test-hostile test-faults fuzz soak check bench docs lock clean image chart sbom advisories
 
 demo: $(RUN)  ## an embedded cluster and the daemon watching it
 	$(BIN)/ballast demo $(ARGS)
@@ -28,6 +28,11 @@ test-hostile: $(DEV)  ## one daemon against callers that mean harm; takes about 
 
 soak: $(DEV)  ## a simulated day of the daemon alone; takes about a quarter of an hour
 	$(BIN)/python -m tests.bench --only soak $(ARGS)
+
+test-faults: ARGS ?= --sample 24 --minutes 2
+test-faults: $(DEV)  ## daemons hurt at their writes on a real control plane; ARGS= runs every cell
+	tests/cluster/tools/build >/dev/null
+	PYTHONPATH=daemon $(BIN)/python -m tests.faults $(ARGS)
 
 check: $(DEV)  ## lint, types, layers, locks
 	$(BIN)/ruff check .

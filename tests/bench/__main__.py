@@ -37,6 +37,7 @@ TOPICS = {
     "power": "Power budgets",
     "hostile": "Under attack",
     "soak": "A day of `ballast run` alone",
+    "faults": "Faults at writes",
 }
 
 
