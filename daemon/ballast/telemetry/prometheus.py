@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 
+from ballast.answer_budget import AnswersInFlight
 from ballast.errors import SourceUnavailable, TelemetryError
 from ballast.metrics import Metrics
 from ballast.model.sample import Reading
 from ballast.settings import Settings
 from ballast.telemetry import pod_counts, presets
 from ballast.telemetry import responses as decoding
-from ballast.telemetry.answer_budget import AnswersInFlight
 from ballast.telemetry.error_messages import TooLarge
 from ballast.telemetry.mixing import Difference
 from ballast.telemetry.node_names import NodeNames
