@@ -65,6 +65,8 @@ def devices_of(node: Node) -> tuple[str, ...]:
     if registered:
         return _registered(registered)[:MOST]
     count = node.allocatable.get(SHARE_COUNT, 0.0)
+    if not count:
+        return ()
     return tuple(str(index) for index in range(min(int(count), MOST)))
 
 

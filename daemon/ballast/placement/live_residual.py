@@ -47,7 +47,7 @@ class LiveResidual:
     def __init__(self, model: FleetModel, plain: DominantResidual) -> None:
         self._model = model
         self._plain = plain
-        self._names = {name for node in model.fleet.nodes for name, amount in node.allocatable.items() if amount}
+        self._names = model.fleet.resources
         self._prepared: Prepared | None = None
         self._upto = 0
         self._requests: dict[tuple[Hashable, ...], tuple[Shape | None, Units, Floats]] = {}

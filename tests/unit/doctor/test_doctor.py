@@ -28,6 +28,7 @@ def mended(finding: Finding) -> dict[str, str]:
         {"instance": "{node}", "job": "node-exporter"},
         {"instance": "{node}:metrics"},
         {"instance": "{address}:9100", "cluster": "prod", "pod": "exporter-{index}"},
+        {"instance": "{node}.prod.example.com:9100", "job": "integrations/unix", "prometheus_replica": "a"},
     ],
 )
 def test_a_healthy_cluster_has_no_finding(patient: Patient, labels: dict[str, str] | None) -> None:
