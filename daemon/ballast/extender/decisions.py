@@ -60,10 +60,10 @@ class ExtenderService:
         pods_age: Callable[[], float],
         strategies: Strategies | None = None,
         pods: Callable[[], Iterable[Pod]] = tuple,
+        claim: Callable[[Pod], Pod] = lambda pod: pod,
     ) -> None:
-        """`pods_age`: seconds since the watch of pods last said anything; `pods` are those it has shown.
-
-        Raises UsageError for a strategy that cannot be used.
+        """`pods_age`: seconds since the watch of pods last said anything; `pods` are those it has shown; `claim` adds
+        to a pod what it asks for by resource claims. Raises UsageError for a strategy that cannot be used.
         """
         self._strategies, self._pods = strategies or Strategies(), pods
         self.siblings: Mapping[str, Mapping[str, float]] = {}
@@ -71,16 +71,12 @@ class ExtenderService:
         self._lock, self._never = threading.Lock(), threading.Event()
         outcomes = {outcome: metrics.extender_decisions.labels(outcome) for outcome in OUTCOMES}
         self._rejections = metrics.extender_rejections.labels("load")
-        self._bookings = AssumedPods(settings.assume_for, lambda outcome: outcomes[outcome].inc())
+        self._bookings = AssumedPods(settings.assume_for, lambda outcome: outcomes[outcome].inc(), claim)
         metrics.extender_assumed.set_function(lambda: len(self._bookings.ledger))
         self.steering = ReservationDesk(self._bookings, self._lock, clock, metrics)
         self._state: SnapshotState | None = None
         self._renew_at = 1
         self._strategy(settings.strategy)
-
-    def claim_with(self, claim: Callable[[Pod], Pod]) -> None:
-        """`claim` adds to a pod what it asks for by resource claims."""
-        self._bookings.claim = claim
 
     def prioritize(self, pod: wire.Pod, names: Sequence[str], profile: str | None) -> Priorities:
         """Decides for a pod: 10 points for the chosen node, 0..9 for the others; 5 for all if it cannot decide.
@@ -230,8 +226,9 @@ class ExtenderService:
             if state is not None:
                 made = self._strategy(asked, state)
                 neutral, documents = self._unusable(made), state.explained(asked, made, pod)
-        where = {"decided": decision.node if decision else None, "time": state.model.window_end if state else None}
-        return _scores_of_pod(pod, asked, neutral, documents) | where
+        decided, time = decision.node if decision else None, state.model.window_end if state else None
+        placed = {"node": pod.node or None, "decided": decided, "time": time, "neutral": neutral}
+        return {"pod": f"{pod.namespace}/{pod.name}", **placed, **_scores_of_pod(asked, documents)}
 
     def _decide(self, state: SnapshotState, name: str, arriving: Pod, names: Sequence[str]) -> Priorities:
         bookings, uid = self._bookings, arriving.uid
@@ -314,11 +311,8 @@ def _priorities(named: Named, exact: Floats, chosen: int) -> Priorities:
     return Priorities(named.priorities(points, chosen))
 
 
-def _scores_of_pod(pod: Pod, asked: str, neutral: str | None, documents: list[dict[str, Any]]) -> dict[str, Any]:
+def _scores_of_pod(asked: str, documents: list[dict[str, Any]]) -> dict[str, Any]:
     return {
-        "pod": f"{pod.namespace}/{pod.name}",
-        "node": pod.node or None,
-        "neutral": neutral,
         "strategies": documents,
         "strategy": asked,
         "scores": documents[0]["scores"] if documents else {},

@@ -22,10 +22,16 @@ class AssumedPods:
     times are parameters; `now` is monotonic.
     """
 
-    def __init__(self, assume_for: float, on_outcome: Callable[[str], None] = lambda outcome: None) -> None:
+    def __init__(
+        self,
+        assume_for: float,
+        on_outcome: Callable[[str], None] = lambda outcome: None,
+        claim: Callable[[Pod], Pod] = lambda pod: pod,
+    ) -> None:
+        """`claim` adds to a pod what it asks for by resource claims."""
         self.ledger = Assumptions(assume_for)
         self.arrivals = Arrivals()
-        self.claim: Callable[[Pod], Pod] = lambda pod: pod
+        self._claim = claim
         self._unclaimed: set[str] = set()
         self._unseen = UnseenDecisions()
         self.model: FleetModel | None = None
@@ -42,7 +48,7 @@ class AssumedPods:
 
     def claimed(self, pod: Pod) -> Pod:
         """The pod with what it asks for by resource claims, as far as these have been seen."""
-        return self.claim(pod) if pod.template.device_claims else pod
+        return self._claim(pod) if pod.template.device_claims else pod
 
     def owners_in_flight(self) -> set[str]:
         """The UIDs of the owners of pods that wait or were bound after the window ended."""

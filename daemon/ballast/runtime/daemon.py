@@ -37,6 +37,7 @@ from ballast.model.snapshot import Snapshot
 from ballast.runtime.condition_saver import ConditionSaver
 from ballast.runtime.context import build_context
 from ballast.runtime.health import Alive, Health
+from ballast.runtime.long_history import LongHistory
 from ballast.runtime.scheduler import JobScheduler
 from ballast.serving.app import create_app, create_extender_app, create_health_app
 from ballast.serving.board import Board, CycleRecord
@@ -82,6 +83,7 @@ class Daemon:
         stale_after = telemetry.stale_after(settings)
         self.progress = Progress(context, stale_after)
         self.board = board = _board(context, config or [], stale_after)
+        claims = resource_claims.ResourceClaims(context.workloads)
         self.extender = ExtenderService(
             settings.extender,
             context.clock,
@@ -90,9 +92,8 @@ class Daemon:
             pods_age=partial(context.cache.age, "pods"),
             strategies=chosen,
             pods=context.cache.pods,
+            claim=lambda pod: claims.now().of(pod),
         )
-        claims = resource_claims.ResourceClaims(context.workloads)
-        self.extender.claim_with(lambda pod: claims.now().of(pod))
         board.pod_scores = self.extender.scores_of
         board.node_terms = partial(self.extender.node_terms, settings.publishing.strategy)
         context.cache.follow_pods(self.extender, self.extender.give_way)
@@ -314,6 +315,7 @@ def _board(context: Context, config: list[dict[str, Any]], max_age: float) -> Bo
         find_pods=partial(pods.found, context.cache),
         pods_on=partial(pods.on_node, context.cache),
         node_metrics=context.settings.metrics.nodes,
+        long_history=LongHistory(context.settings, context.clock, next(iter(context.settings.windows.lengths))),
     )
 
 

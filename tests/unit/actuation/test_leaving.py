@@ -264,14 +264,6 @@ def test_the_node_that_a_replacement_is_to_prefer_is_written_down_before_the_evi
     assert "eviction.landing" not in mill.state()
 
 
-def test_without_taints_nothing_is_preferred(mill: Mill) -> None:
-    replica = Replica(mill)
-    pod = mill.add("n2")
-    mill.add("n0")
-    replica.carry_out(pod, to=None, aim="n4")
-    assert "eviction.landing" not in mill.state()
-
-
 def test_the_next_eviction_opens_the_node_that_it_counts_on() -> None:
     yard = Yard()
     taints = yard.leaving()

@@ -14,6 +14,7 @@ from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import LIFTED_BY_NAME, NAMES, ROWS
 from ballast.eviction.history import History
 from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules, LocalStorage
+from ballast.model.marks import GANG_ANNOTATIONS, GANG_LABELS
 from ballast.model.node import Taint
 from ballast.model.pod import Owner
 from ballast.model.selector import Requirement, Selector
@@ -69,10 +70,8 @@ REFUSED: list[tuple[str, Shop]] = [
     ("bare", pod(owner=Owner("ReplicaSet", "web-1", "u-rs"))),
     *(("job", pod(owner=Owner(kind, "train", "u", True))) for kind in ("Job", "PyTorchJob", "Workflow", "TaskRun")),
     ("job", pod(template=Template(restarts=False))),
-    *(("gang", pod(labels={"app": "web", key: "g"})) for key in ("scheduling.x-k8s.io/pod-group", "ray.io/cluster")),
-    ("gang", pod(labels={"app": "web", "leaderworkerset.sigs.k8s.io/name": "g"})),
-    ("gang", pod(annotations={"scheduling.k8s.io/group-name": "g"})),
-    ("gang", pod(annotations={"gang.scheduling.koordinator.sh/name": "g"})),
+    *(("gang", pod(labels={"app": "web", key: "g"})) for key in sorted(GANG_LABELS)),
+    *(("gang", pod(annotations={key: "g"})) for key in sorted(GANG_ANNOTATIONS)),
     *(("gang", pod(owner=Owner(kind, "g", "u", True))) for kind in ("RayCluster", "SparkApplication", "Pod")),
     ("gang", pod(template=Template(grouped=True))),
     ("local-storage", pod(template=EMPTY_DIR)),

@@ -254,8 +254,9 @@ def test_shapes_that_are_gone_are_forgotten() -> None:
 
 def test_a_pod_that_claims_devices_is_learned_once_its_claims_are_there() -> None:
     """The claims of a pod are made after it; a pod that is bound is learned as it is."""
-    bookings, claimed = AssumedPods(60.0), dict[str, dict[str, int]]()
-    bookings.claim = lambda each: msgspec.structs.replace(each, claimed=claimed.get(each.uid, {}))
+    claimed: dict[str, dict[str, int]] = {}
+    claim = lambda each: msgspec.structs.replace(each, claimed=claimed.get(each.uid, {}))  # noqa: E731
+    bookings = AssumedPods(60.0, claim=claim)
     asks = msgspec.structs.replace(pod("a"), template=Template(device_claims=1))
     bookings.put(asks, 0.0)
     assert bookings.arrivals.count == 0

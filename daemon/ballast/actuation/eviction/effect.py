@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -30,11 +29,6 @@ def predicted(move: Move, nodes: Mapping[str, Node]) -> dict[str, dict[str, floa
         if node is not None:
             found[node.name] = _on(node, move.used, sign)
     return found
-
-
-def planned(move: Move, nodes: Mapping[str, Node]) -> dict[str, dict[str, float]]:
-    """As `predicted`, with what comes to the node that the plan counts on, wherever the landing is steered."""
-    return predicted(replace(move, target=move.target or move.aim or None), nodes)
 
 
 def known(used: Mapping[str, float]) -> dict[str, float]:
@@ -140,14 +134,14 @@ def pending(
             if step.landed_on == step.source:
                 continue
             shown = min(1.0, max(0.0, now - step.landed_at) / window) if step.landed_at else 0.0
-            for node, changes in _moved(step, nodes or {}).items():
+            for node, changes in moved(step, nodes or {}).items():
                 for resource, change in changes.items():
                     sums = found.setdefault(node, {})
                     sums[resource] = sums.get(resource, 0.0) + change * (1.0 - shown)
     return found
 
 
-def _moved(step: StepRecord, nodes: Mapping[str, Node]) -> Loads:
+def moved(step: StepRecord, nodes: Mapping[str, Node]) -> Loads:
     """What left its source, and what came to where the replacement is or is to go."""
     where = step.landed_on or step.target or step.prefers
     found = {node: changes for node, changes in step.load.items() if node in (step.source, where)}

@@ -12,7 +12,6 @@ from ballast.actuation.eviction import effect
 from ballast.actuation.eviction.api_errors import ApiErrors
 from ballast.actuation.eviction.events import EvictionEvents
 from ballast.actuation.eviction.follow_up import Followed, Seen, follow
-from ballast.actuation.eviction.loaded import loaded
 from ballast.actuation.eviction.prepare import (
     at_once,
     budgets,
@@ -125,8 +124,7 @@ class Evictor:
     ) -> None:
         """With `surges` pods of Deployments are moved by one more replica that is Ready first."""
         self.recorder = EvictionRecorder(state, landing)
-        self._writer = writer
-        self._clock = clock
+        self._writer, self._clock = writer, clock
         self._events = EvictionEvents(events, metrics)
         self._landing = landing
         self.options, self._surges = options, surges
@@ -170,21 +168,19 @@ class Evictor:
         if problem is not None:
             return [Attempt(move.pod, StepStatus.REFUSED, problem) for move in plan.steps[:1]]
         running = self._begin(plan, snapshot)
-        pending = self.pending()
+        self._landing.begin(snapshot, self.pending(), running.time)
         one_at_a_time = planner(plan.kind).one_at_a_time
         self._forbidden = 0
         attempts: list[Attempt] = []
         placed = iter(plan.placed)
         try:
-            for number, move in enumerate(plan.steps, 1):
+            for move in plan.steps:
                 if self.recorder.following >= FOLLOWED:
                     attempts.append(
                         Attempt(move.pod, StepStatus.REFUSED, f"{FOLLOWED} evictions are still being followed")
                     )
                     break
                 waiting = [pod for _ in move.starts if (pod := find(next(placed, ""))) is not None]
-                if self._landing.kept_off:
-                    self._landing.keep_off_loaded(loaded(plan.steps[:number], snapshot, pending), running.time)
                 tried = self._try(running, move, waiting, gate, find)
                 running = tried.running
                 attempts.append(tried.attempt)
@@ -263,8 +259,7 @@ class Evictor:
         if probe and not self._landing.may_probe(pod.scheduler_name):
             why = f"whether the landing of {pod.scheduler_name}'s pods is steered is being tried out with another one"
             return self._not_evicted(running, Attempt(move.pod, StepStatus.REFUSED, why, "reservation"))
-        kept_off, now = self._landing.kept_off, self._clock.wall()
-        step = prepared(move, pod, judge.facts, self._pods, now, probe=probe, kept_off=kept_off)
+        step = prepared(move, pod, judge.facts, self._pods, self._clock.wall(), probe=probe)
         if step.probe:
             self._landing.probe(step.scheduler, step.uid)
         deployment = judge.facts.surging(pod) if self._surges is not None else None

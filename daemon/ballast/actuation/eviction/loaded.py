@@ -7,21 +7,18 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ballast.actuation.eviction import effect
-from ballast.eviction.plan import Move
+from ballast.actuation.eviction.records import StepRecord
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
 
 OPEN = 0.1
 """Share of a pool's nodes that stay open, the least loaded ones: too few would take all pods that come meanwhile."""
 
-AIMS = 2
-"""Steps whose nodes stay open: the replacement of the one before may not be bound yet."""
-
 MOST = 50
 """Nodes that are tainted beside those that pods leave: each is a write, and one more to give it back."""
 
 
-def loaded(steps: Sequence[Move], snapshot: Snapshot, pending: Mapping[str, Mapping[str, float]]) -> list[str]:
+def loaded(steps: Sequence[StepRecord], snapshot: Snapshot, pending: Mapping[str, Mapping[str, float]]) -> list[str]:
     """Those that the replacement of the last of `steps` is to avoid, the most loaded first, by the mean over resources
     of the load above the pool's mean, as the steps before it leave the loads. Never a node that the plan counts on now,
     one that takes no pods, or one of unknown load; nor of other pools.
@@ -33,7 +30,7 @@ def loaded(steps: Sequence[Move], snapshot: Snapshot, pending: Mapping[str, Mapp
     if row is None:
         return []
     pool, load = snapshot.pool(row), snapshot.primary.mean.T.copy()
-    for changes in (pending, *(effect.planned(step, nodes) for step in steps[:-1])):
+    for changes in (pending, *(effect.moved(step, nodes) for step in steps[:-1])):
         _add(load, changes, snapshot)
     rows = [
         row
@@ -43,8 +40,8 @@ def loaded(steps: Sequence[Move], snapshot: Snapshot, pending: Mapping[str, Mapp
     over = _mean(load[rows] - _mean(load[rows], axis=0), axis=1)
     shut = max(0, len(rows) - max(1, round(OPEN * len(rows))))
     order = np.argsort(-over, kind="stable")[:shut].tolist()
-    aims = {step.aim for step in steps[-AIMS:]}
-    return [name for place in order if (name := snapshot.nodes[rows[place]].name) not in aims][:MOST]
+    names = (snapshot.nodes[rows[place]].name for place in order)
+    return [name for name in names if name != steps[-1].prefers][:MOST]
 
 
 def _add(load: Floats, changes: Mapping[str, Mapping[str, float]], snapshot: Snapshot) -> None:

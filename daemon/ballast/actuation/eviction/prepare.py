@@ -21,10 +21,8 @@ from ballast.model.shape import Shape
 from ballast.placement.planners.node_constraints import NodeConstraints
 
 
-def prepared(
-    move: Move, pod: Pod, facts: Facts, pods: Iterable[Pod], now: float, *, probe: bool, kept_off: bool = False
-) -> StepRecord:
-    """The step as it is written down; `pods` are those of a moment ago. `kept_off`: taints decide the landing."""
+def prepared(move: Move, pod: Pod, facts: Facts, pods: Iterable[Pod], now: float, *, probe: bool) -> StepRecord:
+    """The step as it is written down; `pods` are those of a moment ago."""
     owner = pod.owner.uid if pod.owner else ""
     siblings = (each for each in pods if owner and each.owner is not None and each.owner.uid == owner)
     return StepRecord(
@@ -44,7 +42,7 @@ def prepared(
         starts_on=move.starts_on,
         replicas=facts.replicas(pod) or 0,
         besides=tuple(each.uid for each in siblings if each.created >= now - SKEW),
-        prefers=move.aim if kept_off and move.target is None else "",
+        prefers=move.aim if move.target is None else "",
         probe=probe,
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from operator import is_
 from types import MappingProxyType
 from typing import Protocol
 
@@ -90,7 +91,7 @@ class PolicyController:
         self._last_valid: Fraction | None = None
         self._limit: str | None = None
         self._stuck: dict[str, Fraction] = {}
-        self._changeable: frozenset[str] = frozenset()
+        self._seen_last: tuple[object, Sequence[TargetStatus], SeenTargets] | None = None
         self._bounds: Mapping[str, tuple[int, int]] = {}
         self._bounded = policy
 
@@ -147,7 +148,13 @@ class PolicyController:
 
     def _seen(self, view: TickReport) -> SeenTargets:
         stuck = [name for name, since in self._stuck.items() if view.now.at - since < STUCK]
-        return seen(self.policy, view.statuses, emergency=is_emergency(self.policy, view), stuck=stuck)
+        emergency = not self.policy.absolute and is_emergency(self.policy, view)
+        statuses, asked = tuple(view.statuses.values()), (emergency, stuck)
+        last = self._seen_last
+        if last is None or last[0] != asked or len(last[1]) != len(statuses) or not all(map(is_, last[1], statuses)):
+            found = seen(self.policy, view.statuses, emergency=emergency, stuck=stuck)
+            last = self._seen_last = asked, statuses, found
+        return last[2]
 
     def _weighed(self, view: TickReport) -> TickReport:
         """The report with the watts of what runs, where they are known."""
