@@ -5,7 +5,7 @@ RUN := $(VENV)/.run
 DEV := $(VENV)/.dev
 DOCS := $(VENV)/docs
 
-.PHONY: demo test test-cluster test-deep test-hostile fuzz check bench docs lock clean image chart sbom advisories
+.PHONY: demo test test-cluster test-deep test-hostile test-faults fuzz soak check bench docs lock clean image chart sbom advisories
 
 demo: $(RUN)  ## an embedded cluster and the daemon watching it
 	$(BIN)/ballast demo $(ARGS)
@@ -23,8 +23,16 @@ test-deep: $(DEV)  ## the properties of the core, ten times as many examples
 fuzz: $(DEV)  ## mutated input for every decoder and parser, 100,000 cases in a minute
 	$(BIN)/python -m tests.fuzz $(ARGS)
 
-test-hostile: $(DEV)  ## one daemon against callers that mean harm; takes about five minutes
+test-hostile: $(DEV)  ## one daemon against callers that mean harm; takes about six minutes
 	$(BIN)/pytest -p no:cacheprovider -s tests/hostile $(ARGS)
+
+soak: $(DEV)  ## a simulated day of the daemon alone; takes about a quarter of an hour
+	$(BIN)/python -m tests.bench --only soak $(ARGS)
+
+test-faults: ARGS ?= --sample 24 --minutes 2
+test-faults: $(DEV)  ## daemons hurt at their writes on a real control plane; ARGS= runs every cell
+	tests/cluster/tools/build >/dev/null
+	PYTHONPATH=daemon $(BIN)/python -m tests.faults $(ARGS)
 
 check: $(DEV)  ## lint, types, layers, locks
 	$(BIN)/ruff check .

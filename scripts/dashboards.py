@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from extender_dashboard import extender
-from panels import OF, Panel, built, heat, lines, spread, started, stat, table, variable
+from node_dashboard import node
+from panels import OF, Panel, built, lines, spread, started, stat, table, variable
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = (ROOT / "dashboards", ROOT / "charts" / "ballast" / "dashboards")
@@ -258,15 +259,21 @@ def _load() -> list[Panel]:
             ],
             unit="percentunit",
         ),
-        lines("Ten highest 95th percentiles", [("{{node}}", f"topk(10, {p95})")], unit="percentunit"),
+        lines(
+            "Ten highest 95th percentiles (mean + 1.64 deviations unless BALLAST_METRICS__NODES=all)",
+            [("{{node}}", f"topk(10, {p95} or {mean} + 1.64 * {stddev})")],
+            unit="percentunit",
+        ),
         lines("Spread of mean load between nodes (standard deviation)", [("spread", f"stddev({mean})")]),
     ]
 
 
 def _publishing() -> list[Panel]:
     score = f"max by (node) (ballast_node_score{{{OF}}})"
+    recorded = f"sum by (score) (ballast:nodes_by_score:count{{{OF}}})"
+    counted = f'count_values("score", 10 * floor({score} / 10))'
     return [
-        heat("Distribution of scores over nodes", score, unit="none"),
+        spread("Nodes by score, in tens", f"{recorded} or {counted}", by="score"),
         lines("Ten lowest scores", [("{{node}}", f"bottomk(10, {score})")], unit="none"),
         lines(
             "Writes by kind and result",
@@ -344,7 +351,7 @@ def _own(expr: str) -> str:
     return f"{expr} and on (namespace, pod, instance) ballast_leader{{{OF}}}"
 
 
-DASHBOARDS = {"fleet": fleet, "power": power, "evictions": evictions, "extender": extender}
+DASHBOARDS = {"fleet": fleet, "power": power, "evictions": evictions, "extender": extender, "node": node}
 
 
 def rendered() -> dict[str, str]:

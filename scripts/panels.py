@@ -14,7 +14,6 @@ from grafana_foundation_sdk.builders import table as tables
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.common import (
     GraphThresholdsStyleMode,
-    HeatmapCalculationMode,
     LegendDisplayMode,
     LegendPlacement,
     StackingMode,
@@ -157,39 +156,29 @@ def lines(
     if stacked:
         panel.stacking(common.StackingConfig().mode(StackingMode.NORMAL))
     for index, (legend, expr) in enumerate(series):
-        panel.with_target(_query(expr, chr(ord("A") + index)).legend_format(legend))
+        panel.with_target(_query(_or_none(expr, legend), chr(ord("A") + index)).legend_format(legend))
     return panel
 
 
-def heat(title: str, expr: str, *, unit: str = "percentunit") -> Panel:
+def _or_none(expr: str, legend: str) -> str:
+    """Counters of what has not happened yet have no series: a true 0, named "none", where Ballast is seen."""
+    label = re.search(r"\{\{(\w+)\}\}", legend)
+    if label is None or not re.search(r"ballast_\w+_total", expr):
+        return expr
+    return f'{expr} or on () label_replace(0 * max(ballast_leader{{{OF}}}), "{label[1]}", "none", "", "")'
+
+
+def spread(title: str, expr: str, *, by: str = "le") -> Panel:
+    """A heatmap of buckets, one series each by the label `by`, which costs no series per node."""
     return (
         heatmap.Panel()
         .title(title)
         .datasource(_source())
-        .unit(unit)
-        .span(12)
-        .height(8)
-        .calculate(True)
-        .calculation(
-            common.HeatmapCalculationOptions().y_buckets(
-                common.HeatmapCalculationBucketConfig().mode(HeatmapCalculationMode.COUNT).value("20")
-            )
-        )
-        .with_target(_query(expr, "A").legend_format("{{node}}"))
-    )
-
-
-def spread(title: str, expr: str, *, unit: str = "percentunit") -> Panel:
-    """A heatmap of the buckets of a histogram, which cost no series per node."""
-    return (
-        heatmap.Panel()
-        .title(title)
-        .datasource(_source())
-        .unit(unit)
+        .unit("percentunit" if by == "le" else "none")
         .span(12)
         .height(8)
         .calculate(False)
-        .with_target(_query(expr, "A").format(PromQueryFormat.HEATMAP).legend_format("{{le}}"))
+        .with_target(_query(expr, "A").format(PromQueryFormat.HEATMAP).legend_format(f"{{{{{by}}}}}"))
     )
 
 

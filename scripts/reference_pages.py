@@ -77,7 +77,7 @@ def conditions() -> str:
         "`FeedAvailable`, `ScheduleAvailable` and `Active` are good when True; all others when False."
     )
     found = {name: CONDITION_TYPES[name] for name in condition_types()}
-    rows = [f"| `{name}` | {meaning} | {fix} |" for name, (meaning, fix) in sorted(found.items())]
+    rows = [f"| `{name}` | {each.says} | {each.do} |" for name, each in sorted(found.items())]
     return page("Conditions", text, "| type | meaning | what to do |", "|---|---|---|", *rows)
 
 

@@ -85,6 +85,7 @@ def values_schema() -> Schema:
             watchdog=_closed(enabled=_FLAG, schedule=_NAME, staleAfter=_DURATION),
             cleanup={"enum": ["auto", "always", "never"]},
             admissionPolicy=_closed(enabled=_FLAG),
+            landingPolicy=_closed(enabled=_FLAG),
             serviceMonitor=_monitor(),
             podMonitor=_monitor(),
             prometheusRule=_closed(

@@ -10,159 +10,238 @@ GOOD = frozenset(("Active", "FeedAvailable", "ScheduleAvailable"))
 
 
 class ConditionType(NamedTuple):
-    """`says` is what holds while it is True, `do` the first thing to try then; links are those of a page of docs/."""
+    """`says` is what holds while it is True, `do` the first thing to try then; links are those of a page of docs/.
 
+    `title` names the problem in a few words. A `mild` one is worth knowing, and makes nobody get up.
+    """
+
+    title: str
     says: str
     do: str
+    mild: bool = False
 
 
 CONDITION_TYPES: Mapping[str, ConditionType] = {
-    "Active": ConditionType(
-        "Power policies follow their feeds; while it does not hold, something keeps them from acting.",
-        "Read the message: it names what is waited for.",
-    ),
-    "BatchGatesHeld": ConditionType(
-        "Pods carry the gate of batch, and nobody removes it: batch is paused or in dry-run.",
-        "Resume batch, or let the pods go with `ballast release batch`.",
-    ),
-    "BatchGivenUp": ConditionType(
-        "Pods of a batch were let go without a plan.",
-        "Read the message; check the rights of batch on pods.",
-    ),
-    "BatchNotSteered": ConditionType(
-        "Pods of a batch land elsewhere than planned: their scheduler does not ask the extender.",
-        "Pair the scheduler with the extender: [pairing](../pairing.md).",
-    ),
     "ClusterUnreachable": ConditionType(
+        "The Kubernetes API cannot be read",
         "The API server does not answer, or refuses what Ballast has to read.",
-        "Check the API server and the service account; run `ballast doctor --only kubernetes-reachable,rbac`.",
-    ),
-    "Contended": ConditionType(
-        "Somebody else keeps changing back what Ballast writes; it leaves those objects alone for a while.",
-        'Let one of the two go; exclude the object with `ballast.dev/exclude: "true"`.',
-    ),
-    "CraneFailing": ConditionType(
-        "The annotations of crane-scheduler cannot be written.",
-        "Check the right to patch nodes.",
-    ),
-    "Degraded": ConditionType(
-        "A power policy cannot act: a write fails, or its state cannot be stored.",
-        "Read the message: it names the target and the error.",
-    ),
-    "EffectMissing": ConditionType(
-        "Replicas were taken away, and the watts did not fall as predicted.",
-        "Read the message; check `consumption` of the policy.",
-    ),
-    "EnergySpent": ConditionType(
-        "The energy of the period is used up.",
-        "Wait for the next period, or allow more.",
-    ),
-    "EvictionsHalted": ConditionType(
-        "Nothing is evicted because it would not be safe now.",
-        "Read the message and [evictions](../evictions.md).",
-    ),
-    "Fallback": ConditionType(
-        "A power feed is silent for so long that the policy's fallback holds.",
-        "Mend the feed; `ballast doctor --only power-feed` tells what it answers.",
-    ),
-    "FallbackInUse": ConditionType(
-        "The load comes from the second source, because the first gives none.",
-        "Mend Prometheus; `ballast doctor --only prometheus-reachable,preset-data`.",
-    ),
-    "FeedAvailable": ConditionType(
-        "Every power feed gives usable samples; while it does not hold, replicas stay as they are.",
-        "Check the feed and its clock.",
-    ),
-    "LandingNotSteered": ConditionType(
-        "Where replacements of evicted pods land is left to chance: no scheduler asks the extender.",
-        "Add the extender to the scheduler's profile: [pairing](../pairing.md).",
-    ),
-    "LeaseFailing": ConditionType(
-        "The Lease can be neither taken nor renewed.",
-        "Check the right to update Leases in the own namespace.",
-    ),
-    "Limited": ConditionType(
-        "A power policy cannot go as far as its watts ask for.",
-        "Widen the limits of the policy, or accept it.",
-    ),
-    "NodesUnknown": ConditionType(
-        "Some nodes gave data before and are silent now.",
-        "See [telemetry](../telemetry.md): young nodes need minutes, silent ones an exporter.",
-    ),
-    "NodesUnmeasured": ConditionType(
-        "Some nodes never had a sample.",
-        "Install the exporter there, or leave them out with the line of the message.",
-    ),
-    "ObjectsTooLarge": ConditionType(
-        "Objects are larger than what Ballast keeps of one; they count by node and requests alone.",
-        "Shrink the named objects.",
-    ),
-    "OverBudget": ConditionType(
-        "The replicas of a power policy draw more watts than there are.",
-        "Read the watts in the message; check minimums and workloads outside the policy.",
-    ),
-    "PartialAnswers": ConditionType(
-        "The source answers for a part of the nodes or resources.",
-        "Mend the store that the warning names.",
-    ),
-    "Paused": ConditionType(
-        "Power is paused by the switches.",
-        "`ballast resume` prints the line that ends it.",
-    ),
-    "PlanningFailing": ConditionType(
-        "The worker that plans evictions fails, takes too long or runs out of memory.",
-        "Give the pod more cpu or memory; read the message.",
-    ),
-    "PodUsageUnknown": ConditionType(
-        "What pods use is not known, so they count by their requests.",
-        "Scrape cAdvisor or run metrics-server; `ballast doctor --only pod-usage`.",
+        "Check the API server, the network and the service account: `ballast doctor --only kubernetes-reachable,rbac`.",
     ),
     "PodsUnreadable": ConditionType(
+        "Pods cannot be read",
         "Pods cannot be read, so what they request is not known.",
-        "Check the right to list and watch pods.",
+        "Grant list and watch on pods: `ballast doctor --only rbac`.",
     ),
-    "PublishingFailing": ConditionType(
-        "Labels, annotations or taints of nodes cannot be written.",
-        "Check the right to patch nodes; another admission policy may refuse.",
+    "LeaseFailing": ConditionType(
+        "The Lease cannot be renewed",
+        "The Lease can be neither taken nor renewed.",
+        "Grant update on Leases, and look at the API server's latency: `ballast doctor --only lease,rbac`.",
+    ),
+    "TelemetryDegraded": ConditionType(
+        "Queries for loads fail",
+        "Queries fail; what is known ages.",
+        "Ask Prometheus the same: `ballast doctor --only prometheus-reachable,preset-data`.",
+    ),
+    "PartialAnswers": ConditionType(
+        "Prometheus answers with warnings, so data may be partial",
+        "The source answers for a part of the nodes or resources.",
+        "Mend the store behind the query frontend that the warning names.",
+    ),
+    "SeriesDiffer": ConditionType(
+        "Several things report under one node's name",
+        "Series of one node differ in a label that tells clusters or exporters apart.",
+        "Set the MATCHERS line of the message: `ballast doctor --only clusters-mixed,duplicate-exporters`.",
+    ),
+    "UnmatchedSeries": ConditionType(
+        "Series match no node",
+        "Series name no node of the cluster, or several.",
+        "Set BALLAST_TELEMETRY__NODE_LABEL: `ballast doctor --only node-label`, [telemetry](../telemetry.md).",
+        mild=True,
+    ),
+    "SourcesDisagree": ConditionType(
+        "Two sources disagree about loads",
+        "Two sources tell different loads of the same nodes.",
+        "Check the exporter of the named nodes: `ballast doctor --only sources-disagree,units`.",
+    ),
+    "ScrapesSlow": ConditionType(
+        "Samples are scraped more seldom than they are read",
+        "The source measures less often than Ballast reads it.",
+        "Set BALLAST_TELEMETRY__INTERVAL as the message says.",
+        mild=True,
+    ),
+    "FallbackInUse": ConditionType(
+        "The fallback source is in use",
+        "The load comes from the second source, because the first gives none.",
+        "Mend Prometheus: `ballast doctor --only prometheus-reachable,preset-data`.",
+        mild=True,
+    ),
+    "FallbackMissing": ConditionType(
+        "metrics-server does not answer",
+        "metrics-server does not answer, so nothing steps in when Prometheus is silent.",
+        "Install metrics-server; `ballast doctor --only metrics-server` tells what it answers.",
+        mild=True,
+    ),
+    "NodesUnmeasured": ConditionType(
+        "Some nodes have never been measured",
+        "Some nodes never had a sample.",
+        "Run an exporter there, or leave them out as the message says: `ballast doctor --only unmeasured-nodes`.",
+        mild=True,
+    ),
+    "NodesUnknown": ConditionType(
+        "Some nodes are silent",
+        "Some nodes gave data before and are silent now.",
+        "Mend the exporters of the named nodes; the page tells what each lost: [telemetry](../telemetry.md).",
+        mild=True,
     ),
     "PublishingFrozen": ConditionType(
+        "Too many nodes are silent, so nothing is published",
         "Too many nodes are silent; ranking only the others would send every pod to them.",
-        "Mend the telemetry; the message has the numbers.",
+        "Bring the exporters or Prometheus back; publishing goes on by itself once enough nodes are known.",
     ),
-    "Rebaselined": ConditionType(
-        "A power policy lost what its targets were computed from, and waits for a person.",
-        "Nothing; it ends by itself.",
+    "PublishingFailing": ConditionType(
+        "Labels cannot be written",
+        "Labels, annotations or taints of nodes cannot be written.",
+        "Grant patch on nodes: `ballast doctor --only rbac`; another admission policy may refuse too.",
     ),
-    "ReservationsNotHeld": ConditionType(
-        "Room for replacements is not kept free: the scheduler does not ask the extender to filter.",
-        "Add the filter verb to the extender's profile: [pairing](../pairing.md).",
+    "CraneFailing": ConditionType(
+        "crane's annotations cannot be written",
+        "The annotations of crane-scheduler cannot be written.",
+        "Grant patch on nodes: `ballast doctor --only rbac`.",
+    ),
+    "Contended": ConditionType(
+        "Something else writes the same fields",
+        "Somebody else keeps changing back what Ballast writes; it leaves those objects alone for a while.",
+        'Stop one of the two writers, or exclude the object with `ballast.dev/exclude: "true"`.',
+    ),
+    "SecondBallast": ConditionType(
+        "Nodes carry scores of another Ballast",
+        "Nodes carry scores of another Ballast, under another prefix.",
+        "Stop one of the two, or remove what it left; `ballast doctor --only second-ballast` prints the lines.",
+        mild=True,
+    ),
+    "FeedAvailable": ConditionType(
+        "The power feed is not available",
+        "Every power feed gives usable samples; while it does not hold, replicas stay as they are.",
+        "Ask the feed, and check its clock: `ballast doctor --only power-feed`.",
     ),
     "ScheduleAvailable": ConditionType(
+        "The power schedule cannot be read",
         "Every schedule of a power policy can be read; while it does not hold, it bounds nothing new.",
         "Check the schedule's file or address.",
     ),
-    "ScrapesSlow": ConditionType(
-        "The source measures less often than Ballast reads it.",
-        "Set BALLAST_TELEMETRY__INTERVAL as the message says.",
+    "ConsumptionUnknown": ConditionType(
+        "What replicas draw cannot be read",
+        "What the replicas of a power policy draw cannot be read, so nothing is learned or verified by it.",
+        "Check `consumption` of the policy; `ballast doctor --only power-consumption` tells what it answers.",
+        mild=True,
     ),
-    "SeriesDiffer": ConditionType(
-        "Series of one node differ in a label that tells clusters or exporters apart.",
-        "Set the MATCHERS line of the message.",
+    "EnergySpent": ConditionType(
+        "The energy of the period is spent",
+        "The energy of the period is used up.",
+        "Wait for the next period, or raise `energy.kWh` of the policy.",
     ),
-    "SourcesDisagree": ConditionType(
-        "Two sources tell different loads of the same nodes.",
-        "Check the exporter of the named nodes.",
+    "Active": ConditionType(
+        "Power does not act",
+        "Power policies follow their feeds; while it does not hold, something keeps them from acting.",
+        "Read the message: it names what is waited for.",
+    ),
+    "OverBudget": ConditionType(
+        "More power is drawn than is available",
+        "The replicas of a power policy draw more watts than there are.",
+        "Read the watts in the message; lower the minimums, or add workloads to the policy: [power](../power.md).",
+    ),
+    "EffectMissing": ConditionType(
+        "Watts did not fall as predicted",
+        "Replicas were taken away, and the watts did not fall as predicted.",
+        "Read the message; check `consumption` of the policy.",
+    ),
+    "Rebaselined": ConditionType(
+        "A power policy waits for a person to confirm its new baseline",
+        "A power policy lost what its targets were computed from, and waits for a person.",
+        "Set the replicas as they should be, and confirm with `power.rebaseline`: [power](../power.md).",
+        mild=True,
+    ),
+    "Degraded": ConditionType(
+        "Power cannot act",
+        "A power policy cannot act: a write fails, or its state cannot be stored.",
+        "Read the message: it names the target and the error; `ballast doctor --only rbac,power-targets`.",
+    ),
+    "Fallback": ConditionType(
+        "The power feed is silent for long; the fallback applies",
+        "A power feed is silent for so long that the policy's fallback holds.",
+        "Mend the feed; `ballast doctor --only power-feed` tells what it answers.",
+    ),
+    "Limited": ConditionType(
+        "Replicas are at a bound",
+        "A power policy cannot go as far as its watts ask for.",
+        "Widen `min` and `max` of the policy, or accept it.",
+        mild=True,
+    ),
+    "Paused": ConditionType(
+        "Power is paused",
+        "Power is paused by the switches.",
+        "`ballast resume` prints the line that ends it.",
+    ),
+    "PodUsageUnknown": ConditionType(
+        "The usage of pods is unknown, so requests count",
+        "What pods use is not known, so they count by their requests.",
+        "Scrape cAdvisor or run metrics-server: `ballast doctor --only pod-usage`.",
+        mild=True,
+    ),
+    "BudgetsUnsatisfiable": ConditionType(
+        "Disruption budgets allow no eviction, ever",
+        "Disruption budgets allow no eviction and no drain, ever.",
+        "Raise maxUnavailable of the named budgets; `ballast doctor --only budgets-unsatisfiable` prints the lines.",
+        mild=True,
+    ),
+    "PlanningFailing": ConditionType(
+        "No plan can be made",
+        "The worker that plans evictions fails, takes too long or runs out of memory.",
+        "Read the message; give the pod more cpu or memory.",
+    ),
+    "LandingNotSteered": ConditionType(
+        "Ballast cannot choose where replacements land",
+        "Where replacements of evicted pods land is left to chance: no scheduler asks the extender.",
+        "Let the scheduler ask the extender: `ballast profile extender`, [pairing](../pairing.md).",
+        mild=True,
+    ),
+    "ReservationsNotHeld": ConditionType(
+        "Room is held, but the scheduler does not ask",
+        "Room for replacements is not kept free: the scheduler does not ask the extender to filter.",
+        "Let the scheduler ask the extender to filter too: `ballast profile extender`, [pairing](../pairing.md).",
+        mild=True,
+    ),
+    "EvictionsHalted": ConditionType(
+        "Nothing is evicted",
+        "Nothing is evicted because it would not be safe now.",
+        "Mend what the message names; evictions go on by themselves then: [evictions](../evictions.md).",
+    ),
+    "BatchGatesHeld": ConditionType(
+        "Pods wait behind a gate",
+        "Pods carry the gate of batch, and nobody removes it: batch is paused or in dry-run.",
+        "Resume batch, or let the pods go with `ballast release batch`.",
+    ),
+    "BatchNotSteered": ConditionType(
+        "Batches land elsewhere",
+        "Pods of a batch land elsewhere than planned: their scheduler does not ask the extender.",
+        "Let the scheduler ask the extender: `ballast profile extender`, [pairing](../pairing.md).",
+        mild=True,
+    ),
+    "BatchGivenUp": ConditionType(
+        "A batch was given up",
+        "Pods of a batch were let go without a plan.",
+        "Read the message; check the rights of batch on pods.",
     ),
     "StateNotSaved": ConditionType(
+        "ballast-state cannot be saved",
         "ConfigMap ballast-state cannot be written.",
-        "Check its size and the right to update it.",
+        "Grant update on ConfigMaps, and check the size of `ballast-state`: `ballast doctor --only rbac`.",
     ),
-    "TelemetryDegraded": ConditionType(
-        "Queries fail; what is known ages.",
-        "`ballast doctor` names the query and the fix.",
-    ),
-    "UnmatchedSeries": ConditionType(
-        "Series name no node of the cluster, or several.",
-        "Set BALLAST_TELEMETRY__NODE_LABEL: [telemetry](../telemetry.md).",
+    "ObjectsTooLarge": ConditionType(
+        "Some objects are too large to be kept whole",
+        "Objects are larger than what Ballast keeps of one; they count by node and requests alone.",
+        "Shrink the named objects, or accept that they stay where they are.",
+        mild=True,
     ),
 }
+"""Causes come before what follows from them."""

@@ -16,7 +16,9 @@ TOPICS = {
     "pipeline": "From Prometheus to what is served",
     "windows": "Windows",
     "watcher": "Reading `/watcher`",
+    "page": "The page in a browser",
     "start": "Starting",
+    "doctor": "Doctor",
     "listing": "Listing the cluster",
     "writes": "Writing nodes",
     "scoring": "Scoring",
@@ -26,11 +28,16 @@ TOPICS = {
     "redistribution": "Redistribution on small worlds",
     "consolidation": "Emptying nodes",
     "extender": "Answering schedulers",
+    "devices": "Answering schedulers about devices",
     "throughput": "Scheduling with Ballast",
     "burst": "Bursts, and Ballast stopped",
     "worlds": "Room for pods",
+    "whole": "Answering schedulers, the whole daemon",
     "batch": "Batches behind the gate",
     "power": "Power budgets",
+    "hostile": "Under attack",
+    "soak": "A day of `ballast run` alone",
+    "faults": "Faults at writes",
 }
 
 

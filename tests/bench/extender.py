@@ -30,6 +30,7 @@ from ballast.extender.decisions import ExtenderService
 from ballast.jobs.eviction.planning_process import PlanningProcess
 from ballast.jobs.eviction.planning_request import PlanRequest, RequestedPlan
 from ballast.metrics import Metrics
+from ballast.model.devices import ANNOTATIONS, SHARE_COUNT, SHARE_INDEX, SHARE_MILLI
 from ballast.model.node import Node
 from ballast.model.node_state import NodeStates
 from ballast.model.pod import Pod
@@ -66,21 +67,21 @@ def measure(rounds: int = ROUNDS) -> list[Row]:
         server.start()
         try:
             port = ours.recv()
-            _pin(1)
+            pin(1)
             took: dict[str, list[tuple[float, float]]] = {}
             for _ in range(rounds):
                 for what, names, disturbance in (
-                    ("idle", _orders(NODES), None),
-                    ("relist", _orders(NODES), "list"),
-                    ("plan", _orders(NODES), "plan"),
-                    ("some", _orders(NODES - 500), None),
-                    ("few", _orders(500), None),
-                    ("same", _orders(NODES)[:1], None),
+                    ("idle", orders_of(NODES), None),
+                    ("relist", orders_of(NODES), "list"),
+                    ("plan", orders_of(NODES), "plan"),
+                    ("some", orders_of(NODES - 500), None),
+                    ("few", orders_of(500), None),
+                    ("same", orders_of(NODES)[:1], None),
                 ):
                     with _disturbed(ours, disturbance):
-                        took.setdefault(what, []).append(_ask(port, names, LONG if disturbance else 1))
+                        took.setdefault(what, []).append(ask(port, names, LONG if disturbance else 1))
         finally:
-            _pin()
+            pin()
             ours.send("stop")
             gaps: list[float] = ours.recv()
             server.join()
@@ -112,13 +113,16 @@ def _row(what: str, at: str, reach: str, value: float, limit: float | None = Non
     return row
 
 
-def _ask(port: int, orders: Sequence[bytes], times: int) -> tuple[float, float]:
-    """(p50, p99) of so many thousands, with a client that does nothing but send and receive."""
+def ask(port: int, orders: Sequence[bytes], times: int, devices: int = 0) -> tuple[float, float]:
+    """(p50, p99) of so many thousands, with a client that does nothing but send and receive.
+
+    Where nodes have `devices` that are handed out in parts, three pods in four ask for some.
+    """
     took, buffer = [], memoryview(bytearray(1 << 20))
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for number in range(times * REQUESTS):
-            request = _request(number % REQUESTS, orders[number % len(orders)])
+            request = _request(number % REQUESTS, orders[number % len(orders)], devices)
             started = time.perf_counter()
             connection.sendall(request)
             size, whole = connection.recv_into(buffer), 0
@@ -137,9 +141,10 @@ def _length(start: bytes) -> int:
     return len(head) + 4 + int(fields[b"content-length"])
 
 
-def _request(number: int, names: bytes) -> bytes:
+def _request(number: int, names: bytes, devices: int) -> bytes:
+    asked = _parts(number % KINDS) if devices else {}
     pod = {
-        "metadata": {"name": f"p{number}", "namespace": "default", "uid": f"waiting-{number}"},
+        "metadata": {"name": f"p{number}", "namespace": "default", "uid": f"waiting-{number}", "annotations": asked},
         "spec": {"containers": [{"name": "c", "resources": {"requests": _requests(number % KINDS)}}]},
     }
     body = b'{"Pod":%b,"Nodes":null,"NodeNames":%b}' % (json.dumps(pod, separators=(",", ":")).encode(), names)
@@ -149,7 +154,7 @@ def _request(number: int, names: bytes) -> bytes:
     )
 
 
-def _orders(count: int) -> list[bytes]:
+def orders_of(count: int) -> list[bytes]:
     """So many of the names, another choice in another order each time."""
     dice, names = random.Random(1), _names()
     return [json.dumps(dice.sample(names, count), separators=(",", ":")).encode() for _ in range(ORDERS)]
@@ -182,22 +187,32 @@ class _Renewing(Elector):
             self.times.append(time.monotonic())
 
 
-def _serve(parent: Connection, environment: dict[str, str]) -> None:
-    _pin(0)
+def service(devices: int = 0) -> tuple[ExtenderService, Board, Metrics, list[bytes]]:
+    """The extender with all pods, and those as pages of a list; nodes have `devices` that are handed out in parts."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
-    clock, metrics, taken = SystemClock(), Metrics(), _snapshot()
+    metrics, taken = Metrics(), _snapshot(devices)
     board = Board(snapshot=taken, rendered=render(taken, {}))
-    extending = ExtenderService(ExtenderSettings(), clock, metrics, board, lambda: 0.0)
-    reader = pod_reader(lambda key: False, extending.give_way)
-    pages = list(_pages())
-    pods = _listed(reader, pages, 0.0)
-    extending.replace(pods)
+    extending = ExtenderService(ExtenderSettings(), SystemClock(), metrics, board, lambda: 0.0)
+    pages = list(_pages(devices))
+    extending.replace(_listed(_reader(extending), pages, 0.0))
     extending.observe(taken)
+    return extending, board, metrics, pages
+
+
+def _reader(extending: ExtenderService) -> Reader[Pod]:
+    return pod_reader(lambda key: key in ANNOTATIONS, extending.give_way)
+
+
+def _serve(parent: Connection, environment: dict[str, str]) -> None:
+    pin(0)
+    clock, (extending, board, metrics, pages) = SystemClock(), service()
+    reader = _reader(extending)
     api = connect(load(environment).cluster, metrics)
     times = LeaseTimes(retry=RETRY)
     elector = _Renewing(api, clock, metrics, namespace="default", name="bench", identity="bench", times=times)
     elector.start()
-    worker, errand = PlanningProcess(), _errand(taken, pods)
+    assert board.snapshot is not None
+    worker, errand = PlanningProcess(), _errand(board.snapshot, _listed(reader, pages, 0.0))
     works: dict[str, Callable[[], object]] = {
         "list": lambda: extending.replace(_listed(reader, pages, PAUSE)),
         "plan": lambda: worker.ask(errand),
@@ -251,19 +266,29 @@ def _listed(reader: Reader[Pod], pages: Sequence[bytes], pause: float) -> list[P
     return pods
 
 
-def _pages() -> Iterator[bytes]:
+def _pages(devices: int) -> Iterator[bytes]:
     names = _names()
-    pods = [_pod(f"bound-{number}", number % KINDS, names[number % NODES]) for number in range(PODS)]
-    pods += [_pod(f"waiting-{number}", number % KINDS, "") for number in range(REQUESTS)]
+    pods = [_pod(f"bound-{number}", number % KINDS, names[number % NODES], devices) for number in range(PODS)]
+    pods += [_pod(f"waiting-{number}", number % KINDS, "", devices) for number in range(REQUESTS)]
     for start in range(0, len(pods), PAGE):
         yield json.dumps({"metadata": {}, "items": pods[start : start + PAGE]}).encode()
 
 
-def _pod(uid: str, kind: int, node: str) -> dict[str, object]:
+def _pod(uid: str, kind: int, node: str, devices: int) -> dict[str, object]:
+    asked = _parts(kind) if devices else {}
+    if asked and node:
+        asked[SHARE_INDEX] = "-".join(str((kind + other) % devices) for other in range(int(asked[SHARE_COUNT])))
     labels = {f"label-{number}": f"value-{kind}" for number in range(6)}
     managed = [{"manager": "kubelet", "fieldsV1": {f"f:{number}": {"f:x": {}} for number in range(150)}}]
     return {
-        "metadata": {"name": uid, "namespace": "default", "uid": uid, "labels": labels, "managedFields": managed},
+        "metadata": {
+            "name": uid,
+            "namespace": "default",
+            "uid": uid,
+            "labels": labels,
+            "annotations": asked,
+            "managedFields": managed,
+        },
         "spec": {"nodeName": node, "containers": [{"name": "c", "resources": {"requests": _requests(kind)}}]},
         "status": {"phase": "Running" if node else "Pending"},
     }
@@ -273,13 +298,21 @@ def _requests(kind: int) -> dict[str, str]:
     return {"cpu": f"{50 * (kind + 1)}m", "memory": f"{128 * (kind + 1)}Mi", "ephemeral-storage": "1Gi"}
 
 
+def _parts(kind: int) -> dict[str, str]:
+    """Parts of one device for two kinds in four, two whole devices for a third one."""
+    milli, count = ((250, 1), (500, 1), (1000, 2), (0, 0))[kind % 4]
+    return {SHARE_MILLI: str(milli), SHARE_COUNT: str(count)} if milli else {}
+
+
 def _names() -> list[str]:
     return [f"ip-10-0-{number // 256}-{number % 256}.eu-central-1.compute.internal" for number in range(NODES)]
 
 
-def _snapshot() -> Snapshot:
+def _snapshot(devices: int) -> Snapshot:
     rng, known = np.random.default_rng(1), np.ones((2, NODES), bool)
     amounts = {"cpu": 16.0, "memory": 64 * 2.0**30, "ephemeral-storage": 100 * 2.0**30, "pods": 110.0}
+    if devices:
+        amounts[SHARE_COUNT] = float(devices)
     window = Window(
         name="15m",
         seconds=900.0,
@@ -302,7 +335,7 @@ def _snapshot() -> Snapshot:
     )
 
 
-def _pin(core: int | None = None) -> None:
+def pin(core: int | None = None) -> None:
     """Onto one core, or all of them; without a second one everybody stays where they are."""
     cores = sorted(_CORES)
     if len(cores) > 1:

@@ -346,7 +346,7 @@ def _take_apart(parts: Parts, sizes: list[int]) -> None:
     parts.time("decode", responses, "instant")
     for name in ("rows", "following"):
         parts.time("node names", NodeNames, name)
-    for name in ("sample_times", "looks_like_percent", "accept"):
+    for name in ("sample_times", "no_ratios", "accept"):
         parts.time("intake", readings, name)
     for name in ("write", "advance"):
         parts.time("ring", Ring, name)

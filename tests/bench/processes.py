@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from ballast.clock import ScaledClock
 
 _spawn = multiprocessing.get_context("spawn")
 
@@ -27,12 +29,27 @@ class Simulated:
         return int(self._pipe.recv())
 
 
+class Shape(NamedTuple):
+    """Of an embedded cluster: `name` of a node, with its row as {row}; pods a node; the scene."""
+
+    name: str = ""
+    pods: int = 2
+    scene: str = "calm"
+    realistic: bool = True
+    speed: float = 1.0
+    origin: tuple[float, float] | None = None
+    """Of the faster clock: wall and monotonic seconds when it began, so that processes share it."""
+
+
+PLAIN = Shape()
+
+
 @contextmanager
-def simulated(nodes: int) -> Iterator[Simulated]:
-    """A calm cluster with node objects of real size and two pods a node."""
+def simulated(nodes: int, shape: Shape = PLAIN) -> Iterator[Simulated]:
+    """By default a calm cluster with node objects of real size and two pods a node."""
     ours, theirs = _spawn.Pipe()
     with tempfile.TemporaryDirectory(prefix="ballast-bench-") as folder:
-        process = _spawn.Process(target=_serve, args=(theirs, nodes, folder))
+        process = _spawn.Process(target=_serve, args=(theirs, nodes, folder, shape))
         process.start()
         try:
             environment = ours.recv()
@@ -41,6 +58,13 @@ def simulated(nodes: int) -> Iterator[Simulated]:
         finally:
             ours.send("stop")
             process.join()
+
+
+def faster(speed: float, origin: tuple[float, float]) -> ScaledClock:
+    """A clock that began at `origin`, in whichever process."""
+    clock = ScaledClock(speed)
+    clock._wall, clock._monotonic = origin
+    return clock
 
 
 def apart(work: Callable[..., Any], *arguments: Any) -> Any:
@@ -61,10 +85,14 @@ def _answer(parent: Connection, work: Callable[..., Any], arguments: tuple[Any, 
     parent.send(work(*arguments))
 
 
-def _serve(parent: Connection, nodes: int, folder: str) -> None:
+def _serve(parent: Connection, nodes: int, folder: str, shape: Shape) -> None:
     from ballast.simulator import EmbeddedCluster, World
 
-    world = World(nodes, pods=2 * nodes, scene="calm", realistic=True)
+    clock = faster(shape.speed, shape.origin) if shape.origin else None
+    world = World(nodes, clock=clock, pods=shape.pods * nodes, scene=shape.scene, realistic=shape.realistic)
+    if shape.name:
+        world.node_names = [shape.name.format(row=row) for row in range(nodes)]
+        world.rows = {name: row for row, name in enumerate(world.node_names)}
     with EmbeddedCluster(world) as cluster:
         parent.send(cluster.environment(cluster.kubeconfig(Path(folder) / "kubeconfig")))
         while parent.recv() != "stop":

@@ -24,7 +24,8 @@ def test_the_alerts_fire_when_they_should_and_are_silent_otherwise(tools: Tools,
 
 
 def test_each_alert_is_tried_firing_and_silent() -> None:
-    known = {rule["alert"] for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]}
+    groups = yaml.safe_load(RULES.read_text())["groups"]
+    known = {rule["alert"] for group in groups for rule in group["rules"] if "alert" in rule}
     assert {(name, fires) for name, fires, _ in ALERTS} == {(name, fires) for name in known for fires in (True, False)}
 
 

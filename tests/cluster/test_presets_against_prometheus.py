@@ -30,6 +30,12 @@ TRUTH: Mapping[str, tuple[float, ...]] = {
     "psi-memory": (0.02, 0.03, 0.04),
     "psi-io": (0.1, 0.2, 0.3),
 }
+THROTTLED: tuple[tuple[tuple[float, float, float], ...], ...] = (
+    (),
+    ((0.1, 9.0, 0.1), (0.2, 10.0, 0.2)),
+    ((0.8, 3.0, 0.3),),
+)
+"""Of the containers of each node: throttled seconds and periods a second, and the share of time that these are."""
 NODES = [
     Node(
         name=f"node-{index}",
@@ -118,8 +124,15 @@ def _scrape(node: int, passed: float) -> Samples:
     yield "node_network_receive_bytes_total", {**linux, "device": "eth0"}, bytes_sent
     yield "node_network_transmit_bytes_total", {**linux, "device": "eth0"}, 0.5 * bytes_sent
     yield "node_network_speed_bytes", {**linux, "device": "eth0"}, LINK
+    awake = math.prod(1 - share for _, _, share in THROTTLED[node])
+    pressure = {**truth, "psi-cpu": 1 - awake * (1 - truth["psi-cpu"])}
     for name in ("cpu", "memory", "io"):
-        yield f"node_pressure_{name}_waiting_seconds_total", linux, truth[f"psi-{name}"] * passed
+        yield f"node_pressure_{name}_waiting_seconds_total", linux, pressure[f"psi-{name}"] * passed
+    for index, (seconds, periods, _) in enumerate(THROTTLED[node]):
+        pod = {"namespace": "shop", "pod": f"web-{index}", "container": "app", "id": f"/kubepods/{index}"}
+        cadvisor = {"instance": f"10.0.0.{node}:10250", "job": "cadvisor", **pod}
+        yield "container_cpu_cfs_throttled_seconds_total", cadvisor, seconds * passed
+        yield "container_cpu_cfs_throttled_periods_total", cadvisor, periods * passed
     kubelet = {"instance": f"10.0.0.{node}:10250", "job": "kubelet", "node": f"node-{node}"}
     yield "node_cpu_usage_seconds_total", kubelet, busy * CORES * passed
     yield "node_memory_working_set_bytes", kubelet, truth["memory"] * MEMORY

@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import socket
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.cluster.harness.waiting import eventually
-from tests.hostile.victim import LIMIT, NODES, Victim, cluster, victim
+from tests.hostile.attacks import ATTACKS, UNSEEN
+from tests.hostile.measuring import LIVEZ, P99, attacked_by
+from tests.hostile.victim import cluster
 
-NAMES = [f"node-{number:03d}" for number in range(NODES)]
-Attack = Callable[[Victim], object]
-
-P99 = 250.0
-LIVEZ = 1000.0
-"""Milliseconds; a busy machine may take SLACK times as long."""
 SLACK = 4
-LASTS = 4.0
-"""Seconds; an attack that is over sooner is repeated."""
-
-UNSEEN = "pods that nobody has seen"
+"""A busy machine may take that many times as long."""
 
 
 @pytest.fixture(scope="module")
@@ -35,148 +21,18 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[st
         yield found
 
 
-def args(pod: Any, names: Any = NAMES[:1], nodes: Any = None) -> bytes:
-    return json.dumps({"Pod": pod, "Nodes": nodes, "NodeNames": names}).encode()
-
-
-def of(uid: str = "u", **spec: Any) -> dict[str, Any]:
-    return {"metadata": {"name": uid, "namespace": "default", "uid": uid}, "spec": spec}
-
-
-def raw(*parts: bytes, count: int = 1, wait: bool = True) -> Attack:
-    """Sends bytes as they are on `count` connections at once, as far as the daemon takes them."""
-
-    def attack(of: Victim) -> None:
-        held: list[socket.socket] = []
-        for _ in range(count):
-            with contextlib.suppress(OSError):
-                client = of.dial()
-                held.append(client)
-                for part in parts:
-                    client.sendall(part)
-        for client in held:
-            if wait:
-                with contextlib.suppress(OSError):
-                    client.settimeout(2)
-                    while client.recv(65536):
-                        pass
-            client.close()
-
-    return attack
-
-
-def posts(*bodies: bytes, path: str = "/scheduler/prioritize", accepted: bool | None = False) -> Attack:
-    """Sends bodies one after another; unless `accepted` is None, all are answered with 200, or none."""
-
-    def attack(of: Victim) -> None:
-        found = {of.post(body, path) for body in bodies}
-        assert 500 not in found
-        if accepted is not None:
-            assert (found == {200}) if accepted else (200 not in found), found
-
-    return attack
-
-
-def many(body: Callable[[int], bytes], count: int, *, accepted: bool | None = False) -> Attack:
-    return lambda of: posts(*(body(number) for number in range(count)), accepted=accepted)(of)
-
-
-def flood(path: str, clients: int = 8, seconds: float = 3.0) -> Attack:
-    def attack(of: Victim) -> None:
-        until = time.monotonic() + seconds
-
-        def ask() -> None:
-            while time.monotonic() < until:
-                of.ask("GET", path)
-
-        threads = [threading.Thread(target=ask) for _ in range(clients)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-    return attack
-
-
-HEAD = b"POST /scheduler/prioritize HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
-CHUNK = b"100000\r\n" + b"x" * 1_048_576 + b"\r\n"
-ONE_NODE = [{"metadata": {"name": "a"}}]
-NESTED = (b"[" * 500_000, b'{"Pod":' * 300_000, args(of()).replace(b'"spec": {}', b'"spec": ' + b'{"a":' * 200_000))
-
-
-def asking(**requests: str) -> list[dict[str, Any]]:
-    """Containers."""
-    return [{"resources": {"requests": requests}}]
-
-
-def labelled(number: int) -> bytes:
-    labels = {f"k{number}-{each}": "v" * 60 for each in range(300)}
-    return args({"metadata": {"uid": f"{number}", "labels": labels}, "spec": {}})
-
-
-ATTACKS: Mapping[str, Attack] = {
-    "many headers": raw(b"GET /livez HTTP/1.1\r\n", b"a: b\r\n" * 4_500_000),
-    "a large header": raw(b"GET /livez HTTP/1.1\r\nhost: ", b"x" * 60_000_000),
-    "a large name of a header": raw(b"GET /livez HTTP/1.1\r\n", b"x" * 20_000_000),
-    "a large address": raw(b"GET /", b"x" * 30_000_000),
-    "headers on many connections": raw(b"GET / HTTP/1.1\r\n", b"a: b\r\n" * 10_000, count=60),
-    "unfinished bodies": raw(HEAD + b"content-length: 60000000\r\n\r\n", b"x" * 59_000_000, count=9),
-    "unfinished bodies in chunks": raw(HEAD + b"transfer-encoding: chunked\r\n\r\n", CHUNK, count=80),
-    "slow connections": raw(b"G", count=1500, wait=False),
-    "containers, 0.5 MB": posts(args(of(containers=[{}] * 166_000))),
-    "containers, 12 MB": posts(args(of(containers=[{}] * 4_000_000))),
-    "init containers": posts(args(of(initContainers=[{}] * 300_000))),
-    "tolerations": posts(args(of(tolerations=[{"key": "a"}] * 200_000)), accepted=None),
-    "labels": many(labelled, 200, accepted=None),
-    "requests": posts(args(of(containers=asking(**{f"r{n}": "1" for n in range(100_000)}))), accepted=None),
-    "names of schedulers": many(lambda n: args(of(f"u{n}", schedulerName=f"{n}" + "s" * 900_000)), 60),
-    "quantities": many(lambda n: args(of(f"u{n}", containers=asking(cpu=f"{n}." + "1" * 900_000))), 60),
-    "names of nodes": posts(args(of(), ["n" * 900_000])),
-    "two million names": posts(args(of(), ["n"] * 2_000_000)),
-    "many nodes": posts(args(of(), None, {"items": ONE_NODE * 500_000}), path="/scheduler/filter", accepted=None),
-    "nesting": posts(*NESTED),
-    UNSEEN: many(
-        lambda n: args(of(f"made-up-{n}", containers=asking(cpu="1000000")), [NAMES[n % NODES]]), 1000, accepted=True
-    ),
-    "/metrics": flood("/metrics"),
-    "/watcher": flood("/watcher"),
-    "/api/v1/nodes": flood("/api/v1/nodes"),
-    "/api/v1/config": flood("/api/v1/config"),
-    "scores of pods": flood("/api/v1/pods/shop/web/scores"),
-}
-
-
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("name", ATTACKS)
 def test_it_stays_alive_answers_and_gives_memory_back(
     name: str, environment: Mapping[str, str], tmp_path: Path
 ) -> None:
-    with victim(tmp_path, environment) as attacked:
-        before = eventually("all nodes are known", lambda: _scored(attacked), within=60, every=0.2)
-        _, small = attacked.resident()
-        with attacked.watched() as seen:
-            until = time.monotonic() + LASTS
-            while time.monotonic() < until and attacked.alive:
-                ATTACKS[name](attacked)
-        assert attacked.alive
-        peak, _ = attacked.resident()
-        limit = small + max(0.1 * small, 24 * 2**20)
-        with contextlib.suppress(AssertionError):
-            eventually("the memory is given back", lambda: attacked.resident()[1] <= limit, within=60, every=0.5)
-        after, (_, kept) = attacked.scores(), attacked.resident()
-    first, most, then = (f"{size / 2**20:.0f}" for size in (small, peak, kept))
-    told = f"{name}: p99 {seen.p99:.0f} ms, livez {max(seen.livez):.0f} ms, MiB {first}, {most} at most, then {then}"
+    found = attacked_by(ATTACKS[name], environment, tmp_path)
+    told = f"{name}: {found}"
     print(told)
-    assert kept <= limit, told
-    assert peak <= LIMIT, told
-    assert not seen.failed, (told, seen.failed[:5])
-    assert seen.p99 <= SLACK * P99, told
-    assert max(seen.livez) <= SLACK * LIVEZ, told
+    assert found.given_back, told
+    assert found.bounded, told
+    assert not found.failed, (told, found.failed[:5])
+    assert found.p99 <= SLACK * P99, told
+    assert found.livez <= SLACK * LIVEZ, told
     if name == UNSEEN:
-        assert sum(after.values()) >= 0.8 * sum(before.values())
-
-
-def _scored(of: Victim) -> dict[str, int]:
-    found = of.scores()
-    assert len(set(found.values())) > 1, "no node is known yet"
-    return found
+        assert found.after >= 0.8 * found.before

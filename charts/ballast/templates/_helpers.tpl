@@ -238,10 +238,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if $eviction -}}
   {{- $_ := set $seen "apps" (list "daemonsets" "deployments" "replicasets" "statefulsets") -}}
   {{- $_ := set $seen "policy" (list "poddisruptionbudgets") -}}
-  {{- /* where pods can go: volumes and devices, and nodes that autoscalers add or remove */ -}}
+  {{- /* where pods can go: volumes, and nodes that autoscalers add or remove */ -}}
   {{- $_ := set $seen "" (list "events" "persistentvolumeclaims" "persistentvolumes") -}}
   {{- $_ := set $seen "storage.k8s.io" (list "csinodes" "storageclasses") -}}
-  {{- $_ := set $seen "resource.k8s.io" (list "resourceslices") -}}
   {{- $_ := set $seen "karpenter.sh" (list "nodeclaims") -}}
 {{- end -}}
 {{- if or $targets $eviction (include "ballast.plans" (list . "batch")) -}}
@@ -386,6 +385,11 @@ spec:
   valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
 {{- end }}
 
+{{/* The ConfigMap of the state, and the parts that it has when it is large. */}}
+{{- define "ballast.stateNames" -}}
+[ballast-state{{ range until 8 }}, ballast-state-{{ add1 . }}{{ end }}]
+{{- end }}
+
 {{/* Rights of `ballast release` with these parts. */}}
 {{- define "ballast.releaseRules" -}}
 {{- if has "publishing" . }}
@@ -410,7 +414,7 @@ spec:
   verbs: [get, patch]
 - apiGroups: [""]
   resources: [configmaps]
-  resourceNames: [ballast-state]
+  resourceNames: {{ include "ballast.stateNames" . }}
   verbs: [get, update]
 {{- end }}
 {{- if has "batch" . }}

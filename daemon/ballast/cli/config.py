@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from ballast.cli.output import Output, OutputOption
-from ballast.errors import SettingsError
-from ballast.settings import examine, explain
+from ballast.errors import SettingsError, UsageError
+from ballast.settings import Settings, examine, explain
 
 app = typer.Typer(no_args_is_help=True, help="Show and check the settings.")
 
 
 _WIDE = 10_000
+MOST = 10_000_000
 
 
 @app.command()
-def check() -> None:
+def check(
+    sizing: Annotated[
+        str | None,
+        typer.Option(metavar="NODES,PODS", help="Also print the memory limit for a cluster of that size."),
+    ] = None,
+) -> None:
     """Check whether `ballast run` would start with these settings. Exit 0 if it would, 2 if not."""
     from ballast.cli.checked_settings import checked
 
-    _, warnings = checked()
+    size = None if sizing is None else _size(sizing)
+    settings, warnings = checked()
     for warning in warnings:
         typer.echo(f"warning: {warning}", err=True)
     typer.echo("The settings can be used, with warnings." if warnings else "The settings can be used.")
+    if size is not None:
+        _print_sizing(settings, *size)
 
 
 @app.command()
@@ -43,6 +52,25 @@ def show(
         typer.echo(f"warning: {warning}", err=True)
     if findings.problems:
         raise SettingsError(*findings.problems)
+
+
+def _size(text: str) -> tuple[int, int]:
+    nodes, _, pods = text.replace("_", "").partition(",")
+    if not (nodes.strip().isdecimal() and pods.strip().isdecimal() and 0 < int(nodes) <= MOST and int(pods) <= MOST):
+        raise UsageError(
+            f"--sizing {text} cannot be used: expected NODES,PODS such as 5000,30000, nodes from 1 and each at most "
+            f"{MOST:,}."
+        )
+    return int(nodes), int(pods)
+
+
+def _print_sizing(settings: Settings, nodes: int, pods: int) -> None:
+    from ballast.runtime import sizing
+
+    found = sizing.shares(settings, nodes, pods)
+    for share in found:
+        typer.echo(f"{share.size / 2**20:6.0f} MiB  {share.what}")
+    typer.echo(f"memory limit: {sizing.limit(found)}Mi (resources.limits.memory in the chart)")
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:

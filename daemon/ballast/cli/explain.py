@@ -1,4 +1,4 @@
-"""`ballast explain`: shows the verdict of every eviction check on one pod."""
+"""`ballast explain`: the verdict of every eviction check on a pod, why one was moved, or what a node's score is."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from rich.table import Table
 
 from ballast import log
 from ballast.cli.live import daemons_explanation
+from ballast.cli.observing.past import eviction_words, evictions_of, node_explanation, node_words
+from ballast.cli.observing.remote import find
 from ballast.cli.output import Output, OutputOption
 from ballast.cli.planning.eviction_settings import offline_rules, settings_of
 from ballast.cli.planning.evidence import Origin, gather, variables
 from ballast.cli.planning.plan import Cluster, Kubeconfig, Live, Metrics, PodMetrics, Set
-from ballast.errors import BadFile, UsageError
+from ballast.errors import BadFile, BallastError, UsageError
 from ballast.eviction.explanation import explanation
 from ballast.eviction.gate import Gate
 from ballast.jobs.eviction.rules import aims_of
@@ -23,7 +25,12 @@ from ballast.words import duration
 
 
 def explain(
-    pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD", help="The pod.", show_default=False)],
+    pod: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAMESPACE/POD|NODE", help="The pod, or a node of a running daemon.", show_default=False
+        ),
+    ],
     cluster: Cluster = None,
     metrics_file: Metrics = None,
     pod_metrics: PodMetrics = None,
@@ -37,19 +44,23 @@ def explain(
 ) -> None:
     """Show why a pod may or may not be evicted: all checks in order, with the numbers they use.
 
+    With --url also why a pod was moved. A name without / is a node: what its score is made of.
     Checks that need history (debounce, cooldown, rate) are assumed to pass. Limits apply only if they are set.
     """
     log.configure("warning")
     namespace, slash, name = pod.partition("/")
-    if not slash or not namespace or not name or "/" in name:
-        raise UsageError(f"{pod}: give the pod as NAMESPACE/POD, such as shop/web-0.")
     origin = Origin(cluster, metrics_file, pod_metrics, live, kubeconfig)
+    if url is not None and (settings or origin != Origin(None, None, None)):
+        raise UsageError("--url asks a daemon, which has its own input and settings. Do not combine it with others.")
+    if url is not None and not slash and pod:
+        found = node_explanation(find(url, None), pod)
+        return typer.echo(json.dumps(found, allow_nan=False) if output is Output.JSON else node_words(found))
+    if not slash or not namespace or not name or "/" in name:
+        raise UsageError(
+            f"{pod}: give the pod as NAMESPACE/POD, such as shop/web-0. A node is explained by a daemon: add --url."
+        )
     if url is not None:
-        if settings or origin != Origin(None, None, None):
-            raise UsageError(
-                "--url asks a daemon, which has its own input and settings. Do not combine it with others."
-            )
-        return _show(daemons_explanation(url, namespace, name), output)
+        return _of_daemon(url, namespace, name, output)
     origin.check()
     found, given = settings_of(tuple(settings or ()), variables(origin))
     evidence = gather(origin, found)
@@ -58,6 +69,30 @@ def explain(
     if answer is None:
         raise BadFile(f"{pod}: there is no such pod, neither on a node nor pending.")
     return _show(answer, output)
+
+
+def _of_daemon(url: str, namespace: str, name: str, output: Output) -> None:
+    """The checks of a pod that is there, and its moves."""
+    pod = f"{namespace}/{name}"
+    try:
+        answer = daemons_explanation(url, namespace, name)
+    except BallastError:
+        moved = _moves(url, pod)
+        if not moved:
+            raise
+        return typer.echo(
+            json.dumps({"pod": pod, "evictions": moved}, allow_nan=False)
+            if output is Output.JSON
+            else "\n".join(map(eviction_words, moved))
+        )
+    return _show(answer, output)
+
+
+def _moves(url: str, pod: str) -> list[dict[str, Any]]:
+    try:
+        return evictions_of(find(url, None), pod)
+    except BallastError:
+        return []
 
 
 def _show(answer: dict[str, Any], output: Output) -> None:

@@ -13,6 +13,7 @@ from ballast.clock import Clock
 from ballast.cluster import workloads as forms
 from ballast.cluster.client import KubeApi
 from ballast.cluster.objects import attachments as attached
+from ballast.cluster.objects import device_claims as devices
 from ballast.cluster.objects import wire
 from ballast.cluster.objects.decoding import Reader
 from ballast.cluster.objects.object_budget import ObjectBudget
@@ -20,11 +21,11 @@ from ballast.cluster.objects.shared_values import Shared
 from ballast.cluster.watch import Collection, Reflector, stop_all
 from ballast.errors import NOT_JSON, ClusterError
 from ballast.metrics import Metrics
-from ballast.model.attachments import Attachments, NodeClaim, ScaleUp
+from ballast.model.attachments import Attachments, DeviceClaim, DeviceSlice, NodeClaim, ScaleUp
 from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Workload
 
 T = TypeVar("T")
-W = TypeVar("W", bound="forms.WireKind | attached.WireKind")
+W = TypeVar("W", bound="forms.WireKind | attached.WireKind | devices.WireDeviceClaim")
 
 WORKLOADS = {
     "deployments": "Deployment",
@@ -37,6 +38,7 @@ SCALED_OBJECTS = "scaledobjects"
 NAMESPACES = "namespaces"
 CLAIMS, VOLUMES, CLASSES = "persistentvolumeclaims", "persistentvolumes", "storageclasses"
 CSI_NODES, SLICES, NODE_CLAIMS = "csinodes", "resourceslices", "nodeclaims"
+DEVICE_CLAIMS = "resourceclaims"
 SCALE_UPS = "events"
 """Events by which cluster-autoscaler says that it adds a node for a pod."""
 _PATHS = {
@@ -50,10 +52,11 @@ _PATHS = {
     CLASSES: "/apis/storage.k8s.io/v1/storageclasses",
     CSI_NODES: "/apis/storage.k8s.io/v1/csinodes",
     SLICES: "/apis/resource.k8s.io/v1/resourceslices",
+    DEVICE_CLAIMS: "/apis/resource.k8s.io/v1/resourceclaims",
     NODE_CLAIMS: "/apis/karpenter.sh/v1/nodeclaims",
     SCALE_UPS: "/api/v1/events",
 }
-_OPTIONAL = (SCALED_OBJECTS, SLICES, NODE_CLAIMS)
+_OPTIONAL = (SCALED_OBJECTS, SLICES, DEVICE_CLAIMS, NODE_CLAIMS)
 _QUERIES: Mapping[str, Mapping[str, str | int]] = {
     SCALE_UPS: {"fieldSelector": f"reason={attached.TRIGGERED},involvedObject.kind=Pod"}
 }
@@ -186,6 +189,14 @@ class WorkloadCache:
         kinds = (CLAIMS, VOLUMES, CLASSES, CSI_NODES, SLICES)
         return Attachments(*(self._all(kind) if self._known(kind) else None for kind in kinds))
 
+    def device_slices(self) -> tuple[DeviceSlice, ...]:
+        """As they were last seen; none where the server has no such kind."""
+        return self._all(SLICES)
+
+    def device_claims(self) -> tuple[DeviceClaim, ...]:
+        """As they were last seen; the same tuple while nothing changes."""
+        return self._all(DEVICE_CLAIMS)
+
     def node_claims(self) -> tuple[NodeClaim, ...]:
         """Karpenter's, none where it is not installed."""
         return self._all(NODE_CLAIMS)
@@ -274,6 +285,7 @@ _ATTACHED: Mapping[str, tuple[type[Any], Callable[[Any], Any]]] = {
     CLASSES: (attached.WireStorageClass, attached.to_storage_class),
     CSI_NODES: (attached.WireCsiNode, attached.to_csi_node),
     SLICES: (attached.WireSlice, attached.to_slice),
+    DEVICE_CLAIMS: (devices.WireDeviceClaim, devices.to_device_claim),
     NODE_CLAIMS: (attached.WireNodeClaim, attached.to_node_claim),
     SCALE_UPS: (attached.WireEvent, attached.to_scale_up),
 }

@@ -11,6 +11,7 @@ import msgspec
 from ballast.cluster.objects import wire
 from ballast.cluster.objects.shared_values import Shared
 from ballast.cluster.objects.templates import to_selector
+from ballast.model.disruption import never_allows
 from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Workload
 
 
@@ -94,6 +95,8 @@ class BudgetSpec(wire.WireStruct):
     """policy/v1 PodDisruptionBudgetSpec."""
 
     selector: wire.LabelSelector | None = None
+    max_unavailable: int | str | None = None
+    min_available: int | str | None = None
 
 
 class BudgetStatus(wire.WireStruct):
@@ -101,6 +104,7 @@ class BudgetStatus(wire.WireStruct):
 
     observed_generation: int = 0
     disruptions_allowed: int = 0
+    expected_pods: int = 0
 
 
 class WireBudget(wire.WireStruct):
@@ -230,6 +234,7 @@ def to_budget(found: WireBudget, shared: Shared) -> DisruptionBudget:
         selector=to_selector(found.spec.selector),
         allowed=max(0, found.status.disruptions_allowed),
         settled=found.status.observed_generation >= found.metadata.generation,
+        never=never_allows(found.spec.max_unavailable, found.spec.min_available, found.status.expected_pods) or "",
     )
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from typing import Any
 
 from ballast.doctor.cluster_view import Document, Missing, part, text, title
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding
 from ballast.doctor.pairing import asks_ballast
 from ballast.doctor.scheduler_files import scheduler_files
+from ballast.model.disruption import never_allows
 from ballast.settings import Mode
 
 
@@ -31,23 +30,10 @@ def budgets_unsatisfiable(evidence: Evidence) -> Iterator[Finding]:
 
 
 def unsatisfiable(budget: Document) -> str | None:
-    """Why a budget never allows a disruption of the pods it expects, or None.
-
-    Shares are rounded up, as by the disruption controller (pkg/controller/disruption/disruption.go).
-    """
+    """Why a budget never allows a disruption of the pods it expects, or None."""
     expected = part(budget, "status", "expectedPods")
-    expected = expected if isinstance(expected, int) else 0
     most, least = part(budget, "spec", "maxUnavailable"), part(budget, "spec", "minAvailable")
-    if most is not None:
-        return f"maxUnavailable: {most} allows no eviction" if _pods(most, max(1, expected)) == 0 else None
-    if least is None:
-        return None
-    if _share(least) == 1:
-        return f"minAvailable: {least} allows no eviction"
-    needed = _pods(least, expected)
-    if expected and needed is not None and needed >= expected:
-        return f"minAvailable: {least} of {expected} pods allows no eviction"
-    return None
+    return never_allows(most, least, expected if isinstance(expected, int) else 0)
 
 
 def landing(evidence: Evidence) -> Iterator[Finding]:
@@ -69,19 +55,3 @@ def landing(evidence: Evidence) -> Iterator[Finding]:
     )
     fix = ("ballast profile extender", "BALLAST_EVICTION__LANDING=taint", "BALLAST_EVICTION__MODE=dry-run")
     yield Finding("eviction-landing", "warn", "extender", message, fix)
-
-
-def _share(value: Any) -> float | None:
-    if not isinstance(value, str) or not value.endswith("%"):
-        return None
-    try:
-        return int(value[:-1]) / 100
-    except ValueError:
-        return None
-
-
-def _pods(value: Any, of: int) -> int | None:
-    share = _share(value)
-    if share is not None:
-        return math.ceil(round(share * of, 9))
-    return value if isinstance(value, int) else None

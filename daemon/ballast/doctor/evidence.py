@@ -21,14 +21,18 @@ from ballast.settings import Duration, Settings
 from ballast.telemetry.error_messages import NotAllowed
 from ballast.telemetry.metrics_server import MetricsServerSource
 from ballast.telemetry.node_names import NodeNames
-from ballast.telemetry.pods import PodUsage, ask_metrics_server, decode
+from ballast.telemetry.pod_counts import PodCounts
+from ballast.telemetry.pods import ask_metrics_server, decode
 from ballast.telemetry.prometheus import PrometheusSource
 
 PATIENCE = 3.0
 """Seconds that one answer may take."""
 
-PAST = 900.0
-"""Seconds of the past that are read."""
+PASTS = (300.0, 900.0)
+"""Seconds of the past that tell how far apart scrapes are."""
+
+FEWEST = 4
+"""Readings that these are, at least."""
 
 _LINE = re.compile(r"BALLAST_[A-Z_]+=(?:'(?:[^']|'\\'')*'|[^\s;,()]+)")
 
@@ -113,11 +117,16 @@ class Evidence:
         return self.source.read(self.at, self.names)
 
     @cached_property
-    def past(self) -> tuple[Reading, ...]:
-        """The readings before it."""
+    def scrape_interval(self) -> dict[str, float]:
+        """Seconds between scrapes by resource: of the last minutes, and of more where these do not tell."""
+        self.asked()
         step = float(self.settings.telemetry.interval)
-        first = self.reading.at
-        return tuple(self.source.backfill(first - PAST, first - step, step, self.names))
+        found: dict[str, float] = {}
+        for span in PASTS:
+            found = self.source.scrape_intervals(self.at - max(span, FEWEST * step), self.at, step)
+            if len(found) == len(self.settings.telemetry.resources):
+                break
+        return found
 
     def with_preset(self, preset: str) -> Reading:
         """What a cycle would read with another preset."""
@@ -135,13 +144,13 @@ class Evidence:
         return MetricsServerSource(self._api.get, self.settings, self._metrics).read(self.at, self.names)
 
     @cached_property
-    def usage(self) -> PodUsage:
-        """What pods use."""
-        resources = ("cpu", "memory")
-        if self.settings.telemetry.source != "prometheus":
-            return decode(ask_metrics_server(self._api.get, self.at, resources, self.settings))
-        self.asked()
-        return decode(self.source.ask_pods(self.at, resources))
+    def usage(self) -> PodCounts:
+        """Of how many pods the use is known."""
+        if self.settings.telemetry.source == "prometheus":
+            self.asked()
+            return self.source.count_pods(self.at)
+        found = decode(ask_metrics_server(self._api.get, self.at, ("cpu", "memory"), self.settings))
+        return PodCounts(found.measured, found.problems)
 
     def close(self) -> None:
         """Frees the connections."""

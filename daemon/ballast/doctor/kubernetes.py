@@ -165,16 +165,8 @@ def _other_deployments(home: str, deployments: tuple[Document, ...]) -> Iterator
 
 
 def _other_prefixes(evidence: Evidence) -> Iterator[Finding]:
-    """Both labels of another prefix, so that a stranger's `score` alone counts for nothing."""
-    own = NodeKeys.of(evidence.settings.publishing.prefix)
-    found: dict[str, list[str]] = {}
-    for node in evidence.nodes:
-        for key in node.labels:
-            prefix, _, name = key.rpartition("/")
-            if name == "score" and key != own.score and NodeKeys.of(prefix).load in node.labels:
-                found.setdefault(prefix, []).append(node.name)
     here = evidence.settings.publishing.prefix
-    for prefix, nodes in sorted(found.items()):
+    for prefix, nodes in NodeKeys.of(here).others(evidence.nodes).items():
         message = f"{len(nodes):,} nodes have scores under {prefix}, not only under {here}"
         remove = f"kubectl label nodes --all {prefix}/score- {prefix}/load-"
         yield Finding("second-ballast", "warn", named(nodes), message, (remove, f"BALLAST_PUBLISHING__PREFIX={prefix}"))

@@ -8,6 +8,8 @@ import textwrap
 from collections.abc import Iterator
 
 from ballast.doctor.registry import CHECKS, Check
+from ballast.doctor.seen import SEEN
+from ballast.doctor.seen import described as seen_by_daemon
 
 _WIDTH = 120
 
@@ -42,7 +44,8 @@ no right to read these, so the checks of pairing say most when an administrator 
 
 def markdown() -> str:
     """The text of docs/doctor.md."""
-    return "\n".join([_INTRODUCTION, *(line for name, check in CHECKS.items() for line in _section(name, check))])
+    sections = (line for name, check in CHECKS.items() for line in _section(name, check))
+    return "\n".join([_INTRODUCTION, *sections, *_conditions()])
 
 
 def described(check: Check) -> tuple[str, str, str]:
@@ -58,10 +61,20 @@ def _section(name: str, check: Check) -> Iterator[str]:
     asked, found, fix = described(check)
     yield f"## {name}\n"
     yield f"{asked}\n"
-    for title, content in (("Found", found), ("Fix", fix)):
+    for title, content in (("Found", found), ("Fix", fix), ("Daemon", seen_by_daemon(name))):
         yield textwrap.fill(
             f"* **{title}:** {content}", _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
         )
+    yield ""
+
+
+def _conditions() -> Iterator[str]:
+    yield "## Checks and conditions\n"
+    yield "The daemon says by [conditions](reference/conditions.md) what it sees of the same faults itself.\n"
+    yield "| check | conditions | only the doctor sees |"
+    yield "|---|---|---|"
+    for name, seen in SEEN.items():
+        yield f"| `{name}` | {', '.join(f'`{each}`' for each in seen.conditions) or '–'} | {seen.unseen or '–'} |"
     yield ""
 
 

@@ -60,6 +60,8 @@ def _needed(settings: Settings, policies: Sequence[PowerPolicy], namespace: str)
     targets = policies if power is not Mode.OFF else ()
     yield Right("", "nodes", _READ)
     yield Right("", "pods", _READ)
+    for plural in ("resourceclaims", "resourceslices"):
+        yield Right("resource.k8s.io", plural, _READ)
     yield Right("metrics.k8s.io", "nodes", ("get", "list"))
     if plans:
         yield Right("metrics.k8s.io", "pods", ("get", "list"))
@@ -70,7 +72,6 @@ def _needed(settings: Settings, policies: Sequence[PowerPolicy], namespace: str)
             yield Right("", plural, _READ)
         for plural in ("csinodes", "storageclasses"):
             yield Right("storage.k8s.io", plural, _READ)
-        yield Right("resource.k8s.io", "resourceslices", _READ)
         yield Right("karpenter.sh", "nodeclaims", _READ)
     if plans or targets:
         yield Right("autoscaling", "horizontalpodautoscalers", _READ)
@@ -94,6 +95,9 @@ def _needed(settings: Settings, policies: Sequence[PowerPolicy], namespace: str)
         yield Right("", "pods", ("patch",))
     if Mode.ON in (settings.publishing.mode, power, eviction, settings.batch.mode):
         yield Right("", "events", ("create",))
+    if settings.http.reviewed:
+        yield Right("authentication.k8s.io", "tokenreviews", ("create",))
+        yield Right("authorization.k8s.io", "subjectaccessreviews", ("create",))
     if acts(settings):
         yield from _own(settings, namespace)
     yield from _of_power(targets, writes=power is Mode.ON)

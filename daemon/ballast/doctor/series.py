@@ -77,8 +77,7 @@ def scrape_interval(evidence: Evidence) -> Iterator[Finding]:
     Fix: `BALLAST_TELEMETRY__INTERVAL=60s`
     """
     interval = float(evidence.settings.telemetry.interval)
-    seen = [reading.scrape_interval for reading in (evidence.reading, *evidence.past)]
-    slow = {name: seconds for each in seen for name, seconds in each.items() if seconds > 1.1 * interval}
+    slow = {name: seconds for name, seconds in evidence.scrape_interval.items() if seconds > 1.1 * interval}
     for resource, seconds in slow.items():
         yield Finding(
             "scrape-interval",

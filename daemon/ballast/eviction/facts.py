@@ -48,6 +48,8 @@ class ClusterObjects:
     node_claims: Sequence[NodeClaim] = ()
     promised: frozenset[str] = frozenset()
     """namespace/name of waiting pods for which an autoscaler adds a node."""
+    budgeted: frozenset[WorkloadKey] = frozenset()
+    """Workloads whose replicas a power policy sets."""
 
 
 class Facts:
@@ -80,6 +82,8 @@ class Facts:
         self.pods = sum(not pod.finished and pod.node in self.nodes for pod in pods) if count is None else count
         self.namespaces: Mapping[str, Namespace] = {each.name: each for each in objects.namespaces}
         self._workloads = {(each.namespace, each.kind, each.name): each for each in objects.workloads}
+        autoscaled = {(each.namespace, each.kind, each.name) for each in objects.autoscalers if each.own_kind}
+        self._set_elsewhere = objects.budgeted | autoscaled
         self._scaled = {(each.namespace, each.kind, each.name): each.scaled_at for each in objects.autoscalers}
         self._budgets: dict[str, list[DisruptionBudget]] = {}
         for budget in sorted(objects.budgets, key=lambda each: (each.namespace, each.name)):
@@ -132,7 +136,7 @@ class Facts:
         top = chain[-1] if chain else None
         if top is None or top.kind != "Deployment" or top.owner is not None or not top.replicas:
             return None
-        return None if (top.namespace, top.kind, top.name) in self._scaled else top
+        return None if (top.namespace, top.kind, top.name) in self._set_elsewhere else top
 
     def budgets(self, pod: Pod) -> tuple[DisruptionBudget, ...]:
         """Those whose selector matches it."""

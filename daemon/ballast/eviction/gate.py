@@ -179,7 +179,7 @@ class Gate:
                 number = terminating
             elif pod.phase in FINISHED and number > finished:
                 number = finished
-            elif number > age and (ask_all or pod.created > youngest):
+            elif number > age and (ask_all or pod.created > youngest or pod.uid in self.history.known):
                 refusal = self._first(pod, LOOKED_NOWHERE, _OF_POD)
                 number = min(number, NUMBER[refusal.check]) if refusal else number
             found.append(number)

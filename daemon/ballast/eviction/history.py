@@ -17,7 +17,8 @@ class History:
     or whose pod came back. `overloaded` are nodes so loaded that relief may not wait for a known landing. `backing_off`
     says until when a workload is left alone after a refusal of the API server. `ineffective` says of (node, resource)
     why moves off it did not help lately, `causes` of which resources a node is too loaded now. `restarts` are seconds
-    from the eviction of a pod until its replacement was Ready, by workload.
+    from the eviction of a pod until its replacement was Ready, by workload. `known` are UIDs of pods that were evicted,
+    or may have been: a leader that was killed, or got no answer, does not say.
     """
 
     acting: bool = False
@@ -26,6 +27,7 @@ class History:
     node_evictions: Mapping[str, float] = field(default_factory=dict)
     workload_evictions: Mapping[WorkloadKey, tuple[float, ...]] = field(default_factory=dict)
     evictions: tuple[float, ...] = ()
+    known: frozenset[str] = frozenset()
     by_planner: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     confirmed: Mapping[str, int] | None = None
     awaited: frozenset[WorkloadKey] = frozenset()

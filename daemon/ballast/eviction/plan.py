@@ -42,8 +42,8 @@ _COSTLY = Feasibility(spared="moving it costs more room for other pods than the 
 
 @dataclass(frozen=True)
 class Move:
-    """`target` is None where the landing is not steered. `gain_error` is the standard error of the gain, `cost` the
-    price of the eviction, both in the measure of the gain.
+    """`target` is None where the landing is not steered; `aim` is the node that the plan counts on all the same.
+    `gain_error` is the standard error of the gain, `cost` the price of the eviction, both in the measure of the gain.
 
     `used` is what the pod takes along, in cores and bytes; `starts` are the UIDs of waiting pods that it starts, and
     `starts_on` their nodes.
@@ -60,6 +60,7 @@ class Move:
     starts_on: tuple[str, ...] = ()
     gain_error: float = 0.0
     cost: float = 0.0
+    aim: str = ""
 
 
 @dataclass(frozen=True)
@@ -285,6 +286,7 @@ class _PlanBuilder:
             used=dict(zip(self._layout.resources, self._layout.used[step.pod].tolist(), strict=True)),
             starts=tuple(self._layout.pods[row].uid for row in step.starts),
             starts_on=tuple(nodes[row].name for row in step.starts_on),
+            aim=nodes[step.target].name,
         )
 
     def _steered(self, pod: Pod) -> bool:

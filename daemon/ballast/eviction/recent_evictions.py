@@ -172,6 +172,7 @@ class RecentEvictions:
             node_evictions=nodes,
             workload_evictions={key: tuple(each.at for each in moved) for key, moved in workloads.items()},
             evictions=tuple(each.at for each in counted),
+            known=frozenset(each.uid for each in counted if not each.imagined),
             by_planner={name: tuple(times) for name, times in planners.items()},
             looping=frozenset(twice | {key for key, at in self._returned.items() if at > now - LOOP}),
             backing_off={key: each.until for key, each in self._rests.items() if each.until > now},

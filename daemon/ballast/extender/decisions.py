@@ -60,10 +60,10 @@ class ExtenderService:
         pods_age: Callable[[], float],
         strategies: Strategies | None = None,
         pods: Callable[[], Iterable[Pod]] = tuple,
+        claim: Callable[[Pod], Pod] = lambda pod: pod,
     ) -> None:
-        """`pods_age`: seconds since the watch of pods last said anything; `pods` are those it has shown.
-
-        Raises UsageError for a strategy that cannot be used.
+        """`pods_age`: seconds since the watch of pods last said anything; `pods` are those it has shown; `claim` adds
+        to a pod what it asks for by resource claims. Raises UsageError for a strategy that cannot be used.
         """
         self._strategies, self._pods = strategies or Strategies(), pods
         self.siblings: Mapping[str, Mapping[str, float]] = {}
@@ -71,7 +71,7 @@ class ExtenderService:
         self._lock, self._never = threading.Lock(), threading.Event()
         outcomes = {outcome: metrics.extender_decisions.labels(outcome) for outcome in OUTCOMES}
         self._rejections = metrics.extender_rejections.labels("load")
-        self._bookings = AssumedPods(settings.assume_for, lambda outcome: outcomes[outcome].inc())
+        self._bookings = AssumedPods(settings.assume_for, lambda outcome: outcomes[outcome].inc(), claim)
         metrics.extender_assumed.set_function(lambda: len(self._bookings.ledger))
         self.steering = ReservationDesk(self._bookings, self._lock, clock, metrics)
         self._state: SnapshotState | None = None
@@ -147,7 +147,7 @@ class ExtenderService:
         """The watch has listed all pods. Requests are answered between batches of them."""
         with self._lock:
             if first := self._bookings.nothing_shown:
-                learn(self._bookings.arrivals, items)
+                learn(self._bookings.arrivals, map(self._bookings.claimed, items))
         listed: set[str] = set()
         for start in range(0, len(items), BATCH):
             batch = items[start : start + BATCH]
@@ -267,7 +267,8 @@ class ExtenderService:
 
     def _arriving(self, pod: wire.Pod) -> Pod:
         """As the watch shows it, else as the scheduler sends it; nothing of that is kept for other pods."""
-        return self._bookings.waiting(pod.metadata.uid) or to_pod(pod, Shared(), lambda key: key in ANNOTATIONS)
+        shown = self._bookings.waiting(pod.metadata.uid)
+        return self._bookings.claimed(shown or to_pod(pod, Shared(), lambda key: key in ANNOTATIONS))
 
     def _unusable(self, made: Strategy) -> str | None:
         """Why a strategy cannot decide now."""

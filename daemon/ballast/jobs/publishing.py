@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ballast.cluster.context import Context
 from ballast.jobs import sentences
 from ballast.jobs.progress import Known
+from ballast.model.node import Node
 from ballast.publishing.label_plan import LabelPlanner, LabelRules
 from ballast.publishing.node_keys import NodeKeys
 from ballast.publishing.publisher import PART, Publisher
@@ -20,6 +23,7 @@ class PublishingJob:
         keys = NodeKeys.of(settings.publishing.prefix)
         every = settings.publishing.every(settings.telemetry)
         planner = LabelPlanner(keys, _rules(settings), f"{context.namespace}/{settings.lease.name}")
+        self._keys = keys
         self.publisher = Publisher(context.api, context.writer, context.clock, keys, planner, interval=every)
 
     def cycle(self, known: Known) -> str:
@@ -28,6 +32,7 @@ class PublishingJob:
         result = self.publisher.round(known.snapshot, known.scores, known.freeze, context.cache.node)
         context.conditions.report("PublishingFailing", "WriteFailed", result.problem)
         context.conditions.report("Contended", "LabelsChanged", self.publisher.contended(), source="labels")
+        context.conditions.report("SecondBallast", "OtherPrefix", _others(self._keys, known.snapshot.nodes))
         return sentences.publishing_sentence(
             result,
             known.snapshot,
@@ -41,6 +46,12 @@ class PublishingJob:
     def stop(self) -> None:
         """Ends a round after the write under way."""
         self.publisher.stop()
+
+
+def _others(keys: NodeKeys, nodes: Iterable[Node]) -> str | None:
+    """Under which prefixes nodes have scores that are not ours; numbers would change from cycle to cycle."""
+    found = keys.others(nodes)
+    return f"nodes have scores under {', '.join(found)} too" if found else None
 
 
 def _rules(settings: Settings) -> LabelRules:

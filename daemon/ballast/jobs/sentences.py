@@ -43,6 +43,7 @@ def report_telemetry(
     conditions.report("SourcesDisagree", "MeansApart", "; ".join(telemetry.disagreements))
     lent = sorted(name for name, source in snapshot.sources.items() if source != telemetry.primary)
     conditions.report("FallbackInUse", "PrimarySilent", f"{', '.join(lent)} from the fallback source" if lent else None)
+    conditions.report("FallbackMissing", "NoAnswer", telemetry.witness_problem)
     names = [node.name for node, known in zip(snapshot.nodes, snapshot.known, strict=True) if not known]
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     conditions.report("NodesUnknown", "NoWindow", f"unknown: {', '.join(names[:NAMED])}{more}" if names else None)

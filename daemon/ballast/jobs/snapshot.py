@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from ballast.cluster.context import Context
 from ballast.errors import ClusterError
 from ballast.extender.decisions import ExtenderService
 from ballast.jobs import sentences
 from ballast.jobs.progress import Known, Progress
+from ballast.jobs.resource_claims import ResourceClaims
 from ballast.jobs.telemetry import TelemetryCycle, source_title
 from ballast.model.node import Node
 from ballast.model.snapshot import Snapshot
@@ -31,8 +33,10 @@ class SnapshotJob:
         progress: Progress,
         classes: Callable[[], Mapping[str, str]],
         observers: Sequence[Callable[[Snapshot], None]],
+        claims: ResourceClaims,
     ) -> None:
         """`classes`: load class by node; `observers` get every snapshot, after it is served."""
+        self._claims = claims
         publishing = context.settings.publishing
         self._context, self._telemetry, self._extender = context, telemetry, extender
         self._board, self._progress, self._classes, self._observers = board, progress, classes, observers
@@ -52,6 +56,8 @@ class SnapshotJob:
         self._names = self._names.following(nodes) or _names(nodes, context.settings)
         snapshot = self._telemetry.cycle(self._names)
         self._freeze = self._freeze.after(snapshot.states.silent_share, context.clock.monotonic())
+        if (devices := self._claims.now()).free:
+            snapshot = replace(snapshot, nodes=devices.on(snapshot.nodes))
         self._extender.observe(snapshot)
         scores = self._extender.node_scores(context.settings.publishing.strategy)
         self._show(snapshot, scores)

@@ -84,6 +84,8 @@ class TelemetryCycle:
         self.disagreements: tuple[str, ...] = ()
         self.last: Reading | None = None
         self.fallback_reading: Reading | None = None
+        self.witness_problem = ""
+        """Why metrics-server could not be read when it was asked last."""
 
     @property
     def source(self) -> Source:
@@ -116,6 +118,7 @@ class TelemetryCycle:
             needed = [name for name in able if name not in given]
             if wanted := self._witness.wanted(at, able, needed):
                 spare = self._fallback.read(at, names, wanted)
+                self.witness_problem = "; ".join(sorted(set(spare.problems.values())))
                 self._witness.answered(at, failed=bool(spare.problems))
                 self._ingest(self._fallback, spare, names)
                 self.fallback_reading = spare if needed else None

@@ -80,6 +80,38 @@ class DeviceSlice(msgspec.Struct, frozen=True, gc=False):
     terms: tuple[NodeTerm, ...] | None = None
     everywhere: bool = False
     devices: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    """The names of the devices, in the order of `devices`."""
+    generation: int = 0
+    """Of the pool; slices of older generations are outdated."""
+
+
+class DeviceRequest(msgspec.Struct, frozen=True, gc=False):
+    """One request of a ResourceClaim: so many devices of a class."""
+
+    name: str
+    device_class: str
+    count: int
+
+
+class GivenDevice(msgspec.Struct, frozen=True, gc=False):
+    """A device that a request of a ResourceClaim was given."""
+
+    request: str
+    driver: str
+    pool: str
+    device: str
+
+
+class DeviceClaim(msgspec.Struct, frozen=True, gc=False):
+    """A ResourceClaim. Requests for all devices, and for access as an administrator, are not among the `requests`."""
+
+    namespace: str
+    name: str
+    pods: tuple[str, ...] = ()
+    """The UIDs of the pods that it was made for or is reserved for."""
+    requests: tuple[DeviceRequest, ...] = ()
+    given: tuple[GivenDevice, ...] = ()
 
 
 class NodeClaim(msgspec.Struct, frozen=True, gc=False):

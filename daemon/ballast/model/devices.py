@@ -30,6 +30,9 @@ HAMI_COUNT, HAMI_CORES = "nvidia.com/gpu", "nvidia.com/gpucores"
 HAMI_ALLOCATED, HAMI_REGISTER = "hami.io/vgpu-devices-allocated", "hami.io/node-nvidia-register"
 ANNOTATIONS = (SHARE_MILLI, SHARE_COUNT, SHARE_INDEX, HAMI_ALLOCATED, HAMI_REGISTER)
 
+CLAIMED = "resource.k8s.io/"
+"""With the name of a driver behind it: its devices in ResourceSlices, which pods ask for by ResourceClaims."""
+
 PARTS = frozenset((SHARE_MILLI, SHARE_COUNT, HAMI_CORES, "nvidia.com/gpumem", "nvidia.com/gpumem-percentage"))
 """Resources by which parts of a device are asked for; the scheduler itself does not count them."""
 
@@ -62,6 +65,8 @@ def devices_of(node: Node) -> tuple[str, ...]:
     if registered:
         return _registered(registered)[:MOST]
     count = node.allocatable.get(SHARE_COUNT, 0.0)
+    if not count:
+        return ()
     return tuple(str(index) for index in range(min(int(count), MOST)))
 
 

@@ -50,6 +50,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     """Unix seconds at which the scheduler found no node for it."""
     gates: tuple[str, ...] = ()
     """Its scheduling gates: while there is one, it may not be scheduled."""
+    claimed: Mapping[str, int] = {}
+    """Whole devices that it asks for by resource claims, where they have been looked up."""
     nominated: str = ""
     """The node that the scheduler makes room on for it (status.nominatedNodeName)."""
 

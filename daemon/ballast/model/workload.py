@@ -43,13 +43,17 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
 
 
 class DisruptionBudget(msgspec.Struct, frozen=True, gc=False):
-    """A PodDisruptionBudget. `allowed` pods may be disrupted now; nothing counts while it is not `settled`."""
+    """A PodDisruptionBudget. `allowed` pods may be disrupted now; nothing counts while it is not `settled`.
+
+    `never` says why it can never allow any, "" where it can.
+    """
 
     namespace: str
     name: str
     selector: Selector | None
     allowed: int = 0
     settled: bool = True
+    never: str = ""
 
 
 class Autoscaler(msgspec.Struct, frozen=True, gc=False):

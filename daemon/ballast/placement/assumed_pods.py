@@ -22,9 +22,17 @@ class AssumedPods:
     times are parameters; `now` is monotonic.
     """
 
-    def __init__(self, assume_for: float, on_outcome: Callable[[str], None] = lambda outcome: None) -> None:
+    def __init__(
+        self,
+        assume_for: float,
+        on_outcome: Callable[[str], None] = lambda outcome: None,
+        claim: Callable[[Pod], Pod] = lambda pod: pod,
+    ) -> None:
+        """`claim` adds to a pod what it asks for by resource claims."""
         self.ledger = Assumptions(assume_for)
         self.arrivals = Arrivals()
+        self._claim = claim
+        self._unclaimed: set[str] = set()
         self._unseen = UnseenDecisions()
         self.model: FleetModel | None = None
         self._on_outcome = on_outcome
@@ -37,6 +45,10 @@ class AssumedPods:
     def waiting(self, uid: str) -> Pod | None:
         """The pod as the watch shows it, while it is not bound."""
         return self._waiting.get(uid)
+
+    def claimed(self, pod: Pod) -> Pod:
+        """The pod with what it asks for by resource claims, as far as these have been seen."""
+        return self._claim(pod) if pod.template.device_claims else pod
 
     def owners_in_flight(self) -> set[str]:
         """The UIDs of the owners of pods that wait or were bound after the window ended."""
@@ -88,8 +100,8 @@ class AssumedPods:
         if pod.finished:
             self.remove(uid)
             return
-        if learn and uid not in self._waiting and not self.shown_bound(uid):
-            self.arrivals.learn(asked_by(pod))
+        if learn and (uid in self._unclaimed or (uid not in self._waiting and not self.shown_bound(uid))):
+            self._learn(pod)
         if not pod.node:
             self._waiting[uid] = pod
             if pod.deleting:
@@ -108,6 +120,7 @@ class AssumedPods:
     def remove(self, uid: str) -> None:
         """The pod is gone, or finished."""
         self._waiting.pop(uid, None)
+        self._unclaimed.discard(uid)
         self._settle(uid, "undone")
         self._hold(uid, None)
 
@@ -140,6 +153,15 @@ class AssumedPods:
         """Undoes the decisions whose time is over."""
         for decision in self.ledger.expire(now):
             self._undo(decision, "expired")
+
+    def _learn(self, pod: Pod) -> None:
+        """The claims of a pod are made after it, so it may have to be shown again; by its binding they are there."""
+        found = self.claimed(pod)
+        if pod.template.device_claims and not (found.claimed or pod.node):
+            self._unclaimed.add(pod.uid)
+            return
+        self._unclaimed.discard(pod.uid)
+        self.arrivals.learn(asked_by(found))
 
     def _book(self, uid: str, held: Held, now: float) -> None:
         self.ledger.assume(uid, held.node, now)

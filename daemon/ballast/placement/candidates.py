@@ -73,10 +73,15 @@ class Candidates(Fleet):
 
 
 def candidates(
-    snapshot: Snapshot, there: Placed, in_flight: InFlight, bindings: Mapping[float, Ints], parts: PlacedDevices
+    snapshot: Snapshot,
+    there: Placed,
+    in_flight: InFlight,
+    bindings: Mapping[float, Ints],
+    parts: PlacedDevices,
+    before: Fleet | None = None,
 ) -> Candidates:
-    """All nodes of a snapshot."""
-    fleet = fleet_of(snapshot)
+    """All nodes of a snapshot; `before` is the fleet of the snapshot before it."""
+    fleet = fleet_of(snapshot, before=before)
     return Candidates(
         nodes=fleet.nodes,
         pods=(),
@@ -91,6 +96,7 @@ def candidates(
         bindings=bindings,
         further=fleet.further,
         lapsed=fleet.lapsed,
+        of_nodes=fleet.of_nodes,
         there=there,
         parts=parts,
     )

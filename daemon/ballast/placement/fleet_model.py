@@ -122,7 +122,8 @@ class FleetModel:
             [devices_of(node) for node in snapshot.nodes],
             previous.devices if previous is not None and self.follows else None,
         )
-        self.fleet: Candidates = candidates(snapshot, self.placed, self.in_flight, self._bindings, self.devices)
+        before = previous.fleet if previous is not None else None
+        self.fleet: Candidates = candidates(snapshot, self.placed, self.in_flight, self._bindings, self.devices, before)
 
     def fill(self, held: Iterable[Held]) -> None:
         """Counts many pods at once."""

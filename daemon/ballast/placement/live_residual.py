@@ -47,10 +47,10 @@ class LiveResidual:
     def __init__(self, model: FleetModel, plain: DominantResidual) -> None:
         self._model = model
         self._plain = plain
-        self._names = {name for node in model.fleet.nodes for name, amount in node.allocatable.items() if amount}
+        self._names = model.fleet.resources
         self._prepared: Prepared | None = None
         self._upto = 0
-        self._requests: dict[tuple[int, Hashable], tuple[Shape | None, Units, Floats]] = {}
+        self._requests: dict[tuple[Hashable, ...], tuple[Shape | None, Units, Floats]] = {}
 
     def copied(self, profiles: Sequence[Profile]) -> tuple[Columns, Floats, Floats]:
         """(columns, what nodes have, what is free) as they are now."""
@@ -113,8 +113,8 @@ class LiveResidual:
         prepared.residuals.settle(rows, prepared.columns.free(self._model.fleet, rows))
 
     def _request(self, pod: Pod | None, columns: Columns) -> Floats:
-        shape, parts = (pod.shape, parts_of(pod)) if pod else (None, {})
-        key = (id(shape), tuple(parts.values()))
+        shape, parts, claimed = (pod.shape, parts_of(pod), pod.claimed) if pod else (None, {}, {})
+        key = (id(shape), tuple(parts.values()), tuple(claimed.items()))
         found = self._requests.get(key)
         if found is None:
             if len(self._requests) > 10_000:

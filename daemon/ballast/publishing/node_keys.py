@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from ballast.model.node import Node
 
 TAINT_EFFECT = "PreferNoSchedule"
 
@@ -20,3 +23,14 @@ class NodeKeys:
     def of(cls, prefix: str) -> NodeKeys:
         """The names under a prefix such as `ballast.dev`."""
         return cls(f"{prefix}/score", f"{prefix}/load", f"{prefix}/window", f"{prefix}/overloaded")
+
+    def others(self, nodes: Iterable[Node]) -> dict[str, list[str]]:
+        """Prefix → nodes with another Ballast's scores; both its labels, as a stranger's `score` counts for nothing."""
+        found: dict[str, list[str]] = {}
+        for node in nodes:
+            for key in node.labels:
+                if key.endswith("/score") and key != self.score:
+                    prefix = key.rpartition("/")[0]
+                    if f"{prefix}/load" in node.labels:
+                        found.setdefault(prefix, []).append(node.name)
+        return dict(sorted(found.items()))

@@ -18,11 +18,12 @@ from ballast.cluster.conditions import SavedConditions
 from ballast.cluster.context import Context
 from ballast.cluster.leader_endpoint import LeaderEndpoint, OwnPlace
 from ballast.cluster.objects.object_budget import too_large
+from ballast.cluster.token_review import TokenReviewer
 from ballast.errors import BallastError, SettingsError
 from ballast.extender import strategies
 from ballast.extender.decisions import ExtenderService
 from ballast.extender.sibling_usage import SiblingUsage
-from ballast.jobs import crane, sentences, telemetry
+from ballast.jobs import crane, resource_claims, sentences, telemetry
 from ballast.jobs.batch import build as batch_build
 from ballast.jobs.batch import job as batch_job
 from ballast.jobs.eviction import build as eviction_build
@@ -69,7 +70,7 @@ class Daemon:
         chosen, policies = strategies.Strategies(settings), power_build.policies(settings)
         evicts = settings.eviction.mode is not Mode.OFF
         kinds = {*(kinds_of(policies) if policies else ()), *((*KINDS, *FURTHER_KINDS) if evicts else ())}
-        kinds |= {*(batch_job.KINDS if settings.batch.mode is not Mode.OFF else ())}
+        kinds |= {*resource_claims.KINDS, *(batch_job.KINDS if settings.batch.mode is not Mode.OFF else ())}
         self.context = context = build_context(settings, clock, kinds=kinds, foreign=chosen.policy.keys)
         self.on_cycle: Callable[[CycleRecord], None] = lambda cycle: None
         """Called after every cycle, in the job's thread."""
@@ -81,6 +82,7 @@ class Daemon:
         stale_after = telemetry.stale_after(settings)
         self.progress = Progress(context, stale_after)
         self.board = board = _board(context, config or [], stale_after)
+        claims = resource_claims.ResourceClaims(context.workloads)
         self.extender = ExtenderService(
             settings.extender,
             context.clock,
@@ -89,6 +91,7 @@ class Daemon:
             pods_age=partial(context.cache.age, "pods"),
             strategies=chosen,
             pods=context.cache.pods,
+            claim=lambda pod: claims.now().of(pod),
         )
         board.pod_scores = self.extender.scores_of
         board.node_terms = partial(self.extender.node_terms, settings.publishing.strategy)
@@ -112,6 +115,7 @@ class Daemon:
             self.progress,
             classes=self.publishing.publisher.classes,
             observers=(self.eviction.observe, self._renew_siblings),
+            claims=claims,
         )
 
         self._endpoint = _endpoint(context)
@@ -244,7 +248,9 @@ class Daemon:
         settings, metrics = self.context.settings, self.context.metrics
         http, apart, authority = settings.http, settings.http.of_extender(), settings.extender.client_ca_file
         refused, callers = metrics.http_refused.labels("431").inc, Callers(settings.extender)
-        page = create_app(self.board, metrics, None if apart else self.extender, callers, http.allowed_hosts)
+        reviewed = (TokenReviewer(self.context.api), http.reviewed) if http.reviewed else None
+        scheduling = None if apart else self.extender
+        page = create_app(self.board, metrics, scheduling, callers, http.allowed_hosts, reviewed)
         servers = [
             Server(page, http, refused, optional_ca=None if apart else authority),
             Server(create_health_app(self.board, metrics), http.of_health(), refused, "HEALTH_PORT"),

@@ -18,6 +18,7 @@ from ballast.runtime.daemon import Daemon
 from ballast.serving.board import CycleRecord
 from ballast.settings import explain, load
 from ballast.simulator import EmbeddedCluster, World
+from ballast.simulator.observations import SCRAPE_INTERVAL
 
 SENTENCES = 20
 FASTEST = 300.0
@@ -51,7 +52,9 @@ def run(options: Options, stop: threading.Event, say: Callable[[str], None]) -> 
         raise UsageError(f"--speed {options.speed:g} cannot be used: more than 0 and at most {FASTEST:g} is allowed.")
     clock = ScaledClock(options.speed)
     world = World(options.nodes, options.seed, clock, scene=options.scene)
-    with tempfile.TemporaryDirectory(prefix="ballast-demo-") as folder, EmbeddedCluster(world) as cluster:
+    scrapes = hotspot.SCRAPES if options.scene == "hotspot" else SCRAPE_INTERVAL
+    embedded = EmbeddedCluster(world, scrape_seconds=scrapes)
+    with tempfile.TemporaryDirectory(prefix="ballast-demo-") as folder, embedded as cluster:
         kubeconfig = cluster.kubeconfig((options.kubeconfig or Path(folder) / "kubeconfig").absolute())
         environment = cluster.environment(kubeconfig) | _environment(options)
         if options.scene == "power":

@@ -90,6 +90,9 @@ class Fleet:
     lapsed: Bools | None = None
     """[node]: its load was known and is not any more; None where nothing is known of the past."""
 
+    of_nodes: Memo = field(default_factory=lambda: Memo(), repr=False, compare=False)
+    """What follows from the nodes' allocatable amounts alone; fleets of the same amounts share it."""
+
     _memo: Memo = field(default_factory=lambda: Memo(), repr=False, compare=False)
 
     def once(self, key: Hashable, compute: Callable[[], T]) -> T:
@@ -108,13 +111,16 @@ class Fleet:
     @cached_property
     def resources(self) -> frozenset[str]:
         """What any node has some of. Nothing is cached for another name: pods ask for whatever they like."""
-        return frozenset(name for node in self.nodes for name, amount in node.allocatable.items() if amount)
+        return self.of_nodes.once(
+            "resources",
+            lambda: frozenset(name for node in self.nodes for name, amount in node.allocatable.items() if amount),
+        )
 
     def allocatable(self, resource: str) -> Ints:
         """[node], 0 where a node does not have the resource."""
         if resource not in self.resources:
             return np.zeros(len(self.nodes), np.int64)
-        return self.once(("allocatable", resource), lambda: amounts(resource, (n.allocatable for n in self.nodes)))
+        return self.of_nodes.once(_key(resource), lambda: amounts(resource, _allocatable(self.nodes)))
 
     @cached_property
     def known(self) -> Bools:
@@ -232,9 +238,22 @@ def amounts(resource: str, of: Iterable[Mapping[str, float]]) -> Ints:
     return np.array([units(resource, each.get(resource, 0.0)) for each in of], np.int64)
 
 
-def fleet_of(snapshot: Snapshot, pods: Sequence[Pod] = ()) -> Fleet:
-    """The daemon's view: load is a fraction of allocatable for every strategy."""
+def _key(resource: str) -> Hashable:
+    return "allocatable", resource
+
+
+def _allocatable(nodes: Sequence[Node]) -> list[Mapping[str, float]]:
+    return [node.allocatable for node in nodes]
+
+
+def fleet_of(snapshot: Snapshot, pods: Sequence[Pod] = (), before: Fleet | None = None) -> Fleet:
+    """The daemon's view: load is a fraction of allocatable for every strategy.
+
+    What follows from the nodes alone is taken from the fleet `before` where they have the same.
+    """
     cpu, memory = (_load(snapshot, resource) for resource in ("cpu", "memory"))
+    have = _allocatable(snapshot.nodes)
+    of_nodes = before.of_nodes if before is not None and _allocatable(before.nodes) == have else Memo()
     return Fleet(
         nodes=snapshot.nodes,
         pods=tuple(pods),
@@ -244,7 +263,8 @@ def fleet_of(snapshot: Snapshot, pods: Sequence[Pod] = ()) -> Fleet:
         memory=memory,
         packing_cpu=cpu,
         power_cpu=cpu,
-        cpu_base=amounts("cpu", (node.allocatable for node in snapshot.nodes)),
+        cpu_base=of_nodes.once(_key("cpu"), lambda: amounts("cpu", have)),
+        of_nodes=of_nodes,
         further={name: _load(snapshot, name) for name in snapshot.resources if name not in ("cpu", "memory")},
         lapsed=snapshot.states.lapsed,
     )

@@ -19,9 +19,9 @@ class Profile:
 
 
 def asked_by(pod: Pod) -> Units:
-    """Its requests, with parts of devices that it asks for by annotations."""
+    """Its requests, with parts of devices that it asks for by annotations, and devices that it claims."""
     requests, parts = demand(pod.shape).reserved, parts_of(pod)
-    return {**requests, **parts} if parts else requests
+    return {**requests, **parts, **pod.claimed} if parts or pod.claimed else requests
 
 
 def observed(pods: Iterable[Pod], limit: int = 256) -> tuple[Profile, ...]:

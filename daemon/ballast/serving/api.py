@@ -26,6 +26,7 @@ from ballast.serving.openapi import DOCUMENT
 from ballast.serving.rate_limit import RateLimit
 from ballast.serving.rendering import Rendered
 from ballast.serving.views.routes import PageApi
+from ballast.serving.views.troubles import troubles
 
 
 class Api:
@@ -57,12 +58,12 @@ class Api:
     async def status(self, request: Request) -> Response:
         """The daemon at a glance: data, parts, the last run of each job, conditions."""
         board = self._board
-        now = board.clock.wall()
+        now, leader, conditions = board.clock.wall(), board.leader(), board.conditions()
         return _json(
             Status(
                 version=__version__,
                 time=now,
-                leader=board.leader(),
+                leader=leader,
                 ready=all(check.ok for check in board.ready()),
                 frozen=board.frozen,
                 current=board.current() is not None,
@@ -71,7 +72,8 @@ class Api:
                 interval=self._setting("BALLAST_TELEMETRY__INTERVAL"),
                 snapshot=None if board.snapshot is None else _summary(board.snapshot, now),
                 jobs=_last(tuple(board.cycles)),
-                conditions=board.conditions(),
+                conditions=conditions,
+                troubles=troubles(conditions, leader=leader),
             )
         )
 

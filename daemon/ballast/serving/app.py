@@ -23,6 +23,7 @@ from ballast.serving.document import GZIP_LEVEL, accepts_gzip
 from ballast.serving.exposition import Exposition
 from ballast.serving.extender import ExtenderRoutes, Scheduling
 from ballast.serving.health import HealthRoutes
+from ballast.serving.token_review import Review, Reviewed
 from ballast.serving.watcher import Watcher
 
 MAX_BODY = 64 * 1024
@@ -35,10 +36,12 @@ def create_app(
     scheduling: Scheduling | None = None,
     callers: Callers | None = None,
     hosts: Collection[str] = (),
+    reviewed: tuple[Review, Collection[str]] | None = None,
 ) -> Starlette:
     """The application over one board; with `scheduling` also the extender, which asks `callers`.
 
-    Browsers are answered by addresses, names of the cluster and `hosts`.
+    Browsers are answered by addresses, names of the cluster and `hosts`. `reviewed`: who reviews
+    tokens, and the paths that need one.
 
     Bodies above `MAX_BODY` bytes are answered 413; the extender has a limit of its own.
     """
@@ -64,7 +67,10 @@ def create_app(
         *Api(board, metrics.http_refused.labels("429").inc).routes(),
         *page.routes(),
     ]
-    return _app(routes, metrics, [Middleware(BrowserHosts, hosts)])
+    around = [Middleware(BrowserHosts, hosts)]
+    if reviewed is not None:
+        around.append(Middleware(Reviewed, *reviewed, SystemClock()))
+    return _app(routes, metrics, around)
 
 
 def create_health_app(board: Board, metrics: Metrics) -> Starlette:

@@ -54,11 +54,13 @@ class BodyBudget:
     is made. `freed` is called after one of more than `WORTH` bytes. Used by one event loop.
     """
 
+    LARGE, RESERVED = 64 * MIB, 16 * MIB
+
     def __init__(
         self,
-        limit: int = 64 * MIB,
+        limit: int = LARGE,
         small: int = MIB,
-        reserved: int = 16 * MIB,
+        reserved: int = RESERVED,
         freed: Callable[[], None] = lambda: None,
     ) -> None:
         self._large, self._reserved, self._small = _Pool(limit), _Pool(reserved), small

@@ -18,6 +18,9 @@ from ballast.serving.host_index import Names, compact
 MOST_NAMES = 250_000
 """Names in a request. No cluster has more nodes, and more would exhaust the memory."""
 
+MOST_NODES = 50_000
+"""Whole nodes in a request. Real ones have some kilobytes each, so that fewer fit into a body."""
+
 MAX_POD = 2 * 1024 * 1024
 """Bytes of the pod in a request; etcd stores at most 1.5 MiB of one object."""
 
@@ -41,7 +44,7 @@ _NAMES_FOLLOW = b'"NodeNames":['
 
 
 class TooManyNames(BallastError):
-    """More than `MOST_NAMES`."""
+    """More than `MOST_NAMES`, or than `MOST_NODES`."""
 
 
 class FieldTooLarge(BallastError):
@@ -69,25 +72,27 @@ class _PrioritizeArgs(msgspec.Struct, gc=False, rename="pascal"):
     nodes: _Nodes | None = None
     node_names: msgspec.Raw = msgspec.Raw(_NULL)
 
+    def names(self) -> list[str]:
+        items = self.nodes.items if self.nodes else None
+        return [node.metadata.name for node in items or ()]
 
-class _FilterArgs(msgspec.Struct, gc=False, rename="pascal"):
-    pod: msgspec.Raw
+
+class _WholeNodes(msgspec.Struct, gc=False, rename="pascal"):
     nodes: _RawNodes | None = None
-    node_names: msgspec.Raw = msgspec.Raw(_NULL)
 
 
 class FilterArgs:
     """A request to filter nodes. Nodes stay undecoded, because they are sent back unchanged."""
 
-    def __init__(self, pod: wire.Pod, args: _FilterArgs) -> None:
+    def __init__(self, pod: wire.Pod, args: _PrioritizeArgs, whole: Sequence[msgspec.Raw]) -> None:
         self.pod = pod
         self._args = args
-        self._raw = (args.nodes.items if args.nodes else None) or []
+        self._raw = whole
 
     def names(self) -> list[str]:
         """The names of the nodes. Raises msgspec.DecodeError for anything but names, TooManyNames, FieldTooLarge."""
         found = _listed(self._args.node_names)
-        return _short([_node.decode(raw).metadata.name for raw in self._raw]) if found is None else found
+        return _short(self._args.names()) if found is None else found
 
     def answer(self, names: Sequence[str], rejected: Mapping[str, str]) -> bytes:
         """The answer to `names`, without those in `rejected`: {name: why}.
@@ -121,18 +126,29 @@ def prioritize_args(body: bytes) -> tuple[wire.Pod, Names | list[str]]:
                 if names.longest > MAX_NAME:
                     raise FieldTooLarge(_TOO_LONG.format("a name in NodeNames", names.longest, MAX_NAME))
                 return pod, names
-    args = _prioritize_args.decode(body)
+    args = _with_names(body)
     found = _listed(args.node_names)
-    if found is None:
-        items = args.nodes.items if args.nodes else None
-        found = _short([node.metadata.name for node in items or ()])
-    return _pod(args.pod), found
+    return _pod(args.pod), _short(args.names()) if found is None else found
 
 
 def filter_args(body: bytes) -> FilterArgs:
-    """A request to filter nodes. Raises msgspec.DecodeError, FieldTooLarge."""
-    args = _filter_args.decode(body)
-    return FilterArgs(_pod(args.pod), args)
+    """A request to filter nodes. Raises msgspec.DecodeError, TooManyNames, FieldTooLarge."""
+    args = _with_names(body)
+    whole = _whole_nodes.decode(body).nodes if args.nodes else None
+    return FilterArgs(_pod(args.pod), args, (whole.items if whole else None) or ())
+
+
+def _with_names(body: bytes) -> _PrioritizeArgs:
+    """Decodes of nodes the names alone; what is no node ends it at once.
+
+    They are counted before, and also after that, for their keys may be escaped.
+    """
+    if body.count(b'"metadata"') > 2 * MOST_NODES:
+        raise TooManyNames(_TOO_MANY)
+    args = _prioritize_args.decode(body)
+    if args.nodes is not None and len(args.nodes.items or ()) > MOST_NODES:
+        raise TooManyNames(_TOO_MANY)
+    return args
 
 
 def pod_bytes(body: bytes) -> int:
@@ -191,9 +207,9 @@ def _counted(raw: msgspec.Raw | bytes) -> bytes:
     return names
 
 
+_TOO_MANY = f"There are more than {MOST_NODES:,} nodes in Nodes; names alone (nodeCacheCapable: true) are shorter."
 _TOO_LONG = "The request has {} of {:,} characters; at most {} are allowed."
 _prioritize_args = msgspec.json.Decoder(_PrioritizeArgs)
-_filter_args = msgspec.json.Decoder(_FilterArgs)
+_whole_nodes = msgspec.json.Decoder(_WholeNodes)
 _pods = msgspec.json.Decoder(wire.Pod)
-_node = msgspec.json.Decoder(_Node)
 _names = msgspec.json.Decoder(list[str] | None)

@@ -32,17 +32,30 @@ class FreedMemory:
 
     def __init__(self) -> None:
         self._due = False
+        self._last = 0.0
 
     def give_back_later(self) -> None:
-        """At most once in `PAUSE` seconds; needs a running event loop."""
+        """At most once in `PAUSE` seconds, and once more when what was used last is surely free; needs a running loop.
+
+        An answer is freed only after it was sent, which the caller does not see.
+        """
+        loop = asyncio.get_running_loop()
+        self._last = loop.time()
         if not self._due:
             self._due = True
-            asyncio.get_running_loop().call_later(PAUSE, self._give_back)
+            loop.call_later(PAUSE, self._give_back, loop)
 
-    def _give_back(self) -> None:
-        self._due = False
-        with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).malloc_trim(0)
+    def _give_back(self, loop: asyncio.AbstractEventLoop) -> None:
+        trim()
+        self._due = loop.time() < self._last + 2 * PAUSE
+        if self._due:
+            loop.call_later(PAUSE, self._give_back, loop)
+
+
+def trim() -> None:
+    """Gives all freed blocks of the heap back to the kernel."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 # malloc.h

@@ -18,6 +18,7 @@ HEADERS = {"content-security-policy": POLICY, "x-content-type-options": "nosniff
 SCRIPTS = (
     *(
         "page",
+        "early",
         "common",
         "fleet",
         "wall",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -49,6 +49,18 @@ class Http(SettingsPart):
 
     client_ca_file: File | None = None
     """CA that clients' certificates must come from; needs TLS."""
+
+    metrics_auth: Literal["none", "kubernetes"] = "none"
+    """Who may read `/metrics`: everybody, or who shows a token of the cluster that may `get` this path."""
+
+    api_auth: Literal["none", "kubernetes"] = "none"
+    """Who may read `/api/`: everybody, or who shows a token of the cluster that may `get` the path `/api/`."""
+
+    @property
+    def reviewed(self) -> tuple[str, ...]:
+        """Paths for which tokens are reviewed."""
+        found = (("/metrics", self.metrics_auth), ("/api/", self.api_auth))
+        return tuple(path for path, auth in found if auth == "kubernetes")
 
     def of_health(self) -> Http:
         """The health port's address, without TLS. Any free port where `port` is 0 and no health port is set."""

@@ -30,7 +30,7 @@ from ballast.simulator.kube.resources import ObjectApi
 from ballast.simulator.kube.server import KubeApiServer
 from ballast.simulator.kube.store import Store
 from ballast.simulator.objects import GeneratedWorkload
-from ballast.simulator.observations import Observations
+from ballast.simulator.observations import SCRAPE_INTERVAL, Observations
 from ballast.simulator.population import populate
 from ballast.simulator.prometheus_api import PrometheusApi
 from ballast.simulator.world import OWN_NAMESPACE, World
@@ -47,10 +47,19 @@ class EmbeddedCluster:
     """A Kubernetes API, a Prometheus, a metrics-server, exporters and a power feed over one world.
 
     `requests` counts the requests by (verb, resource). `faults` switches faults on and off. `resources` reads and
-    writes objects without HTTP, from any thread. Watches send bookmarks every `bookmark_seconds` of the world's clock.
+    writes objects without HTTP, from any thread. Watches send bookmarks every `bookmark_seconds` of the world's clock;
+    exporters are scraped every `scrape_seconds` of it.
     """
 
-    def __init__(self, world: World, host: str = "127.0.0.1", port: int = 0, *, bookmark_seconds: float = 60.0) -> None:
+    def __init__(
+        self,
+        world: World,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        bookmark_seconds: float = 60.0,
+        scrape_seconds: float = SCRAPE_INTERVAL,
+    ) -> None:
         self.world = world
         self.faults = Faults(world.clock)
         scenes.inject_faults(world, self.faults)
@@ -60,7 +69,7 @@ class EmbeddedCluster:
         self.resources = ObjectApi(self.store, world.clock)
         self.token = secrets.token_urlsafe(24)
         self._host, self._port = host, port
-        self._observations = Observations(world, self.faults)
+        self._observations = Observations(world, self.faults, scrape_seconds)
         self._kube = KubeApiServer(
             self.resources,
             self.faults,

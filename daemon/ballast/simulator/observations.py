@@ -14,23 +14,20 @@ LOOKBACK = 300.0
 
 
 class Observations:
-    """Samples per node; arrays are [node, time]."""
+    """Samples per node; arrays are [node, time]. Every node is scraped every `interval` seconds, at its own offset."""
 
-    def __init__(self, world: World, faults: Faults) -> None:
-        self.world = world
+    def __init__(self, world: World, faults: Faults, interval: float = SCRAPE_INTERVAL) -> None:
+        self.world, self._interval = world, interval
         self._faults = faults
         count = len(world.node_names)
         self._final: dict[tuple[str, int, float], float] = {}
-        self._offsets = np.arange(count) * 7919 % 1500 / 100.0
+        self._offsets = np.arange(count) * 7919 % 1500 / 100.0 % interval
 
     def newest(self, times: Floats) -> Floats:
-        """Unix time of each node's newest sample; NaN if it is older than the lookback of 5 minutes.
-
-        Every node is scraped every 15 s, at its own offset.
-        """
+        """Unix time of each node's newest sample; NaN if it is older than the lookback of 5 minutes."""
         last = np.minimum((times - self._lag())[None, :], self._ends()[:, None])
         offsets = self._offsets[:, None]
-        newest: Floats = np.floor((last - offsets) / SCRAPE_INTERVAL) * SCRAPE_INTERVAL + offsets
+        newest: Floats = np.floor((last - offsets) / self._interval) * self._interval + offsets
         newest[times[None, :] - newest > LOOKBACK] = np.nan
         return newest
 

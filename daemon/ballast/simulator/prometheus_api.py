@@ -241,6 +241,9 @@ class PrometheusApi:
             members = [(key, member) for key, member in world.members.items() if member.running]
             each = world.usage.per_pod({"network": "receive", "disk": "transmit"}.get(resource, resource), times)
         newest = self._observations.newest(times)
+        newest[times[None, :] - newest > parsed.oldest] = np.nan
+        if parsed.counted is not None:
+            return _counted(newest, [member.node for _, member in members])
         labels = []
         rows = []
         for (namespace, name), member in members:
@@ -261,6 +264,13 @@ class PrometheusApi:
         ages = newest[[member.node for member in rows]]
         values = ages if parsed.fresh else np.round(each[[member.profile for member in rows]], 4)
         return MetricTable(labels, values, ~np.isnan(ages))
+
+
+def _counted(newest: Floats, nodes: Sequence[int]) -> MetricTable:
+    """How many pods have a sample at each time; the cluster has no name."""
+    values: Floats = np.count_nonzero(~np.isnan(newest[list(nodes)]), axis=0).astype(np.float64)[None, :]
+    rows = int(values.any())
+    return MetricTable(["{}"][:rows], values[:rows], values[:rows] > 0)
 
 
 _LABELS = {"instance": "{address}:9100", "job": "node-exporter", "node": "{node}", "nodename": "{node}"}

@@ -5,13 +5,16 @@ It is no PromQL engine.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _BY = re.compile(r"\bby\s*\(([^)]*)\)")
 _MATCHER = re.compile(r'([a-zA-Z_]\w*)\s*(=~|!~|!=|=)\s*"((?:[^"\\]|\\.)*)"')
 _JOIN = re.compile(r'label_join\(.*?,\s*"([^"]*)",\s*"([^"]*)"((?:,\s*"[^"]*")+)\s*\)\s*$', re.DOTALL)
+_COUNT = re.compile(r"\s*count by \(([^)]*)\) \((.*)\)\s*", re.DOTALL)
+_NOT_BEFORE = re.compile(r">= time\(\) - ([0-9.]+)")
 _NAMES = re.compile(r"[a-zA-Z_:][\w:]*")
 
 _SUBJECTS = (
@@ -67,6 +70,11 @@ class ParsedQuery:
     joined: tuple[str, str, tuple[str, ...]] | None = None
     """Of `label_join`: the new label, the separator, the labels it joins."""
 
+    counted: tuple[str, ...] | None = None
+    """Labels by which the series of the answer are counted; None where the query asks for these."""
+    oldest: float = math.inf
+    """Seconds; what is older is left out."""
+
     def shown(self, series: Mapping[str, str]) -> dict[str, str]:
         """The labels of the answer."""
         kept = dict(series) if self.labels is None else {name: series[name] for name in self.labels if name in series}
@@ -84,15 +92,23 @@ class ParsedQuery:
 
 def parse(query: str) -> ParsedQuery:
     """Finds the parts of a query by regular expressions."""
+    if (counted := _COUNT.fullmatch(query)) is not None:
+        return replace(parse(counted.group(2)), counted=_split(counted.group(1)))
     matchers = tuple(_MATCHER.findall(query))
     bare = re.sub(r'"(?:[^"\\]|\\.)*"', "", query)
     names = set(_NAMES.findall(bare))
     subject = next((subject for subject, metrics in _SUBJECTS if names.intersection(metrics)), "")
     by = _BY.search(query)
-    labels = tuple(label.strip() for label in by.group(1).split(",") if label.strip()) if by else None
+    labels = _split(by.group(1)) if by else None
     found = _JOIN.search(query)
     joined = (found.group(1), found.group(2), tuple(re.findall(r'"([^"]*)"', found.group(3)))) if found else None
-    return ParsedQuery(subject, "timestamp" in names, labels, matchers, joined)
+    since = _NOT_BEFORE.search(query)
+    oldest = float(since.group(1)) if since else math.inf
+    return ParsedQuery(subject, "timestamp" in names, labels, matchers, joined, oldest=oldest)
+
+
+def _split(labels: str) -> tuple[str, ...]:
+    return tuple(label.strip() for label in labels.split(",") if label.strip())
 
 
 def problem(query: str) -> str | None:

@@ -61,6 +61,14 @@ def too_large(url: str, part: str, limit: int) -> TooLarge:
     )
 
 
+def coded_twice(url: str, coding: str) -> SourceUnavailable:
+    """For an answer that is packed more than once."""
+    return SourceUnavailable(
+        f"{url} answers with Content-Encoding {coding[:100]!r}; one coding such as gzip is understood: check the "
+        "proxies before it"
+    )
+
+
 def unreachable(
     url: str, part: str, timeout: float, error: Exception, *, client_certificate: bool
 ) -> SourceUnavailable:

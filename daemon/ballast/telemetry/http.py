@@ -22,9 +22,11 @@ from ballast.clock import Clock, SystemClock
 from ballast.deadlines import DeadlineAdapter
 from ballast.deadlines import deadline as whole_deadline
 from ballast.errors import SourceUnavailable, TelemetryError
+from ballast.telemetry.answer_budget import ANSWERS, AnswerBudget, AnswerShare
 from ballast.telemetry.credentials import Credentials, basic
 from ballast.telemetry.error_messages import (
     NoConnection,
+    coded_twice,
     in_words_of,
     masked,
     refused,
@@ -74,7 +76,9 @@ class HttpSession:
         closing: threading.Event | None = None,
         max_body: int = MAX_BODY,
         clock: Clock | None = None,
+        budget: AnswerBudget = ANSWERS,
     ) -> None:
+        self._budget = budget
         self.url = masked(url).rstrip("/")
         access = access or HttpAccess()
         self.verify = DEFAULT_CA_BUNDLE_PATH if access.verify is True else access.verify
@@ -106,7 +110,8 @@ class HttpSession:
     def request(
         self, method: str, url: str, params: Mapping[str, Any] | None = None, timeout: float | None = None, **_: Any
     ) -> HttpAnswer:
-        """The body of a 200; POST carries `params` as a form. Raises SourceUnavailable, TooLarge or TelemetryError.
+        """The body of a 200; POST carries `params` as a form. Raises SourceUnavailable, TooLarge or TelemetryError,
+        AnswersInFlight where the answers of all sessions together leave no room.
 
         No secret of the request stands in an error, nor in the warnings of an answer.
         """
@@ -141,6 +146,22 @@ class HttpSession:
         left = deadline - self._clock.monotonic()
         if left <= 0:
             raise too_slow(self.url, self._part, self._timeout)
+        share = self._budget.share()
+        try:
+            return self._answered(method, url, params, deadline, left, share)
+        except BaseException:
+            share.release()
+            raise
+
+    def _answered(
+        self,
+        method: str,
+        url: str,
+        params: Mapping[str, Any] | None,
+        deadline: float,
+        left: float,
+        share: AnswerShare,
+    ) -> HttpAnswer:
         form = method == "POST" and not self._post_refused
         headers = {**self._headers, **self._secret_headers()}
         try:
@@ -160,7 +181,7 @@ class HttpSession:
                     allow_redirects=False,
                 ) as response,
             ):
-                body = self._body(response, deadline)
+                body = self._body(response, deadline, share)
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, UnicodeError) as error:
             problem: TelemetryError = unreachable(
                 self.url, self._part, self._timeout, error, client_certificate=self.cert is not None
@@ -168,12 +189,15 @@ class HttpSession:
             raise (_Transient(problem) if isinstance(problem, NoConnection) else problem) from error
         if response.status_code in (405, 501) and form:
             self._post_refused = True
+            share.release()
             return self._once(method, url, params, deadline)
         if response.status_code != 200:
             problem = refused(self.url, self._part, response, self._masked(body))
             raise _Transient(problem) if response.status_code in _RETRIED_STATUS else problem
         said = 0 if _REFUSAL.match(body) else remark.start() if (remark := _REMARKS.search(body)) else len(body)
-        return HttpAnswer(body[:said] + self._masked(body[said:]) if said < len(body) else body)
+        answer = HttpAnswer(body[:said] + self._masked(body[said:]) if said < len(body) else body)
+        share.until_gone(answer)
+        return answer
 
     def _masked(self, body: bytes) -> bytes:
         return redaction.removed(body, (*self._secrets, *self._sent()))
@@ -185,7 +209,9 @@ class HttpSession:
         with suppress(TelemetryError):
             yield from redaction.of_headers(self._secret_headers())
 
-    def _body(self, response: requests.Response, deadline: float) -> bytes:
+    def _body(self, response: requests.Response, deadline: float, share: AnswerShare) -> bytes:
+        if "," in (coding := response.headers.get("Content-Encoding", "")):
+            raise coded_twice(self.url, coding)
         chunks, size = [], 0
         while chunk := response.raw.read1(_CHUNK, decode_content=True):
             size += len(chunk)
@@ -193,12 +219,16 @@ class HttpSession:
                 raise too_large(self.url, self._part, self._max_body)
             if self._clock.monotonic() > deadline:
                 raise too_slow(self.url, self._part, self._timeout)
+            share.grow(len(chunk))
             chunks.append(chunk)
         return b"".join(chunks)
 
 
 class HttpAnswer:
-    """A body that came with status 200, with what prometheus-api-client reads of a response."""
+    """A body that came with status 200, with what prometheus-api-client reads of a response.
+
+    Its bytes count as in flight as long as this lives.
+    """
 
     status_code = 200
 

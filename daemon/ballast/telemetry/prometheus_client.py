@@ -41,11 +41,17 @@ class Grid:
 class RawConnection(PrometheusConnect):  # type: ignore[misc]  # the library has no types
     """Gives undecoded bodies: the library's own queries drop the warnings and round the times of a range to seconds."""
 
-    def body(self, endpoint: str, params: Mapping[str, str]) -> bytes:
-        """The body that `/api/v1/<endpoint>` answers; raises as the session does."""
+    def answer(self, endpoint: str, params: Mapping[str, str]) -> HttpAnswer:
+        """What `/api/v1/<endpoint>` answers; raises as the session does."""
         url = f"{self.url}/api/v1/{endpoint}"
         answer: HttpAnswer = self._session.request(method=self._method, url=url, params=params)
-        return answer.content
+        return answer
+
+
+class _Body(Future[bytes]):
+    """`answer` lives as long as the body may be read, so that its bytes count."""
+
+    answer: HttpAnswer | None = None
 
 
 class PrometheusClient:
@@ -70,16 +76,19 @@ class PrometheusClient:
 
     def ask(self, query: str, grid: Grid) -> bytes:
         """The answer to an instant query where the grid is one time, else to a range query."""
+        return self._asked(query, grid).content
+
+    def _asked(self, query: str, grid: Grid) -> HttpAnswer:
         timeout = {"timeout": f"{_number(self._settings.timeout)}s"}
         with self._connection() as connection:
             if grid.count == 1:
-                return connection.body("query", {"query": query, "time": _number(grid.start), **timeout})
+                return connection.answer("query", {"query": query, "time": _number(grid.start), **timeout})
             times = {"start": _number(grid.start), "end": _number(grid.end), "step": _number(grid.step)}
-            return connection.body("query_range", {"query": query, **times, **timeout})
+            return connection.answer("query_range", {"query": query, **times, **timeout})
 
     def start(self, query: str, grid: Grid) -> Future[bytes]:
         """`ask` in a daemon thread; `close` fails the future at once."""
-        future: Future[bytes] = Future()
+        future = _Body()
         with self._lock:
             stopped = self._closing.is_set()
             if not stopped:
@@ -102,16 +111,17 @@ class PrometheusClient:
         for connection in idle:
             connection.close()
 
-    def _answer(self, future: Future[bytes], query: str, grid: Grid) -> None:
+    def _answer(self, future: _Body, query: str, grid: Grid) -> None:
         try:
             with self._turns:
-                body = self.ask(query, grid)
+                answer = self._asked(query, grid)
         except Exception as error:
             with suppress(InvalidStateError):
                 future.set_exception(error)
         else:
             with suppress(InvalidStateError):
-                future.set_result(body)
+                future.answer = answer
+                future.set_result(answer.content)
         with self._lock:
             self._pending.discard(future)
 

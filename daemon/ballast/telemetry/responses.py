@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -92,8 +93,7 @@ def instant(body: bytes, labels: Sequence[str], url: str, *, every: bool = False
     """Decodes the answer to an instant query, with all labels if they are wanted. Raises TelemetryError."""
     envelope = _envelope(body, url)
     series = _series(envelope, "vector", tuple(labels), every=every)
-    points = [one.value for one in series]
-    values, unreadable = _floats([None if point is None else point.value for point in points])
+    values, unreadable = _floats([None if (point := one.value) is None else point.value for one in series])
     present = np.ones(len(series), dtype=np.bool_)
     return _table(series, tuple(labels), values[:, None], present[:, None], unreadable[:, None], envelope)
 
@@ -202,7 +202,7 @@ def _table(
     def column(label: str, field: str) -> list[str]:
         if every is not None:
             return [metric.get(label, "") for metric in every]
-        return [getattr(metric, field) for metric in metrics]
+        return list(map(attrgetter(field), metrics))
 
     columns = {label: column(label, f"node{index}") for index, label in enumerate(dict.fromkeys(labels))}
     return SeriesTable(

@@ -13,15 +13,19 @@ from tests.cluster.harness.process import Process, free_port
 from tests.cluster.harness.tools import Tools
 from tests.cluster.harness.waiting import eventually
 
+RUNS = "example.com/runs"
+"""Annotation of pods of Jobs that are not to end by themselves."""
+
 USERS = {"admin": "system:masters", "system:kube-scheduler": ""}
 
 
 class ControlPlane:
     """Starts at construction, ends with `stop`. `api` is the administrator's; `audit` sees everybody."""
 
-    def __init__(self, tools: Tools, folder: Path) -> None:
+    def __init__(self, tools: Tools, folder: Path, *, audit_policy: str = POLICY) -> None:
         self.tools = tools
         self.folder = folder
+        self._audit_policy = audit_policy
         self.certificates = Certificates.issue(folder)
         self.port = free_port()
         self.url = f"https://127.0.0.1:{self.port}"
@@ -36,8 +40,8 @@ class ControlPlane:
 
     def _start(self) -> None:
         self.api = self._stack.enter_context(self.as_token(_token("admin")))
-        etcd = self._start_etcd()
-        self._start_apiserver(etcd)
+        self.etcd_url = self._start_etcd()
+        self._start_apiserver(self.etcd_url)
         self.admin_kubeconfig = self.kubeconfig("admin")
         self._start_controller_manager()
         self._start_kwok()
@@ -94,12 +98,12 @@ class ControlPlane:
             f"--listen-peer-urls=http://127.0.0.1:{peers}",
             "--log-level=warn",
         ]
-        self.run(Process("etcd", command, self.folder / "etcd.log", port=port))
+        self.etcd = self.run(Process("etcd", command, self.folder / "etcd.log", port=port))
         return url
 
     def _start_apiserver(self, etcd: str) -> None:
         policy = self.folder / "audit-policy.yaml"
-        policy.write_text(POLICY)
+        policy.write_text(self._audit_policy)
         tokens = self.folder / "tokens.csv"
         tokens.write_text("".join(f'{_token(user)},{user},{user},"{group}"\n' for user, group in USERS.items()))
         command = [
@@ -120,7 +124,7 @@ class ControlPlane:
             f"--audit-log-path={self.audit.path}",
         ]
         log = self.folder / "kube-apiserver.log"
-        self.run(Process("kube-apiserver", command, log, ready=self.api.ready, port=self.port))
+        self.apiserver = self.run(Process("kube-apiserver", command, log, ready=self.api.ready, port=self.port))
 
     def _start_controller_manager(self) -> None:
         kubeconfig = self.admin_kubeconfig
@@ -137,14 +141,26 @@ class ControlPlane:
         self.run(Process("kube-controller-manager", command, self.folder / "kube-controller-manager.log"))
 
     def _start_kwok(self) -> None:
+        stages = self.folder / "stages.yaml"
+        stages.write_text(_with_long_jobs((self.tools.etcd_kwok / "stages.yaml").read_text()))
         command = [
             self.tools.etcd_kwok / "kwok",
             f"--kubeconfig={self.admin_kubeconfig}",
             "--manage-all-nodes=true",
-            f"--config={self.tools.etcd_kwok / 'stages.yaml'}",
+            f"--config={stages}",
             "--node-lease-duration-seconds=40",
         ]
         self.run(Process("kwok", command, self.folder / "kwok.log"))
+
+
+def _with_long_jobs(stages: str) -> str:
+    """kwok has pods of Jobs succeed at once; those with the annotation `RUNS` go on."""
+    [*others, last] = stages.split("name: pod-complete\n")
+    head, found, tail = last.partition("matchExpressions:\n")
+    assert len(others) == 1
+    assert found
+    kept = f"""    - key: '.metadata.annotations["{RUNS}"]'\n      operator: 'DoesNotExist'\n"""
+    return f"{others[0]}name: pod-complete\n{head}{found}{kept}{tail}"
 
 
 def _token(user: str) -> str:

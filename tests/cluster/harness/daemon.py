@@ -27,7 +27,8 @@ class Daemon(Process):
 
     def __init__(self, plane: ControlPlane, name: str, kubeconfig: Path, settings: Mapping[str, str]) -> None:
         port = free_port()
-        self.url = f"http://127.0.0.1:{port}"
+        self.url = f"http{'s' if 'BALLAST_HTTP__TLS_CERT_FILE' in settings else ''}://127.0.0.1:{port}"
+        self._ca = plane.certificates.ca
         env = {
             "PATH": os.environ["PATH"],
             "HOME": str(plane.folder),
@@ -58,7 +59,7 @@ class Daemon(Process):
     def get(self, path: str) -> requests.Response:
         with requests.Session() as session:
             session.trust_env = False
-            return session.get(self.url + path, timeout=10)
+            return session.get(self.url + path, timeout=10, verify=str(self._ca))
 
     def node(self, name: str) -> dict[str, Any]:
         found = self.get(f"/api/v1/nodes/{name}")

@@ -45,8 +45,8 @@ def left(
             with scheduler(cluster, profile):
                 eventually("it knows the nodes", lambda: _known(daemon, size.nodes), within=90, every=0.5)
                 cluster.api.post(PODS, pod("asks", cpu="1m", memory="1Mi"))
-                plan = eventually("a plan", lambda: _plan(daemon, size), within=180, every=0.5)
                 if way == "stock":
+                    plan = eventually("a plan", lambda: _plan(daemon, size), within=180, every=0.5)
                     for step in plan["steps"]:
                         name = step["pod"].partition("/")[2]
                         body = {"metadata": {"name": name, "namespace": "default"}}
@@ -64,7 +64,9 @@ def tainted(cluster: ControlPlane) -> list[str]:
     return [
         each["metadata"]["name"]
         for each in cluster.api.items("/api/v1/nodes")
-        if any(taint["key"] == "ballast.dev/leaving" for taint in each["spec"].get("taints") or ())
+        if any(
+            taint["key"] in ("ballast.dev/leaving", "ballast.dev/loaded") for taint in each["spec"].get("taints") or ()
+        )
     ]
 
 

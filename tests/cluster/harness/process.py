@@ -35,19 +35,26 @@ class Process:
         self.name = name
         self.log = log
         self._port = port
-        with log.open("ab") as output:
+        self._command = [str(part) for part in command]
+        self._env = None if env is None else dict(env)
+        self._ready, self._within = ready, within
+        self.start()
+
+    def start(self) -> None:
+        """Called by the constructor; again after a `stop` or `kill`, with the same command."""
+        with self.log.open("ab") as output:
             self._child = subprocess.Popen(
-                [str(part) for part in command],
+                self._command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=None if env is None else dict(env),
+                env=self._env,
                 start_new_session=True,
             )
         try:
-            eventually(f"{name} is ready", lambda: self._ended() or ready(), within=within)
+            eventually(f"{self.name} is ready", lambda: self._ended() or self._ready(), within=self._within)
             if self._ended():
-                raise AssertionError(f"{name} ended with {self.code} before it was ready")
+                raise AssertionError(f"{self.name} ended with {self.code} before it was ready")
         except BaseException as error:
             error.add_note(self.tail())
             self.stop()

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import requests
 import yaml
@@ -30,17 +32,32 @@ class Prometheus:
 
     def query(self, promql: str, at: float) -> dict[str, float]:
         """{instance: value} at a Unix time."""
+        return {one["metric"].get("instance", ""): float(one["value"][1]) for one in self.series(promql, at)}
+
+    def series(self, promql: str, at: float | None = None) -> list[dict[str, Any]]:
+        """The vector of an expression, now or at a Unix time."""
         with requests.Session() as session:
             session.trust_env = False
-            found = session.post(f"{self.url}/api/v1/query", data={"query": promql, "time": f"{at:.3f}"}, timeout=10)
+            when = {} if at is None else {"time": f"{at:.3f}"}
+            found = session.post(f"{self.url}/api/v1/query", data={"query": promql, **when}, timeout=30)
         answer = found.json()
         assert answer["status"] == "success", answer
-        return {one["metric"].get("instance", ""): float(one["value"][1]) for one in answer["data"]["result"]}
+        result: list[dict[str, Any]] = answer["data"]["result"]
+        return result
+
+
+def answers(url: str) -> bool:
+    """Whether a GET is answered with 200."""
+    with requests.Session() as session:
+        session.trust_env = False
+        return session.get(url, timeout=5).status_code == 200
 
 
 @contextmanager
-def prometheus(tools: Tools, folder: Path, targets: Sequence[Target], *, interval: str = "1s") -> Iterator[Prometheus]:
-    """Scrapes the targets until the block ends."""
+def prometheus(
+    tools: Tools, folder: Path, targets: Sequence[Target], *, interval: str = "1s", rules: Path | None = None
+) -> Iterator[Prometheus]:
+    """Scrapes the targets, and evaluates `rules`, until the block ends."""
     groups = [
         {"targets": [target.address], "labels": {"instance": target.instance, "__metrics_path__": target.path}}
         for target in targets
@@ -49,7 +66,12 @@ def prometheus(tools: Tools, folder: Path, targets: Sequence[Target], *, interva
     config.write_text(
         yaml.safe_dump(
             {
-                "global": {"scrape_interval": interval, "scrape_timeout": interval},
+                "global": {
+                    "scrape_interval": interval,
+                    "scrape_timeout": interval,
+                    "evaluation_interval": interval,
+                },
+                "rule_files": [] if rules is None else [str(rules)],
                 "scrape_configs": [{"job_name": "node-exporter", "static_configs": groups}],
             },
         )
@@ -64,12 +86,8 @@ def prometheus(tools: Tools, folder: Path, targets: Sequence[Target], *, interva
         "--log.level=warn",
     ]
 
-    def is_ready() -> bool:
-        with requests.Session() as session:
-            session.trust_env = False
-            return session.get(f"{url}/-/ready", timeout=5).status_code == 200
-
-    process = Process("prometheus", command, folder / "prometheus.log", ready=is_ready, port=port)
+    ready = partial(answers, f"{url}/-/ready")
+    process = Process("prometheus", command, folder / "prometheus.log", ready=ready, port=port)
     try:
         yield Prometheus(url, process)
     finally:
@@ -83,10 +101,6 @@ class NodeExporter(Process):
         port = free_port()
         self.address = f"127.0.0.1:{port}"
 
-        def is_ready() -> bool:
-            with requests.Session() as session:
-                session.trust_env = False
-                return session.get(f"http://{self.address}/", timeout=5).status_code == 200
-
+        ready = partial(answers, f"http://{self.address}/")
         command = ["prometheus-node-exporter", f"--web.listen-address={self.address}", "--log.level=warn"]
-        super().__init__(f"node_exporter of {name}", command, folder / f"{name}.log", ready=is_ready, port=port)
+        super().__init__(f"node_exporter of {name}", command, folder / f"{name}.log", ready=ready, port=port)

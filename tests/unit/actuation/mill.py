@@ -255,7 +255,12 @@ def nodes() -> tuple[Node, ...]:
 
 
 def plan(
-    *pods: Pod, to: str | None = "n5", kind: Kind = "rebalance", starts: tuple[Pod, ...] = (), gain: float = 0.1
+    *pods: Pod,
+    to: str | None = "n5",
+    kind: Kind = "rebalance",
+    starts: tuple[Pod, ...] = (),
+    gain: float = 0.1,
+    aim: str = "",
 ) -> Plan:
     moves = tuple(
         Move(
@@ -267,6 +272,7 @@ def plan(
             pod.uid,
             {"cpu": 1.0, "memory": 4 * GIB},
             tuple(each.uid for each in starts),
+            aim=aim,
         )
         for pod in pods
     )

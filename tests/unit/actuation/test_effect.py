@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ballast.actuation.eviction import effect
 from ballast.actuation.eviction.api_errors import ENOUGH, OVER, ApiErrors
@@ -55,7 +56,21 @@ def test_a_small_effect_cannot_be_told_from_chance() -> None:
 
 
 def pending(*steps: StepRecord, at: float = NOW) -> dict[str, dict[str, float]]:
-    return effect.pending([Running("p", "rebalance", NOW, steps=steps)], at, 100.0)
+    return effect.pending([Running("p", "rebalance", NOW, steps=steps)], at, 100.0, ALL)
+
+
+def test_what_landed_elsewhere_counts_there_until_the_window_shows_it() -> None:
+    unsteered = step(target=None, load={"n0": {"cpu": -0.1}}, used={"cpu": 1.0}, prefers="n2")
+    assert pending(unsteered) == {"n0": {"cpu": -0.1}, "n2": {"cpu": 0.1}}
+    landed = replace(unsteered, status=StepStatus.LANDED, landed_on="n3", landed_at=NOW)
+    assert pending(landed) == {"n0": {"cpu": -0.1}, "n3": {"cpu": 0.1}}
+    assert pending(landed, at=NOW + 25)["n3"]["cpu"] == pytest.approx(0.075)
+    missed = step(used={"cpu": 1.0}, status=StepStatus.LANDED, landed_on="n3", landed_at=NOW)
+    assert pending(missed) == {"n0": {"cpu": -0.1}, "n3": {"cpu": 0.1}}
+
+
+def test_what_came_back_to_its_source_moved_nothing() -> None:
+    assert pending(step(used={"cpu": 1.0}, status=StepStatus.LANDED, landed_on="n0", landed_at=NOW)) == {}
 
 
 def test_what_was_moved_is_pending_until_the_window_shows_it() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ballast.errors import ClusterError, TooManyRequests, Unreachable
+from ballast.eviction.gate import NAMES, PASSED, Gate
 from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
 from ballast.model.pod import Pod
 from tests.unit.actuation.mill import NODES, Crash, Mill, Replica
@@ -142,3 +144,25 @@ def test_a_late_write_of_a_leader_that_was_paused_evicts_nobody_twice(number: in
     mill.replace_evicted("n5")
     new[0].follow()
     assert sum(mill.evicted.values()) <= HOURLY
+
+
+def test_a_pod_that_was_written_down_but_never_evicted_does_not_keep_the_others_waiting() -> None:
+    """A plan of one step would name the same pod again and again, and be refused each time."""
+    mill = Mill()
+    pods = [mill.add(node) for node in NODES[:3]]
+
+    def killed(method: str, path: str, body: object) -> None:
+        raise Crash
+
+    mill.before_eviction = killed
+    with pytest.raises(Crash):
+        Replica(mill, rules=RULES).carry_out(pods[0])
+    second = Replica(mill, rules=RULES)
+    second.evictor.resume()
+    second.follow(60)
+    history = replace(second.gate().history, acting=False)
+    gate = Gate(second.gate().facts, RULES, history)
+    assert [NAMES[number] if number < PASSED else "" for number in gate.screen(pods)] == ["identity", "", ""]
+    verdict = gate.judge(pods[0])
+    assert verdict is not None
+    assert verdict.reason.endswith("or it is unknown whether it was")

@@ -21,6 +21,7 @@ from tests.unit.actuation.mill import Desk, Mill, Replica
 from tests.unit.cluster.fake_api import FakeApi
 
 LEAVING = {"key": "ballast.dev/leaving", "effect": "PreferNoSchedule"}
+LOADED = {"key": "ballast.dev/loaded", "effect": "PreferNoSchedule"}
 EMPTY = {"key": "ballast.dev/empty", "effect": "PreferNoSchedule"}
 FOREIGN = {"key": "gpu", "value": "a", "effect": "NoSchedule"}
 
@@ -196,3 +197,78 @@ def test_release_takes_every_mark() -> None:
     assert [node.name for node in marked] == ["n1"]
     unmark(yard.api, yard.writer, marked, "ballast.dev", reason="released")  # type: ignore[arg-type]
     assert (yard.taints("n1"), yard.labels("n1")) == ([FOREIGN], {})
+
+
+def test_loaded_nodes_are_avoided_with_the_first_eviction_until_nothing_is_waited_for() -> None:
+    yard = Yard()
+    taints = yard.leaving()
+    taints.avoid(["n1", "n2"], 100.0)
+    assert (yard.taints("n1"), yard.taints("n2")) == ([FOREIGN], [])
+    assert taints.put("n2") is None
+    assert (yard.taints("n1"), yard.taints("n2")) == ([FOREIGN, LOADED], [LEAVING])
+    taints.settle({"n2"}, yard.nodes(), 130.0)
+    assert (yard.taints("n1"), yard.taints("n2")) == ([FOREIGN, LOADED], [LEAVING])
+    taints.settle((), yard.nodes(), 131.0)
+    assert (yard.taints("n1"), yard.taints("n2")) == ([FOREIGN], [])
+
+
+def test_loaded_nodes_are_given_back_after_a_while_though_a_replacement_is_still_waited_for() -> None:
+    yard = Yard()
+    taints = yard.leaving()
+    taints.avoid(["n1"], 100.0)
+    taints.put("n2")
+    taints.settle({"n2"}, yard.nodes(), 161.0)
+    assert (yard.taints("n1"), yard.taints("n2")) == ([FOREIGN], [LEAVING])
+
+
+def test_the_next_leader_gives_loaded_nodes_back_at_once() -> None:
+    yard = Yard()
+    taints = yard.leaving()
+    taints.avoid(["n1"], 100.0)
+    taints.put("n2")
+    yard.leaving().settle({"n2"}, yard.nodes(), 101.0)
+    assert (yard.taints("n1"), yard.taints("n2")) == ([FOREIGN], [LEAVING])
+
+
+def test_a_loaded_node_that_a_pod_leaves_carries_one_taint() -> None:
+    yard = Yard()
+    taints = yard.leaving()
+    taints.avoid(["n1", "n2"], 100.0)
+    taints.put("n2")
+    taints.put("n1")
+    assert (yard.taints("n1"), yard.taints("n2")) == ([FOREIGN, LEAVING], [LEAVING])
+    taints.settle({"n1"}, yard.nodes(), 110.0)
+    assert (yard.taints("n1"), yard.taints("n2")) == ([FOREIGN, LEAVING], [])
+
+
+def test_release_takes_the_taint_of_loaded_nodes() -> None:
+    yard = Yard()
+    taints = yard.leaving()
+    taints.avoid(["n1"], 100.0)
+    taints.put("n2")
+    marked = [node for node in yard.nodes() if carries(node, "ballast.dev")]
+    unmark(yard.api, yard.writer, marked, "ballast.dev", reason="released")  # type: ignore[arg-type]
+    assert (yard.taints("n1"), yard.taints("n2")) == ([FOREIGN], [])
+
+
+def test_the_node_that_a_replacement_is_to_prefer_is_written_down_before_the_eviction(mill: Mill) -> None:
+    replica, _ = replica_of(mill)
+    pod = mill.add("n2")
+    mill.add("n0")
+    seen: list[str] = []
+    mill.on_evicted = lambda: seen.append(mill.state().get("eviction.landing", ""))
+    replica.carry_out(pod, to=None, aim="n4")
+    assert seen == ["u-web-rs=n4"]
+    mill.replace_evicted("n4", ready=False)
+    replica.follow()
+    assert "eviction.landing" not in mill.state()
+
+
+def test_the_next_eviction_opens_the_node_that_it_counts_on() -> None:
+    yard = Yard()
+    taints = yard.leaving()
+    taints.avoid(["n1"], 100.0)
+    taints.put("n2")
+    taints.avoid([], 100.0)
+    taints.put("n2")
+    assert (yard.taints("n1"), yard.taints("n2")) == ([FOREIGN], [LEAVING])

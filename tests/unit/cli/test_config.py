@@ -89,3 +89,20 @@ def test_check_reads_the_file(ballast: Run, tmp_path: Path, capsys: pytest.Captu
 
 def test_wrong_use_is_2(ballast: Run) -> None:
     assert ballast("config", "show", "-o", "xml") == 2
+
+
+def test_check_prints_the_memory_limit_for_a_size(ballast: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    url = {"BALLAST_PROMETHEUS__URL": "http://prometheus:9090"}
+    assert ballast("config", "check", "--sizing", "100,1000", **url) == 0
+    small = capsys.readouterr().out.splitlines()
+    assert ballast("config", "check", "--sizing", "20000,300_000", **url) == 0
+    large = capsys.readouterr().out.splitlines()
+    assert any(line.endswith("telemetry answers in flight") for line in small)
+    limits = [int(each[-1].removeprefix("memory limit: ").partition("Mi")[0]) for each in (small, large)]
+    assert limits[0] < limits[1]
+
+
+@pytest.mark.parametrize("size", ["5000", "5000,", "0,1", "-1,5", "1,x", "1,99999999", ",", "1,2,3"])
+def test_a_size_that_is_none_is_named(size: str, ballast: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ballast("config", "check", f"--sizing={size}", BALLAST_PROMETHEUS__URL="http://prometheus:9090") == 2
+    assert "--sizing" in capsys.readouterr().err

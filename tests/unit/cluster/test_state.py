@@ -1,14 +1,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ballast.cluster.conditions import Conditions, SavedConditions
-from ballast.cluster.state import LARGEST, StateStore
+from ballast.cluster.state import NAME, NAMES, StateStore
+from ballast.cluster.state_layout import PART, PARTS, joined, laid_out
+from ballast.cluster.state_layout import size as state_size
 from ballast.cluster.write import Result
-from ballast.errors import ClusterError
+from ballast.errors import ClusterError, Unreachable
 from ballast.metrics import Metrics
 from tests.fakes import FakeClock
 from tests.unit.cluster.fake_api import FakeApi
@@ -126,10 +131,102 @@ def test_a_message_has_an_end(rig: Rig) -> None:
     assert len(conditions.list()[0].message) == 1000
 
 
-def test_a_part_that_grows_beyond_the_limit_cannot_save_and_others_can(state: StateStore) -> None:
+def test_what_grows_beyond_all_parts_cannot_be_saved_and_the_rest_can(state: StateStore) -> None:
     assert state.update(lambda keys: {"conditions": "[]"}, reason="t").done
-    outcome = state.update(lambda keys: {**keys, "power-plan": "x" * LARGEST}, reason="t")
+    outcome = state.update(lambda keys: {**keys, "power-plan": "x" * (PARTS * PART)}, reason="t")
     assert outcome.result is Result.REFUSED
     assert "power-plan is the largest" in outcome.reason
     assert state.update(lambda keys: {**keys, "conditions": "[1]"}, reason="t").done
     assert state.read() == {"conditions": "[1]"}
+
+
+LARGE = {"power.plan.sun": "ä" * 700_000, "power.state.sun": "y" * 400_000, "conditions": "[]"}
+
+
+def sizes(rig: Rig) -> dict[str, int]:
+    found = {path.rpartition("/")[2]: each["data"] for path, each in rig.api.objects.items() if "configmaps" in path}
+    return {name: sum(len(key) + len(text.encode()) for key, text in data.items()) for name, data in found.items()}
+
+
+def test_a_large_state_lies_in_parts_and_is_read_whole(rig: Rig, state: StateStore) -> None:
+    assert state.update(lambda keys: LARGE, reason="t").done
+    assert state.read() == LARGE
+    assert max(sizes(rig).values()) < 1_000_000
+    assert len(sizes(rig)) > 1
+    assert set(sizes(rig)) <= set(NAMES)
+    assert rig.api.writes[-1][2]["metadata"]["name"] == NAME, "the first one is written last"
+
+
+def test_a_reader_of_one_configmap_is_told_of_parts_and_survives_without(rig: Rig, state: StateStore) -> None:
+    state.update(lambda keys: {"conditions": "[]"}, reason="t")
+    assert rig.api.objects[PATH]["data"] == {"conditions": "[]", "schema": "1"}
+    state.update(lambda keys: LARGE, reason="t")
+    assert rig.api.objects[PATH]["data"]["schema"] not in ("1", "2"), "it refuses any schema but its own"
+    state.update(lambda keys: {"conditions": "[1]"}, reason="t")
+    assert rig.api.objects[PATH]["data"] == {"conditions": "[1]", "schema": "1"}
+    assert sum(sizes(rig).values()) < 100, "the parts are empty again"
+
+
+def test_a_state_of_one_full_configmap_goes_on_in_parts(rig: Rig, state: StateStore) -> None:
+    before = {"schema": "1", "power.plan.sun": "x" * 990_000, "conditions": "[]"}
+    rig.api._store(PATH, {"metadata": {"name": NAME}, "data": before})
+    assert state.read() == {"power.plan.sun": "x" * 990_000, "conditions": "[]"}
+    assert state.update(lambda keys: {**keys, "conditions": "[1]"}, reason="t").done
+    assert state.read() == {"power.plan.sun": "x" * 990_000, "conditions": "[1]"}
+    assert max(sizes(rig).values()) < 1_000_000
+
+
+def test_what_has_not_changed_is_not_written_again(rig: Rig, state: StateStore) -> None:
+    state.update(lambda keys: LARGE, reason="t")
+    before = len(rig.api.writes)
+    assert state.update(lambda keys: {**keys}, reason="t").done
+    assert len(rig.api.writes) == before
+    assert state.update(lambda keys: {**keys, "conditions": "[1]"}, reason="t").done
+    assert len(rig.api.writes) == before + 1
+
+
+@pytest.mark.parametrize("writes", range(1, 5))
+def test_a_writer_that_dies_between_two_writes_leaves_the_state_before_or_after(
+    writes: int, rig: Rig, state: StateStore
+) -> None:
+    assert state.update(lambda keys: LARGE, reason="t").done
+    done = len(rig.api.writes)
+    after = {"power.plan.sun": "b" * 900_000, "power.state.sun": "c" * 900_000, "conditions": "[2]"}
+
+    def die(method: str, path: str, body: Any) -> None:
+        if method != "GET" and len(rig.api.writes) >= done + writes:
+            raise Unreachable("killed")
+
+    rig.api.before = die
+    state.update(lambda keys: after, reason="t")
+    rig.api.before = lambda *_: None
+    assert state.read() in (LARGE, after)
+    assert state.update(lambda keys: after, reason="t").done
+    assert state.read() == after
+
+
+def test_parts_that_are_gone_are_named(rig: Rig, state: StateStore) -> None:
+    state.update(lambda keys: LARGE, reason="t")
+    for path in [path for path in rig.api.objects if path.startswith(f"{PATH}-")]:
+        del rig.api.objects[path]
+    with pytest.raises(ClusterError, match="names parts that cannot be read"):
+        state.read()
+
+
+@given(st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 700_000), max_size=6), st.data())
+@settings(max_examples=25)
+def test_any_layout_gives_back_what_was_laid_out(lengths: dict[str, int], data: st.DataObject) -> None:
+    main: Mapping[str, str] = {}
+    parts: dict[int, Mapping[str, str]] = {}
+    for step in range(3):
+        letters = data.draw(st.sampled_from(["x", "é", "\U0001f600"]))
+        keys = {key: (letters + str(step)) * (length // 6) for key, length in lengths.items()}
+        layout = laid_out(keys, main, parts)
+        if layout is None:
+            assert state_size(keys) > PART
+            return
+        before, now = joined(main, parts), {**parts, **layout.parts}
+        assert joined(main, now) == before, "until the first one is written, nothing has changed"
+        main, parts = layout.main, now
+        assert joined(main, parts) == keys
+        assert all(state_size(each) <= 1_000_000 for each in (main, *parts.values()))

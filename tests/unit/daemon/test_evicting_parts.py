@@ -89,6 +89,17 @@ def test_changed_replicas_are_as_old_as_the_look_that_found_them() -> None:
     assert lately.beside([]) == ()
 
 
+def test_an_autoscaler_that_never_scaled_is_one_and_a_change_by_others_is_none() -> None:
+    lately = RecentScaling()
+    for now, replicas in ((0, 3), (60, 4)):
+        lately.observe([Workload("Deployment", "shop", "web", replicas=replicas)], now)
+    idle = Autoscaler("shop", "Deployment", "api")
+    assert [(each.name, each.scaled_at, bool(each.own_kind)) for each in lately.beside([idle])] == [
+        ("api", None, True),
+        ("web", 60, False),
+    ]
+
+
 class Asked(PrometheusSource):
     def __init__(self) -> None:
         self.questions: list[tuple[float, int | None]] = []

@@ -62,7 +62,7 @@ def test_a_missing_right_is_found_with_the_line_that_grants_it(
 def test_rights_follow_the_modes() -> None:
     off = load({f"BALLAST_{part}__MODE": "off" for part in ("PUBLISHING", "EVICTION", "POWER", "BATCH")})
     rights = needed(off, (), "ballast")
-    assert {right.resource for right in rights} == {"nodes", "pods"}
+    assert {right.resource for right in rights} == {"nodes", "pods", "resourceclaims", "resourceslices"}
     assert {verb for right in rights for verb in right.verbs} == {"get", "list", "watch"}
 
 

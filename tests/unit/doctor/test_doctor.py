@@ -28,6 +28,7 @@ def mended(finding: Finding) -> dict[str, str]:
         {"instance": "{node}", "job": "node-exporter"},
         {"instance": "{node}:metrics"},
         {"instance": "{address}:9100", "cluster": "prod", "pod": "exporter-{index}"},
+        {"instance": "{node}.prod.example.com:9100", "job": "integrations/unix", "prometheus_replica": "a"},
     ],
 )
 def test_a_healthy_cluster_has_no_finding(patient: Patient, labels: dict[str, str] | None) -> None:
@@ -75,6 +76,8 @@ SEEDED: dict[str, tuple[str, dict[str, Any], dict[str, str], str, bool]] = {
     "two clusters otherwise": ("prometheus_clusters", {"label": "k8s_cluster_name"}, {}, "clusters-mixed", True),
     "two exporters": ("prometheus_duplicates", {}, {}, "duplicate-exporters", False),
     "late samples": ("prometheus_stale", {"age": 200.0}, {}, "clock-skew", False),
+    "old usage of pods": ("prometheus_stale", {"age": 200.0}, {}, "pod-usage", False),
+    "readings between scrapes": ("", {}, {"TELEMETRY__INTERVAL": "5s"}, "scrape-interval", True),
     "NaN": ("prometheus_nan", {}, {}, "units", False),
     "half of the nodes": ("prometheus_partial", {"share": 0.5}, {}, "unmeasured-nodes", False),
     "no metrics-server": ("metrics_server_missing", {}, {}, "metrics-server", False),
@@ -97,7 +100,7 @@ def test_what_is_wrong_is_found_by_its_check(
     assert finding.message
     assert found.findings[0].status in ("fail", "warn")
     if heals:
-        again = patient.examine(**settings, **mended(finding))
+        again = patient.examine(**settings | mended(finding))
         assert check not in wrong(again)
 
 

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from ballast.condition_types import CONDITION_TYPES
 from ballast.doctor.reference import described, markdown
 from ballast.doctor.registry import CHECKS
+from ballast.doctor.seen import SEEN
 
 PAGE = Path(__file__).parents[3] / "docs" / "doctor.md"
 
@@ -18,3 +20,10 @@ def test_the_page_is_in_step_with_the_checks() -> None:
 def test_every_check_says_what_it_finds_and_what_mends_it(name: str) -> None:
     assert all(described(CHECKS[name]))
     assert f"## {name}\n" in markdown()
+
+
+def test_every_check_names_its_condition_or_what_the_daemon_cannot_see() -> None:
+    assert set(SEEN) == set(CHECKS)
+    for name, seen in SEEN.items():
+        assert seen.conditions or seen.unseen, name
+        assert set(seen.conditions) <= set(CONDITION_TYPES), name

@@ -10,9 +10,11 @@ import pytest
 
 from ballast.eviction.annotations import unknown_lifts
 from ballast.eviction.check_input import Feasibility
+from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import LIFTED_BY_NAME, NAMES, ROWS
 from ballast.eviction.history import History
 from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules, LocalStorage
+from ballast.model.marks import GANG_ANNOTATIONS, GANG_LABELS
 from ballast.model.node import Taint
 from ballast.model.pod import Owner
 from ballast.model.selector import Requirement, Selector
@@ -68,10 +70,8 @@ REFUSED: list[tuple[str, Shop]] = [
     ("bare", pod(owner=Owner("ReplicaSet", "web-1", "u-rs"))),
     *(("job", pod(owner=Owner(kind, "train", "u", True))) for kind in ("Job", "PyTorchJob", "Workflow", "TaskRun")),
     ("job", pod(template=Template(restarts=False))),
-    *(("gang", pod(labels={"app": "web", key: "g"})) for key in ("scheduling.x-k8s.io/pod-group", "ray.io/cluster")),
-    ("gang", pod(labels={"app": "web", "leaderworkerset.sigs.k8s.io/name": "g"})),
-    ("gang", pod(annotations={"scheduling.k8s.io/group-name": "g"})),
-    ("gang", pod(annotations={"gang.scheduling.koordinator.sh/name": "g"})),
+    *(("gang", pod(labels={"app": "web", key: "g"})) for key in sorted(GANG_LABELS)),
+    *(("gang", pod(annotations={key: "g"})) for key in sorted(GANG_ANNOTATIONS)),
     *(("gang", pod(owner=Owner(kind, "g", "u", True))) for kind in ("RayCluster", "SparkApplication", "Pod")),
     ("gang", pod(template=Template(grouped=True))),
     ("local-storage", pod(template=EMPTY_DIR)),
@@ -131,6 +131,7 @@ REFUSED: list[tuple[str, Shop]] = [
     ("replacement", history(planned=frozenset({WEB}))),
     ("retry", history(backing_off={WEB: NOW + 5})),
     ("identity", replace(history(acting=True), pod=a_pod(uid=""))),
+    ("identity", replace(history(known=frozenset({"u-known"})), pod=a_pod(uid="u-known"))),
     ("leadership", history(acting=True, leader=False)),
     ("paused", history(acting=True, paused="paused by key paused")),
     ("cluster-health", replace(SHOP, nodes=(a_node("n1"), a_node("n2", ready=False)))),
@@ -191,6 +192,7 @@ ALLOWED: list[tuple[str, Shop]] = [
     ("retry", history(backing_off={WEB: NOW})),
     ("identity", pod(uid="")),
     ("identity", history(acting=True)),
+    ("identity", replace(history(known=frozenset({"u-known"})), pod=a_pod(uid="u-new"))),
     ("leadership", history(acting=True)),
     ("paused", history(paused="paused by key paused")),
     ("cluster-health", replace(SHOP, nodes=(a_node("n1", created=NOW - 300), a_node("n2")))),
@@ -314,3 +316,15 @@ def test_annotations_of_operators_count_on_namespaces_alone() -> None:
         assert replace(shop, rules=rules).verdict(check).allowed
         ours = replace(shop, rules=rules, namespaces=(Namespace("shop", annotations=said),))
         assert not ours.verdict(check).allowed
+
+
+def test_one_more_replica_is_started_only_where_nobody_else_sets_their_number() -> None:
+    single = msgspec.structs.replace(DEPLOYMENT, replicas=1)
+    objects = ClusterObjects(pods=(SHOP.pod,), workloads=(single, SET))
+    assert Facts(objects, now=NOW).surging(SHOP.pod) == single
+    budgeted = replace(objects, budgeted=frozenset({("shop", "Deployment", "web")}))
+    assert Facts(budgeted, now=NOW).surging(SHOP.pod) is None
+    scaled = replace(objects, autoscalers=(Autoscaler("shop", "Deployment", "web"),))
+    assert Facts(scaled, now=NOW).surging(SHOP.pod) is None
+    once = replace(objects, autoscalers=(Autoscaler("shop", "Deployment", "web", NOW - 9999, own_kind=""),))
+    assert Facts(once, now=NOW).surging(SHOP.pod) == single

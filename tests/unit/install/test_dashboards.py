@@ -19,7 +19,8 @@ from ballast.jobs.power.metrics import PowerMetrics
 from ballast.serving.exposition import exported_names
 from tests.unit.install.chart import CHART, EVERYTHING, MONITORING, ROOT, Helm, one
 
-DASHBOARDS = {name: ROOT / "dashboards" / f"{name}.json" for name in ("fleet", "power", "evictions", "extender")}
+NAMES = ("fleet", "node", "power", "evictions", "extender")
+DASHBOARDS = {name: ROOT / "dashboards" / f"{name}.json" for name in NAMES}
 RULES = CHART / "rules" / "alerts.yaml"
 GRAFANA = {
     "$__rate_interval": "5m",
@@ -27,6 +28,7 @@ GRAFANA = {
     "$namespace": ".*",
     "$resource": "cpu",
     "$window": "5m",
+    "$node": "node-0",
     "$policy": ".*",
 }
 
@@ -36,7 +38,7 @@ def expressions() -> Iterator[tuple[str, str]]:
         yield from shown(name)
     for group in yaml.safe_load(RULES.read_text())["groups"]:
         for rule in group["rules"]:
-            yield rule["alert"], rule["expr"]
+            yield rule.get("alert") or rule["record"], rule["expr"]
 
 
 def shown(dashboard: str) -> Iterator[tuple[str, str]]:
@@ -53,6 +55,11 @@ def exported() -> frozenset[str]:
     PowerMetrics(registry, potential=True)
     power = {family.name + ("_total" if family.type == "counter" else "") for family in registry.collect()}
     return exported_names() | power
+
+
+def recorded() -> set[str]:
+    groups = yaml.safe_load(RULES.read_text())["groups"]
+    return {rule["record"] for group in groups for rule in group["rules"] if "record" in rule}
 
 
 def selectors(node: Any) -> Iterator[Any]:
@@ -73,9 +80,9 @@ def test_each_expression_parses_and_asks_for_exported_metrics(title: str, expres
     for variable, value in GRAFANA.items():
         expression = expression.replace(variable, value)
     assert "$" not in expression, title
-    found = list(selectors(promql_parser.parse(expression)))
-    assert len(found) == len(re.findall(r"\b(?:ballast|process)_\w+", expression))
-    assert {selector.name for selector in found} <= exported()
+    found = [selector.name for selector in selectors(promql_parser.parse(expression))]
+    assert len(found) == len(re.findall(r"\b(?:ballast|process)[_:]\w+", expression))
+    assert set(found) <= exported() | recorded()
 
 
 def test_the_dashboards_are_those_the_generator_writes() -> None:
@@ -165,6 +172,9 @@ def test_the_chart_ships_the_dashboards_and_the_alerts_unchanged(helm: Helm) -> 
 def test_each_alert_says_what_happened_and_what_it_means() -> None:
     for group in yaml.safe_load(RULES.read_text())["groups"]:
         for rule in group["rules"]:
+            if "record" in rule:
+                assert rule["record"].startswith("ballast:")
+                continue
             assert rule["alert"].startswith("Ballast")
             assert rule["labels"]["severity"] in ("info", "warning", "critical")
             assert {"summary", "description", "runbook_url"} == set(rule["annotations"])

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from ballast.cluster.state import NAMES
 from tests.unit.install.chart import MODES, NAMESPACE, POWER, PUBLISHING, Helm, Manifest, Values, modes, of_kind
 
 Grant = tuple[str, str, str, str]
@@ -19,7 +20,9 @@ def everywhere(verbs: Iterable[str], *resources: str) -> set[Grant]:
     return {("*", resource, "*", verb) for resource in resources for verb in verbs}
 
 
-READS = everywhere(READING, "nodes", "pods") | everywhere(("get", "list"), "metrics.k8s.io/nodes")
+READS = everywhere(
+    READING, "nodes", "pods", "resource.k8s.io/resourceclaims", "resource.k8s.io/resourceslices"
+) | everywhere(("get", "list"), "metrics.k8s.io/nodes")
 POWER_READS = everywhere(
     READING,
     "namespaces",
@@ -45,7 +48,6 @@ EVICTION_READS = (
         "persistentvolumes",
         "storage.k8s.io/csinodes",
         "storage.k8s.io/storageclasses",
-        "resource.k8s.io/resourceslices",
         "karpenter.sh/nodeclaims",
     )
     | everywhere(("get", "list"), "metrics.k8s.io/pods")
@@ -54,8 +56,7 @@ EVICTION_READS = (
 PART_READS = {"publishing": set[Grant](), "power": set[Grant](), "eviction": EVICTION_READS}
 OWN = {
     (NAMESPACE, "configmaps", "*", "create"),
-    (NAMESPACE, "configmaps", "ballast-state", "get"),
-    (NAMESPACE, "configmaps", "ballast-state", "update"),
+    *((NAMESPACE, "configmaps", name, verb) for name in NAMES for verb in ("get", "update")),
     (NAMESPACE, "configmaps", "ballast-switches", "get"),
     (NAMESPACE, "configmaps", "ballast-switches", "list"),
     (NAMESPACE, "configmaps", "ballast-switches", "watch"),
@@ -266,3 +267,12 @@ def test_no_rights_without_rbac_and_no_account_without_asking(helm: Helm) -> Non
     assert not of_kind(manifests, "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
     [deployment] = of_kind(manifests, "Deployment")
     assert deployment["spec"]["template"]["spec"]["serviceAccountName"] == "given"
+
+
+@pytest.mark.parametrize("setting", ["metrics_auth", "api_auth"])
+def test_only_who_reviews_tokens_may_create_reviews(setting: str, helm: Helm) -> None:
+    reviews = everywhere(("create",), "authentication.k8s.io/tokenreviews", "authorization.k8s.io/subjectaccessreviews")
+    values = modes("off", "off", "off")
+    assert not granted(helm.template(values), "ballast") & reviews
+    values["settings"] = {**values["settings"], "http": {setting: "kubernetes"}}
+    assert granted(helm.template(values), "ballast") >= reviews

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 from collections import Counter
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ballast.model.pod import Pod
+from ballast.model.template import Template
 from ballast.placement.assumed_pods import AssumedPods, learn
 from ballast.placement.fleet_model import FleetModel, Held
 from ballast.scoring.fleet import REMEMBERED
@@ -248,3 +250,21 @@ def test_shapes_that_are_gone_are_forgotten() -> None:
         model.place(held, -1)
     assert len(model.placed._demands) <= REMEMBERED
     assert not model.placed.reserved("cpu").any()
+
+
+def test_a_pod_that_claims_devices_is_learned_once_its_claims_are_there() -> None:
+    """The claims of a pod are made after it; a pod that is bound is learned as it is."""
+    claimed: dict[str, dict[str, int]] = {}
+    claim = lambda each: msgspec.structs.replace(each, claimed=claimed.get(each.uid, {}))  # noqa: E731
+    bookings = AssumedPods(60.0, claim=claim)
+    asks = msgspec.structs.replace(pod("a"), template=Template(device_claims=1))
+    bookings.put(asks, 0.0)
+    assert bookings.arrivals.count == 0
+    claimed["a"] = {"resource.k8s.io/gpu.example.com": 2}
+    bookings.put(asks, 1.0)
+    bookings.put(asks, 2.0)
+    assert bookings.arrivals.count == 1
+    [profile] = bookings.arrivals.profiles()
+    assert profile.requests["resource.k8s.io/gpu.example.com"] == 2
+    bookings.put(msgspec.structs.replace(asks, uid="b", name="b", node="n0"), 3.0)
+    assert bookings.arrivals.count == 2

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from ballast.cli.planning.placement_file import problem_of
 from ballast.errors import Infeasible
 from ballast.placement.solvers import SOLVERS, Problem, Solution, arrange, solve
+from ballast.placement.solvers.exact import standing_out
+from ballast.placement.solvers.units import units
 from tests.unit.placement.problems import Json, all_placements, broken, documents, value
 
 OURS = tuple(name for name in SOLVERS if name != "genetic-paper")
@@ -165,3 +167,25 @@ def test_progress_never_goes_up() -> None:
     solve(world(10, 100), solver="genetic", evaluations=20_000, progress=lambda spent, best: seen.append((spent, best)))
     assert len(seen) > 2
     assert [each[0] for each in seen] == sorted(each[0] for each in seen)
+
+
+@given(document=documents(pods=5))
+@FEW
+def test_the_bound_without_a_program_is_below_every_placement(document: Json) -> None:
+    for each in document["nodes"]:
+        each["capacity"], each["weight"] = document["nodes"][0]["capacity"], 1.0
+    every = all_placements(document)
+    bound = standing_out(units(problem_of(document, "test")))
+    assert bound >= 0
+    assert all(bound <= value(document, each) + 1e-12 for each in every)
+
+
+@pytest.mark.parametrize(("nodes", "pods"), [(6, 24), (60, 600)], ids=["by a program", "too large for one"])
+def test_what_is_not_solved_to_the_end_has_a_proved_bound(nodes: int, pods: int) -> None:
+    """A pod that asks for nearly a whole node stands out wherever it is."""
+    document = small(3, nodes=nodes, pods=pods)
+    document["pods"].append({"name": "large", "use": dict.fromkeys(document["resources"], 95.0)})
+    found = solved(document, "exact", evaluations=20_000)
+    assert found.bound is not None
+    assert 0 < found.bound <= found.objective.value
+    assert solved(document, "late-acceptance", evaluations=40_000).objective.value >= found.bound

@@ -21,7 +21,7 @@ from ballast.metrics import Metrics
 from ballast.serving import protocol
 from ballast.serving.app import create_app
 from ballast.serving.extender import MAX_BODY, NEUTRAL_HEADER, PAUSES, Priorities, Rejections
-from ballast.serving.extender_wire import MOST_NAMES, prioritize_args
+from ballast.serving.extender_wire import MOST_NAMES, MOST_NODES, prioritize_args
 from ballast.serving.host_index import Hosts, compact
 from ballast.serving.server import Server
 from tests.unit.serving.client import Answer, ask
@@ -187,6 +187,28 @@ def test_more_names_than_any_cluster_has_nodes_are_413(verb: str) -> None:
     with serving(Fake()) as port:
         answer = post(port, f"/scheduler/{verb}", {"Pod": POD, "NodeNames": ["a"] * (MOST_NAMES + 1)})
     assert (answer.status, answer.json) == (413, {"error": "There are more than 250,000 names in NodeNames."})
+
+
+@pytest.mark.parametrize("verb", ["prioritize", "filter"])
+@pytest.mark.parametrize("key", ["metadata", "\\u006detadata"], ids=["plain", "escaped"])
+def test_more_whole_nodes_than_a_body_can_hold_are_413(verb: str, key: str) -> None:
+    item = f'{{"{key}":{{"name":"a"}}}}'
+    items = ",".join([item] * (MOST_NODES + 1))
+    body = f'{{"Pod":{json.dumps(POD)},"Nodes":{{"items":[{items}]}},"NodeNames":null}}'.encode()
+    with serving(Fake()) as port:
+        answer = post(port, f"/scheduler/{verb}", body)
+    assert answer.status == 413
+    assert answer.json["error"].startswith("There are more than 50,000 nodes in Nodes; ")
+
+
+@pytest.mark.parametrize("verb", ["prioritize", "filter"])
+@pytest.mark.parametrize("item", ["{}", "0", "null", "[]"])
+def test_what_is_no_node_ends_the_decoding_at_once(verb: str, item: str) -> None:
+    """Also where the same key was null before: the last one counts."""
+    items = ",".join([item] * 400_000)
+    body = f'{{"Pod":{json.dumps(POD)},"Nodes":null,"Nodes":{{"items":[{items}]}},"NodeNames":null}}'.encode()
+    with serving(Fake()) as port:
+        assert post(port, f"/scheduler/{verb}", body).status == 400
 
 
 @pytest.mark.parametrize("args", FORMS, ids=["names", "nodes"])

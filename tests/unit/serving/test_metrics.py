@@ -134,3 +134,16 @@ def test_the_distribution_of_loads_is_shown_by_every_replica() -> None:
     ]
     assert cumulative == [1, 1, 2, 2]
     assert found["ballast_load_count", (("resource", "cpu"),)] == 2
+
+
+def test_two_replicas_of_a_default_install_have_at_most_30_000_series_at_5_000_nodes() -> None:
+    nodes, resources = 5_000, 2
+    taken = snapshot([[0.25] * nodes] * resources, [[0.1] * nodes] * resources, names=[f"n{i}" for i in range(nodes)])
+    sums = 0
+    for leads in (True, False):
+        board = board_of(taken, scores=dict.fromkeys((node.name for node in taken.nodes), 50))
+        board.node_metrics, board.leader = "primary", lambda leads=leads: leads  # type: ignore[misc]
+        with serving(board) as port:
+            text = ask(port, "/metrics").body.decode()
+        sums += sum(bool(line) and not line.startswith("#") for line in text.splitlines())
+    assert 5 * nodes < sums <= 30_000

@@ -336,11 +336,12 @@ def test_conditions_become_one_incident_with_its_cause_first(tab: Tab) -> None:
     ]
     with serving(board) as port:
         tab.open(f"http://127.0.0.1:{port}/")
-        closed = tab.text("#incident")
+        closed, runbook = tab.text("#incident"), tab.run("document.querySelector('#incident .do a').href")
         tab.run("document.querySelector('#incident details').open = true")
         incident, title = tab.text("#incident"), tab.run("document.title")
     assert closed.startswith("Queries for loads fail: Prometheus does not answer TelemetryDegraded What to do:")
-    assert "docs/telemetry.md" in closed
+    assert "ballast doctor --only prometheus-reachable,preset-data" in closed
+    assert runbook.endswith("/docs/runbooks/TelemetryDegraded.md")
     for words in ("site-a is silent", "something of tomorrow", "unknown: a, b", "Nothing is evicted"):
         assert words in incident
     assert "all is well" not in incident

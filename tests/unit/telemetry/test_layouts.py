@@ -248,3 +248,7 @@ def _known(reading: Reading) -> set[str]:
     """The nodes of which every resource was read."""
     rows = [set(samples.rows.tolist()) for samples in reading.samples.values()]
     return {NAMES[row] for row in set.intersection(*rows)} if rows and not reading.problems else set()
+
+
+def test_twenty_layouts_and_more_work_as_installed_or_with_a_line() -> None:
+    assert len(WORKING) + len(MENDED) >= 20

@@ -387,4 +387,4 @@ def test_the_librarys_own_queries_work_with_the_session(plain: HTTPServer) -> No
     wire = HttpSession(plain.url_for("/"), part="BALLAST_PROMETHEUS__", timeout=4)
     with RawConnection(plain.url_for("").rstrip("/"), session=wire, method="POST") as connection:
         assert connection.custom_query("up") == []
-        assert connection.body("query", {"query": "up"}) == OK
+        assert connection.answer("query", {"query": "up"}).content == OK

@@ -27,13 +27,23 @@ def predicted(move: Move, nodes: Mapping[str, Node]) -> dict[str, dict[str, floa
     for name, sign in ((move.source, -1.0), (move.target, 1.0)):
         node = nodes.get(name) if name else None
         if node is not None:
-            found[node.name] = {
-                resource: round(sign * used / whole, 6)
-                for resource, used in move.used.items()
-                if (whole := node.allocatable.get(resource, 0.0) if resource in ALWAYS_NEEDED else 1.0)
-                and math.isfinite(used)
-            }
+            found[node.name] = _on(node, move.used, sign)
     return found
+
+
+def known(used: Mapping[str, float]) -> dict[str, float]:
+    """What can be written down: without what is unknown."""
+    return {resource: amount for resource, amount in used.items() if math.isfinite(amount)}
+
+
+def _on(node: Node, used: Mapping[str, float], sign: float = 1.0) -> dict[str, float]:
+    """{resource: change of load} of what comes to a node."""
+    return {
+        resource: round(sign * amount / whole, 6)
+        for resource, amount in used.items()
+        if (whole := node.allocatable.get(resource, 0.0) if resource in ALWAYS_NEEDED else 1.0)
+        and math.isfinite(amount)
+    }
 
 
 def together(steps: Iterable[StepRecord]) -> dict[str, dict[str, float]]:
@@ -108,20 +118,33 @@ def share(expected: Loads, seen: Loads) -> float | None:
     return None if norm < FAINT**2 else dot / norm
 
 
-def pending(plans: Sequence[Running], now: float, window: float) -> dict[str, dict[str, float]]:
+def pending(
+    plans: Sequence[Running], now: float, window: float, nodes: Mapping[str, Node] | None = None
+) -> dict[str, dict[str, float]]:
     """{node: {resource: load}} that was moved but that a mean over `window` seconds does not show yet.
 
-    A replacement that landed so many seconds ago is in that share of the window.
+    A replacement that landed so many seconds ago is in that share of the window. It counts where it landed, if that is
+    one of `nodes`, and before that on its target or the node that it prefers.
     """
     found: dict[str, dict[str, float]] = {}
     for plan in plans:
         for step in plan.steps:
             if not step.happened:
                 continue
+            if step.landed_on == step.source:
+                continue
             shown = min(1.0, max(0.0, now - step.landed_at) / window) if step.landed_at else 0.0
-            for node, changes in step.load.items():
-                arrived = node == step.source or not step.landed_on or node == step.landed_on
-                for resource, change in changes.items() if arrived else ():
+            for node, changes in moved(step, nodes or {}).items():
+                for resource, change in changes.items():
                     sums = found.setdefault(node, {})
                     sums[resource] = sums.get(resource, 0.0) + change * (1.0 - shown)
+    return found
+
+
+def moved(step: StepRecord, nodes: Mapping[str, Node]) -> Loads:
+    """What left its source, and what came to where the replacement is or is to go."""
+    where = step.landed_on or step.target or step.prefers
+    found = {node: changes for node, changes in step.load.items() if node in (step.source, where)}
+    if where and where not in found and where in nodes:
+        found[where] = _on(nodes[where], step.used)
     return found

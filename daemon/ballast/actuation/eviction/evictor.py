@@ -124,8 +124,7 @@ class Evictor:
     ) -> None:
         """With `surges` pods of Deployments are moved by one more replica that is Ready first."""
         self.recorder = EvictionRecorder(state, landing)
-        self._writer = writer
-        self._clock = clock
+        self._writer, self._clock = writer, clock
         self._events = EvictionEvents(events, metrics)
         self._landing = landing
         self.options, self._surges = options, surges
@@ -151,7 +150,7 @@ class Evictor:
     def pending(self) -> Mapping[str, Mapping[str, float]]:
         """{node: {resource: change}}: what was moved and the primary window does not show yet; to be added to its means
         before planning, so that what was moved already is not moved once more."""
-        return self.recorder.pending(self._clock.wall() - self.options.lag / 2, self.options.window)
+        return self.recorder.pending(self._clock.wall() - self.options.lag / 2, self.options.window, self._nodes)
 
     def stopped(self, kind: str) -> str | None:
         """Why plans of a planner are not carried out now, or None."""
@@ -169,6 +168,7 @@ class Evictor:
         if problem is not None:
             return [Attempt(move.pod, StepStatus.REFUSED, problem) for move in plan.steps[:1]]
         running = self._begin(plan, snapshot)
+        self._landing.begin(snapshot, self.pending(), running.time)
         one_at_a_time = planner(plan.kind).one_at_a_time
         self._forbidden = 0
         attempts: list[Attempt] = []

@@ -17,6 +17,10 @@ from ballast.placement.reservations import Purpose, Reservation
 
 PLANS, HISTORY, RESERVATIONS = "eviction.plan", "eviction.history", "reservations"
 
+LANDING = "eviction.landing"
+"""Which nodes replacements are to prefer, for the chart's MutatingAdmissionPolicy: "OWNER=NODE OWNER=NODE", by the UID
+of what creates them."""
+
 
 class _Held(msgspec.Struct, frozen=True, omit_defaults=True, rename={"purpose": "kind", "pod": "for"}):
     """Requests and limits are cores, bytes and pieces; `until` is Unix seconds."""
@@ -74,12 +78,20 @@ class Journal:
             PLANS: msgspec.json.encode(plans).decode() if plans else "",
             HISTORY: memory.encode(),
             RESERVATIONS: _encoded(reservations),
+            LANDING: _preferred(plans),
         }
 
         def change(keys: dict[str, str]) -> Mapping[str, str]:
             return {key: value for key, value in {**keys, **wanted}.items() if value or key not in wanted}
 
         return self._state.update(change, reason=reason)
+
+
+def _preferred(plans: Iterable[Running]) -> str:
+    """Of two evicted pods of one owner the later."""
+    steps = (step for plan in plans for step in plan.steps if step.unbound and step.prefers and step.owner)
+    nodes = {step.owner: step.prefers for step in sorted(steps, key=lambda step: step.time)}
+    return " ".join(f"{owner}={node}" for owner, node in sorted(nodes.items()))
 
 
 def _encoded(reservations: Iterable[Reservation]) -> str:

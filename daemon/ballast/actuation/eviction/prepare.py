@@ -36,11 +36,13 @@ def prepared(move: Move, pod: Pod, facts: Facts, pods: Iterable[Pod], now: float
         scheduler=pod.scheduler_name,
         gain=move.gain,
         reason=move.reason,
+        used=effect.known(move.used),
         load=effect.predicted(move, facts.nodes),
         starts=move.starts,
         starts_on=move.starts_on,
         replicas=facts.replicas(pod) or 0,
         besides=tuple(each.uid for each in siblings if each.created >= now - SKEW),
+        prefers=move.aim if move.target is None else "",
         probe=probe,
     )
 

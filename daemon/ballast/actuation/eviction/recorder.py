@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,13 +14,14 @@ from ballast.actuation.eviction import effect
 from ballast.actuation.eviction.events import document
 from ballast.actuation.eviction.follow_up import Followed
 from ballast.actuation.eviction.journal import Journal
-from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
+from ballast.actuation.eviction.records import Running, StepRecord
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.cluster.state import StateStore
 from ballast.errors import ClusterError
 from ballast.eviction.facts import WorkloadKey
 from ballast.eviction.history import History
 from ballast.eviction.recent_evictions import PastEviction, RecentEvictions
+from ballast.model.node import Node
 from ballast.model.pod import Pod
 
 REMEMBERED = 100
@@ -82,7 +83,7 @@ class EvictionRecorder:
         """The nodes of evicted pods whose replacement is not bound yet."""
         with self._lock:
             steps = [step for plan in self.plans for step in plan.steps]
-        return frozenset(step.source for step in steps if step.status in (StepStatus.RECORDED, StepStatus.EVICTED))
+        return frozenset(step.source for step in steps if step.unbound)
 
     def history(self, now: float, api_errors: float) -> History:
         """What earlier evictions mean for the gate; steps of the plan that is carried out now are left out."""
@@ -96,10 +97,10 @@ class EvictionRecorder:
                 api_errors=api_errors,
             )
 
-    def pending(self, now: float, window: float) -> Mapping[str, Mapping[str, float]]:
+    def pending(self, now: float, window: float, nodes: Iterable[Node]) -> Mapping[str, Mapping[str, float]]:
         """{node: {resource: change of load}} that a mean over `window` seconds does not show yet."""
         with self._lock:
-            return effect.pending(self.plans, now, window)
+            return effect.pending(self.plans, now, window, {node.name: node for node in nodes})
 
     def stopped(self, kind: str, now: float) -> str | None:
         """Why plans of a planner are not carried out now, or None."""

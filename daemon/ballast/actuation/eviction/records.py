@@ -31,8 +31,10 @@ class StepRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `owner` is the UID of what creates its replacement, `besides` are pods of that owner that came shortly before,
     `replicas` what its workload asked for.
-    `load` is what it moves, by node; `starts` are waiting pods by UID, `starts_on` the nodes that they are to start on,
+    `used` is what the pod takes along, in cores and bytes, and `load` what that changes, by node;
+    `starts` are waiting pods by UID, `starts_on` the nodes that they are to start on,
     `source` where it says none; `started` those of them that are on a node;
+    `prefers`: the node that its replacement is to prefer where its landing is not steered;
     `probe`: it shows whether the extender is asked for its scheduler's pods. Times are Unix seconds, 0 for not yet.
     """
 
@@ -46,12 +48,14 @@ class StepRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     scheduler: str = ""
     gain: float = 0.0
     reason: str = ""
+    used: Mapping[str, float] = {}
     load: Loads = {}
     starts: tuple[str, ...] = ()
     starts_on: tuple[str, ...] = ()
     started: tuple[str, ...] = ()
     besides: tuple[str, ...] = ()
     replicas: int = 0
+    prefers: str = ""
     probe: bool = False
     status: StepStatus = StepStatus.RECORDED
     why: str = ""
@@ -65,6 +69,11 @@ class StepRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     def open(self) -> bool:
         """Its replacement is still waited for."""
         return self.status in (StepStatus.RECORDED, StepStatus.EVICTED, StepStatus.LANDED)
+
+    @property
+    def unbound(self) -> bool:
+        """No replacement is known to be on a node."""
+        return self.status in (StepStatus.RECORDED, StepStatus.EVICTED)
 
     @property
     def happened(self) -> bool:

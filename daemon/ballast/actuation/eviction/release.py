@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ballast.actuation.eviction.leaving import LEAVING
+from ballast.actuation.eviction.leaving import LEAVING, LOADED
 from ballast.actuation.eviction.requests import PART
 from ballast.actuation.eviction.surge import Surges
 from ballast.clock import Clock
@@ -39,11 +39,13 @@ def unmark(api: KubeApi, writer: Writer, nodes: Iterable[Node], prefix: str, *, 
 
 
 def _taints(node: Node, prefix: str) -> set[str]:
-    return {taint.key for taint in node.taints} & {f"{prefix}/{EMPTY}", f"{prefix}/{LEAVING}"}
+    return {taint.key for taint in node.taints} & {f"{prefix}/{name}" for name in (EMPTY, LEAVING, LOADED)}
 
 
 def _without(taints: Taints, prefix: str) -> Taints:
-    return with_taint(with_taint(taints, f"{prefix}/{EMPTY}", False), f"{prefix}/{LEAVING}", False)
+    for name in (EMPTY, LEAVING, LOADED):
+        taints = with_taint(taints, f"{prefix}/{name}", False)
+    return taints
 
 
 def give_back_replicas(api: KubeApi, writer: Writer, state: StateStore, clock: Clock) -> tuple[int, int]:

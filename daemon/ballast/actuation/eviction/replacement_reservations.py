@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from ballast.actuation.eviction.leaving import LeavingTaints
+from ballast.actuation.eviction.loaded import loaded
 from ballast.actuation.eviction.records import StepRecord
 from ballast.clock import Clock
 from ballast.eviction.rules import DAY
 from ballast.model.pod import Pod
 from ballast.model.shape import Shape
+from ballast.model.snapshot import Snapshot
 from ballast.placement.reservations import LONGEST, Purpose, Reservation
 
 STEERED_FOR = 600.0
@@ -58,6 +60,8 @@ class ReplacementReservations:
         """
         self.extender, self.taints, self._probing = extender, taints, probes
         self._clock = clock
+        self._seen: tuple[Snapshot, Mapping[str, Mapping[str, float]]] | None = None
+        self._steps, self._begun = list[StepRecord](), 0.0
         self._reserved_for = min(max(RESERVED_FOR, 2 * interval), LONGEST / 2)
         self._probes: dict[str, str] = {}
         self._failed: dict[str, float] = {}
@@ -93,9 +97,19 @@ class ReplacementReservations:
             self._failed[step.scheduler] = self._clock.wall()
         return steered
 
+    def begin(self, snapshot: Snapshot, pending: Mapping[str, Mapping[str, float]], now: float) -> None:
+        """A plan that was made from `snapshot` is carried out; `pending` {node: {resource: change}} it does not show
+        yet."""
+        self._seen, self._steps, self._begun = (snapshot, pending), [], now
+
     def keep_off(self, step: StepRecord) -> str | None:
         """Before the eviction. Why its node could not be tainted, or None."""
-        return self.taints.put(step.source) if self.taints is not None and step.target is None else None
+        if self.taints is None or not self.taints.sets or step.target is not None:
+            return None
+        self._steps.append(step)
+        if self._seen is not None:
+            self.taints.avoid(loaded(self._steps, *self._seen), self._begun)
+        return self.taints.put(step.source)
 
     def unprobe(self, step: StepRecord) -> None:
         """A step that did not happen, or whose replacement did not come, shows nothing."""

@@ -161,6 +161,7 @@ class DevicePool(wire.WireStruct):
     """resource.k8s.io ResourcePool."""
 
     name: str = ""
+    generation: int = 0
 
 
 class SliceSpec(wire.WireStruct):
@@ -278,6 +279,8 @@ def to_slice(found: WireSlice) -> DeviceSlice:
         terms=None if spec.node_selector is None else node_terms(spec.node_selector),
         everywhere=bool(spec.all_nodes),
         devices=tuple(_properties(spec.driver, each) for each in spec.devices or ()),
+        names=tuple(str(each.get("name", "")) for each in spec.devices or ()),
+        generation=spec.pool.generation,
     )
 
 

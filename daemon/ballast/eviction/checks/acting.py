@@ -37,6 +37,8 @@ def retry(case: CheckInput) -> Finding:
 def identity(case: CheckInput) -> Finding:
     if case.history.acting and not case.pod.uid:
         return refuse("its UID is unknown, so another pod of that name could be hit")
+    if case.pod.uid in case.history.known:
+        return refuse("it was evicted already, or it is unknown whether it was")
     return allow("it is named by namespace, name and UID")
 
 

@@ -12,6 +12,7 @@ from ballast.actuation.eviction.surge import Surges
 from ballast.actuation.protected import Protected
 from ballast.clock import SystemClock
 from ballast.cluster.context import Context
+from ballast.eviction.facts import WorkloadKey
 from ballast.jobs.eviction.cluster_facts import ClusterFacts
 from ballast.jobs.eviction.executor import PlanExecutor
 from ballast.jobs.eviction.explainer import Explainer
@@ -83,6 +84,7 @@ def build(
         protected=protected,
         power_plans=lambda: power.changing if power else frozenset(),
         surging=lambda: surges.workloads if surges else frozenset(),
+        budgeted=_budgeted(settings),
     )
     usage = PodUsageCache(source, context.api.get, settings)
     inputs = PlanInputs(context, facts=facts, usage=usage, evictor=evictor, landing=landing, surges=surges)
@@ -101,6 +103,14 @@ def build(
         ),
         explainer=Explainer(inputs, worker, lambda: board.snapshot, aims_of(settings).ceiling),
     )
+
+
+def _budgeted(settings: Settings) -> frozenset[WorkloadKey]:
+    """The Deployments that a power policy scales: one more replica would count as a change by somebody else."""
+    policies = power_build.policies(settings) if settings.power.mode is Mode.ON else ()
+    members = (place.member for policy in policies for place in policy.places.values())
+    found = (each.name.split("/", 1) for each in members if each.kind == "deployments.apps")
+    return frozenset((namespace, "Deployment", name) for namespace, name in found)
 
 
 def _lag(settings: Settings) -> float:

@@ -46,6 +46,8 @@ KINDS = (
 FURTHER_KINDS = (CLAIMS, VOLUMES, CLASSES, CSI_NODES, SLICES, NODE_CLAIMS, SCALE_UPS)
 """What decides where pods can go: without them, pods that need one stay where they are."""
 
+_NAMED = 5
+
 
 class ClusterFacts:
     """Reads the caches: `observe` at every snapshot, also where another replica leads; all else in the job's thread."""
@@ -60,15 +62,17 @@ class ClusterFacts:
         protected: Protected,
         power_plans: Callable[[], frozenset[str]],
         surging: Callable[[], frozenset[WorkloadKey]],
+        budgeted: frozenset[WorkloadKey] = frozenset(),
     ) -> None:
         """`power_plans`: namespace/name of workloads whose replicas an open power plan is changing; `surging`: those
-        with one replica more while a pod of theirs moves."""
+        with one replica more while a pod of theirs moves; `budgeted`: those whose replicas a power policy sets."""
         settings, events = context.settings, context.events
         self._clock, self._board = context.clock, board
         self._cache, self._workloads = context.cache, context.workloads
         self._leading, self._switches = context.leadership.is_leader, context.switches
         self._evictor, self._landing = evictor, landing
         self._protector, self._power_plans, self._surging = protected, power_plans, surging
+        self._budgeted = budgeted
         self._protected: Mapping[WorkloadKey, str] = {}
         self._acts = settings.eviction.mode is Mode.ON
         self._rules = rules_of(settings)
@@ -120,7 +124,18 @@ class ClusterFacts:
             attachments=self._workloads.attachments(),
             node_claims=self._workloads.node_claims(),
             promised=promised(self._workloads.scale_ups(), self._clock.wall()),
+            budgeted=self._budgeted,
         )
+
+    def never_allowing(self) -> str | None:
+        """The first disruption budgets that can never allow an eviction, and why."""
+        never = sorted(
+            (f"{each.namespace}/{each.name}", each.never) for each in self._workloads.budgets() if each.never
+        )
+        if not never:
+            return None
+        more = f" and {len(never) - _NAMED:,} more" if len(never) > _NAMED else ""
+        return "; ".join(f"{name}: {why}" for name, why in never[:_NAMED]) + more
 
     def history(self) -> History:
         """What earlier evictions and other parts mean for the gate."""

@@ -88,6 +88,7 @@ class PlanInputs:
         self._settle()
         self._facts.refresh()
         history = self._facts.history()
+        self._conditions.report("BudgetsUnsatisfiable", "NeverAllow", self._facts.never_allowing())
         halted = self._facts.halted(snapshot, history)
         self._conditions.report("EvictionsHalted", "NotSafeNow", halted)
         if halted is not None:
@@ -165,7 +166,7 @@ class PlanInputs:
         taints, recorder = self._landing.taints, self._evictor.recorder
         if taints is not None and recorder.unreadable() is None:
             wanted = self._awaited_from() if self._switches.paused(Part.EVICTION) is None else frozenset[str]()
-            taints.settle(wanted, self._cache.nodes())
+            taints.settle(wanted, self._cache.nodes(), self._clock.wall())
         unheld = "room is held for replacements, but no scheduler asks to filter, so other pods may take it"
         hint = "add filterVerb: filter to the extender, as `ballast profile extender` prints it"
         said = f"{unheld}: {hint}" if self._landing.extender.unheld else None

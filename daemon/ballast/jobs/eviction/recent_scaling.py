@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from ballast.eviction.facts import WorkloadKey
 from ballast.model.workload import Autoscaler, Workload
 
@@ -24,10 +26,12 @@ class RecentScaling:
         self._replicas = replicas
 
     def beside(self, autoscalers: Iterable[Autoscaler]) -> tuple[Autoscaler, ...]:
-        """What scaled something and when: the autoscalers, and everybody else as if by one."""
+        """The autoscalers with the last change of what they scale, and everybody else's changes as those of an
+        autoscaler without a kind."""
+        found = []
         latest = dict(self._changed)
         for each in autoscalers:
-            if each.scaled_at is not None:
-                key = (each.namespace, each.kind, each.name)
-                latest[key] = max(latest.get(key, 0.0), each.scaled_at)
-        return tuple(Autoscaler(*key, scaled_at=at) for key, at in latest.items())
+            at = latest.pop((each.namespace, each.kind, each.name), None)
+            later = max((time for time in (at, each.scaled_at) if time is not None), default=None)
+            found.append(replace(each, scaled_at=later))
+        return (*found, *(Autoscaler(*key, scaled_at=at, own_kind="") for key, at in latest.items()))

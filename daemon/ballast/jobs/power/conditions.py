@@ -28,7 +28,7 @@ def tell_conditions(
     conditions: Conditions, views: Sequence[TickReport], paused: str | None, troubles: Mapping[str, str]
 ) -> None:
     """Sets FeedAvailable, Active, Limited, OverBudget, Fallback, Paused, Contended, Degraded, EffectMissing,
-    ScheduleAvailable, EnergySpent, Rebaselined.
+    ScheduleAvailable, ConsumptionUnknown, EnergySpent, Rebaselined.
 
     `troubles` are the problems outside any policy, by the reason that condition Degraded gets.
 
@@ -65,6 +65,12 @@ def tell_conditions(
     conditions.say("OverBudget", bool(over), "AboveFeed" if over else "Resolved", joined(over))
     unread = {view.policy.name: view.watts.schedule_problem for view in views if view.watts.schedule_problem}
     conditions.say("ScheduleAvailable", not unread, "Unreadable" if unread else "Read", joined(unread))
+    unmetered = {
+        view.policy.name: "its consumption gives no usable sample"
+        for view in views
+        if view.policy.consumption is not None and view.watts.consumed is None
+    }
+    say("ConsumptionUnknown", unmetered, "Unreadable")
     spent = {view.policy.name: _SPENT for view in views if view.energy_left == 0}
     say("EnergySpent", spent, "NothingLeft")
     missed = {view.policy.name: view.missed for view in views if view.missed is not None}

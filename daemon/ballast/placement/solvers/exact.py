@@ -104,7 +104,7 @@ def bound(standing: Standing, budget: Budget, max_moves: int) -> float:
     """A lower bound of the value; a better placement that turns up is put into the standing."""
     units = standing.units
     if units.size * len(units.scale) > linear.LARGEST:
-        return 0.0
+        return min(standing_out(units) * (1 - 1e-9), standing.value())
     found = linear.program(units, units.rules)
     n, k = units.scale.shape
     z, d, y = len(found.unit), n * k, n * k
@@ -120,7 +120,7 @@ def bound(standing: Standing, budget: Budget, max_moves: int) -> float:
     rows += [({z + d + i: 1.0}, 0.0, np.inf) for i in range(d)]
     for point in _TANGENTS:
         rows += [_tangent(z, d, i, side * point, unit) for i in range(d) for side in (1, -1)]
-    least = 0.0
+    least = standing_out(units)
     for _ in range(_ROUNDS):
         left = budget.left()
         seconds = min(_LONGEST, budget.remaining())
@@ -142,6 +142,27 @@ def bound(standing: Standing, budget: Budget, max_moves: int) -> float:
         at = x[z : z + d] / unit
         rows += [_tangent(z, d, i, float(at[i]), unit) for i in range(d) if weight[i] > 0 and abs(at[i]) > 1e-9]
     return min(least * (1 - 1e-7), standing.value())
+
+
+def standing_out(units: Units) -> float:
+    """A bound for nodes that are alike: units larger than what the others leave a node stand out wherever they are.
+
+    The loads of any placement majorize these units, each alone on a node, with the rest spread over the other nodes
+    (Marshall, Olkin and Arnold, Inequalities: Theory of Majorization, 2011, 1.A). 0 where nodes differ.
+    """
+    alike = (units.scale == units.scale[0]).all() and (units.start == units.start[0]).all()
+    if not alike or not units.there.all() or not units.size:
+        return 0.0
+    nodes, found = len(units.scale), 0.0
+    for resource, cost in enumerate(units.cost.tolist()):
+        use = np.sort(units.use[: units.size, resource])[::-1] * units.scale[0, resource]
+        total, large = use.sum(), use[: nodes - 1]
+        spread = (total - np.cumsum(large)) / np.arange(nodes - 1, nodes - 1 - len(large), -1)
+        count = int(np.logical_and.accumulate(large > spread).sum())
+        if count:
+            apart = np.append(large[:count], np.full(nodes - count, spread[count - 1])) - total / nodes
+            found += cost * float(np.square(apart).sum())
+    return found
 
 
 def _differences(units: Units, found: linear.Program, z: int) -> list[linear.Row]:

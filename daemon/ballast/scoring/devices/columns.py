@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ballast.model.devices import claim_in
+from ballast.model.devices import CLAIMED, claim_in
 from ballast.model.sample import Floats, Ints
 from ballast.scoring.demand import Units
 from ballast.scoring.devices import room as devices
@@ -41,7 +41,9 @@ class Columns:
     @cached_property
     def pieces(self) -> frozenset[int]:
         """The columns that count whole devices."""
-        return frozenset(index for index, name in enumerate(self.names) if name in self.whole)
+        if not self.apart:
+            return frozenset()
+        return frozenset(i for i, name in enumerate(self.names) if name in self.whole or name.startswith(CLAIMED))
 
     @cached_property
     def of_devices(self) -> Ints:

@@ -11,12 +11,14 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-const texts = new Map();
+const texts = new Map(), early = globalThis.early ??= new Map();
 /** The parsed answer, and whether it has changed. An error is `lost` without an answer, else `answered`. */
 export async function read(path) {
   let response, text;
+  const asked = early.get(path);
+  early.delete(path);
   try {
-    response = await fetch(path, { cache: "no-cache" });
+    response = await (asked ?? fetch(path, { cache: "no-cache" }));
     text = await response.text();
   } catch (error) { throw Object.assign(error, { lost: true }); }
   const body = JSON.parse(text);
@@ -54,8 +56,12 @@ export const style = name => getComputedStyle(document.documentElement).getPrope
 export const say = (where, text) => { if (where.textContent !== text) where.textContent = text; };
 export const nothing = text => element("span", { class: "nothing" }, text);
 export const known = value => value !== null && value !== undefined;
-export const number = (value, digits = 0) => value.toLocaleString("en", { maximumFractionDigits: digits });
-export const count = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
+const formats = new Map();
+export function number(value, digits = 0) {
+  if (!formats.has(digits)) formats.set(digits, new Intl.NumberFormat("en", { maximumFractionDigits: digits }));
+  return formats.get(digits).format(value);
+}
+export const count = (n, word) => `${number(n)} ${word}${n === 1 ? "" : "s"}`;
 export const percent = value => `${(value * 100).toFixed(Math.abs(value) < 0.0995 ? 1 : 0)} %`;
 export const signed = (value, digits = 0) => (value > 0 ? "+" : value < 0 ? "−" : "±") + number(Math.abs(value), digits);
 export const clock = seconds => new Date(seconds * 1000).toLocaleTimeString([], { hour12: false });

@@ -9,18 +9,30 @@ async function roster(wanted) {
   return names;
 }
 
-/** A fleet: `nodes` rows with `load(resource)` in fractions, over a window or at a past time. */
+/** One node of a fleet: a row of its columns, read when it is asked for. `load` is in fractions. */
+class Row {
+  constructor(names, columns, row) { [this.names, this.columns, this.row] = [names, columns, row]; }
+  get name() { return this.names.names[this.row]; }
+  get pool() { return this.names.pools[this.names.pool[this.row]] || ""; }
+  get zone() { return this.names.zones[this.names.zone[this.row]] || ""; }
+  get score() { return this.columns.score[this.row]; }
+  get published() { return this.columns.published[this.row]; }
+  get state() { return STATES[this.columns.state[this.row]]; }
+  get class() { return CLASSES[this.columns.class[this.row]] ?? null; }
+  get schedulable() { return this.columns.schedulable[this.row] === 1; }
+  load(resource) {
+    const value = this.columns.load[resource][this.row];
+    return value === null ? null : value / 1000;
+  }
+}
+
+/** A fleet: `nodes` are its rows, over a window or at a past time. */
 export async function fleet({ window = "", at = "" } = {}) {
   const asked = at ? `?at=${at}` : window ? `?window=${encodeURIComponent(window)}` : "";
   const [{ body, changed }] = await Promise.all([read(`/api/v1/fleet/loads${asked}`), roster()]);
   const known = await roster(body.roster);
   if (known.roster !== body.roster) names = null;
-  const nodes = body.roster !== known.roster ? [] : known.names.map((name, row) => ({
-    name, row, pool: known.pools[known.pool[row]] || "", zone: known.zones[known.zone[row]] || "",
-    score: body.score[row], published: body.published[row], state: STATES[body.state[row]],
-    class: CLASSES[body.class[row]] ?? null, schedulable: body.schedulable[row] === 1,
-    load: resource => body.load[resource][row] === null ? null : body.load[resource][row] / 1000,
-  }));
+  const nodes = body.roster !== known.roster ? [] : known.names.map((_, row) => new Row(known, body, row));
   return { nodes, time: body.time, window: body.window, resources: body.resources, changed, past: Boolean(at) };
 }
 

@@ -1,5 +1,5 @@
 // All nodes: the wall, the table, and any time of the last 24 hours.
-import { $, MORE, PAGE, ago, clock, element, known, nothing, now, percent, read, remember, route, say, state, to } from "./common.js";
+import { $, MORE, PAGE, ago, clock, element, known, nothing, now, number, percent, read, remember, route, say, state, to } from "./common.js";
 import { fleet, hot, levels } from "./fleet.js";
 import { refreshNode } from "./node.js";
 import { Wall, colours } from "./wall.js";
@@ -69,7 +69,7 @@ function drawTable() {
     ...seen.resources.map(name => heading(name, name)), ...["Pool", "Zone"].filter((_, index) => seen.places[index]).map(text => element("th", { scope: "col" }, text))));
   if (held) table.tHead.querySelector(`[data-sort="${CSS.escape(held)}"]`)?.focus();
   table.tBodies[0].replaceChildren(...shown.slice(0, view.limit).map(row));
-  say($("count"), problem || (seen.nodes.length ? `${Math.min(shown.length, view.limit).toLocaleString("en")} of ${shown.length.toLocaleString("en")} shown` : "no node is selected"));
+  say($("count"), problem || (seen.nodes.length ? `${number(Math.min(shown.length, view.limit))} of ${number(shown.length)} shown` : "no node is selected"));
   $("more").hidden = shown.length <= view.limit;
 }
 

@@ -105,6 +105,8 @@ export async function refreshOverview() {
 }
 
 export const redrawOverview = draw;
+/** How many nodes were hot when this view was read last; null before. */
+export const lastHot = () => overview?.hot ?? null;
 $("wall-colour").addEventListener("change", event => { remember({ colour: event.target.value }); draw(); });
 $("wall-group").addEventListener("change", event => { remember({ group: event.target.value }); draw(); });
 export const since = () => now() - (overview?.since ?? now());

@@ -1,8 +1,8 @@
 // The frame of the page: headline, incident, parts, keyboard; it opens views and refreshes the open one.
-import { $, ago, clock, count, duration, element, nothing, now, read, route, state, tag } from "./common.js";
+import { $, ago, clock, count, duration, element, nothing, now, number, read, route, state, tag } from "./common.js";
 import { readLevels } from "./fleet.js";
 import { drawIncident, severity, troubles } from "./incident.js";
-import { redrawOverview, refreshOverview } from "./overview.js";
+import { lastHot, redrawOverview, refreshOverview } from "./overview.js";
 
 const PERIOD = 5000;
 const VIEWS = ["overview", "nodes", "pods", "plans", "evictions", "power", "cycles"];
@@ -17,8 +17,8 @@ function drawHeadline() {
   line.className = "";
   if (!snapshot) { line.textContent = "No data yet: the first cycle has not ended."; return; }
   const age = now() - snapshot.time, stale = age > 3 * duration(status.interval) + 30;
-  const unknown = ["silent", "young", "down", "unmeasured"].filter(name => snapshot[name]).map(name => `${snapshot[name].toLocaleString("en")} ${name}`);
-  line.textContent = `${snapshot.known.toLocaleString("en")} of ${count(snapshot.nodes, "node")} known${unknown.length ? ` (${unknown.join(", ")})` : ""}; data ${ago(age)} old${stale ? ", too old" : ""}`;
+  const unknown = ["silent", "young", "down", "unmeasured"].filter(name => snapshot[name]).map(name => `${number(snapshot[name])} ${name}`);
+  line.textContent = `${number(snapshot.known)} of ${count(snapshot.nodes, "node")} known${unknown.length ? ` (${unknown.join(", ")})` : ""}; data ${ago(age)} old${stale ? ", too old" : ""}`;
   line.classList.toggle("stale", stale);
 }
 
@@ -69,7 +69,8 @@ async function refreshCycles() {
 
 /** The title and the icon of the tab tell the state. */
 async function drawTab(found) {
-  const kind = severity(found), snapshot = state.status?.snapshot, hot = (await read("/api/v1/overview").catch(() => null))?.body.hot ?? 0;
+  const kind = severity(found), snapshot = state.status?.snapshot, seen = current() === VIEWS[0] ? lastHot() : null;
+  const hot = seen ?? (await read("/api/v1/overview").catch(() => null))?.body.hot ?? 0;
   const words = kind === "bad" ? "● trouble" : hot ? `● ${hot} hot` : kind === "warn" ? "○ notice" : snapshot ? "balanced" : "no data";
   document.title = `${hot || kind !== "ok" ? `${words} · ` : ""}Ballast`;
   const icon = `/page/icon${kind === "bad" ? "-bad" : hot ? "-warn" : ""}.svg`;

@@ -1,8 +1,8 @@
 // One cell for each node, on a canvas: thousands of them at a glance. The keyboard moves from cell to cell.
-import { element, known, percent, style } from "./common.js";
+import { element, known, number, percent, style } from "./common.js";
 import { levels } from "./fleet.js";
 
-const UNKNOWN = -1, LARGEST = 30, SMALLEST = 3, HEAD = 18;
+const UNKNOWN = -1, LARGEST = 30, SMALLEST = 3, HEAD = 18, MOST = 2 ** 21;
 
 /** The value by which a node is coloured, 0..1, higher is worse; null while unknown. */
 const worth = (node, colour) => colour === "score" ? (node.score === null ? null : 1 - node.score / 100) : node.load(colour);
@@ -15,8 +15,8 @@ function blend(from, to, share) {
 function palette(colour) {
   const [cold, warm, high, over, none] = ["--cold", "--fill", "--hot", "--over", "--none"].map(style), { high: highs, over: overs } = levels();
   const steps = Array.from({ length: 33 }, (_, step) => blend(cold, warm, step / 32));
-  return value => value === UNKNOWN ? none : value >= (overs[colour] ?? 9) ? over : value >= (highs[colour] ?? 9) ? high :
-    steps[Math.min(32, Math.max(0, Math.round(value / (highs[colour] ?? 1) * 32)))];
+  const [top, warning] = [(overs[colour] ?? 9) - 1e-6, (highs[colour] ?? 9) - 1e-6], whole = highs[colour] ?? 1;
+  return value => value === UNKNOWN ? none : value >= top ? over : value >= warning ? high : steps[Math.min(32, Math.max(0, Math.round(value / whole * 32)))];
 }
 
 /** A wall in `box`; `open(node)` is called for a chosen cell. */
@@ -38,26 +38,30 @@ export class Wall {
 
   show(nodes, colour, group, resources) {
     [this.nodes, this.colour, this.group, this.resources] = [nodes, colour, group, resources];
-    this.values = new Map(nodes.map(node => [node, worth(node, colour) ?? UNKNOWN]));
+    this.values = Float32Array.from(nodes, node => worth(node, colour) ?? UNKNOWN);
     this.draw();
   }
 
+  /** [name, places of its nodes in `nodes`, the worst first]; equal ones by their rows. */
   groups() {
-    const found = new Map();
-    for (const node of this.nodes) {
-      const name = this.group ? node[this.group] || `no ${this.group}` : "";
+    const found = new Map(), { nodes, values, group } = this;
+    nodes.forEach((node, place) => {
+      const name = group ? node[group] || `no ${group}` : "";
       if (!found.has(name)) found.set(name, []);
-      found.get(name).push(node);
-    }
-    const { values } = this;
-    return [...found].sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, nodes]) => [name, nodes.sort((x, y) => values.get(y) - values.get(x) || x.row - y.row)]);
+      found.get(name).push(place);
+    });
+    const sorted = places => {
+      const keys = Float64Array.from(places, place => Math.round((values[place] + 1) * 1000) * MOST + MOST - 1 - place).sort();
+      return Int32Array.from(keys, key => MOST - 1 - key % MOST).reverse();
+    };
+    return [...found].sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, places]) => [name, sorted(places)]);
   }
 
   /** The largest cells with which all groups fit. */
   size(groups, width) {
     for (let size = LARGEST; size > SMALLEST; size--) {
       const columns = Math.max(1, Math.floor(width / size));
-      const rows = groups.reduce((sum, [, nodes]) => sum + Math.ceil(nodes.length / columns), 0);
+      const rows = groups.reduce((sum, [, places]) => sum + Math.ceil(places.length / columns), 0);
       if (rows * size + (this.group ? groups.length * HEAD : 0) <= this.tallest) return size;
     }
     return SMALLEST;
@@ -68,38 +72,60 @@ export class Wall {
     if (!width || !this.nodes.length) { this.canvas.hidden = !this.nodes.length; return; }
     this.canvas.hidden = false;
     const groups = this.groups(), size = this.side = this.size(groups, width), columns = this.columns = Math.max(1, Math.floor(width / size));
-    const scale = devicePixelRatio || 1, gap = size > 12 ? 2 : size > 5 ? 1 : 0, paint = palette(this.colour);
-    const height = groups.reduce((sum, [, nodes]) => sum + Math.ceil(nodes.length / columns) * size + (this.group ? HEAD : 0), 0);
-    [this.canvas.width, this.canvas.height] = [Math.round(width * scale), Math.round(height * scale)];
-    this.canvas.style.height = `${height}px`;
-    const context = this.canvas.getContext("2d");
-    context.scale(scale, scale);
+    const scale = devicePixelRatio || 1, paint = palette(this.colour);
+    const height = groups.reduce((sum, [, places]) => sum + Math.ceil(places.length / columns) * size + (this.group ? HEAD : 0), 0);
+    const context = this.canvas.getContext("2d"), [across, down] = [Math.round(width * scale), Math.round(height * scale)];
+    if (this.canvas.width !== across || this.canvas.height !== down) {
+      [this.canvas.width, this.canvas.height] = [across, down];
+      this.canvas.style.height = `${height}px`;
+    }
+    context.setTransform(scale, 0, 0, scale, 0, 0);
+    context.clearRect(0, 0, width, height);
     context.font = "12px system-ui, sans-serif";
     this.cells = [];
-    let top = 0, last = "";
-    for (const [name, nodes] of groups) {
+    let top = 0;
+    for (const [name, places] of groups) {
       if (this.group) {
         context.fillStyle = style("--soft");
-        last = "";
-        context.fillText(`${name} (${nodes.length.toLocaleString("en")})`, 0, top + 12, width);
+        context.fillText(`${name} (${number(places.length)})`, 0, top + 12, width);
         top += HEAD;
       }
-      nodes.forEach((node, index) => {
-        const x = (index % columns) * size, y = top + Math.floor(index / columns) * size;
-        this.cells.push([x, y, node]);
-        const colour = paint(this.values.get(node));
-        if (colour !== last) context.fillStyle = last = colour;
-        context.fillRect(x, y, size - gap, size - gap);
-        if (!node.schedulable && size > 6) { context.fillStyle = style("--card"); context.fillRect(x + size / 3, y + size / 3, size / 3 - gap, size / 3 - gap); last = ""; }
-      });
-      top += Math.ceil(nodes.length / columns) * size;
+      this.block(context, places, top, columns, size, paint);
+      top += Math.ceil(places.length / columns) * size;
     }
-    const all = [...this.values.values()], limit = this.colour === "score" ? 9 : levels().high[this.colour] ?? 9;
-    const unknown = all.filter(value => value === UNKNOWN).length, hot = all.filter(value => value >= limit).length;
-    this.canvas.setAttribute("aria-label", `${this.nodes.length} nodes by ${this.colour}: ${hot} hot, ${unknown} unknown. The arrow keys move from node to node, Enter opens one; the table of nodes has the same.`);
+    this.describe();
     this.key_();
     if (this.at >= this.cells.length) this.at = -1;
     if (document.activeElement === this.canvas) this.ring();
+  }
+
+  /** Equal neighbours are one rectangle of a row; the gaps between cells are cut out afterwards. */
+  block(context, places, top, columns, size, paint) {
+    const gap = size > 12 ? 2 : size > 5 ? 1 : 0, rows = Math.ceil(places.length / columns);
+    let begun = 0;
+    for (let index = 0, colour = paint(this.values[places[0]]); index < places.length; index++) {
+      const next = index + 1 < places.length ? paint(this.values[places[index + 1]]) : "", column = index % columns;
+      if (next === colour && column + 1 < columns) continue;
+      const first = begun % columns;
+      context.fillStyle = colour;
+      context.fillRect(first * size, top + Math.floor(index / columns) * size, (column - first + 1) * size, size);
+      [begun, colour] = [index + 1, next];
+    }
+    for (let column = 1; gap && column <= columns; column++) context.clearRect(column * size - gap, top, gap, rows * size);
+    for (let row = 1; gap && row <= rows; row++) context.clearRect(0, top + row * size - gap, columns * size, gap);
+    context.fillStyle = style("--card");
+    places.forEach((place, index) => {
+      const x = (index % columns) * size, y = top + Math.floor(index / columns) * size;
+      this.cells.push([x, y, place]);
+      if (!this.nodes[place].schedulable && size > 6) context.fillRect(x + size / 3, y + size / 3, size / 3 - gap, size / 3 - gap);
+    });
+  }
+
+  describe() {
+    const limit = this.colour === "score" ? 9 : levels().high[this.colour] ?? 9;
+    let [unknown, hot] = [0, 0];
+    for (const value of this.values) { if (value === UNKNOWN) unknown++; else if (value >= limit - 1e-6) hot++; }
+    this.canvas.setAttribute("aria-label", `${this.nodes.length} nodes by ${this.colour}: ${hot} hot, ${unknown} unknown. The arrow keys move from node to node, Enter opens one; the table of nodes has the same.`);
   }
 
   key_() {
@@ -115,7 +141,7 @@ export class Wall {
 
   point(index) {
     if (index < 0) { this.tip.textContent = "\u00a0"; return; }
-    const node = this.cells[index][2];
+    const node = this.nodes[this.cells[index][2]];
     const loads = this.resources.map(name => `${name} ${known(node.load(name)) ? percent(node.load(name)) : "unknown"}`);
     this.tip.textContent = `${node.name}: ${loads.join(", ")}, score ${node.score ?? "unknown"}${node.state === "known" ? "" : `, ${node.state}`}`;
   }
@@ -128,7 +154,7 @@ export class Wall {
     context.strokeRect(x, y, this.side - 1, this.side - 1);
   }
 
-  choose(index) { if (index >= 0) this.open(this.cells[index][2]); }
+  choose(index) { if (index >= 0) this.open(this.nodes[this.cells[index][2]]); }
 
   key(event) {
     const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: this.columns, ArrowUp: -this.columns }[event.key];

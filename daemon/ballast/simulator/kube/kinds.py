@@ -70,6 +70,8 @@ KINDS = (
     Kind("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False, short=("pv",), subresources=("status",)),
     Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False, short=("sc",)),
     Kind("storage.k8s.io", "v1", "CSINode", "csinodes", namespaced=False),
+    Kind("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", namespaced=False),
+    Kind("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims", subresources=("status",)),
     Kind("apps", "v1", "Deployment", "deployments", short=("deploy",), subresources=_WORKLOAD, generation=True),
     Kind("apps", "v1", "ReplicaSet", "replicasets", short=("rs",), subresources=_WORKLOAD, generation=True),
     Kind("apps", "v1", "StatefulSet", "statefulsets", short=("sts",), subresources=_WORKLOAD, generation=True),

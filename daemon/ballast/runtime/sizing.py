@@ -1,0 +1,65 @@
+"""How much memory the container needs at most: the sum of what each part of the daemon may hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ballast.cluster.listing import LARGEST_OBJECT
+from ballast.cluster.objects.object_budget import IN_ALL
+from ballast.cluster.objects.shared_values import POOL_BYTES
+from ballast.jobs.eviction.planning_process import MEMORY, MEMORY_PER_NODE, MEMORY_PER_POD
+from ballast.serving.body_budget import MIB, BodyBudget
+from ballast.serving.malloc import KEEP
+from ballast.serving.views.history import BOUND
+from ballast.settings import Mode, Settings
+from ballast.telemetry.answer_budget import IN_FLIGHT
+
+DOCUMENTED = (5_000, 30_000)
+"""Nodes and pods that the chart's defaults are for."""
+
+PROCESS = 96 * MIB
+"""The interpreter, its modules and threads: measured, 75 MB to 90 MB."""
+
+PER_NODE, PER_RESOURCE = 8 * 2**10, 8 * 2**10
+"""Bytes of a node, and of each of its measured resources in three windows with its series: measured with 5,000."""
+
+PER_POD = 1280
+"""Bytes of a pod: its promised 1.2 kB."""
+
+HISTORY = 288
+"""Bytes of a node's last day for each resource and for its score."""
+
+STEP = 64 * MIB
+"""Limits are written in multiples of this."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """Bytes that one part may hold, and why."""
+
+    what: str
+    size: int
+
+
+def shares(settings: Settings, nodes: int, pods: int) -> list[Share]:
+    """What may be held at the same time, the largest cluster's objects included."""
+    resources = len(settings.telemetry.resources)
+    found = [
+        Share("the process itself", PROCESS),
+        Share(f"{nodes:,} nodes with {resources} resources", nodes * (PER_NODE + resources * PER_RESOURCE)),
+        Share("their last day, for the page", min(BOUND, nodes * HISTORY * (resources + 1))),
+        Share(f"{pods:,} pods", pods * PER_POD),
+        Share("objects above the ordinary size, and shared values", IN_ALL + POOL_BYTES),
+        Share("a page of a list", LARGEST_OBJECT),
+        Share("telemetry answers in flight", IN_FLIGHT),
+        Share("request bodies in flight", BodyBudget.LARGE + BodyBudget.RESERVED),
+        Share("freed memory that is kept for the next answer", KEEP),
+    ]
+    if settings.eviction.mode is not Mode.OFF or settings.batch.mode is not Mode.OFF:
+        found.append(Share("the planning process", MEMORY + MEMORY_PER_POD * pods + MEMORY_PER_NODE * nodes))
+    return found
+
+
+def limit(found: list[Share]) -> int:
+    """The memory limit that follows: MiB, in whole steps."""
+    return -(-sum(share.size for share in found) // STEP) * (STEP // MIB)

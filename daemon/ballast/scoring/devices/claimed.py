@@ -1,0 +1,72 @@
+"""Devices of resource claims (DRA): which are free on each node, and what pods ask for.
+
+A device is one entry of a ResourceSlice that belongs to one node; it is free while no ResourceClaim was given it. The
+driver of a device class is known from claims of that class that were given devices; until one was, a class that has the
+name of a driver is taken for it, as drivers name theirs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from ballast.model.attachments import DeviceClaim, DeviceSlice
+from ballast.model.devices import CLAIMED
+from ballast.model.node import Node
+from ballast.model.pod import Pod
+from ballast.scoring.demand import Units
+
+
+@dataclass(frozen=True)
+class ClaimedDevices:
+    """`free` are devices by node and resource (CLAIMED and the driver), `asked` by the UID of a pod."""
+
+    free: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    asked: Mapping[str, Units] = field(default_factory=dict)
+
+    def on(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
+        """The nodes with what is free there among what pods may ask for."""
+        return tuple(self._with(node) for node in nodes)
+
+    def of(self, pod: Pod) -> Pod:
+        """The pod with what it asks for."""
+        asked = self.asked.get(pod.uid)
+        return pod if not asked or pod.claimed == asked else msgspec.structs.replace(pod, claimed=asked)
+
+    def _with(self, node: Node) -> Node:
+        free = self.free.get(node.name)
+        return node if not free else msgspec.structs.replace(node, allocatable={**node.allocatable, **free})
+
+
+def claimed_devices(slices: Iterable[DeviceSlice], claims: Sequence[DeviceClaim]) -> ClaimedDevices:
+    """Devices that several nodes reach belong to none, and slices of older generations of a pool do not count."""
+    local = [each for each in slices if each.node]
+    newest: dict[tuple[str, str], int] = {}
+    for each in local:
+        pool = each.driver, each.pool
+        newest[pool] = max(newest.get(pool, 0), each.generation)
+    taken = {(given.driver, given.pool, given.device) for claim in claims for given in claim.given}
+    free: dict[str, dict[str, float]] = defaultdict(dict)
+    for each in local:
+        if each.generation == newest[each.driver, each.pool]:
+            count = sum((each.driver, each.pool, name) not in taken for name in each.names)
+            there = free[each.node]
+            there[CLAIMED + each.driver] = there.get(CLAIMED + each.driver, 0.0) + count
+    return ClaimedDevices(free, _asked(claims, {each.driver for each in local}))
+
+
+def _asked(claims: Sequence[DeviceClaim], drivers: set[str]) -> Mapping[str, Units]:
+    driver_of = {driver: driver for driver in drivers}
+    for claim in claims:
+        given = {each.request: each.driver for each in claim.given}
+        driver_of |= {each.device_class: given[each.name] for each in claim.requests if each.name in given}
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for claim in claims:
+        for request in claim.requests:
+            if driver_of.get(request.device_class) in drivers:
+                for uid in claim.pods:
+                    found[uid][CLAIMED + driver_of[request.device_class]] += request.count
+    return found

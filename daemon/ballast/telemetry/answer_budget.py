@@ -1,0 +1,76 @@
+"""Bounds the bytes of telemetry answers that are held at the same time, however many servers send them."""
+
+from __future__ import annotations
+
+import threading
+from weakref import finalize
+
+from ballast.errors import TelemetryError
+
+IN_FLIGHT = 96 * 2**20
+"""Bytes of all answers that arrive or wait to be read: one of the largest kind, and some beside it."""
+
+
+class AnswersInFlight(TelemetryError):
+    """The answers that arrive or wait to be read leave no room for this one."""
+
+
+class AnswerBudget:
+    """Safe to use from several threads. Nobody waits for room: who holds it may be the one that would wait."""
+
+    def __init__(self, limit: int = IN_FLIGHT) -> None:
+        self.limit = limit
+        self._held = 0
+        self._lock = threading.Lock()
+
+    @property
+    def held(self) -> int:
+        """Bytes held now."""
+        return self._held
+
+    def share(self) -> AnswerShare:
+        """For one answer, before its first byte."""
+        return AnswerShare(self)
+
+    def take(self, size: int) -> bool:
+        """Whether there is room for that many bytes more; they are held then."""
+        with self._lock:
+            if self._held + size > self.limit:
+                return False
+            self._held += size
+            return True
+
+    def give_back(self, size: int) -> None:
+        """Releases bytes."""
+        with self._lock:
+            self._held -= size
+
+
+class AnswerShare:
+    """What one answer holds, until `release` or until `owner` is gone."""
+
+    def __init__(self, budget: AnswerBudget) -> None:
+        self._budget = budget
+        self._size = 0
+
+    def grow(self, size: int) -> None:
+        """Raises AnswersInFlight."""
+        if not self._budget.take(size):
+            raise AnswersInFlight(
+                f"telemetry answers in flight would hold more than {self._budget.limit / 2**20:g} MiB in all; ask for "
+                "less: aggregate by node in BALLAST_TELEMETRY__RESOURCES, or narrow BALLAST_PROMETHEUS__MATCHERS"
+            )
+        self._size += size
+
+    def release(self) -> None:
+        """Gives all back; once more does nothing."""
+        size, self._size = self._size, 0
+        self._budget.give_back(size)
+
+    def until_gone(self, owner: object) -> None:
+        """Gives all back when nothing refers to `owner` any more."""
+        finalize(owner, self.release)
+
+
+ANSWERS = AnswerBudget()
+"""The budget of this process."""

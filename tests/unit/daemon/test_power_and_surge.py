@@ -1,0 +1,27 @@
+"""The whole daemon: evictions start no further replica of what a power policy scales."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.daemon.rig import rig
+from tests.unit.daemon.test_power import TARGETS, Plant
+
+
+@pytest.fixture
+def plant(tmp_path: Path) -> Iterator[Plant]:
+    with rig(tmp_path, nodes=3) as one:
+        yield Plant(one)
+
+
+@pytest.mark.parametrize("mode", ["on", "dry-run"])
+def test_members_of_an_acting_policy_are_known_to_evictions(plant: Plant, mode: str) -> None:
+    daemon = plant.daemon(mode=mode, acting=False, EVICTION__MODE="on", EVICTION__SURGE="true")
+    assert daemon.eviction is not None
+    budgeted = daemon.eviction.facts.objects().budgeted
+    members = {tuple(name.split("/")) for name in TARGETS} if mode == "on" else set()
+    assert {(namespace, name) for namespace, _, name in budgeted} == members
+    daemon.stop()

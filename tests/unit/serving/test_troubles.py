@@ -1,0 +1,47 @@
+"""What is wrong now: causes first, with advice, and nothing that is as it should be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ballast.condition_types import CONDITION_TYPES, GOOD
+from ballast.serving.views.troubles import troubles
+
+
+def condition(name: str, status: str = "True") -> dict[str, Any]:
+    return {"type": name, "status": status, "reason": "Why", "message": "so", "lastTransitionTime": "2026-01-01"}
+
+
+def test_causes_come_first_and_mild_ones_last() -> None:
+    names = ["Limited", "EvictionsHalted", "PublishingFrozen", "OfTomorrow", "ClusterUnreachable"]
+    found = troubles([condition(name) for name in names], leader=True)
+    assert [each.type for each in found] == [
+        "ClusterUnreachable",
+        "PublishingFrozen",
+        "EvictionsHalted",
+        "OfTomorrow",
+        "Limited",
+    ]
+    assert [each.mild for each in found] == [False, False, False, False, True]
+    assert (found[0].title, found[0].message) == ("The Kubernetes API cannot be read", "so")
+    assert found[0].since == "2026-01-01"
+    assert (found[0].runbook or "").endswith("/docs/runbooks/ClusterUnreachable.md")
+    assert "ballast doctor" in found[0].do
+    assert (found[3].title, found[3].do, found[3].runbook) == ("OfTomorrow", "", None)
+
+
+def test_a_follower_that_does_not_act_is_no_trouble() -> None:
+    held = [condition("Active", "False"), condition("FeedAvailable", "False"), condition("ScheduleAvailable")]
+    assert [each.type for each in troubles(held, leader=True)] == ["FeedAvailable", "Active"]
+    assert [each.type for each in troubles(held, leader=False)] == ["FeedAvailable"]
+
+
+@given(st.sets(st.sampled_from(sorted(CONDITION_TYPES))))
+def test_what_is_as_it_should_be_is_left_out(names: set[str]) -> None:
+    well = [condition(name, "True" if name in GOOD else "False") for name in names]
+    badly = [condition(name, "False" if name in GOOD else "True") for name in names]
+    assert troubles(well, leader=True) == []
+    assert {each.type for each in troubles(badly, leader=True)} == names
