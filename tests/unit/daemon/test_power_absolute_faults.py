@@ -15,6 +15,8 @@ from ballast.power.controller_result import Reason
 from tests.unit.daemon.power_world import TICK, Life
 from tests.unit.power.worlds import examples, feeds, policy
 
+pytestmark = pytest.mark.timeout(600)
+
 EACH = 50
 """Watts of a replica."""
 
