@@ -26,6 +26,7 @@ TOPICS = {
     "placement": "Placing many pods at once",
     "eviction_effect": "The effect of evictions",
     "redistribution": "Redistribution on small worlds",
+    "noise": "Noise alone, and a hot node",
     "consolidation": "Emptying nodes",
     "extender": "Answering schedulers",
     "devices": "Answering schedulers about devices",

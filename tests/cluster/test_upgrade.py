@@ -55,10 +55,16 @@ def kinds(release: Release) -> set[tuple[str, str]]:
     return {(each["kind"], each["metadata"]["name"]) for each in manifests if each}
 
 
-def works(release: Release) -> None:
+def _pods(release: Release, selector: str) -> list[str]:
+    return [each["metadata"]["name"] for each in release.cluster.api.items(selector)]
+
+
+def works(release: Release, old: set[str]) -> None:
+    """A new pod does; nothing runs the pods here, so Kubernetes keeps the old ones."""
     begun = release.cluster.audit.here()
-    [leader, _] = release.pods()
-    with release.daemon(leader) as daemon:
+    selector = release.path("pods?labelSelector=app.kubernetes.io/component=daemon")
+    new = eventually("a pod of the new version", lambda: [each for each in _pods(release, selector) if each not in old])
+    with release.daemon(new[0]) as daemon:
         eventually("it labels both nodes", lambda: "labels current on 2 of 2 nodes" in daemon.log.read_text())
     assert daemon.code == 0
     assert not forbidden(release.cluster.audit.calls(user=release.user("ballast"), since=begun))
@@ -68,11 +74,11 @@ def works(release: Release) -> None:
 def test_helm_upgrades_from_the_last_release_and_rolls_back(release: Release, earlier: Path) -> None:
     values = accepted(release, earlier)
     release.helm("install", "ballast", earlier, "--values", values, "--set", f"settings.{SETTINGS}")
-    before = kinds(release)
+    before, old = kinds(release), set(release.pods())
     release.upgrade("--set", f"settings.{SETTINGS}")
     after = kinds(release)
     assert ("Deployment", "ballast") in before & after
-    works(release)
+    works(release, old)
     release.helm("rollback", "ballast", "1", "--no-hooks")
     assert kinds(release) == before
     for kind, collection, group in (

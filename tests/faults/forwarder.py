@@ -48,6 +48,8 @@ class Failpoint:
     nth: int = 1
     seen: int = 0
     hit: threading.Event = field(default_factory=threading.Event)
+    done: threading.Event = field(default_factory=threading.Event)
+    """Set once `act` has returned."""
     status: int = 0
     """Of the answer that was held."""
 
@@ -167,10 +169,20 @@ def _handler(forwarder: Forwarder) -> type[BaseHTTPRequestHandler]:
             if point is None:
                 return Then.GO_ON
             point.status = status
-            then = point.act()
-            if then is Then.CUT:
+            try:
+                then = point.act()
+            finally:
+                point.done.set()
+            if then is Then.CUT or (when is When.BEFORE and self._given_up()):
                 raise _Cut
             return then
+
+        def _given_up(self) -> bool:
+            """Whether the sender has hung up meanwhile: what it sent does not arrive then."""
+            try:
+                return self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+            except BlockingIOError:
+                return False
 
         def _asked(self, body: bytes) -> http.client.HTTPResponse:
             if self._upstream is None:

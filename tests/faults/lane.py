@@ -21,7 +21,7 @@ from tests.faults.replica import Gear, Replica
 
 _REACHED, _SETTLED = 40.0, 75.0
 _AGAIN = 3
-_WHILE, _BOTH = 10.0, 4.0
+_WHILE, _BOTH, _ACTING = 10.0, 4.0, 180.0
 """Seconds."""
 
 
@@ -59,6 +59,7 @@ class Lane:
             outcome.reached = point.hit.wait(_REACHED)
             victim.forwarder.arm(None)
             if outcome.reached:
+                point.done.wait(_ACTING)
                 fault.finish(self, victim)
             self._settle()
         except Exception as error:  # the judge goes on with the next cell
@@ -121,6 +122,7 @@ class Lane:
         """Whether it was hit; False too once no such write has come for a while."""
         for _ in range(round(_WHILE / 0.5)):
             if point.hit.wait(0.5):
+                point.done.wait(_ACTING)
                 return True
             if point.kind not in ("lease", *AT_START) and self.part.settled():
                 break
@@ -180,6 +182,7 @@ class Lane:
             self.leader = None
         if self.leader is None:
             self.leader = self.start(gear)
+            self._leads(self.leader, self.part.namespace)
             self._settle()
         if standby:
             self.standby = self.start(gear)

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -22,11 +23,14 @@ class Child:
 
     def __init__(self, pid: int, log: Path) -> None:
         self.log = log
-        self._pidfd: int | None = os.pidfd_open(pid)
+        self._pidfd: int | None = None
+        with suppress(ProcessLookupError):
+            self._pidfd = os.pidfd_open(pid)
 
     def signal(self, number: signal.Signals) -> None:
         if self._pidfd is not None and not self._ended(0.0):
-            signal.pidfd_send_signal(self._pidfd, number)
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, number)
 
     def stop(self, within: float = 15.0) -> None:
         """SIGTERM, then SIGKILL after `within` seconds. May be called again, also after a SIGKILL."""

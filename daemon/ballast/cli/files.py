@@ -117,20 +117,29 @@ def pod_as_stored(pod: Json) -> Json:
     """A missing request defaults to the limit (defaults.go, SetDefaults_Pod), also at the level of the pod."""
     spec = dict(pod.get("spec") or {})
     for part in ("containers", "initContainers"):
-        spec[part] = [_filled(pod, container) for container in spec.get(part) or ()]
-    _check_quantities(pod, spec.get("overhead"))
-    whole = spec.get("resources") or {}
-    _check_quantities(pod, whole.get("requests"), whole.get("limits"))
-    if whole.get("limits"):
-        spec["resources"] = {**whole, "requests": _whole_requests(pod, spec, whole)}
+        if spec.get(part):
+            spec[part] = [_filled(pod, container) for container in spec[part]]
+    if spec.get("overhead"):
+        _check_quantities(pod, spec["overhead"])
+    whole = spec.get("resources")
+    if whole:
+        _check_quantities(pod, whole.get("requests"), whole.get("limits"))
+        if whole.get("limits"):
+            spec["resources"] = {**whole, "requests": _whole_requests(pod, spec, whole)}
     metadata = pod.get("metadata") or {}
-    return {**pod, "metadata": {**metadata, "namespace": metadata.get("namespace") or "default"}, "spec": spec}
+    if not metadata.get("namespace"):
+        metadata = {**metadata, "namespace": "default"}
+    return {**pod, "metadata": metadata, "spec": spec}
 
 
 def _filled(pod: Json, container: Json) -> Json:
     resources = container.get("resources") or {}
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+    if not requests and not limits:
+        return container
     _check_quantities(pod, requests, limits)
+    if limits.keys() <= requests.keys():
+        return container
     return {**container, "resources": {**resources, "requests": {**limits, **requests}}}
 
 

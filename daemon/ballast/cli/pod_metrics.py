@@ -24,6 +24,9 @@ def pod_usage(document: object, source: str = "pod metrics") -> dict[str, dict[s
         name = f"{metadata.get('namespace') or 'default'}/{metadata['name']}"
         containers = _containers(source, name, item.get("containers"))
         kinds = set.intersection(*map(set, containers)) if containers else set()
+        if len(containers) == 1:
+            found[name] = {kind: _amount(source, name, amount) for kind, amount in sorted(containers[0].items())}
+            continue
         found[name] = {kind: sum(_amount(source, name, each[kind]) for each in containers) for kind in sorted(kinds)}
     return found
 
@@ -39,7 +42,7 @@ def _containers(source: str, name: str, containers: object) -> list[Mapping[str,
 
 
 def _amount(source: str, name: str, text: object) -> float:
-    if isinstance(text, str | int | float) and not isinstance(text, bool):
+    if isinstance(text, str) or (isinstance(text, int | float) and not isinstance(text, bool)):
         try:
             amount = quantity(text)
         except ValueError as error:

@@ -13,6 +13,11 @@ _SUFFIXES |= {suffix: Decimal(1024) ** power for power, suffix in enumerate(("Ki
 _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|([KMGTPE]i|[numkMGTPE]?))", re.ASCII)
 
 
+# Multiplier and divisor of a whole number with a suffix that is exact in integers.
+_WHOLE = {suffix: (int(size), 1) if size >= 1 else (1, int(1 / size)) for suffix, size in _SUFFIXES.items()}
+_LETTERS = "numkKMGTPEi"
+_DIGITS = 18
+
 LONGEST = 64
 """Characters of a quantity that is cached."""
 
@@ -29,6 +34,9 @@ def quantity(text: str | int | float) -> float:
 def _quantity(text: str | int | float) -> float:
     if not isinstance(text, str):
         return float(str(text))
+    digits = text.rstrip(_LETTERS)
+    if len(digits) <= _DIGITS and digits.isascii() and digits.isdigit() and (whole := _WHOLE.get(text[len(digits) :])):
+        return int(digits) * whole[0] / whole[1]
     match = _QUANTITY.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not a Kubernetes quantity such as 100m, 1.5 or 2Gi")

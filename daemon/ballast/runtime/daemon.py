@@ -37,6 +37,7 @@ from ballast.model.snapshot import Snapshot
 from ballast.runtime.condition_saver import ConditionSaver
 from ballast.runtime.context import build_context
 from ballast.runtime.health import Alive, Health
+from ballast.runtime.long_history import LongHistory
 from ballast.runtime.scheduler import JobScheduler
 from ballast.serving.app import create_app, create_extender_app, create_health_app
 from ballast.serving.board import Board, CycleRecord
@@ -314,6 +315,7 @@ def _board(context: Context, config: list[dict[str, Any]], max_age: float) -> Bo
         find_pods=partial(pods.found, context.cache),
         pods_on=partial(pods.on_node, context.cache),
         node_metrics=context.settings.metrics.nodes,
+        long_history=LongHistory(context.settings, context.clock, next(iter(context.settings.windows.lengths))),
     )
 
 

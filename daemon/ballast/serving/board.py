@@ -71,6 +71,9 @@ class Board:
     evictions: Mapping[str, Any] = field(default_factory=dict)
     """`api_types.Evictions` without `mode` and `paused`."""
 
+    long_history: Callable[[str, int], dict[str, Any] | None] = lambda node, days: None
+    """`types.NodeHistory` by node and days, from Prometheus; None where it has none. It is slow."""
+
     pod_scores: Callable[[str, str], dict[str, Any] | None] = lambda namespace, name: None
     """`api_types.PodScores` by namespace and name, None for an unknown pod. It is slow; any thread may call it."""
 

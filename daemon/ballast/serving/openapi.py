@@ -56,6 +56,12 @@ _AT = {
     "schema": {"type": "number"},
     "description": "Unix time in the last 24 hours: means over the five minutes around it",
 }
+_DAYS = {
+    "name": "days",
+    "in": "query",
+    "schema": {"type": "integer"},
+    "description": "1 to 90: that many days, from a Prometheus that scrapes Ballast",
+}
 _NAMESPACE = _NAME | {"name": "namespace"}
 _NO_DATA = "no cycle has ended yet"
 
@@ -100,7 +106,15 @@ DOCUMENT: Schema = {
         ),
         "/api/v1/overview": _get("overview", "Is the cluster balanced, and what was done today", _503=_NO_DATA),
         "/api/v1/history": _get("history", "The last 24 hours of the cluster"),
-        "/api/v1/nodes/{name}/history": _get("node_history", "The last 24 hours of a node", _NAME, _404="no such node"),
+        "/api/v1/nodes/{name}/history": _get(
+            "node_history",
+            "The last 24 hours of a node, or more from Prometheus",
+            _NAME,
+            _DAYS,
+            _400="days is no whole number from 1 to 90",
+            _404="no such node, or Prometheus has nothing of it",
+            _503="Prometheus does not answer",
+        ),
         "/api/v1/nodes/{name}/score": _get("node_score", "The terms of a node's score", _NAME, _404="no such node"),
         "/api/v1/nodes/{name}/pods": _get("node_pods", "The pods on a node", _NAME),
         "/api/v1/pods": _get("pods", "Pods whose namespace/name contains a text, at most 20", _FIND),

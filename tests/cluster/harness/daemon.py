@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import requests
+from urllib3.exceptions import InsecureRequestWarning
 
 from tests.cluster.harness.control_plane import ControlPlane
 from tests.cluster.harness.process import Process, free_port
@@ -28,7 +30,8 @@ class Daemon(Process):
     def __init__(self, plane: ControlPlane, name: str, kubeconfig: Path, settings: Mapping[str, str]) -> None:
         port = free_port()
         self.url = f"http{'s' if 'BALLAST_HTTP__TLS_CERT_FILE' in settings else ''}://127.0.0.1:{port}"
-        self._ca = plane.certificates.ca
+        own = settings.get("BALLAST_HTTP__TLS_CERT_FILE") in (None, str(plane.certificates.server))
+        self._verify: str | bool = str(plane.certificates.ca) if own else False
         env = {
             "PATH": os.environ["PATH"],
             "HOME": str(plane.folder),
@@ -57,9 +60,10 @@ class Daemon(Process):
         self.stop()
 
     def get(self, path: str) -> requests.Response:
-        with requests.Session() as session:
+        with requests.Session() as session, warnings.catch_warnings():
+            warnings.simplefilter("ignore", InsecureRequestWarning)  # a certificate of the chart is for its Service
             session.trust_env = False
-            return session.get(self.url + path, timeout=10, verify=str(self._ca))
+            return session.get(self.url + path, timeout=10, verify=self._verify)
 
     def node(self, name: str) -> dict[str, Any]:
         found = self.get(f"/api/v1/nodes/{name}")

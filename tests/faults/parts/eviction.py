@@ -53,7 +53,8 @@ class Eviction(Part):
     def prepare(self) -> None:
         chosen = {LANE: self.lane, _SLOT: "in"}
         self.api.post(
-            f"/apis/apps/v1/namespaces/{self.namespace}/deployments", deployment("web", _REPLICAS, nodeSelector=chosen)
+            f"/apis/apps/v1/namespaces/{self.namespace}/deployments",
+            deployment("web", _REPLICAS, cpu="1m", memory="1Mi", nodeSelector=chosen),
         )
         path = f"/apis/policy/v1/namespaces/{self.namespace}/poddisruptionbudgets"
         self.api.post(path, budget("web", "web", minAvailable=_REPLICAS - 1))

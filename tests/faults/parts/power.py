@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.cluster.harness.api import Json
 from tests.faults.judge import Rules
-from tests.faults.parts.part import Part
+from tests.faults.parts.part import LANE, Part
 
 _EACH = 10
 _BEFORE, _MOST = 6, 8
@@ -31,7 +31,7 @@ class Power(Part):
         self.fed: list[tuple[float, float]] = []
         self._feed(_PLENTY)
         for name, kind in {**_SCALED, "api": "deployments", "jobs": "deployments"}.items():
-            self.api.post(f"{self._apps}/{kind}", _workload(kind, name))
+            self.api.post(f"{self._apps}/{kind}", _workload(self.lane, kind, name))
         target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "api"}
         spec = {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": _CAPS["api"]}
         self.api.post(self._hpas, {"metadata": {"name": "api"}, "spec": spec})
@@ -125,11 +125,10 @@ class Power(Part):
         return f"/apis/keda.sh/v1alpha1/namespaces/{self.namespace}/scaledobjects"
 
 
-def _workload(kind: str, name: str) -> dict[str, Any]:
+def _workload(lane: str, kind: str, name: str) -> dict[str, Any]:
     labels = {"app": name}
     container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}}}
-    gone = {"nodeSelector": {"fault-lane": "none"}}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [container], **gone}}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container], "nodeSelector": {LANE: lane}}}
     spec: dict[str, Any] = {
         "replicas": _BEFORE if name in _SCALED else 2,
         "selector": {"matchLabels": labels},

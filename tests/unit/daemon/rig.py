@@ -55,10 +55,18 @@ def until(condition: Callable[[], Any], what: str = "") -> Any:
 class Rig:
     """One simulated cluster and the daemons that watch it."""
 
-    def __init__(self, folder: Path, *, nodes: int = 10, scene: str = "calm", interval: float = INTERVAL) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        nodes: int = 10,
+        scene: str = "calm",
+        interval: float = INTERVAL,
+        world: Callable[..., World] = World,
+    ) -> None:
         self.clock = HandClock()
         self.interval = interval
-        self.world = World(nodes, 1, self.clock, scene=scene)
+        self.world = world(nodes, 1, self.clock, scene=scene)
         self.cluster = EmbeddedCluster(self.world)
         self.folder = folder
         self.daemons: list[Daemon] = []

@@ -14,6 +14,7 @@ from ballast.model.node import Taint
 from ballast.model.pod import Pod
 from ballast.model.selector import Requirement, Selector
 from ballast.model.template import HostPort, NodeTerm, PodTerm, Spread, Template, Toleration
+from ballast.placement.planners import can_move as ways_out
 from ballast.placement.planners.can_move import can_move
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from tests.unit.placement.worlds import a_layout, a_node, a_pod, standing_of
@@ -236,3 +237,24 @@ def test_ways_out_of_many_are_those_of_each(crowd: Any, ceiling: float) -> None:
     standing = standing_of(layout, ceiling)
     rows = np.arange(len(pods))
     assert can_move(standing, rows).tolist() == [bool(standing.open_to(row).any()) for row in rows.tolist()]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.lists(st.integers(0, 4), min_size=1, max_size=4), labels, templates), min_size=1, max_size=4),
+    st.sampled_from([0.25, 0.45, 9.0]),
+)
+def test_ways_out_of_pods_alike_are_those_of_each(crowd: Any, ceiling: float) -> None:
+    pods = []
+    for number, (places, label, template) in enumerate(crowd):
+        shared = {"app": label}
+        for on in places:
+            name = f"p{len(pods):02}"
+            pods.append(a_pod(name, 1 + number % 3, 1 + number % 2, f"n{on}", labels=shared, template=template))
+    layout = a_layout([a_node(n.name, 4, 4, labels=n.labels) for n in NODES], pods)
+    standing = standing_of(layout, ceiling)
+    rows = np.arange(len(pods))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ways_out, "_SEVERAL", 1)
+        found = can_move(standing, rows).tolist()
+    assert found == [bool(standing.open_to(row).any()) for row in rows.tolist()]

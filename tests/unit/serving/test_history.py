@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from ballast.model.snapshot import Snapshot
 from ballast.serving.views.history import BINS, SLOTS, STEP, History
-from tests.unit.serving.world import TIME, fleet, snapshot
+from tests.unit.serving.client import ask
+from tests.unit.serving.world import TIME, board_of, fleet, serving, snapshot
 
 NAN = float("nan")
 START = TIME - TIME % STEP
@@ -98,3 +99,16 @@ def test_the_oldest_distribution_and_the_hot_nodes_are_kept() -> None:
     assert sum(bars["memory"]) == 2
     assert history.spread()["hot"] == [2, 0]
     assert history.spread()["spread"]["cpu"][1] == 0.0
+
+
+def test_more_than_a_day_comes_from_prometheus_where_it_is_there() -> None:
+    board = board_of(snapshot([[0.5], [0.4]]))
+    path = "/api/v1/nodes/node-0/history"
+    with serving(board) as port:
+        absent = ask(port, f"{path}?days=7")
+        board.long_history = lambda node, days: {"node": node, "step": 1.0, "times": [], "load": {}, "score": [days]}
+        assert ask(port, f"{path}?days=7").json["score"] == [7]
+        assert ask(port, "/api/v1/nodes/nobody/history?days=7").status == 404
+        assert {ask(port, f"{path}?days={text}").status for text in ("0", "91", "x", "-1", "%D9%A3", "")} == {400}
+    assert absent.status == 404
+    assert "does it scrape Ballast?" in absent.json["error"]

@@ -13,6 +13,7 @@ from ballast.actuation.protected import METRICS_SERVER
 from ballast.cli import files, live
 from ballast.cli.backing import ABSENT, Backing, backing
 from ballast.cli.metrics_file import errors, loads, metrics
+from ballast.cli.planning.collection import uncollected
 from ballast.cli.pod_metrics import pod_usage
 from ballast.cluster.objects.decoding import annotation_filter
 from ballast.errors import BadFile, UsageError
@@ -64,6 +65,11 @@ class Evidence:
 
 def gather(origin: Origin, settings: Settings) -> Evidence:
     """Reads the input and prints warnings. Raises BadFile for invalid input, ClusterError if the cluster refuses."""
+    with uncollected():
+        return _gathered(origin, settings)
+
+
+def _gathered(origin: Origin, settings: Settings) -> Evidence:
     documents = live.read(settings, origin) if origin.of_cluster else _files(origin)
     source = documents.cluster_source
     found = files.cluster(documents.cluster, source)

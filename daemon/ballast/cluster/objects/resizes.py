@@ -18,7 +18,8 @@ S = TypeVar("S", bound=wire.LeanPodSpec)
 
 def booked(spec: S, status: wire.PodStatus) -> S:
     """The spec with the requests that count; the same one where nothing is being resized."""
-    given = {each.name: each for each in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))}
+    states = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+    given = {each.name: each for each in states if each.allocated_resources or each.resources}
     whole = _resources(spec.resources, status.allocated_resources, status.resources, refused=_refused(status))
     if not given and whole is spec.resources:
         return spec

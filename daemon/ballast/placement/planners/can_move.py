@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 
 import numpy as np
 
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.planners.frontier import fit_elsewhere
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
+
+# Fewer pods are asked one by one sooner.
+_SEVERAL = 4
 
 
 def can_move(standing: SimulatedPlacement, pods: Ints) -> Bools:
@@ -40,18 +43,32 @@ def _search(
 ) -> Bools:
     """`look` says of one pod on which rows it could be; it is asked only where other pods may forbid them."""
     layout, homes = standing.layout, standing.on[pods]
-    found = np.zeros(len(pods), bool)
-    for allowed, places in _alike(standing, pods):
-        for number in np.unique(layout.pool[homes[places]]).tolist():
+    found, certain = np.zeros((2, len(pods)), bool)
+    for allowed, members in _alike(standing, pods):
+        for number in np.unique(layout.pool[homes[members]]).tolist():
             rows = np.flatnonzero(nodes & allowed & (layout.pool == number))
-            mine = places[layout.pool[homes[places]] == number]
+            mine = members[layout.pool[homes[members]] == number]
             if len(rows):
                 found[mine] = fit_elsewhere(wanted[mine], homes[mine], room, rows)
-            for place in mine[found[mine]].tolist():
-                pod = int(pods[place])
-                if standing.neighbours.matters(pod):
-                    found[place] = look(pod, rows[rows != homes[place]]).any()
+            asked = mine[found[mine]]
+            asked = asked[[standing.neighbours.matters(pod) for pod in pods[asked].tolist()]]
+            for places in _together(standing, pods, asked):
+                surely = rows[standing.neighbours.surely(int(pods[places[0]]))[rows]]
+                if len(surely):
+                    certain[places] = fit_elsewhere(wanted[places], homes[places], room, surely)
+            for place in asked[~certain[asked]].tolist():
+                found[place] = look(int(pods[place]), rows[rows != homes[place]]).any()
     return found
+
+
+def _together(standing: SimulatedPlacement, pods: Ints, places: Ints) -> Iterator[Ints]:
+    """Places of pods that other pods leave the same nodes to, as far as is certain."""
+    groups: dict[Hashable, list[int]] = {}
+    for place in places.tolist():
+        key = standing.alike(int(pods[place]))
+        if key is not None:
+            groups.setdefault(key, []).append(place)
+    yield from (np.array(group, np.int64) for group in groups.values() if len(group) >= _SEVERAL)
 
 
 def _alike(standing: SimulatedPlacement, pods: Ints) -> Iterator[tuple[Bools, Ints]]:

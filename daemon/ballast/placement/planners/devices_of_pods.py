@@ -28,6 +28,10 @@ class DevicesOfPods:
             if layout.present[row]:
                 self._devices.add(int(layout.on[row]), claim)
 
+    def asks(self, pod: int) -> bool:
+        """Whether the pod asks for single devices."""
+        return pod in self._claims
+
     def fits(self, pod: int, rows: Ints | int | slice = slice(None)) -> Bools:
         """[node] of all or some nodes, or one for all: whether as many devices as the pod asks for have room."""
         claim = self._claims.get(pod)

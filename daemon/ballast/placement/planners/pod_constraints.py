@@ -5,7 +5,7 @@ Source: kubernetes pkg/scheduler/framework/plugins nodeports, interpodaffinity, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -74,6 +74,20 @@ class PodConstraints:
         for row, there in (*away, *promised):
             self.move(row, there)
         return mask
+
+    def alike(self, pod: int) -> Hashable | None:
+        """What pods on nodes share that `surely` is the same for; None where each has to be asked on its own."""
+        template, home = self._pods[pod].template, int(self._on[pod])
+        if self._nominated or home < 0 or (self._attachments is not None and template.attaches):
+            return None
+        keys = [term.topology_key for term in template.affinity] + [each.topology_key for each in template.spread]
+        there = bool(self._present[pod])
+        return int(self._who.kind[pod]), id(template), there, tuple(int(self._domain(key)[home]) for key in keys)
+
+    def surely(self, pod: int) -> Bools:
+        """[node]: allowed to all pods that are `alike`: where one leaves, only what it keeps others off falls away."""
+        there = self.allowed(pod)
+        return self._mask(pod) if there is None else there & self._mask(pod)
 
     def _alone(self, pod: int, home: int) -> Bools:
         """[node]: `allowed` for a pod that was taken away from `home`."""

@@ -97,6 +97,8 @@ class _Pool:
             np.flatnonzero(np.logical_and.reduce([movable, measured, standing.on >= 0])), usable
         )
         self._empty = np.array([not len(pods) for pods in self._pods], bool)
+        self._candidate = np.zeros(len(standing.on), bool)
+        self._candidate[np.concatenate(self._pods)] = True
         self._bound = np.full(len(rows), _NOWHERE)
         self._fresh = np.zeros(len(rows), bool)
         self._offers: dict[int, tuple[float, Step]] = {}
@@ -140,6 +142,7 @@ class _Pool:
         places = self._place[self._standing.on[pods]]
         gone = np.zeros(len(self._standing.on), bool)
         gone[pods] = True
+        self._candidate[pods] = False
         for place in np.unique(places[places >= 0]).tolist():
             kept = self._pods[place][~gone[self._pods[place]]]
             if len(kept) != len(self._pods[place]):
@@ -148,10 +151,9 @@ class _Pool:
 
     def make(self, step: Step) -> None:
         source, target = int(self._place[step.source]), int(self._place[step.target])
-        homes = self._standing.on[self._standing.neighbours.related(step.pod)]
-        related = set(self._place[homes[homes >= 0]].tolist()) - {-1}
         before = self._mean
         self._standing.move(step.pod, step.target)
+        self._candidate[step.pod] = False
         self._keep(source, self._pods[source][self._pods[source] != step.pod])
         self._read()
         self._shortlist.renew(source)
@@ -161,9 +163,21 @@ class _Pool:
             self._fresh[:] = False
         self._fresh[self._aims == step.target] = False
         self._welcome(source)
-        for place in {source, target} | related:
+        for place in {source, target}:
             self._bound[place] = self._ceiling(place)
             self._fresh[place] = False
+        self._reconsider(self._standing.neighbours.related(step.pod))
+
+    def _reconsider(self, pods: Ints) -> None:
+        """Nodes may have opened or closed for these pods."""
+        pods = pods[self._candidate[pods]]
+        if not len(pods):
+            return
+        places = self._place[self._standing.on[pods]]
+        chosen = [self._offers[place][1].pod if self._aims[place] >= 0 else -1 for place in places.tolist()]
+        gains = self._imaginable(pods, places)
+        self._fresh[places[(gains > self._bound[places] - self.tie) | (pods == chosen)]] = False
+        np.maximum.at(self._bound, places, gains)
 
     def _keep(self, place: int, pods: Ints) -> None:
         self._pods[place] = pods

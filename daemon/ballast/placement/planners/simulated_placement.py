@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 
 import numpy as np
 
@@ -82,6 +82,10 @@ class SimulatedPlacement:
         mask &= self._devices.fits(pod, rows)
         near = self.neighbours.allowed(pod)
         return np.asarray(mask if near is None else mask & near[rows])
+
+    def alike(self, pod: int) -> Hashable | None:
+        """As `PodConstraints.alike`; None also where single devices have to be looked at."""
+        return None if self._devices.asks(pod) else self.neighbours.alike(pod)
 
     def crowded(self, pod: int) -> bool:
         """Whether other nodes of its pool could take it, but for their load."""

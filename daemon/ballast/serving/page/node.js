@@ -1,5 +1,5 @@
 // One node: a day of its loads, what its score is made of, why its label is so, and its pods.
-import { $, ago, bytes, element, known, nothing, now, number, percent, read, table, to } from "./common.js";
+import { $, ago, bytes, element, known, nothing, now, number, percent, read, route, table, to } from "./common.js";
 import { levels } from "./fleet.js";
 import { lines } from "./drawing.js";
 
@@ -41,9 +41,24 @@ function pods(list, node) {
     table("Pods", [["Pod"], ["Owner"], ["State"], ["cpu", "number"], ["memory", "number"], ["Age"]], rows, "no pod runs here")];
 }
 
+const SPANS = [["24 hours", ""], ["7 days", "7"], ["30 days", "30"]];
+/** The day that the daemon remembers, or more from Prometheus. */
+async function past(path, days) {
+  try {
+    return { ...(await read(`${path}/history${days ? `?days=${days}` : ""}`)).body, problem: "" };
+  } catch (error) {
+    if (error.lost) throw error;
+    return { times: [], problem: error.message };
+  }
+}
+
+function span(name, days) {
+  return element("p", { class: "soft" }, ...SPANS.flatMap(([text, value]) => [value === days ? element("strong", {}, text) : element("a", { href: `#nodes/${encodeURIComponent(name)}${value ? `?days=${value}` : ""}` }, text), " "]), days ? "from Prometheus" : "");
+}
+
 export async function refreshNode(name) {
-  const path = `/api/v1/nodes/${encodeURIComponent(name)}`, [node, past, score, running] = await Promise.all([tried(path), tried(`${path}/history`), tried(`${path}/score`), tried(`${path}/pods`)]);
-  const box = $("node-page"), text = JSON.stringify([node, past, running?.length]);
+  const days = route().query.get("days") || "", path = `/api/v1/nodes/${encodeURIComponent(name)}`, [node, before, score, running] = await Promise.all([tried(path), past(path, days), tried(`${path}/score`), tried(`${path}/pods`)]);
+  const box = $("node-page"), text = JSON.stringify([node, before, running?.length]);
   if (text === drawn && box.dataset.node === name) return;
   drawn = text;
   const back = element("p", {}, element("a", { href: "#nodes", class: "back" }, "← all nodes"));
@@ -55,7 +70,7 @@ export async function refreshNode(name) {
     element("div", { class: "title" }, element("h2", { id: "node-title", tabindex: "-1" }, name), element("span", { class: `tag ${state}` }, node.state === "known" ? `class ${state}` : `unknown: ${state}`),
       element("span", { class: "tag" }, `score ${node.score ?? "unknown"}`), element("span", { class: "tag" }, `label ${node.published.score ?? "none"}`), ...(node.pool ? [element("span", { class: "tag" }, `pool ${node.pool}`)] : []), ...(node.schedulable ? [] : [element("span", { class: "tag off" }, "not schedulable")])),
     element("p", { class: "waiting" }, why(node)), element("p", { class: "copy" }, element("code", {}, `kubectl describe node ${name}`))),
-  element("div", { class: "card" }, element("h3", {}, "The last 24 hours"), past && past.times.length > 1 ? lines(past.times, [...Object.entries(past.load), ["score / 100", past.score.map(value => known(value) ? value / 100 : null)]]) : nothing("Not enough history yet: one value is kept every five minutes.")),
+  element("div", { class: "card" }, element("h3", {}, "Over time"), span(name, days), before.times.length > 1 ? lines(before.times, [...Object.entries(before.load), ["score / 100", before.score.map(value => known(value) ? value / 100 : null)]]) : nothing(days ? before.problem : "Not enough history yet: one value is kept every five minutes.")),
   element("div", { class: "split late" }, element("div", { class: "card" }, element("h3", {}, "What its score is made of"), ...terms(score)), element("div", { class: "card" }, element("h3", {}, "Windows"), ...windows(node))),
   element("div", { class: "card" }, element("h3", {}, "Its pods"), ...pods(running || [], node)));
   if (held) box.querySelector(`[aria-label="${CSS.escape(held)}"]`)?.focus();

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
+from anyio import CapacityLimiter, to_thread
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -15,13 +16,15 @@ from starlette.routing import BaseRoute, Route
 
 from ballast.errors import BallastError
 from ballast.serving.board import Board
-from ballast.serving.document import Document, Latest
+from ballast.serving.document import JSON, Document, Latest
 from ballast.serving.rendering import Rendered
 from ballast.serving.views import fleet
 from ballast.serving.views.overview import overview
 
 LONGEST = 253
 """Characters of a text to find."""
+
+MOST_DAYS = 90
 
 SUMMARY = ("id", "time", "mode", "kind", "before", "after", "sentence")
 
@@ -31,6 +34,7 @@ class PageApi:
 
     def __init__(self, board: Board) -> None:
         self._board = board
+        self._one = CapacityLimiter(1)
         self._overview, self._summaries, self._spread = Latest(), Latest(), Latest()
 
     def routes(self) -> list[BaseRoute]:
@@ -95,12 +99,27 @@ class PageApi:
         return await self._spread.of((time,), build).response(request)
 
     async def node_history(self, request: Request) -> Response:
-        """A day of one node."""
+        """A day of one node; with `?days=` as many, from Prometheus."""
         name = request.path_params["name"]
+        if (text := request.query_params.get("days")) is not None:
+            return await self._long_history(name, text)
         found = await run_in_threadpool(self._board.history.node, name)
         if found is None:
             raise HTTPException(404, f"no node {name} in the last 24 hours")
         return await Document(partial(msgspec.json.encode, found)).response(request)
+
+    async def _long_history(self, name: str, text: str) -> Response:
+        if not (text.isascii() and text.isdigit() and len(text) <= 2 and 1 <= int(text) <= MOST_DAYS):
+            raise HTTPException(400, f"days={text}: a whole number from 1 to {MOST_DAYS} is expected")
+        if self._board.snapshot is None or name not in self._board.snapshot.rows:
+            raise HTTPException(404, f"no node {name} among the selected ones")
+        try:
+            found = await to_thread.run_sync(self._board.long_history, name, int(text), limiter=self._one)
+        except BallastError as error:
+            raise HTTPException(503, str(error), {"retry-after": "30"}) from error
+        if found is None:
+            raise HTTPException(404, f"Prometheus has no ballast_node_load_mean of {name}: does it scrape Ballast?")
+        return Response(msgspec.json.encode(found), media_type=JSON, headers={"cache-control": "no-store"})
 
     async def node_score(self, request: Request) -> Response:
         """The terms of one node's score."""
