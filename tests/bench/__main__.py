@@ -25,6 +25,7 @@ TOPICS = {
     "planning": "Planning evictions",
     "placement": "Placing many pods at once",
     "eviction_effect": "The effect of evictions",
+    "landing": "Landing by a taint",
     "redistribution": "Redistribution on small worlds",
     "noise": "Noise alone, and a hot node",
     "consolidation": "Emptying nodes",

@@ -247,8 +247,7 @@ class ExtenderService:
             return equal(named, "unknown-nodes")
         exact = scores.exact[rows] if named.everybody else scores.exact
         chosen = choose(exact, state.keys[rows], uid)
-        node = model.names[rows[chosen]]
-        wall, now = self._clock.wall(), self._clock.monotonic()
+        node, wall, now = model.names[rows[chosen]], self._clock.wall(), self._clock.monotonic()
         owner, claim = owner_of(arriving), claim_of(arriving)
         bookings.assume(uid, node, arriving.shape, wall=wall, now=now, owner=owner, claim=claim)
         self.steering.was_asked(uid)
