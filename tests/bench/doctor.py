@@ -37,6 +37,7 @@ def _examined(cluster: Simulated) -> dict[str, Any]:
     from ballast.clock import SystemClock
     from ballast.cluster.client import connect
     from ballast.doctor.evidence import Evidence
+    from ballast.doctor.pod_counts import questions
     from ballast.doctor.registry import WITHIN, examine
     from ballast.metrics import Metrics
     from ballast.settings import load
@@ -51,7 +52,7 @@ def _examined(cluster: Simulated) -> dict[str, Any]:
     seconds, cpu = time.monotonic() - began, time.process_time() - spent
     of_cluster = sum(server.cpu_times()[:2]) - before
     began = time.monotonic()
-    evidence.source.count_pods(evidence.at)
+    evidence.source.ask_about_pods(questions(evidence.settings), evidence.at)
     pods = time.monotonic() - began
     evidence.close()
     api.close()

@@ -111,7 +111,7 @@ def _clouds() -> list[Row]:
     return [
         {
             "what": f"power: a cloudy day, {what}",
-            "at": "12 h, 100 replicas",
+            "at": "12 h, 100 replicas, absolute, the worst of 3 seeds",
             "reach": f"≤ {limit:g} {unit}".strip(),
             "measured": f"{value:.3g} {unit}".strip(),
             "verdict": at_most(value, limit),

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import base64
-from pathlib import Path
-from urllib.parse import urlsplit
-
 import pytest
-import yaml
 
 from tests.cluster.harness.api import Api, Json
-from tests.cluster.harness.burst import knowing
 from tests.cluster.harness.chart import install, render, uninstall
 from tests.cluster.harness.control_plane import ControlPlane
-from tests.cluster.harness.objects import add_nodes, node, placements, pod
+from tests.cluster.harness.objects import add_nodes, node, pod
 from tests.cluster.harness.scheduler import scheduler
 from tests.cluster.harness.waiting import eventually
 from tests.unit.install.chart import one
 
 SPACE = "opted-in"
 PODS = f"/api/v1/namespaces/{SPACE}/pods"
-DEFAULT = "/api/v1/namespaces/default/pods"
-ASKED = "ballast_extender_requests_total"
 VALUES = {
     "settings": {"prometheus": {"url": "http://127.0.0.1:9090"}},
     "scheduler": {
@@ -57,49 +49,6 @@ def test_pods_of_a_namespace_go_to_it_and_are_bound_by_load(cluster: ControlPlan
     finally:
         api.delete(PODS, {"gracePeriodSeconds": 0})
         uninstall(cluster, VALUES)
-
-
-@pytest.mark.timeout(300)
-def test_it_asks_the_extender_over_tls_and_binds_by_load(cluster: ControlPlane, tmp_path: Path) -> None:
-    api, loads = cluster.api, {"hot": 0.9, "cold": 0.1, "warm": 0.6}
-    values = {**VALUES, "scheduler": {"enabled": True, "pairing": "extender"}}
-    installed = install(cluster, values)
-    try:
-        space = f"/api/v1/namespaces/{installed.namespace}"
-        for name, text in api.get(f"{space}/secrets/ballast-tls")["data"].items():
-            (tmp_path / name).write_bytes(base64.b64decode(text))
-        add_nodes(api, [node(name) for name in loads])
-        settings = {
-            **installed.settings,
-            "POD_NAMESPACE": installed.namespace,
-            "BALLAST_HTTP__TLS_CERT_FILE": str(tmp_path / "tls.crt"),
-            "BALLAST_HTTP__TLS_KEY_FILE": str(tmp_path / "tls.key"),
-        }
-        account = cluster.account_kubeconfig(installed.namespace, installed.account)
-        with knowing(cluster, tmp_path, loads, settings, account) as daemon:
-            configuration = yaml.safe_load(api.get(f"{space}/configmaps/ballast-scheduler")["data"]["config.yaml"])
-            [extender] = configuration["extenders"]
-            service = urlsplit(extender["urlPrefix"])
-            assert service.scheme == "https"
-            assert extender["tlsConfig"] == {"caFile": "/etc/ballast/tls/ca.crt"}
-            extender["urlPrefix"] = f"{daemon.url}{service.path}"
-            extender["tlsConfig"] = {"caFile": str(tmp_path / "ca.crt"), "serverName": service.hostname}
-            rights = cluster.account_kubeconfig(installed.namespace, "ballast-scheduler")
-            with scheduler(cluster, yaml.safe_dump(configuration), kubeconfig=rights):
-                for number in range(3):
-                    api.post(DEFAULT, _for_ballast(f"tls-{number}"))
-                placed = placements(api, [f"tls-{number}" for number in range(3)], within=60)
-            asked = {labels["verb"]: value for name, labels, value in daemon.samples() if name == ASKED}
-        assert set(placed.values()) == {"cold"}
-        assert asked["prioritize"] >= 3
-    finally:
-        api.delete(DEFAULT, {"gracePeriodSeconds": 0})
-        uninstall(cluster, values)
-
-
-def _for_ballast(name: str) -> Json:
-    made = pod(name, cpu="100m")
-    return {**made, "spec": {**made["spec"], "schedulerName": "ballast"}}
 
 
 def _named(api: Api, name: str) -> bool:

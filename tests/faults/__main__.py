@@ -53,9 +53,9 @@ def _hurt(options: argparse.Namespace) -> Path:
     print(f"seed {options.seed}: {len(cells)} cells, {len(set(cells))} different ones", flush=True)
     parts = [name for name in PARTS if any(cell.part == name for cell in cells) for _ in range(options.lanes)]
     with world(folder, parts, options.seed) as made:
-        _run(made, cells, time.monotonic() + 60 * options.minutes)
         histories: list[History] = []
         try:
+            _run(made, cells, time.monotonic() + 60 * options.minutes)
             _each(made.lanes, lambda lane: histories.append(lane.end()))
         finally:
             keep(folder, histories)

@@ -99,6 +99,7 @@ def labelled(number: int) -> bytes:
 
 
 ATTACKS: Mapping[str, Attack] = {
+    "none, for comparison": lambda of: time.sleep(1.0),
     "many headers": raw(b"GET /livez HTTP/1.1\r\n", b"a: b\r\n" * 4_500_000),
     "a large header": raw(b"GET /livez HTTP/1.1\r\nhost: ", b"x" * 60_000_000),
     "a large name of a header": raw(b"GET /livez HTTP/1.1\r\n", b"x" * 20_000_000),

@@ -53,8 +53,8 @@ def explain(
     if url is not None and (settings or origin != Origin(None, None, None)):
         raise UsageError("--url asks a daemon, which has its own input and settings. Do not combine it with others.")
     if url is not None and not slash and pod:
-        found = node_explanation(find(url, None), pod)
-        return typer.echo(json.dumps(found, allow_nan=False) if output is Output.JSON else node_words(found))
+        told = node_explanation(find(url, None), pod)
+        return typer.echo(json.dumps(told, allow_nan=False) if output is Output.JSON else node_words(told))
     if not slash or not namespace or not name or "/" in name:
         raise UsageError(
             f"{pod}: give the pod as NAMESPACE/POD, such as shop/web-0. A node is explained by a daemon: add --url."

@@ -12,6 +12,7 @@ from ballast.cluster.client import KubeApi
 from ballast.cluster.listing import list_all
 from ballast.cluster.objects.decoding import node_reader, pod_reader
 from ballast.doctor.cluster_view import ClusterView, Missing
+from ballast.doctor.pod_counts import PodCounts, counted, questions
 from ballast.errors import BallastError, ClusterError
 from ballast.metrics import Metrics
 from ballast.model.node import Node
@@ -21,7 +22,6 @@ from ballast.settings import Duration, Settings
 from ballast.telemetry.error_messages import NotAllowed
 from ballast.telemetry.metrics_server import MetricsServerSource
 from ballast.telemetry.node_names import NodeNames
-from ballast.telemetry.pod_counts import PodCounts
 from ballast.telemetry.pods import ask_metrics_server, decode
 from ballast.telemetry.prometheus import PrometheusSource
 
@@ -148,7 +148,7 @@ class Evidence:
         """Of how many pods the use is known."""
         if self.settings.telemetry.source == "prometheus":
             self.asked()
-            return self.source.count_pods(self.at)
+            return counted(*self.source.ask_about_pods(questions(self.settings), self.at))
         found = decode(ask_metrics_server(self._api.get, self.at, ("cpu", "memory"), self.settings))
         return PodCounts(found.measured, found.problems)
 

@@ -226,9 +226,8 @@ class ExtenderService:
             if state is not None:
                 made = self._strategy(asked, state)
                 neutral, documents = self._unusable(made), state.explained(asked, made, pod)
-        decided, time = decision.node if decision else None, state.model.window_end if state else None
-        placed = {"node": pod.node or None, "decided": decided, "time": time, "neutral": neutral}
-        return {"pod": f"{pod.namespace}/{pod.name}", **placed, **_scores_of_pod(asked, documents)}
+        where = decision.node if decision else None, state.model.window_end if state else None
+        return _scores_of_pod(pod, asked, (*where, neutral), documents)
 
     def _decide(self, state: SnapshotState, name: str, arriving: Pod, names: Sequence[str]) -> Priorities:
         bookings, uid = self._bookings, arriving.uid
@@ -248,8 +247,7 @@ class ExtenderService:
             return equal(named, "unknown-nodes")
         exact = scores.exact[rows] if named.everybody else scores.exact
         chosen = choose(exact, state.keys[rows], uid)
-        node = model.names[rows[chosen]]
-        wall, now = self._clock.wall(), self._clock.monotonic()
+        node, wall, now = model.names[rows[chosen]], self._clock.wall(), self._clock.monotonic()
         owner, claim = owner_of(arriving), claim_of(arriving)
         bookings.assume(uid, node, arriving.shape, wall=wall, now=now, owner=owner, claim=claim)
         self.steering.was_asked(uid)
@@ -311,8 +309,17 @@ def _priorities(named: Named, exact: Floats, chosen: int) -> Priorities:
     return Priorities(named.priorities(points, chosen))
 
 
-def _scores_of_pod(asked: str, documents: list[dict[str, Any]]) -> dict[str, Any]:
+def _scores_of_pod(
+    pod: Pod, asked: str, decision: tuple[str | None, float | None, str | None], documents: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """`decision`: the node chosen, the end of the windows, why the answers are neutral."""
+    decided, time, neutral = decision
     return {
+        "pod": f"{pod.namespace}/{pod.name}",
+        "node": pod.node or None,
+        "decided": decided,
+        "time": time,
+        "neutral": neutral,
         "strategies": documents,
         "strategy": asked,
         "scores": documents[0]["scores"] if documents else {},

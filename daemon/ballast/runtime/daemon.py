@@ -315,7 +315,7 @@ def _board(context: Context, config: list[dict[str, Any]], max_age: float) -> Bo
         find_pods=partial(pods.found, context.cache),
         pods_on=partial(pods.on_node, context.cache),
         node_metrics=context.settings.metrics.nodes,
-        long_history=LongHistory(context.settings, context.clock, next(iter(context.settings.windows.lengths))),
+        long_history=LongHistory(context.settings, context.clock, context.settings.windows.lengths[0].text),
     )
 
 

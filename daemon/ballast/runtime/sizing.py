@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ballast.answer_budget import IN_FLIGHT
 from ballast.cluster.listing import LARGEST_OBJECT
 from ballast.cluster.objects.object_budget import IN_ALL
 from ballast.cluster.objects.shared_values import POOL_BYTES
@@ -12,7 +13,6 @@ from ballast.serving.body_budget import MIB, BodyBudget
 from ballast.serving.malloc import KEEP
 from ballast.serving.views.history import BOUND
 from ballast.settings import Mode, Settings
-from ballast.telemetry.answer_budget import IN_FLIGHT
 
 DOCUMENTED = (5_000, 30_000)
 """Nodes and pods that the chart's defaults are for."""

@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from ballast.cluster.conditions import StatusCondition
 from ballast.serving.activity import ACTIONS_KEPT, HISTORY_POINTS, TARGET_POINTS
+from ballast.serving.views.troubles import Trouble
 
 NAMESPACED = Meta(description="namespace/name")
 UNIX = Meta(description="Unix time")
@@ -150,18 +151,6 @@ class SnapshotSummary(Answer):
     sources: Annotated[Mapping[str, str], Meta(description="where the samples come from, by resource")]
 
 
-class Trouble(Answer):
-    """A condition that holds and should not, or does not hold and should."""
-
-    type: str
-    title: Annotated[str, Meta(description="what is wrong, in a few words")]
-    message: str
-    since: Annotated[str, Meta(description="RFC 3339; empty where unknown")]
-    do: Annotated[str, Meta(description="the first thing to try, in Markdown; links are those of docs/runbooks")]
-    mild: Annotated[bool, Meta(description="worth knowing, but nobody has to get up")]
-    runbook: Annotated[str | None, Meta(description="address of its page in the documentation")]
-
-
 class Status(Answer):
     """The daemon at a glance."""
 
@@ -177,10 +166,7 @@ class Status(Answer):
     snapshot: SnapshotSummary | None
     jobs: Annotated[Sequence[CycleRecord], Meta(description="the last run of each job")]
     conditions: Sequence[StatusCondition]
-    troubles: Annotated[
-        Sequence[Trouble],
-        Meta(description="what is wrong now: causes come before what follows from them, mild ones last"),
-    ]
+    troubles: Annotated[Sequence[Trouble], Meta(description="what is wrong now: causes first, mild ones last")]
 
 
 class Feed(Answer):

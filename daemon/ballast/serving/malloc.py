@@ -6,6 +6,8 @@ import asyncio
 import ctypes
 from contextlib import suppress
 
+from ballast.heap import trim
+
 KEEP = 16 * 2**20
 """Bytes at the end of a heap that are kept for the next answer."""
 
@@ -50,12 +52,6 @@ class FreedMemory:
         self._due = loop.time() < self._last + 2 * PAUSE
         if self._due:
             loop.call_later(PAUSE, self._give_back, loop)
-
-
-def trim() -> None:
-    """Gives all freed blocks of the heap back to the kernel."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 # malloc.h

@@ -18,11 +18,11 @@ from requests.auth import AuthBase
 from requests.utils import DEFAULT_CA_BUNDLE_PATH
 
 from ballast import redaction
+from ballast.answer_budget import ANSWERS, AnswerBudget, AnswerShare
 from ballast.clock import Clock, SystemClock
 from ballast.deadlines import DeadlineAdapter
 from ballast.deadlines import deadline as whole_deadline
 from ballast.errors import SourceUnavailable, TelemetryError
-from ballast.telemetry.answer_budget import ANSWERS, AnswerBudget, AnswerShare
 from ballast.telemetry.credentials import Credentials, basic
 from ballast.telemetry.error_messages import (
     NoConnection,

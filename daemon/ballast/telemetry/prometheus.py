@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 
+from ballast.answer_budget import AnswersInFlight
 from ballast.errors import SourceUnavailable, TelemetryError
 from ballast.metrics import Metrics
 from ballast.model.sample import Reading
 from ballast.settings import Settings
-from ballast.telemetry import pod_counts, presets
+from ballast.telemetry import presets
 from ballast.telemetry import responses as decoding
-from ballast.telemetry.answer_budget import AnswersInFlight
 from ballast.telemetry.error_messages import TooLarge
 from ballast.telemetry.mixing import Difference
 from ballast.telemetry.node_names import NodeNames
-from ballast.telemetry.pod_counts import PodCounts
 from ballast.telemetry.pods import NEWEST, PodAnswers, ages, named_by_pod
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
 from ballast.telemetry.queries import FRESHNESS, QuerySet, joined, questions
@@ -77,16 +76,23 @@ class PrometheusSource:
         texts = presets.pod_queries(self._settings, pods)
         known = tuple(name for name in resources if name in texts)
         asked = {name: texts[name] for name in known} | {NEWEST: presets.pod_freshness(self._settings, pods)}
-        grid = Grid(at, 1.0, 1)
-        bodies, problems = self._bodies({name: named_by_pod(text) for name, text in asked.items()}, grid)
+        bodies, problems = self.ask_about_pods({name: named_by_pod(text) for name, text in asked.items()}, at)
         max_age, skew = ages(self._settings)
         count = None if pods is None else len(pods)
         return PodAnswers(at, bodies, problems, known, max_age, skew, self._client.url, count)
 
-    def count_pods(self, at: float) -> PodCounts:
-        """Of how many pods cpu and memory are known, for the price of two numbers."""
-        bodies, problems = self._bodies(pod_counts.questions(self._settings), Grid(at, 1.0, 1))
-        return pod_counts.counted(bodies, problems, self._client.url)
+    def ask_about_pods(self, texts: Mapping[str, str], at: float) -> tuple[dict[str, bytes], dict[str, str]]:
+        """The undecoded answers to these queries by name, and a sentence for each that failed."""
+        grid = Grid(at, 1.0, 1)
+        futures = {name: self._client.start(text, grid) for name, text in texts.items()}
+        bodies, problems = {}, {}
+        for name, future in futures.items():
+            try:
+                bodies[name], result = future.result(), "ok"
+            except TelemetryError as error:
+                problems[name], result = str(error), "error"
+            self._metrics.queries.labels(f"pod_{name}", result).inc()
+        return bodies, problems
 
     def scrape_intervals(self, start: float, end: float, step: float) -> dict[str, float]:
         """Seconds between scrapes by resource, as far as the ages of the samples since `start` tell them."""
@@ -111,18 +117,6 @@ class PrometheusSource:
     def close(self) -> None:
         """Fails the queries under way and frees the connections."""
         self._client.close()
-
-    def _bodies(self, texts: Mapping[str, str], grid: Grid) -> tuple[dict[str, bytes], dict[str, str]]:
-        """The answers about pods by name, and a sentence for each question that failed."""
-        futures = {name: self._client.start(text, grid) for name, text in texts.items()}
-        bodies, problems = {}, {}
-        for name, future in futures.items():
-            try:
-                bodies[name], result = future.result(), "ok"
-            except TelemetryError as error:
-                problems[name], result = str(error), "error"
-            self._metrics.queries.labels(f"pod_{name}", result).inc()
-        return bodies, problems
 
     def _asked(self) -> QuerySet:
         """The queries; their rates follow the scrapes."""

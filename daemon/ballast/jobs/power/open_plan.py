@@ -40,7 +40,7 @@ def outdated(policy: PowerPolicy, record: Record, view: TickReport, attempts: in
         return "the open plan could not be carried out and is dropped"
     if is_emergency(policy, view) and plan.reason != Reason.EMERGENCY:
         return "the open plan gives way to an emergency"
-    if policy.absolute and _too_much(policy, view):
+    if policy.absolute and _too_much(policy, record.state, view, failed=attempts > 0):
         return "the open plan gives way to what the watts carry now"
     return None
 
@@ -102,8 +102,13 @@ def open_plan(state: ControllerState) -> PowerPlan:
     return state.plan
 
 
-def _too_much(policy: PowerPolicy, view: TickReport) -> bool:
-    """Whether what runs now needs more than the sample carries."""
+def _too_much(policy: PowerPolicy, state: ControllerState, view: TickReport, *, failed: bool) -> bool:
+    """Whether what the plan leads to needs more than the sample carries; of a plan that has `failed`, what runs now."""
     if view.watts.watts is None:
         return False
-    return policy.drawn(view.counts) > carried(policy, view.watts.watts)
+    counts = dict(view.counts)
+    if not failed:
+        moved = without_moved(policy, state, counts)
+        left = {name: count for name, count in open_plan(state).replicas.items() if name not in moved}
+        counts |= {name: count for name, count in left.items() if name in counts and view.statuses[name].usable}
+    return policy.drawn(counts) > carried(policy, view.watts.watts)

@@ -6,9 +6,16 @@ import threading
 from weakref import finalize
 
 from ballast.errors import TelemetryError
+from ballast.heap import trim
 
 IN_FLIGHT = 96 * 2**20
 """Bytes of all answers that arrive or wait to be read: one of the largest kind, and some beside it."""
+
+WORTH = 4 * 2**20
+"""Bytes of one answer after which freed memory goes back to the kernel."""
+
+PAUSE = 5.0
+"""Seconds until then: who releases an answer may still hold it."""
 
 
 class AnswersInFlight(TelemetryError):
@@ -20,7 +27,7 @@ class AnswerBudget:
 
     def __init__(self, limit: int = IN_FLIGHT) -> None:
         self.limit = limit
-        self._held = 0
+        self._held, self._trimming = 0, False
         self._lock = threading.Lock()
 
     @property
@@ -44,6 +51,17 @@ class AnswerBudget:
         """Releases bytes."""
         with self._lock:
             self._held -= size
+            due = size >= WORTH and not self._trimming
+            self._trimming |= due
+        if due:
+            timer = threading.Timer(PAUSE, self._trim)
+            timer.daemon = True
+            timer.start()
+
+    def _trim(self) -> None:
+        with self._lock:
+            self._trimming = False
+        trim()
 
 
 class AnswerShare:

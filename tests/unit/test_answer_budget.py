@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_httpserver import HTTPServer
 
+from ballast.answer_budget import ANSWERS, AnswerBudget, AnswersInFlight
 from ballast.errors import SourceUnavailable
 from ballast.settings import Prometheus, Settings
-from ballast.telemetry.answer_budget import ANSWERS, AnswerBudget, AnswersInFlight
 from ballast.telemetry.error_messages import TooLarge
 from ballast.telemetry.http import HttpSession
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient

@@ -35,13 +35,13 @@ def questions(settings: Settings) -> dict[str, str]:
     return {"cpu": f"count by (cluster) ({cpu})", "memory": f"count by (cluster) ({fresh})"}
 
 
-def counted(bodies: Mapping[str, bytes], problems: Mapping[str, str], url: str) -> PodCounts:
+def counted(bodies: Mapping[str, bytes], problems: Mapping[str, str]) -> PodCounts:
     """From the answers to `questions`. Never raises for what a source said."""
     found: dict[str, int] = {}
     failed = dict(problems)
     for resource, body in bodies.items():
         try:
-            table = decoding.instant(body, ("namespace",), url)
+            table = decoding.instant(body, ("namespace",), "Prometheus")
         except TelemetryError as error:
             failed[resource] = str(error)
             continue

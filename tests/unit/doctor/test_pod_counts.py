@@ -1,13 +1,25 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import promql_parser
 import pytest
 from responses import RequestsMock
 
-from ballast.telemetry import pod_counts
+from ballast.doctor import pod_counts
 from tests.unit.telemetry.fake_prometheus import FakePrometheus, QueryRefused, Series, settings, source
 
 AT = 1_700_000_000.0
+
+
+@pytest.fixture
+def wire() -> Iterator[RequestsMock]:
+    with RequestsMock(assert_all_requests_are_fired=False) as mock:
+        yield mock
+
+
+def found() -> pod_counts.PodCounts:
+    return pod_counts.counted(*source().ask_about_pods(pod_counts.questions(settings()), AT))
 
 
 def counts(cpu: list[Series], memory: list[Series]) -> FakePrometheus:
@@ -26,15 +38,15 @@ def test_the_questions_are_promql_with_the_matchers_and_the_limits_of_age() -> N
 def test_a_pod_is_measured_by_cpu_and_memory(wire: RequestsMock) -> None:
     prometheus = counts([({}, 2_900)], [({}, 3_000)])
     prometheus.serve(wire)
-    found = source().count_pods(AT)
-    assert (found.measured, dict(found.problems)) == (2_900, {})
+    counted = found()
+    assert (counted.measured, dict(counted.problems)) == (2_900, {})
     assert len(prometheus.queries) == 2
 
 
 @pytest.mark.parametrize("lacking", ["cpu", "memory"])
 def test_nothing_counts_where_one_of_both_is_not_there(wire: RequestsMock, lacking: str) -> None:
     FakePrometheus(lambda query, time: [] if (lacking == "cpu") == ("cpu" in query) else [({}, 5)]).serve(wire)
-    assert source().count_pods(AT).measured == 0
+    assert found().measured == 0
 
 
 def test_what_fails_and_what_is_mixed_is_said(wire: RequestsMock) -> None:
@@ -44,7 +56,7 @@ def test_what_fails_and_what_is_mixed_is_said(wire: RequestsMock) -> None:
         return [({"cluster": "east"}, 5), ({"cluster": "west"}, 7)]
 
     FakePrometheus(evaluate).serve(wire)
-    found = source().count_pods(AT)
-    assert found.measured == 0
-    assert "too many samples" in found.problems["cpu"]
-    assert "east, west" in found.problems["memory"]
+    counted = found()
+    assert counted.measured == 0
+    assert "too many samples" in counted.problems["cpu"]
+    assert "east, west" in counted.problems["memory"]
