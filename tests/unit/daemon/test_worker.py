@@ -45,6 +45,7 @@ def pod(number: int, node: str) -> Pod:
         labels={"app": "web"},
         owner=OWNER,
         ready=True,
+        nominated="n9",
     )
 
 

@@ -210,13 +210,14 @@ def _row(pod: Pod, numbers: dict[int, int], shared: list[Any]) -> tuple[Any, ...
         pod.waiting_since,
         pod.gates,
         pod.nominated,
+        dict(pod.claimed),
     )
 
 
 def _pods(rows: bytes, shared: Sequence[Any], strings: dict[str, str]) -> Iterator[Pod]:
     one = strings.setdefault
     for namespace, name, uid, node, phase, shape, labels, notes, owner, scheduler, *rest in _rows.decode(rows):
-        priority, created, scheduled_at, deleting, template, ready, waiting_since, gates, nominated = rest
+        priority, created, scheduled_at, deleting, template, ready, waiting_since, gates, nominated, claimed = rest
         yield Pod(
             one(namespace, namespace),
             name,
@@ -236,5 +237,6 @@ def _pods(rows: bytes, shared: Sequence[Any], strings: dict[str, str]) -> Iterat
             ready,
             waiting_since,
             tuple(gates),
-            nominated,
+            nominated=nominated,
+            claimed=claimed,
         )
