@@ -28,7 +28,7 @@ def figure(spreads: dict[str, list[float]]) -> str:
     def y(value: float) -> float:
         return TOP + down * (1 - value / highest)
 
-    parts = list(paper("Spread of the load between 200 nodes: evictions move pods off hot ones"))
+    parts = list(paper("SpreadChange of the load between 200 nodes: evictions move pods off hot ones"))
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         value = share * highest / 1.1
         parts += [line(LEFT, y(value), WIDTH - RIGHT, y(value), "#dddddd")]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ballast.experiments.openb.running import Run
-from ballast.experiments.openb.trace import FIRST_SEED, Kind, Workload
+from ballast.experiments.openb.trace import FIRST_SEED, PodKind, TraceWorkload
 from ballast.model.devices import MILLI
 from ballast.publishing.extender_profile import extender_profile
 from tests.cluster.harness.api import Json
@@ -29,20 +29,20 @@ LOAD = 0.3
 NODES = ((8, 96, 384), (8, 96, 384), (4, 64, 256), (2, 32, 128))
 """Devices, cores and GiB of each fourth node."""
 KINDS = (
-    (Kind(4_000, 16 * 1024, 0, 0), 17),
-    (Kind(6_000, 24 * 1024, 1, MILLI), 30),
-    (Kind(12_000, 48 * 1024, 1, MILLI), 18),
-    (Kind(16_000, 64 * 1024, 2, MILLI), 15),
-    (Kind(32_000, 128 * 1024, 4, MILLI), 10),
-    (Kind(64_000, 256 * 1024, 8, MILLI), 10),
+    (PodKind(4_000, 16 * 1024, 0, 0), 17),
+    (PodKind(6_000, 24 * 1024, 1, MILLI), 30),
+    (PodKind(12_000, 48 * 1024, 1, MILLI), 18),
+    (PodKind(16_000, 64 * 1024, 2, MILLI), 15),
+    (PodKind(32_000, 128 * 1024, 4, MILLI), 10),
+    (PodKind(64_000, 256 * 1024, 8, MILLI), 10),
 )
 """With their shares in percent."""
 
 
-def workload(nodes: int) -> Workload:
+def workload(nodes: int) -> TraceWorkload:
     shapes = [NODES[number % len(NODES)] for number in range(nodes)]
     pods = random.Random(7).choices(range(len(KINDS)), [share for _, share in KINDS], k=nodes)
-    return Workload(
+    return TraceWorkload(
         "gpus",
         np.array([1000.0 * cores for _, cores, _ in shapes]),
         np.array([1024.0 * memory for _, _, memory in shapes]),
@@ -53,7 +53,7 @@ def workload(nodes: int) -> Workload:
     )
 
 
-def nodes_of(work: Workload) -> list[Json]:
+def nodes_of(work: TraceWorkload) -> list[Json]:
     found = []
     for number, devices in enumerate(work.devices.tolist()):
         cpu, memory = f"{work.cpu[number]:.0f}m", f"{work.memory[number]:.0f}Mi"
@@ -64,7 +64,7 @@ def nodes_of(work: Workload) -> list[Json]:
     return found
 
 
-def pods_of(work: Workload, kinds: list[int]) -> list[Json]:
+def pods_of(work: TraceWorkload, kinds: list[int]) -> list[Json]:
     found = []
     for number, kind in enumerate(work.kinds[row] for row in kinds):
         each = pod(f"p{number:04d}", cpu=f"{kind.cpu}m", memory=f"{kind.memory}Mi")
@@ -102,6 +102,6 @@ def test_more_devices_are_in_use(cluster: ControlPlane, installed: Installed, tm
     assert ours >= simulated - 1
 
 
-def share_in_process(work: Workload) -> float:
+def share_in_process(work: TraceWorkload) -> float:
     """The percent of devices in use at the end of the same arrivals, by the same criterion without a cluster."""
     return float(Run(work, "residual", FIRST_SEED).row()["allocated_percent"])

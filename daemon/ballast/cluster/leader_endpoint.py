@@ -88,16 +88,16 @@ class LeaderEndpoint:
                 continue
             stopping = self._stop.is_set()
             try:
-                told = self._tell(self._wanted)
+                done = self._tell(self._wanted)
             except (Forbidden, NotFound) as error:
                 self._warn(str(error))
-                told = True
+                done = True
             except ClusterError:
-                told = False
+                done = False
             except Exception:
                 _log.exception("the leader's address could not be written, unexpectedly; trying again")
-                told = False
-            if not told and not stopping:
+                done = False
+            if not done and not stopping:
                 self._clock.wait(self._stop, _RETRY)
                 self._changed.set()
             if stopping:

@@ -82,12 +82,12 @@ class StateStore:
 
     def _refused(self, wanted: Mapping[str, str], found: _Stored, reason: str) -> WriteOutcome:
         largest = max(wanted, key=lambda key: len(wanted[key]))
-        told = (
+        text = (
             f"ConfigMaps {self._namespace}/{NAME} would have {state_layout.size(wanted):,} bytes; its {PARTS} parts "
             f"of {state_layout.PART:,} have no room for that beside what they hold; key {largest} is the largest. Give "
             "fewer targets to this Ballast, or some to another one."
         )
-        return WriteOutcome(self._writing(0, found.main, wanted, reason), Result.REFUSED, told)
+        return WriteOutcome(self._writing(0, found.main, wanted, reason), Result.REFUSED, text)
 
     def _read(self) -> _Stored:
         """Again where a part was rewritten between two reads."""

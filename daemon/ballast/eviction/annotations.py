@@ -55,8 +55,8 @@ def unknown_lifts(annotations: Mapping[str, str], prefix: str, known: Collection
     strange = [name for name in _names(annotations.get(f"{prefix}/{EVICT_LIFTS}", "")) if name not in known]
     if not strange:
         return None
-    told = ", ".join(f'"{name}"' for name in strange)
-    return f"{prefix}/{EVICT_LIFTS} names {told}, which it cannot lift; it may name {', '.join(sorted(known))}"
+    text = ", ".join(f'"{name}"' for name in strange)
+    return f"{prefix}/{EVICT_LIFTS} names {text}, which it cannot lift; it may name {', '.join(sorted(known))}"
 
 
 def _names(value: str) -> list[str]:
@@ -72,8 +72,8 @@ def _not_to_evict(objects: Iterable[Said], prefix: str) -> str | None:
     for what, said in objects:
         value = said.get(f"{prefix}/{EVICT}")
         if value is not None:
-            told = f'"{value}"' if value == "false" else _NEITHER.format(value)
-            return None if value == "true" else f"{what} has {prefix}/{EVICT}: {told}"
+            text = f'"{value}"' if value == "false" else _NEITHER.format(value)
+            return None if value == "true" else f"{what} has {prefix}/{EVICT}: {text}"
     return None
 
 

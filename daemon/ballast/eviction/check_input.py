@@ -14,7 +14,7 @@ from ballast.model.node import Node
 from ballast.model.pod import Pod
 
 
-class Finding(NamedTuple):
+class CheckResult(NamedTuple):
     """`numbers` are what `reason` goes by."""
 
     allowed: bool
@@ -68,12 +68,12 @@ class CheckInput:
         return self.facts.nodes.get(self.pod.node)
 
 
-Check: TypeAlias = Callable[[CheckInput], Finding]
+Check: TypeAlias = Callable[[CheckInput], CheckResult]
 
 
-def allow(reason: str, **numbers: float) -> Finding:
-    return Finding(True, reason, numbers)
+def allow(reason: str, **numbers: float) -> CheckResult:
+    return CheckResult(True, reason, numbers)
 
 
-def refuse(reason: str, **numbers: float) -> Finding:
-    return Finding(False, reason, numbers)
+def refuse(reason: str, **numbers: float) -> CheckResult:
+    return CheckResult(False, reason, numbers)

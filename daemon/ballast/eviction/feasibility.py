@@ -41,20 +41,20 @@ def standing_of(arranged: Layout, facts: Facts, rules: GateRules, ceiling: Limit
     )
 
 
-def feasibility(standing: SimulatedPlacement, pod: int, facts: Facts, rules: GateRules) -> Feasibility:
+def feasibility(placement: SimulatedPlacement, pod: int, facts: Facts, rules: GateRules) -> Feasibility:
     """`pod` is its row in the layout, and on a node."""
-    layout = standing.layout
+    layout = placement.layout
     if not np.isfinite(layout.used[pod]).all():
         return Feasibility(used=False)
-    fits = bool(standing.open_to(pod).any())
+    fits = bool(placement.open_to(pod).any())
     unknown = targets(layout.nodes, facts, rules) & ~layout.known
-    hidden = not fits and bool((standing.feasible(pod) & unknown).any())
-    return Feasibility(fits=None if hidden else fits, only_unknown=hidden, crowded=not fits and standing.crowded(pod))
+    hidden = not fits and bool((placement.feasible(pod) & unknown).any())
+    return Feasibility(fits=None if hidden else fits, only_unknown=hidden, crowded=not fits and placement.crowded(pod))
 
 
-def misplaced(standing: SimulatedPlacement, pod: int) -> Iterator[str]:
+def misplaced(placement: SimulatedPlacement, pod: int) -> Iterator[str]:
     """One sentence for each reason why it would not be put again where it is, with who sees to that."""
-    layout = standing.layout
+    layout = placement.layout
     row, found = int(layout.on[pod]), layout.pods[pod]
     node, template = layout.nodes[row], found.template
     if not node.ready:
@@ -64,14 +64,14 @@ def misplaced(standing: SimulatedPlacement, pod: int) -> Iterator[str]:
         )
     if found.phase == "Failed":
         yield "it has failed: descheduler removes such pods (RemoveFailedPods)"
-    if not standing.sites.chosen(template)[row]:
+    if not placement.sites.chosen(template)[row]:
         yield f"{node.name} is none of the nodes it asks for: {_REPAIRED}"
-    if not standing.sites.tolerated(template.tolerations)[row]:
+    if not placement.sites.tolerated(template.tolerations)[row]:
         yield (
             f"it does not tolerate the taints of {node.name}: {_REPAIRED}, and the node lifecycle controller evicts "
             "those that do not tolerate NoExecute"
         )
-    near = standing.neighbours.broken(pod) if standing.neighbours.matters(pod) else ()
+    near = placement.neighbours.broken(pod) if placement.neighbours.matters(pod) else ()
     if near:
         yield f"{node.name} no longer satisfies the {' and the '.join(dict.fromkeys(near))} of pods: {_REPAIRED}"
 

@@ -104,12 +104,12 @@ def _taken_by(nodes: Sequence[Node], arranged: Layout, rows: Sequence[int]) -> l
     there = [pod for pod in arranged.pods if pod.node in names]
     asking = [arranged.pods[row] for row in rows]
     future = layout(nodes, [*there, *asking], (), np.zeros((len(nodes), 0)))
-    standing = SimulatedPlacement(future, targets=np.ones(len(nodes), bool), ceiling=np.inf)
+    placement = SimulatedPlacement(future, targets=np.ones(len(nodes), bool), ceiling=np.inf)
     taken = set()
     for pod, each in enumerate(future.pods):
         if future.on[pod] < 0:
-            fitting = np.flatnonzero(standing.feasible(pod))
+            fitting = np.flatnonzero(placement.feasible(pod))
             if len(fitting):
-                standing.move(pod, int(fitting[0]))
+                placement.move(pod, int(fitting[0]))
                 taken.add(pod_name(each))
     return [row for row in rows if pod_name(arranged.pods[row]) in taken]

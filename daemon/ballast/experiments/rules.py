@@ -24,7 +24,7 @@ RENEWAL = 100
 """Arrivals after which the profiles are learned again, as in the extender; sooner at the start."""
 
 
-class Rule(Protocol):
+class PlacementRule(Protocol):
     """Chooses nodes and tracks their free room.
 
     `pod` is the number of the arrival, `kind` the row of its request in the world, `row` the row of a node.
@@ -52,7 +52,7 @@ class Stock:
     ties: int = 0
     until_1_35: bool = False
 
-    def start(self, world: LoadWorld, pods: int) -> Rule:
+    def start(self, world: LoadWorld, pods: int) -> PlacementRule:
         """The rule on the empty nodes of a world, for this number of arrivals."""
         return _StockRule(self, world, pods)
 
@@ -69,7 +69,7 @@ class Residual:
     root: bool = True
     learned: bool = False
 
-    def start(self, world: LoadWorld, pods: int) -> Rule:
+    def start(self, world: LoadWorld, pods: int) -> PlacementRule:
         """The rule on the empty nodes of a world."""
         return _ResidualRule(self, world)
 

@@ -61,9 +61,9 @@ def _slow(snapshot: Snapshot, interval: float) -> str | None:
     slow = {name: s for name, s in snapshot.scrape_intervals.items() if s > (1 + ALLOWED_JITTER) * interval}
     if not slow:
         return None
-    told = ", ".join(f"{name} every {duration(seconds)}" for name, seconds in sorted(slow.items()))
+    names = ", ".join(f"{name} every {duration(seconds)}" for name, seconds in sorted(slow.items()))
     return (
-        f"samples are read every {duration(interval)}, but scraped more slowly: {told}; set "
+        f"samples are read every {duration(interval)}, but scraped more slowly: {names}; set "
         f"BALLAST_TELEMETRY__INTERVAL={math.ceil(max(slow.values()))}s, or scrape more often"
     )
 

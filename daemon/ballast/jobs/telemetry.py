@@ -14,7 +14,7 @@ from ballast.cluster.context import Context
 from ballast.jobs.witnesses import Witness, disagreements
 from ballast.metrics import Metrics
 from ballast.model.node import Node
-from ballast.model.node_state import Evidence, NodeStates, node_states
+from ballast.model.node_state import NodeEvidence, NodeStates, node_states
 from ballast.model.sample import REJECTION_REASONS, Floats, Ints, Reading
 from ballast.model.snapshot import Snapshot, Window, mixed
 from ballast.settings import Settings
@@ -262,7 +262,7 @@ class TelemetryCycle:
             nodes,
             self._resources,
             given.weights,
-            Evidence(at, primary.known, newest, now - lives.first_seen, now - lives.last_down, lives.was_known),
+            NodeEvidence(at, primary.known, newest, now - lives.first_seen, now - lives.last_down, lives.was_known),
             window=primary.seconds,
             max_age=np.array([self._max_age(sources[name])[row] for row, name in enumerate(self._resources)]),
             forget_after=given.forget_after,

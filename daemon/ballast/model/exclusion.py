@@ -50,8 +50,8 @@ def by_operator(objects: Iterable[Said], keys: frozenset[str]) -> list[Said]:
 
 
 def _flagged(what: str, key: str, value: str) -> Exclusion:
-    told = "" if value == "true" else ', which is neither "true" nor "false"'
-    return Exclusion(f'{what} has {key}: "{value}"{told}', unreadable=bool(told))
+    note = "" if value == "true" else ', which is neither "true" nor "false"'
+    return Exclusion(f'{what} has {key}: "{value}"{note}', unreadable=bool(note))
 
 
 def _until(now: float, what: str, key: str, value: str) -> Exclusion | None:

@@ -102,7 +102,7 @@ def explained(node: Node, now: float, window: float) -> bool:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class NodeEvidence:
     """What is known about the samples of the nodes at one moment. Times are Unix seconds."""
 
     at: float
@@ -122,7 +122,7 @@ def node_states(
     nodes: Sequence[Node],
     resources: Sequence[str],
     weights: Mapping[str, float],
-    evidence: Evidence,
+    evidence: NodeEvidence,
     *,
     window: float,
     max_age: Floats,
@@ -158,7 +158,9 @@ def node_states(
     )
 
 
-def _needed(resources: Sequence[str], weights: Mapping[str, float], evidence: Evidence, forget_after: float) -> Bools:
+def _needed(
+    resources: Sequence[str], weights: Mapping[str, float], evidence: NodeEvidence, forget_after: float
+) -> Bools:
     """[resource, node]."""
     had = np.nan_to_num(evidence.newest, nan=-np.inf) >= evidence.at - forget_after
     always = np.array([name in ALWAYS_NEEDED for name in resources], bool)

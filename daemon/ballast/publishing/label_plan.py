@@ -14,7 +14,7 @@ from ballast.model.node_state import NodeState
 from ballast.model.snapshot import Snapshot
 from ballast.publishing.annotations import window_annotation, window_end
 from ballast.publishing.freeze import Freeze
-from ballast.publishing.load_peaks import Peaks, reference
+from ballast.publishing.load_peaks import LoadPeaks, reference
 from ballast.publishing.node_keys import TAINT_EFFECT, NodeKeys
 from ballast.windows.band import Band
 from ballast.windows.debounce import Classifier, HysteresisSwitch
@@ -143,7 +143,7 @@ class LabelPlanner:
             ]
         if freeze.frozen:
             return []
-        peaks = Peaks.of(snapshot, self._rules)
+        peaks = LoadPeaks.of(snapshot, self._rules)
         withdrawals: list[NodeChange] = []
         labels: list[NodeChange] = []
         refreshes: list[NodeChange] = []
@@ -168,7 +168,7 @@ class LabelPlanner:
         snapshot: Snapshot,
         row: int,
         score: int | None,
-        peaks: Peaks,
+        peaks: LoadPeaks,
         carried: PublishedKeys,
         track: _Track,
         now: float,

@@ -25,7 +25,7 @@ class Limits(Protocol):
 
 
 @dataclass(frozen=True)
-class Peaks:
+class LoadPeaks:
     """[node] for each limit: the largest mean load, as a load of the resource whose limit is the `reference`.
 
     A resource with another limit counts with its distance from that. NaN where none is known.
@@ -36,7 +36,7 @@ class Peaks:
     overloaded: Floats
 
     @classmethod
-    def of(cls, snapshot: Snapshot, limits: Limits) -> Peaks:
+    def of(cls, snapshot: Snapshot, limits: Limits) -> LoadPeaks:
         """Over the primary window."""
         return cls(*(_peak(snapshot, limit) for limit in (limits.low, limits.high, limits.overloaded)))
 

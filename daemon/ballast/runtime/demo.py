@@ -60,7 +60,7 @@ def run(options: Options, stop: threading.Event, say: Callable[[str], None]) -> 
         if options.scene == "power":
             environment |= {"BALLAST_POWER__MODE": "on", "BALLAST_CONFIG_FILE": _policy(world, options, Path(folder))}
         daemon = Daemon(load(environment), clock=clock, config=explain(environment))
-        spread = hotspot.Spread() if options.scene == "hotspot" else None
+        spread = hotspot.SpreadChange() if options.scene == "hotspot" else None
 
         ended = threading.Event()
 

@@ -36,7 +36,7 @@ ARRIVAL = ("shop", "storefront", 4)
 
 
 @dataclass
-class Spread:
+class SpreadChange:
     """Standard deviation of the load between nodes, by resource, in the first snapshot and in the latest."""
 
     before: dict[str, float] = field(default_factory=dict)

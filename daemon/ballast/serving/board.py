@@ -10,7 +10,7 @@ from ballast.clock import Clock, SystemClock
 from ballast.model.snapshot import Snapshot
 from ballast.serving.api_types import CycleRecord
 from ballast.serving.rendering import Rendered
-from ballast.serving.views.history import History
+from ballast.serving.views.history import FleetHistory
 
 __all__ = ["Board", "Check", "CycleRecord"]
 
@@ -90,7 +90,7 @@ class Board:
     pods_on: Callable[[str], list[dict[str, Any]]] = lambda node: []
     """`views.types.PodOnNode` of the pods on a node."""
 
-    history: History = field(default_factory=History)
+    history: FleetHistory = field(default_factory=FleetHistory)
     """The last 24 hours of loads and spreads."""
 
     high: Mapping[str, float] = field(default_factory=dict)

@@ -69,8 +69,8 @@ class BrowserHosts:
         if scope["type"] == "http" and _is_browser(headers := dict(scope["headers"])):
             name = _name(headers.get(b"host", b"").decode("latin-1"))
             if not self._own(name):
-                told = f"Host {name[:100]!r} is not this server. BALLAST_HTTP__ALLOWED_HOSTS={name[:100]} allows it."
-                await JSONResponse({"error": told}, status_code=421)(scope, receive, send)
+                text = f"Host {name[:100]!r} is not this server. BALLAST_HTTP__ALLOWED_HOSTS={name[:100]} allows it."
+                await JSONResponse({"error": text}, status_code=421)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 

@@ -51,9 +51,9 @@ class Scheduler:
         fits, free = self._fits(pod)
         if not fits.any():
             return None
-        told = np.array([(extended or {}).get(name, 0) for name in self._world.node_names], dtype=np.float64)
+        points = np.array([(extended or {}).get(name, 0) for name in self._world.node_names], dtype=np.float64)
         total = LABEL_WEIGHT * 10 * self._scores + ROOM_WEIGHT * free + self._generator.random(len(free))
-        total += EXTENDER_WEIGHT * 10 * told
+        total += EXTENDER_WEIGHT * 10 * points
         return self._world.node_names[int(np.argmax(np.where(fits, total, -np.inf)))]
 
     def _fits(self, pod: Document) -> tuple[Bools, Floats]:

@@ -30,7 +30,7 @@ from ballast.telemetry.scrapes import LOOKED_AT, ScrapeIntervals
 from ballast.telemetry.series_check import SeriesCheck, matchers_line
 from ballast.telemetry.units import not_ratios
 from ballast.telemetry.warnings import Remarks
-from ballast.telemetry.wholesale import Problem, rejected_wholesale
+from ballast.telemetry.wholesale import QueryProblem, rejected_wholesale
 
 _NAMED_STRANGERS = 5
 
@@ -82,7 +82,7 @@ class ReadingBuilder:
         """One reading per time of the grid."""
         self._observe(grid, questions, answers, names)
         found = _Found([{} for _ in range(grid.count)], [Counter() for _ in range(grid.count)])
-        failed = {name: Problem("query", text) for name, text in questions.problems.items()}
+        failed = {name: QueryProblem("query", text) for name, text in questions.problems.items()}
         failed |= self._resources(questions, answers, grid, names, found)
         problems = {name: problem.text for name, problem in failed.items()}
         tables = [
@@ -116,9 +116,9 @@ class ReadingBuilder:
 
     def _resources(
         self, questions: QuerySet, answers: Answers, grid: Grid, names: NodeNames, found: _Found
-    ) -> dict[str, Problem]:
+    ) -> dict[str, QueryProblem]:
         """Adds the samples of each resource, per node of the first preset that has any; says why there are none."""
-        problems: dict[str, Problem] = {}
+        problems: dict[str, QueryProblem] = {}
         for resource in dict.fromkeys(question.resource for question in questions.asked):
             said = []
             for question in questions.asked:
@@ -144,17 +144,19 @@ class ReadingBuilder:
         names: NodeNames,
         found: _Found,
         samples: list[Samples],
-    ) -> Problem | None:
+    ) -> QueryProblem | None:
         """Gives the samples of one question, one for each time of the grid, or says why there are none."""
         table, newest = answers.values[question], answers.newest[question.freshness]
         if isinstance(table, TelemetryError) or isinstance(newest, TelemetryError):
-            return Problem("query", _failure(table, newest) or "")
+            return QueryProblem("query", _failure(table, newest) or "")
         if not len(table):
-            return Problem("empty", _nothing(question))
+            return QueryProblem("empty", _nothing(question))
         if len(clusters := table.cluster_names()) > 1:
             lines = [matchers_line(self._settings.prometheus.matchers, f'cluster="{name}"') for name in clusters]
             found.differing.append("\n".join((f"the answer mixes the clusters {', '.join(clusters)}:", *lines)))
-            return Problem("clusters", f"the answer mixes the clusters {', '.join(clusters)}; choose one: {lines[0]}")
+            return QueryProblem(
+                "clusters", f"the answer mixes the clusters {', '.join(clusters)}; choose one: {lines[0]}"
+            )
         nodes = table.named(question.labels)
         rows = names.rows(nodes)
         _note_strangers(question, nodes, rows, found)
@@ -164,7 +166,7 @@ class ReadingBuilder:
         largest = largest_ratio(question.resource)
         if no_ratios(values, largest):
             unit = not_ratios(question.resource, values[:, -1], self._capacity(question.resource, rows, names))
-            return Problem(
+            return QueryProblem(
                 "unit",
                 f"a tenth of the values of {question.resource} or more are above {largest:g}, so they are not ratios "
                 f"0..1 but {unit}",
@@ -181,7 +183,7 @@ class ReadingBuilder:
         if len(names) and np.all(rows < 0):
             samples.clear()
             said = self.check.advice(question.labels)
-            return Problem(
+            return QueryProblem(
                 "unnamed",
                 f"no series matches a node, for example {_shown(question.label, min(nodes))}; "
                 f"set BALLAST_TELEMETRY__NODE_LABEL to the label that names the node{self._exactly}"
@@ -191,10 +193,12 @@ class ReadingBuilder:
             return self._wholesale(question, rejected[0], newest, grid.start)
         return None
 
-    def _wholesale(self, question: Query, rejected: Counter[str], newest: SeriesTable, at: float) -> Problem | None:
+    def _wholesale(
+        self, question: Query, rejected: Counter[str], newest: SeriesTable, at: float
+    ) -> QueryProblem | None:
         if self.check.excluded(question.freshness):
             text = self.check.message.partition("\n")[0].removesuffix("; choose one:")
-            return Problem("differing", f"{text}: see SeriesDiffer")
+            return QueryProblem("differing", f"{text}: see SeriesDiffer")
         return rejected_wholesale(question, +rejected, newest, at, self._max_age(question))
 
     def _max_age(self, question: Query) -> float:

@@ -14,7 +14,7 @@ from ballast.telemetry.responses import SeriesTable
 _OFFSET_STEP = 30
 
 
-class Problem(NamedTuple):
+class QueryProblem(NamedTuple):
     """Why a resource has no samples: one of PROBLEM_REASONS, and a sentence with the setting that mends it."""
 
     reason: str
@@ -23,7 +23,7 @@ class Problem(NamedTuple):
 
 def rejected_wholesale(
     question: Query, rejected: Counter[str], newest: SeriesTable, at: float, max_age: float
-) -> Problem | None:
+) -> QueryProblem | None:
     """A sentence with the setting that mends it; None where nothing was rejected. `at` is the evaluation time."""
     if not rejected:
         return None
@@ -33,13 +33,13 @@ def rejected_wholesale(
         return _stale(question, newest, at, max_age)
     if reason == "future":
         ahead = _newest(newest) - at
-        return Problem(
+        return QueryProblem(
             "future",
             f"all samples of {resource} are ahead of the query, by {ahead:.0f} s; the clock of this machine is late "
             "or that of the exporters' Prometheus is ahead: synchronise them (NTP)",
         )
     if reason == "duplicate":
-        return Problem(
+        return QueryProblem(
             "duplicate",
             f"each node has several values of {resource} that differ, so none counts; aggregate them in "
             f"BALLAST_TELEMETRY__RESOURCES: max by ({', '.join(question.labels)}) (<query>), or choose with "
@@ -47,19 +47,19 @@ def rejected_wholesale(
         )
     if reason in ("unmatched", "ambiguous"):
         what = "no node" if reason == "unmatched" else "several nodes at once"
-        return Problem(
+        return QueryProblem(
             "unnamed",
             f"the series of {resource} name {what} by {question.label}; set BALLAST_TELEMETRY__NODE_LABEL or "
             "BALLAST_TELEMETRY__NODE_REWRITE",
         )
-    return Problem(
+    return QueryProblem(
         "unreadable",
         f"no value of {resource} is a number from 0 on ({reason}); look at the exporters, or at its query in "
         "BALLAST_TELEMETRY__RESOURCES",
     )
 
 
-def _stale(question: Query, newest: SeriesTable, at: float, max_age: float) -> Problem:
+def _stale(question: Query, newest: SeriesTable, at: float, max_age: float) -> QueryProblem:
     age = at - _newest(newest)
     if math.isnan(age):
         advice = "give it a `freshness` in BALLAST_TELEMETRY__RESOURCES that has samples"
@@ -72,9 +72,9 @@ def _stale(question: Query, newest: SeriesTable, at: float, max_age: float) -> P
         elif question.preset is not None:
             advice = "store its raw metrics, or choose another BALLAST_PROMETHEUS__PRESET"
         text = f"the age of {question.resource} is unknown: {question.freshness} gives nothing; {advice}"
-        return Problem("ageless", text)
+        return QueryProblem("ageless", text)
     offset = math.ceil(age / _OFFSET_STEP) * _OFFSET_STEP
-    return Problem(
+    return QueryProblem(
         "stale",
         f"all samples of {question.resource} are older than {max_age:g} s; if exporters are scraped, they arrive late "
         f"or this machine's clock is ahead: synchronise the clocks, or query that much earlier: "

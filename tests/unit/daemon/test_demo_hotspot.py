@@ -13,7 +13,7 @@ from ballast.simulator.kube.kinds import POD
 from tests.unit.daemon.rig import until
 
 FALLEN = 0.85
-"""Spread of cpu, as a share of the first, at which the test has seen enough."""
+"""SpreadChange of cpu, as a share of the first, at which the test has seen enough."""
 
 
 def test_the_spread_falls_and_the_summary_ends_with_it() -> None:

@@ -15,7 +15,7 @@ import pytest
 from ballast import extensions
 from ballast.errors import SettingsError, UsageError
 from ballast.eviction import gate
-from ballast.eviction.check_input import CheckInput, Finding, refuse
+from ballast.eviction.check_input import CheckInput, CheckResult, refuse
 from ballast.eviction.gate import BUILT_IN, Row, Scope
 from ballast.eviction.planners import registry
 from ballast.eviction.planners.rebalance import Rebalance
@@ -42,7 +42,7 @@ class Lacking:
         """The only method."""
 
 
-def night(case: CheckInput) -> Finding:
+def night(case: CheckInput) -> CheckResult:
     """A check of somebody else."""
     return refuse("it is night")
 

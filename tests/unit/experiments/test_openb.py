@@ -13,7 +13,7 @@ from ballast.experiments.openb import report
 from ballast.experiments.openb.nodes import Nodes
 from ballast.experiments.openb.policies import POLICIES
 from ballast.experiments.openb.running import Run, run
-from ballast.experiments.openb.trace import BadTrace, Kind, names, published, workload
+from ballast.experiments.openb.trace import BadTrace, PodKind, names, published, workload
 from tests.unit.experiments.openb_samples import NODES, PODS, trace, write
 
 
@@ -27,8 +27,8 @@ def test_nodes_and_pods_are_read_in_the_order_of_their_names(data: Path) -> None
     assert found.devices.tolist() == [4, 2, 1]
     assert found.capacity == 7000
     kinds = [found.kinds[row] for row in found.pods]
-    assert kinds[1] == Kind(1000, 1024, 1, 300)
-    assert kinds[4] == Kind(1000, 1024, 1, 500, ("T4", "P100"))
+    assert kinds[1] == PodKind(1000, 1024, 1, 300)
+    assert kinds[4] == PodKind(1000, 1024, 1, 500, ("T4", "P100"))
     assert found.allowed[found.pods[4]].tolist() == [False, True, True]
     assert names(data) == ["plain", "tiny"]
 
@@ -76,7 +76,7 @@ def test_every_policy_places_what_fits_and_no_more(data: Path, policy: str) -> N
 def test_a_shared_pod_goes_to_the_device_that_is_in_use_already(data: Path) -> None:
     found = workload(data, "tiny")
     nodes = Nodes(found, np.arange(3))
-    part = found.kinds.index(Kind(1000, 1024, 1, 300))
+    part = found.kinds.index(PodKind(1000, 1024, 1, 300))
     nodes.place(part, 0, 2)
     for policy in ("residual", "fgd", "best-fit"):
         assert POLICIES[policy](found, nodes, np.random.default_rng(0)).device(part, 0) == 2

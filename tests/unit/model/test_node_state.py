@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ballast.jobs.unmeasured import leaving_out
 from ballast.model.limits import limits, lower, named, shares
 from ballast.model.node import Node
-from ballast.model.node_state import Evidence, NodeState, NodeStates, node_states, silent_share
+from ballast.model.node_state import NodeEvidence, NodeState, NodeStates, node_states, silent_share
 
 NOW = 1_700_000_000.0
 OLD = NOW - 1e6
@@ -31,7 +31,7 @@ def states_of(
         [node, Node("other", created=OLD)],
         resources,
         weights or {},
-        Evidence(
+        NodeEvidence(
             at=NOW,
             windowed=np.array([[known, True] for known in windowed.values()]),
             newest=np.array([[newest.get(name, NAN), NOW] for name in resources]),
@@ -102,7 +102,9 @@ def test_a_source_that_answers_for_nobody_leaves_nobody_unmeasured() -> None:
         [Node("a", created=OLD)],
         ("cpu",),
         {},
-        Evidence(NOW, *(np.array([[value]]) for value in (False, NAN)), *(np.array([v]) for v in (9.0, np.inf, False))),
+        NodeEvidence(
+            NOW, *(np.array([[value]]) for value in (False, NAN)), *(np.array([v]) for v in (9.0, np.inf, False))
+        ),
         window=900.0,
         max_age=np.array([90.0]),
         forget_after=3600.0,

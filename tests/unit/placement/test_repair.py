@@ -65,7 +65,7 @@ def world(seed: int) -> tuple[list[Node], list[Pod], list[int]]:
 
 
 class Oracle:
-    """Faults by the words of the API, pod by pod."""
+    """Violations by the words of the API, pod by pod."""
 
     def __init__(self, nodes: list[Node], pods: list[Pod], workload: list[int]) -> None:
         self.nodes = {node.name: node for node in nodes}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.model.snapshot import Snapshot
-from ballast.serving.views.history import BINS, SLOTS, STEP, History
+from ballast.serving.views.history import BINS, SLOTS, STEP, FleetHistory
 from tests.unit.serving.client import ask
 from tests.unit.serving.world import TIME, board_of, fleet, serving, snapshot
 
@@ -17,7 +17,7 @@ START = TIME - TIME % STEP
 HIGH = {"cpu": 0.8}
 
 
-def seen(history: History, *snapshots: Snapshot, score: int | None = 50) -> History:
+def seen(history: FleetHistory, *snapshots: Snapshot, score: int | None = 50) -> FleetHistory:
     for each in snapshots:
         history.observe(each, {node.name: score for node in each.nodes}, HIGH)
     return history
@@ -27,7 +27,7 @@ def seen(history: History, *snapshots: Snapshot, score: int | None = 50) -> Hist
     st.lists(st.tuples(st.integers(0, 900), st.one_of(st.just(NAN), st.floats(0, 1.2))), min_size=1, max_size=40),
 )
 def test_each_step_has_the_mean_of_what_was_known_in_it(samples: list[tuple[int, float]]) -> None:
-    history, means = History(), {}
+    history, means = FleetHistory(), {}
     for at, load in sorted(samples, key=lambda each: each[0]):
         seen(history, snapshot([[load], [0.1]], names=["a"], time=START + 10.0 * at))
         means.setdefault(START + 10.0 * at // STEP * STEP, []).append(load)
@@ -41,7 +41,9 @@ def test_each_step_has_the_mean_of_what_was_known_in_it(samples: list[tuple[int,
 
 
 def test_a_step_without_samples_is_not_there_and_older_ones_than_a_day_go() -> None:
-    history = seen(History(), *(snapshot([[0.5], [0.5]], time=START + STEP * step) for step in (0, 1, 5, SLOTS + 3)))
+    history = seen(
+        FleetHistory(), *(snapshot([[0.5], [0.5]], time=START + STEP * step) for step in (0, 1, 5, SLOTS + 3))
+    )
     found = history.node("node-0")
     assert found is not None
     assert found["times"] == [START + STEP * step for step in (5, SLOTS + 3)]
@@ -50,12 +52,12 @@ def test_a_step_without_samples_is_not_there_and_older_ones_than_a_day_go() -> N
 
 
 def test_a_clock_that_was_set_back_leaves_nothing_ahead() -> None:
-    history = seen(History(), *(snapshot([[0.5], [0.5]], time=START + STEP * step) for step in (0, 3, 1)))
+    history = seen(FleetHistory(), *(snapshot([[0.5], [0.5]], time=START + STEP * step) for step in (0, 3, 1)))
     assert history.spread()["times"] == [START, START + STEP]
 
 
 def test_nodes_come_and_go_and_a_node_that_is_gone_is_still_told_of() -> None:
-    history = seen(History(), snapshot([[0.2, 0.4], [0.1, 0.1]], names=["a", "b"], time=START))
+    history = seen(FleetHistory(), snapshot([[0.2, 0.4], [0.1, 0.1]], names=["a", "b"], time=START))
     seen(history, snapshot([[0.6, 0.8], [0.1, 0.1]], names=["b", "c"], time=START + STEP))
     found = {name: history.node(name) for name in "abc"}
     assert [each and each["load"]["cpu"] for each in found.values()] == [[0.2, None], [0.4, 0.6], [None, 0.8]]
@@ -68,7 +70,7 @@ def test_nodes_come_and_go_and_a_node_that_is_gone_is_still_told_of() -> None:
 
 def test_the_memory_is_bounded_and_a_smaller_one_keeps_fewer_hours() -> None:
     bound = 3 * 100 * 10
-    history = History(bound)
+    history = FleetHistory(bound)
     for step in range(30):
         seen(history, snapshot(np.full((2, 100), step / 100).tolist(), time=START + STEP * step))
     assert history.slots == 10
@@ -76,7 +78,7 @@ def test_the_memory_is_bounded_and_a_smaller_one_keeps_fewer_hours() -> None:
     assert found is not None
     assert found["load"]["cpu"] == [step / 100 for step in range(20, 30)]
     assert len(history.spread()["times"]) == 30
-    more = seen(History(bound), snapshot(np.full((2, 50), 0.5).tolist(), time=START))
+    more = seen(FleetHistory(bound), snapshot(np.full((2, 50), 0.5).tolist(), time=START))
     seen(more, snapshot(np.full((2, 100), 0.25).tolist(), time=START + STEP))
     assert more.slots == 10
     kept = more.node("node-7")
@@ -85,13 +87,13 @@ def test_the_memory_is_bounded_and_a_smaller_one_keeps_fewer_hours() -> None:
 
 
 def test_five_thousand_nodes_take_a_few_megabytes() -> None:
-    history = seen(History(), fleet(5_000))
+    history = seen(FleetHistory(), fleet(5_000))
     assert history.slots == SLOTS
     assert history._ring.nbytes == 5_000 * 3 * SLOTS
 
 
 def test_the_oldest_distribution_and_the_hot_nodes_are_kept() -> None:
-    history = seen(History(), snapshot([[0.02, 0.82, 1.4], [0.1, NAN, 0.1]], time=START))
+    history = seen(FleetHistory(), snapshot([[0.02, 0.82, 1.4], [0.1, NAN, 0.1]], time=START))
     seen(history, snapshot([[0.5, 0.5, 0.5], [0.1, 0.1, 0.1]], time=START + STEP))
     time, bars = history.distributions() or (0.0, {})
     assert time == START

@@ -205,17 +205,17 @@ class Evictor:
         now = self._clock.wall()
         self._pods, self._nodes = pods, snapshot.nodes
         changed = False
-        told: list[str] = []
+        sentences: list[str] = []
         seen = Seen(pods, self.recorder.plans, wanted)
         window = self.options.window + self.options.lag
         for plan in self.recorder.plans:
             found = follow(plan, seen, snapshot, now=now, window=window, ready_within=self.options.ready_within)
             changed |= self._take(plan, found, now)
-            told += found.told
+            sentences += found.sentences
         self.recorder.forget(now)
         if changed or self.recorder.unsaved:
             self.recorder.save("what came of evictions")
-        return "; ".join(told) or None
+        return "; ".join(sentences) or None
 
     def document(self, limits: Mapping[str, Any] | None = None, breaker: str | None = None) -> dict[str, Any]:
         """`/api/v1/evictions`."""

@@ -73,7 +73,7 @@ class Followed:
     `ineffective` of (node, resource) why moves off that node did not help.
 
     The steps that just `landed`, `returned` to their source, are `ready` or `late`, did not happen (`failed`), or whose
-    pod still is `leaving`. `told` are sentences.
+    pod still is `leaving`.
     """
 
     plan: Running
@@ -89,7 +89,7 @@ class Followed:
     late: list[StepRecord] = field(default_factory=list)
     failed: list[StepRecord] = field(default_factory=list)
     leaving: list[StepRecord] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
+    sentences: list[str] = field(default_factory=list)
 
 
 def follow(
@@ -101,7 +101,7 @@ def follow(
     found.changed = steps != plan.steps
     if found.late:
         found.stop = f"{plan.kind} stops: {'; '.join(step.why for step in found.late)}"
-        found.told.append(found.stop)
+        found.sentences.append(found.stop)
     if not found.plan.open:
         _judge(found, snapshot, now, window, ready_within)
     return found
@@ -148,7 +148,7 @@ def _replaced(step: StepRecord, seen: Seen, found: Followed, now: float) -> Step
         found.landed.append(step)
         if pod.node == step.source:
             found.returned.append(step)
-            found.told.append(f"the replacement of {step.pod} went back to {step.source}")
+            found.sentences.append(f"the replacement of {step.pod} went back to {step.source}")
     if not pod.ready:
         return step
     step = replace(step, status=StepStatus.READY, ready_at=now)
@@ -184,11 +184,11 @@ def _judge(found: Followed, snapshot: Snapshot, now: float, window: float, ready
     found.share = effect.share(effect.together(happened), changes)
     found.measured = {"load": changes, "before": plan.before, "after": effect.spread(snapshot), "share": found.share}
     if found.share is None:
-        found.told.append(f"{plan.kind} of {len(happened)} pods: its effect cannot be told from chance")
+        found.sentences.append(f"{plan.kind} of {len(happened)} pods: its effect cannot be told from chance")
         return
     pods = "1 pod" if len(happened) == 1 else f"{len(happened)} pods"
     seen = f"loads changed by {found.share:.0%} of what was predicted"
-    found.told.append(f"{plan.kind} of {pods}: {seen}")
+    found.sentences.append(f"{plan.kind} of {pods}: {seen}")
     if found.share < effect.LEAST and planner is not None and planner.needs_confirmation:
         found.ineffective = dict(_ineffective(happened, changes))
     elif found.share < effect.LEAST:
@@ -217,6 +217,6 @@ def _judge_starts(found: Followed, happened: Sequence[StepRecord], now: float, r
     found.finished = True
     found.share = started / wanted if wanted else None
     found.measured = {"started": started, "share": found.share}
-    found.told.append(f"{found.plan.kind} started {started} of {wanted} waiting pods")
+    found.sentences.append(f"{found.plan.kind} started {started} of {wanted} waiting pods")
     if wanted and not started:
         found.stop = f"{found.plan.kind} stops: none of {wanted} waiting pods that it made room for started"

@@ -129,12 +129,12 @@ class Surges:
         """
         if not self._loaded:
             self.resume()
-        told = []
+        sentences = []
         for surge in self._all:
             sentence = self._advanced(surge, pods, finished)
             if sentence is not None:
-                told.append(sentence)
-        return told
+                sentences.append(sentence)
+        return sentences
 
     def give_back(self) -> None:
         """Takes every added replica away again: at a pause, and at the end of the daemon."""

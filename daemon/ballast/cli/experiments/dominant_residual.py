@@ -69,11 +69,11 @@ def dominant_residual(
 
         report.prepare(out)
         found = sweep(chosen, lists, redistribute.value, jobs=jobs, begin=begin)
-    told = results(found, redistribute.value)
+    outcome = results(found, redistribute.value)
     if output is Output.JSON:
         if out is not None:
-            report.write(out, told)
-        typer.echo(report.as_json(told))
+            report.write(out, outcome)
+        typer.echo(report.as_json(outcome))
         return
     _print_paper(found)
     _print_rules(found.rules(), moves=redistribute is not Way.NONE)
@@ -82,7 +82,7 @@ def dominant_residual(
         typer.echo("")
         rows = [[rule, *(f"{part[rule].count:.0f}" for part in parts.values())] for rule in found.rules()]
         report.print_table(["PODS IN", *parts], rows, left=1)
-    report.tell_where(out, told)
+    report.tell_where(out, outcome)
 
 
 def _in_cluster(
@@ -102,14 +102,14 @@ def _in_cluster(
     report.prepare(out)
     api = KubeApi(lambda: load_configuration(kubeconfig), Metrics())
     with options.progress("runs") as begin:
-        told = results(api, worlds, seeds, schedulers or (DEFAULT_SCHEDULER,), begin=begin)
+        outcome = results(api, worlds, seeds, schedulers or (DEFAULT_SCHEDULER,), begin=begin)
     if output is Output.JSON:
         if out is not None:
-            report.write(out, told)
-        typer.echo(report.as_json(told))
+            report.write(out, outcome)
+        typer.echo(report.as_json(outcome))
         return
-    report.print_markdown(told.table)
-    report.tell_where(out, told)
+    report.print_markdown(outcome.table)
+    report.tell_where(out, outcome)
 
 
 def _print_paper(found: Sweep) -> None:

@@ -30,11 +30,11 @@ def power(
         public, notes = public_signals(data)
         for note in notes:
             typer.echo(f"warning: {note}", err=True)
-        told = results(public, notes, seeds=chosen, jobs=jobs, begin=begin)
+        outcome = results(public, notes, seeds=chosen, jobs=jobs, begin=begin)
     if output is Output.JSON:
         if out is not None:
-            report.write(out, told)
-        typer.echo(report.as_json(told))
+            report.write(out, outcome)
+        typer.echo(report.as_json(outcome))
         return
-    report.print_markdown(told.table)
-    report.tell_where(out, told)
+    report.print_markdown(outcome.table)
+    report.tell_where(out, outcome)

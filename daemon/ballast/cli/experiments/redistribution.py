@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ballast.experiments.redistribution import Comparison
 
 
-class Scores(StrEnum):
+class ScoreSource(StrEnum):
     """The values of `--scores`."""
 
     BALLAST = "ballast"
@@ -27,7 +27,7 @@ def redistribution(
     world: options.Names = None,
     seeds: options.Seeds = "1",
     scores: Annotated[
-        list[Scores] | None,
+        list[ScoreSource] | None,
         typer.Option(help="Whose scores place the pods. Can be repeated; without it all do.", show_default=False),
     ] = None,
     out: options.Out = None,
@@ -42,18 +42,18 @@ def redistribution(
         from ballast.experiments.redistribution import PAPER, SCHEDULERS, compare, results
 
         report.prepare(out)
-        asked = [each.value for each in dict.fromkeys(scores or Scores)]
+        asked = [each.value for each in dict.fromkeys(scores or ScoreSource)]
         schedulers = {name: choice for name, choice in SCHEDULERS.items() if name in asked}
-        schedulers |= PAPER if Scores.PAPER in asked else {}
+        schedulers |= PAPER if ScoreSource.PAPER in asked else {}
         found = compare(chosen, lists, schedulers, jobs=jobs, begin=begin)
-    told = results(found)
+    outcome = results(found)
     if output is Output.JSON:
         if out is not None:
-            report.write(out, told)
-        typer.echo(report.as_json(told))
+            report.write(out, outcome)
+        typer.echo(report.as_json(outcome))
         return
     _print_comparison(found)
-    report.tell_where(out, told)
+    report.tell_where(out, outcome)
 
 
 def _print_comparison(found: Comparison) -> None:

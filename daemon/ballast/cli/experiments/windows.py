@@ -35,11 +35,11 @@ def windows(
         traces, notes = load_traces(data)
         for note in notes:
             typer.echo(f"warning: {note}", err=True)
-        told = results(traces, notes, jobs=jobs, begin=begin)
+        outcome = results(traces, notes, jobs=jobs, begin=begin)
     if output is Output.JSON:
         if out is not None:
-            report.write(out, told)
-        typer.echo(report.as_json(told))
+            report.write(out, outcome)
+        typer.echo(report.as_json(outcome))
         return
-    report.print_markdown(told.table)
-    report.tell_where(out, told)
+    report.print_markdown(outcome.table)
+    report.tell_where(out, outcome)

@@ -192,10 +192,10 @@ def _reason(error: requests.RequestException) -> str:
 def _told(answer: requests.Response) -> str:
     """The status, and the daemon's own word if there is one."""
     try:
-        told = answer.json()["error"]
+        text = answer.json()["error"]
     except (ValueError, KeyError, TypeError):
         return f"HTTP {answer.status_code}"
-    return f"HTTP {answer.status_code}: {told}"
+    return f"HTTP {answer.status_code}: {text}"
 
 
 def _server(remote: Remote) -> str:

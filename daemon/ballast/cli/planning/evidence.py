@@ -54,7 +54,7 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class PlanFiles:
     """The input of a plan: the layout of the pods, and the facts that the checks use."""
 
     arranged: Layout
@@ -63,13 +63,13 @@ class Evidence:
     """[node, resource] as in the layout: the p95 of the load, NaN where the document does not say; None for nowhere."""
 
 
-def gather(origin: Origin, settings: Settings) -> Evidence:
+def gather(origin: Origin, settings: Settings) -> PlanFiles:
     """Reads the input and prints warnings. Raises BadFile for invalid input, ClusterError if the cluster refuses."""
     with uncollected():
         return _gathered(origin, settings)
 
 
-def _gathered(origin: Origin, settings: Settings) -> Evidence:
+def _gathered(origin: Origin, settings: Settings) -> PlanFiles:
     documents = live.read(settings, origin) if origin.of_cluster else _files(origin)
     source = documents.cluster_source
     found = files.cluster(documents.cluster, source)
@@ -115,7 +115,7 @@ def _gathered(origin: Origin, settings: Settings) -> Evidence:
     )
     peak = loads(found, document, [watched[column] for column in kept], p95=True)
     order = sorted(range(len(found.nodes)), key=lambda row: found.nodes[row].name)
-    return Evidence(
+    return PlanFiles(
         arranged,
         Facts(objects, now=now, unknown=unknown, silent=silent),
         peak[order] if np.isfinite(peak).any() else None,

@@ -38,7 +38,7 @@ def weight(kept: Any) -> int:
     return len(text) + text.count(b'"') // 2 * _STRING + (text.count(b"{") + text.count(b"[")) * _STRUCT
 
 
-class HasMeta(Protocol):
+class DecodedObject(Protocol):
     """A decoded object of any kind."""
 
     metadata: Any
@@ -54,7 +54,7 @@ class ObjectBudget:
         self._in_all = 0
         self._opaque: dict[str, str] = {}
 
-    def holds(self, raw: msgspec.Raw | bytes, found: HasMeta, keep: Callable[[str], bool]) -> bool:
+    def holds(self, raw: msgspec.Raw | bytes, found: DecodedObject, keep: Callable[[str], bool]) -> bool:
         """Whether what was decoded from `raw` is kept whole; annotations that `keep` does not accept are removed."""
         meta = found.metadata
         if memoryview(raw).nbytes <= UNWEIGHED:

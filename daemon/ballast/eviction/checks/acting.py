@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from ballast.eviction.annotations import objection
-from ballast.eviction.check_input import CheckInput, Finding, allow, refuse
+from ballast.eviction.check_input import CheckInput, CheckResult, allow, refuse
 from ballast.eviction.facts import Facts, leaving, young
 from ballast.eviction.history import History
 from ballast.eviction.rules import GateRules
 from ballast.model.node_state import silent_share
 
 
-def opt_out(case: CheckInput) -> Finding:
+def opt_out(case: CheckInput) -> CheckResult:
     found = objection(case.facts, case.pod, case.rules.prefix, case.rules.operator_only)
     return allow("no annotation excludes it") if found is None else refuse(found)
 
 
-def reservation(case: CheckInput) -> Finding:
+def reservation(case: CheckInput) -> CheckResult:
     steered = case.rules.steered
     if steered is None or case.pod.scheduler_name in steered:
         return allow("its landing is steered")
@@ -26,7 +26,7 @@ def reservation(case: CheckInput) -> Finding:
     return refuse(f"where {case.pod.scheduler_name} puts its replacement is not steered")
 
 
-def retry(case: CheckInput) -> Finding:
+def retry(case: CheckInput) -> CheckResult:
     key = case.workload
     until = case.history.backing_off.get(key, 0.0) if key else 0.0
     if until > case.facts.now:
@@ -34,7 +34,7 @@ def retry(case: CheckInput) -> Finding:
     return allow("the API server did not recently refuse an eviction of its workload")
 
 
-def identity(case: CheckInput) -> Finding:
+def identity(case: CheckInput) -> CheckResult:
     if case.history.acting and not case.pod.uid:
         return refuse("its UID is unknown, so another pod of that name could be hit")
     if case.pod.uid in case.history.known:
@@ -42,30 +42,30 @@ def identity(case: CheckInput) -> Finding:
     return allow("it is named by namespace, name and UID")
 
 
-def leadership(case: CheckInput) -> Finding:
+def leadership(case: CheckInput) -> CheckResult:
     if case.history.acting and not case.history.leader:
         return refuse("this replica is not the leader")
     return allow("this replica leads" if case.history.acting else "it is only planned")
 
 
-def paused(case: CheckInput) -> Finding:
+def paused(case: CheckInput) -> CheckResult:
     if case.history.acting and case.history.paused is not None:
         return refuse(case.history.paused)
     return allow("evictions are not paused" if case.history.acting else "it is only planned")
 
 
-def cluster_health(case: CheckInput) -> Finding:
+def cluster_health(case: CheckInput) -> CheckResult:
     trouble = cluster_trouble(case.facts, case.rules, case.history)
     return trouble or _node(case) or allow("the cluster and its node are healthy")
 
 
-def loop(case: CheckInput) -> Finding:
+def loop(case: CheckInput) -> CheckResult:
     if case.workload in case.history.looping:
         return refuse("pods of its workload keep coming back to where they were")
     return allow("pods of its workload do not come back to where they were")
 
 
-def cluster_trouble(facts: Facts, rules: GateRules, history: History) -> Finding | None:
+def cluster_trouble(facts: Facts, rules: GateRules, history: History) -> CheckResult | None:
     """Why nothing at all may be evicted, or None."""
     nodes = max(1, len(facts.nodes))
     if facts.not_ready / nodes > rules.max_not_ready:
@@ -80,7 +80,7 @@ def cluster_trouble(facts: Facts, rules: GateRules, history: History) -> Finding
     return None
 
 
-def _node(case: CheckInput) -> Finding | None:
+def _node(case: CheckInput) -> CheckResult | None:
     node = case.node
     if node is None:
         return refuse(f"there is no node {case.pod.node}")

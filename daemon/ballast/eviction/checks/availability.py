@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from ballast.eviction.check_input import CheckInput, Finding, allow, refuse
+from ballast.eviction.check_input import CheckInput, CheckResult, allow, refuse
 from ballast.model.marks import EVICTION_UNDER_WAY
 
 
-def without_pdb(case: CheckInput) -> Finding:
+def without_pdb(case: CheckInput) -> CheckResult:
     if case.rules.needs_budget and not case.facts.budgets(case.pod):
         return refuse("no disruption budget covers it")
     return allow("no disruption budget is required, or one covers it")
 
 
-def pdb(case: CheckInput) -> Finding:
+def pdb(case: CheckInput) -> CheckResult:
     budgets = case.facts.budgets(case.pod)
     if budgets and _surges(case):
         return allow("one more replica is Ready first, so no disruption budget is spent")
@@ -33,7 +33,7 @@ def pdb(case: CheckInput) -> Finding:
     return allow("no disruption budget covers it")
 
 
-def single_replica(case: CheckInput) -> Finding:
+def single_replica(case: CheckInput) -> CheckResult:
     replicas, least = case.facts.replicas(case.pod), case.rules.min_replicas
     if least <= 1:
         return allow("any number of replicas is enough")
@@ -47,7 +47,7 @@ def single_replica(case: CheckInput) -> Finding:
     return allow("its workload has enough replicas", replicas=replicas)
 
 
-def min_ready(case: CheckInput) -> Finding:
+def min_ready(case: CheckInput) -> CheckResult:
     key = case.workload
     if key is None:
         return allow("it belongs to no workload")
@@ -66,7 +66,7 @@ def min_ready(case: CheckInput) -> Finding:
     return allow("enough of its replicas are ready", unavailable=missing, planned=planned, at_most=most)
 
 
-def replacement(case: CheckInput) -> Finding:
+def replacement(case: CheckInput) -> CheckResult:
     if EVICTION_UNDER_WAY in case.pod.annotations:
         return refuse(f"its eviction is under way already: it has {EVICTION_UNDER_WAY}")
     for workload in case.facts.chain(case.pod):

@@ -6,33 +6,33 @@ import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
-from ballast.eviction.check_input import CheckInput, Finding, allow, refuse
+from ballast.eviction.check_input import CheckInput, CheckResult, allow, refuse
 from ballast.eviction.rules import DAY, HOUR, MINUTE, EvictionLimit
 
 _UNITS = ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"))
 
 
-def limit_node(case: CheckInput) -> Finding:
+def limit_node(case: CheckInput) -> CheckResult:
     return _limit(case.tally.nodes[case.pod.node], case.rules.limit_node.of(case.facts.pods), "from this node")
 
 
-def limit_namespace(case: CheckInput) -> Finding:
+def limit_namespace(case: CheckInput) -> CheckResult:
     most = case.rules.limit_namespace.of(case.facts.pods)
     return _limit(case.tally.namespaces[case.pod.namespace], most, "from this namespace")
 
 
-def limit_total(case: CheckInput) -> Finding:
+def limit_total(case: CheckInput) -> CheckResult:
     return _limit(case.tally.total, case.rules.limit_total.of(case.facts.pods), "in this cycle")
 
 
-def limit_workload(case: CheckInput) -> Finding:
+def limit_workload(case: CheckInput) -> CheckResult:
     key = case.workload
     if key is None:
         return allow("it belongs to no workload")
     return _limit(case.tally.workloads[key], _most(case), "from this workload")
 
 
-def workload_window(case: CheckInput) -> Finding:
+def workload_window(case: CheckInput) -> CheckResult:
     key, most = case.workload, _most(case)
     if key is None or most is None:
         return allow("its workload has no limit")
@@ -42,7 +42,7 @@ def workload_window(case: CheckInput) -> Finding:
     return allow("few recent evictions of its workload", recent=recent)
 
 
-def rate(case: CheckInput) -> Finding:
+def rate(case: CheckInput) -> CheckResult:
     for limit, seconds in case.rules.rates:
         most = _at_most(limit, case)
         if most is None:
@@ -54,7 +54,7 @@ def rate(case: CheckInput) -> Finding:
     return allow("few recent evictions")
 
 
-def cooldown(case: CheckInput) -> Finding:
+def cooldown(case: CheckInput) -> CheckResult:
     last = case.history.node_evictions.get(case.pod.node)
     if last is not None and case.facts.now - last < case.rules.cooldown:
         return refuse("its node was just relieved", ago=case.facts.now - last, at_least=case.rules.cooldown)
@@ -104,7 +104,7 @@ def _most(case: CheckInput) -> int | None:
     return case.rules.limit_workload.of(replicas or 0)
 
 
-def _limit(planned: int, most: int | None, where: str) -> Finding:
+def _limit(planned: int, most: int | None, where: str) -> CheckResult:
     if most is not None and planned >= most:
         return refuse(f"the limit of evictions {where} is reached", planned=planned, at_most=most)
     return allow(f"the limit of evictions {where} is not reached", planned=planned)

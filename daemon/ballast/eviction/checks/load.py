@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from ballast.eviction.check_input import CheckInput, Finding, allow, refuse
+from ballast.eviction.check_input import CheckInput, CheckResult, allow, refuse
 
 
-def node_fit(case: CheckInput) -> Finding:
+def node_fit(case: CheckInput) -> CheckResult:
     if case.outlook.fits is False:
         crowded = "all other nodes that have room for it would be too loaded"
         return refuse(crowded if case.outlook.crowded else "no other node can take it")
     return allow("another node can take it" if case.outlook.fits else "no target was searched for")
 
 
-def debounce(case: CheckInput) -> Finding:
+def debounce(case: CheckInput) -> CheckResult:
     if case.history.confirmed is None or not case.rules.needs_confirmation:
         return allow("no windows in a row are required")
     seen, wanted = case.history.confirmed.get(case.pod.node, 0), case.rules.confirmations
@@ -21,19 +21,19 @@ def debounce(case: CheckInput) -> Finding:
     return allow("its node was too loaded for long enough", windows=seen)
 
 
-def gain(case: CheckInput) -> Finding:
+def gain(case: CheckInput) -> CheckResult:
     if case.outlook.unpaid is not None:
         return refuse(case.outlook.unpaid)
     return allow("nothing says that moving it does not pay")
 
 
-def relieved(case: CheckInput) -> Finding:
+def relieved(case: CheckInput) -> CheckResult:
     if case.outlook.spared is not None:
         return refuse(case.outlook.spared)
     return allow("moving it gains more than it costs")
 
 
-def stale(case: CheckInput) -> Finding:
+def stale(case: CheckInput) -> CheckResult:
     if case.pod.node in case.facts.unknown:
         return refuse(f"the load of {case.pod.node} is unknown")
     if not case.outlook.used:

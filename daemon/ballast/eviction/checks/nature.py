@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ballast.eviction.check_input import CheckInput, Finding, allow, refuse
+from ballast.eviction.check_input import CheckInput, CheckResult, allow, refuse
 from ballast.model.marks import GANG_ANNOTATIONS, GANG_KINDS, GANG_LABELS, job_kind
 from ballast.model.pod import Pod
 
@@ -11,34 +11,34 @@ _MIRROR = "kubernetes.io/config.mirror"
 _SOURCE = "kubernetes.io/config.source"
 
 
-def mirror(case: CheckInput) -> Finding:
+def mirror(case: CheckInput) -> CheckResult:
     if _MIRROR in case.pod.annotations:
         return refuse("it mirrors a static pod")
     return allow("it is no mirror pod")
 
 
-def static(case: CheckInput) -> Finding:
+def static(case: CheckInput) -> CheckResult:
     source = case.pod.annotations.get(_SOURCE, "api")
     if source != "api" or (case.pod.owner is not None and case.pod.owner.kind == "Node"):
         return refuse("it comes from a file on its node")
     return allow("it comes from the API server")
 
 
-def terminating(case: CheckInput) -> Finding:
+def terminating(case: CheckInput) -> CheckResult:
     return refuse("it is terminating already") if case.pod.deleting else allow("it is not terminating")
 
 
-def finished(case: CheckInput) -> Finding:
+def finished(case: CheckInput) -> CheckResult:
     return refuse(f"it has {case.pod.phase.lower()}") if case.pod.finished else allow("it has not finished")
 
 
-def daemonset(case: CheckInput) -> Finding:
+def daemonset(case: CheckInput) -> CheckResult:
     if case.pod.owner is not None and case.pod.owner.kind == "DaemonSet":
         return refuse("a DaemonSet would put it back on this node")
     return allow("no DaemonSet owns it")
 
 
-def critical(case: CheckInput) -> Finding:
+def critical(case: CheckInput) -> CheckResult:
     if case.pod.namespace == "kube-system":
         return refuse("it is in kube-system")
     if case.pod.priority >= CRITICAL:
@@ -49,14 +49,14 @@ def critical(case: CheckInput) -> Finding:
     return allow("it is not critical to the cluster", priority=case.pod.priority)
 
 
-def priority(case: CheckInput) -> Finding:
+def priority(case: CheckInput) -> CheckResult:
     below = case.rules.priority_below
     if below is not None and case.pod.priority >= below:
         return refuse("its priority is too high", priority=case.pod.priority, below=below)
     return allow("its priority is low enough", priority=case.pod.priority)
 
 
-def bare(case: CheckInput) -> Finding:
+def bare(case: CheckInput) -> CheckResult:
     owner = case.pod.owner
     if owner is None:
         return refuse("no controller would create it again")
@@ -65,7 +65,7 @@ def bare(case: CheckInput) -> Finding:
     return allow(f"{owner.kind} {owner.name} creates it again")
 
 
-def job(case: CheckInput) -> Finding:
+def job(case: CheckInput) -> CheckResult:
     if case.rules.allow_jobs:
         return allow("pods that run to an end may be evicted")
     owner = case.pod.owner
@@ -76,7 +76,7 @@ def job(case: CheckInput) -> Finding:
     return allow("it does not run to an end")
 
 
-def gang(case: CheckInput) -> Finding:
+def gang(case: CheckInput) -> CheckResult:
     if case.rules.allow_gangs:
         return allow("pods of a group may be evicted")
     mark = _mark(case.pod)
@@ -94,14 +94,14 @@ def _mark(pod: Pod) -> str | None:
     return "spec.workloadRef" if pod.template.grouped else None
 
 
-def min_age(case: CheckInput) -> Finding:
+def min_age(case: CheckInput) -> CheckResult:
     age = case.facts.now - case.pod.created
     if case.pod.created > 0 and age < case.rules.min_pod_age:
         return refuse("it is too young", age=age, at_least=case.rules.min_pod_age)
     return allow("it is old enough", age=age)
 
 
-def pod_selector(case: CheckInput) -> Finding:
+def pod_selector(case: CheckInput) -> CheckResult:
     if case.pod.template.opaque:
         return refuse("its object is larger than Ballast keeps of one, or of one namespace: it cannot be judged")
     selector = case.rules.pod_selector
@@ -110,7 +110,7 @@ def pod_selector(case: CheckInput) -> Finding:
     return allow("its labels are selected")
 
 
-def namespace(case: CheckInput) -> Finding:
+def namespace(case: CheckInput) -> CheckResult:
     only, without = case.rules.only_namespaces, case.rules.without_namespaces
     if case.pod.namespace in without or (only and case.pod.namespace not in only):
         return refuse(f"namespace {case.pod.namespace} is not selected")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ballast.eviction.check_input import CheckInput, Finding, allow, refuse
+from ballast.eviction.check_input import CheckInput, CheckResult, allow, refuse
 from ballast.eviction.rules import LocalStorage
 
 # Volumes that may be lost, by name, as cluster-autoscaler reads them.
 _MAY_BE_LOST = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 
 
-def local_storage(case: CheckInput) -> Finding:
+def local_storage(case: CheckInput) -> CheckResult:
     listed = case.pod.annotations.get(_MAY_BE_LOST, "")
     allowed = {name.strip() for name in listed.split(",")}
     template, may = case.pod.template, case.rules.local_storage
@@ -21,13 +21,13 @@ def local_storage(case: CheckInput) -> Finding:
     return allow("it has no local volume to lose")
 
 
-def pvc(case: CheckInput) -> Finding:
+def pvc(case: CheckInput) -> CheckResult:
     if case.rules.refuse_volume_claims and case.pod.template.volume_claims:
         return refuse("it has volume claims")
     return allow("volume claims do not prevent its eviction")
 
 
-def resource_claims(case: CheckInput) -> Finding:
+def resource_claims(case: CheckInput) -> CheckResult:
     if case.rules.refuse_resource_claims and case.pod.template.resource_claims:
         return refuse("it has resource claims")
     return allow("resource claims do not prevent its eviction")

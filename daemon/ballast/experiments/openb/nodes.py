@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ballast.experiments.openb.trace import Workload
+from ballast.experiments.openb.trace import TraceWorkload
 from ballast.model.devices import MILLI
 from ballast.model.sample import Floats, Ints
 
@@ -12,7 +12,7 @@ from ballast.model.sample import Floats, Ints
 class Nodes:
     """`free` [node, device] are thousandths, 0 where a node has no such device; nodes are in the order of the run."""
 
-    def __init__(self, work: Workload, order: Ints) -> None:
+    def __init__(self, work: TraceWorkload, order: Ints) -> None:
         self.work, self.order = work, order
         self.cpu: Floats = work.cpu[order].copy()
         self.memory: Floats = work.memory[order].copy()

@@ -13,7 +13,7 @@ import numpy as np
 from ballast.experiments import running
 from ballast.experiments.openb.nodes import Nodes
 from ballast.experiments.openb.policies import POLICIES
-from ballast.experiments.openb.trace import ARRIVING, FIRST_SEED, Workload, published, workload
+from ballast.experiments.openb.trace import ARRIVING, FIRST_SEED, TraceWorkload, published, workload
 
 _PERCENT = round(100 * ARRIVING)
 
@@ -22,7 +22,7 @@ _PERCENT = round(100 * ARRIVING)
 class Run:
     """One policy on the arrivals of one seed."""
 
-    workload: Workload
+    workload: TraceWorkload
     policy: str
     seed: int
 

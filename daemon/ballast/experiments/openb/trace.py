@@ -50,7 +50,7 @@ class BadTrace(BallastError):
 
 
 @dataclass(frozen=True)
-class Kind:
+class PodKind:
     """Pods that ask for the same: milli-cores, MiB, and `milli` thousandths on each of `count` devices."""
 
     cpu: int
@@ -67,7 +67,7 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class Workload:
+class TraceWorkload:
     """Nodes in the order of their names, and the pods of a list, in theirs, as rows of `kinds`."""
 
     name: str
@@ -75,7 +75,7 @@ class Workload:
     memory: Floats
     devices: Ints
     models: tuple[str, ...]
-    kinds: tuple[Kind, ...]
+    kinds: tuple[PodKind, ...]
     pods: Ints
 
     @cached_property
@@ -125,7 +125,7 @@ def names(data: Path) -> list[str]:
     return found
 
 
-def workload(data: Path, name: str) -> Workload:
+def workload(data: Path, name: str) -> TraceWorkload:
     """One pod list with its nodes. Raises UsageError for a file that is missing, BadTrace for one that is broken."""
     nodes = sorted(_table(_folder(data) / "nodes.csv.gz", ("sn", "cpu_milli", "memory_mib", "gpu", "model"), _node))
     pods = sorted(
@@ -136,7 +136,7 @@ def workload(data: Path, name: str) -> Workload:
     )
     kinds = sorted({kind for _, kind in pods}, key=lambda k: (k.cpu, k.memory, k.count, k.milli, k.models))
     index = {kind: row for row, kind in enumerate(kinds)}
-    found = Workload(
+    found = TraceWorkload(
         name,
         np.array([each[1] for each in nodes], float),
         np.array([each[2] for each in nodes], float),
@@ -181,12 +181,12 @@ def _node(row: Mapping[str, str]) -> tuple[str, int, int, int, str]:
     )
 
 
-def _pod(row: Mapping[str, str]) -> tuple[str, Kind]:
+def _pod(row: Mapping[str, str]) -> tuple[str, PodKind]:
     """Some lists have no column gpu_spec."""
     count, milli = _whole(row, "num_gpu", _DEVICES), _whole(row, "gpu_milli", MILLI)
     models = tuple(each for each in (row.get("gpu_spec") or "").split("|") if each)
     asks = count > 0 and milli > 0
-    return row["name"], Kind(
+    return row["name"], PodKind(
         _whole(row, "cpu_milli", _LARGEST),
         _whole(row, "memory_mib", _LARGEST),
         count if asks else 0,

@@ -23,7 +23,7 @@ STEPS, STEP_EVERY, CLAMP_EVERY = 5, 300.0, 180.0
 
 
 @dataclass(frozen=True)
-class Followed:
+class Outcome:
     """Replicas at each row, and how often they were changed; `cancels` are windows that ended without an action."""
 
     totals: tuple[int, ...]
@@ -40,41 +40,41 @@ def policy_of(signal: Signal, **keys: Any) -> PowerPolicy:
     return read([{"independents": [member], "increase": side, "decrease": side, **keys}])[0]
 
 
-def published(signal: Signal, tolerance: float = 0.02) -> Followed:
+def published(signal: Signal, tolerance: float = 0.02) -> Outcome:
     """The published model, with the tolerance of its sample or of its ramps."""
     side = {"window": signal.window, "tolerance": tolerance}
     return _replayed(signal, policy_of(signal, compat="paper", increase=side, decrease=side))
 
 
-def anchor(signal: Signal) -> Followed:
+def anchor(signal: Signal) -> Outcome:
     """Ballast without watts of a replica."""
     return _replayed(signal, policy_of(signal))
 
 
-def absolute(signal: Signal, window: float | None = None) -> Followed:
+def absolute(signal: Signal, window: float | None = None) -> Outcome:
     """Ballast with watts of a replica; rises wait for `window` seconds, as a rule those of the signal."""
     increase = {"window": signal.window if window is None else window}
     return _replayed(signal, policy_of(signal, declared=True, increase=increase, decrease={}))
 
 
-def step_caps(signal: Signal) -> Followed:
+def step_caps(signal: Signal) -> Outcome:
     """A cap of so many fifths of the replicas as the watts carry."""
     highest = signal.each * signal.most
     return _looked_up(signal, STEP_EVERY, lambda watts: math.floor(STEPS * watts / highest) * signal.most // STEPS)
 
 
-def clamp(signal: Signal) -> Followed:
+def clamp(signal: Signal) -> Outcome:
     """As many replicas as the watts carry."""
     return _looked_up(signal, CLAMP_EVERY, lambda watts: math.floor(watts / signal.each + 1e-9))
 
 
-def _replayed(signal: Signal, policy: PowerPolicy) -> Followed:
+def _replayed(signal: Signal, policy: PowerPolicy) -> Outcome:
     samples = [Sample.of(at, watts) for at, watts in signal.rows]
     found = replay(policy, samples, {REF: signal.replicas})
-    return Followed(tuple(tick.total for tick in found.ticks), found.actions, found.cancels)
+    return Outcome(tuple(tick.total for tick in found.ticks), found.actions, found.cancels)
 
 
-def _looked_up(signal: Signal, every: float, rule: Callable[[float], int]) -> Followed:
+def _looked_up(signal: Signal, every: float, rule: Callable[[float], int]) -> Outcome:
     count, due, actions, totals = signal.replicas, signal.rows[0][0], 0, []
     for at, watts in signal.rows:
         if at >= due and math.isfinite(watts):
@@ -82,10 +82,10 @@ def _looked_up(signal: Signal, every: float, rule: Callable[[float], int]) -> Fo
             actions += wanted != count
             count, due = wanted, at + every
         totals.append(count)
-    return Followed(tuple(totals), actions)
+    return Outcome(tuple(totals), actions)
 
 
-CONTESTANTS: Mapping[str, Callable[[Signal], Followed]] = {
+CONTESTANTS: Mapping[str, Callable[[Signal], Outcome]] = {
     "published": published,
     "published, 30 %": lambda signal: published(signal, 0.3),
     "anchor": anchor,

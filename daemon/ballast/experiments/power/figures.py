@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from itertools import pairwise
 
-from ballast.experiments.power.contestants import Followed
+from ballast.experiments.power.contestants import Outcome
 from ballast.experiments.power.signals import Signal
 
 HOUR = 3600.0
@@ -22,7 +22,7 @@ TITLES = {
 }
 
 
-def judged(signal: Signal, found: Followed) -> dict[str, float]:
+def judged(signal: Signal, found: Outcome) -> dict[str, float]:
     """The figures of TITLES. The ideal is the first replicas · watts / first watts; each row holds until the next."""
     each, rows = signal.each, [row for row in zip(signal.rows, found.totals, strict=True) if math.isfinite(row[0][1])]
     error = sum(abs(count - min(watts / each, signal.most)) for (_, watts), count in rows) / len(rows)
@@ -40,7 +40,7 @@ def judged(signal: Signal, found: Followed) -> dict[str, float]:
     return dict(zip(TITLES, (*values, float(found.actions), float(found.cancels)), strict=True))
 
 
-def ends(signal: Signal, found: Followed) -> Mapping[str, float]:
+def ends(signal: Signal, found: Outcome) -> Mapping[str, float]:
     """Replicas at the highest watts, and at the end."""
     highest = max(range(len(signal.rows)), key=lambda i: (signal.rows[i][1], i))
     return {"replicas at most watts": found.totals[highest], "replicas at the end": found.totals[-1]}

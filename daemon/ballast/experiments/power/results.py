@@ -38,13 +38,13 @@ def results(
     }
     calls = [(each, name) for found, names in parts.values() for each in found for name in names]
     answers = iter(run(measured, calls, jobs, begin(len(calls))))
-    told = {
+    tables = {
         title: {each.name: {name: next(answers) for name in names} for each in found}
         for title, (found, names) in parts.items()
     }
     published = {each.name: each.published for each in signals.recorded()}
-    rows = [row for title, found in told.items() for row in _rows(title, found, published)]
-    text = "".join(_table(title, found) for title, found in told.items() if found)
+    rows = [row for title, found in tables.items() for row in _rows(title, found, published)]
+    text = "".join(_table(title, found) for title, found in tables.items() if found)
     for more, shown in (_closed_loop(), _idle(), _composition(), _autoscaled()):
         rows += more
         text += shown

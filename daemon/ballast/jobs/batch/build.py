@@ -8,7 +8,7 @@ from ballast.actuation.gates import gate_name
 from ballast.cluster.context import Context
 from ballast.cluster.emergency import EmergencyWriter
 from ballast.jobs.batch.job import BatchJob
-from ballast.jobs.batch.planner import BatchPlanner, Standing
+from ballast.jobs.batch.planner import BatchPlanner, HeldReservations
 from ballast.jobs.batch.released import ReleasedPods, RoomHolder
 from ballast.jobs.eviction.planning_process import PlanningProcess
 from ballast.placement.batch import BatchOrder, BatchRules
@@ -16,11 +16,11 @@ from ballast.serving.board import Board
 from ballast.settings import Mode
 
 
-class Room(RoomHolder, Standing, Protocol):
+class BatchRoom(RoomHolder, HeldReservations, Protocol):
     """Holds room in the extender, and says what is held."""
 
 
-def build(context: Context, room: Room, board: Board) -> BatchJob | None:
+def build(context: Context, room: BatchRoom, board: Board) -> BatchJob | None:
     """None where the part is off. The load of `board` counts while it is current and not frozen."""
     settings = context.settings.batch
     if settings.mode is Mode.OFF:

@@ -19,7 +19,7 @@ from ballast.errors import WorkerError
 from ballast.jobs.batch import sentences
 from ballast.jobs.batch.held import HeldPods
 from ballast.jobs.batch.planner import BatchPlanner
-from ballast.jobs.batch.released import DONE_WELL, Landing, ReleasedPods
+from ballast.jobs.batch.released import DONE_WELL, ReleasedPods, ReleaseResult
 from ballast.jobs.progress import settling
 from ballast.model.pod import Pod
 from ballast.parts import Part
@@ -43,7 +43,7 @@ PLAN_HOLDS = 30.0
 MARGIN = 5.0
 """Seconds by which the gates are to be gone before the timeout."""
 
-_PROGRESS = frozenset({Landing.PLANNED, Landing.ELSEWHERE, Landing.REFUSED, Landing.GONE})
+_PROGRESS = frozenset({ReleaseResult.PLANNED, ReleaseResult.ELSEWHERE, ReleaseResult.REFUSED, ReleaseResult.GONE})
 
 
 class BatchJob:
@@ -89,11 +89,11 @@ class BatchJob:
             self._cycles = 0
         settled = self._settle()
         try:
-            told = self._worked(held, settled)
+            sentence = self._worked(held, settled)
         finally:
             self._cycles += 1
             self._compare(settled)
-        return f"{told}; next in {duration(self._settings.interval)}"
+        return f"{sentence}; next in {duration(self._settings.interval)}"
 
     def _begin_anew(self) -> None:
         self._released.forget()
@@ -105,7 +105,7 @@ class BatchJob:
         self._progress_at: float | None = None
         self._gave_up: str | None = None
 
-    def _worked(self, held: list[Pod], settled: Counter[Landing]) -> str:
+    def _worked(self, held: list[Pod], settled: Counter[ReleaseResult]) -> str:
         waiting = [pod for pod in held if pod.uid not in self._released]
         hindered = self._hindered()
         long = [pod for pod in waiting if self._held.age(pod) >= self._settings.timeout]
@@ -180,7 +180,7 @@ class BatchJob:
         self._planned, self._planned_at = uids, self._clock.monotonic()
         self._never = [each.uid for each in plan.misfits if not each.ever]
 
-    def _carried_out(self, held: Sequence[Pod], settled: Counter[Landing]) -> str:
+    def _carried_out(self, held: Sequence[Pod], settled: Counter[ReleaseResult]) -> str:
         """Lets pods go, `ahead` at a time, until the plan or the time of the cycle ends."""
         pods = {pod.uid: pod for pod in held}
         count, until = 0, self._machine.monotonic() + WORKED * self._settings.interval
@@ -233,11 +233,11 @@ class BatchJob:
         outcomes = self._released.release([(pod, why) for pod in rest], "unplanned")
         done = sum(outcome.result in DONE_WELL for outcome in outcomes)
         failed = next((outcome.reason for outcome in outcomes if outcome.result not in DONE_WELL), None)
-        told = sentences.gave_up(done, len(rest), why, failed)
-        self._conditions.report("BatchGivenUp", "GatesRemoved" if failed is None else "GatesRemain", told)
-        return told
+        sentence = sentences.gave_up(done, len(rest), why, failed)
+        self._conditions.report("BatchGivenUp", "GatesRemoved" if failed is None else "GatesRemain", sentence)
+        return sentence
 
-    def _settle(self) -> Counter[Landing]:
+    def _settle(self) -> Counter[ReleaseResult]:
         unbound = {pod.uid: pod for pod in self._context.cache.pods_on("")}
         bound: dict[str, Pod] = {}
 
@@ -248,15 +248,15 @@ class BatchJob:
                 bound.update((pod.uid, pod) for pod in self._context.cache.pods())
             return bound.get(uid)
 
-        settled = self._released.settle(find) if len(self._released) else Counter[Landing]()
+        settled = self._released.settle(find) if len(self._released) else Counter[ReleaseResult]()
         if any(landing in _PROGRESS for landing in settled):
             self._progress_at = self._clock.monotonic()
         return settled
 
-    def _compare(self, settled: Counter[Landing]) -> None:
+    def _compare(self, settled: Counter[ReleaseResult]) -> None:
         """Whether the scheduler puts pods where they are planned."""
-        if settled[Landing.PLANNED]:
+        if settled[ReleaseResult.PLANNED]:
             self._conditions.report("BatchGivenUp", "GatesRemoved", None)
             self._conditions.report("BatchNotSteered", "LandedElsewhere", None)
-        elif settled[Landing.ELSEWHERE]:
+        elif settled[ReleaseResult.ELSEWHERE]:
             self._conditions.report("BatchNotSteered", "LandedElsewhere", sentences.NOT_STEERED)

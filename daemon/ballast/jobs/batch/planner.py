@@ -21,7 +21,7 @@ from ballast.placement.batch_balance import MeasuredLoad
 from ballast.placement.reservations import Purpose, Reservation
 
 
-class Standing(Protocol):
+class HeldReservations(Protocol):
     """Says what room is held in the extender."""
 
     def standing(self) -> tuple[Reservation, ...]: ...
@@ -35,7 +35,7 @@ class BatchPlanner:
         context: Context,
         worker: PlanningProcess,
         rules: BatchRules,
-        room: Standing,
+        room: HeldReservations,
         snapshot: Callable[[], Snapshot | None],
     ) -> None:
         """`snapshot` answers the newest one while its load may be used."""

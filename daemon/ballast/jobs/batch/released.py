@@ -23,7 +23,7 @@ PATIENCE = 30.0
 """Seconds that the scheduler may take for a pod before its room is given up."""
 
 
-class Landing(StrEnum):
+class ReleaseResult(StrEnum):
     """What became of a pod that was let go by the plan."""
 
     PLANNED = "planned"
@@ -97,9 +97,9 @@ class ReleasedPods:
         self._metrics.batch_pods.labels(result).inc(sum(outcome.done for outcome in outcomes))
         return outcomes
 
-    def settle(self, find: Callable[[str], Pod | None]) -> Counter[Landing]:
+    def settle(self, find: Callable[[str], Pod | None]) -> Counter[ReleaseResult]:
         """What became of them since; `find` gives a pod by UID as the watch shows it."""
-        settled: Counter[Landing] = Counter()
+        settled: Counter[ReleaseResult] = Counter()
         for uid, each in list(self._followed.items()):
             landing = self._landing(each, find(uid))
             if landing is not None:
@@ -108,14 +108,14 @@ class ReleasedPods:
                 self._drop(uid)
         return settled
 
-    def _landing(self, each: _Released, pod: Pod | None) -> Landing | None:
+    def _landing(self, each: _Released, pod: Pod | None) -> ReleaseResult | None:
         if pod is None or pod.finished or (pod.deleting and not pod.node):
-            return Landing.GONE
+            return ReleaseResult.GONE
         if pod.node:
-            return Landing.PLANNED if pod.node == each.node else Landing.ELSEWHERE
+            return ReleaseResult.PLANNED if pod.node == each.node else ReleaseResult.ELSEWHERE
         if pod.waiting:
-            return Landing.REFUSED
-        return Landing.LATE if self._clock.monotonic() - each.at > PATIENCE else None
+            return ReleaseResult.REFUSED
+        return ReleaseResult.LATE if self._clock.monotonic() - each.at > PATIENCE else None
 
     def _reservation(self, step: BatchStep, pod: Pod) -> Reservation:
         until = self._clock.wall() + self._held_for

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ballast.jobs.batch.released import Landing
+from ballast.jobs.batch.released import ReleaseResult
 from ballast.model.pod import Pod
 from ballast.placement.batch import BatchStep
 
@@ -25,19 +25,19 @@ def held_up(pods: Sequence[Pod], why: str, gate: str) -> str | None:
     )
 
 
-def landed(settled: Counter[Landing]) -> str:
+def landed(settled: Counter[ReleaseResult]) -> str:
     """ "3 bound as planned, 1 elsewhere", empty for none."""
     words = {
-        Landing.PLANNED: "bound as planned",
-        Landing.ELSEWHERE: "bound elsewhere",
-        Landing.REFUSED: "that the scheduler has no node for",
-        Landing.LATE: "that the scheduler takes long for",
-        Landing.GONE: "gone",
+        ReleaseResult.PLANNED: "bound as planned",
+        ReleaseResult.ELSEWHERE: "bound elsewhere",
+        ReleaseResult.REFUSED: "that the scheduler has no node for",
+        ReleaseResult.LATE: "that the scheduler takes long for",
+        ReleaseResult.GONE: "gone",
     }
     return ", ".join(f"{settled[each]:,} {word}" for each, word in words.items() if settled[each])
 
 
-def let_go(count: int, left: int, misfits: int, settled: Counter[Landing]) -> str:
+def let_go(count: int, left: int, misfits: int, settled: Counter[ReleaseResult]) -> str:
     """What a cycle did."""
     parts = [f"let {counted(count)} go", landed(settled)]
     if left:

@@ -21,16 +21,16 @@ def plan_sentence(plan: Plan, attempts: Sequence[Attempt], *, acts: bool, held: 
     done -= first_starts
     first = next((attempt.pod for attempt in attempts if attempt.permitted), None)
     named = f", {first}" if first and done == 1 else f", {first} first" if first else ""
-    told = f"{plan.kind}: {verb} {done} of {_pods(len(plan.steps))}{named}"
+    text = f"{plan.kind}: {verb} {done} of {_pods(len(plan.steps))}{named}"
     refused = Counter(attempt.check or attempt.why for attempt in attempts if attempt.status == "refused")
     if refused:
-        told += f"; refused at the last moment by {_counts(refused)}"
+        text += f"; refused at the last moment by {_counts(refused)}"
     if first_starts:
-        told += f"; {first_starts} wait for one more replica"
+        text += f"; {first_starts} wait for one more replica"
     failed = [attempt for attempt in attempts if attempt.status in ("failed", "recorded")]
     if failed:
-        told += f"; {len(failed)} failed: {failed[0].why}"
-    return told
+        text += f"; {len(failed)} failed: {failed[0].why}"
+    return text
 
 
 def _refused(refused: Mapping[str, int]) -> str:
@@ -39,8 +39,8 @@ def _refused(refused: Mapping[str, int]) -> str:
 
 def _counts(counts: Mapping[str, int], most: int = 3) -> str:
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    told = ", ".join(f"{name} {count:,}" for name, count in ordered[:most])
-    return told + (f" and {len(ordered) - most} more checks" if len(ordered) > most else "")
+    text = ", ".join(f"{name} {count:,}" for name, count in ordered[:most])
+    return text + (f" and {len(ordered) - most} more checks" if len(ordered) > most else "")
 
 
 def _pods(count: int) -> str:

@@ -69,13 +69,13 @@ def findings(settings: Settings) -> PolicyFindings:
     warnings: list[str] = []
     for policy in found:
         label = f"power policy {policy.name}" if len(found) > 1 else "power"
-        told = (
+        texts = (
             *not_to_run(policy),
             *unusable_at(policy, interval, "BALLAST_TELEMETRY__INTERVAL"),
             *budget_feed.problems(policy),
             *_without_prometheus(policy, settings),
         )
-        problems.extend(f"{label}: {text}" for text in told)
+        problems.extend(f"{label}: {text}" for text in texts)
         warnings.extend(f"{label}: {text}" for text in (*remarks(policy, interval), *hidden_exporters(policy)))
     return PolicyFindings(found, tuple(problems), tuple(warnings))
 

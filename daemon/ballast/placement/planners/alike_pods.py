@@ -16,10 +16,10 @@ _FEW = 128
 class AlikePods:
     """Pods by what decides where they may go: the nodes that they may run on, their requests, their kin."""
 
-    def __init__(self, standing: SimulatedPlacement) -> None:
-        self._standing = standing
+    def __init__(self, placement: SimulatedPlacement) -> None:
+        self._placement = placement
         self._class, self._masks = self._classes()
-        self._shape = np.unique(standing.layout.asked, axis=0, return_inverse=True)[1].reshape(-1)
+        self._shape = np.unique(placement.layout.asked, axis=0, return_inverse=True)[1].reshape(-1)
 
     def may_run(self, pod: int) -> Bools:
         """[node]: whether the pod may run there at all."""
@@ -27,12 +27,12 @@ class AlikePods:
 
     def candidates(self, movable: Bools, by_kin: bool) -> tuple[Ints, Groups]:
         """Pods with another way to go, one row for each (node, requests, class, kin), and who else is like it."""
-        on, asked = self._standing.on, self._standing.layout.asked
+        on, asked = self._placement.on, self._placement.layout.asked
         pods = np.flatnonzero(movable & (on >= 0))
         kept = np.zeros(len(pods), bool)
         for number, mask in enumerate(self._masks):
             mine = np.flatnonzero(self._class[pods] == number)
-            rows = np.flatnonzero(mask & self._standing.targets)
+            rows = np.flatnonzero(mask & self._placement.targets)
             if len(mine) and len(rows):
                 kept[mine] = self._another(pods[mine], asked, on, rows)
         pods = pods[kept]
@@ -46,7 +46,7 @@ class AlikePods:
     def _another(self, pods: Ints, asked: Ints, on: Ints, rows: Ints) -> Bools:
         """[pod]: whether one of `rows` other than its own has room."""
         shapes, which = np.unique(self._shape[pods], return_inverse=True)
-        free = self._standing.free
+        free = self._placement.free
         if len(shapes) > _FEW:
             # What is not requested may be overcommitted.
             return fit_elsewhere(asked[pods], on[pods], np.maximum(free, 0), rows)
@@ -64,7 +64,7 @@ class AlikePods:
     def kin(self) -> Ints:
         """[pod]: a number that pods share which look at the same pods, and are looked at by the same."""
         numbers: dict[tuple[str, int, int], int] = {}
-        keys = ((pod.namespace, id(pod.labels), id(pod.template)) for pod in self._standing.layout.pods)
+        keys = ((pod.namespace, id(pod.labels), id(pod.template)) for pod in self._placement.layout.pods)
         return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
 
     def _classes(self) -> tuple[Ints, list[Bools]]:
@@ -72,11 +72,11 @@ class AlikePods:
         numbers: dict[bytes, int] = {}
         by_id: dict[int, int] = {}
         masks: list[Bools] = []
-        found = np.zeros(len(self._standing.layout.pods), np.int64)
-        for row, pod in enumerate(self._standing.layout.pods):
+        found = np.zeros(len(self._placement.layout.pods), np.int64)
+        for row, pod in enumerate(self._placement.layout.pods):
             number = by_id.get(id(pod.template))
             if number is None:
-                mask = self._standing.sites.allowed(pod.template)
+                mask = self._placement.sites.allowed(pod.template)
                 number = numbers.setdefault(mask.tobytes(), len(masks))
                 if number == len(masks):
                     masks.append(mask)

@@ -14,27 +14,27 @@ from ballast.placement.planners.simulated_placement import SimulatedPlacement
 _SEVERAL = 4
 
 
-def can_move(standing: SimulatedPlacement, pods: Ints) -> Bools:
+def can_move(placement: SimulatedPlacement, pods: Ints) -> Bools:
     """[pod]: whether `open_to` has a node for it.
 
     Room below the ceiling is looked for like any other kind of room.
     """
-    layout = standing.layout
-    below = (standing.ceiling - standing.load) * np.where(layout.whole > 0, layout.whole, np.nan)
-    room = np.concatenate([np.maximum(standing.free, 0), below], axis=1)
+    layout = placement.layout
+    below = (placement.ceiling - placement.load) * np.where(layout.whole > 0, layout.whole, np.nan)
+    room = np.concatenate([np.maximum(placement.free, 0), below], axis=1)
     wanted = np.concatenate([layout.asked[pods], layout.used[pods]], axis=1)
-    return _search(standing, pods, standing.targets & (below >= 0).all(axis=1), wanted, room, standing.open_among)
+    return _search(placement, pods, placement.targets & (below >= 0).all(axis=1), wanted, room, placement.open_among)
 
 
-def fits_on(standing: SimulatedPlacement, pods: Ints, nodes: Bools) -> Bools:
+def fits_on(placement: SimulatedPlacement, pods: Ints, nodes: Bools) -> Bools:
     """[pod]: whether another one of `nodes`, of its pool, has room for it, whatever the load."""
-    room = np.maximum(standing.free, 0).astype(float)
-    wanted = standing.layout.asked[pods].astype(float)
-    return _search(standing, pods, nodes, wanted, room, lambda pod, rows: standing.feasible(pod)[rows])
+    room = np.maximum(placement.free, 0).astype(float)
+    wanted = placement.layout.asked[pods].astype(float)
+    return _search(placement, pods, nodes, wanted, room, lambda pod, rows: placement.feasible(pod)[rows])
 
 
 def _search(
-    standing: SimulatedPlacement,
+    placement: SimulatedPlacement,
     pods: Ints,
     nodes: Bools,
     wanted: Floats,
@@ -42,18 +42,18 @@ def _search(
     look: Callable[[int, Ints], Bools],
 ) -> Bools:
     """`look` says of one pod on which rows it could be; it is asked only where other pods may forbid them."""
-    layout, homes = standing.layout, standing.on[pods]
+    layout, homes = placement.layout, placement.on[pods]
     found, certain = np.zeros((2, len(pods)), bool)
-    for allowed, members in _alike(standing, pods):
+    for allowed, members in _alike(placement, pods):
         for number in np.unique(layout.pool[homes[members]]).tolist():
             rows = np.flatnonzero(nodes & allowed & (layout.pool == number))
             mine = members[layout.pool[homes[members]] == number]
             if len(rows):
                 found[mine] = fit_elsewhere(wanted[mine], homes[mine], room, rows)
             asked = mine[found[mine]]
-            asked = asked[[standing.neighbours.matters(pod) for pod in pods[asked].tolist()]]
-            for places in _together(standing, pods, asked):
-                surely = rows[standing.neighbours.surely(int(pods[places[0]]))[rows]]
+            asked = asked[[placement.neighbours.matters(pod) for pod in pods[asked].tolist()]]
+            for places in _together(placement, pods, asked):
+                surely = rows[placement.neighbours.surely(int(pods[places[0]]))[rows]]
                 if len(surely):
                     certain[places] = fit_elsewhere(wanted[places], homes[places], room, surely)
             for place in asked[~certain[asked]].tolist():
@@ -61,25 +61,25 @@ def _search(
     return found
 
 
-def _together(standing: SimulatedPlacement, pods: Ints, places: Ints) -> Iterator[Ints]:
+def _together(placement: SimulatedPlacement, pods: Ints, places: Ints) -> Iterator[Ints]:
     """Places of pods that other pods leave the same nodes to, as far as is certain."""
     groups: dict[Hashable, list[int]] = {}
     for place in places.tolist():
-        key = standing.alike(int(pods[place]))
+        key = placement.alike(int(pods[place]))
         if key is not None:
             groups.setdefault(key, []).append(place)
     yield from (np.array(group, np.int64) for group in groups.values() if len(group) >= _SEVERAL)
 
 
-def _alike(standing: SimulatedPlacement, pods: Ints) -> Iterator[tuple[Bools, Ints]]:
+def _alike(placement: SimulatedPlacement, pods: Ints) -> Iterator[tuple[Bools, Ints]]:
     """Places of pods that the same nodes are allowed to, by what nodes are."""
     masks: dict[bytes, tuple[Bools, list[int]]] = {}
     by_template: dict[int, list[int]] = {}
     for place, pod in enumerate(pods.tolist()):
-        template = standing.layout.pods[pod].template
+        template = placement.layout.pods[pod].template
         places = by_template.get(id(template))
         if places is None:
-            mask = standing.sites.allowed(template)
+            mask = placement.sites.allowed(template)
             places = by_template[id(template)] = masks.setdefault(mask.tobytes(), (mask, []))[1]
         places.append(place)
     for mask, places in masks.values():

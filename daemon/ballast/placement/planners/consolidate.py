@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ballast.model.sample import Bools, Floats, Ints
-from ballast.placement.planners.reserve import Reserve, Room
+from ballast.placement.planners.reserve import Reserve, RoomLeft
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.placement.planners.step import Step
 
@@ -44,43 +44,43 @@ class Emptying:
 
 
 def consolidate(
-    standing: SimulatedPlacement,
+    placement: SimulatedPlacement,
     movable: Bools,
     emptying: Emptying,
     together: Together,
     hand_over: Callable[[int], None],
 ) -> Iterator[Step]:
-    """Yields steps, already made in `standing`, node by node: those begun before, then those with the fewest pods.
+    """Yields steps, already made in `placement`, node by node: those begun before, then those with the fewest pods.
 
     A node is begun as a whole or not at all. Every node that is empty or becomes so is handed over; of the nodes begun
     before, one that the others can no longer do without is not. `gain` is a step's share of its node.
     """
-    yield from _Consolidation(standing, movable, emptying, together, hand_over).steps()
+    yield from _Consolidation(placement, movable, emptying, together, hand_over).steps()
 
 
 class _Consolidation:
     def __init__(
         self,
-        standing: SimulatedPlacement,
+        placement: SimulatedPlacement,
         movable: Bools,
         emptying: Emptying,
         together: Together,
         hand_over: Callable[[int], None],
     ) -> None:
-        self._standing, self._movable, self._given = standing, movable, emptying
+        self._placement, self._movable, self._given = placement, movable, emptying
         self._together, self._hand_over = together, hand_over
-        layout = standing.layout
+        layout = placement.layout
         ending = np.array([pod.deleting for pod in layout.pods], bool)
         self._needs: Bools = np.asarray(layout.present & ~emptying.stays)
         self._going: Bools = self._needs & ~ending
-        self._others: Bools = np.asarray(standing.targets & ~emptying.begun)
-        self._reserve = Reserve(standing, self._needs, emptying.reserve)
-        self._room = Room.of(standing, self._needs, emptying.peak)
-        self._patience = standing.ceiling if emptying.patience is None else emptying.patience
+        self._others: Bools = np.asarray(placement.targets & ~emptying.begun)
+        self._reserve = Reserve(placement, self._needs, emptying.reserve)
+        self._room = RoomLeft.of(placement, self._needs, emptying.peak)
+        self._patience = placement.ceiling if emptying.patience is None else emptying.patience
         self._made = 0
 
     def steps(self) -> Iterator[Step]:
-        pools = self._standing.layout.pool
+        pools = self._placement.layout.pool
         for number in np.unique(pools).tolist():
             pool: Bools = np.asarray(pools == number)
             left = self._given.most
@@ -120,7 +120,7 @@ class _Consolidation:
             if self._movable[pod] and self._together([pod]):
                 yield self._step(pod, row, target, share)
             else:
-                self._standing.move(pod, row)
+                self._placement.move(pod, row)
 
     def _begin(self, pool: Bools, left: int) -> Iterator[Step]:
         if self._waiting(pool):
@@ -131,7 +131,7 @@ class _Consolidation:
                 return
             pods = self._pods(row)
             within = self._given.limit is None or self._made + len(pods) <= self._given.limit
-            whole = len(pods) == np.count_nonzero(self._needs & (self._standing.on == row))
+            whole = len(pods) == np.count_nonzero(self._needs & (self._placement.on == row))
             if not (within and whole and self._movable[pods].all()):
                 continue
             tried += 1
@@ -160,7 +160,7 @@ class _Consolidation:
             target = self._target(pod, rows)
             if target is None:
                 break
-            self._standing.move(pod, target)
+            self._placement.move(pod, target)
             self._room.put(pod, row, -1)
             self._room.put(pod, target)
             moves.append((pod, target))
@@ -173,15 +173,15 @@ class _Consolidation:
 
     def _target(self, pod: int, rows: Ints) -> int | None:
         """The fullest node below the ceiling, so that the others stay easy to empty."""
-        mask = self._standing.open_among(pod, rows) & self._room.open_among(pod, rows) if len(rows) else _NONE
+        mask = self._placement.open_among(pod, rows) & self._room.open_among(pod, rows) if len(rows) else _NONE
         if not mask.any():
             return None
         fullness = np.maximum(self._room.load[rows], self._room.peak[rows]).max(axis=1)
         return int(rows[np.argmax(np.where(mask, fullness, -np.inf))])
 
-    def _undo(self, moves: Sequence[tuple[int, int]], row: int, before: Room) -> None:
+    def _undo(self, moves: Sequence[tuple[int, int]], row: int, before: RoomLeft) -> None:
         for pod, _ in reversed(moves):
-            self._standing.move(pod, row)
+            self._placement.move(pod, row)
         self._room = before
 
     def _step(self, pod: int, source: int, target: int, gain: float) -> Step:
@@ -191,7 +191,7 @@ class _Consolidation:
 
     def _pods(self, row: int) -> Ints:
         """The pods that a node still has and that need another one."""
-        return np.flatnonzero(self._going & (self._standing.on == row))
+        return np.flatnonzero(self._going & (self._placement.on == row))
 
     def _may_go(self, row: int) -> bool:
         pods = self._pods(row)
@@ -199,21 +199,21 @@ class _Consolidation:
 
     def _in_order(self, rows: Ints) -> list[int]:
         """Those with the fewest pods first, then those with the least load."""
-        counts = np.bincount(self._standing.on[self._going & (self._standing.on >= 0)], minlength=len(self._others))
-        load = self._standing.load.max(axis=1, initial=0.0)
+        counts = np.bincount(self._placement.on[self._going & (self._placement.on >= 0)], minlength=len(self._others))
+        load = self._placement.load.max(axis=1, initial=0.0)
         return [int(row) for row in rows[np.lexsort((rows, load[rows], counts[rows]))]]
 
     def _waiting(self, pool: Bools) -> list[int]:
         """Pods that wait for a node of this pool."""
-        pods = self._standing.layout.pods
-        waiting = [row for row in np.flatnonzero(self._standing.layout.on < 0).tolist() if pods[row].waiting]
-        return [row for row in waiting if (self._standing.sites.allowed(pods[row].template) & pool).any()]
+        pods = self._placement.layout.pods
+        waiting = [row for row in np.flatnonzero(self._placement.layout.on < 0).tolist() if pods[row].waiting]
+        return [row for row in waiting if (self._placement.sites.allowed(pods[row].template) & pool).any()]
 
-    def _needed(self, room: Room, pod: int, others: Bools, empty: Sequence[int]) -> int | None:
+    def _needed(self, room: RoomLeft, pod: int, others: Bools, empty: Sequence[int]) -> int | None:
         """Which of the `empty` nodes a waiting pod needs, if any; it is put into `room`."""
-        fits = self._standing.feasible(pod)
+        fits = self._placement.feasible(pod)
         for rows in (np.flatnonzero(others & fits), np.array([row for row in empty if fits[row]], np.int64)):
-            rows = rows[(room.free[rows] >= self._standing.layout.asked[pod]).all(axis=1)]
+            rows = rows[(room.free[rows] >= self._placement.layout.asked[pod]).all(axis=1)]
             if len(rows):
                 row = int(rows[np.argmin(room.load[rows].max(axis=1))])
                 room.put(pod, row)

@@ -31,7 +31,7 @@ _NOWHERE = -np.inf
 
 
 def rebalance(
-    standing: SimulatedPlacement,
+    placement: SimulatedPlacement,
     movable: Bools,
     counted: Bools,
     admit: Admit,
@@ -40,15 +40,15 @@ def rebalance(
     limit: int | None = None,
     worth: Worth | None = None,
 ) -> Iterator[Step]:
-    """Yields steps, already made in `standing`, until no move gains `min_gain` and pays, or `limit` is reached.
+    """Yields steps, already made in `placement`, until no move gains `min_gain` and pays, or `limit` is reached.
 
     `movable` [pod] may be moved, each once; `counted` [node] make up the variance. Pools do not mix; a gain is the
     fall within the pool. What a move gains beyond its price and its uncertainty decides which is the best.
     """
-    worth = worth or free(len(standing.on), *standing.load.shape)
-    numbers = np.unique(standing.layout.pool)
-    rows = (np.flatnonzero(standing.layout.pool == number) for number in numbers)
-    pools = [_Pool(standing, each, movable, counted, min_gain, worth) for each in rows]
+    worth = worth or free(len(placement.on), *placement.load.shape)
+    numbers = np.unique(placement.layout.pool)
+    rows = (np.flatnonzero(placement.layout.pool == number) for number in numbers)
+    pools = [_Pool(placement, each, movable, counted, min_gain, worth) for each in rows]
     made = 0
     while limit is None or made < limit:
         offers = [(pool, *offer) for pool in pools if (offer := pool.best()) is not None]
@@ -72,10 +72,10 @@ class _Pool:
     """The nodes of one pool; `rows` are theirs in the layout, everything else is by place in `rows`."""
 
     def __init__(
-        self, standing: SimulatedPlacement, rows: Ints, movable: Bools, counted: Bools, min_gain: float, worth: Worth
+        self, placement: SimulatedPlacement, rows: Ints, movable: Bools, counted: Bools, min_gain: float, worth: Worth
     ) -> None:
-        layout = standing.layout
-        self._standing, self._rows = standing, rows
+        layout = placement.layout
+        self._placement, self._rows = placement, rows
         self._known: Bools = np.asarray(np.isfinite(layout.load[rows]) & counted[rows, None])
         self._n = np.maximum(self._known.sum(axis=0), 1)
         self._w = layout.weights / self._n
@@ -90,14 +90,14 @@ class _Pool:
         self._place = np.full(len(layout.nodes), -1)
         self._place[rows] = np.arange(len(rows))
         self._read()
-        targets = np.flatnonzero(usable & standing.targets[rows])
+        targets = np.flatnonzero(usable & placement.targets[rows])
         self._shortlist = Shortlist(targets, self._inverse, self._w, self._n)
         measured = np.isfinite(layout.used).all(axis=1)
         self._pods = self._candidates(
-            np.flatnonzero(np.logical_and.reduce([movable, measured, standing.on >= 0])), usable
+            np.flatnonzero(np.logical_and.reduce([movable, measured, placement.on >= 0])), usable
         )
         self._empty = np.array([not len(pods) for pods in self._pods], bool)
-        self._candidate = np.zeros(len(standing.on), bool)
+        self._candidate = np.zeros(len(placement.on), bool)
         self._candidate[np.concatenate(self._pods)] = True
         self._bound = np.full(len(rows), _NOWHERE)
         self._fresh = np.zeros(len(rows), bool)
@@ -108,7 +108,7 @@ class _Pool:
             self._begin()
 
     def _candidates(self, pods: Ints, usable: Bools) -> list[Ints]:
-        places = self._place[self._standing.on[pods]]
+        places = self._place[self._placement.on[pods]]
         kept = (places >= 0) & usable[places]
         pods, places = pods[kept], places[kept]
         order = np.argsort(places, kind="stable")
@@ -121,7 +121,7 @@ class _Pool:
         filled = np.flatnonzero(~self._empty)
         if len(filled):
             sizes = np.array([len(self._pods[place]) for place in filled])
-            self._largest = self._standing.layout.used[pods].max(axis=0) * self._inverse.max(axis=0)
+            self._largest = self._placement.layout.used[pods].max(axis=0) * self._inverse.max(axis=0)
             gains = self._imaginable(pods, np.repeat(filled, sizes))
             self._bound[filled] = np.maximum.reduceat(gains, np.cumsum(sizes) - sizes)
 
@@ -139,8 +139,8 @@ class _Pool:
             self._evaluate(np.sort(old[stale[old] > self._floor]).tolist())
 
     def drop(self, pods: Ints) -> None:
-        places = self._place[self._standing.on[pods]]
-        gone = np.zeros(len(self._standing.on), bool)
+        places = self._place[self._placement.on[pods]]
+        gone = np.zeros(len(self._placement.on), bool)
         gone[pods] = True
         self._candidate[pods] = False
         for place in np.unique(places[places >= 0]).tolist():
@@ -152,7 +152,7 @@ class _Pool:
     def make(self, step: Step) -> None:
         source, target = int(self._place[step.source]), int(self._place[step.target])
         before = self._mean
-        self._standing.move(step.pod, step.target)
+        self._placement.move(step.pod, step.target)
         self._candidate[step.pod] = False
         self._keep(source, self._pods[source][self._pods[source] != step.pod])
         self._read()
@@ -166,14 +166,14 @@ class _Pool:
         for place in {source, target}:
             self._bound[place] = self._ceiling(place)
             self._fresh[place] = False
-        self._reconsider(self._standing.neighbours.related(step.pod))
+        self._reconsider(self._placement.neighbours.related(step.pod))
 
     def _reconsider(self, pods: Ints) -> None:
         """Nodes may have opened or closed for these pods."""
         pods = pods[self._candidate[pods]]
         if not len(pods):
             return
-        places = self._place[self._standing.on[pods]]
+        places = self._place[self._placement.on[pods]]
         chosen = [self._offers[place][1].pod if self._aims[place] >= 0 else -1 for place in places.tolist()]
         gains = self._imaginable(pods, places)
         self._fresh[places[(gains > self._bound[places] - self.tie) | (pods == chosen)]] = False
@@ -186,7 +186,7 @@ class _Pool:
             self._bound[place] = _NOWHERE
 
     def _read(self) -> None:
-        load = self._standing.load[self._rows]
+        load = self._placement.load[self._rows]
         self._mean: Floats = np.where(self._known, load, 0.0).sum(axis=0) / self._n
         self._x = np.where(self._known, load, self._mean)
 
@@ -197,12 +197,12 @@ class _Pool:
     def _imaginable(self, pods: Ints, places: Ints) -> Floats:
         """[pod]: an upper bound of its gain."""
         self._shortlist.prepare(self._x + self._margin, self._mean)
-        used, home = self._standing.layout.used[pods], self._inverse[places]
+        used, home = self._placement.layout.used[pods], self._inverse[places]
         return self._here(pods, places) - self._shortlist.least(used, home)
 
     def _here(self, pods: Ints, places: Ints) -> Floats:
         """[pod]: what leaving is worth beyond its price, (2 a (x_i - mu) - a^2) w - p."""
-        added = self._standing.layout.used[pods] * self._inverse[places]
+        added = self._placement.layout.used[pods] * self._inverse[places]
         x = self._x[places] - self._margin[places]
         return weighted(added * (2 * (x - self._mean) - added), self._w) - self._beyond[pods]
 
@@ -212,7 +212,7 @@ class _Pool:
         parts = [self._pods[place] for place in places]
         pods = np.concatenate(parts)
         owners = np.repeat(places, [len(part) for part in parts])
-        used, home = self._standing.layout.used[pods], self._inverse[owners]
+        used, home = self._placement.layout.used[pods], self._inverse[owners]
         here = self._here(pods, owners)
         listed = self._shortlist.listed
         costs = self._shortlist.costs(used, home)
@@ -232,7 +232,7 @@ class _Pool:
 
     def _search_all(self, place: int, pods: Ints) -> tuple[Step | None, float]:
         places = np.full(len(pods), place)
-        used, home = self._standing.layout.used[pods], self._inverse[places]
+        used, home = self._placement.layout.used[pods], self._inverse[places]
         targets = self._shortlist.targets
         here = self._here(pods, places)
         gains = here[:, None] - self._shortlist.all_costs(used, home)
@@ -257,7 +257,7 @@ class _Pool:
             row = int(np.argmax(best >= highest - self.tie))
             column = int(np.argmax(gains[row] >= highest - self.tie))
             pod, target = int(pods[row]), int(self._rows[targets[column]])
-            if row in narrowed or self._standing.fits(pod, target):
+            if row in narrowed or self._placement.fits(pod, target):
                 step = self._step(pod, place, int(targets[column]), float(gains[row, column]))
                 if step.gain - self._confidence * step.error > step.cost - self.tie:
                     return step, highest
@@ -267,12 +267,12 @@ class _Pool:
             # The best target does not fit. All targets that do not fit are excluded at once, so that each pod is
             # checked against the nodes only once.
             narrowed.add(row)
-            gains[row, ~self._standing.open_among(pod, self._rows[targets])] = _NOWHERE
+            gains[row, ~self._placement.open_among(pod, self._rows[targets])] = _NOWHERE
             best[row] = gains[row].max()
 
     def _step(self, pod: int, place: int, target: int, surplus: float) -> Step:
         """`surplus` is what the move gains beyond its price, with the loads of both nodes nearer to the mean."""
-        used = self._standing.layout.used[pod]
+        used = self._placement.layout.used[pod]
         leaves, comes = used * self._inverse[place] * self._w, used * self._inverse[target] * self._w
         nearer = 2 * float((leaves * self._margin[place] + comes * self._margin[target]).sum())
         squares = np.square(leaves * self._error[place]) + np.square(comes * self._error[target])

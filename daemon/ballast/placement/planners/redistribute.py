@@ -23,7 +23,7 @@ from ballast.placement.planners.landing import OBSERVED, Landing
 from ballast.placement.planners.room_price import WORTH, RoomPrice
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.placement.planners.step import Admit, Step
-from ballast.placement.planners.two_evictions import Budget, two_evictions
+from ballast.placement.planners.two_evictions import SearchBudget, two_evictions
 from ballast.scoring.dominant_residual import DominantResidual
 
 _CHUNK = 256
@@ -32,7 +32,7 @@ _TRIES = 4096
 
 
 def redistribute(
-    standing: SimulatedPlacement,
+    placement: SimulatedPlacement,
     movable: Bools,
     admit: Admit,
     *,
@@ -42,7 +42,7 @@ def redistribute(
     costly: Callable[[Ints], None] = lambda pods: None,
     criterion: DominantResidual = OBSERVED,
 ) -> Iterator[Step]:
-    """Yields steps, already made in `standing`, until no eviction helps or `limit` is reached.
+    """Yields steps, already made in `placement`, until no eviction helps or `limit` is reached.
 
     `movable` [pod] is the predicate Q of the paper; `waiting` [pod] are the pods that room may be made for, by default
     all that wait. Each step lets most of them start; ties go by the pod's name. `arrivals` are the pods that are
@@ -51,9 +51,9 @@ def redistribute(
     eviction is not enough for a waiting pod and all that come find room, two are planned: the first gains nothing by
     itself. All pods land by `criterion`.
     """
-    landing = Landing(standing.layout, criterion)
-    price = None if arrivals is None else RoomPrice(arrivals, landing, standing)
-    search = _Search(standing, movable, price, costly, landing, waiting)
+    landing = Landing(placement.layout, criterion)
+    price = None if arrivals is None else RoomPrice(arrivals, landing, placement)
+    search = _Search(placement, movable, price, costly, landing, waiting)
     made = 0
     while limit is None or made < limit:
         step = search.best(admit)
@@ -74,17 +74,17 @@ def redistribute(
 class _Search:
     def __init__(
         self,
-        standing: SimulatedPlacement,
+        placement: SimulatedPlacement,
         movable: Bools,
         price: RoomPrice | None,
         costly: Callable[[Ints], None],
         landing: Landing,
         wanted: Bools | None,
     ) -> None:
-        layout = standing.layout
-        self._standing, self._price, self._costly, self._landing = standing, price, costly, landing
+        layout = placement.layout
+        self._placement, self._price, self._costly, self._landing = placement, price, costly, landing
         self._movable = movable & layout.present
-        self._alike = AlikePods(standing)
+        self._alike = AlikePods(placement)
         waiting = [row for row, pod in enumerate(layout.pods) if layout.on[row] < 0 and pod.waiting]
         waiting.sort(key=lambda row: (layout.pods[row].waiting_since or 0.0, row))
         self._waiting, self._choosy = waiting, set[int]()
@@ -102,32 +102,32 @@ class _Search:
             before = len(self._waiting)
             left = []
             for pod in self._waiting:
-                target = self._choose(pod, self._standing.feasible(pod))
+                target = self._choose(pod, self._placement.feasible(pod))
                 if target is None:
                     left.append(pod)
                 else:
-                    self._standing.move(pod, target)
+                    self._placement.move(pod, target)
             self._waiting = left
             # Pods that look at other pods; what started may have opened nodes to them.
-            self._choosy = {pod for pod in left if self._standing.neighbours.matters(pod)}
+            self._choosy = {pod for pod in left if self._placement.neighbours.matters(pod)}
             if not self._choosy:
                 return
 
     def _start_after_terminating(self) -> None:
         """Starts waiting pods that fit once the terminating ones have ended: their room is taken, too."""
-        standing = self._standing
-        ending = [row for row, pod in enumerate(standing.layout.pods) if pod.deleting and standing.on[row] >= 0]
-        homes = standing.on[ending].tolist()
+        placement = self._placement
+        ending = [row for row, pod in enumerate(placement.layout.pods) if pod.deleting and placement.on[row] >= 0]
+        homes = placement.on[ending].tolist()
         if not ending or not self._waiting:
             return
         for row in ending:
-            standing.move(row, -1)
+            placement.move(row, -1)
         self._start_anyway()
         for row, home in zip(ending, homes, strict=True):
-            standing.move(row, home)
+            placement.move(row, home)
 
     def best(self, admit: Admit) -> Step | None:
-        """The step, made in `standing`."""
+        """The step, made in `placement`."""
         if self._choosy:
             self._start_anyway()
         if not self._waiting:
@@ -165,9 +165,9 @@ class _Search:
 
     def _promising(self, groups: Ints) -> tuple[Ints, Ints, Ints]:
         """Room once the pod of each group has left; groups where somebody can start, and how many at most."""
-        standing = self._standing
-        asked = standing.layout.asked
-        room = np.maximum(standing.free[standing.on[groups]] + asked[groups], 0)
+        placement = self._placement
+        asked = placement.layout.asked
+        room = np.maximum(placement.free[placement.on[groups]] + asked[groups], 0)
         wanted = asked[self._waiting]
         some = np.zeros(len(groups), bool)
         for row in smallest(wanted).tolist():
@@ -188,11 +188,11 @@ class _Search:
         if self._choosy:
             yield from zip(chunk.tolist(), bound[chunk].tolist(), strict=True)
             return
-        sources = self._standing.on[groups[chunk]]
+        sources = self._placement.on[groups[chunk]]
         gains, left = self._greedy(room[chunk], sources)
         dear = np.zeros(len(chunk), bool)
         if self._price is not None and self._landing.profiles <= _MANY:
-            dear = self._price.of(self._standing.free[sources], left, sources) > WORTH * gains
+            dear = self._price.of(self._placement.free[sources], left, sources) > WORTH * gains
         for group, gain, too_dear in zip(chunk.tolist(), gains.tolist(), dear.tolist(), strict=True):
             if gain and too_dear:
                 self._costly(members[group])
@@ -204,7 +204,7 @@ class _Search:
         left = room.copy()
         count = np.zeros(len(room), np.int64)
         for pod in self._waiting:
-            request = self._standing.layout.asked[pod]
+            request = self._placement.layout.asked[pod]
             fits = (left >= request).all(axis=1) & self._alike.may_run(pod)[nodes]
             left[fits] -= request
             count += fits
@@ -212,28 +212,28 @@ class _Search:
 
     def _try(self, pod: int, group: int, gain: int) -> Step | int | None:
         """The step, another number of pods that start, or None where it is not possible or costs too much."""
-        standing = self._standing
-        source = int(standing.on[pod])
-        ahead = not self._choosy and not standing.neighbours.matters(pod)
-        target = self._choose(pod, standing.open_to(pod)) if ahead else None
+        placement = self._placement
+        source = int(placement.on[pod])
+        ahead = not self._choosy and not placement.neighbours.matters(pod)
+        target = self._choose(pod, placement.open_to(pod)) if ahead else None
         if ahead and target is None:
             return None
         if (group, target) in self._dear:
             self._costly(np.array([pod]))
             return None
-        load, free = standing.load.copy(), standing.free.copy()
-        standing.move(pod, -1)
+        load, free = placement.load.copy(), placement.free.copy()
+        placement.move(pod, -1)
         starts = self._starts(source)
         if not ahead:
-            target = self._choose(pod, standing.open_to(pod, source))
+            target = self._choose(pod, placement.open_to(pod, source))
         if target is not None:
-            standing.move(pod, target)
+            placement.move(pod, target)
         rows = np.unique(np.array([source, source if target is None else target, *starts.values()], np.int64))
-        price = None if self._price is None else self._price.sum(free[rows], standing.free[rows], rows)
+        price = None if self._price is None else self._price.sum(free[rows], placement.free[rows], rows)
         for each in reversed(starts):
-            standing.move(each, -1)
-        standing.move(pod, source)
-        standing.load = load
+            placement.move(each, -1)
+        placement.move(pod, source)
+        placement.load = load
         if target is None:
             return None
         if len(starts) < gain:
@@ -247,25 +247,25 @@ class _Search:
 
     def _starts(self, source: int) -> dict[int, int]:
         """Waiting pods that start now that there is room on `source`, with their nodes, already moved."""
-        standing = self._standing
+        placement = self._placement
         found: dict[int, int] = {}
         for each in self._waiting:
             target: int | None = None
             if each in self._choosy:
-                target = self._choose(each, standing.feasible(each))
-            elif standing.runs_on(each, source):
+                target = self._choose(each, placement.feasible(each))
+            elif placement.runs_on(each, source):
                 target = source
             if target is not None:
-                standing.move(each, target)
+                placement.move(each, target)
                 found[each] = target
         return found
 
     def pair(self, admit: Admit) -> tuple[Step, Step] | None:
-        """Two steps, made in `standing`, that together let a waiting pod start."""
-        budget, layout = Budget(), self._standing.layout
+        """Two steps, made in `placement`, that together let a waiting pod start."""
+        budget, layout = SearchBudget(), self._placement.layout
         alike = {(id(layout.pods[row].shape), id(layout.pods[row].template)): row for row in reversed(self._waiting)}
         for waiting in sorted(alike.values(), key=self._waiting.index):
-            found = two_evictions(self._standing, waiting, self._movable, self._choose, self._price, budget)
+            found = two_evictions(self._placement, waiting, self._movable, self._choose, self._price, budget)
             for first, second in found:
                 refused = admit(first.pod, first.target)
                 if refused is None:
@@ -281,27 +281,27 @@ class _Search:
     def _make(self, step: Step) -> None:
         if self._price is not None:
             self._price.forget()
-        self._standing.move(step.pod, step.target)
+        self._placement.move(step.pod, step.target)
         for each, target in zip(step.starts, step.starts_on, strict=True):
-            self._standing.move(each, target)
+            self._placement.move(each, target)
         self._waiting = [pod for pod in self._waiting if pod not in step.starts]
         self._movable[[step.pod, *step.starts]] = False
 
     def _choose(self, pod: int, mask: Bools) -> int | None:
         """By the criterion; ties go to the first name."""
         rows = np.flatnonzero(mask)
-        layout = self._standing.layout
-        return self._landing.choose(layout.asked[pod], self._standing.free, rows) if len(rows) else None
+        layout = self._placement.layout
+        return self._landing.choose(layout.asked[pod], self._placement.free, rows) if len(rows) else None
 
     def _opened(self) -> Bools:
         """[kin]: whether a pod that leaves could open nodes to a waiting one."""
         _, first = np.unique(self._alike.kin, return_index=True)
-        related = self._standing.neighbours.related
+        related = self._placement.neighbours.related
         return np.array([not self._choosy.isdisjoint(related(pod).tolist()) for pod in first.tolist()], bool)
 
     def _chained(self) -> bool:
         """Whether a waiting pod that starts could open nodes to another one."""
-        related = self._standing.neighbours.related
+        related = self._placement.neighbours.related
         return any(not self._choosy.isdisjoint({*related(pod).tolist()} - {pod}) for pod in self._waiting)
 
 

@@ -51,7 +51,7 @@ def hot(load: Floats, counted: Bools, thresholds: Thresholds) -> Bools:
 
 
 def relieve(
-    standing: SimulatedPlacement,
+    placement: SimulatedPlacement,
     movable: Bools,
     counted: Bools,
     admit: Admit,
@@ -61,41 +61,41 @@ def relieve(
     limit: int | None = None,
     worth: Worth | None = None,
 ) -> Iterator[Step]:
-    """Yields steps, already made in `standing`; the node with the largest excess first.
+    """Yields steps, already made in `placement`; the node with the largest excess first.
 
     The victim is the pod that relieves most of what is too much there. Of those that relieve nearly as much it is the
     one that costs least, then the one that relieves most, of lowest priority, the smallest. Its target is the node
     whose load will be lowest. `gain` is the load that the hottest resource loses; its error is the pod's share of that
     of the node's load.
     """
-    worth = worth or free(len(standing.on), *standing.load.shape)
-    layout = standing.layout
-    concerned = hot(standing.load, counted, thresholds)
+    worth = worth or free(len(placement.on), *placement.load.shape)
+    layout = placement.layout
+    concerned = hot(placement.load, counted, thresholds)
     movable = movable & np.isfinite(layout.used).all(axis=1)
     made = 0
     while limit is None or made < limit:
-        excess = np.where(concerned, standing.load - np.where(concerned, thresholds.low, 0.0), 0.0)
+        excess = np.where(concerned, placement.load - np.where(concerned, thresholds.low, 0.0), 0.0)
         source = int(np.argmax(excess.max(axis=1))) if len(excess) else 0
         if not len(excess) or excess[source].max() <= ROUNDING:
             return
         resource = int(np.argmax(excess[source]))
-        step = _best(standing, movable, source, resource, float(excess[source, resource]), min_gain, worth)
+        step = _best(placement, movable, source, resource, float(excess[source, resource]), min_gain, worth)
         if step is None:
-            worth.unpaid(_unpaid(standing, movable, source, resource, worth))
+            worth.unpaid(_unpaid(placement, movable, source, resource, worth))
             concerned[source] = False
             continue
         refused = admit(step.pod, step.target)
         if refused is not None:
             movable[refused] = False
             continue
-        standing.move(step.pod, step.target)
+        placement.move(step.pod, step.target)
         movable[step.pod] = False
         made += 1
         yield step
 
 
 def _best(
-    standing: SimulatedPlacement,
+    placement: SimulatedPlacement,
     movable: Bools,
     source: int,
     resource: int,
@@ -103,20 +103,20 @@ def _best(
     min_gain: float,
     worth: Worth,
 ) -> Step | None:
-    layout = standing.layout
-    pods = np.flatnonzero(movable & (standing.on == source))
-    relief, error, pays = _pays(standing, pods, source, resource, worth)
+    layout = placement.layout
+    pods = np.flatnonzero(movable & (placement.on == source))
+    relief, error, pays = _pays(placement, pods, source, resource, worth)
     chosen = pays & (relief > 0) & (relief >= min_gain - ROUNDING)
     priorities = np.array([layout.pods[pod].priority for pod in pods.tolist()], np.int64)
     useful = np.round(np.minimum(relief, excess) / ROUNDING)
     order = np.lexsort((pods, relief, priorities, -useful, _class(worth.price[pods]), _band(useful, chosen)))
-    rows = np.flatnonzero(standing.targets & (standing.load <= standing.ceiling).all(axis=1))
+    rows = np.flatnonzero(placement.targets & (placement.load <= placement.ceiling).all(axis=1))
     for place in order[chosen[order]].tolist() if len(rows) else ():
         pod = int(pods[place])
-        open_to = standing.open_among(pod, rows)
+        open_to = placement.open_among(pod, rows)
         if open_to.any():
-            load = np.where(open_to, (standing.load[rows] + standing.increments(pod)[rows]).max(axis=1), np.inf)
-            numbers = {"load": float(standing.load[source, resource]), "resource": float(resource)}
+            load = np.where(open_to, (placement.load[rows] + placement.increments(pod)[rows]).max(axis=1), np.inf)
+            numbers = {"load": float(placement.load[source, resource]), "resource": float(resource)}
             return Step(
                 pod,
                 source,
@@ -130,20 +130,20 @@ def _best(
 
 
 def _pays(
-    standing: SimulatedPlacement, pods: Ints, source: int, resource: int, worth: Worth
+    placement: SimulatedPlacement, pods: Ints, source: int, resource: int, worth: Worth
 ) -> tuple[Floats, Floats, Bools]:
     """[pod]: the load it takes along, its error, and whether that pays."""
-    layout = standing.layout
+    layout = placement.layout
     relief = layout.used[pods, resource] / layout.whole[source, resource]
-    load = max(float(standing.load[source, resource]), ROUNDING)
+    load = max(float(placement.load[source, resource]), ROUNDING)
     error = np.abs(relief) * (worth.error[source, resource] / load)
     surplus = relief - worth.confidence * error - worth.price[pods] * LOAD
     return relief, error, np.asarray(surplus > -ROUNDING)
 
 
-def _unpaid(standing: SimulatedPlacement, movable: Bools, source: int, resource: int, worth: Worth) -> Ints:
-    pods = np.flatnonzero(movable & (standing.on == source))
-    relief, _, pays = _pays(standing, pods, source, resource, worth)
+def _unpaid(placement: SimulatedPlacement, movable: Bools, source: int, resource: int, worth: Worth) -> Ints:
+    pods = np.flatnonzero(movable & (placement.on == source))
+    relief, _, pays = _pays(placement, pods, source, resource, worth)
     return pods[~pays & (relief > 0)]
 
 

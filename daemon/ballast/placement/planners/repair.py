@@ -18,7 +18,7 @@ _WHOLE = 100
 
 
 @dataclass(frozen=True)
-class Faults:
+class Violations:
     """What of a pod's wishes does not hold: `hard` by the scheduler's filters, `duplicate` beside a pod of its own."""
 
     hard: tuple[str, ...] = ()
@@ -39,15 +39,15 @@ class Faults:
 
 
 def repair(
-    standing: SimulatedPlacement, movable: Bools, workload: Ints, admit: Admit, *, limit: int | None = None
+    placement: SimulatedPlacement, movable: Bools, workload: Ints, admit: Admit, *, limit: int | None = None
 ) -> Iterator[Step]:
-    """Yields steps, already made in `standing`, until no movable pod has a fault that a move would mend.
+    """Yields steps, already made in `placement`, until no movable pod has a fault that a move would mend.
 
     `workload` [pod] numbers the workloads, -1 for none. The pod with most wrong goes first. No step gives another pod
     a fault that it did not have. `gain` is the weight of the faults that it mends; `numbers` name them by 1.
     """
-    search = _Search(standing, workload)
-    left = movable & standing.layout.present
+    search = _Search(placement, workload)
+    left = movable & placement.layout.present
     made, progress = 0, True
     while progress:
         progress = False
@@ -63,7 +63,7 @@ def repair(
             if refused is not None:
                 left[refused] = False
                 continue
-            standing.move(step.pod, step.target)
+            placement.move(step.pod, step.target)
             left[pod] = False
             made += 1
             progress = True
@@ -71,8 +71,8 @@ def repair(
 
 
 class _Search:
-    def __init__(self, standing: SimulatedPlacement, workload: Ints) -> None:
-        self._standing, self._workload = standing, workload
+    def __init__(self, placement: SimulatedPlacement, workload: Ints) -> None:
+        self._placement, self._workload = placement, workload
         self._mates: dict[int, Ints] = {}
         order = np.argsort(workload, kind="stable")
         bounds = np.flatnonzero(np.diff(workload[order], prepend=-2))
@@ -84,74 +84,74 @@ class _Search:
         """Movable pods that could have a fault, the worst first."""
         alike: dict[tuple[int, str, int, int], tuple[str, ...]] = {}
         found = []
-        for pod in np.flatnonzero(movable & (self._standing.on >= 0)).tolist():
-            each = self._standing.layout.pods[pod]
-            key = (id(each.template), each.namespace, id(each.labels), int(self._standing.on[pod]))
+        for pod in np.flatnonzero(movable & (self._placement.on >= 0)).tolist():
+            each = self._placement.layout.pods[pod]
+            key = (id(each.template), each.namespace, id(each.labels), int(self._placement.on[pod]))
             if key not in alike:
                 alike[key] = self._hard(pod)
             found.append((pod, self.faults(pod, alike[key]).weight))
         return [pod for pod, weight in sorted(found, key=lambda item: (-item[1], item[0])) if weight > 0]
 
-    def faults(self, pod: int, hard: tuple[str, ...] | None = None) -> Faults:
+    def faults(self, pod: int, hard: tuple[str, ...] | None = None) -> Violations:
         """Where it is now; `hard` where these are known."""
-        standing = self._standing
-        row = int(standing.on[pod])
-        preference = standing.sites.preference(standing.layout.pods[pod].template)
+        placement = self._placement
+        row = int(placement.on[pod])
+        preference = placement.sites.preference(placement.layout.pods[pod].template)
         free = self._without_mates(pod, row)
-        better = standing.targets & (preference > preference[row])
+        better = placement.targets & (preference > preference[row])
         hard = self._hard(pod) if hard is None else hard
         if not (free.any() or better.any()):
-            return Faults(hard)
-        open_to = standing.open_to(pod)
+            return Violations(hard)
+        open_to = placement.open_to(pod)
         best = int(preference[open_to].max(initial=preference[row]))
-        return Faults(hard, bool((open_to & free).any()), best - int(preference[row]))
+        return Violations(hard, bool((open_to & free).any()), best - int(preference[row]))
 
     def step(self, pod: int) -> Step | None:
         """The best node for a pod with faults, None where none mends any without a new one."""
-        standing = self._standing
-        before, source = self.faults(pod), int(standing.on[pod])
+        placement = self._placement
+        before, source = self.faults(pod), int(placement.on[pod])
         if not before.weight:
             return None
-        related = np.setdiff1d(standing.neighbours.related(pod), [pod])
-        related = related[standing.on[related] >= 0]
+        related = np.setdiff1d(placement.neighbours.related(pod), [pod])
+        related = related[placement.on[related] >= 0]
         hard = {other: self._hard(other) for other in related.tolist()}
         for target in self._ordered(pod, source, before):
-            standing.move(pod, target)
+            placement.move(pod, target)
             after = self.faults(pod)
             worse = any(not set(self._hard(other)) <= set(known) for other, known in hard.items())
-            standing.move(pod, source)
+            placement.move(pod, source)
             gain = before.weight - after.weight
             if gain > 0 and not worse and set(after.names) <= set(before.names):
                 return Step(pod, source, target, gain, dict.fromkeys(set(before.names) - set(after.names), 1.0))
         return None
 
-    def _ordered(self, pod: int, source: int, before: Faults) -> list[int]:
+    def _ordered(self, pod: int, source: int, before: Violations) -> list[int]:
         """Nodes it can go to: most preferred, without a pod of its own, least loaded."""
-        standing = self._standing
-        rows = np.flatnonzero(standing.open_to(pod))
-        preference = standing.sites.preference(standing.layout.pods[pod].template)
+        placement = self._placement
+        rows = np.flatnonzero(placement.open_to(pod))
+        preference = placement.sites.preference(placement.layout.pods[pod].template)
         if not before.hard:
             rows = rows[preference[rows] >= preference[source]]
-        mates = np.isin(rows, standing.on[self._mates.get(int(self._workload[pod]), _NOBODY)])
-        load = (standing.load[rows] + standing.increments(pod)[rows]).max(axis=1, initial=0.0)
+        mates = np.isin(rows, placement.on[self._mates.get(int(self._workload[pod]), _NOBODY)])
+        load = (placement.load[rows] + placement.increments(pod)[rows]).max(axis=1, initial=0.0)
         ordered: list[int] = rows[np.lexsort((rows, load, -preference[rows], mates))].tolist()
         return ordered
 
     def _hard(self, pod: int) -> tuple[str, ...]:
-        standing = self._standing
-        row, template = int(standing.on[pod]), standing.layout.pods[pod].template
-        found = [] if standing.sites.chosen(template)[row] else [AFFINITY]
-        found += [] if standing.sites.tolerated(template.tolerations)[row] else [TAINTS]
-        return (*found, *(standing.neighbours.broken(pod) if standing.neighbours.matters(pod) else ()))
+        placement = self._placement
+        row, template = int(placement.on[pod]), placement.layout.pods[pod].template
+        found = [] if placement.sites.chosen(template)[row] else [AFFINITY]
+        found += [] if placement.sites.tolerated(template.tolerations)[row] else [TAINTS]
+        return (*found, *(placement.neighbours.broken(pod) if placement.neighbours.matters(pod) else ()))
 
     def _without_mates(self, pod: int, row: int) -> Bools:
         """[node]: targets without a pod of its workload; none unless another one is to stay where it is."""
-        standing = self._standing
+        placement = self._placement
         mates = self._mates.get(int(self._workload[pod]), _NOBODY)
-        mates = mates[(mates != pod) & standing.layout.present[mates] & (standing.on[mates] >= 0)]
-        stays = mates[standing.on[mates] == row]
-        if all(standing.layout.pods[mate].deleting for mate in stays.tolist()):
-            return np.zeros(len(standing.targets), bool)
-        found = standing.targets.copy()
-        found[standing.on[mates]] = False
+        mates = mates[(mates != pod) & placement.layout.present[mates] & (placement.on[mates] >= 0)]
+        stays = mates[placement.on[mates] == row]
+        if all(placement.layout.pods[mate].deleting for mate in stays.tolist()):
+            return np.zeros(len(placement.targets), bool)
+        found = placement.targets.copy()
+        found[placement.on[mates]] = False
         return found

@@ -22,27 +22,27 @@ NEAR = 64
 _USUAL = (PODS, "cpu", "memory", "ephemeral-storage")
 
 
-def peaks(standing: SimulatedPlacement, pods: Bools, peak: Floats | None) -> tuple[Floats, Floats, Floats]:
+def peaks(placement: SimulatedPlacement, pods: Bools, peak: Floats | None) -> tuple[Floats, Floats, Floats]:
     """Loads at the peak [node, resource], and what pods take along [pod, resource] now and then, in cores and bytes.
 
     `peak` is NaN where it is unknown, and never below the load. What a node uses beyond its pods, or more at its peak
     than now, goes with its `pods` [pod], by what they use: nothing that is measured is lost when they move.
     """
-    layout = standing.layout
-    known = np.full_like(standing.load, np.nan) if peak is None else np.where(layout.there, peak, np.nan)
-    most = np.fmax(standing.load, known)
+    layout = placement.layout
+    known = np.full_like(placement.load, np.nan) if peak is None else np.where(layout.there, peak, np.nan)
+    most = np.fmax(placement.load, known)
     whole = np.where(np.isfinite(layout.whole), layout.whole, 0.0)
     rows = np.flatnonzero(layout.present)
     sums = np.zeros_like(whole)
     np.add.at(sums, layout.on[rows], np.nan_to_num(layout.used[rows]))
-    now = _with(standing, pods, np.maximum(np.nan_to_num(standing.load) * whole - sums, 0.0))
-    then = _with(standing, pods, np.maximum(np.nan_to_num(most) * whole - sums, 0.0))
+    now = _with(placement, pods, np.maximum(np.nan_to_num(placement.load) * whole - sums, 0.0))
+    then = _with(placement, pods, np.maximum(np.nan_to_num(most) * whole - sums, 0.0))
     return most, now, then
 
 
-def _with(standing: SimulatedPlacement, pods: Bools, more: Floats) -> Floats:
+def _with(placement: SimulatedPlacement, pods: Bools, more: Floats) -> Floats:
     """What pods use, and their part of `more` [node, resource]."""
-    layout = standing.layout
+    layout = placement.layout
     rows = np.flatnonzero(pods & layout.present)
     home, used = layout.on[rows], np.nan_to_num(layout.used[rows])
     sums = np.zeros_like(more)
@@ -56,13 +56,13 @@ def _with(standing: SimulatedPlacement, pods: Bools, more: Floats) -> Floats:
 
 
 @dataclass
-class Room:
+class RoomLeft:
     """What is left on nodes as pods are put on them in thought: `free` [node, kind], `load` and `peak` by node.
 
     `used` and `at_peak` [pod, resource] are what pods take along, `ceiling` [resource] is what nodes may reach.
     """
 
-    standing: SimulatedPlacement
+    placement: SimulatedPlacement
     ceiling: Floats
     free: Ints
     load: Floats
@@ -71,12 +71,12 @@ class Room:
     at_peak: Floats
 
     @classmethod
-    def of(cls, standing: SimulatedPlacement, pods: Bools, peak: Floats | None) -> Room:
+    def of(cls, placement: SimulatedPlacement, pods: Bools, peak: Floats | None) -> RoomLeft:
         """As things stand, below the ceiling of moves; `pods` are those that may move."""
-        most, used, at_peak = peaks(standing, pods, peak)
-        return cls(standing, standing.ceiling, standing.free.copy(), standing.load.copy(), most, used, at_peak)
+        most, used, at_peak = peaks(placement, pods, peak)
+        return cls(placement, placement.ceiling, placement.free.copy(), placement.load.copy(), most, used, at_peak)
 
-    def copy(self, ceiling: Floats | None = None) -> Room:
+    def copy(self, ceiling: Floats | None = None) -> RoomLeft:
         """Another one, to try something out; below another ceiling where one is given."""
         return replace(
             self,
@@ -88,19 +88,19 @@ class Room:
 
     def open_among(self, pod: int, rows: Ints) -> Bools:
         """[row]: its requests and loads fit, now and at the peak; constraints aside."""
-        asked = self.standing.layout.asked[pod]
+        asked = self.placement.layout.asked[pod]
         mask = np.ones(len(rows), bool)
         for kind in np.flatnonzero(asked).tolist():
             mask &= self.free[rows, kind] >= asked[kind]
-        whole = self.standing.layout.whole[rows]
+        whole = self.placement.layout.whole[rows]
         mask &= (self.load[rows] + self.used[pod] / whole <= self.ceiling).all(axis=1)
         mask &= (self.peak[rows] + self.at_peak[pod] / whole <= self.ceiling).all(axis=1)
         return np.asarray(mask)
 
     def put(self, pod: int, row: int, times: int = 1) -> None:
         """On a node; `times` -1 takes it away."""
-        whole = self.standing.layout.whole[row]
-        self.free[row] -= times * self.standing.layout.asked[pod]
+        whole = self.placement.layout.whole[row]
+        self.free[row] -= times * self.placement.layout.asked[pod]
         self.load[row] += times * np.nan_to_num(self.used[pod] / whole)
         self.peak[row] += times * np.nan_to_num(self.at_peak[pod] / whole)
 
@@ -112,10 +112,10 @@ class Room:
 class Reserve:
     """Finds out whether `others` can take over the pods of any `lost` of them, in one pool."""
 
-    def __init__(self, standing: SimulatedPlacement, pods: Bools, lost: int) -> None:
+    def __init__(self, placement: SimulatedPlacement, pods: Bools, lost: int) -> None:
         """`pods` [pod] are those that need another node where theirs is lost."""
-        self._standing, self._lost = standing, lost
-        layout = standing.layout
+        self._placement, self._lost = placement, lost
+        layout = placement.layout
         self._pods = pods & layout.present
         often = np.maximum(layout.asked.mean(axis=0), 1e-9) if len(layout.asked) else np.ones(len(layout.kinds))
         self._size: Floats = np.asarray((layout.asked / often).max(axis=1, initial=0.0))
@@ -123,21 +123,21 @@ class Reserve:
         self._unusual: Bools = np.asarray((layout.asked[:, unusual] > 0).any(axis=1))
         self._stuck: dict[int, bool] = {}
 
-    def stands(self, room: Room, others: Bools) -> bool:
+    def stands(self, room: RoomLeft, others: Bools) -> bool:
         """Whether the pods of any `lost` nodes out of `others` [node] find room on the rest."""
         rows = np.flatnonzero(others)
         if not len(rows) or self._lost >= len(rows):
-            return not len(rows) or not self._pods[np.isin(self._standing.on, rows)].any()
+            return not len(rows) or not self._pods[np.isin(self._placement.on, rows)].any()
         return self._in_sum(room, rows) and all(self._without(room, rows, gone) for gone in self._sets(rows))
 
     def on(self, rows: Sequence[int]) -> Ints:
         """The pods on these nodes that need another one, the largest first."""
-        pods = np.flatnonzero(self._pods & np.isin(self._standing.on, rows))
+        pods = np.flatnonzero(self._pods & np.isin(self._placement.on, rows))
         return np.asarray(pods[np.lexsort((pods, -self._size[pods]))])
 
-    def _in_sum(self, room: Room, rows: Ints) -> bool:
+    def _in_sum(self, room: RoomLeft, rows: Ints) -> bool:
         """The mean load of the rest, where the largest of them are lost."""
-        whole = np.where(np.isfinite(room.standing.layout.whole[rows]), room.standing.layout.whole[rows], 0.0)
+        whole = np.where(np.isfinite(room.placement.layout.whole[rows]), room.placement.layout.whole[rows], 0.0)
         for load in (room.load[rows], room.peak[rows]):
             left = np.sort(whole, axis=0)[: len(rows) - self._lost].sum(axis=0)
             if not ((load * whole).sum(axis=0) <= np.where(left > 0, left * room.ceiling, np.inf)).all():
@@ -148,9 +148,9 @@ class Reserve:
         """The sets of lost nodes, the hardest first."""
         if not self._lost:
             return
-        weight = np.zeros(len(self._standing.layout.nodes))
-        pods = np.flatnonzero(self._pods & (self._standing.on >= 0))
-        np.add.at(weight, self._standing.on[pods], self._size[pods])
+        weight = np.zeros(len(self._placement.layout.nodes))
+        pods = np.flatnonzero(self._pods & (self._placement.on >= 0))
+        np.add.at(weight, self._placement.on[pods], self._size[pods])
         order = rows[np.lexsort((rows, -weight[rows]))].tolist()
         if self._lost == 1 or comb(len(order), self._lost) <= EVERY:
             yield from combinations(order, self._lost)
@@ -158,13 +158,13 @@ class Reserve:
         for start in range(len(order) - self._lost + 1):
             yield tuple(order[start : start + self._lost])
 
-    def _without(self, room: Room, rows: Ints, gone: tuple[int, ...]) -> bool:
+    def _without(self, room: RoomLeft, rows: Ints, gone: tuple[int, ...]) -> bool:
         """Whether the pods of `gone` find room on the rest of `rows`; where spreading them fails, packing is tried."""
         rest = rows[~np.isin(rows, gone)]
         pods = [pod for pod in self.on(gone).tolist() if not self._is_stuck(pod)]
         return not pods or any(self._placed(room.copy(), rest, pods, tight) for tight in (False, True))
 
-    def _placed(self, room: Room, rest: Ints, pods: Sequence[int], tight: bool) -> bool:
+    def _placed(self, room: RoomLeft, rest: Ints, pods: Sequence[int], tight: bool) -> bool:
         headroom = (room.ceiling - np.maximum(room.load, room.peak)).min(axis=1)
         near = rest[np.argsort(-headroom[rest], kind="stable")[:NEAR]]
         taken: dict[object, list[int]] = {}
@@ -177,13 +177,13 @@ class Reserve:
             if row is None:
                 return False
             room.put(pod, row)
-            if self._standing.neighbours.matters(pod):
+            if self._placement.neighbours.matters(pod):
                 taken.setdefault(self._kin(pod), []).append(row)
         return True
 
-    def _chosen(self, room: Room, pod: int, rows: Ints, tight: bool, taken: dict[object, list[int]]) -> int | None:
+    def _chosen(self, room: RoomLeft, pod: int, rows: Ints, tight: bool, taken: dict[object, list[int]]) -> int | None:
         mask = room.open_among(pod, rows) & self._allowed(pod)[rows]
-        if taken and self._standing.neighbours.matters(pod):
+        if taken and self._placement.neighbours.matters(pod):
             mask &= ~np.isin(rows, taken.get(self._kin(pod), []))
         if not mask.any():
             return None
@@ -193,21 +193,21 @@ class Reserve:
 
     def _allowed(self, pod: int) -> Bools:
         """[node]: what nodes and other pods are lets it run there; of devices and volumes also the room."""
-        template = self._standing.layout.pods[pod].template
-        plain = not (self._unusual[pod] or template.volume_claims or self._standing.neighbours.matters(pod))
-        return self._standing.sites.allowed(template) if plain else self._standing.feasible(pod)
+        template = self._placement.layout.pods[pod].template
+        plain = not (self._unusual[pod] or template.volume_claims or self._placement.neighbours.matters(pod))
+        return self._placement.sites.allowed(template) if plain else self._placement.feasible(pod)
 
     def _is_stuck(self, pod: int) -> bool:
         """Whether it could run nowhere else even now, whatever is emptied."""
-        layout = self._standing.layout
+        layout = self._placement.layout
         template, home = layout.pods[pod].template, int(layout.on[pod])
         key = hash((id(template), home))
         if key not in self._stuck:
-            mask = self._standing.sites.allowed(template) & (layout.pool == layout.pool[home])
+            mask = self._placement.sites.allowed(template) & (layout.pool == layout.pool[home])
             mask[home] = False
             self._stuck[key] = not mask.any()
         return self._stuck[key]
 
     def _kin(self, pod: int) -> object:
-        found = self._standing.layout.pods[pod]
+        found = self._placement.layout.pods[pod]
         return found.namespace, found.owner.uid if found.owner else found.name

@@ -17,8 +17,8 @@ class RoomPrice:
     min(A, N) - min(A, N - d): nothing while all that will come find room, and d where more come than there is room for.
     """
 
-    def __init__(self, arrivals: float, landing: Landing, standing: SimulatedPlacement) -> None:
-        self._arrivals, self._landing, self._standing = arrivals, landing, standing
+    def __init__(self, arrivals: float, landing: Landing, placement: SimulatedPlacement) -> None:
+        self._arrivals, self._landing, self._placement = arrivals, landing, placement
         self._held: float | None = None
 
     def of(self, before: Ints, after: Ints, rows: Ints) -> Floats:
@@ -49,6 +49,6 @@ class RoomPrice:
 
     def _room(self) -> float:
         if self._held is None:
-            free = self._standing.free
+            free = self._placement.free
             self._held = float(self._landing.holds(free, np.arange(len(free))).sum())
         return self._held

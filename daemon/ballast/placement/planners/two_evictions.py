@@ -24,33 +24,33 @@ _BETWEEN = 16
 
 
 @dataclass
-class Budget:
+class SearchBudget:
     """Pairs that may still be looked at."""
 
     left: int = TRIES
 
 
 def two_evictions(
-    standing: SimulatedPlacement,
+    placement: SimulatedPlacement,
     waiting: int,
     movable: Bools,
     choose: Callable[[int, Bools], int | None],
     price: RoomPrice | None,
-    budget: Budget,
+    budget: SearchBudget,
 ) -> Iterator[tuple[Step, Step]]:
     """Pairs of steps, not made, of which the second lets the pod start; the first gains nothing by itself."""
-    search = _Pairs(standing, waiting, movable, choose, price, budget)
-    allowed = standing.sites.allowed(standing.layout.pods[waiting].template)
-    for source in _nearest(standing, waiting, allowed, _SOURCES):
+    search = _Pairs(placement, waiting, movable, choose, price, budget)
+    allowed = placement.sites.allowed(placement.layout.pods[waiting].template)
+    for source in _nearest(placement, waiting, allowed, _SOURCES):
         if budget.left <= 0:
             return
         yield from search.of_one_node(source)
         yield from search.in_a_row(source)
 
 
-def _nearest(standing: SimulatedPlacement, pod: int, allowed: Bools, most: int) -> list[int]:
+def _nearest(placement: SimulatedPlacement, pod: int, allowed: Bools, most: int) -> list[int]:
     """The nodes that lack least room for a pod."""
-    lack = np.maximum(standing.layout.asked[pod] - standing.free, 0) / np.maximum(standing.layout.total, 1)
+    lack = np.maximum(placement.layout.asked[pod] - placement.free, 0) / np.maximum(placement.layout.total, 1)
     rows = np.flatnonzero(allowed)
     found: list[int] = rows[np.lexsort((rows, lack[rows].sum(axis=1)))][:most].tolist()
     return found
@@ -59,14 +59,14 @@ def _nearest(standing: SimulatedPlacement, pod: int, allowed: Bools, most: int) 
 class _Pairs:
     def __init__(
         self,
-        standing: SimulatedPlacement,
+        placement: SimulatedPlacement,
         waiting: int,
         movable: Bools,
         choose: Callable[[int, Bools], int | None],
         price: RoomPrice | None,
-        budget: Budget,
+        budget: SearchBudget,
     ) -> None:
-        self._standing, self._waiting, self._choose, self._price = standing, waiting, choose, price
+        self._placement, self._waiting, self._choose, self._price = placement, waiting, choose, price
         self._movable = movable
         self._budget = budget
         self._alike: dict[int, list[list[int]]] = {}
@@ -74,7 +74,7 @@ class _Pairs:
 
     def of_one_node(self, source: int) -> Iterator[tuple[Step, Step]]:
         """Two pods leave `source`."""
-        standing = self._standing
+        placement = self._placement
         for one, other in combinations_with_replacement(self._mobile(source), 2):
             pair = (one[0], other[0]) if one is not other else tuple(one[:2])
             if len(pair) < 2 or not self._enough(source, pair):
@@ -84,15 +84,15 @@ class _Pairs:
             self._budget.left -= 1
             with self._trial(*pair):
                 for pod in pair:
-                    standing.move(pod, -1)
-                if not standing.runs_on(self._waiting, source):
+                    placement.move(pod, -1)
+                if not placement.runs_on(self._waiting, source):
                     continue
-                standing.move(self._waiting, source)
+                placement.move(self._waiting, source)
                 targets = []
                 for pod in pair:
-                    target = self._choose(pod, standing.open_to(pod, source))
+                    target = self._choose(pod, placement.open_to(pod, source))
                     if target is not None:
-                        standing.move(pod, target)
+                        placement.move(pod, target)
                         targets.append(target)
                 if len(targets) < 2 or not self._pays(source, *targets):
                     continue
@@ -100,18 +100,18 @@ class _Pairs:
 
     def in_a_row(self, source: int) -> Iterator[tuple[Step, Step]]:
         """A pod leaves another node, and one of `source` goes there."""
-        standing = self._standing
+        placement = self._placement
         for victims in self._kinds(source):
             if not self._enough(source, (victims[0],)):
                 continue
             victim = victims[0]
-            asked = standing.layout.asked[victim]
-            places = standing.targets & standing.sites.allowed(standing.layout.pods[victim].template)
-            places &= standing.layout.pool == standing.layout.pool[source]
+            asked = placement.layout.asked[victim]
+            places = placement.targets & placement.sites.allowed(placement.layout.pods[victim].template)
+            places &= placement.layout.pool == placement.layout.pool[source]
             places[source] = False
-            for between in _nearest(standing, victim, places, _BETWEEN):
+            for between in _nearest(placement, victim, places, _BETWEEN):
                 for first in self._mobile(between):
-                    room = standing.free[between] + standing.layout.asked[first[0]]
+                    room = placement.free[between] + placement.layout.asked[first[0]]
                     if not ((room >= asked) | (asked == 0)).all():
                         continue
                     if self._budget.left <= 0:
@@ -123,20 +123,20 @@ class _Pairs:
 
     def _row(self, source: int, victim: int, between: int, first: int) -> int | None:
         """Where `first` goes from `between`, so that `victim` can leave `source` for it and the waiting pod starts."""
-        standing = self._standing
+        placement = self._placement
         with self._trial(first, victim):
-            open_to = standing.open_to(first)
+            open_to = placement.open_to(first)
             open_to[source] = False
             target = self._choose(first, open_to)
             if target is None:
                 return None
-            standing.move(first, target)
-            if not standing.fits(victim, between):
+            placement.move(first, target)
+            if not placement.fits(victim, between):
                 return None
-            standing.move(victim, between)
-            if not standing.runs_on(self._waiting, source):
+            placement.move(victim, between)
+            if not placement.runs_on(self._waiting, source):
                 return None
-            standing.move(self._waiting, source)
+            placement.move(self._waiting, source)
             return target if self._pays(source, between, target) else None
 
     def _steps(self, one: int, of: int, to: int, other: int, source: int, target: int) -> tuple[Step, Step]:
@@ -147,11 +147,11 @@ class _Pairs:
         """Movable pods of a node; those that are alike together."""
         found = self._alike.get(row)
         if found is None:
-            standing = self._standing
+            placement = self._placement
             groups: dict[tuple[bytes, int, str, int], list[int]] = {}
-            for pod in np.flatnonzero(self._movable & (standing.on == row)).tolist():
-                each = standing.layout.pods[pod]
-                key = (standing.layout.asked[pod].tobytes(), id(each.template), each.namespace, id(each.labels))
+            for pod in np.flatnonzero(self._movable & (placement.on == row)).tolist():
+                each = placement.layout.pods[pod]
+                key = (placement.layout.asked[pod].tobytes(), id(each.template), each.namespace, id(each.labels))
                 groups.setdefault(key, []).append(pod)
             found = self._alike[row] = list(groups.values())
         return found
@@ -161,32 +161,32 @@ class _Pairs:
         found = self._open.get(row)
         if found is None:
             kinds = self._kinds(row)
-            found = self._open[row] = [pods for pods in kinds if self._standing.open_to(pods[0]).any()]
+            found = self._open[row] = [pods for pods in kinds if self._placement.open_to(pods[0]).any()]
         return found
 
     def _enough(self, source: int, pods: tuple[int, ...]) -> bool:
-        asked = self._standing.layout.asked
-        room = self._standing.free[source] + asked[list(pods)].sum(axis=0)
+        asked = self._placement.layout.asked
+        room = self._placement.free[source] + asked[list(pods)].sum(axis=0)
         return bool(((room >= asked[self._waiting]) | (asked[self._waiting] == 0)).all())
 
     def _pays(self, *rows: int) -> bool:
         if self._price is None:
             return True
         changed: Ints = np.unique(np.array(rows, np.int64))
-        return self._price.sum(self._free[changed], self._standing.free[changed], changed) <= WORTH
+        return self._price.sum(self._free[changed], self._placement.free[changed], changed) <= WORTH
 
     @contextmanager
     def _trial(self, *pods: int) -> Iterator[None]:
         """What is moved inside is put back."""
-        standing = self._standing
+        placement = self._placement
         tried = [*pods, self._waiting]
-        homes = standing.on[tried].tolist()
-        load, self._free = standing.load.copy(), standing.free.copy()
+        homes = placement.on[tried].tolist()
+        load, self._free = placement.load.copy(), placement.free.copy()
         try:
             yield
         finally:
             for pod in tried:
-                standing.move(pod, -1)
+                placement.move(pod, -1)
             for pod, home in zip(tried, homes, strict=True):
-                standing.move(pod, home)
-            standing.load = load
+                placement.move(pod, home)
+            placement.load = load

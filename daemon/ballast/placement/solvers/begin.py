@@ -6,10 +6,10 @@ import numpy as np
 
 from ballast.errors import Infeasible
 from ballast.placement.solvers import linear
+from ballast.placement.solvers.assignment import Assignment
 from ballast.placement.solvers.collisions import explain
 from ballast.placement.solvers.construct import longest_first
 from ballast.placement.solvers.exact import keeps
-from ballast.placement.solvers.standing import Standing
 from ballast.placement.solvers.units import Units
 
 _TRIES = 8
@@ -17,16 +17,16 @@ _SECONDS = 20.0
 _LISTED = 5
 
 
-def begin(units: Units, max_moves: int | None, *, from_home: bool = False) -> Standing:
+def begin(units: Units, max_moves: int | None, *, from_home: bool = False) -> Assignment:
     """The first placement of: one pass, passes in other orders, a linear program for small problems.
 
     With `max_moves` or `from_home` pods begin where they were. Raises Infeasible, naming the rules that collide.
     """
     kept = units.home if max_moves is not None or from_home else None
     most = np.inf if max_moves is None else max_moves
-    standing, left = longest_first(units, kept)
-    if not left and units.moves(standing.on) <= most:
-        return standing
+    assignment, left = longest_first(units, kept)
+    if not left and units.moves(assignment.on) <= most:
+        return assignment
     rng = np.random.default_rng(0)
     for turn in range(_TRIES):
         noise = rng.lognormal(0.0, 0.2 * turn, units.size)
@@ -38,11 +38,11 @@ def begin(units: Units, max_moves: int | None, *, from_home: bool = False) -> St
     if units.size * len(units.scale) <= linear.LARGEST:
         on, _ = linear.feasible(units, units.rules, seconds=_SECONDS, fewest_moves=max_moves is not None)
         if on is not None and keeps(units, on) and units.moves(on) <= most:
-            return Standing(units, on)
+            return Assignment(units, on)
         if on is not None and max_moves is not None:
             raise _needs_moves(units, units.moves(on), max_moves, "at least ")
     elif max_moves is not None and not left:
-        raise _needs_moves(units, units.moves(standing.on), max_moves, "")
+        raise _needs_moves(units, units.moves(assignment.on), max_moves, "")
     raise explain(units, left or range(units.size))
 
 

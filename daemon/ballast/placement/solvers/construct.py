@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ballast.model.sample import Floats, Ints
-from ballast.placement.solvers.standing import Standing
+from ballast.placement.solvers.assignment import Assignment
 from ballast.placement.solvers.units import Units
 
 # Units whose costs are computed together.
@@ -16,8 +16,8 @@ _AFRESH = 64 * _BLOCK
 
 def longest_first(
     units: Units, kept: Ints | None = None, noise: Floats | None = None, *, tight: bool = False
-) -> tuple[Standing, list[int]]:
-    """The standing, and the units for which no node was left.
+) -> tuple[Assignment, list[int]]:
+    """The assignment, and the units for which no node was left.
 
     `kept` [unit] are nodes where units begin, -1 for none. `noise` [unit] multiplies the sizes by which units are
     ordered. Units of rules between pods come first, then those with few nodes: they find their place while there is
@@ -25,70 +25,72 @@ def longest_first(
     counts by its capacity, so that large nodes are not taken for cheap ones. A `tight` pass looks at requests alone
     and fills the fullest node that a unit fits on.
     """
-    standing = Standing(units)
+    assignment = Assignment(units)
     if kept is not None and (kept >= 0).any():
-        _begin(standing, kept)
+        _begin(assignment, kept)
     size = _asked(units) if tight else _sizes(units)
-    order = np.lexsort((-(size if noise is None else size * noise), _rank(units, standing)))
+    order = np.lexsort((-(size if noise is None else size * noise), _rank(units, assignment)))
     left: list[int] = []
-    order = order[standing.on[order] < 0]
+    order = order[assignment.on[order] < 0]
     for begin in range(0, len(order), _BLOCK):
         if begin % _AFRESH == _AFRESH - _BLOCK:
-            standing.reckon()
-        left += _fill(standing, order[begin : begin + _BLOCK], tight=tight)
-    standing.reckon()
-    return standing, left
+            assignment.reckon()
+        left += _fill(assignment, order[begin : begin + _BLOCK], tight=tight)
+    assignment.reckon()
+    return assignment, left
 
 
-def _fill(standing: Standing, block: Ints, *, tight: bool) -> list[int]:
+def _fill(assignment: Assignment, block: Ints, *, tight: bool) -> list[int]:
     """Places units one after another; costs are products of matrices, and after each unit those of its node anew."""
-    units = standing.units
+    units = assignment.units
     missing = ~units.there
     aim = _aim(units)
     use = units.use[block]
     slope = 2 * _per_use(units) * use
     curve = slope * use / 2
-    cost = slope @ np.where(missing, aim, standing.load).T + curve @ units.scale.T
+    cost = slope @ np.where(missing, aim, assignment.load).T + curve @ units.scale.T
     left: list[int] = []
     for place, unit in enumerate(block.tolist()):
-        row = (standing.free / np.maximum(units.room, 1e-300)).sum(axis=1) if tight else cost[place]
-        if not _place(standing, unit, row):
+        row = (assignment.free / np.maximum(units.room, 1e-300)).sum(axis=1) if tight else cost[place]
+        if not _place(assignment, unit, row):
             left.append(unit)
             continue
-        node = int(standing.on[unit])
-        load = np.where(missing[node], aim, standing.load[node])
+        node = int(assignment.on[unit])
+        load = np.where(missing[node], aim, assignment.load[node])
         cost[place + 1 :, node] = slope[place + 1 :] @ load + curve[place + 1 :] @ units.scale[node]
     return left
 
 
-def _place(standing: Standing, unit: int, cost: Floats) -> bool:
+def _place(assignment: Assignment, unit: int, cost: Floats) -> bool:
     best = int(cost.argmin())
-    simple = bool(standing.relations.simple[unit])
-    if simple and standing.fits(unit, best):
-        standing.put(unit, best)
+    simple = bool(assignment.relations.simple[unit])
+    if simple and assignment.fits(unit, best):
+        assignment.put(unit, best)
         return True
-    cost = np.where(standing.open(unit), cost, np.inf)
+    cost = np.where(assignment.open(unit), cost, np.inf)
     if simple:
         best = int(cost.argmin())
         if not np.isfinite(cost[best]):
             return False
-        standing.put(unit, best)
+        assignment.put(unit, best)
         return True
     for node in np.argsort(cost, kind="stable").tolist():
         if not np.isfinite(cost[node]):
             return False
-        if standing.relations.permits(unit, node):
-            standing.put(unit, node)
+        if assignment.relations.permits(unit, node):
+            assignment.put(unit, node)
             return True
     return False
 
 
-def _begin(standing: Standing, kept: Ints) -> None:
+def _begin(assignment: Assignment, kept: Ints) -> None:
     """Puts units where they were, as far as rules and room allow."""
     for unit in np.flatnonzero(kept >= 0).tolist():
         node = int(kept[unit])
-        if standing.fits(unit, node) and (standing.relations.simple[unit] or standing.relations.permits(unit, node)):
-            standing.put(unit, node)
+        if assignment.fits(unit, node) and (
+            assignment.relations.simple[unit] or assignment.relations.permits(unit, node)
+        ):
+            assignment.put(unit, node)
 
 
 def _sizes(units: Units) -> Floats:
@@ -102,10 +104,10 @@ def _asked(units: Units) -> Floats:
     return np.asarray((units.request[:-1] / room).max(axis=1, initial=0.0) * len(units.room))
 
 
-def _rank(units: Units, standing: Standing) -> Ints:
+def _rank(units: Units, assignment: Assignment) -> Ints:
     nodes = units.sites.sum(axis=1)[units.site]
     tight = nodes <= max(1, len(units.scale) // 4)
-    return np.where(~standing.relations.simple[:-1], 0, np.where(tight & (nodes < len(units.scale)), 1, 2))
+    return np.where(~assignment.relations.simple[:-1], 0, np.where(tight & (nodes < len(units.scale)), 1, 2))
 
 
 def _per_use(units: Units) -> Floats:

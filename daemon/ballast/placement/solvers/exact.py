@@ -13,9 +13,9 @@ import numpy as np
 
 from ballast.model.sample import Floats, Ints
 from ballast.placement.solvers import linear
+from ballast.placement.solvers.assignment import Assignment
 from ballast.placement.solvers.relations import Relations
-from ballast.placement.solvers.solution import Budget
-from ballast.placement.solvers.standing import Standing
+from ballast.placement.solvers.solution import TimeBudget
 from ballast.placement.solvers.units import Units
 
 MOST = 3e8
@@ -33,10 +33,10 @@ def countable(units: Units) -> bool:
     return units.size * math.log(max(2, len(units.scale))) <= math.log(MOST)
 
 
-def enumerate_all(standing: Standing, budget: Budget, max_moves: int) -> bool:
-    """Puts the best placement into the standing; False if the budget ended before all were compared."""
-    units = standing.units
-    best, best_on = standing.value(), standing.on.copy()
+def enumerate_all(assignment: Assignment, budget: TimeBudget, max_moves: int) -> bool:
+    """Puts the best placement into the assignment; False if the budget ended before all were compared."""
+    units = assignment.units
+    best, best_on = assignment.value(), assignment.on.copy()
     cut = units.size // 2
     first, second = _half(units, range(cut)), _half(units, range(cut, units.size))
     done = True
@@ -61,7 +61,7 @@ def enumerate_all(standing: Standing, budget: Budget, max_moves: int) -> bool:
             if int(units.moved(on).sum()) <= max_moves and keeps(units, on):
                 best, best_on = float(value[other]), on
                 break
-    standing.__init__(units, best_on)  # type: ignore[misc]
+    assignment.__init__(units, best_on)  # type: ignore[misc]
     return done
 
 
@@ -100,11 +100,11 @@ def keeps(units: Units, on: Ints) -> bool:
     return True
 
 
-def bound(standing: Standing, budget: Budget, max_moves: int) -> float:
-    """A lower bound of the value; a better placement that turns up is put into the standing."""
-    units = standing.units
+def bound(assignment: Assignment, budget: TimeBudget, max_moves: int) -> float:
+    """A lower bound of the value; a better placement that turns up is put into the assignment."""
+    units = assignment.units
     if units.size * len(units.scale) > linear.LARGEST:
-        return min(standing_out(units) * (1 - 1e-9), standing.value())
+        return min(standing_out(units) * (1 - 1e-9), assignment.value())
     found = linear.program(units, units.rules)
     n, k = units.scale.shape
     z, d, y = len(found.unit), n * k, n * k
@@ -114,7 +114,7 @@ def bound(standing: Standing, budget: Budget, max_moves: int) -> float:
         rows.append((dict(enumerate(away.astype(float).tolist())), -np.inf, float(max_moves)))
     price = np.zeros(z + d + y)
     # Differences are counted in units of the deviation now, so that tangents have coefficients near 1.
-    unit = max(math.sqrt(standing.value()), 1e-6)
+    unit = max(math.sqrt(assignment.value()), 1e-6)
     weight = np.where(units.there, units.cost, 0.0).reshape(-1) * unit * unit
     price[z + d :] = weight
     rows += [({z + d + i: 1.0}, 0.0, np.inf) for i in range(d)]
@@ -124,11 +124,11 @@ def bound(standing: Standing, budget: Budget, max_moves: int) -> float:
     for _ in range(_ROUNDS):
         left = budget.left()
         seconds = min(_LONGEST, budget.remaining())
-        if not left or standing.value() <= least * (1 + 1e-6):
+        if not left or assignment.value() <= least * (1 + 1e-6):
             break
         nodes = None if budget.evaluations is None else max(1, left // _PER_NODE)
         answer = linear.run(rows, price, z, seconds=seconds, nodes=nodes)
-        budget.spend(min(left, _PER_NODE * max(1, int(answer.mip_node_count or 1))), standing.value())
+        budget.spend(min(left, _PER_NODE * max(1, int(answer.mip_node_count or 1))), assignment.value())
         if answer.mip_dual_bound is not None and math.isfinite(answer.mip_dual_bound):
             least = max(least, float(answer.mip_dual_bound))
         if answer.x is None:
@@ -136,12 +136,12 @@ def bound(standing: Standing, budget: Budget, max_moves: int) -> float:
         x = np.asarray(answer.x)
         on = found.placement(x, units.size)
         if (on >= 0).all() and keeps(units, on):
-            other = Standing(units, on)
-            if other.value() < standing.value():
-                standing.__init__(units, on)  # type: ignore[misc]
+            other = Assignment(units, on)
+            if other.value() < assignment.value():
+                assignment.__init__(units, on)  # type: ignore[misc]
         at = x[z : z + d] / unit
         rows += [_tangent(z, d, i, float(at[i]), unit) for i in range(d) if weight[i] > 0 and abs(at[i]) > 1e-9]
-    return min(least * (1 - 1e-7), standing.value())
+    return min(least * (1 - 1e-7), assignment.value())
 
 
 def standing_out(units: Units) -> float:

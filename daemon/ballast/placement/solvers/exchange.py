@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ballast.model.sample import Bools, Floats, Ints
-from ballast.placement.solvers.solution import Budget
-from ballast.placement.solvers.standing import Saved, Standing
+from ballast.placement.solvers.assignment import Assignment, Saved
+from ballast.placement.solvers.solution import TimeBudget
 
 MOST = 64
 """Units of one node that a round looks at; of more, a random part."""
@@ -34,18 +34,18 @@ class _Pairs:
 
 
 class Exchange:
-    """Improves a standing round by round. `moves_left` is how many more pods may leave the node they came with."""
+    """Improves an assignment round by round. `moves_left` is how many more pods may leave the node they came with."""
 
-    def __init__(self, standing: Standing, rng: np.random.Generator, moves_left: int = _ANY) -> None:
-        self.standing, self.moves_left = standing, moves_left
+    def __init__(self, assignment: Assignment, rng: np.random.Generator, moves_left: int = _ANY) -> None:
+        self.assignment, self.moves_left = assignment, moves_left
         self._rng = rng
-        units = standing.units
+        units = assignment.units
         self._site = np.append(units.site, 0)
         self._masked = bool((~units.sites).any())
         self._counted = moves_left < _ANY
         self._home = np.append(units.home, -1)
         self._at_home = np.append(units.at_home, 0)
-        self._value = standing.value()
+        self._value = assignment.value()
         self._turn = 0
         self._circle: Ints = np.zeros(0, np.int64)
 
@@ -55,11 +55,11 @@ class Exchange:
         return self._value
 
     def restore(self, saved: Saved, moves_left: int) -> None:
-        """Goes back to a saved standing."""
-        self.standing.restore(saved)
+        """Goes back to a saved assignment."""
+        self.assignment.restore(saved)
         self._value, self.moves_left = saved.value, moves_left
 
-    def round(self, budget: Budget, tolerance: float = 0.0) -> int | None:
+    def round(self, budget: TimeBudget, tolerance: float = 0.0) -> int | None:
         """One round; the number of changes, or None if the budget was too small for one pair.
 
         A pair whose best change raises the value by less than `tolerance` makes it too.
@@ -75,34 +75,34 @@ class Exchange:
         width = table.shape[1]
         chunk = max(1, _CELLS // (width * width))
         made = 0
-        mean = self.standing.mean()
+        mean = self.assignment.mean()
         for begin in range(0, fitting, chunk):
             part = slice(begin, begin + chunk)
             pairs = _Pairs(left[part], right[part], table[left[part]], table[right[part]])
             made += self._change(pairs, mean, tolerance)
         if made:
-            self._value = self.standing.value()
+            self._value = self.assignment.value()
         budget.spend(int(each.sum()), self._value)
         return made
 
     def kick(self, pairs: int) -> None:
         """Makes a random possible swap in a few random pairs of nodes."""
-        n = len(self.standing.load)
+        n = len(self.assignment.load)
         if n < 2:
             return
         table, _ = self._table()
         for _ in range(pairs):
             one, other = self._rng.choice(n, 2, replace=False).tolist()
             pair = _Pairs(np.array([one]), np.array([other]), table[[one]], table[[other]])
-            gains = self._gains(pair, self.standing.mean()).reshape(-1)
+            gains = self._gains(pair, self.assignment.mean()).reshape(-1)
             gains[np.isfinite(gains)] = self._rng.random(int(np.isfinite(gains).sum()))
             if self._try(pair, gains, 0, 1.0):
                 table, _ = self._table()
-        self._value = self.standing.value()
+        self._value = self.assignment.value()
 
     def _paired(self) -> tuple[Ints, Ints]:
         """Disjoint pairs of nodes; n - 1 successive rounds (n for odd n) meet every pair once."""
-        n = len(self.standing.load)
+        n = len(self.assignment.load)
         size = n + n % 2
         if self._turn % max(1, size - 1) == 0:
             self._circle = np.concatenate([self._rng.permutation(n), np.full(size - n, n)])
@@ -115,7 +115,7 @@ class Exchange:
 
     def _table(self) -> tuple[Ints, Ints]:
         """[node, slot] units, padded with the unit of zeros, which is always the last; [node] how many are real."""
-        on, n = self.standing.on, len(self.standing.load)
+        on, n = self.assignment.on, len(self.assignment.load)
         counts = np.bincount(on, minlength=n)
         most = int(counts.max(initial=0))
         full = most >= MOST
@@ -146,10 +146,10 @@ class Exchange:
 
     def _gains(self, pairs: _Pairs, mean: Floats) -> Floats:
         """[pair, slot here, slot there]: the change of the value."""
-        units, standing = self.standing.units, self.standing
+        units, assignment = self.assignment.units, self.assignment
         s, t = units.scale[pairs.left], units.scale[pairs.right]
-        x = np.where(units.there[pairs.left], standing.load[pairs.left] - mean, 0.0)
-        y = np.where(units.there[pairs.right], standing.load[pairs.right] - mean, 0.0)
+        x = np.where(units.there[pairs.left], assignment.load[pairs.left] - mean, 0.0)
+        y = np.where(units.there[pairs.right], assignment.load[pairs.right] - mean, 0.0)
         slope = (2 * units.cost * (x * s - y * t))[:, None, :]
         curve = (units.cost * (s * s + t * t - np.square(s - t) / units.count))[:, None, :]
         here, there = units.use[pairs.here], units.use[pairs.there]
@@ -167,7 +167,7 @@ class Exchange:
 
     def _possible(self, pairs: _Pairs, rows: Ints, here: Ints, there: Ints) -> Bools:
         """[row]: whether room and the moves that are left allow the swap of these slots."""
-        units, free = self.standing.units, self.standing.free
+        units, free = self.assignment.units, self.assignment.free
         more = units.request[pairs.there[rows, there]] - units.request[pairs.here[rows, here]]
         good = ((more <= free[pairs.left[rows]]) | (more <= 0)).all(axis=1)
         good &= ((-more <= free[pairs.right[rows]]) | (more >= 0)).all(axis=1)
@@ -180,7 +180,7 @@ class Exchange:
 
     def _open(self, pairs: _Pairs, rows: Ints) -> Bools:
         """[row, slot here, slot there]: `_possible` for all swaps."""
-        units, free = self.standing.units, self.standing.free
+        units, free = self.assignment.units, self.assignment.free
         good = np.ones((len(rows), pairs.here.shape[1], pairs.there.shape[1]), bool)
         for kind in range(free.shape[1]):
             here, there = units.request[pairs.here[rows], kind], units.request[pairs.there[rows], kind]
@@ -203,7 +203,7 @@ class Exchange:
     def _make(self, pairs: _Pairs, flat: Floats, chosen: Ints, best: Ints, tolerance: float) -> int:
         width = pairs.here.shape[1]
         p, q = pairs.here[chosen, best[chosen] // width], pairs.there[chosen, best[chosen] % width]
-        simple = self.standing.relations.simple[p] & self.standing.relations.simple[q]
+        simple = self.assignment.relations.simple[p] & self.assignment.relations.simple[q]
         if simple.all() and not self._counted:
             self._swap(p, q, pairs.left[chosen], pairs.right[chosen])
             return len(chosen)
@@ -231,18 +231,18 @@ class Exchange:
         return 0
 
     def _allowed(self, p: int, q: int, left: int, right: int) -> bool:
-        relations, nobody = self.standing.relations, self.standing.units.size
+        relations, nobody = self.assignment.relations, self.assignment.units.size
         changes = [(p, left, right)] * (p != nobody) + [(q, right, left)] * (q != nobody)
         return bool(relations.simple[p] and relations.simple[q]) or relations.exchange(changes)
 
     def _swap(self, p: Ints, q: Ints, left: Ints, right: Ints) -> None:
         """Each p goes to the right, each q to the left; relations have been told."""
-        standing, units = self.standing, self.standing.units
+        assignment, units = self.assignment, self.assignment.units
         gained, asked = units.use[q] - units.use[p], units.request[q] - units.request[p]
-        standing.load[left] += gained * units.scale[left]
-        standing.load[right] -= gained * units.scale[right]
-        standing.free[left] -= asked
-        standing.free[right] += asked
+        assignment.load[left] += gained * units.scale[left]
+        assignment.load[right] -= gained * units.scale[right]
+        assignment.free[left] -= asked
+        assignment.free[right] += asked
         real_p, real_q = p < units.size, q < units.size
-        standing.on[p[real_p]] = right[real_p]
-        standing.on[q[real_q]] = left[real_q]
+        assignment.on[p[real_p]] = right[real_p]
+        assignment.on[q[real_q]] = left[real_q]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ballast.placement.solvers.assignment import Assignment
 from ballast.placement.solvers.exchange import Exchange
-from ballast.placement.solvers.solution import Budget
-from ballast.placement.solvers.standing import Standing
+from ballast.placement.solvers.solution import TimeBudget
 
 _HISTORY = 20
 _KICKS = (1, 2, 3)
@@ -18,10 +18,10 @@ _KICKS = (1, 2, 3)
 EVEN = 1e-18
 
 
-def descend(exchange: Exchange, budget: Budget) -> bool:
+def descend(exchange: Exchange, budget: TimeBudget) -> bool:
     """Rounds until no pair of nodes gains by any swap; False if the budget ended before."""
-    n = len(exchange.standing.load)
-    if n < 2 or not exchange.standing.units.size:
+    n = len(exchange.assignment.load)
+    if n < 2 or not exchange.assignment.units.size:
         return False
     still, rounds = 0, 0
     while still < n - 1 + n % 2:
@@ -31,27 +31,27 @@ def descend(exchange: Exchange, budget: Budget) -> bool:
         still = 0 if made else still + 1
         rounds += 1
         if rounds % 64 == 0:
-            exchange.standing.reckon()
-    exchange.standing.reckon()
+            exchange.assignment.reckon()
+    exchange.assignment.reckon()
     return True
 
 
-def late_acceptance(standing: Standing, budget: Budget, rng: np.random.Generator, moves_left: int) -> None:
-    """Improves a standing until the budget ends; what it leaves is the best that it met."""
-    exchange = Exchange(standing, rng, moves_left)
+def late_acceptance(assignment: Assignment, budget: TimeBudget, rng: np.random.Generator, moves_left: int) -> None:
+    """Improves an assignment until the budget ends; what it leaves is the best that it met."""
+    exchange = Exchange(assignment, rng, moves_left)
     going = descend(exchange, budget)
-    best = current = standing.save()
+    best = current = assignment.save()
     left = best_left = exchange.moves_left
     history = [best.value] * _HISTORY
     turn = 0
     while going and best.value > EVEN:
         exchange.kick(int(rng.choice(_KICKS)))
         going = descend(exchange, budget)
-        found = standing.value()
+        found = assignment.value()
         if found < best.value:
-            best, best_left = standing.save(), exchange.moves_left
+            best, best_left = assignment.save(), exchange.moves_left
         if found <= current.value or found <= history[turn % _HISTORY]:
-            current, left = standing.save(), exchange.moves_left
+            current, left = assignment.save(), exchange.moves_left
         else:
             exchange.restore(current, left)
         history[turn % _HISTORY] = current.value

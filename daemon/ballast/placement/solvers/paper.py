@@ -17,7 +17,7 @@ from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.solvers.check_dictionary import check_dictionary
 from ballast.placement.solvers.objective import known, objective
 from ballast.placement.solvers.problem import Problem
-from ballast.placement.solvers.solution import Budget, Solution, before
+from ballast.placement.solvers.solution import Solution, TimeBudget, before
 from ballast.placement.solvers.violations import violations
 
 POPULATION = 20
@@ -180,7 +180,7 @@ class PaperPopulation:
             self.bits[one, pod, node] ^= True
 
 
-def solve(problem: Problem, budget: Budget, rng: np.random.Generator, quirks: Quirks, *, once: bool) -> Solution:
+def solve(problem: Problem, budget: TimeBudget, rng: np.random.Generator, quirks: Quirks, *, once: bool) -> Solution:
     """Generations until the budget ends; `once` is the first population alone.
 
     Raises Infeasible for a pod without a node, PlacementError for a problem that is too large.

@@ -16,7 +16,7 @@ Progress = Callable[[int, float], None]
 
 
 @dataclass(eq=False)
-class Budget:
+class TimeBudget:
     """How long to search: evaluations (candidate placements or changes of one), and seconds by `clock`.
 
     The clock is read between evaluations; without one only evaluations count.
@@ -45,10 +45,10 @@ class Budget:
         """Seconds that are left; without a clock, for ever."""
         return float("inf") if self._until is None or self.clock is None else max(0.0, self._until - self.clock())
 
-    def share(self, part: float) -> Budget:
+    def share(self, part: float) -> TimeBudget:
         """A budget that ends after this part of what is left; what it spends has to be added by `spend`."""
         left = None if self.evaluations is None else int(part * max(0, self.evaluations - self.spent))
-        inner = Budget(left, None, self.clock, None)
+        inner = TimeBudget(left, None, self.clock, None)
         if self._until is not None and self.clock is not None:
             now = self.clock()
             inner._until = now + part * max(0.0, self._until - now)

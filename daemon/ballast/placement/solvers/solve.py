@@ -7,14 +7,14 @@ from collections.abc import Callable
 import numpy as np
 
 from ballast.placement.solvers import exact, paper
+from ballast.placement.solvers.assignment import Assignment
 from ballast.placement.solvers.begin import begin
 from ballast.placement.solvers.exchange import Exchange
 from ballast.placement.solvers.genetic import genetic
 from ballast.placement.solvers.late_acceptance import descend, late_acceptance
 from ballast.placement.solvers.objective import objective
 from ballast.placement.solvers.problem import Problem
-from ballast.placement.solvers.solution import Budget, Progress, Solution, before
-from ballast.placement.solvers.standing import Standing
+from ballast.placement.solvers.solution import Progress, Solution, TimeBudget, before
 from ballast.placement.solvers.steepest import steepest
 from ballast.placement.solvers.units import units
 from ballast.placement.solvers.violations import violations
@@ -51,29 +51,29 @@ def solve(
     if seconds and clock is None:
         raise ValueError("seconds need a clock")
     once = (not seconds and evaluations is None) or seconds == 0 or evaluations == 0
-    budget = Budget(evaluations, seconds, clock, progress)
+    budget = TimeBudget(evaluations, seconds, clock, progress)
     rng = np.random.default_rng(seed)
     if solver == "genetic-paper":
         return paper.solve(problem, budget, rng, quirks or paper.Quirks(), once=once)
     contracted = units(problem)
     if solver == "auto":
         solver = _auto(contracted.size, len(problem.nodes), max_moves)
-    standing = begin(contracted, max_moves, from_home=solver == "steepest")
-    budget.spend(1, standing.value())
-    moves_left = _ANY if max_moves is None else max_moves - contracted.moves(standing.on)
+    assignment = begin(contracted, max_moves, from_home=solver == "steepest")
+    budget.spend(1, assignment.value())
+    moves_left = _ANY if max_moves is None else max_moves - contracted.moves(assignment.on)
     generations, bound = (0 if solver == "genetic" else None), None
     if not once:
         if max_moves is not None and solver not in ("steepest", "longest-first"):
-            moves_left = steepest(standing, budget, moves_left)
+            moves_left = steepest(assignment, budget, moves_left)
         if solver == "steepest":
-            steepest(standing, budget, moves_left)
+            steepest(assignment, budget, moves_left)
         elif solver == "late-acceptance":
-            late_acceptance(standing, budget, rng, moves_left)
+            late_acceptance(assignment, budget, rng, moves_left)
         elif solver == "genetic":
-            generations = genetic(standing, budget, rng, moves_left)
+            generations = genetic(assignment, budget, rng, moves_left)
         elif solver == "exact":
-            bound = _exact(standing, budget, rng, _ANY if max_moves is None else max_moves, moves_left)
-    on = contracted.pods(standing.on)
+            bound = _exact(assignment, budget, rng, _ANY if max_moves is None else max_moves, moves_left)
+    on = contracted.pods(assignment.on)
     found = objective(problem, on)
     if bound is not None:
         bound = min(bound, found.value)
@@ -88,13 +88,15 @@ def _auto(size: int, nodes: int, max_moves: int | None) -> str:
     return "exact" if few and max_moves is None else "late-acceptance"
 
 
-def _exact(standing: Standing, budget: Budget, rng: np.random.Generator, max_moves: int, moves_left: int) -> float:
-    if exact.countable(standing.units):
-        descend(Exchange(standing, rng, moves_left), budget)
-        if exact.enumerate_all(standing, budget, max_moves):
-            return standing.value() * (1 - _CAREFUL)
+def _exact(
+    assignment: Assignment, budget: TimeBudget, rng: np.random.Generator, max_moves: int, moves_left: int
+) -> float:
+    if exact.countable(assignment.units):
+        descend(Exchange(assignment, rng, moves_left), budget)
+        if exact.enumerate_all(assignment, budget, max_moves):
+            return assignment.value() * (1 - _CAREFUL)
     else:
         search = budget.share(_SEARCH)
-        late_acceptance(standing, search, rng, moves_left)
-        budget.spend(search.spent, standing.value())
-    return exact.bound(standing, budget, max_moves)
+        late_acceptance(assignment, search, rng, moves_left)
+        budget.spend(search.spent, assignment.value())
+    return exact.bound(assignment, budget, max_moves)

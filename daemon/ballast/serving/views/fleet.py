@@ -12,7 +12,7 @@ from ballast.model.node_state import NodeState
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot, Window
 from ballast.serving.nodes import Verdicts
-from ballast.serving.views.history import SCORE, History
+from ballast.serving.views.history import SCORE, FleetHistory
 from ballast.serving.views.types import FleetLoads, FleetNames
 
 ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
@@ -59,7 +59,7 @@ def loads(snapshot: Snapshot, verdicts: Verdicts, window: Window) -> bytes:
     )
 
 
-def past(snapshot: Snapshot, history: History, time: float) -> bytes | None:
+def past(snapshot: Snapshot, history: FleetHistory, time: float) -> bytes | None:
     """`types.FleetLoads` as they were, of the nodes there are now; None where nothing of that time is kept."""
     found = history.at(time, [node.name for node in snapshot.nodes])
     if found is None:

@@ -35,7 +35,7 @@ PER_LOAD, PER_SCORE = 200.0, 2.0
 Bytes = NDArray[np.uint8]
 
 
-class History:
+class FleetHistory:
     """`observe` in the thread of telemetry; the others in any thread."""
 
     def __init__(self, bound: int = BOUND) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
-from ballast.serving.views.history import BINS, History, bars_of, spread_of
+from ballast.serving.views.history import BINS, FleetHistory, bars_of, spread_of
 from ballast.serving.views.types import Balance, HotNode, Obstacle, Overview, Today
 
 DAY = 86_400.0
@@ -20,7 +20,7 @@ OBSTACLES = 12
 
 def overview(
     snapshot: Snapshot,
-    history: History,
+    history: FleetHistory,
     high: Mapping[str, float],
     *,
     now: float,

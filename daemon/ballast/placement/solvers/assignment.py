@@ -13,7 +13,7 @@ from ballast.placement.solvers.units import Units
 
 @dataclass(frozen=True, eq=False)
 class Saved:
-    """A standing at some moment."""
+    """An assignment at some moment."""
 
     on: Ints
     load: Floats
@@ -21,7 +21,7 @@ class Saved:
     value: float
 
 
-class Standing:
+class Assignment:
     """`on` [unit] is a row of nodes, -1 for nowhere; `load` [node, resource] has 0 where it cannot be expressed."""
 
     def __init__(self, units: Units, on: Ints | None = None) -> None:
@@ -34,7 +34,7 @@ class Standing:
             self.fill(on)
 
     def fill(self, on: Ints) -> None:
-        """Places every unit, whatever the rules say; only on a standing without units."""
+        """Places every unit, whatever the rules say; only on an assignment without units."""
         self.on = on.astype(np.int64)
         self.reckon()
         for unit in np.flatnonzero(~self.relations.simple[:-1]).tolist():
