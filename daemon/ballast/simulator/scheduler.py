@@ -47,8 +47,13 @@ class Scheduler:
         return [self._world.node_names[row] for row in np.flatnonzero(self._fits(pod)[0])]
 
     def place(self, pod: Document, extended: Mapping[str, int] | None = None) -> str | None:
-        """The name of the best node for a pod, or None if it fits on none. `extended` has the extender's scores."""
+        """The name of the best node for a pod, or None if it fits on none.
+
+        `extended` has the extender's scores of the nodes that pass its filter; None without an extender.
+        """
         fits, free = self._fits(pod)
+        if extended is not None:
+            fits &= np.array([name in extended for name in self._world.node_names])
         if not fits.any():
             return None
         points = np.array([(extended or {}).get(name, 0) for name in self._world.node_names], dtype=np.float64)

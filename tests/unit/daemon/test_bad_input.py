@@ -39,6 +39,11 @@ def healthy(calm: Rig, daemon: Daemon) -> bool:
     return told == "know 10 of 10 nodes from prometheus, 0 unknown" and published
 
 
+def closed(text: str) -> str:
+    """A peer that closes a socket may show as reset or as closed."""
+    return text.replace("Remote end closed connection without response", "Connection reset by peer")
+
+
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
@@ -62,9 +67,9 @@ def test_trouble_with_prometheus_is_named_and_what_is_fresh_is_served(calm: Rig,
     getattr(calm.faults, fault)()
     told, published = calm.cycle(daemon)
     assert told.startswith("know 10 of 10 nodes from prometheus, 0 unknown; ")
-    assert said in told
-    assert said in (condition(daemon, "TelemetryDegraded") or "")
-    assert said in verbose(daemon)
+    assert said in closed(told)
+    assert said in closed(condition(daemon, "TelemetryDegraded") or "")
+    assert said in closed(verbose(daemon))
     assert metric(daemon, 'ballast_condition{type="TelemetryDegraded"}') == 1
     assert len(watcher(daemon)) == 10
     assert published == "labels current on 10 of 10 nodes (0 changed, 0 unknown); next in 30 s"
@@ -124,23 +129,24 @@ def rude(request: pytest.FixtureRequest) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("rude", "said"),
     [
-        (Rude, "is larger than 64 MiB; ask for less"),
+        # One answer, or those that arrive together: whichever bound is reached first.
+        (Rude, ("is larger than 64 MiB; ask for less", "would hold more than 96 MiB in all; ask for less")),
         (
             Refusing,
-            "answers 403, no: these credentials do not allow this request; check BALLAST_PROMETHEUS__TOKEN_FILE",
+            ("answers 403, no: these credentials do not allow this request; check BALLAST_PROMETHEUS__TOKEN_FILE",),
         ),
     ],
     indirect=["rude"],
 )
-def test_an_answer_of_100_mb_and_a_refusal_from_the_start(calm: Rig, rude: str, said: str) -> None:
+def test_an_answer_of_100_mb_and_a_refusal_from_the_start(calm: Rig, rude: str, said: tuple[str, ...]) -> None:
     calm.faults.metrics_server_missing()
     daemon = calm.daemon(PROMETHEUS__URL=rude, TELEMETRY__RESOURCES="cpu")
     (first,) = [cycle for cycle in daemon.board.cycles if cycle.job == "telemetry"]
     assert first.ok
-    assert said in first.sentence
+    assert any(text in first.sentence for text in said)
     until(lambda: get(daemon, "/readyz").status_code == 200)
     assert get(daemon, "/watcher").status_code == 500
-    assert said in verbose(daemon)
+    assert any(text in verbose(daemon) for text in said)
 
 
 def test_more_points_than_prometheus_gives_at_once_are_asked_in_pieces(tmp_path: Path) -> None:

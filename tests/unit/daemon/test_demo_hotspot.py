@@ -13,7 +13,7 @@ from ballast.simulator.kube.kinds import POD
 from tests.unit.daemon.rig import until
 
 FALLEN = 0.85
-"""SpreadChange of cpu, as a share of the first, at which the test has seen enough."""
+"""Spread of cpu, as a share of the first, at which the test has seen enough."""
 
 
 def test_the_spread_falls_and_the_summary_ends_with_it() -> None:
@@ -65,5 +65,17 @@ def test_the_scheduler_follows_the_extender(httpserver: Any) -> None:
 def test_an_extender_without_a_usable_answer_is_ignored(httpserver: Any, answer: str) -> None:
     httpserver.expect_request("/scheduler/prioritize").respond_with_data(answer)
     found = Extender(httpserver.url_for("/scheduler")).scores({}, ["n"])
-    assert not found
+    assert found is None
     assert Extender("http://127.0.0.1:1").scores({}, ["n"]) is None
+
+
+def test_nodes_that_the_extender_filters_are_no_candidates(httpserver: Any) -> None:
+    httpserver.expect_request("/scheduler/filter").respond_with_json({"NodeNames": ["b"], "FailedNodes": {"a": "full"}})
+    httpserver.expect_request("/scheduler/prioritize").respond_with_json([{"Host": "b", "Score": 3}])
+    assert Extender(httpserver.url_for("/scheduler")).scores({}, ["a", "b"]) == {"b": 3}
+    assert httpserver.log[1][0].get_json()["NodeNames"] == ["b"]
+
+
+def test_no_node_passes_the_filter_of_the_extender(httpserver: Any) -> None:
+    httpserver.expect_request("/scheduler/filter").respond_with_json({"NodeNames": [], "FailedNodes": {"a": "full"}})
+    assert Extender(httpserver.url_for("/scheduler")).scores({}, ["a"]) == {}
