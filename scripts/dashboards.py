@@ -71,7 +71,7 @@ def _power_now() -> list[Panel]:
         stat("Replicas", f"sum(max by (policy) (ballast_power_current_replicas{{{POLICY}}}))"),
         stat("Not met", f"sum(max by (policy) (ballast_power_unmet_replicas{{{POLICY}}}))", limits=(1, 10)),
         stat("Oldest sample", f"max(min by (policy) (ballast_power_feed_age_seconds{{{POLICY}}}))", "s", (120, 300)),
-        stat("Windows open", f"count(max by (policy) (ballast_power_window_elapsed_seconds{{{POLICY}}}) > 0)"),
+        stat("Windows open", f"sum(max by (policy) (ballast_power_window_elapsed_seconds{{{POLICY}}}) > bool 0)"),
     ]
 
 

@@ -68,7 +68,7 @@ def test_a_pod_that_preempts_needs_no_eviction(cluster: ControlPlane, tmp_path: 
                 low = pod("low", cpu="8", memory="1Gi", terminationGracePeriodSeconds=0)
                 low["metadata"]["finalizers"] = ["example.com/stays"]
                 api.post(PODS, low)
-                api.post(DEPLOYMENTS, deployment("mover", 2, cpu="4", memory="1Gi", priorityClassName="high"))
+                api.post(DEPLOYMENTS, deployment("mover", 2, cpu="3500m", memory="1Gi", priorityClassName="high"))
                 eventually("they run", lambda: len(_ready(cluster)) == 3, within=60, every=0.2)
                 since = cluster.audit.here()
                 vip = pod("vip", cpu="4", memory="1Gi", priorityClassName="high", nodeSelector={HOST: "n0"})
@@ -106,17 +106,17 @@ def _stand(cluster: ControlPlane) -> None:
             },
         },
     )
-    gang = deployment("gang", 2, memory="2Gi")
+    gang = deployment("gang", 2, memory="1Gi")
     gang["spec"]["template"]["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] = "gang"
     api.post(DEPLOYMENTS, gang)
     for name, key, mode in (("local", HOST, "ReadWriteOnce"), ("zonal", ZONE, "ReadWriteOnce")):
         _volume(cluster, name, key, mode)
-        api.post(DEPLOYMENTS, deployment(name, 2, memory="2Gi", volumes=[_claimed(name)]))
+        api.post(DEPLOYMENTS, deployment(name, 2, memory="1Gi", volumes=[_claimed(name)]))
     _volume(cluster, "only", HOST, "ReadWriteOncePod")
-    api.post(DEPLOYMENTS, deployment("only", 1, memory="2Gi", volumes=[_claimed("only")]))
+    api.post(DEPLOYMENTS, deployment("only", 1, memory="1Gi", volumes=[_claimed("only")]))
     pinned = {"disk": "here"}
     api.patch("/api/v1/nodes/n0", {"metadata": {"labels": pinned}})
-    api.post(DEPLOYMENTS, deployment("pinned", 2, memory="2Gi", nodeSelector=pinned))
+    api.post(DEPLOYMENTS, deployment("pinned", 2, memory="1Gi", nodeSelector=pinned))
     for name in REFUSED:
         api.post(DEPLOYMENTS, deployment(name, 2, memory="3Gi"))
     api.post(DEPLOYMENTS, deployment("plain", 2, memory="1Gi"))

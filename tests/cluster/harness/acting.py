@@ -64,7 +64,9 @@ def acting(
         ):
             yield daemon, machines, installed
             calls = cluster.audit.calls(user=installed.user, since=since)
-            assert [call.uri for call in calls if call.forbidden] == []
+            # A webhook of a test may refuse evictions.
+            refused = [call for call in calls if call.resource == "pods/eviction" and call.permitted]
+            assert [call.uri for call in calls if call.forbidden and call not in refused] == []
     finally:
         clear(cluster.api)
         cluster.api.delete(HPAS)

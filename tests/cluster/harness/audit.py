@@ -38,6 +38,8 @@ class Call:
     agent: str
     request: Any
     response: Any
+    permitted: bool
+    """Whether the rights of the user allow it; admission may still have refused it."""
 
     @property
     def forbidden(self) -> bool:
@@ -80,4 +82,5 @@ def _call(event: dict[str, Any]) -> Call:
         agent=event.get("userAgent", ""),
         request=event.get("requestObject"),
         response=event.get("responseObject"),
+        permitted=event.get("annotations", {}).get("authorization.k8s.io/decision") == "allow",
     )

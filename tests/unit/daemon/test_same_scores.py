@@ -164,6 +164,7 @@ CASES = [
 @pytest.mark.parametrize(("name", "keys"), CASES)
 def test_the_daemon_scores_as_ballast_score_does(name: str, keys: dict[str, Any]) -> None:
     fleet, expected = offline(name, keys)
+    assert not expected.unknown.all(), "its worlds measure nothing that it reads"
     document = desk(name, keys, fleet).extending.scores_of("default", "new")
     assert document is not None
     found = document["strategies"][0]
@@ -188,6 +189,7 @@ def test_it_also_does_for_some_of_the_nodes(name: str, keys: dict[str, Any]) -> 
 def test_profiles_are_weighed_by_their_share_of_the_whole_cluster_whichever_nodes_are_asked_about() -> None:
     name, keys = "dominant-residual", {"weigh_by": "volume"}
     fleet, expected = offline(name, keys)
+    assert not expected.unknown.all(), "its worlds measure nothing that it reads"
     extending = desk(name, keys, fleet).extending
     state = extending._state
     assert state is not None
@@ -200,6 +202,7 @@ def test_profiles_are_weighed_by_their_share_of_the_whole_cluster_whichever_node
 def test_nothing_of_the_snapshot_before_is_left(name: str) -> None:
     keys = NEEDED.get(name, {}) | {"in_flight": "full"}
     fleet, expected = offline(name, keys)
+    assert not expected.unknown.all(), "its worlds measure nothing that it reads"
     extending = desk(name, keys, fleet, taken(fleet.nodes, 0.5)).extending
     document = extending.scores_of("default", "new")
     assert document is not None

@@ -21,7 +21,8 @@ SOURCES = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "daemon" 
 def test_every_page_is_made_and_kept(name: str) -> None:
     text = SCRIPT["PAGES"][name]()
     assert text.startswith("# ")
-    assert (DOCS / "reference" / f"{name}.md").exists(), "run: scripts/reference_pages.py"
+    kept = (DOCS / "reference" / f"{name}.md").read_text(encoding="utf-8")
+    assert kept == text, "run: scripts/reference_pages.py"
 
 
 def test_every_condition_has_a_row() -> None:
