@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 from pytest_httpserver import HTTPServer
 
-from ballast.cli.main import main
 from ballast.cluster.client import connect
 from ballast.eviction.gate import NAMES
 from ballast.metrics import Metrics
@@ -19,20 +17,7 @@ from ballast.settings import load as load_settings
 from ballast.simulator import EmbeddedCluster, World
 from tests.fakes import FakeClock
 from tests.unit.cli.clusters import budget, listed, node, pod, watcher, workload
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def ballast(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["ballast", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    return run
+from tests.unit.cli.conftest import Run
 
 
 @pytest.fixture

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
-from ballast.cli.main import main
-
-Run = Callable[..., tuple[int, str, str]]
+from tests.unit.cli.conftest import Run
 
 POLICY = """
 power:
@@ -38,18 +34,6 @@ power:
 TWO = (
     "power: {policies: [{name: a, independents: [{ref: x/a, max: 4}]}, {name: b, independents: [{ref: x/b, max: 4}]}]}"
 )
-
-
-@pytest.fixture
-def ballast(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["ballast", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        captured = capsys.readouterr()
-        return int(ended.value.code or 0), captured.out, captured.err
-
-    return run
 
 
 @pytest.fixture

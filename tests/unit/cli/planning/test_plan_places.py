@@ -1,0 +1,128 @@
+"""Where plans of `ballast plan` may put pods, and which nodes they empty."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.unit.cli.clusters import listed, node, pod, watcher, workload
+from tests.unit.cli.conftest import Run
+from tests.unit.cli.planning.conftest import LOADS, Answer, Plan, shop
+
+
+def claimed(cluster: Answer, *objects: Answer) -> Answer:
+    """The cluster with a claim on every pod of n1, and these objects."""
+    for item in cluster["items"]:
+        if item["kind"] == "Pod" and item["spec"]["nodeName"] == "n1":
+            item["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    return {**cluster, "items": [*cluster["items"], *objects]}
+
+
+def volume(*hosts: str) -> Answer:
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": list(hosts)}]}
+    spec: Answer = {"csi": {"driver": "d", "volumeHandle": "v"}}
+    if hosts:
+        spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [term]}}
+    return {"kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": spec}
+
+
+def volume_claim(mode: str = "ReadWriteMany", namespace: str = "a") -> Answer:
+    metadata = {"name": "data", "namespace": namespace}
+    return {"kind": "PersistentVolumeClaim", "metadata": metadata, "spec": {"volumeName": "v", "accessModes": [mode]}}
+
+
+def moved(plan: Plan, cluster: Answer) -> tuple[int, int]:
+    """Moves of the pods of n1, and pods that node-fit refused."""
+    answer = plan("rebalance", cluster, LOADS)
+    return sum(step["from"] == "n1" for step in answer["steps"]), answer["refused"].get("node-fit", 0)
+
+
+def test_pods_go_only_where_their_volumes_are(plan: Plan) -> None:
+    space = next(item["metadata"]["namespace"] for item in shop()["items"] if item["kind"] == "Pod")
+    claim, once = volume_claim(namespace=space), volume_claim("ReadWriteOnce", space)
+    assert moved(plan, claimed(shop())) == (0, 6)
+    assert moved(plan, claimed(shop(), claim)) == (0, 6)
+    assert moved(plan, claimed(shop(), volume())) == (0, 6)
+    assert moved(plan, claimed(shop(), claim, volume())) == (3, 0)
+    assert moved(plan, claimed(shop(), claim, volume("n1"))) == (0, 6)
+    assert moved(plan, claimed(shop(), once, volume())) == (0, 6)
+
+
+def test_nodes_that_an_autoscaler_would_remove_are_no_targets(plan: Plan) -> None:
+    def targets(taint: Answer | None = None, *claims: Answer) -> set[str]:
+        cluster = shop()
+        for item in cluster["items"]:
+            if item["kind"] == "Node" and item["metadata"]["name"] == "n3" and taint is not None:
+                item["spec"] = {**item.get("spec", {}), "taints": [taint]}
+        cluster["items"] += claims
+        return {step["to"] for step in plan("rebalance", cluster, LOADS)["steps"]}
+
+    def node_claim(*conditions: tuple[str, str], node: str = "n3") -> Answer:
+        status = {"nodeName": node, "conditions": [{"type": name, "status": value} for name, value in conditions]}
+        return {"kind": "NodeClaim", "metadata": {"name": f"claim-{node}"}, "status": status}
+
+    assert targets() == {"n2", "n3"}
+    assert targets({"key": "DeletionCandidateOfClusterAutoscaler", "effect": "PreferNoSchedule", "value": "1"}) == {
+        "n2"
+    }
+    assert targets(None, node_claim(("Consolidatable", "True"))) == {"n2"}
+    assert targets(None, node_claim(("Drifted", "True"), ("Consolidatable", "False"))) == {"n2"}
+    assert targets(None, node_claim(("Drifted", "False"), ("Initialized", "True"))) == {"n2", "n3"}
+    assert targets(None, node_claim(("Consolidatable", "True"), node="")) == {"n2", "n3"}
+
+
+def test_repair_moves_what_is_not_where_it_asks_to_be(plan: Plan) -> None:
+    cluster = shop(on_n1=2, owners=2)
+    for item in cluster["items"]:
+        if item["kind"] == "Pod" and item["metadata"]["name"] == "p0":
+            item["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "n3"}
+        if item["kind"] == "Node":
+            item["metadata"].setdefault("labels", {})["kubernetes.io/hostname"] = item["metadata"]["name"]
+    answer = plan("repair", cluster, LOADS)
+    assert [(step["pod"].split("/")[1], step["from"], step["to"]) for step in answer["steps"]] == [("p0", "n1", "n3")]
+    assert answer["steps"][0]["reason"] == "n1 is none of the nodes it asks for"
+    assert answer["steps"][0]["gain"] == 1
+
+
+def drained(**more: Any) -> Answer:
+    """One pod on each of five nodes, each of a workload of its own."""
+    pods = [pod(f"p{i}", "1", "1Gi", f"n{i}", f"w{i}") for i in range(5)]
+    rest = [pod(f"q{i}", "10m", "0", f"n{(i + 1) % 5}", f"w{i}") for i in range(5)]
+    return listed(*(node(f"n{i}", **more) for i in range(5)), pods, rest, *(workload(f"w{i}", 2) for i in range(5)))
+
+
+@pytest.fixture
+def emptied(files: Callable[[str, Any], str], ballast: Run) -> Callable[..., Answer]:
+    def run(cluster: Any, metrics: Any, *options: str) -> Answer:
+        given = ["--cluster", files("c.json", cluster), "--metrics", files("m.json", metrics), "-o", "json"]
+        code, out, err = ballast("plan", "consolidate", *given, *options)
+        assert code == 0, err
+        answer: Answer = json.loads(out)
+        assert answer["kind"] == "consolidate"
+        assert list(answer)[-1] == "empty"
+        return answer
+
+    return run
+
+
+def test_consolidate_names_the_nodes_that_become_empty(emptied: Callable[..., Answer]) -> None:
+    loads = {f"n{i}": (10, 10) for i in range(5)}
+    answer = emptied(drained(), watcher(loads))
+    assert answer["empty"] == ["n0"]
+    assert {step["pod"] for step in answer["steps"]} == {"shop/p0", "shop/q4"}
+    assert len(emptied(drained(), watcher(loads), "--set", "consolidate_nodes=2")["empty"]) == 2
+    assert emptied(drained(), watcher(loads), "--set", "max_moves=1")["empty"] == ["n0"]
+    assert emptied(drained(), watcher(loads), "--max-moves", "1")["empty"] == []
+    assert emptied(drained(), watcher(loads), "--set", "nodes_reserve=4")["empty"] == []
+    assert emptied(drained(), watcher(loads), "--set", "consolidate_nodes=0")["empty"] == []
+    assert emptied(drained(), watcher({**loads, "n3": (75, 10)}))["empty"] == []
+
+
+def test_consolidate_goes_by_the_p95_that_the_document_tells(emptied: Callable[..., Answer]) -> None:
+    document = watcher({f"n{i}": (10, 10) for i in range(5)})
+    for each in document["data"]["NodeMetricsMap"].values():
+        each["metrics"].append({"type": "CPUP95", "operator": "P95", "value": 65})
+    assert emptied(drained(), document)["empty"] == []
