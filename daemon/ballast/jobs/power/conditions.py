@@ -100,19 +100,22 @@ class PowerEvents:
             name = view.policy.name
             before, now = self._last.get(name, frozenset()), _ongoing(view)
             self._last[name] = now
-            words = f"power policy {name}: {sentences.sentence([view]).removeprefix('power: ')}"
             for reason in sorted(now - before):
                 if reason in _BEGINS:
-                    self._tell(quiet, reason, words, warning=reason in _WARNINGS)
+                    self._tell_of(view, quiet, reason, warning=reason in _WARNINGS)
             if "FeedInvalid" in before - now:
-                self._tell(quiet, "FeedRecovered", words, warning=False)
+                self._tell_of(view, quiet, "FeedRecovered", warning=False)
             for reason in _moments(view):
                 if reason != self._detected.get(name):
-                    self._tell(quiet, reason, words, warning=False)
+                    self._tell_of(view, quiet, reason, warning=False)
                 if reason in _DETECTED.values():
                     self._detected[name] = reason
             if view.action is not None or view.reason in (Reason.INSIDE, Reason.CANCELLED):
                 self._detected.pop(name, None)
+
+    def _tell_of(self, view: TickReport, quiet: bool, reason: str, *, warning: bool) -> None:
+        words = f"power policy {view.policy.name}: {sentences.sentence([view]).removeprefix('power: ')}"
+        self._tell(quiet, reason, words, warning=warning)
 
     def _tell(self, quiet: bool, reason: str, words: str, *, warning: bool) -> None:
         if not quiet:
@@ -151,7 +154,7 @@ def _contended(view: TickReport) -> str | None:
 
 
 def _obstacles(view: TickReport, kind: ObstacleKind) -> list[str]:
-    found = [(name, each.obstacle) for name, each in view.statuses.items()]
+    found = [(name, status.obstacle) for name, status in view.left_out]
     return [f"{name}: {obstacle.lasting}" for name, obstacle in found if obstacle and obstacle.kind is kind]
 
 
