@@ -102,24 +102,23 @@ class PowerEvents:
             self._last[name] = now
             for reason in sorted(now - before):
                 if reason in _BEGINS:
-                    self._tell_of(view, quiet, reason, warning=reason in _WARNINGS)
+                    self._tell(quiet, reason, view, warning=reason in _WARNINGS)
             if "FeedInvalid" in before - now:
-                self._tell_of(view, quiet, "FeedRecovered", warning=False)
+                self._tell(quiet, "FeedRecovered", view, warning=False)
             for reason in _moments(view):
                 if reason != self._detected.get(name):
-                    self._tell_of(view, quiet, reason, warning=False)
+                    self._tell(quiet, reason, view, warning=False)
                 if reason in _DETECTED.values():
                     self._detected[name] = reason
             if view.action is not None or view.reason in (Reason.INSIDE, Reason.CANCELLED):
                 self._detected.pop(name, None)
 
-    def _tell_of(self, view: TickReport, quiet: bool, reason: str, *, warning: bool) -> None:
-        words = f"power policy {view.policy.name}: {sentences.sentence([view]).removeprefix('power: ')}"
-        self._tell(quiet, reason, words, warning=warning)
-
-    def _tell(self, quiet: bool, reason: str, words: str, *, warning: bool) -> None:
-        if not quiet:
-            self._events.tell(self._target, reason, words, part="power", warning=warning)
+    def _tell(self, quiet: bool, reason: str, about: TickReport | str, *, warning: bool) -> None:
+        if quiet:
+            return
+        if isinstance(about, TickReport):
+            about = f"power policy {about.policy.name}: {sentences.sentence([about]).removeprefix('power: ')}"
+        self._events.tell(self._target, reason, about, part="power", warning=warning)
 
 
 _BEGINS = ("FeedInvalid", "FallbackActivated", "PowerLimited", "Contended", "AutoscalerDetected")
