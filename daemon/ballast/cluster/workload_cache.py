@@ -150,9 +150,9 @@ class WorkloadCache:
 
     def workload(self, kind: str, namespace: str, name: str) -> Workload | None:
         """`kind` as owners name it (`Deployment`) or as the watch is named (`deployments`, `rollouts.argoproj.io`)."""
-        plural = _PLURALS.get(kind, plural_of(kind))
-        if plural in self._held:
-            found: Workload | None = self._held[plural].get(namespace, name)
+        held = self._held.get(kind) or self._held.get(_PLURALS.get(kind) or plural_of(kind))
+        if held is not None:
+            found: Workload | None = held.get(namespace, name)
             return found
         return next(
             (

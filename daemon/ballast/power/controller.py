@@ -200,8 +200,9 @@ class _Tick:
     def _act(self, sign: int, level: Fraction, reason: Reason, *, limited: bool = True) -> ControllerResult:
         """A plan for the load L(level) = L0 · level / W0, rounded to whole replicas, within bounds and `maxStep`.
 
-        No plan where the change has the wrong sign or is 0. A plan that `maxStep` cuts moves the reference only to
-        W0 · L / L0, the price of the load L that it reaches.
+        No plan where the change is 0. Where it has the other sign, others have changed so much that the reference no
+        longer belongs to what runs: it becomes the price of the present load, and a window in the other direction
+        opens. A plan that `maxStep` cuts moves the reference only to W0 · L / L0, the price of the load L it reaches.
         """
         policy, targets = self.policy, targets_of(self.policy, self.replicas, self.state.baseline, self.needed)
         active = [target for target in targets if not target.suspended]
@@ -216,6 +217,9 @@ class _Tick:
         lowest, highest = sum(target.minimum for target in active), sum(target.maximum for target in active)
         delta = min(max(current + wanted, lowest), highest) - current
         unmet = wanted - delta
+        if max(delta * sign, wanted * sign) < 0:
+            corrected = replace(self.state.settled(), reference=_price(policy, anchor, load_of(active)))
+            return replace(replace(self, state=corrected)._follow(), cancelled=True)
         if delta * sign <= 0:
             none = Reason.AT_LIMIT if wanted * sign > 0 else Reason.ROUNDS_TO_ZERO
             return replace(self._stay(level, none), unmet=unmet)

@@ -109,14 +109,14 @@ def targets_of(
         Target(
             name=name,
             current=count,
-            minimum=(member := places[name].member).min,
+            minimum=(member := (place := places[name]).member).min,
             maximum=member.max,
-            group=places[name].group,
+            group=place.group,
             weight=member.weight,
             watts=member.watts,
             baseline=baseline.get(name),
             needed=needed.get(name, 0),
-            priority=places[name].priority,
+            priority=place.priority,
         )
         for name, count in replicas.items()
         if name in places

@@ -245,6 +245,16 @@ def test_the_extra_pods_of_a_rollout_draw_their_watts() -> None:
     assert (view.load, one.total) == (200, 17)
 
 
+def test_a_reduction_that_its_controller_has_not_seen_yet_is_no_rollout() -> None:
+    one = life({}, {})
+    one.run([200.0] * 2)
+    one.tick(100.0)
+    late = Workload("Deployment", "ns", "t0", replicas=5, present=10, rolling=True, generation=3, observed=2)
+    one.cluster.standing["ns/t0"] = {"workload": late}
+    one.run([100.0] * 2)
+    assert one.cluster.counts == {"ns/t0": 5, "ns/t1": 5}
+
+
 def metered(*members: dict[str, Any], **keys: Any) -> Life:
     """The same with a measured consumption; `Life.begin` would lose the meter."""
     one = life(*members, consumption={"query": "own_watts"}, **keys)

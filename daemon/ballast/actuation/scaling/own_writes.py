@@ -33,6 +33,8 @@ class OwnWrites:
 
     def scale(self, name: str, version: str) -> Scale | None:
         """The scale written to a target, unless the watch, at `version`, is newer."""
+        if not self._scales:
+            return None
         kept = self._young(self._scales.get(name))
         if kept is None or newer(version, kept.version):
             self._scales.pop(name, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from operator import is_
@@ -43,6 +43,24 @@ class _Known(NamedTuple):
     actuation: Actuation
     inputs: tuple[object, ...]
     status: TargetStatus
+
+
+class _Place(NamedTuple):
+    """Where the watches have a member."""
+
+    ref: str
+    member: Member
+    plural: str
+    namespace: str
+    name: str
+
+
+class _Placed(NamedTuple):
+    """The members of a policy, and the kinds that are read for them."""
+
+    policy: PowerPolicy
+    members: Sequence[_Place]
+    kinds: frozenset[str]
 
 
 class Waiting:
@@ -98,6 +116,7 @@ class TargetReader:
         self._reported: set[tuple[str, str]] = set()
         self._read: dict[str, Scale] = {}
         self._known: dict[str, _Known] = {}
+        self._placed: dict[str, _Placed] = {}
         self._index: tuple[tuple[Autoscaler, ...], tuple[Autoscaler, ...], Autoscalers] | None = None
 
     def autoscalers(self) -> Autoscalers:
@@ -118,28 +137,28 @@ class TargetReader:
         """The status of every target, by namespace/name."""
         if self._protected is not None:
             self._protected.refresh()
-        index, waiting = self.autoscalers(), Waiting(self._pods)
-        blind = {kind: self._blind(kind) for kind in kinds_of([policy])}
+        index, waiting, placed = self.autoscalers(), Waiting(self._pods), self._places(policy)
+        blind = {kind: self._blind(kind) for kind in placed.kinds}
         blind_to_all = next((blind[kind] for kind in (AUTOSCALERS, SCALED_OBJECTS, NAMESPACES) if blind[kind]), None)
         return {
-            name: self._status(policy, name, place.member, index, waiting, blind, blind_to_all)
-            for name, place in policy.places.items()
+            place.ref: _unseen(place.member, hold)
+            if (hold := blind[place.plural] or blind_to_all) is not None
+            else self._status(policy, place, index, waiting)
+            for place in placed.members
         }
 
-    def _status(
-        self,
-        policy: PowerPolicy,
-        ref: str,
-        member: Member,
-        index: Autoscalers,
-        waiting: Waiting,
-        blind: Mapping[str, Obstacle | None],
-        blind_to_all: Obstacle | None,
-    ) -> TargetStatus:
-        plural = plural_of(member.kind)
-        if (hold := blind[plural] or blind_to_all) is not None:
-            return _unseen(member, hold)
-        namespace, _, name = ref.partition("/")
+    def _places(self, policy: PowerPolicy) -> _Placed:
+        kept = self._placed.get(policy.name)
+        if kept is None or kept.policy is not policy:
+            members = [
+                _Place(name, place.member, plural_of(place.member.kind), *name.split("/"))
+                for name, place in policy.places.items()
+            ]
+            kept = self._placed[policy.name] = _Placed(policy, members, kinds_of([policy]))
+        return kept
+
+    def _status(self, policy: PowerPolicy, place: _Place, index: Autoscalers, waiting: Waiting) -> TargetStatus:
+        ref, member, plural, namespace, name = place
         workload = self._cache.workload(plural, namespace, name)
         if workload is None:
             missing = _problem(f"there is no {member.ref}. Create it, or correct ref.")

@@ -100,23 +100,25 @@ class PowerEvents:
             name = view.policy.name
             before, now = self._last.get(name, frozenset()), _ongoing(view)
             self._last[name] = now
-            words = f"power policy {name}: {sentences.sentence([view]).removeprefix('power: ')}"
             for reason in sorted(now - before):
                 if reason in _BEGINS:
-                    self._tell(quiet, reason, words, warning=reason in _WARNINGS)
+                    self._tell(quiet, reason, view, warning=reason in _WARNINGS)
             if "FeedInvalid" in before - now:
-                self._tell(quiet, "FeedRecovered", words, warning=False)
+                self._tell(quiet, "FeedRecovered", view, warning=False)
             for reason in _moments(view):
                 if reason != self._detected.get(name):
-                    self._tell(quiet, reason, words, warning=False)
+                    self._tell(quiet, reason, view, warning=False)
                 if reason in _DETECTED.values():
                     self._detected[name] = reason
             if view.action is not None or view.reason in (Reason.INSIDE, Reason.CANCELLED):
                 self._detected.pop(name, None)
 
-    def _tell(self, quiet: bool, reason: str, words: str, *, warning: bool) -> None:
-        if not quiet:
-            self._events.tell(self._target, reason, words, part="power", warning=warning)
+    def _tell(self, quiet: bool, reason: str, about: TickReport | str, *, warning: bool) -> None:
+        if quiet:
+            return
+        if isinstance(about, TickReport):
+            about = f"power policy {about.policy.name}: {sentences.sentence([about]).removeprefix('power: ')}"
+        self._events.tell(self._target, reason, about, part="power", warning=warning)
 
 
 _BEGINS = ("FeedInvalid", "FallbackActivated", "PowerLimited", "Contended", "AutoscalerDetected")
@@ -151,7 +153,7 @@ def _contended(view: TickReport) -> str | None:
 
 
 def _obstacles(view: TickReport, kind: ObstacleKind) -> list[str]:
-    found = [(name, each.obstacle) for name, each in view.statuses.items()]
+    found = [(name, status.obstacle) for name, status in view.left_out]
     return [f"{name}: {obstacle.lasting}" for name, obstacle in found if obstacle and obstacle.kind is kind]
 
 

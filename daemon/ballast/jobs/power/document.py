@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import islice
+from operator import is_
 from typing import Any
 
 from ballast.jobs.power import sentences
@@ -17,7 +18,25 @@ JOULES = 3_600_000
 """Of a kWh."""
 
 
-def policy_document(view: TickReport, history: PolicyHistory, semantics: str, *, shadow: bool) -> dict[str, Any]:
+class TargetRows:
+    """What is said of a policy's targets; made anew when something about one of them has changed."""
+
+    def __init__(self, *, shadow: bool) -> None:
+        self._shadow = shadow
+        self._last: TickReport | None = None
+        self._rows: list[dict[str, Any]] = []
+
+    def of(self, view: TickReport, history: PolicyHistory) -> list[dict[str, Any]]:
+        """One for each target; the same list as before where nothing has changed."""
+        last, self._last = self._last, view
+        if last is None or not _same_targets(last, view):
+            self._rows = [_target(view, name, history, shadow=self._shadow) for name in view.policy.places]
+        return self._rows
+
+
+def policy_document(
+    view: TickReport, history: PolicyHistory, semantics: str, rows: TargetRows, *, shadow: bool
+) -> dict[str, Any]:
     """The newest report and the recent past."""
     window = view.state.window
     opened = view.window_age is not None and window is not None
@@ -48,30 +67,42 @@ def policy_document(view: TickReport, history: PolicyHistory, semantics: str, *,
         "energy": _energy(view),
         "schedule": [[float(time), float(watts)] for time, watts in islice(view.watts.ahead, AHEAD)],
         "schedule_problem": view.watts.schedule_problem,
-        "targets": [_target(view, name, history, shadow=shadow) for name in sorted(view.policy.places)],
+        "targets": rows.of(view, history),
         "history": list(history.points),
         "draws": list(history.draws),
         "actions": list(history.actions),
     }
 
 
+def _same_targets(last: TickReport, view: TickReport) -> bool:
+    return (
+        last.policy.places is view.policy.places
+        and last.counts == view.counts
+        and last.needs == view.needs
+        and last.learned == view.learned
+        and len(last.statuses) == len(view.statuses)
+        and all(map(is_, last.statuses.values(), view.statuses.values()))
+    )
+
+
 def _target(view: TickReport, name: str, history: PolicyHistory, *, shadow: bool) -> dict[str, Any]:
-    member, status = view.policy.places[name].member, view.statuses.get(name)
+    place, status = view.policy.places[name], view.statuses.get(name)
+    member = place.member
     need = view.needs.get(name)
     return {
         "ref": name,
         "kind": member.kind if status is None else status.kind,
-        "actuator": None if status is None else str(status.actuator),
+        "actuator": None if status is None else status.actuator.value,
         "replicas": None if status is None else status.count if shadow else view.counts.get(name, status.count),
         "potential": view.counts.get(name) if shadow else None,
         "min": member.min,
         "max": member.max,
         "original": None if status is None else status.original,
-        "priority": view.policy.places[name].priority,
+        "priority": place.priority,
         "rolling": status is not None and status.rolling,
         "watts": None if view.learned is None else dict(zip(("value", "error"), view.learned.watts[name], strict=True)),
         "needs": None if need is None else {"least": need.least, "most": need.most},
-        "history": [list(each) for each in history.counts.get(name, ())],
+        "history": list(history.counts.get(name, ())),
         "excluded": None if status is None else status.excluded,
         "problem": None if status is None else status.problem or status.note,
     }

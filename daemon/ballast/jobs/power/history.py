@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -22,6 +23,8 @@ class PolicyHistory:
     actions: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=ACTIONS_KEPT))
     counts: dict[str, deque[tuple[float, int]]] = field(default_factory=dict)
     """Unix time and replicas whenever they changed, by namespace/name."""
+    newest: Mapping[str, int] = field(default_factory=dict)
+    """The counts of the newest tick, by namespace/name."""
     seen: float | None = None
     """Unix time of the newest usable sample."""
 
@@ -33,10 +36,11 @@ class PolicyHistory:
         over = Fraction(0) if view.over is None and view.load is not None else view.over
         drawn = [_float(each) for each in (view.load, view.watts.consumed, over)]
         self.draws.append([round(view.now.wall, 1), *drawn, view.unmet_demand])
-        for name, count in view.counts.items():
+        for name, count in view.counts.items() if view.counts != self.newest else ():
             past = self.counts.setdefault(name, deque(maxlen=TARGET_POINTS))
             if not past or past[-1][1] != count:
                 past.append((round(view.now.wall, 1), count))
+        self.newest = view.counts
         if view.action is not None:
             self.actions.append(_action(view.action))
 

@@ -17,7 +17,7 @@ from ballast.jobs.power import sentences
 from ballast.jobs.power.budget import PolicyController
 from ballast.jobs.power.conditions import PowerEvents, tell_conditions
 from ballast.jobs.power.departed import DepartedTargets
-from ballast.jobs.power.document import policy_document
+from ballast.jobs.power.document import TargetRows, policy_document
 from ballast.jobs.power.history import PolicyHistory
 from ballast.jobs.power.metrics import PowerMetrics
 from ballast.jobs.power.view import TickContext, TickReport
@@ -94,6 +94,7 @@ class PowerJob:
         self._offset = settings.telemetry.offset
         self._show = show
         self._leavers = leavers
+        self._rows = [TargetRows(shadow=self._shadow) for _ in courses]
         self._facts = PowerMetrics(context.metrics.registry)
         self._would = PowerMetrics(context.metrics.registry, potential=True) if self._shadow else None
         for metrics in self._all_metrics():
@@ -193,8 +194,8 @@ class PowerJob:
 
     def _document(self, paused: str | None) -> dict[str, Any]:
         policies = [
-            policy_document(course.view, course.history, course.feed.semantics, shadow=self._shadow)
-            for course in self.courses
+            policy_document(course.view, course.history, course.feed.semantics, rows, shadow=self._shadow)
+            for course, rows in zip(self.courses, self._rows, strict=True)
             if course.view is not None
         ]
         return {"mode": self._mode, "paused": paused, "policies": policies}

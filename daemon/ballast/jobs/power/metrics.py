@@ -69,6 +69,8 @@ class PowerMetrics:
     def put_workloads(self, policy: str, counts: Mapping[str, int]) -> None:
         """Sets the counts by namespace/name; targets without a count lose their series."""
         before = self._workloads.get(policy, {})
+        if before == counts:
+            return
         for name in before.keys() - counts.keys():
             self.workload.remove(policy, *_parts(name))
         for name, count in counts.items():
@@ -82,8 +84,9 @@ class PowerMetrics:
         With `real` the counts are those of the cluster, where the report has those of a dry run.
         """
         name, watts, reference = view.policy.name, view.watts.watts, view.reference
-        found = {n: each.count for n, each in view.statuses.items() if each.count is not None}
-        counts = found if real else view.counts
+        counts = view.counts
+        if real:
+            counts = {n: each.count for n, each in view.statuses.items() if each.count is not None}
         change = watts / reference - 1 if watts is not None and reference else None
         known = view.load is not None and watts is not None
         values = {

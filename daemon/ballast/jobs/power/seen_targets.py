@@ -62,11 +62,16 @@ def gated(view: TickReport, targets: SeenTargets) -> dict[str, Bounds]:
 
 
 def surging(view: TickReport) -> Fraction:
-    """Watts of the pods that rollouts have beyond the replicas asked for."""
+    """Watts of the pods that rollouts have beyond the replicas asked for.
+
+    Where the workload's controller has not seen the newest generation, they may be those that a reduction removes.
+    """
     found = Fraction(0)
     for name, count in view.counts.items():
         workload = view.statuses[name].workload
-        if workload is not None and workload.rolling and workload.replicas is not None:
+        if workload is None or not workload.rolling or workload.replicas is None:
+            continue
+        if workload.observed is None or workload.observed >= workload.generation:
             found += max(0, workload.present - max(workload.replicas, count)) * view.policy.places[name].member.watts
     return found
 

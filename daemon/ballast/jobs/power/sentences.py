@@ -45,7 +45,8 @@ def _one(view: TickReport) -> str:
     if view.action is not None:
         parts.append(_action(view))
     elif view.counts:
-        would = "shadow " if view.statuses and any(_differs(view, name) for name in view.counts) else ""
+        differs = view.statuses and any(view.statuses[name].count != count for name, count in view.counts.items())
+        would = "shadow " if differs else ""
         parts.append(f"{sum(view.counts.values()):,} {would}replicas in {len(view.counts):,} targets")
     if view.unmet:
         parts.append(f"{abs(view.unmet):,} replicas {'more' if view.unmet > 0 else 'fewer'} are beyond all bounds")
@@ -53,7 +54,7 @@ def _one(view: TickReport) -> str:
         parts.append(f"{watts(view.over)} over the feed")
     if view.problem and view.problem not in parts[1]:
         parts.append(view.problem)
-    holds = [(name, hold) for name, each in view.statuses.items() if (hold := each.hold)]
+    holds = [(name, hold) for name, status in view.left_out if (hold := status.hold) is not None]
     left_out = [f"{name} ({hold.text})" for name, hold in holds if hold.kind is not ObstacleKind.OBSERVED]
     if left_out:
         more = f" and {len(left_out) - NAMED} more" if len(left_out) > NAMED else ""
@@ -123,7 +124,3 @@ def _action(view: TickReport) -> str:
     changes = [f"{name} {action.before.get(name)} → {action.after[name]}" for name in action.changes]
     more = f" and {len(changes) - NAMED} more" if len(changes) > NAMED else ""
     return f"{verb} {', '.join(changes[:NAMED])}{more} ({action.reason})" if changes else f"{verb} nothing"
-
-
-def _differs(view: TickReport, name: str) -> bool:
-    return view.statuses[name].count != view.counts[name] and view.action is None

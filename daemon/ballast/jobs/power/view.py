@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
+from functools import cached_property
 
 from ballast.actuation.scaling.target_status import TargetStatus
 from ballast.power.absolute import carried
@@ -109,6 +110,11 @@ class TickReport:
     """The newest action whose effect on the measured draw did not come."""
     unmet_demand: int = 0
     """Replicas that autoscalers want beyond their caps."""
+
+    @cached_property
+    def left_out(self) -> Sequence[tuple[str, TargetStatus]]:
+        """Name and status of the targets that take no part, or cannot be changed."""
+        return [(name, status) for name, status in self.statuses.items() if status.hold is not None]
 
     @property
     def over(self) -> Fraction | None:

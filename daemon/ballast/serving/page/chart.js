@@ -64,21 +64,34 @@ export function load() {
   return coming;
 }
 
-/** Draws `rows` of a history into `box` as two charts; nothing while the box is hidden. */
-export function draw(box, rows) {
+/** Draws `rows` of a history into `box` as two charts; nothing while the box is hidden.
+ * Behind the state a row has what is drawn as declared and as measured, and the replicas that autoscalers lack.
+ * `ahead` are [time, watts] of a schedule; the first is that of the last row. */
+export function draw(box, rows, ahead = []) {
   for (const plot of box.plots || []) plot.destroy();
   box.plots = [];
   const width = box.clientWidth;
   if (!width || typeof uPlot === "undefined" || rows.length < 2) return;
-  const column = index => rows.map(row => row[index]);
+  const last = rows.at(-1)[0], later = ahead.filter(([time]) => time > last), has = index => rows.some(row => row[index]);
+  const column = index => [...rows.map(row => row[index] ?? null), ...later.map(([time]) => index ? null : time)];
+  const scheduled = [...rows.slice(1).map(() => null), ahead[0]?.[1] ?? null, ...later.map(([, bound]) => bound)];
   const quiet = { points: { show: false }, value: (plot, value, series, index) => index === null ? "" : digits(value) };
   const edge = { ...quiet, stroke: style("--edge"), width: 1, dash: [4, 4], paths: stepped() };
+  const drawn = [
+    ...(has(7) ? [["Drawn as declared", column(7), "--ok", []]] : []), ...(has(8) ? [["Drawn as measured", column(8), "--high", []]] : []),
+    ...(later.length ? [["Schedule", scheduled, "--over", [6, 4]]] : []),
+  ];
+  const lacking = has(10) ? [["Wanted by autoscalers beside", column(10)]] : [];
   const watts = options(width, WATTS, [
     { ...edge, label: "Dead band, low" },
     { ...edge, label: "Dead band, high" },
     { ...quiet, label: "Reference", stroke: style("--reference"), width: 2, paths: stepped() },
     { ...quiet, label: "Available", stroke: style("--fill"), width: 2 },
+    ...drawn.map(([label, , colour, dash]) => ({ ...quiet, label, stroke: style(colour), width: 1.5, dash, paths: stepped() })),
   ], [{ series: [2, 1], fill: style("--band") }], rows, "watts");
-  const replicas = options(width, REPLICAS, [{ ...quiet, label: "Replicas", stroke: style("--ok"), fill: style("--ok-fill"), width: 2, paths: stepped() }], [], rows, "replicas");
-  box.plots.push(new uPlot(watts, [column(0), column(3), column(4), column(2), column(1)], box), new uPlot(replicas, [column(0), column(5)], box));
+  const replicas = options(width, REPLICAS, [
+    { ...quiet, label: "Replicas", stroke: style("--ok"), fill: style("--ok-fill"), width: 2, paths: stepped() },
+    ...lacking.map(([label]) => ({ ...quiet, label, stroke: style("--over"), width: 1.5, paths: stepped() })),
+  ], [], rows, "replicas");
+  box.plots.push(new uPlot(watts, [column(0), column(3), column(4), column(2), column(1), ...drawn.map(([, values]) => values)], box), new uPlot(replicas, [column(0), column(5), ...lacking.map(([, values]) => values)], box));
 }

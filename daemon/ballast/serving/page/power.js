@@ -1,4 +1,4 @@
-import { $, MORE, PAGE, ago, banner, clock, count, element, known, nothing, now, number, percent, read, route, say, signed, table, tag, when } from "./common.js";
+import { $, MORE, PAGE, ago, banner, clock, count, element, known, nothing, now, number, percent, read, route, say, shape, signed, table, tag, when } from "./common.js";
 import { draw, load } from "./chart.js";
 
 const STATES = { STABLE: "stable", PENDING_INCREASE: "more power, being confirmed", PENDING_DECREASE: "less power, being confirmed" };
@@ -10,6 +10,7 @@ const REASONS = {
   ScaledUp: "more power", ScaledDown: "less power", EmergencyDrop: "sudden fall of power", RateLimited: "the next step of a change",
   Fallback: "the feed was silent for too long", ForeignChange: "a change by someone else was undone", PlanResumed: "an unfinished plan was completed",
 };
+const NAMED = 3, SPARK = { width: 88, height: 22 };
 const SPANS = [["1 h", 3600], ["6 h", 21600], ["24 h", 86400]];
 const PLAIN = new Set(["Deployment", "deployments.apps"]);
 const view = {  span: 21600, filter: "", show: "", limit: PAGE };
@@ -38,9 +39,17 @@ function banners(policy) {
   if (power.paused) shown.push(banner("warn", "Paused.", power.paused));
   if (feed.problem) shown.push(banner("bad", "Feed.", `${feed.problem}. Without a valid sample nothing is scaled${known(feed.time) ? `; the last one is ${ago(now() - feed.time)} old` : ""}.`));
   if (known(policy.over)) shown.push(banner("bad", "Over budget.", `${number(policy.over)} W more than is available are drawn.`));
+  if (policy.missing_effect) shown.push(banner("bad", "Effect missing.", policy.missing_effect));
+  if (policy.schedule_problem) shown.push(banner("warn", "Schedule.", policy.schedule_problem));
   if (policy.unmet_demand) shown.push(banner("warn", "Demand not met.", `${count(policy.unmet_demand, "replica")} that autoscalers want are held back by their caps.`));
   if (policy.unmet) shown.push(banner("warn", "Not met.", `${count(policy.unmet, "replica")} cannot be added or removed: every target is at its bound.`));
   return shown;
+}
+
+/** The next bounds of a schedule, such as "500 W from 14:00:00". */
+function planned(schedule) {
+  const next = schedule.filter(([time]) => time > now()), more = next.length - NAMED;
+  return next.slice(0, NAMED).map(([time, bound]) => `${number(bound)} W from ${clock(time)}`).join(", ") + (more > 0 ? ` and ${more} more` : "") || nothing("no change known");
 }
 
 function numbers(policy) {
@@ -52,6 +61,8 @@ function numbers(policy) {
     ["Reference", [known(policy.reference) ? watts(policy.reference) : nothing("none yet: the first window has not ended")]],
     ["Dead band", known(low) ? [`${number(low)} to ${number(high)} W: no change in between`] : [nothing("none yet")]],
     ...(known(feed.bound) ? [["Schedule allows", [watts(feed.bound)]]] : []),
+    ...(policy.schedule?.length ? [["Schedule ahead", [planned(policy.schedule)]]] : []),
+    ...(policy.energy ? [["Energy", [`${number(policy.energy.used_kwh, 2)} of ${number(policy.energy.kwh, 2)} kWh used, the rest is for ${ago(policy.energy.ends_in)}`]]] : []),
     ...(known(policy.load) ? [["Drawn as declared", [watts(policy.load), known(policy.over) ? `, ${number(policy.over)} W over` : known(feed.watts) ? `, ${number(feed.watts - policy.load)} W left` : ""]]] : []),
     ...(known(feed.consumed) ? [["Drawn as measured", [watts(feed.consumed)]]] : []),
     ["Replicas", [text(replicas), policy.shadow ? ", computed" : ""]],
@@ -64,9 +75,28 @@ function numbers(policy) {
   return element("dl", { class: "numbers" }, ...entries.flatMap(([name, parts]) => [element("dt", {}, name), element("dd", {}, ...parts)]));
 }
 
-function span(history) {
-  const end = history.length ? history.at(-1)[0] : 0;
-  return history.filter(row => row[0] >= end - view.span);
+/** The history in the chosen span; behind each row watts drawn, measured and over, and unmet demand. */
+function span(policy) {
+  const history = policy.history || [], end = history.length ? history.at(-1)[0] : 0;
+  const draws = new Map((policy.draws || []).map(row => [row[0], row.slice(1)]));
+  return history.filter(row => row[0] >= end - view.span).map(row => [...row, ...(draws.get(row[0]) || [])]);
+}
+
+/** The schedule from the last reading on, as far ahead as the span reaches back. */
+function ahead(policy, rows) {
+  const end = rows.length ? rows.at(-1)[0] : 0, next = (policy.schedule || []).filter(([time]) => time > end && time <= end + view.span);
+  return next.length ? [[end, policy.feed?.bound ?? null], ...next] : [];
+}
+
+/** Replicas of one target since its first change, as a small stepped line. */
+function spark(target) {
+  const past = target.history || [];
+  if (past.length < 2) return "";
+  const from = past[0][0], until = Math.max(now(), past.at(-1)[0] + 1), most = Math.max(1, ...past.map(([, count]) => count));
+  const x = time => ((time - from) / (until - from) * SPARK.width).toFixed(1), y = count => (SPARK.height - 1 - count / most * (SPARK.height - 2)).toFixed(1);
+  const path = past.map(([time, count], index) => `${index ? `H${x(time)}V` : `M${x(time)} `}${y(count)}`).join("") + `H${SPARK.width}`;
+  const words = `${past.slice(-NAMED).map(([time, count]) => `${count} since ${clock(time)}`).join(", ")}; between ${Math.min(...past.map(([, count]) => count))} and ${most}`;
+  return shape("svg", { class: "spark", ...SPARK, role: "img", "aria-label": words }, shape("title", {}, words), shape("path", { d: path }));
 }
 
 function described(rows) {
@@ -79,7 +109,7 @@ function described(rows) {
 }
 
 function charts(policy) {
-  const rows = span(policy.history || []);
+  const rows = span(policy);
   const buttons = SPANS.map(([name, seconds]) => {
     const button = element("button", { type: "button", "aria-pressed": String(view.span === seconds), "data-span": seconds }, name);
     button.addEventListener("click", () => { view.span = seconds; drawPower(); $("power-body").querySelector(`[data-span="${seconds}"]`)?.focus(); });
@@ -87,6 +117,7 @@ function charts(policy) {
   });
   const box = element("div", { class: "chart", id: "power-chart", role: "img", "aria-label": `Watts, reference, dead band and replicas over time. ${described(rows)}` });
   box.rows = rows;
+  box.ahead = ahead(policy, rows);
   const readings = table("Readings", [["Time"], ["Watts", "number"], ["Reference", "number"], ["Replicas", "number"], ["State"]],
     changes(rows).map(row => [when(row[0]), known(row[1]) ? number(row[1]) : nothing("none"), known(row[2]) ? number(row[2]) : null, text(row[5]), STATES[row[6]] || row[6] || ""]), "none yet");
   return [
@@ -121,15 +152,17 @@ function targetRows() {
     (!view.show || (view.show === "free" ? !trouble(target) : trouble(target) === view.show)));
 }
 
+const moved = policy => (policy.targets || []).some(target => target.history?.length > 1);
 const learned = policy => (policy.targets || []).some(target => target.watts);
 
 function targets(policy) {
   const shown = targetRows(), kept = shown.slice(0, view.limit);
-  const columns = [["Target"], ["Changed by"], ["Replicas", "number"], ...(policy.shadow ? [["In dry-run", "number"]] : []), ["Bounds", "number"], ["Original maximum", "number"], ...(learned(policy) ? [["Watts each", "number"]] : []), ["Not changed because"]];
+  const columns = [["Target"], ["Changed by"], ["Replicas", "number"], ...(moved(policy) ? [["Over time"]] : []), ...(policy.shadow ? [["In dry-run", "number"]] : []), ["Bounds", "number"], ["Original maximum", "number"], ...(learned(policy) ? [["Watts each", "number"]] : []), ["Not changed because"]];
   const rows = kept.map(target => [
     element("span", {}, target.ref, element("span", { class: "soft" }, target.kind && !PLAIN.has(target.kind) ? ` ${target.kind}` : "")),
     ACTUATORS[target.actuator] || target.actuator || null,
     known(target.replicas) ? text(target.replicas) : null,
+    ...(moved(policy) ? [spark(target)] : []),
     ...(policy.shadow ? [known(target.potential) ? text(target.potential) : null] : []),
     known(target.min) && known(target.max) ? `${target.min} to ${target.max}` : null,
     known(target.original) ? text(target.original) : "",
@@ -171,7 +204,7 @@ function drawPower() {
 
 function redraw() {
   const box = $("power-chart");
-  if (box) draw(box, box.rows);
+  if (box) draw(box, box.rows, box.ahead);
 }
 
 export async function refreshPower() {
