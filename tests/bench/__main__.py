@@ -29,6 +29,7 @@ TOPICS = {
     "redistribution": "Redistribution on small worlds",
     "noise": "Noise alone, and a hot node",
     "consolidation": "Emptying nodes",
+    "autoscalers": "Beside autoscalers of nodes",
     "extender": "Answering schedulers",
     "devices": "Answering schedulers about devices",
     "throughput": "Scheduling with Ballast",

@@ -194,7 +194,7 @@ def _consolidated(week: Week, peak: Floats | None, left: int) -> int:
 
 def _planned(week: Week, peak: Floats | None, left: int) -> tuple[int, bool]:
     """How many pods were moved, and whether a node was emptied by it."""
-    objects = ClusterObjects(tuple(_nodes(week)), tuple(_pods(week)), tuple(_workloads(week)))
+    objects = ClusterObjects(tuple(_nodes(week)), tuple(pods_of(week)), tuple(workloads_of(week)))
     load = np.repeat(week.loads()[:, None], len(RESOURCES), axis=1)
     usage = {f"shop/{name}": {"cpu": use, "memory": use * GIB} for name, (_, _, use) in week.pods.items()}
     arranged = layout(objects.nodes, objects.pods, RESOURCES, load, usage)
@@ -217,7 +217,8 @@ def _nodes(week: Week) -> Iterator[Node]:
         yield Node(name, allocatable=whole, created=1.0, labels={EMPTY: "true"} if name in week.given_away else {})
 
 
-def _pods(week: Week) -> Iterator[Pod]:
+def pods_of(week: Week) -> Iterator[Pod]:
+    """The pods of the model."""
     shapes = {app.name: shape_of([Container({"cpu": app.asks, "memory": app.asks * GIB})]) for app in week.apps}
     owners = {app.name: Owner("ReplicaSet", app.name, f"u-{app.name}", True) for app in week.apps}
     for name, (app, node, _) in week.pods.items():
@@ -234,7 +235,8 @@ def _pods(week: Week) -> Iterator[Pod]:
         )
 
 
-def _workloads(week: Week) -> Iterator[Workload]:
+def workloads_of(week: Week) -> Iterator[Workload]:
+    """A ReplicaSet for each app."""
     counts = Counter(app.name for app, _, _ in week.pods.values())
     for app in week.apps:
         yield Workload("ReplicaSet", "shop", app.name, f"u-{app.name}", replicas=counts[app.name])
