@@ -27,6 +27,8 @@ TOPICS = {
     "eviction_effect": "The effect of evictions",
     "landing": "Landing by a taint",
     "redistribution": "Redistribution on small worlds",
+    "pays": "Moves that pay",
+    "held": "What tests hold evictions to",
     "noise": "Noise alone, and a hot node",
     "consolidation": "Emptying nodes",
     "autoscalers": "Beside autoscalers of nodes",
