@@ -27,6 +27,7 @@ from tests.bench.rows import Row
 
 DAY, CORES, HIGH, RULE = 24, 16.0, 0.8, 0.2
 RESOURCES = ("cpu", "memory")
+GIB = 2.0**30
 WAYS = ("none", "HighNodeUtilization", "consolidate")
 MOVED_A_DAY = 0.02
 CYCLES = 6
@@ -45,7 +46,7 @@ RULES = GateRules(
 
 @dataclass(frozen=True)
 class App:
-    """Replicas follow the day between `night` and `most`; `asks` and `uses` are cores, memory alike."""
+    """Replicas follow the day between `night` and `most`; `asks` and `uses` are cores, and as many GiB of memory."""
 
     name: str
     most: int
@@ -193,9 +194,9 @@ def _consolidated(week: Week, peak: Floats | None, left: int) -> int:
 
 def _planned(week: Week, peak: Floats | None, left: int) -> tuple[int, bool]:
     """How many pods were moved, and whether a node was emptied by it."""
-    objects = ClusterObjects(tuple(_nodes(week)), tuple(_pods(week)), tuple(_workloads(week)))
+    objects = ClusterObjects(tuple(_nodes(week)), tuple(pods_of(week)), tuple(workloads_of(week)))
     load = np.repeat(week.loads()[:, None], len(RESOURCES), axis=1)
-    usage = {f"shop/{name}": dict.fromkeys(RESOURCES, use) for name, (_, _, use) in week.pods.items()}
+    usage = {f"shop/{name}": {"cpu": use, "memory": use * GIB} for name, (_, _, use) in week.pods.items()}
     arranged = layout(objects.nodes, objects.pods, RESOURCES, load, usage)
     peaks = None if peak is None else np.repeat(peak[:, None], len(RESOURCES), axis=1)
     gate = Gate(Facts(objects, now=1e9), RULES)
@@ -211,13 +212,14 @@ def _planned(week: Week, peak: Floats | None, left: int) -> tuple[int, bool]:
 
 
 def _nodes(week: Week) -> Iterator[Node]:
-    whole = {"cpu": CORES, "memory": CORES, "pods": 110.0}
+    whole = {"cpu": CORES, "memory": CORES * GIB, "pods": 110.0}
     for name in week.names:
         yield Node(name, allocatable=whole, created=1.0, labels={EMPTY: "true"} if name in week.given_away else {})
 
 
-def _pods(week: Week) -> Iterator[Pod]:
-    shapes = {app.name: shape_of([Container({"cpu": app.asks, "memory": app.asks})]) for app in week.apps}
+def pods_of(week: Week) -> Iterator[Pod]:
+    """The pods of the model."""
+    shapes = {app.name: shape_of([Container({"cpu": app.asks, "memory": app.asks * GIB})]) for app in week.apps}
     owners = {app.name: Owner("ReplicaSet", app.name, f"u-{app.name}", True) for app in week.apps}
     for name, (app, node, _) in week.pods.items():
         yield Pod(
@@ -233,7 +235,8 @@ def _pods(week: Week) -> Iterator[Pod]:
         )
 
 
-def _workloads(week: Week) -> Iterator[Workload]:
+def workloads_of(week: Week) -> Iterator[Workload]:
+    """A ReplicaSet for each app."""
     counts = Counter(app.name for app, _, _ in week.pods.values())
     for app in week.apps:
         yield Workload("ReplicaSet", "shop", app.name, f"u-{app.name}", replicas=counts[app.name])

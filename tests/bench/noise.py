@@ -32,7 +32,7 @@ def _row(nodes: int, each: int, noise: float, hours: float) -> Row:
     met = moved == 0 and cycles is not None and cycles <= most
     first = "none" if cycles is None else f"in cycle {cycles}"
     return {
-        "what": "evictions for noise alone; then, with a node at 95 %, the first by any planner",
+        "what": "evictions for noise alone; then, with a node at 95 %, the first by relieve",
         "at": f"{nodes} x {each} pods, {noise:.0%} noise of each, {hours:g} h simulated, the daemon with its defaults",
         "reach": f"0; within {most} cycles of a window above HIGH",
         "measured": f"{moved}; {first} ({time.process_time() - started:.0f} s CPU)",

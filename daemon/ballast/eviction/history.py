@@ -12,6 +12,7 @@ from ballast.eviction.facts import WorkloadKey
 class History:
     """Times are Unix seconds, of several ascending. `acting` says that a step is about to be taken, not only planned.
 
+    `node_evictions` says when a pod was last evicted from a node, `node_planners` when by this (node, planner).
     `confirmed` counts the windows in a row that showed a node too loaded, None if they are not counted. `awaited` are
     workloads whose replacement is not Ready yet, `planned` those with an open power plan, `looping` those moved twice
     or whose pod came back. `overloaded` are nodes so loaded that relief may not wait for a known landing. `backing_off`
@@ -25,6 +26,7 @@ class History:
     leader: bool = True
     paused: str | None = None
     node_evictions: Mapping[str, float] = field(default_factory=dict)
+    node_planners: Mapping[tuple[str, str], float] = field(default_factory=dict)
     workload_evictions: Mapping[WorkloadKey, tuple[float, ...]] = field(default_factory=dict)
     evictions: tuple[float, ...] = ()
     known: frozenset[str] = frozenset()

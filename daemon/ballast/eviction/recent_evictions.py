@@ -156,10 +156,11 @@ class RecentEvictions:
             (each for each in self._evictions.values() if each.uid not in without), key=lambda each: each.at
         )
         nodes: dict[str, float] = {}
+        node_planners: dict[tuple[str, str], float] = {}
         planners: dict[str, list[float]] = {}
         workloads: dict[WorkloadKey, list[PastEviction]] = {}
         for each in counted:
-            nodes[each.node] = each.at
+            nodes[each.node] = node_planners[each.node, each.planner] = each.at
             planners.setdefault(each.planner, []).append(each.at)
             if each.workload is not None:
                 workloads.setdefault(each.workload, []).append(each)
@@ -170,6 +171,7 @@ class RecentEvictions:
         }
         return History(
             node_evictions=nodes,
+            node_planners=node_planners,
             workload_evictions={key: tuple(each.at for each in moved) for key, moved in workloads.items()},
             evictions=tuple(each.at for each in counted),
             known=frozenset(each.uid for each in counted if not each.imagined),

@@ -101,7 +101,7 @@ class EvictionSettings(SettingsPart):
     free."""
 
     cooldown: Duration = Duration("10m")
-    """Time after an eviction during which no other pod is evicted from the same node."""
+    """Time after an eviction during which no other pod is evicted from the same node; relieve counts only its own."""
 
     min_pod_age: Duration = Duration("10m")
     """Pods younger than this are left alone."""

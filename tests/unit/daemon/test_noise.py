@@ -1,4 +1,4 @@
-"""The whole daemon with its default settings: noise moves nothing, and a node that is hot then soon loses a pod."""
+"""The whole daemon with its default settings: noise moves nothing, and a node that is hot then is soon relieved."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.unit.daemon.even_world import noisy_day
 
 
 @pytest.mark.parametrize("noise", [0.02, 0.1])
-def test_noise_moves_nothing_and_a_hot_node_soon_loses_a_pod(tmp_path: Path, noise: float) -> None:
+def test_noise_moves_nothing_and_a_hot_node_is_soon_relieved(tmp_path: Path, noise: float) -> None:
     moved, cycles = noisy_day(tmp_path, 5, 20, noise, minutes=30)
     assert moved == 0
     assert cycles is not None

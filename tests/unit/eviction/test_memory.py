@@ -62,6 +62,7 @@ def test_evictions_of_other_steps_of_the_plan_are_left_out() -> None:
     memory = remembering(PastEviction(NOW - 5, "a", "n1", WEB), PastEviction(NOW, "b", "n2", WEB))
     history = memory.history(NOW, without={"b"})
     assert history.node_evictions == {"n1": NOW - 5}
+    assert history.node_planners == {("n1", ""): NOW - 5}
     assert history.workload_evictions == {WEB: (NOW - 5,)}
 
 

@@ -55,10 +55,13 @@ def rate(case: CheckInput) -> CheckResult:
 
 
 def cooldown(case: CheckInput) -> CheckResult:
-    last = case.history.node_evictions.get(case.pod.node)
-    if last is not None and case.facts.now - last < case.rules.cooldown:
+    node, rules = case.pod.node, case.rules
+    # A node too loaded waits for the effect of its own relief, never for what another planner took from it.
+    own = case.history.node_planners.get((node, rules.planner))
+    last = own if rules.needs_confirmation and rules.planner else case.history.node_evictions.get(node)
+    if last is not None and case.facts.now - last < rules.cooldown:
         return refuse("its node was just relieved", ago=case.facts.now - last, at_least=case.rules.cooldown)
-    why = case.history.useless(case.pod.node) if case.rules.needs_confirmation else None
+    why = case.history.useless(node) if rules.needs_confirmation else None
     if why is not None:
         return refuse(why)
     return allow("its node was not relieved recently")

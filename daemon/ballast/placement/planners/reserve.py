@@ -10,6 +10,7 @@ from math import comb
 import numpy as np
 
 from ballast.model.sample import Bools, Floats, Ints
+from ballast.placement.lost_nodes import Spread
 from ballast.placement.planners.layout import PODS
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 
@@ -128,7 +129,16 @@ class Reserve:
         rows = np.flatnonzero(others)
         if not len(rows) or self._lost >= len(rows):
             return not len(rows) or not self._pods[np.isin(self._placement.on, rows)].any()
-        return self._in_sum(room, rows) and all(self._without(room, rows, gone) for gone in self._sets(rows))
+        if not self._in_sum(room, rows):
+            return False
+        sets = self._sets(rows)
+        if self._lost > 1:
+            return all(self._without(room, rows, gone) for gone in sets)
+        hardest = next(sets, None)
+        if hardest is None or not self._without(room, rows, hardest):
+            return hardest is None
+        easy = set(self._spread(room, rows).holds().tolist())
+        return all(gone[0] in easy or self._without(room, rows, gone) for gone in sets)
 
     def on(self, rows: Sequence[int]) -> Ints:
         """The pods on these nodes that need another one, the largest first."""
@@ -158,6 +168,32 @@ class Reserve:
         for start in range(len(order) - self._lost + 1):
             yield tuple(order[start : start + self._lost])
 
+    def _spread(self, room: RoomLeft, rows: Ints) -> Spread:
+        """The nodes of `rows` [place] whose pods all can run anywhere that nodes alone allow."""
+        layout, on = self._placement.layout, self._placement.on
+        pods = np.flatnonzero(self._pods & np.isin(on, rows))
+        plain = np.array([self._is_plain(pod) for pod in pods.tolist()], bool)
+        pods = pods[~np.isin(on[pods], on[pods[~plain]])]
+        pods = pods[np.array([not self._is_stuck(pod) for pod in pods.tolist()], bool)]
+        pods = pods[np.lexsort((pods, -self._size[pods], on[pods]))]
+        near = rows[np.argsort(-_headroom(room)[rows], kind="stable")[: NEAR + 1]]
+        templates = [layout.pods[pod].template for pod in pods.tolist()]
+        masks = {id(each): self._placement.sites.allowed(each)[near] for each in templates}
+        allowed = np.array([masks[id(each)] for each in templates], bool).reshape(len(pods), len(near))
+        return Spread(
+            room.free,
+            room.load,
+            room.peak,
+            layout.whole,
+            room.ceiling,
+            near,
+            layout.asked[pods],
+            room.used[pods],
+            room.at_peak[pods],
+            allowed,
+            on[pods],
+        )
+
     def _without(self, room: RoomLeft, rows: Ints, gone: tuple[int, ...]) -> bool:
         """Whether the pods of `gone` find room on the rest of `rows`; where spreading them fails, packing is tried."""
         rest = rows[~np.isin(rows, gone)]
@@ -165,8 +201,7 @@ class Reserve:
         return not pods or any(self._placed(room.copy(), rest, pods, tight) for tight in (False, True))
 
     def _placed(self, room: RoomLeft, rest: Ints, pods: Sequence[int], tight: bool) -> bool:
-        headroom = (room.ceiling - np.maximum(room.load, room.peak)).min(axis=1)
-        near = rest[np.argsort(-headroom[rest], kind="stable")[:NEAR]]
+        near = rest[np.argsort(-_headroom(room)[rest], kind="stable")[:NEAR]]
         taken: dict[object, list[int]] = {}
         for pod in pods:
             row = None
@@ -194,8 +229,12 @@ class Reserve:
     def _allowed(self, pod: int) -> Bools:
         """[node]: what nodes and other pods are lets it run there; of devices and volumes also the room."""
         template = self._placement.layout.pods[pod].template
-        plain = not (self._unusual[pod] or template.volume_claims or self._placement.neighbours.matters(pod))
-        return self._placement.sites.allowed(template) if plain else self._placement.feasible(pod)
+        return self._placement.sites.allowed(template) if self._is_plain(pod) else self._placement.feasible(pod)
+
+    def _is_plain(self, pod: int) -> bool:
+        """Whether other pods, devices and volumes do not decide where it may run."""
+        claims = self._placement.layout.pods[pod].template.volume_claims
+        return not (self._unusual[pod] or claims or self._placement.neighbours.matters(pod))
 
     def _is_stuck(self, pod: int) -> bool:
         """Whether it could run nowhere else even now, whatever is emptied."""
@@ -211,3 +250,8 @@ class Reserve:
     def _kin(self, pod: int) -> object:
         found = self._placement.layout.pods[pod]
         return found.namespace, found.owner.uid if found.owner else found.name
+
+
+def _headroom(room: RoomLeft) -> Floats:
+    """[node]: how far the fullest resource is below the ceiling."""
+    return np.asarray((room.ceiling - np.maximum(room.load, room.peak)).min(axis=1))
