@@ -28,6 +28,7 @@ VIEWS = (
     "overview?colour=score&group=zone",
     "nodes",
     "nodes?show=hot",
+    "nodes?at=1",
     "nodes/node-1",
     "nodes/nobody",
     "pods",
@@ -223,19 +224,24 @@ def test_nodes_are_listed_and_unknown_is_a_word(tab: Tab) -> None:
 
 
 def test_the_past_can_be_looked_at_and_shared(tab: Tab) -> None:
-    board = board_of(snapshot([[0.9], [0.4]], time=TIME - 1200))
+    past = (TIME - 1200) // 300 * 300
+    board = board_of(snapshot([[0.9], [0.4]], time=past))
     later = board_of(snapshot([[0.3], [0.4]]))
     board.snapshot, board.rendered, board.scores = later.snapshot, later.rendered, later.scores
     board.history.observe(later.rendered.snapshot if later.rendered else snapshot([[]]), later.scores, board.high)
-    past = (TIME - 1200) // 300 * 300
     with serving(board) as port:
         tab.open(f"http://127.0.0.1:{port}/#nodes")
         now = tab.text("#nodes tbody")
         tab.go(f"#nodes?at={past:.0f}")
         then, told = tab.text("#nodes tbody"), tab.text("#time-text")
+        tab.go(f"#nodes?show=hot&at={past - 300_000:.0f}")
+        older, address = tab.text("#time-text"), tab.run("location.hash")
     assert "30 %" in now
     assert "90 %" in then
     assert "ago" in told
+    assert "not kept" in then, "labels of the past are not remembered, which is not the same as none"
+    assert "is not kept; this is now" in older
+    assert address == "#nodes?show=hot"
 
 
 def test_power_plans_and_evictions_are_shown(tab: Tab) -> None:
