@@ -10,6 +10,7 @@ from tests.cluster.harness.waiting import eventually
 
 KEYS = {"ballast.dev/score", "ballast.dev/load"}
 TAINTS = {"ballast.dev/overloaded", "ballast.dev/load"}
+LOAD_TAINT = ("--set", "settings.publishing.load_taint=PreferNoSchedule")
 
 
 def labels(api: Api, name: str) -> set[str]:
@@ -44,7 +45,7 @@ def test_in_dry_run_the_daemon_touches_only_what_is_its_own(release: Release) ->
 
 def test_publishing_uses_each_right_it_has_and_lacks_none(release: Release) -> None:
     cluster, begun = release.cluster, release.cluster.audit.here()
-    release.install("--set", "settings.publishing.mode=on,admissionPolicy.enabled=true")
+    release.install("--set", "settings.publishing.mode=on,admissionPolicy.enabled=true", *LOAD_TAINT)
     [leader, _] = release.pods()
     with release.daemon(leader):
         eventually(

@@ -187,7 +187,7 @@ def _values(prometheus_url: str, port: int) -> dict[str, Any]:
             "prometheus": {"url": prometheus_url},
             "telemetry": {"interval": "1s", "resources": {"cpu": resource}},
             "windows": {"lengths": ["10s"], "min_samples": 3, "max_age": "30s"},
-            "publishing": {"taint": True, "load_taint": "PreferNoSchedule"},
+            "publishing": {"taint": True},
             "http": {"host": "127.0.0.1", "port": port},
         },
     }
