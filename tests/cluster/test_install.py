@@ -9,6 +9,8 @@ from tests.cluster.harness.release import LATE, Release, create, forbidden, hook
 from tests.cluster.harness.waiting import eventually
 
 KEYS = {"ballast.dev/score", "ballast.dev/load"}
+TAINTS = {"ballast.dev/overloaded", "ballast.dev/load"}
+LOAD_TAINT = ("--set", "settings.publishing.load_taint=PreferNoSchedule")
 
 
 def labels(api: Api, name: str) -> set[str]:
@@ -43,13 +45,13 @@ def test_in_dry_run_the_daemon_touches_only_what_is_its_own(release: Release) ->
 
 def test_publishing_uses_each_right_it_has_and_lacks_none(release: Release) -> None:
     cluster, begun = release.cluster, release.cluster.audit.here()
-    release.install("--set", "settings.publishing.mode=on,admissionPolicy.enabled=true")
+    release.install("--set", "settings.publishing.mode=on,admissionPolicy.enabled=true", *LOAD_TAINT)
     [leader, _] = release.pods()
     with release.daemon(leader):
         eventually(
             "both nodes are labelled", lambda: labels(cluster.api, "busy") == labels(cluster.api, "idle") == KEYS
         )
-        eventually("the busy one is tainted", lambda: taints(cluster.api, "busy") == {"ballast.dev/overloaded"})
+        eventually("the busy one is tainted", lambda: taints(cluster.api, "busy") == TAINTS)
         events = eventually("an Event tells it", lambda: _events(cluster.api, leader))
         assert {event["involvedObject"]["kind"] for event in events} == {"Node"}
         job = cluster.api.get(release.path("cronjobs/ballast-watchdog", "apis/batch/v1"))["spec"]["jobTemplate"]["spec"]

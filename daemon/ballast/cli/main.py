@@ -11,7 +11,8 @@ PLUGIN = "kubectl-ballast"
 
 
 def main() -> None:
-    """Runs the command line. Exits 1 if the command failed or was refused, 2 for wrong usage or settings."""
+    """Runs the command line. Exits 1 if the command failed or was refused, 2 for wrong usage or settings, 130 after
+    Ctrl-C."""
     try:
         from ballast.cli.app import app
 
@@ -19,3 +20,5 @@ def main() -> None:
     except BallastError as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(2 if isinstance(error, SettingsError | UsageError) else 1)
+    except KeyboardInterrupt:
+        sys.exit(130)

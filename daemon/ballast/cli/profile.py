@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 import typer
 import yaml
 
 from ballast.cli.output import Output
-from ballast.cli.packing import Packing, packing
 from ballast.cluster.identity import own_namespace
 from ballast.errors import UsageError
 from ballast.publishing.bin_packing_profile import MOST_ALLOCATED, RATIO, STRATEGIES, bin_packing_profile
@@ -25,10 +24,13 @@ from ballast.settings.extender import ExtenderSettings
 from ballast.settings.secrets import SecretFile
 from ballast.settings.values.dns import subdomain
 
+if TYPE_CHECKING:
+    from ballast.cli.packing import Packing
+
 
 @dataclass(frozen=True)
 class ProfileOptions:
-    """The options of a profile; `url` is None for the Service in `namespace`."""
+    """The options of a profile; `url` is None for the Service in `namespace`, `packing` for the other profiles."""
 
     prefix: str
     namespace: str
@@ -38,7 +40,7 @@ class ProfileOptions:
     tls: bool
     extender: ExtenderSettings
     timezone: str
-    packing: Packing
+    packing: Packing | None = None
 
     def url_or(self, service: str) -> str:
         """The URL that was given, else that of a Service."""
@@ -58,15 +60,18 @@ class ProfileOptions:
             certificate=certificate,
         )
 
+    def bin_packing_profile(self) -> str:
+        """With what is packed."""
+        assert self.packing is not None
+        return bin_packing_profile(self.scheduler, self.packing.strategy, self.packing.resources, self.packing.shape)
+
 
 PROFILES: dict[str, Callable[[ProfileOptions], str]] = {
     "labels": lambda given: labels_profile(given.prefix, given.scheduler),
     "extender": ProfileOptions.extender_profile,
     "trimaran": lambda given: trimaran_profile(given.url_or("ballast"), given.scheduler),
     "crane": lambda given: crane_profile(given.scheduler, given.timezone),
-    "bin-packing": lambda given: bin_packing_profile(
-        given.scheduler, given.packing.strategy, given.packing.resources, given.packing.shape
-    ),
+    "bin-packing": ProfileOptions.bin_packing_profile,
 }
 
 
@@ -154,12 +159,18 @@ def profile(
             tls,
             settings.extender,
             publishing.crane_timezone,
-            packing(strategy, resources, shape),
+            _packing(strategy, resources, shape) if name == "bin-packing" else None,
         )
     )
     if output is Output.JSON:
         text = json.dumps(yaml.safe_load(text), indent=2) + "\n"
     typer.echo(text, nl=False)
+
+
+def _packing(strategy: str | None, resources: str | None, shape: str | None) -> Packing:
+    from ballast.cli.packing import packing
+
+    return packing(strategy, resources, shape)
 
 
 def _address(url: str | None) -> str | None:

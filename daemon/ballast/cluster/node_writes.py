@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -12,6 +12,7 @@ from ballast.cluster.client import KubeApi
 from ballast.cluster.write import MERGE_PATCH, Result, Write, WriteOutcome, WriteTarget, object_path
 from ballast.cluster.writer import Writer
 from ballast.errors import ClusterError, Gone, NotFound
+from ballast.model.node import Taint
 
 Taints: TypeAlias = list[dict[str, Any]]
 PREFER = "PreferNoSchedule"
@@ -46,11 +47,13 @@ def replace_taints(
     part: str | None,
     reason: str,
     deadline: float | None = None,
+    aggregated: bool = False,
 ) -> WriteOutcome:
     """Changes a node's taints as a whole list, against the version just read; reads again after a conflict.
 
     `change` gets the taints as they are now and returns those wanted; with nothing to change nothing is sent.
-    `deadline` as in `Writer.submit`. Without a `part` no mode or pause holds it back: for what is given back.
+    `deadline` as in `Writer.submit`, `aggregated` as in `Write`. Without a `part` no mode or pause holds it back: for
+    what is given back.
     """
     path = object_path("/api/v1/nodes", name)
     write = Write(
@@ -62,6 +65,7 @@ def replace_taints(
         reason=reason,
         content_type=MERGE_PATCH,
         event="PublishTaint",
+        aggregated=aggregated,
     )
     outcome = WriteOutcome(write, Result.DONE, "nothing to change")
     for _ in range(_ATTEMPTS):
@@ -89,3 +93,11 @@ def with_taint(taints: Taints, key: str, wanted: bool) -> Taints:
     if wanted:
         return taints if mine else [*taints, ours]
     return [taint for taint in taints if taint not in mine]
+
+
+def with_values(taints: Taints, key: str, wanted: Iterable[Taint]) -> Taints:
+    """The list with these taints as all that have this key; everything else stays as it is, in its order."""
+    return [
+        *(taint for taint in taints if taint.get("key") != key),
+        *({"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in wanted),
+    ]

@@ -66,4 +66,5 @@ def _rules(settings: Settings) -> LabelRules:
         forget_after=publishing.forget_after,
         interval=max(publishing.every(settings.telemetry), settings.telemetry.interval),
         taint=publishing.taint,
+        load_taint=publishing.load_taint,
     )

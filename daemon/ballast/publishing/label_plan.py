@@ -9,12 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from ballast.model.limits import Limit
-from ballast.model.node import Node
+from ballast.model.node import Node, Taint
 from ballast.model.node_state import NodeState
 from ballast.model.snapshot import Snapshot
+from ballast.publishing import load_taint
 from ballast.publishing.annotations import window_annotation, window_end
 from ballast.publishing.freeze import Freeze
 from ballast.publishing.load_peaks import LoadPeaks, reference
+from ballast.publishing.load_taint import LoadTaint
 from ballast.publishing.node_keys import TAINT_EFFECT, NodeKeys
 from ballast.windows.band import Band
 from ballast.windows.debounce import Classifier, HysteresisSwitch
@@ -33,6 +35,7 @@ class PublishedKeys:
     load: str | None
     window: str | None
     tainted: bool
+    load_taints: tuple[Taint, ...] = ()
 
     @classmethod
     def of(cls, node: Node, keys: NodeKeys) -> PublishedKeys:
@@ -42,23 +45,30 @@ class PublishedKeys:
             node.labels.get(keys.load),
             node.annotations.get(keys.window),
             any(taint.key == keys.taint and taint.effect == TAINT_EFFECT for taint in node.taints),
+            tuple(taint for taint in node.taints if taint.key == keys.load),
         )
 
 
 @dataclass(frozen=True)
 class NodeChange:
-    """One node's patch: None removes a key. `taint` is the wanted state, None where it is right already."""
+    """One node's patch: None removes a key. `taint` and `load_taints` are wanted, None where they are right already."""
 
     node: str
     labels: Mapping[str, str | None]
     annotations: Mapping[str, str | None]
     taint: bool | None
     reason: str
+    load_taints: tuple[Taint, ...] | None = None
+
+    @property
+    def tainting(self) -> bool:
+        """Whether a taint changes."""
+        return self.taint is not None or self.load_taints is not None
 
     @property
     def empty(self) -> bool:
         """Whether there is nothing to write."""
-        return not self.labels and not self.annotations and self.taint is None
+        return not self.labels and not self.annotations and not self.tainting
 
 
 @dataclass(frozen=True)
@@ -83,12 +93,14 @@ class LabelRules:
     """The time between two snapshots that are planned for."""
     taint: bool
     """Whether overloaded nodes get the taint."""
+    load_taint: str | None = None
+    """The effect of the taint with the load; None where there is to be none."""
 
 
 class _Track:
     """What successive cycles told about one node; begins with what it carries, so a restart changes nothing."""
 
-    __slots__ = ("band", "classifier", "overload", "unscored_since")
+    __slots__ = ("band", "classifier", "load", "overload", "unscored_since")
 
     def __init__(self, carried: PublishedKeys, rules: LabelRules) -> None:
         gap = GAP_INTERVALS * rules.interval
@@ -98,6 +110,7 @@ class _Track:
         self.overload = HysteresisSwitch(
             overloaded, overloaded - rules.hysteresis, gap=gap, state=carried.tainted or None
         )
+        self.load = LoadTaint(rules.hysteresis, gap=gap, value=load_taint.value_of(carried.load_taints))
         self.unscored_since: float | None = None
 
 
@@ -107,8 +120,9 @@ class LabelPlanner:
     A score or class label that has to change is one patch, and the annotation rides along. Otherwise the annotation is
     renewed when it is `refresh` seconds old, earlier by up to `jitter` of that, spread over the nodes by their names.
     A node that is silent, down or never measured loses its score and window, and its taint after `forget_after`
-    seconds; a young one keeps all it carries for so long. So does one keep its score whose load is known, but of which
-    the strategy knows nothing. A node created anew under an old name begins with what it carries itself.
+    seconds; the taint with its load only gets worse. A young one keeps all it carries for so long. So does one keep its
+    score whose load is known, but of which the strategy knows nothing. A node created anew under an old name begins
+    with what it carries itself.
     """
 
     def __init__(self, keys: NodeKeys, rules: LabelRules, identity: str = "") -> None:
@@ -152,13 +166,14 @@ class LabelPlanner:
             if known[row]:
                 change = self._publish(snapshot, row, scores.get(name), peaks, carried[name], self._tracks[key], now)
                 if change is not None:
-                    (labels if change.labels or change.taint is not None else refreshes).append(change)
+                    (labels if change.labels or change.tainting else refreshes).append(change)
             else:
                 forgotten = now - self._unknown_since[key] >= self._rules.forget_after
                 if young[row] and not forgotten:
                     continue
                 del self._tracks[key]
-                change = self._withdraw(name, carried[name], "unknown", taint=forgotten)
+                load = load_taint.unknown(carried[name].load_taints, worse=forgotten)
+                change = self._withdraw(name, carried[name], "unknown", taint=forgotten, load=load)
                 if change is not None:
                     withdrawals.append(change)
         return withdrawals + labels + refreshes
@@ -194,18 +209,30 @@ class LabelPlanner:
             annotations: dict[str, str | None] = {self._keys.window: window_annotation(snapshot, row, self.identity)}
         else:
             annotations = {}
-        change = NodeChange(name, labels, annotations, taint, "changed" if labels or taint is not None else "refresh")
+        load_taints = self._load_taints(track.load.observe(snapshot.time, float(peaks.load[row])), carried)
+        reason = "refresh" if not labels and taint is None and load_taints is None else "changed"
+        change = NodeChange(name, labels, annotations, taint, reason, load_taints)
         return None if change.empty else change
 
-    def _withdraw(self, name: str, carried: PublishedKeys, reason: str, *, taint: bool) -> NodeChange | None:
-        """Takes back score and window, and the taint too where `taint` says so."""
+    def _load_taints(self, value: int | None, carried: PublishedKeys) -> tuple[Taint, ...] | None:
+        """The taint with this value, or none where it is not asked for; None if that is what the node carries."""
+        if self._rules.load_taint is None:
+            return () if carried.load_taints else None
+        wanted = (Taint(self._keys.load, self._rules.load_taint, str(value)),)
+        return None if value is None or wanted == carried.load_taints else wanted
+
+    def _withdraw(
+        self, name: str, carried: PublishedKeys, reason: str, *, taint: bool, load: int | None = None
+    ) -> NodeChange | None:
+        """Takes back score and window, and the taint too where `taint` says so; `load` is what its load counts as."""
         labels: dict[str, str | None] = {}
         if carried.score is not None:
             labels[self._keys.score] = None
         if carried.load != UNKNOWN:
             labels[self._keys.load] = UNKNOWN
         annotations: dict[str, str | None] = {} if carried.window is None else {self._keys.window: None}
-        change = NodeChange(name, labels, annotations, False if taint and carried.tainted else None, reason)
+        wanted = False if taint and carried.tainted else None
+        change = NodeChange(name, labels, annotations, wanted, reason, self._load_taints(load, carried))
         return None if change.empty else change
 
     def _refresh_due(self, name: str, carried: PublishedKeys, end: float) -> bool:

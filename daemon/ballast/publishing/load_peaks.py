@@ -28,17 +28,20 @@ class Limits(Protocol):
 class LoadPeaks:
     """[node] for each limit: the largest mean load, as a load of the resource whose limit is the `reference`.
 
-    A resource with another limit counts with its distance from that. NaN where none is known.
+    A resource with another limit counts with its distance from that. NaN where none is known. `load` is the largest
+    mean load itself, of the resources that have a limit `high`.
     """
 
     low: Floats
     high: Floats
     overloaded: Floats
+    load: Floats
 
     @classmethod
     def of(cls, snapshot: Snapshot, limits: Limits) -> LoadPeaks:
         """Over the primary window."""
-        return cls(*(_peak(snapshot, limit) for limit in (limits.low, limits.high, limits.overloaded)))
+        load = dict.fromkeys(by_resource(limits.high), 0.0)
+        return cls(*(_peak(snapshot, limit) for limit in (limits.low, limits.high, limits.overloaded, load)))
 
 
 def reference(limit: Limit) -> float:

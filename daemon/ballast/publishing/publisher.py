@@ -10,7 +10,7 @@ import msgspec
 
 from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
-from ballast.cluster.node_writes import node_metadata, replace_taints, with_taint
+from ballast.cluster.node_writes import Taints, node_metadata, replace_taints, with_taint, with_values
 from ballast.cluster.write import Result, WriteOutcome
 from ballast.cluster.writer import Writer
 from ballast.model.node import Node
@@ -146,20 +146,32 @@ class Publisher:
             carried = self._assume(change.node, outcome, self._after(change, carried)) or carried
         if outcome is not None and self._stop.is_set():
             return outcome
-        if change.taint is not None and (outcome is None or outcome.result in (Result.DONE, Result.DRY_RUN)):
-            wanted = change.taint
+        if change.tainting and (outcome is None or outcome.result in (Result.DONE, Result.DRY_RUN)):
             outcome = replace_taints(
                 self._api,
                 self._writer,
                 change.node,
-                lambda taints: with_taint(taints, self._keys.taint, wanted),
+                lambda taints: self._tainted(taints, change),
                 part=PART,
-                reason=f"{change.node} is {'' if wanted else 'no longer '}overloaded",
+                reason=f"load of {change.node}: {change.reason}"
+                if change.taint is None
+                else f"{change.node} is {'' if change.taint else 'no longer '}overloaded",
                 deadline=deadline,
+                aggregated=change.taint is None,
             )
-            self._assume(change.node, outcome, replace(carried, tainted=wanted))
+            after = carried if change.taint is None else replace(carried, tainted=change.taint)
+            if change.load_taints is not None:
+                after = replace(after, load_taints=change.load_taints)
+            self._assume(change.node, outcome, after)
         assert outcome is not None
         return outcome
+
+    def _tainted(self, taints: Taints, change: NodeChange) -> Taints:
+        if change.taint is not None:
+            taints = with_taint(taints, self._keys.taint, change.taint)
+        if change.load_taints is not None:
+            taints = with_values(taints, self._keys.load, change.load_taints)
+        return taints
 
     def _after(self, change: NodeChange, carried: PublishedKeys) -> PublishedKeys:
         return PublishedKeys(
@@ -167,6 +179,7 @@ class Publisher:
             change.labels.get(self._keys.load, carried.load),
             change.annotations.get(self._keys.window, carried.window),
             carried.tainted,
+            carried.load_taints,
         )
 
     def _assume(self, name: str, outcome: WriteOutcome, after: PublishedKeys) -> PublishedKeys | None:

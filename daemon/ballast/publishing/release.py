@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ballast.cluster.client import KubeApi
-from ballast.cluster.node_writes import node_metadata, replace_taints, with_taint
+from ballast.cluster.node_writes import node_metadata, replace_taints, with_taint, with_values
 from ballast.cluster.write import Result, WriteOutcome
 from ballast.cluster.writer import Writer
 from ballast.model.node import Node
@@ -20,7 +20,7 @@ REASON = "released"
 def release(
     api: KubeApi, writer: Writer, nodes: Iterable[Node], keys: NodeKeys, *, crane: bool = False
 ) -> list[WriteOutcome]:
-    """Removes the labels, the annotations and the taint from every node that carries one of them.
+    """Removes the labels, the annotations and the taints from every node that carries one of them.
 
     With `crane` also the annotations of crane-scheduler, whoever wrote them. Ends where the writer refuses; that
     outcome is the last.
@@ -35,13 +35,13 @@ def release(
         annotations: dict[str, str | None] = dict.fromkeys(present)
         if labels or annotations:
             outcomes.append(writer.submit(node_metadata(node.name, labels, annotations, part=PART, reason=REASON)))
-        if carried.tainted:
+        if carried.tainted or carried.load_taints:
             outcomes.append(
                 replace_taints(
                     api,
                     writer,
                     node.name,
-                    lambda taints: with_taint(taints, keys.taint, False),
+                    lambda taints: with_values(with_taint(taints, keys.taint, False), keys.load, ()),
                     part=PART,
                     reason=REASON,
                 )

@@ -153,7 +153,9 @@ class Daemon:
             context.leadership.start()
         stop = stop or threading.Event()
         for _ in range(SYNC_ATTEMPTS):
-            if stop.is_set() or context.cache.wait_synced(SYNC_PATIENCE, "nodes"):
+            if stop.is_set():
+                return
+            if context.cache.wait_synced(SYNC_PATIENCE, "nodes"):
                 break
         first = threading.Thread(target=self.scheduler.run, args=["telemetry"], name="first-cycle", daemon=True)
         first.start()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator
@@ -37,6 +37,10 @@ class Publishing(SettingsPart):
 
     taint: bool = False
     """Also taint overloaded nodes with PreferNoSchedule."""
+
+    load_taint: Literal["PreferNoSchedule", "NoSchedule"] | None = None
+    """Effect of a taint `load` with the load in percent, for tolerations with Lt and Gt; unset: none. NoSchedule keeps
+    off every pod that does not tolerate it."""
 
     crane: bool = False
     """Also write the annotations of crane-scheduler."""

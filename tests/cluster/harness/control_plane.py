@@ -21,12 +21,16 @@ USERS = {"admin": "system:masters", "system:kube-scheduler": ""}
 
 
 class ControlPlane:
-    """Starts at construction, ends with `stop`. `api` is the administrator's; `audit` sees everybody."""
+    """Starts at construction, ends with `stop`. `api` is the administrator's; `audit` sees everybody.
 
-    def __init__(self, tools: Tools, folder: Path, *, audit_policy: str = POLICY) -> None:
+    `features` are feature gates of the API server.
+    """
+
+    def __init__(self, tools: Tools, folder: Path, *, audit_policy: str = POLICY, features: str = "") -> None:
         self.tools = tools
         self.folder = folder
         self._audit_policy = audit_policy
+        self._features = features
         self.certificates = Certificates.issue(folder)
         self.port = free_port()
         self.url = f"https://127.0.0.1:{self.port}"
@@ -134,6 +138,7 @@ class ControlPlane:
             "--disable-admission-plugins=ServiceAccount",
             f"--audit-policy-file={policy}",
             f"--audit-log-path={self.audit.path}",
+            f"--feature-gates={self._features}",
         ]
         log = self.folder / "kube-apiserver.log"
         self.apiserver = self.run(Process("kube-apiserver", command, log, ready=self.api.ready, port=self.port))

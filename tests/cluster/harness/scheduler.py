@@ -30,10 +30,12 @@ def scheduler(
     verbosity: int = 2,
     binary: Path | None = None,
     kubeconfig: Path | None = None,
+    features: str = "",
 ) -> Iterator[Process]:
     """Runs it until the block ends, with what a user would give it; only the way to the API server is added.
 
     `binary` is another build of it. With a `kubeconfig` it has those rights, and elects a leader as configured.
+    `features` are feature gates.
     """
     document = yaml.safe_load(configuration)
     document["clientConnection"] = {
@@ -56,6 +58,7 @@ def scheduler(
         f"--cert-dir={folder}",
         "--authentication-skip-lookup",
         f"-v={verbosity}",
+        f"--feature-gates={features}",
     ]
     ready = f"https://127.0.0.1:{port}/readyz"
 

@@ -84,6 +84,21 @@ def test_a_stopped_demo_leaves_no_thread_behind() -> None:
     assert set(threading.enumerate()) - before == set()
 
 
+def test_a_demo_stopped_while_it_starts_begins_no_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+
+    class Recording(Daemon):
+        def start(self, stop: threading.Event | None = None) -> None:
+            monkeypatch.setattr(self.scheduler, "run", begun.append)
+            super().start(stop)
+
+    monkeypatch.setattr(demo, "Daemon", Recording)
+    stop = threading.Event()
+    stop.set()
+    run(Options(nodes=6, headless=True, scene="calm"), stop, print)
+    assert begun == []
+
+
 def test_the_summary_shows_what_was_known_before_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     class Interrupted(Daemon):
         def stop(self) -> None:

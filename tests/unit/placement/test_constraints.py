@@ -87,6 +87,25 @@ def test_taints(toleration: Any, expected: str) -> None:
     assert allowed(Template(tolerations=toleration), nodes=nodes) == expected
 
 
+@pytest.mark.parametrize(
+    ("operator", "bound", "expected"),
+    [
+        ("Lt", "70", "01"),
+        ("Gt", "-6", "012"),
+        ("Gt", "65", "2"),
+        ("Lt", "-5", ""),
+        ("Lt", "070", ""),
+        ("Gt", "+1", ""),
+        ("Lt", "9223372036854775808", ""),
+        ("Gt", "", ""),
+    ],
+)
+def test_taints_compared_as_numbers(operator: str, bound: str, expected: str) -> None:
+    values = ("-5", "65", "70", "065", "busy", "9223372036854775808")
+    nodes = [a_node(f"n{i}", taints=(Taint("x/load", "NoSchedule", value),)) for i, value in enumerate(values)]
+    assert allowed(Template(tolerations=(Toleration("x/load", operator, bound),)), nodes=nodes) == expected
+
+
 def test_nodes_that_take_nobody() -> None:
     nodes = [a_node("n0", unschedulable=True), a_node("n1", ready=False), a_node("n2", deleting=True), a_node("n3")]
     assert allowed(Template(), nodes=nodes) == "3"

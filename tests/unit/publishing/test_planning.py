@@ -39,6 +39,7 @@ def applied(carried: dict[str, PublishedKeys], changes: list[NodeChange]) -> dic
             change.labels.get(KEYS.load, old.load),
             change.annotations.get(KEYS.window, old.window),
             old.tainted if change.taint is None else change.taint,
+            old.load_taints if change.load_taints is None else change.load_taints,
         )
     return result
 

@@ -32,7 +32,7 @@ THEIRS = {"key": "team", "value": "blue", "effect": "NoSchedule"}
 class Stand:
     """A publisher over nodes in memory; `see` lets the watch catch up."""
 
-    def __init__(self, *names: str, mode: str = "on", taint: bool = False, qps: float = 1000.0) -> None:
+    def __init__(self, *names: str, mode: str = "on", qps: float = 1000.0, **rules: Any) -> None:
         self.clock = FakeClock()
         self.api = FakeApi({f"/api/v1/nodes/{name}": {"metadata": {"name": name}} for name in names})
         self.names = names
@@ -47,7 +47,7 @@ class Stand:
             paused=lambda part: self.pause,
             leading=lambda: self.leads,
         )
-        rules = LabelRules(
+        chosen = LabelRules(
             low=0.3,
             high=0.8,
             overloaded=0.9,
@@ -56,14 +56,14 @@ class Stand:
             jitter=0.1,
             forget_after=3600.0,
             interval=30.0,
-            taint=taint,
+            **{"taint": False, **rules},
         )
         self.publisher = Publisher(
             self.api,  # type: ignore[arg-type]
             self.writer,
             self.clock,
             KEYS,
-            LabelPlanner(KEYS, rules),
+            LabelPlanner(KEYS, chosen),
             interval=30.0,
         )
         self.cached: dict[str, Node] = {}
@@ -268,6 +268,25 @@ def test_the_taint_is_a_patch_of_its_own_with_the_version_that_was_read() -> Non
         stand.round(0.5)
         stand.see()
     assert stand.taints("a") == [THEIRS]
+
+
+def test_both_taints_are_one_patch_and_all_others_stay() -> None:
+    stand = Stand("a", taint=True, load_taint="NoSchedule")
+    foreign = {"key": "example.com/load", "value": "7", "effect": "NoSchedule"}
+    stand.api.objects["/api/v1/nodes/a"]["spec"] = {"taints": [THEIRS, foreign]}
+    stand.see()
+    assert stand.round(0.95) == Round(written=1)
+    assert stand.taints("a") == [THEIRS, foreign, OURS, {"key": KEYS.load, "value": "95", "effect": "NoSchedule"}]
+    assert [set(body) for _, _, body in stand.api.writes] == [{"metadata"}, {"metadata", "spec"}]
+    assert stand.round(0.95) == Round(), "not seen yet"
+    stand.see()
+    assert stand.round(0.95) == Round()
+
+
+def test_in_dry_run_the_load_taint_is_not_written() -> None:
+    stand = Stand("a", mode="dry-run", load_taint="PreferNoSchedule")
+    assert [stand.round(0.5) for _ in range(2)] == [Round(written=1), Round()]
+    assert not stand.api.writes
 
 
 def test_a_taint_someone_sets_meanwhile_is_kept() -> None:

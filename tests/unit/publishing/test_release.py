@@ -60,17 +60,19 @@ def read(item: dict[str, Any]) -> Node:
     labels=st.sets(st.sampled_from([KEYS.score, KEYS.load])),
     annotated=st.booleans(),
     tainted=st.booleans(),
+    values=st.lists(st.sampled_from(["35", "100", "busy"]), unique=True),
 )
-def test_our_keys_go_and_all_others_stay(labels: set[str], annotated: bool, tainted: bool) -> None:
+def test_our_keys_go_and_all_others_stay(labels: set[str], annotated: bool, tainted: bool, values: list[str]) -> None:
     ours = dict.fromkeys(labels, "1")
     window = {KEYS.window: "not even JSON"} if annotated else {}
     taints = [THEIR_TAINTS[0], *([OUR_TAINT] if tainted else []), THEIR_TAINTS[1]]
+    taints += [{"key": KEYS.load, "value": value, "effect": "NoSchedule"} for value in values]
     api, outcomes = released([node("a", FOREIGN | ours, FOREIGN | window, taints)])
     after = api.objects["/api/v1/nodes/a"]
     assert after["metadata"]["labels"] == FOREIGN
     assert after["metadata"]["annotations"] == FOREIGN
     assert after["spec"]["taints"] == THEIR_TAINTS
-    assert len(api.writes) == len(outcomes) == bool(labels or annotated) + tainted
+    assert len(api.writes) == len(outcomes) == bool(labels or annotated) + (tainted or bool(values))
 
 
 def test_one_node_that_fails_keeps_no_other_from_being_released() -> None:

@@ -28,6 +28,7 @@ VIEWS = (
     "overview?colour=score&group=zone",
     "nodes",
     "nodes?show=hot",
+    "nodes?at=1",
     "nodes/node-1",
     "nodes/nobody",
     "pods",
@@ -223,19 +224,24 @@ def test_nodes_are_listed_and_unknown_is_a_word(tab: Tab) -> None:
 
 
 def test_the_past_can_be_looked_at_and_shared(tab: Tab) -> None:
-    board = board_of(snapshot([[0.9], [0.4]], time=TIME - 1200))
+    past = (TIME - 1200) // 300 * 300
+    board = board_of(snapshot([[0.9], [0.4]], time=past))
     later = board_of(snapshot([[0.3], [0.4]]))
     board.snapshot, board.rendered, board.scores = later.snapshot, later.rendered, later.scores
     board.history.observe(later.rendered.snapshot if later.rendered else snapshot([[]]), later.scores, board.high)
-    past = (TIME - 1200) // 300 * 300
     with serving(board) as port:
         tab.open(f"http://127.0.0.1:{port}/#nodes")
         now = tab.text("#nodes tbody")
         tab.go(f"#nodes?at={past:.0f}")
         then, told = tab.text("#nodes tbody"), tab.text("#time-text")
+        tab.go(f"#nodes?show=hot&at={past - 300_000:.0f}")
+        older, address = tab.text("#time-text"), tab.run("location.hash")
     assert "30 %" in now
     assert "90 %" in then
     assert "ago" in told
+    assert "not kept" in then, "labels of the past are not remembered, which is not the same as none"
+    assert "is not kept; this is now" in older
+    assert address == "#nodes?show=hot"
 
 
 def test_power_plans_and_evictions_are_shown(tab: Tab) -> None:
@@ -314,12 +320,28 @@ def test_a_pod_shows_where_it_would_go_and_every_check(tab: Tab) -> None:
             "const box = document.getElementById('pod-name'); box.value = 'cart'; box.dispatchEvent(new Event('input'))"
         )
         tab.await_("document.querySelector('#pod-names option')?.value === 'shop/cart-1'")
+        tab.run("document.getElementById('pod-form').requestSubmit()")
+        tab.await_("location.hash === '#pods/shop/cart-1'")
     assert "shop/cart-1 runs on node-0 and is counted there." in said
     assert "give all nodes the same score (old-snapshot)" in said
     assert "node-1 82 82 variation 0.2 node-0 (here) 31 31" in said
     assert "✘ may not be moved" in said
     assert "1 of 3 checks refuse: pdb." in said
     assert "refused pdb no disruption is left (allowed 0)" in said.replace("✘ refused", "refused")
+
+
+def test_part_of_a_name_that_many_pods_have_lists_them(tab: Tab) -> None:
+    board = acting_board("on")
+    board.find_pods = lambda text: [{"pod": f"shop/{text}-{number}", "node": "node-0"} for number in (1, 3)]
+    with serving(board) as port:
+        tab.open(f"http://127.0.0.1:{port}/#pods")
+        tab.run(
+            "document.getElementById('pod-name').value = 'cart'; document.getElementById('pod-form').requestSubmit()"
+        )
+        tab.await_("document.querySelectorAll('#pod-body li a').length === 2")
+        tab.run("document.querySelector('#pod-body a').click()")
+        tab.await_("document.querySelector('#pod-body .checks')")
+        assert tab.run("location.hash") == "#pods/shop/cart-1"
 
 
 def test_conditions_become_one_incident_with_its_cause_first(tab: Tab) -> None:

@@ -5,6 +5,7 @@ Source: kubernetes pkg/scheduler/framework/plugins nodeaffinity, tainttoleration
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -14,6 +15,7 @@ from ballast.model.sample import Bools, Ints
 from ballast.model.template import NodeTerm, Template, Toleration
 
 _HARD = ("NoSchedule", "NoExecute")
+_INTEGER = re.compile("0|-?[1-9][0-9]*")
 
 
 class NodeConstraints:
@@ -97,4 +99,16 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
         return False
     if toleration.operator == "Exists":
         return True
+    if toleration.operator in ("Lt", "Gt"):
+        return bool(toleration.key) and _compares(toleration, taint.value)
     return toleration.operator in ("", "Equal") and bool(toleration.key) and toleration.value == taint.value
+
+
+def _compares(toleration: Toleration, value: str) -> bool:
+    """Lt: the taint's number is below the toleration's; Gt: above. Both are decimal integers of 64 bits."""
+    if not (_INTEGER.fullmatch(toleration.value) and _INTEGER.fullmatch(value)):
+        return False
+    ours, theirs = int(value), int(toleration.value)
+    if max(abs(ours), abs(theirs)) >= 2**63:
+        return False
+    return ours < theirs if toleration.operator == "Lt" else ours > theirs

@@ -1,11 +1,11 @@
 // All nodes: the wall, the table, and any time of the last 24 hours.
-import { $, MORE, PAGE, ago, clock, element, known, nothing, now, number, percent, read, remember, route, say, state, to } from "./common.js";
+import { $, MORE, PAGE, ago, clock, element, known, nothing, now, number, percent, read, remember, route, say, state, to, when } from "./common.js";
 import { fleet, hot, levels } from "./fleet.js";
 import { refreshNode } from "./node.js";
 import { Wall, colours } from "./wall.js";
 
 const view = { sort: "", down: true, limit: PAGE };
-let seen = null, taken = "", wall = null, times = [], problem = "";
+let seen = null, taken = "", wall = null, times = [], problem = "", missed = 0;
 
 const chosen = () => { const { query } = route(); return { filter: (query.get("find") || "").toLowerCase(), show: query.get("show") || "", at: query.get("at") || "", window: query.get("window") || "" }; };
 const KEYS = { name: node => node.name, score: node => node.score, published: node => node.published, class: node => ({ low: 0, normal: 1, high: 2 })[node.class] };
@@ -39,17 +39,18 @@ export function meter(load, resource) {
   return element("div", { class: "load" }, element("span", { class: "percent" }, percent(load)), element("div", { class: "meter", "aria-hidden": "true" }, fill));
 }
 
-export function label(node) {
+export function label(node, without = "none") {
   if (node.state !== "known") return element("span", { class: `tag ${node.state}` }, `unknown: ${node.state}`);
-  return node.class ? element("span", { class: `tag ${node.class}` }, node.class) : nothing("none");
+  return node.class ? element("span", { class: `tag ${node.class}` }, node.class) : nothing(without);
 }
 
 function row(node) {
+  const without = seen.past ? "not kept" : "none";
   return element("tr", node.state === "known" ? {} : { class: "unknown" },
     element("th", { scope: "row" }, to(node.name, "nodes", node.name), ...(node.schedulable ? [] : [" ", element("span", { class: "tag off" }, "not schedulable")])),
     element("td", { class: "number" }, known(node.score) ? String(node.score) : nothing("unknown")),
-    element("td", { class: "number" }, known(node.published) ? String(node.published) : nothing("none")),
-    element("td", {}, label(node)),
+    element("td", { class: "number" }, known(node.published) ? String(node.published) : nothing(without)),
+    element("td", {}, label(node, without)),
     ...seen.resources.map(name => element("td", {}, meter(node.load(name), name))),
     ...[node.pool, node.zone].filter((_, index) => seen.places[index]).map(text => element("td", { class: "soft" }, text)));
 }
@@ -79,9 +80,9 @@ function drawTime() {
   slider.disabled = !last;
   const place = at ? times.indexOf(Number(at)) : -1;
   slider.value = String(place < 0 ? last : place);
-  const text = place < 0 ? "now" : `${clock(times[place]).slice(0, 5)}, ${ago(now() - times[place])} ago`;
+  const text = place < 0 ? missed ? `${when(missed)} is not kept; this is now` : "now" : `${clock(times[place]).slice(0, 5)}, ${ago(now() - times[place])} ago`;
   slider.setAttribute("aria-valuetext", text);
-  say($("time-text"), last ? text : "now; nothing older is kept yet");
+  say($("time-text"), last || missed ? text : "now; nothing older is kept yet");
 }
 
 function draw() {
@@ -105,14 +106,21 @@ async function refreshList() {
   if (asked === taken) return;
   try {
     times = (await read("/api/v1/history")).body.times.slice(0, -1);
+    if (wanted.at && !(Number(wanted.at) >= times[0])) return forget(wanted.at);
     seen = await fleet({ window, at: wanted.at });
     [taken, problem] = [asked, ""];
   } catch (error) {
     if (!error.answered) throw error;
-    if (wanted.at) { remember({ at: "" }); return refreshList(); }
+    if (wanted.at) return forget(wanted.at);
     problem = error.message;
   }
   draw();
+}
+
+function forget(at) {
+  missed = Number(at) || 0;
+  remember({ at: "" });
+  return refreshList();
 }
 
 /** The list, or one node. */
@@ -132,5 +140,5 @@ $("show").addEventListener("change", event => change({ show: event.target.value 
 $("nodes-colour").addEventListener("change", event => change({ colour: event.target.value }));
 $("nodes-group").addEventListener("change", event => change({ group: event.target.value }));
 $("window").addEventListener("change", event => { remember({ window: event.target.value }); refreshList().catch(() => {}); });
-$("time").addEventListener("input", event => { remember({ at: String(times[Number(event.target.value)] ?? "") }); drawTime(); refreshList().catch(() => {}); });
+$("time").addEventListener("input", event => { missed = 0; remember({ at: String(times[Number(event.target.value)] ?? "") }); drawTime(); refreshList().catch(() => {}); });
 $("more").addEventListener("click", () => { view.limit += MORE; drawTable(); });

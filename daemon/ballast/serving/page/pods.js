@@ -79,19 +79,34 @@ export async function refreshPods() {
   await show(name);
 }
 
+const find = async text => (await read(`/api/v1/pods?find=${encodeURIComponent(text)}`).catch(() => ({ body: [] }))).body;
+
+/** The pods that part of a name may mean. */
+function choose(text, pods) {
+  history.replaceState(null, "", "#pods");
+  [shown, asked] = ["", asked + 1];
+  $("pod-hint").hidden = true;
+  say($("pod-count"), `${number(pods.length)} pods with ${text} in their names`);
+  $("pod-body").replaceChildren(element("div", { class: "card" }, element("ul", { class: "columns" },
+    ...pods.map(each => element("li", {}, to(each.pod, "pods", ...each.pod.split("/")))))));
+}
+
 let wait = 0;
 $("pod-name").addEventListener("input", event => {
   clearTimeout(wait);
   const text = event.target.value.trim();
   wait = setTimeout(async () => {
     if (text.length < 2) return;
-    const { body } = await read(`/api/v1/pods?find=${encodeURIComponent(text)}`).catch(() => ({ body: [] }));
+    const body = await find(text);
     $("pod-names").replaceChildren(...body.map(each => element("option", { value: each.pod }, each.node || "not on a node")));
     if (body.some(each => each.pod === text)) location.hash = `#pods/${text}`;
   }, 150);
 });
-$("pod-form").addEventListener("submit", event => {
+$("pod-form").addEventListener("submit", async event => {
   event.preventDefault();
-  const name = $("pod-name").value.trim();
+  clearTimeout(wait);
+  const text = $("pod-name").value.trim(), pods = text.length < 2 ? [] : await find(text), exact = pods.some(each => each.pod === text);
+  if (pods.length > 1 && !exact) return choose(text, pods);
+  const name = pods.length && !exact ? pods[0].pod : text;
   if (`#pods/${name}` === location.hash) { shown = ""; refreshPods(); } else location.hash = `#pods/${name}`;
 });

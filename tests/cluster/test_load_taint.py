@@ -1,0 +1,84 @@
+"""Pods that tolerate a load below a number, on a stock scheduler: none lands on a node above it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.harness.api import Json
+from tests.cluster.harness.control_plane import ControlPlane
+from tests.cluster.harness.daemon import FAST, Daemon
+from tests.cluster.harness.machines import Machines
+from tests.cluster.harness.objects import PODS, add_nodes, node, placements, pod
+from tests.cluster.harness.prometheus import prometheus
+from tests.cluster.harness.scheduler import STOCK, scheduler
+from tests.cluster.harness.tools import Tools
+from tests.cluster.harness.waiting import eventually
+
+KEY = "ballast.dev/load"
+FEATURES = "TaintTolerationComparisonOperators=true"
+LOADS = {f"n{number}": 0.1 * number + 0.03 for number in range(10)}
+PODS_EACH = 40
+SETTINGS = {
+    **FAST,
+    "BALLAST_PUBLISHING__LOAD_TAINT": "NoSchedule",
+    "BALLAST_LEASE__NAMESPACE": "default",
+}
+
+
+@pytest.fixture
+def comparing(tools: Tools, tmp_path: Path) -> Iterator[ControlPlane]:
+    """A control plane that admits `Lt` and `Gt`."""
+    plane = ControlPlane(tools, tmp_path, features=FEATURES)
+    yield plane
+    plane.stop()
+
+
+@pytest.mark.timeout(300)
+def test_no_pod_lands_on_a_node_above_the_load_it_tolerates(comparing: ControlPlane, tmp_path: Path) -> None:
+    api = comparing.api
+    add_nodes(api, [node(name, cpu="64", memory="256Gi", pods=500) for name in LOADS])
+    with Machines(LOADS) as machines:
+        for name, load in LOADS.items():
+            machines[name].memory = load
+        with prometheus(comparing.tools, tmp_path, machines.targets()) as server:
+            settings = {**SETTINGS, "BALLAST_PROMETHEUS__URL": server.url}
+            with Daemon(comparing, "one", comparing.admin_kubeconfig, settings):
+                values = eventually("every node has its load", lambda: _values(comparing), within=90, every=0.5)
+                assert all(0 <= value - 100 * LOADS[name] < 5.1 for name, value in values.items()), values
+                with scheduler(comparing, STOCK, features=FEATURES):
+                    for number in range(PODS_EACH):
+                        for below in (30, 60):
+                            api.post(PODS, pod(f"below-{below}-{number}", cpu="10m", tolerations=[_below(below)]))
+                        api.post(
+                            PODS, pod(f"any-{number}", cpu="10m", tolerations=[{"key": KEY, "operator": "Exists"}])
+                        )
+                    placed = placements(api, within=120)
+                    api.post(PODS, pod("tolerates-nothing"))
+                    eventually("it is refused everywhere", lambda: _unschedulable(api.get(f"{PODS}/tolerates-nothing")))
+    for below in (30, 60):
+        of_these = {name for pod_name, name in placed.items() if pod_name.startswith(f"below-{below}-")}
+        assert max(values[name] for name in of_these) < below
+        assert len(of_these) > 1, "the load keeps pods away, it does not herd them"
+    assert max(values[name] for pod_name, name in placed.items() if pod_name.startswith("any-")) > 60
+
+
+def _below(value: int) -> Json:
+    return {"key": KEY, "operator": "Lt", "value": str(value), "effect": "NoSchedule"}
+
+
+def _values(plane: ControlPlane) -> dict[str, int]:
+    found = {
+        each["metadata"]["name"]: int(taint["value"])
+        for each in plane.api.items("/api/v1/nodes")
+        for taint in each["spec"].get("taints", ())
+        if taint["key"] == KEY
+    }
+    assert found.keys() == LOADS.keys()
+    return found
+
+
+def _unschedulable(found: Json) -> bool:
+    return any(each.get("reason") == "Unschedulable" for each in found["status"].get("conditions", ()))
