@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[3]
         ("Makefile", r"^IMAGE \?= ballast:VERSION$"),
         ("README.md", r"make image IMAGE=<registry>/ballast:VERSION PUSH=1 .* ballast:VERSION$"),
         ("charts/ballast/README.md", r"ballast:VERSION PUSH=1$"),
-        ("CHANGELOG.md", r"^## VERSION$"),
+        ("CHANGELOG.md", r"^## VERSION\b"),
     ],
 )
 def test_every_file_names_the_version_of_the_package(file: str, line: str) -> None:
