@@ -38,6 +38,7 @@ TOPICS = {
     "batch": "Batches behind the gate",
     "power": "Power budgets",
     "hostile": "Under attack",
+    "fuzz": "Mutated input",
     "soak": "A day of `ballast run` alone",
     "faults": "Faults at writes",
 }

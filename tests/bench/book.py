@@ -7,7 +7,8 @@ import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypedDict
+from textwrap import fill
+from typing import NotRequired, TypedDict
 
 import msgspec
 import numpy as np
@@ -38,11 +39,12 @@ orders of magnitude, since the machines were not the same.
 
 
 class Measured(TypedDict):
-    """One topic; `load` is the machine's load average when its measurement began."""
+    """One topic; `load` is the machine's load average when its measurement began, `note` tells more than both."""
 
     date: str
     load: float
     rows: list[Row]
+    note: NotRequired[str]
 
 
 def load_average() -> float:
@@ -51,27 +53,28 @@ def load_average() -> float:
 
 def write_down(topic: str, rows: list[Row], load: float, topics: Mapping[str, str]) -> None:
     """Replaces one topic; `topics` gives the order and the headings of the report."""
-    book = _read()
+    book = read()
     book[topic] = Measured(date=datetime.now(UTC).strftime("%Y-%m-%d"), load=round(load, 1), rows=rows)
     book = {name: book[name] for name in topics if name in book}
     DATA.write_bytes(msgspec.json.format(msgspec.json.encode(book), indent=1) + b"\n")
-    REPORT.write_text(_report(book, topics))
+    REPORT.write_text(report(book, topics, _machine()))
 
 
-def _read() -> dict[str, Measured]:
+def read() -> dict[str, Measured]:
+    """docs/benchmarks.json."""
     return msgspec.json.decode(DATA.read_bytes(), type=dict[str, Measured]) if DATA.exists() else {}
 
 
-def _report(book: Mapping[str, Measured], topics: Mapping[str, str]) -> str:
-    parts = [HEAD.format(machine=_machine())]
+def report(book: Mapping[str, Measured], topics: Mapping[str, str], machine: str) -> str:
+    """docs/benchmarks.md."""
+    parts = [HEAD.format(machine=machine)]
     for topic, measured in book.items():
         cells = [
             [row["what"], row["at"], row["reach"], row["measured"], row.get("verdict", "")] for row in measured["rows"]
         ]
         table = _table(["what", "at", "reach", "measured", "result"], cells)
-        parts.append(
-            f"## {topics[topic]}\n\n{table}\n{measured['date']}, load average {measured['load']:.1f} before.\n"
-        )
+        note = measured.get("note") or f"{measured['date']}, load average {measured['load']:.1f} before."
+        parts.append(f"## {topics[topic]}\n\n{table}\n{fill(note, 120)}\n")
     beside = [row for measured in book.values() for row in measured["rows"] if "peer" in row]
     cells = [[row["what"], row["at"], row["measured"], row["peer"], row.get("ratio", "")] for row in beside]
     parts.append(f"{PEERS}\n{_table(['what', 'at', 'Ballast', 'the other', 'ratio'], cells)}")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from tests.cluster.harness.control_plane import ControlPlane
 from tests.cluster.harness.objects import add_nodes, node, sweep
 from tests.cluster.harness.prometheus import prometheus
 from tests.cluster.harness.release import LOADS, ROOT, Release
+from tests.cluster.harness.rights import Right, report
 from tests.cluster.harness.tools import Tools
 
 
@@ -34,6 +37,45 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.CallI
             report.sections.append(("servers", server.tails()))
 
 
+@dataclass
+class Rights:
+    """Of all control planes of this run."""
+
+    granted: set[Right] = field(default_factory=set)
+    used: set[Right] = field(default_factory=set)
+
+
+RIGHTS = pytest.StashKey[Rights]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[RIGHTS] = Rights()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker of xdist hands its rights to the process that reports."""
+    sent = getattr(session.config, "workeroutput", None)
+    if sent is not None:
+        rights = session.config.stash[RIGHTS]
+        sent["rights"] = [sorted(rights.granted), sorted(rights.used)]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    granted, used = getattr(node, "workeroutput", {}).get("rights", ((), ()))
+    rights = node.config.stash[RIGHTS]
+    rights.granted.update(map(tuple, granted))
+    rights.used.update(map(tuple, used))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    rights = config.stash[RIGHTS]
+    if rights.granted and not hasattr(config, "workeroutput"):
+        terminalreporter.section("rights")
+        for line in report(rights.granted, rights.used):
+            terminalreporter.write_line(line)
+
+
 PUBLISHING = {"settings": {"prometheus": {"url": "http://127.0.0.1:9090"}, "publishing": {"mode": "on"}}}
 
 
@@ -43,10 +85,15 @@ def tools() -> Tools:
 
 
 @pytest.fixture(scope="session")
-def plane(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def plane(
+    tools: Tools, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[ControlPlane]:
     """One control plane for the whole session; use `cluster` for an empty one."""
     plane = ControlPlane(tools, tmp_path_factory.mktemp("plane"))
     yield plane
+    rights = pytestconfig.stash[RIGHTS]
+    rights.granted |= set().union(*plane.rights.values())
+    rights.used |= plane.used_rights()
     plane.stop()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
+from ballast.cluster import state
 from ballast.cluster.workload_cache import plural_of
 from ballast.doctor.cluster_view import Missing, document, part, text
 from ballast.doctor.evidence import Evidence
@@ -106,7 +107,8 @@ def _needed(settings: Settings, policies: Sequence[PowerPolicy], namespace: str)
 def _own(settings: Settings, namespace: str) -> Iterator[Right]:
     """Its state, its switches and its Lease."""
     yield Right("", "configmaps", ("create",), namespace)
-    yield Right("", "configmaps", ("get", "update"), namespace, "ballast-state")
+    for name in state.NAMES:
+        yield Right("", "configmaps", ("get", "update"), namespace, name)
     yield Right("", "configmaps", _READ, namespace, "ballast-switches")
     if settings.lease.enabled:
         home = settings.lease.namespace or namespace

@@ -31,6 +31,7 @@ class Call:
     user: str
     credential: str
     verb: str
+    group: str
     resource: str
     name: str
     code: int
@@ -75,6 +76,7 @@ def _call(event: dict[str, Any]) -> Call:
         user=event["user"]["username"],
         credential="".join(event["user"].get("extra", {}).get("authentication.kubernetes.io/credential-id", [])),
         verb=event["verb"],
+        group=target.get("apiGroup", ""),
         resource=resource,
         name=target.get("name", ""),
         code=event.get("responseStatus", {}).get("code", 0),

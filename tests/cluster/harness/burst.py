@@ -19,15 +19,20 @@ from tests.cluster.harness.waiting import eventually
 
 CORES, REQUEST = 16, 0.5
 REFRESH = 20
-SLOWLY = {
-    "BALLAST_TELEMETRY__INTERVAL": f"{REFRESH}s",
-    "BALLAST_WINDOWS__LENGTHS": "20s",
-    "BALLAST_WINDOWS__MIN_SAMPLES": "1",
-    "BALLAST_WINDOWS__MIN_COVERAGE": "0.1",
-    "BALLAST_WINDOWS__MAX_AGE": "60s",
-    "BALLAST_PUBLISHING__MODE": "off",
-    "BALLAST_LOG__FORMAT": "text",
-}
+"""Seconds between refreshes, where a test does not say otherwise."""
+
+
+def slowly(refresh: int = REFRESH) -> dict[str, str]:
+    """Settings by which the daemon reads the nodes' load only every `refresh` seconds."""
+    return {
+        "BALLAST_TELEMETRY__INTERVAL": f"{refresh}s",
+        "BALLAST_WINDOWS__LENGTHS": f"{refresh}s",
+        "BALLAST_WINDOWS__MIN_SAMPLES": "1",
+        "BALLAST_WINDOWS__MIN_COVERAGE": "0.1",
+        "BALLAST_WINDOWS__MAX_AGE": f"{3 * refresh}s",
+        "BALLAST_PUBLISHING__MODE": "off",
+        "BALLAST_LOG__FORMAT": "text",
+    }
 
 
 @contextmanager
@@ -37,6 +42,7 @@ def knowing(
     loads: Mapping[str, float],
     settings: Mapping[str, str] | None = None,
     kubeconfig: Path | None = None,
+    refresh: int = REFRESH,
 ) -> Iterator[Daemon]:
     """A daemon that knows these loads of cpu and memory; the administrator's, where no account is given."""
     with Machines(loads) as machines:
@@ -44,16 +50,21 @@ def knowing(
             machines[name].cpu = machines[name].memory = load
         own = Path(tempfile.mkdtemp(dir=folder))
         with prometheus(plane.tools, own, machines.targets()) as server:
-            eventually("Prometheus knows every node", lambda: _rates(server, len(loads)), within=60, every=0.5)
-            given = {**SLOWLY, **(settings or {}), "BALLAST_PROMETHEUS__URL": server.url}
+            eventually(
+                "Prometheus knows every node",
+                lambda: _rates(server, len(loads), refresh),
+                within=60 + refresh,
+                every=0.5,
+            )
+            given = {**slowly(refresh), **(settings or {}), "BALLAST_PROMETHEUS__URL": server.url}
             with Daemon(plane, "extender", kubeconfig or plane.kubeconfig("admin"), given) as daemon:
                 eventually("Ballast knows every node", lambda: _known(daemon, len(loads)), within=60, every=0.5)
                 yield daemon
 
 
-def refreshed() -> bool:
+def refreshed(refresh: int = REFRESH) -> bool:
     """The next refresh is far enough for a burst: these machines' load does not follow the pods."""
-    return 0.5 < time.time() % REFRESH < REFRESH / 2
+    return 0.5 < time.time() % refresh < REFRESH / 2
 
 
 def burst(plane: ControlPlane, count: int, *, within: float = 90) -> dict[str, str]:
@@ -70,9 +81,9 @@ def judge(loads: Mapping[str, float], placed: Mapping[str, str]) -> tuple[int, f
     return max(count.values()), statistics.pstdev(load + count[name] * REQUEST / CORES for name, load in loads.items())
 
 
-def _rates(server: Prometheus, nodes: int) -> bool:
+def _rates(server: Prometheus, nodes: int, refresh: int) -> bool:
     """At the time of the first cycle to come: one that knows nothing would freeze the answers for two more."""
-    at = time.time() // REFRESH * REFRESH
+    at = time.time() // refresh * refresh
     return len(server.query('rate(node_cpu_seconds_total{mode="idle"}[1m])', at)) == nodes
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.cluster.harness.api import APPLY, Api, Json
 from tests.cluster.harness.control_plane import ControlPlane
+from tests.cluster.harness.rights import granted
 from tests.cluster.harness.waiting import eventually
 from tests.unit.install.chart import NAMESPACE, ROOT, Helm, environment, one
 
@@ -68,9 +69,11 @@ def install(plane: ControlPlane, values: Mapping[str, Any]) -> Installed:
             f"{path_of(manifest)}?fieldManager=helm&force=true&fieldValidation=Strict", manifest, kind=APPLY
         )
     pod = one(manifests, "Deployment", "ballast")["spec"]["template"]["spec"]
+    account = pod["serviceAccountName"]
+    plane.rights[account] = plane.rights.get(account, set()) | granted(manifests, account)
     [container] = pod["containers"]
     settings = {name: value for name, value in environment(container).items() if value is not None}
-    return Installed(NAMESPACE, pod["serviceAccountName"], settings)
+    return Installed(NAMESPACE, account, settings)
 
 
 def uninstall(plane: ControlPlane, values: Mapping[str, Any]) -> None:

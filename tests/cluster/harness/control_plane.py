@@ -10,6 +10,7 @@ from tests.cluster.harness.audit import POLICY, Audit
 from tests.cluster.harness.certificates import Certificates
 from tests.cluster.harness.kubeconfig import write_kubeconfig
 from tests.cluster.harness.process import Process, free_port
+from tests.cluster.harness.rights import Right
 from tests.cluster.harness.tools import Tools
 from tests.cluster.harness.waiting import eventually
 
@@ -31,6 +32,8 @@ class ControlPlane:
         self.url = f"https://127.0.0.1:{self.port}"
         self.audit = Audit(folder / "audit.log")
         self.processes: list[Process] = []
+        self.rights: dict[str, set[Right]] = {}
+        """{ServiceAccount: what charts that were installed here grant to it}."""
         self._stack = ExitStack()
         try:
             self._start()
@@ -54,6 +57,15 @@ class ControlPlane:
         self.processes.append(process)
         self._stack.callback(process.stop)
         return process
+
+    def used_rights(self) -> set[Right]:
+        """What those accounts were allowed to do and did, in any namespace."""
+        ends = tuple(f":{account}" for account in self.rights)
+        return {
+            (call.group, call.resource, call.verb)
+            for call in self.audit.calls()
+            if call.permitted and call.user.startswith("system:serviceaccount:") and call.user.endswith(ends)
+        }
 
     def tails(self) -> str:
         return "\n".join(process.tail(5) for process in self.processes)

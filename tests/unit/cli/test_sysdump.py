@@ -153,6 +153,34 @@ def test_an_archive_holds_answers_settings_and_logs_without_planted_secrets(
     assert json.loads(result.stdout)["file"] == str(target)
 
 
+def test_a_state_in_parts_is_archived_whole(httpserver: HTTPServer, kubeconfig: Path, tmp_path: Path) -> None:
+    base = "/api/v1/namespaces/ballast/configmaps"
+    index = {"evictions": [[2, "evictions.0"], [1, "evictions.1"]]}
+    main = {"data": {"schema": "1+parts", "parts": json.dumps(index)}}
+    for name, document in {
+        "": main,
+        "-1": {"data": {"evictions.1": "y"}},
+        "-2": {"data": {"evictions.0": "x"}},
+    }.items():
+        httpserver.expect_request(f"{base}/ballast-state{name}").respond_with_json(document)
+    target = tmp_path / "dump.tar.gz"
+    CliRunner().invoke(app, ["sysdump", "--url", "http://127.0.0.1:1", "--to", str(target)])
+    files = unpacked(target)
+    assert "evictions.1" in files["cluster/configmaps-ballast-state-1.json"]
+    assert "evictions.0" in files["cluster/configmaps-ballast-state-2.json"]
+
+
+@pytest.mark.parametrize("state", ["[]", "nonsense", '{"data": null}', '{"data": {"parts": "[1]"}}'])
+def test_an_unreadable_index_costs_only_the_parts(
+    state: str, httpserver: HTTPServer, kubeconfig: Path, tmp_path: Path
+) -> None:
+    path = "/api/v1/namespaces/ballast/configmaps/ballast-state"
+    httpserver.expect_request(path).respond_with_data(state, content_type="application/json")
+    target = tmp_path / "dump.tar.gz"
+    CliRunner().invoke(app, ["sysdump", "--url", "http://127.0.0.1:1", "--to", str(target)])
+    assert unpacked(target)["cluster/configmaps-ballast-state.json"] == state
+
+
 def test_the_name_of_an_archive_tells_its_time(
     httpserver: HTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,7 +36,7 @@ ANSWERS = {
     "metrics.txt": "/metrics",
     "readyz.txt": "/readyz?verbose",
 }
-OBJECTS = ("configmaps/ballast-state", "configmaps/ballast-switches")
+STATE, SWITCHES = "configmaps/ballast-state", "configmaps/ballast-switches"
 SELECTOR = "app.kubernetes.io/name=ballast"
 LOG_LINES = 5000
 LOG_BYTES = 5_000_000
@@ -123,14 +123,31 @@ def _cluster(dump: Dump, remote: Remote | None, namespace: str | None) -> str | 
     assert around.cluster is not None
     api = around.cluster
     base = f"/api/v1/namespaces/{around.namespace}"
-    for path in OBJECTS:
-        dump.add(f"cluster/{path.replace('/', '-')}.json", partial(api.get, f"{base}/{path}"))
+    state = _object(dump, api, base, STATE)
+    for number in _parts(state):
+        _object(dump, api, base, f"{STATE}-{number}")
+    _object(dump, api, base, SWITCHES)
     dump.add("cluster/events.json", partial(api.get, f"{base}/events", query={"limit": 500}))
     listed = dump.add("cluster/pods.json", partial(_pods, api, base))
     for pod in json.loads(listed) if listed else ():
         _logs(dump, api, base, pod)
     api.close()
     return api.server
+
+
+def _object(dump: Dump, api: KubeApi, base: str, path: str) -> bytes | None:
+    return dump.add(f"cluster/{path.replace('/', '-')}.json", partial(api.get, f"{base}/{path}"))
+
+
+def _parts(state: bytes | None) -> list[int]:
+    """The ConfigMaps that a large state lies in too, by its index; none where that cannot be read."""
+    from ballast.cluster import state_layout
+
+    try:
+        places = state_layout.index(json.loads(state or b"{}").get("data") or {})
+    except (ValueError, AttributeError):
+        return []
+    return sorted({place.part for chunks in places.values() for place in chunks})
 
 
 def _pods(api: KubeApi, base: str) -> bytes:
