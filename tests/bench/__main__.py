@@ -18,6 +18,7 @@ TOPICS = {
     "watcher": "Reading `/watcher`",
     "page": "The page in a browser",
     "start": "Starting",
+    "large": "Fifteen thousand nodes",
     "doctor": "Doctor",
     "listing": "Listing the cluster",
     "writes": "Writing nodes",

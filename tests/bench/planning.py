@@ -27,6 +27,7 @@ from ballast.placement.planners.load_spread import deviations
 from ballast.placement.planners.rebalance import rebalance
 from ballast.placement.planners.redistribute import redistribute
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
+from tests.bench import many_moves
 from tests.bench.rows import Row, at_most
 
 RESOURCES = ("cpu", "memory")
@@ -37,7 +38,14 @@ QUICK = {"seeds": (0,)}
 
 
 def measure(seeds: Sequence[int] = SEEDS) -> list[Row]:
-    return [*_evenness(seeds), *_rebalancing(), *_redistribution(), *_gate(), *_whole()]
+    return [
+        *_evenness(seeds),
+        *many_moves.measure(_uneven, _standing, _sigma, seeds),
+        *_rebalancing(),
+        *_redistribution(),
+        *_gate(),
+        *_whole(),
+    ]
 
 
 def _evenness(seeds: Sequence[int]) -> list[Row]:

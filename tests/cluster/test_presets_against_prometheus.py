@@ -20,6 +20,7 @@ from tests.cluster.harness.tools import Tools
 
 CORES, MEMORY, LINK = 4, 16e9, 1.25e9
 SPAN, STEP = 1200, 15
+LAST = SPAN - 2 * STEP
 TRUTH: Mapping[str, tuple[float, ...]] = {
     "cpu": (0.2, 0.5, 0.9),
     "memory": (0.3, 0.4, 0.7),
@@ -44,6 +45,13 @@ NODES = [
     )
     for index in range(3)
 ]
+
+YOUNG = {f"10.0.0.{8 + lately}": 60.0 * lately + 45 for lately in range(2)}
+"""Addresses of nodes that joined this many seconds before the last reading: one inside the range of `rate`."""
+FLAPPING = "10.0.0.7"
+"""Of a node that answers for 45 s and is silent for 30 s."""
+WITHOUT_CLOCK = 2
+"""Node whose `node_time_seconds` is not stored."""
 
 Samples = Iterator[tuple[str, dict[str, str], float]]
 
@@ -83,7 +91,7 @@ def test_every_preset_gives_the_truth(past: tuple[Prometheus, float], preset: st
         }
     )
     source, names = PrometheusSource(settings, Metrics()), NodeNames(NODES)
-    at = start + SPAN - 2 * STEP
+    at = start + LAST
     readings = [source.read(at, names), *source.backfill(at - 600, at - 30, 30, names)]
     source.close()
     for reading in readings:
@@ -94,14 +102,32 @@ def test_every_preset_gives_the_truth(past: tuple[Prometheus, float], preset: st
             assert reading.samples[resource].times.tolist() == [reading.at] * 3
 
 
+@pytest.mark.parametrize("address", [*YOUNG, FLAPPING])
+@pytest.mark.parametrize(
+    ("preset", "port"), [("node-exporter", 9100), ("windows-exporter", 9182)], ids=["linux", "windows"]
+)
+def test_a_node_that_just_joined_or_flaps_shows_its_own_load(
+    past: tuple[Prometheus, float], preset: str, port: int, address: str
+) -> None:
+    server, start = past
+    environment = {"BALLAST_PROMETHEUS__URL": server.url, "BALLAST_PROMETHEUS__PRESET": preset}
+    source = PrometheusSource(load(environment | {"BALLAST_TELEMETRY__RESOURCES": "cpu"}), Metrics())
+    names = NodeNames([Node(name="young", addresses=(("InternalIP", address),), capacity={"cpu": float(CORES)})])
+    shown = [source.read(start + LAST - before, names).samples["cpu"].values.tolist() for before in (0, 15)]
+    source.close()
+    assert shown == [pytest.approx([TRUTH["cpu"][1]], abs=1e-9)] * 2, f"{address}:{port}"
+
+
 def _open_metrics(start: float) -> str:
     families: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for passed in range(0, SPAN, STEP):
         for node in range(len(NODES)):
-            for metric, labels, value in _scrape(node, float(passed)):
-                shown = ",".join(f'{name}="{text}"' for name, text in labels.items())
-                series = f"{metric}{{{shown}}}"
-                families[metric][series].append(f"{series} {value!r} {start + passed}")
+            _add(families, start + passed, _scrape(node, float(passed), f"10.0.0.{node}"))
+        for address, age in YOUNG.items():
+            if passed >= LAST - age:
+                _add(families, start + passed, _processors(1, passed + age - LAST + 40.0, address))
+        if passed % 75 < 45:
+            _add(families, start + passed, _processors(1, float(passed), FLAPPING))
     lines = []
     for metric, found in sorted(families.items()):
         kind = "counter" if metric.endswith("_total") else "gauge"
@@ -109,16 +135,37 @@ def _open_metrics(start: float) -> str:
     return "\n".join([*lines, "# EOF", ""])
 
 
-def _scrape(node: int, passed: float) -> Samples:
-    """All exporters of one node, `passed` seconds after they started."""
-    truth = {name: values[node] for name, values in TRUTH.items()}
-    busy, bytes_sent = truth["cpu"], truth["network"] * LINK * passed
-    linux = {"instance": f"10.0.0.{node}:9100", "job": "node-exporter"}
+def _add(families: dict[str, dict[str, list[str]]], at: float, samples: Samples) -> None:
+    for metric, labels, value in samples:
+        shown = ",".join(f'{name}="{text}"' for name, text in labels.items())
+        series = f"{metric}{{{shown}}}"
+        families[metric][series].append(f"{series} {value!r} {at}")
+
+
+def _processors(node: int, passed: float, address: str) -> Samples:
+    """What node and Windows exporters count of a machine that has run for `passed` seconds."""
+    busy = TRUTH["cpu"][node]
+    linux = {"instance": f"{address}:9100", "job": "node-exporter"}
+    windows = {"instance": f"{address}:9182", "job": "windows"}
     shares = {"idle": 0.98 - busy, "iowait": 0.01, "steal": 0.01, "user": 0.7 * busy, "system": 0.3 * busy}
     for cpu in range(CORES):
         for mode, share in shares.items():
             yield "node_cpu_seconds_total", {**linux, "cpu": str(cpu), "mode": mode}, share * passed
+        for mode, share in (("idle", 1 - busy), ("user", 0.6 * busy), ("privileged", 0.4 * busy), ("dpc", 0.1 * busy)):
+            yield "windows_cpu_time_total", {**windows, "core": f"0,{cpu}", "mode": mode}, share * passed
     yield "node_memory_MemTotal_bytes", linux, MEMORY
+    yield "windows_memory_available_bytes", windows, MEMORY * (1 - TRUTH["memory"][node])
+    if node != WITHOUT_CLOCK:
+        yield "node_time_seconds", linux, 1.7e9 + passed
+
+
+def _scrape(node: int, passed: float, address: str) -> Samples:
+    """All exporters of one node, `passed` seconds after they started."""
+    truth = {name: values[node] for name, values in TRUTH.items()}
+    bytes_sent = truth["network"] * LINK * passed
+    linux = {"instance": f"{address}:9100", "job": "node-exporter"}
+    windows = {"instance": f"{address}:9182", "job": "windows"}
+    yield from _processors(node, passed, address)
     yield "node_memory_MemAvailable_bytes", linux, MEMORY * (1 - truth["memory"])
     yield "node_disk_io_time_seconds_total", {**linux, "device": "sda"}, truth["disk"] * passed
     yield "node_network_receive_bytes_total", {**linux, "device": "eth0"}, bytes_sent
@@ -130,17 +177,12 @@ def _scrape(node: int, passed: float) -> Samples:
         yield f"node_pressure_{name}_waiting_seconds_total", linux, pressure[f"psi-{name}"] * passed
     for index, (seconds, periods, _) in enumerate(THROTTLED[node]):
         pod = {"namespace": "shop", "pod": f"web-{index}", "container": "app", "id": f"/kubepods/{index}"}
-        cadvisor = {"instance": f"10.0.0.{node}:10250", "job": "cadvisor", **pod}
+        cadvisor = {"instance": f"{address}:10250", "job": "cadvisor", **pod}
         yield "container_cpu_cfs_throttled_seconds_total", cadvisor, seconds * passed
         yield "container_cpu_cfs_throttled_periods_total", cadvisor, periods * passed
-    kubelet = {"instance": f"10.0.0.{node}:10250", "job": "kubelet", "node": f"node-{node}"}
-    yield "node_cpu_usage_seconds_total", kubelet, busy * CORES * passed
+    kubelet = {"instance": f"{address}:10250", "job": "kubelet", "node": f"node-{node}"}
+    yield "node_cpu_usage_seconds_total", kubelet, truth["cpu"] * CORES * passed
     yield "node_memory_working_set_bytes", kubelet, truth["memory"] * MEMORY
-    windows = {"instance": f"10.0.0.{node}:9182", "job": "windows"}
-    for core in range(CORES):
-        for mode, share in (("idle", 1 - busy), ("user", busy)):
-            yield "windows_cpu_time_total", {**windows, "core": f"0,{core}", "mode": mode}, share * passed
-    yield "windows_memory_available_bytes", windows, MEMORY * (1 - truth["memory"])
     yield "windows_memory_physical_total_bytes", windows, MEMORY
     yield "windows_logical_disk_idle_seconds_total", {**windows, "volume": "C:"}, (1 - truth["disk"]) * passed
     yield "windows_net_bytes_received_total", {**windows, "nic": "Intel"}, bytes_sent

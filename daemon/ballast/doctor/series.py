@@ -108,7 +108,7 @@ def freshness(evidence: Evidence) -> Iterator[Finding]:
     """
     for resource in _failed(evidence, "ageless"):
         problem = evidence.reading.problems[resource]
-        yield Finding("freshness", "fail", resource, problem, lines(problem))
+        yield Finding("freshness", "fail", resource, problem, lines(problem) or _otherwise(evidence, resource))
 
 
 def units(evidence: Evidence) -> Iterator[Finding]:

@@ -144,6 +144,12 @@ class Gate:
                 return refusal
         return None
 
+    def rehearsal(self) -> Gate:
+        """A gate that judges the same; what it admits does not count here."""
+        found = Gate(self.facts, self.rules, self.history)
+        found.tally = deepcopy(self.tally)
+        return found
+
     def screen(self, pods: Iterable[Pod]) -> Ints:
         """[pod]: the number of the first row that refuses it, PASSED if none does; where it could go is left out.
 

@@ -145,7 +145,7 @@ class _PlanBuilder:
         made: list[Step] = []
         moves: list[Move] = []
         admit = self._admission(placement)
-        given = replace(self._input, whole_nodes=self._whole_nodes())
+        given = replace(self._input, whole_nodes=self._whole_nodes(), rehearse=lambda: self._rehearsal(placement))
         for step in self._planner.steps(given, placement, self._movable, admit, self._spare):
             moves.append(self._move(step, load))
             load = self._loads(placement)
@@ -195,6 +195,15 @@ class _PlanBuilder:
             self._lower(alike, refusal.check)
             self._movable[alike] = False
             return alike
+
+        return admit
+
+    def _rehearsal(self, placement: SimulatedPlacement) -> Callable[[int, int], Ints | None]:
+        gate = self._gate.rehearsal()
+
+        def admit(pod: int, target: int) -> Ints | None:
+            refusal = gate.admit(self._layout.pods[pod], _FITS)
+            return None if refusal is None else self._alike(placement, pod, refusal)
 
         return admit
 

@@ -133,7 +133,8 @@ def _bitbrains(folder: Path) -> LoadTrace | None:
     nodes = []
     for name in sorted(set(names.tolist()) & capacity.keys()):
         mine = np.flatnonzero(names == name)
-        mine = mine[np.argsort(ends[mine], kind="stable")]
+        if not (np.diff(ends[mine]) > 0).all():
+            raise UsageError(f"{path}: the times of {name} do not rise. Fetch it again.")
         at = np.minimum(np.searchsorted(ends[mine], grid), len(mine) - 1)
         covered = (grid <= ends[mine[at]]) & (grid > ends[mine[at]] - lengths[mine[at]])
         nodes.append(np.where(covered, rows["cpu_usage"][mine[at]] / capacity[name], np.nan))
@@ -156,11 +157,15 @@ def _columns(path: Path, names: tuple[str, ...]) -> Mapping[str, Any]:
 def _rows(path: Path, width: int, *, head: bool = False) -> Floats:
     """[line, value] fractions, without the name that each line begins with."""
     rows = []
+    names: set[str] = set()
     for number, row in _lines(path):
         if head and number == 1:
             continue
         if len(row) != width:
             raise _damaged(path, number, f"it has {len(row)} values; a name and {width - 1} percents are needed")
+        if row[0] in names:
+            raise _damaged(path, number, f"{row[0]} is there a second time")
+        names.add(row[0])
         rows.append([_number(path, number, value) / 100 for value in row[1:]])
     if len(rows) < 2:
         raise UsageError(f"{path}: it has fewer than two lines of load. Fetch it again.")

@@ -82,6 +82,8 @@ class DeviceSlice(msgspec.Struct, frozen=True, gc=False):
     devices: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     """The names of the devices, in the order of `devices`."""
+    in_parts: tuple[str, ...] = ()
+    """Those of them that share counters with others, or that several claims may share: how many are free is unknown."""
     generation: int = 0
     """Of the pool; slices of older generations are outdated."""
 

@@ -85,6 +85,8 @@ class Template(msgspec.Struct, frozen=True, gc=False):
     """How many resource claims are made for the pod."""
     shared_devices: bool = False
     """Whether it uses a resource claim that is not its own."""
+    named_claims: tuple[str, ...] = ()
+    """The names of these claims, in the namespace of the pod."""
     restarts: bool = True
     """Whether its containers are always started again (restartPolicy Always), so that it does not run to an end."""
     grouped: bool = False

@@ -48,7 +48,8 @@ class AssumedPods:
 
     def claimed(self, pod: Pod) -> Pod:
         """The pod with what it asks for by resource claims, as far as these have been seen."""
-        return self._claim(pod) if pod.template.device_claims else pod
+        template = pod.template
+        return self._claim(pod) if template.device_claims or template.named_claims else pod
 
     def owners_in_flight(self) -> set[str]:
         """The UIDs of the owners of pods that wait or were bound after the window ended."""

@@ -32,16 +32,20 @@ class NodeLives:
         """-inf for a node that never was."""
         self.was_known: Bools = np.empty(0, bool)
         """Known in some cycle since it was first seen, or last down."""
+        self._nodes: tuple[Node, ...] = ()
+        self._down: Bools = np.empty(0, bool)
 
-    def look(self, nodes: Sequence[Node], now: float) -> None:
-        """The nodes of a cycle at monotonic time `now`."""
-        keys = node_keys(nodes)
-        if keys != self.keys:
-            self._follow(keys, now)
-            self.born = np.array([node.created or -np.inf for node in nodes], float)
-        down = np.array([is_down(node) for node in nodes], bool)
-        self.last_down[down] = now
-        self.was_known[down] = False
+    def look(self, nodes: tuple[Node, ...], now: float) -> None:
+        """The nodes of a cycle at monotonic time `now`; the same tuple as before says that nothing changed."""
+        if nodes is not self._nodes:
+            keys = node_keys(nodes)
+            if keys != self.keys:
+                self._follow(keys, now)
+                self.born = np.array([node.created or -np.inf for node in nodes], float)
+            self._down = np.array([is_down(node) for node in nodes], bool)
+            self._nodes = nodes
+        self.last_down[self._down] = now
+        self.was_known[self._down] = False
 
     def learn(self, known: Bools) -> None:
         """What the cycle found."""

@@ -59,6 +59,23 @@ def test_bitbrains_holds_until_the_next_change(tmp_path: Path) -> None:
         load_traces(tmp_path)
 
 
+def test_a_series_that_begins_again_is_named(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    times = [300_000, 600_000, 300_000, 600_000]
+    rows = {
+        "id": ["a"] * 4 + ["b"] * 4,
+        "timestamp": arrow.array(times * 2, arrow.timestamp("ms", "UTC")),
+        "duration": [300_000] * 8,
+        "cpu_usage": [50.0] * 8,
+    }
+    (tmp_path / "load").mkdir()
+    parquet.write_table(arrow.table(rows), tmp_path / "load" / "bitbrains.parquet")
+    about = arrow.table({"id": ["a", "b"], "cpu_capacity": [100.0, 200.0]})
+    parquet.write_table(about, tmp_path / "load" / "bitbrains_meta.parquet")
+    with pytest.raises(UsageError, match=r"bitbrains.parquet: the times of a do not rise"):
+        load_traces(tmp_path)
+
+
 def test_without_pyarrow_bitbrains_is_left_out_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_planetlab(tmp_path)
     for name in ("bitbrains", "bitbrains_meta"):
@@ -76,6 +93,12 @@ def test_without_pyarrow_bitbrains_is_left_out_and_named(tmp_path: Path, monkeyp
         ("planetlab_1", ["vm1" + ",1" * 287 + ",x"], r"line 1: 'x' is no number from 0 on"),
         ("planetlab_1", ["vm1" + ",1" * 287 + ",-1"], r"line 1: '-1' is no number"),
         ("planetlab_1", [], r"fewer than two lines"),
+        (
+            "planetlab_1",
+            ["vm1" + ",1" * 288, "vm2" + ",1" * 288, "vm1" + ",1" * 288],
+            "line 3: vm1 is there a second time",
+        ),
+        ("google2011_jobs", ["job", "j" + ",1" * 576, "j" + ",1" * 576], "line 3: j is there a second time"),
         ("google2011_jobs", ["job", "j" + ",1" * 575], r"line 2: it has 576 values; a name and 576 percents"),
         ("alibaba2018_machines", ["machine,time,cpu"], "line 1: it should begin with machine_id"),
         ("alibaba2018_machines", [HEAD, "m_1,1"], "line 2: it has 2 values"),

@@ -84,6 +84,47 @@ def test_carbon_intensities_become_watts(tmp_path: Path) -> None:
     assert [watts for _, watts in carbon.rows] == [50, 5000, 2500, 0]
 
 
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["01/01/1988,01:00,0", "01/01/1988,02:00,5", "01/01/1988,01:00,0"], "an hour is there twice"),
+        ([], "two hours"),
+        (["01/01/1988,01:00,0", "01/01/1988,02:00,0"], "some sun"),
+        (["01/01/1988,01:00,0", "01/01/1988,02:00,nan"], "numbers from 0 on"),
+        (["01/01/1988,01:00,0", "01/01/1988,02:00"], "Fetch it again"),
+    ],
+    ids=["begins again", "empty", "dark", "no number", "cut off"],
+)
+def test_a_damaged_year_of_sun_is_named(tmp_path: Path, lines: list[str], message: str) -> None:
+    folder = tmp_path / "power"
+    folder.mkdir()
+    with gzip.open(folder / "sun_greensboro_tmy3.csv.gz", "wt") as text:
+        text.write("\n".join(["date,time,ghi_w_m2", *lines]))
+    with pytest.raises(UsageError, match=message):
+        traces.public_signals(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("times", "values", "message"),
+    [
+        ([0, 900, 0, 900], [1.0, 2.0, 1.0, 2.0], "its times do not rise"),
+        ([0], [1.0], "two numbers or more"),
+        ([0, 900], [1.0, None], "two numbers or more"),
+        ([0, 900], ["a", "b"], "two numbers or more"),
+    ],
+    ids=["begins again", "too short", "a gap", "words"],
+)
+def test_damaged_carbon_intensities_are_named(
+    tmp_path: Path, times: list[int], values: list[object], message: str
+) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    (tmp_path / "power").mkdir()
+    table = arrow.table({"timestamp": arrow.array(times, arrow.timestamp("s")), "carbon_intensity": values})
+    parquet.write_table(table, tmp_path / "power" / "carbon-2022-DE.parquet")
+    with pytest.raises(UsageError, match=message):
+        traces.public_signals(tmp_path)
+
+
 def test_the_command_refuses_what_it_cannot_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

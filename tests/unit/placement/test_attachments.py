@@ -248,6 +248,15 @@ def test_objects_on_the_wire() -> None:
     )
     assert slices.node == "n"
     assert len(slices.devices) == 3
+    assert slices.in_parts == ()
+    parts = [
+        {"name": "g0", "consumesCounters": [{"counterSet": "g"}]},
+        {"name": "g1", "basic": {"consumesCounters": [{"counterSet": "g"}]}},
+        {"name": "g2", "allowMultipleAllocations": True},
+        {"name": "g3", "consumesCounters": [], "allowMultipleAllocations": False},
+    ]
+    slices = built(read.WireSlice, read.to_slice, metadata=meta, spec={"driver": "gpu.x", "devices": parts})
+    assert slices.in_parts == ("g0", "g1", "g2")
     conditions = [{"type": "Consolidatable", "status": "True"}, {"type": "Drifted", "status": "False"}]
     node = built(
         read.WireNodeClaim, read.to_node_claim, metadata=meta, status={"nodeName": "n", "conditions": conditions}

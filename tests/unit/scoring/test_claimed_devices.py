@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ballast.model.attachments import DeviceClaim, DeviceRequest, DeviceSlice, GivenDevice
 from ballast.model.node import Node
 from ballast.model.pod import Pod
+from ballast.model.template import Template
 from ballast.scoring.devices.claimed import ClaimedDevices, claimed_devices
 from ballast.scoring.strategy import strategy
 from tests.unit.scoring.worlds import a_fleet, a_pod, by_node, node, pod
@@ -99,3 +100,23 @@ def test_nodes_and_pods_without_devices_stay_as_they_are() -> None:
     nothing = claimed_devices([], [])
     assert nothing.on([plain])[0] is plain
     assert nothing.of(waiting) is waiting
+
+
+def test_devices_in_parts_are_no_whole_ones_and_a_node_of_them_alone_has_no_number() -> None:
+    mixed = msgspec.structs.replace(slice_of("a", 4), in_parts=("gpu-2", "gpu-3"))
+    parts = msgspec.structs.replace(slice_of("b", 3), in_parts=("gpu-0", "gpu-1", "gpu-2"))
+    found = claimed_devices([mixed, parts, slice_of("c", 0)], [claim("one", 1, [("b", "gpu-0")])])
+    assert found.free == {"a": {RESOURCE: 2.0}, "c": {RESOURCE: 0.0}}
+    assert claimed_devices([parts], [claim("one")]) == ClaimedDevices()
+
+
+def test_a_claim_that_a_pod_names_is_asked_for_until_it_is_given_devices() -> None:
+    named = msgspec.structs.replace(claim(count=2), name="ours", pods=())
+    sharing = Pod("default", "p", "u", template=Template(shared_devices=True, named_claims=("ours", "missing")))
+    both = claimed_devices([slice_of("a", 4)], [named, claim("u")])
+    assert both.of(sharing).claimed == {RESOURCE: 3}
+    assert both.of(Pod("other", "p", "v", template=sharing.template)).claimed == {}
+    given_ = msgspec.structs.replace(named, given=(GivenDevice("gpus", DRIVER, "a", "gpu-0"),))
+    after = claimed_devices([slice_of("a", 4)], [given_])
+    assert after.of(sharing).claimed == {}
+    assert after.free == {"a": {RESOURCE: 3.0}}

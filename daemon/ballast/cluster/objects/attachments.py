@@ -280,8 +280,16 @@ def to_slice(found: WireSlice) -> DeviceSlice:
         everywhere=bool(spec.all_nodes),
         devices=tuple(_properties(spec.driver, each) for each in spec.devices or ()),
         names=tuple(str(each.get("name", "")) for each in spec.devices or ()),
+        in_parts=tuple(str(each.get("name", "")) for each in spec.devices or () if _in_parts(each)),
         generation=spec.pool.generation,
     )
+
+
+def _in_parts(device: dict[str, Any]) -> bool:
+    """Whether it takes from counters that it shares with other devices, or several claims may share it."""
+    basic = device.get("basic")
+    found = basic if isinstance(basic, dict) else device
+    return bool(found.get("consumesCounters") or found.get("allowMultipleAllocations"))
 
 
 def to_node_claim(found: WireNodeClaim) -> NodeClaim:

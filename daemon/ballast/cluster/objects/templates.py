@@ -46,6 +46,7 @@ def to_template(pod: wire.Pod) -> Template:
     """The scheduling constraints and local data of a pod."""
     spec = pod.spec
     affinity = spec.affinity or wire.Affinity()
+    own, named = _device_claims(spec)
     return Template(
         node_selector=tuple(sorted((spec.node_selector or {}).items())),
         node_affinity=_required(affinity.node_affinity),
@@ -66,8 +67,9 @@ def to_template(pod: wire.Pod) -> Template:
         resource_claims=bool(spec.resource_claims),
         claims=_mounted(pod),
         ephemeral=_ephemeral(spec),
-        device_claims=_device_claims(spec)[0],
-        shared_devices=_device_claims(spec)[1],
+        device_claims=own,
+        shared_devices=bool(named),
+        named_claims=named,
         restarts=_restarts(spec),
         grouped=_grouped(spec),
     )
@@ -197,10 +199,11 @@ def _ephemeral(spec: wire.PodSpec) -> tuple[tuple[str, str | None], ...]:
     return tuple(found)
 
 
-def _device_claims(spec: wire.PodSpec) -> tuple[int, bool]:
-    """How many resource claims are its own, and whether it uses others."""
+def _device_claims(spec: wire.PodSpec) -> tuple[int, tuple[str, ...]]:
+    """How many resource claims are its own, and the names of others."""
     claims = spec.resource_claims or ()
-    return sum("resourceClaimName" not in each for each in claims), any("resourceClaimName" in each for each in claims)
+    named = tuple(str(each["resourceClaimName"]) for each in claims if "resourceClaimName" in each)
+    return len(claims) - len(named), named
 
 
 def _restarts(spec: wire.PodSpec) -> bool:

@@ -124,6 +124,8 @@ class PlanInput:
     """What evictions cost, and how certain the loads are; None: every gain pays."""
     whole_nodes: WholeNodes | None = None
     """Given with `steps`."""
+    rehearse: Callable[[], Admit] | None = None
+    """Given with `steps`: makes an `admit` that answers the same and remembers nothing, for drafts."""
 
 
 Spare: TypeAlias = Callable[[Ints], None]

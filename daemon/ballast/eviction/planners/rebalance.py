@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ballast.eviction.planners.planner import AnyPod, PlanInput, PlanningDemand, Spare, loads_in_words
 from ballast.model.sample import Bools, Floats
-from ballast.placement.planners.rebalance import rebalance
+from ballast.placement.even_out import even_out
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.placement.planners.step import Admit, Step
 
@@ -23,13 +23,15 @@ class Rebalance(AnyPod):
     def steps(
         self, given: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare
     ) -> Iterator[Step]:
-        """The move with the largest gain first."""
+        """The move with the largest gain first; of many, those towards a target."""
         aims = given.aims
-        return rebalance(
+        assert given.rehearse is not None
+        return even_out(
             placement,
             movable,
             given.counted,
             admit,
+            rehearse=given.rehearse,
             min_gain=aims.min_gain,
             limit=aims.max_moves,
             worth=given.worth,

@@ -58,9 +58,15 @@ def _sun(path: Path) -> list[float]:
     """Watts every quarter of an hour, in proportion to the global radiation."""
     try:
         with gzip.open(path, "rt", encoding="utf-8", newline="") as text:
-            hourly = [float(row["ghi_w_m2"]) for row in csv.DictReader(text)]
+            rows = list(csv.DictReader(text))
+            hourly = [float(row["ghi_w_m2"]) for row in rows]
+            seen = [(row["date"], row["time"]) for row in rows]
     except (OSError, EOFError, zlib.error, KeyError, TypeError, ValueError) as error:
         raise UsageError(f"{path}: {error!r}. Fetch it again; docs/experiments.md says where from.") from None
+    if len(set(seen)) < len(seen):
+        raise _damaged(path, "an hour is there twice")
+    if len(hourly) < 2 or not np.isfinite(hourly).all() or min(hourly) < 0 or not max(hourly) > 0:
+        raise _damaged(path, "ghi_w_m2 has to hold two hours, numbers from 0 on, and some sun")
     times = np.arange(len(hourly)) * 4.0
     values = np.interp(np.arange(4 * (len(hourly) - 1) + 1), times, hourly)
     return [float(each) for each in CLOUD_PEAK * values / max(hourly)]
@@ -71,8 +77,18 @@ def _carbon(path: Path) -> list[float]:
     parquet = import_module("pyarrow.parquet")
     arrow = import_module("pyarrow")
     try:
-        intensity = parquet.read_table(path)["carbon_intensity"].to_numpy()
+        table = parquet.read_table(path)
+        intensity = table["carbon_intensity"].to_numpy()
+        times = table["timestamp"].to_numpy() if "timestamp" in table.column_names else np.arange(len(intensity))
     except (OSError, KeyError, ValueError, arrow.ArrowException) as error:
         raise UsageError(f"{path}: {error}. Fetch it again; docs/experiments.md says where from.") from None
+    if not (times[1:] > times[:-1]).all():
+        raise _damaged(path, "its times do not rise")
+    if intensity.dtype.kind not in "fiu" or len(intensity) < 2 or not np.isfinite(intensity).all():
+        raise _damaged(path, "carbon_intensity has to hold two numbers or more")
     share = np.clip((HIGHEST - intensity) / (HIGHEST - LOWEST), 0.0, 1.0)
     return [float(each) for each in CLOUD_PEAK * share]
+
+
+def _damaged(path: Path, why: str) -> UsageError:
+    return UsageError(f"{path}: {why}. Fetch it again; docs/experiments.md says where from.")

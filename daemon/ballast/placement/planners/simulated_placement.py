@@ -46,6 +46,8 @@ class SimulatedPlacement:
         self.neighbours = PodConstraints(
             layout.nodes, layout.pods, self.on, layout.present, self.sites, namespaces, attached
         )
+        self.aims: Ints | None = None
+        """[pod]: the only node that it may be moved to, where that is set."""
         self._whole = np.where(layout.whole > 0, layout.whole, np.nan)
         self._devices = DevicesOfPods(layout)
 
@@ -74,6 +76,8 @@ class SimulatedPlacement:
         asked = self.layout.asked[pod]
         mask = self.targets[rows] & self.sites.allowed(self.layout.pods[pod].template)[rows]
         mask &= (self.layout.pool[rows] == self.layout.pool[home]) & (rows != home)
+        if self.aims is not None:
+            mask &= rows == self.aims[pod]
         for kind in np.flatnonzero(asked).tolist():
             mask &= self.free[rows, kind] >= asked[kind]
         for resource in range(len(self.layout.resources)):
@@ -96,7 +100,7 @@ class SimulatedPlacement:
 
     def fits(self, pod: int, row: int) -> bool:
         """Whether `open_to` holds for one node of its pool; cheaper."""
-        if not self.targets[row] or row == self.on[pod]:
+        if not self.targets[row] or row == self.on[pod] or (self.aims is not None and row != self.aims[pod]):
             return False
         if not (self.load[row] + self.increment(pod, row) <= self.ceiling).all():
             return False

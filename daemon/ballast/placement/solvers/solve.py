@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ballast.model.sample import Ints
 from ballast.placement.solvers import exact, paper
 from ballast.placement.solvers.assignment import Assignment
 from ballast.placement.solvers.begin import begin
@@ -80,6 +81,18 @@ def solve(
     return Solution(
         solver, problem, on, found, before(problem), violations(problem, on), budget.spent, generations, bound
     )
+
+
+def improve(problem: Problem, on: Ints, *, evaluations: int, max_moves: int, seed: int = 0) -> Ints:
+    """[pod]: a placement by late acceptance that begins at `on` and is at least as even.
+
+    At most `max_moves` pods are then away from the node they came with, `on` included.
+    """
+    contracted = units(problem)
+    assignment = Assignment(contracted, on)
+    left = max_moves - contracted.moves(assignment.on)
+    late_acceptance(assignment, TimeBudget(evaluations), np.random.default_rng(seed), left)
+    return contracted.pods(assignment.on)
 
 
 def _auto(size: int, nodes: int, max_moves: int | None) -> str:

@@ -2,7 +2,9 @@
 
 A device is one entry of a ResourceSlice that belongs to one node; it is free while no ResourceClaim was given it. The
 driver of a device class is known from claims of that class that were given devices; until one was, a class that has the
-name of a driver is taken for it, as drivers name theirs.
+name of a driver is taken for it, as drivers name theirs. A device that shares counters or capacity with others is not
+counted: how many of these are free depends on each other, and the number of them would be too good. A claim that a pod
+names is asked for by each such pod until it was given devices; from then on nobody asks for anything by it.
 """
 
 from __future__ import annotations
@@ -22,10 +24,14 @@ from ballast.scoring.demand import Units
 
 @dataclass(frozen=True)
 class ClaimedDevices:
-    """`free` are devices by node and resource (CLAIMED and the driver), `asked` by the UID of a pod."""
+    """`free` are devices by node and resource (CLAIMED and the driver), `asked` by the UID of a pod.
+
+    `named` is what claims ask for that were given nothing yet, by (namespace, name).
+    """
 
     free: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     asked: Mapping[str, Units] = field(default_factory=dict)
+    named: Mapping[tuple[str, str], Units] = field(default_factory=dict)
 
     def on(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
         """The nodes with what is free there among what pods may ask for."""
@@ -34,6 +40,10 @@ class ClaimedDevices:
     def of(self, pod: Pod) -> Pod:
         """The pod with what it asks for."""
         asked = self.asked.get(pod.uid)
+        names = ((pod.namespace, name) for name in pod.template.named_claims)
+        named = [self.named[each] for each in names if each in self.named]
+        if named:
+            asked = dict(sum(map(Counter, named), Counter(asked)))
         return pod if not asked or pod.claimed == asked else msgspec.structs.replace(pod, claimed=asked)
 
     def _with(self, node: Node) -> Node:
@@ -50,23 +60,38 @@ def claimed_devices(slices: Iterable[DeviceSlice], claims: Sequence[DeviceClaim]
         newest[pool] = max(newest.get(pool, 0), each.generation)
     taken = {(given.driver, given.pool, given.device) for claim in claims for given in claim.given}
     free: dict[str, dict[str, float]] = defaultdict(dict)
+    drivers: set[str] = set()
     for each in local:
         if each.generation == newest[each.driver, each.pool]:
-            count = sum((each.driver, each.pool, name) not in taken for name in each.names)
+            whole = [name for name in each.names if name not in each.in_parts]
+            if not whole and each.names:
+                continue
             there = free[each.node]
+            count = sum((each.driver, each.pool, name) not in taken for name in whole)
             there[CLAIMED + each.driver] = there.get(CLAIMED + each.driver, 0.0) + count
-    return ClaimedDevices(free, _asked(claims, {each.driver for each in local}))
+            drivers.add(each.driver)
+    asked, named = _asked(claims, drivers)
+    return ClaimedDevices(free, asked, named)
 
 
-def _asked(claims: Sequence[DeviceClaim], drivers: set[str]) -> Mapping[str, Units]:
+def _asked(
+    claims: Sequence[DeviceClaim], drivers: set[str]
+) -> tuple[Mapping[str, Units], Mapping[tuple[str, str], Units]]:
     driver_of = {driver: driver for driver in drivers}
     for claim in claims:
         given = {each.request: each.driver for each in claim.given}
         driver_of |= {each.device_class: given[each.name] for each in claim.requests if each.name in given}
     found: dict[str, Counter[str]] = defaultdict(Counter)
+    named: dict[tuple[str, str], Counter[str]] = {}
     for claim in claims:
+        wanted: Counter[str] = Counter()
         for request in claim.requests:
             if driver_of.get(request.device_class) in drivers:
-                for uid in claim.pods:
-                    found[uid][CLAIMED + driver_of[request.device_class]] += request.count
-    return found
+                wanted[CLAIMED + driver_of[request.device_class]] += request.count
+        if not wanted:
+            continue
+        for uid in claim.pods:
+            found[uid] += wanted
+        if not claim.given and not claim.pods:
+            named[claim.namespace, claim.name] = wanted
+    return found, named

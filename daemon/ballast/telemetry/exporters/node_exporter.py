@@ -9,15 +9,13 @@ _VIRTUAL_LINKS = (
     "veth|docker|cni|flannel|cali|cilium|lxc|eni|azv|gke|br|virbr|tun|tap|vxlan|geneve|ovs|ifb|dummy|wg|kube"
 )
 PHYSICAL_LINKS = f'device!~"lo|({_VIRTUAL_LINKS}|nodelocaldns).*"'
-_BUSY = 'mode!~"idle|iowait|steal"'
+_AT_REST = 'mode=~"idle|iowait|steal"'
 _IDLE = 'mode="idle"'
 
 
 def _queries(terms: Terms) -> dict[str, str]:
-    # Not one minus the modes at rest, which needs fewer series: while a counter is younger than the range of the rate,
-    # the rate is too small, and a node that has just joined would look fully loaded.
-    busy = f"sum without (cpu, mode) ({terms.rate('node_cpu_seconds_total', _BUSY)})"
-    cpus = f"count without (cpu, mode) ({terms.pick('node_cpu_seconds_total', _IDLE)})"
+    rest = f"sum without (mode) (avg without (cpu) ({terms.rate('node_cpu_seconds_total', _AT_REST)}))"
+    busy = f"clamp_min(1 - {rest} / {_lived(terms)}, 0)"
     free = " + ".join(terms.pick(f"node_memory_{part}_bytes") for part in ("Buffers", "Cached", "MemFree", "Slab"))
     available = f"({terms.pick('node_memory_MemAvailable_bytes')} or ({free}))"
     received = terms.rate("node_network_receive_bytes_total", PHYSICAL_LINKS)
@@ -26,11 +24,21 @@ def _queries(terms: Terms) -> dict[str, str]:
     link = f"({terms.pick('node_network_speed_bytes', PHYSICAL_LINKS)} > 0)"
     network = terms.newest(f"{traffic} / {link}")
     return {
-        "cpu": terms.newest(f"{busy} / {cpus}"),
+        "cpu": terms.newest(busy),
         "memory": terms.newest(f"1 - {available} / {terms.pick('node_memory_MemTotal_bytes')}"),
         "disk": terms.newest(terms.rate("node_disk_io_time_seconds_total", _DISKS)),
         "network": terms.either(network, terms.amount(terms.newest(traffic), BYTES)) if terms.speeds else network,
     }
+
+
+def _lived(terms: Terms) -> str:
+    """Per exporter, what `rate` gives for one second a second: less than 1 while samples do not fill its range.
+
+    A node that has just joined would look fully loaded, and one whose exporter flaps busier than it is: the same rate
+    of the exporter's clock takes that out. Where nobody stores this clock, it is 1.
+    """
+    clock = f"clamp_max({terms.rate('node_time_seconds')}, 1)"
+    return f"({clock} or group without (cpu, mode) ({terms.pick('node_cpu_seconds_total', _IDLE)}))"
 
 
 EXPORTER = Exporter(_queries, raw=("node_memory_MemTotal_bytes",))

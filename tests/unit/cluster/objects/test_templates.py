@@ -179,3 +179,12 @@ def test_budgets() -> None:
     assert read_budget({"selector": {}}).selector == Selector()
     assert read_budget({}).selector is None
     assert read_budget({}).allowed == 0
+
+
+def test_the_claims_that_pods_name_are_kept_apart() -> None:
+    shared = Shared()
+    one, two = (read(shared, resourceClaims=[{"name": "gpu", "resourceClaimName": name}]) for name in ("a", "b"))
+    assert (one.template.named_claims, two.template.named_claims) == (("a",), ("b",))
+    assert (one.template.shared_devices, one.template.device_claims) == (True, 0)
+    own = read(shared, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "t"}]).template
+    assert (own.named_claims, own.shared_devices, own.device_claims) == ((), False, 1)

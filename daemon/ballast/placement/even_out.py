@@ -1,0 +1,172 @@
+"""Many moves that even out load: towards a target that a search over placements finds.
+
+The steepest moves one after another come close to the best few. Where many are allowed, another choice of as many pods
+and nodes is better: a search by exchanges goes on from where the steepest moves end. Its target is carried out like
+every other plan, by gain, each move only if it pays by itself; what is left to move is then chosen by steepness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from ballast.model.sample import Bools, Floats, Ints
+from ballast.placement.planners.rebalance import rebalance
+from ballast.placement.planners.simulated_placement import SimulatedPlacement
+from ballast.placement.planners.step import Admit, Step
+from ballast.placement.planners.worth import Worth, free, nobody
+from ballast.placement.solvers import Problem, Rule, RuleKind, arrange, improve
+
+MANY = 0.05
+"""Share of the movable pods from which on a plan aims at a target; below it gains nothing worth its time."""
+LEAST = 20
+"""Moves of the steepest plan from which on it does."""
+LARGEST = 3_000_000
+"""Movable pods times nodes up to which it does."""
+EVALUATIONS_PER_POD = 1_000
+MOST_EVALUATIONS = 10_000_000
+_UNBOUNDED = 1e18
+
+
+def even_out(
+    placement: SimulatedPlacement,
+    movable: Bools,
+    counted: Bools,
+    admit: Admit,
+    *,
+    rehearse: Callable[[], Admit],
+    min_gain: float = 0.0,
+    limit: int | None = None,
+    worth: Worth | None = None,
+) -> Iterator[Step]:
+    """As `rebalance`, with a target where `limit` is many.
+
+    `rehearse` gives an `admit` that answers the same and remembers nothing. Two drafts are made with it, and the
+    target counts only if its draft gains more beyond its price. The search ends after a number of evaluations that
+    depends on the number of pods alone.
+    """
+    worth = worth or free(len(placement.on), *placement.load.shape)
+    count = int(np.count_nonzero(movable))
+    few = limit is not None and limit < max(LEAST, MANY * count)
+    plan = _Plan(placement, counted, min_gain, limit)
+    if few or count * len(placement.load) > LARGEST:
+        yield from plan.steps(movable, admit, worth, None)
+        return
+    quiet = replace(worth, unpaid=nobody)
+    steepest = plan.draft(movable, rehearse(), quiet, None)
+    aims = _target(placement, movable, counted, steepest) if len(steepest) >= LEAST else None
+    if aims is not None and _pays(plan.draft(movable, rehearse(), quiet, aims)) <= _pays(steepest):
+        aims = None
+    yield from plan.steps(movable, admit, worth, aims)
+
+
+class _Plan:
+    def __init__(self, placement: SimulatedPlacement, counted: Bools, min_gain: float, limit: int | None) -> None:
+        self._placement, self._counted, self._min_gain, self._limit = placement, counted, min_gain, limit
+
+    def steps(self, movable: Bools, admit: Admit, worth: Worth, aims: Ints | None) -> Iterator[Step]:
+        """Towards `aims` [pod], -1 for none, and from there on the steepest."""
+        placement, limit = self._placement, self._limit
+        made: list[int] = []
+        if aims is not None:
+            placement.aims = aims
+            for step in self._rebalance(movable & (aims >= 0), admit, limit, replace(worth, unpaid=nobody)):
+                made.append(step.pod)
+                yield step
+            placement.aims = None
+            movable = movable.copy()
+            movable[made] = False
+        yield from self._rebalance(movable, admit, None if limit is None else limit - len(made), worth)
+
+    def draft(self, movable: Bools, admit: Admit, worth: Worth, aims: Ints | None) -> list[Step]:
+        """The same steps, unmade again."""
+        placement = self._placement
+        load = placement.load.copy()
+        found = list(self.steps(movable, admit, worth, aims))
+        for step in reversed(found):
+            placement.move(step.pod, step.source)
+        placement.load = load
+        return found
+
+    def _rebalance(self, movable: Bools, admit: Admit, limit: int | None, worth: Worth) -> Iterator[Step]:
+        return rebalance(
+            self._placement, movable, self._counted, admit, min_gain=self._min_gain, limit=limit, worth=worth
+        )
+
+
+def _pays(steps: list[Step]) -> float:
+    return sum(step.gain - step.cost for step in steps)
+
+
+def _target(placement: SimulatedPlacement, movable: Bools, counted: Bools, draft: list[Step]) -> Ints:
+    """[pod]: where it goes, -1 where it stays; in no pool more pods move than in the draft."""
+    layout = placement.layout
+    drafted = placement.on.copy()
+    drafted[[step.pod for step in draft]] = [step.target for step in draft]
+    aims = np.full(len(placement.on), -1)
+    usable: Bools = np.asarray(
+        (np.isfinite(layout.load) & counted[:, None] | ~layout.there).all(axis=1) & (layout.whole > 0).all(axis=1)
+    )
+    place = np.full(len(layout.nodes), -1)
+    for number in np.unique(layout.pool[[step.source for step in draft]]).tolist():
+        rows = np.flatnonzero(layout.pool == number)
+        place[rows] = np.arange(len(rows))
+        candidates = movable & np.isfinite(layout.used).all(axis=1) & (placement.on >= 0)
+        pods = np.flatnonzero(candidates & (layout.pool[placement.on] == number) & usable[placement.on])
+        moves = int(np.count_nonzero(drafted[pods] != placement.on[pods]))
+        found = improve(
+            _problem(placement, rows, pods, place, counted),
+            place[drafted[pods]],
+            evaluations=min(MOST_EVALUATIONS, EVALUATIONS_PER_POD * len(pods)),
+            max_moves=moves,
+        )
+        changed = rows[found] != placement.on[pods]
+        aims[pods[changed]] = rows[found][changed]
+    return aims
+
+
+def _problem(placement: SimulatedPlacement, rows: Ints, pods: Ints, place: Ints, counted: Bools) -> Problem:
+    """The movable pods of one pool; all others are load and taken room. Rules between pods count as they are now."""
+    layout, home = placement.layout, place[placement.on[pods]]
+    known: Bools = np.asarray(np.isfinite(layout.load[rows]) & counted[rows, None])
+    whole = np.where(np.isfinite(layout.whole[rows]), layout.whole[rows], 0.0)
+    there = np.nan_to_num(layout.load[rows]) * whole
+    base = there - _summed(layout.used[pods], home, len(rows))
+    ceiling = np.minimum(placement.ceiling, _UNBOUNDED)
+    below = np.where(whole > 0, np.maximum(ceiling * whole, there) - base, _UNBOUNDED)
+    taken = _summed(layout.asked[pods].astype(float), home, len(rows))
+    masks: dict[bytes, list[int]] = {}
+    for position, pod in enumerate(pods.tolist()):
+        masks.setdefault(_sites(placement, pod, rows, int(home[position])).tobytes(), []).append(position)
+    return arrange(
+        [layout.nodes[row].name for row in rows.tolist()],
+        [f"{pod:09d}" for pod in pods.tolist()],
+        layout.resources,
+        weights=layout.weights,
+        capacity=np.where(known & (whole > 0), whole, np.nan),
+        use=layout.used[pods],
+        base=base,
+        kinds=(*layout.kinds, *(f"load of {name}" for name in layout.resources)),
+        room=np.concatenate([np.maximum(placement.free[rows], 0) + taken, below], axis=1),
+        request=np.concatenate([layout.asked[pods], layout.used[pods]], axis=1),
+        home=home,
+        rules=[Rule(RuleKind.SITE, np.array(each), nodes=np.frombuffer(mask, bool)) for mask, each in masks.items()],
+    )
+
+
+def _sites(placement: SimulatedPlacement, pod: int, rows: Ints, home: int) -> Bools:
+    """[place]: where what nodes and other pods are lets it run, and its own node."""
+    mask = (placement.targets & placement.sites.allowed(placement.layout.pods[pod].template))[rows]
+    near = placement.neighbours.allowed(pod)
+    if near is not None:
+        mask &= near[rows]
+    mask[home] = True
+    return np.asarray(mask)
+
+
+def _summed(amounts: Floats, home: Ints, nodes: int) -> Floats:
+    found = np.zeros((nodes, amounts.shape[1]))
+    np.add.at(found, home, amounts)
+    return found
