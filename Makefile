@@ -52,7 +52,7 @@ docs: $(RUN) $(DOCS)/.ready  ## builds the documentation into site/; a broken li
 lock: $(DEV)  ## renews the hashed requirement files
 	scripts/lock
 
-IMAGE ?= ballast:0.1.0
+IMAGE ?= ballast:0.2.0
 BUILDER ?= $(firstword $(foreach tool,docker podman buildah,$(if $(shell command -v $(tool)),$(tool))))
 
 image:  ## builds the image; with PUSH=1 it is pushed too

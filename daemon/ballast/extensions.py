@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import EntryPoint, entry_points
 from typing import TypeVar
 
@@ -14,6 +14,14 @@ T = TypeVar("T")
 def installed(group: str) -> tuple[str, ...]:
     """The entry point names of a group, sorted; none of them is imported."""
     return tuple(sorted({point.name for point in entry_points(group=group)}))
+
+
+def shadowed(group: str, built_in: Iterable[str]) -> Iterator[str]:
+    """One sentence for each entry point that has no effect, since something built in has its name."""
+    taken = set(built_in)
+    for point in entry_points(group=group):
+        if point.name in taken:
+            yield f"{_where(point)} has no effect, since {point.name} is built in. Give it another name."
 
 
 def extension(group: str, name: str, check: Callable[[object], T | str]) -> T | None:

@@ -11,13 +11,14 @@ import threading
 import time
 import tracemalloc
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from tests.bench.rows import Row, at_most
+from tests.http_answers import AnsweringHandler
 
 NODES = 5_000
 PODS = 30_000
@@ -136,7 +137,7 @@ def _serve(parent: Connection) -> None:
         "/api/v1/pods": [json.dumps(_pod(number)).encode() for number in range(PODS)],
     }
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(AnsweringHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
@@ -154,14 +155,7 @@ def _serve(parent: Connection) -> None:
             onwards = b',"continue":"%d"' % end if end < len(all_items) else b""
             page = b",".join(all_items[start:end])
             body = b'{"metadata":{"resourceVersion":"9"%s},"items":[%s]}' % (onwards, page)
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
+            self.answer(body)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

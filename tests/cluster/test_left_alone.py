@@ -8,7 +8,7 @@ import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from tests.cluster.harness.control_plane import RUNS, ControlPlane
 from tests.cluster.harness.evicting import DEPLOYMENTS, deployment, is_ready
 from tests.cluster.harness.objects import PODS, pod
 from tests.cluster.harness.waiting import eventually
+from tests.http_answers import AnsweringHandler
 
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 SETS = "/apis/apps/v1/namespaces/default/statefulsets"
@@ -162,7 +163,7 @@ def _alone(cluster: ControlPlane, name: str) -> Iterator[None]:
 def _refusing(cluster: ControlPlane) -> Iterator[None]:
     """A webhook that denies evictions as KubeVirt does (429), and as a policy does (403)."""
 
-    class Answer(BaseHTTPRequestHandler):
+    class Answer(AnsweringHandler):
         def do_POST(self) -> None:
             review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["request"]
             code = REFUSED.get(review["name"].split("-")[0])
@@ -171,14 +172,7 @@ def _refusing(cluster: ControlPlane) -> Iterator[None]:
                 answer["status"] = {"code": code, "message": "Eviction triggered evacuation of a machine"}
             kind = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
             body = json.dumps({**kind, "response": answer}).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
+            self.answer(body)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
     server.daemon_threads = True

@@ -13,7 +13,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from tests.cluster.harness.control_plane import ControlPlane
 from tests.cluster.harness.objects import PODS, add_nodes, node, pod, sweep
 from tests.cluster.harness.scheduler import scheduler
 from tests.cluster.harness.waiting import eventually
+from tests.http_answers import AnsweringHandler
 
 Json = dict[str, Any]
 
@@ -374,7 +375,7 @@ def _asked() -> Iterator[tuple[str, dict[str, set[str]]]]:
     """The address of an extender that takes no node, and by pod the nodes that it was first asked about."""
     seen: dict[str, set[str]] = {}
 
-    class Answer(BaseHTTPRequestHandler):
+    class Answer(AnsweringHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
@@ -383,14 +384,7 @@ def _asked() -> Iterator[tuple[str, dict[str, set[str]]]]:
             names = body.get("nodenames") or []
             seen.setdefault(body["pod"]["metadata"]["name"], set(names))
             answer = json.dumps({"nodenames": [], "failedNodes": dict.fromkeys(names, "asked")}).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
-
-        def log_message(self, *args: Any) -> None:
-            pass
+            self.answer(answer)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
     server.daemon_threads = True

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.hostile.attacks import ATTACKS, UNSEEN
-from tests.hostile.measuring import LIVEZ, P99, attacked_by
-from tests.hostile.victim import cluster
-
-SLACK = 4
-"""A busy machine may take that many times as long."""
-
-
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
-    with cluster(tmp_path_factory.mktemp("cluster")) as found:
-        yield found
+from tests.hostile.measuring import LIVEZ, P99, SLACK, attacked_by
 
 
 @pytest.mark.timeout(240)

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.hostile.measuring import LIVEZ, P99, attacked_by
+from tests.hostile.measuring import LIVEZ, P99, SLACK, attacked_by
 from tests.hostile.source import MODES, source
-from tests.hostile.victim import Victim, cluster
+from tests.hostile.victim import Victim
 
-SLACK = 4
-"""A busy machine may take that many times as long."""
 LASTS = 6.0
-
-
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
-    with cluster(tmp_path_factory.mktemp("cluster")) as found:
-        yield found
 
 
 @pytest.mark.timeout(240)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from ballast.errors import SettingsError
 from ballast.extender import strategies
+from ballast.extensions import shadowed
+from ballast.scoring.strategy import GROUP, NAMES
 from ballast.settings import Mode, Settings, examine, needed_to_run
+from ballast.settings.prometheus import BUILT_IN_PRESETS, PRESETS_GROUP
 
 
 def checked() -> tuple[Settings, tuple[str, ...]]:
@@ -13,11 +16,11 @@ def checked() -> tuple[Settings, tuple[str, ...]]:
     refused, doubted = _power(findings.settings)
     needed = () if findings.unusable else (*needed_to_run(findings.settings), *strategies.problems(findings.settings))
     problems = (*findings.problems, *needed, *refused)
+    hidden = (*shadowed(GROUP, NAMES), *shadowed(PRESETS_GROUP, BUILT_IN_PRESETS))
+    warnings = (*findings.warnings, *doubted, *hidden)
     if problems:
-        for warning in (*findings.warnings, *doubted):
-            problems = (*problems, f"warning: {warning}")
-        raise SettingsError(*problems)
-    return findings.settings, (*findings.warnings, *doubted)
+        raise SettingsError(*problems, *(f"warning: {warning}" for warning in warnings))
+    return findings.settings, warnings
 
 
 def _power(settings: Settings) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -36,7 +36,7 @@ class Place(msgspec.Struct, array_like=True, frozen=True):
 
 
 @dataclass(frozen=True)
-class Layout:
+class StateLayout:
     """`parts` are those that have to be written before `main`, whole."""
 
     main: Mapping[str, str]
@@ -61,13 +61,15 @@ def joined(main: Mapping[str, str], parts: Mapping[int, Mapping[str, str]]) -> d
     return keys
 
 
-def laid_out(keys: Mapping[str, str], main: Mapping[str, str], parts: Mapping[int, Mapping[str, str]]) -> Layout | None:
+def laid_out(
+    keys: Mapping[str, str], main: Mapping[str, str], parts: Mapping[int, Mapping[str, str]]
+) -> StateLayout | None:
     """The largest values go to parts until the rest is small; what has not changed stays where it is.
 
     `main` and `parts` are what is stored now. None where the parts have no room for it.
     """
     if size(keys) <= WHOLE:
-        return Layout({**keys, "schema": SCHEMA}, {})
+        return StateLayout({**keys, "schema": SCHEMA}, {})
     before = index(main)
     room = _Room(before, parts)
     inline, places = dict(keys), {}
@@ -83,7 +85,7 @@ def laid_out(keys: Mapping[str, str], main: Mapping[str, str], parts: Mapping[in
         if found is None:
             return None
         places[key] = found
-    return Layout({**inline, "schema": SPLIT, INDEX: _encode(places).decode()}, room.changed)
+    return StateLayout({**inline, "schema": SPLIT, INDEX: _encode(places).decode()}, room.changed)
 
 
 class _Room:

@@ -14,7 +14,7 @@ ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 TIMEOUT = 5.0
 
 
-class Verdict(StrEnum):
+class TokenVerdict(StrEnum):
     """On one token and one path."""
 
     ALLOWED = "allowed"
@@ -53,13 +53,13 @@ class TokenReviewer:
     def __init__(self, api: KubeApi) -> None:
         self._api = api
 
-    def __call__(self, token: str, path: str) -> Verdict:
+    def __call__(self, token: str, path: str) -> TokenVerdict:
         """Raises ClusterError where the API server does not say."""
         asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
         try:
             found = _tokens.decode(self._api.request("POST", TOKENS, body=asked, timeout=TIMEOUT)).status
             if not found.authenticated or found.user is None:
-                return Verdict.UNKNOWN
+                return TokenVerdict.UNKNOWN
             spec = {
                 "user": found.user.username,
                 "uid": found.user.uid,
@@ -71,7 +71,7 @@ class TokenReviewer:
             allowed = _access.decode(self._api.request("POST", ACCESS, body=review, timeout=TIMEOUT)).status.allowed
         except NOT_JSON as error:
             raise ClusterError(f"POST {TOKENS}: not a review ({error})") from error
-        return Verdict.ALLOWED if allowed else Verdict.FORBIDDEN
+        return TokenVerdict.ALLOWED if allowed else TokenVerdict.FORBIDDEN
 
 
 _tokens = msgspec.json.Decoder(_TokenReview)

@@ -29,9 +29,9 @@ class SiblingUsage:
     """Asks only while schedulers do, and only about siblings of pods that just came or wait; in a thread of its own."""
 
     def __init__(
-        self, extending: ExtenderService, asking: PodUsageCache, pods: Callable[[], Iterable[Pod]], clock: Clock
+        self, extender: ExtenderService, asking: PodUsageCache, pods: Callable[[], Iterable[Pod]], clock: Clock
     ) -> None:
-        self._extending = extending
+        self._extender = extender
         self._asking = asking
         self._pods = pods
         self._clock = clock
@@ -42,7 +42,7 @@ class SiblingUsage:
         """Begins a round where one is due; what comes of it counts from the next snapshot on."""
         now = self._clock.monotonic()
         busy = self._thread is not None and self._thread.is_alive()
-        if not busy and now - self._began >= PERIOD and self._extending.in_use():
+        if not busy and now - self._began >= PERIOD and self._extender.in_use():
             self._began = now
             self._thread = threading.Thread(target=lambda: log.debug(self.measure()), name="siblings", daemon=True)
             self._thread.start()
@@ -54,13 +54,13 @@ class SiblingUsage:
 
     def measure(self) -> str:
         """One round, in a sentence."""
-        named = members(self._pods(), self._extending.owners_in_flight())
+        named = members(self._pods(), self._extender.owners_in_flight())
         if not named:
             return "measured no siblings: no pod in flight has any"
         usage = decode(
             self._asking.ask(self._clock.wall(), RESOURCES, [pod for each in named.values() for pod in each])
         )
-        self._extending.siblings = found = means(named, usage.by_pod())
+        self._extender.siblings = found = means(named, usage.by_pod())
         problems = "; ".join(sorted(set(usage.problems.values())))
         text = f"know what siblings use for {len(found):,} of {len(named):,} owners with pods in flight"
         return f"{text}; {problems}" if problems else text

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from ballast.errors import UsageError
-from ballast.scoring import balanced, blend, dominant_residual, dynamic, load_variation
+from ballast.scoring import balanced, dominant_residual, dynamic, load_variation
 from ballast.scoring.crane import DEFAULT_POLICY, parse_policy
 from ballast.scoring.protocol import Strategy
 from ballast.scoring.strategy import names, strategy
@@ -49,11 +49,10 @@ class Strategies:
         def part(each: str, keys: Mapping[str, object]) -> Strategy:
             if residual is not None and each == dominant_residual.NAME:
                 return residual
-            return strategy(each, {**keys, **self._keys.get(each, {})})
+            return strategy(each, {**keys, **self._keys.get(each, {})}, part)
 
-        keys: dict[str, object] = {"in_flight": in_flight}
         try:
-            return blend.parse(keys | self._keys.get(name, {}), part) if name == blend.NAME else part(name, keys)
+            return part(name, {"in_flight": in_flight})
         except UsageError as error:
             raise UsageError(f"{error} Its keys are given in {SETTING}." if name in names() else str(error)) from error
 

@@ -18,7 +18,7 @@ from ballast.model.sample import Bools, Floats, Ints
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.in_flight import mode
 from ballast.scoring.keys import LARGEST_WEIGHT, StrategyKeys
-from ballast.scoring.protocol import Strategy
+from ballast.scoring.protocol import Strategy, reads
 from ballast.scoring.scores import Scores
 
 NAME = "blend"
@@ -35,6 +35,11 @@ class Blend:
     warms: ClassVar[bool] = False
 
     parts: tuple[tuple[str, Strategy, float], ...]
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """What its strategies read."""
+        return tuple(name for _, strategy, _ in self.parts for name in reads(strategy))
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
         """The mean of the whole scores; `terms` are the scores of each strategy, NaN where unknown."""

@@ -118,6 +118,11 @@ class LoadVariation:
     in_flight: str = "off"
     weights: tuple[tuple[str, float], ...] = tuple(EQUAL.items())
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The resources with a weight above 0."""
+        return tuple(name for name, weight in self.weights if weight > 0)
+
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
         """The smallest score of the resources; `terms` are all of them with their weights, NaN where unknown."""
         asked = (demand(pod.shape) if pod else NOTHING).requested

@@ -12,7 +12,10 @@ TRAITS = ("needs_load", "needs_pods", "needs_pod", "warms")
 
 
 class Strategy(Protocol):
-    """A pure function over all nodes, with its traits as class attributes."""
+    """A pure function over all nodes, with its traits as class attributes.
+
+    It may also have `reads`, a tuple: the measured resources beside cpu and memory whose load it reads.
+    """
 
     needs_load: ClassVar[bool]
     """It reads measured load. The extender answers neutrally while the load is unknown or old."""
@@ -29,3 +32,8 @@ class Strategy(Protocol):
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
         """The scores of all nodes, for a pod to place or, without one, for the nodes by themselves."""
         ...
+
+
+def reads(strategy: Strategy) -> tuple[str, ...]:
+    """The measured resources that a strategy reads, as its optional trait `reads` says."""
+    return tuple(getattr(strategy, "reads", ()))

@@ -10,6 +10,7 @@ import difflib
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from typing import TypeAlias
 
 from ballast.errors import UsageError
 from ballast.scoring import (
@@ -29,6 +30,9 @@ from ballast.scoring.protocol import TRAITS, Strategy
 
 GROUP = "ballast.strategies"
 
+Make: TypeAlias = Callable[[str, Mapping[str, object]], Strategy]
+"""Makes a strategy by its name and keys."""
+
 _BUILT_IN: dict[str, Callable[[Mapping[str, object]], Strategy]] = {
     load_variation.NAME: load_variation.parse,
     target_load.NAME: target_load.parse,
@@ -40,9 +44,8 @@ _BUILT_IN: dict[str, Callable[[Mapping[str, object]], Strategy]] = {
     balanced.NAME: balanced.parse,
     dynamic.NAME: dynamic.parse,
     dominant_residual.NAME: dominant_residual.parse,
-    blend.NAME: lambda given: blend.parse(given, strategy),
 }
-NAMES = tuple(_BUILT_IN)
+NAMES = (*_BUILT_IN, blend.NAME)
 """The strategies that are built in."""
 
 
@@ -51,12 +54,14 @@ def names() -> tuple[str, ...]:
     return (*NAMES, *sorted(_installed().keys() - NAMES))
 
 
-def strategy(name: str, keys: Mapping[str, object] | None = None) -> Strategy:
-    """A strategy with its keys.
+def strategy(name: str, keys: Mapping[str, object] | None = None, part: Make | None = None) -> Strategy:
+    """A strategy with its keys; `part` makes those of a blend, this function where it is None.
 
     Raises UsageError for an unknown name, for a key or value that is not allowed, and for a strategy of another
     package that does not follow `ballast.scoring.protocol.Strategy`.
     """
+    if name == blend.NAME:
+        return blend.parse(keys or {}, part or strategy)
     if name in _BUILT_IN:
         return _BUILT_IN[name](keys or {})
     if name in _installed():
@@ -90,6 +95,8 @@ def _made(entry: EntryPoint, keys: Mapping[str, object]) -> Strategy:
         lacking.insert(0, "score")
     if lacking:
         raise _refused(entry, f"a {type(made).__name__} lacks {', '.join(lacking)}")
+    if not isinstance(read := getattr(made, "reads", ()), tuple) or not all(isinstance(each, str) for each in read):
+        raise _refused(entry, f"the reads of a {type(made).__name__} are no tuple of names of resources")
     return made
 
 

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ballast.clock import Clock
-from ballast.cluster.token_review import Verdict
+from ballast.cluster.token_review import TokenVerdict
 from ballast.errors import ClusterError
 from ballast.serving.rate_limit import RateLimit
 
@@ -26,7 +26,7 @@ ALLOWED_FOR, REFUSED_FOR = 60.0, 10.0
 AT_ONCE = 4
 """Reviews that are under way."""
 
-Review = Callable[[str, str], Verdict]
+Review = Callable[[str, str], TokenVerdict]
 """Of a token and the path; raises ClusterError."""
 
 log = structlog.get_logger("ballast")
@@ -44,7 +44,7 @@ class Reviewed:
         self._review = review
         self._paths = tuple(paths)
         self._clock = clock
-        self._kept: OrderedDict[tuple[bytes, str], tuple[float, Verdict]] = OrderedDict()
+        self._kept: OrderedDict[tuple[bytes, str], tuple[float, TokenVerdict]] = OrderedDict()
         self._rate = RateLimit(clock)
         self._limiter = CapacityLimiter(AT_ONCE)
 
@@ -78,18 +78,18 @@ class Reviewed:
                 log.warning("a token cannot be reviewed", problem=str(error))
                 return _answer(503, "The API server does not review tokens now.", {"retry-after": "5"})
             self._remember(key, verdict)
-        if verdict is Verdict.ALLOWED:
+        if verdict is TokenVerdict.ALLOWED:
             return None
-        if verdict is Verdict.FORBIDDEN:
+        if verdict is TokenVerdict.FORBIDDEN:
             return _answer(403, f"This token may not get {path}; a ClusterRole with nonResourceURLs allows it.")
         return _answer(401, "The cluster does not know this token.")
 
-    def _remembered(self, key: tuple[bytes, str]) -> Verdict | None:
-        until, verdict = self._kept.get(key, (0.0, Verdict.UNKNOWN))
+    def _remembered(self, key: tuple[bytes, str]) -> TokenVerdict | None:
+        until, verdict = self._kept.get(key, (0.0, TokenVerdict.UNKNOWN))
         return verdict if self._clock.monotonic() < until else None
 
-    def _remember(self, key: tuple[bytes, str], verdict: Verdict) -> None:
-        lasts = ALLOWED_FOR if verdict is Verdict.ALLOWED else REFUSED_FOR
+    def _remember(self, key: tuple[bytes, str], verdict: TokenVerdict) -> None:
+        lasts = ALLOWED_FOR if verdict is TokenVerdict.ALLOWED else REFUSED_FOR
         self._kept.pop(key, None)
         self._kept[key] = (self._clock.monotonic() + lasts, verdict)
         if len(self._kept) > REMEMBERED:

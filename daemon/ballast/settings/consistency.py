@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import TypeAlias
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
-from ballast.errors import SettingsError
+from ballast.errors import SettingsError, UsageError
+from ballast.settings.extender import ExtenderSettings
 from ballast.settings.model import Settings
 from ballast.settings.names import variable
 from ballast.settings.part import Mode
 from ballast.settings.prometheus import BUILT_IN_PRESETS
+from ballast.settings.publishing import Publishing
+
+if TYPE_CHECKING:
+    from ballast.scoring.protocol import Strategy
 
 Limit: TypeAlias = float | Mapping[str, float]
+
+_UNCHANGED = (Publishing().strategy, ExtenderSettings().strategy)
 
 CRANE_MEAN = 300.0
 """Seconds over which crane-scheduler averages its metrics."""
@@ -89,8 +97,9 @@ def _undecided(settings: Settings) -> Iterator[str]:
     limits = (publishing.high, publishing.overloaded, eviction.high, eviction.target_high)
     limited = {name for limit in limits if isinstance(limit, Mapping) for name in limit}
     measured = [resource.name for resource in settings.telemetry.resources]
+    read = dict(_read(settings))
     for name in measured:
-        if name not in ("cpu", "memory") and name not in weights | limited:
+        if name not in ("cpu", "memory") and name not in weights | limited | read.keys():
             yield (
                 f"BALLAST_TELEMETRY__RESOURCES has {name}, which is measured and shown, but decides nothing. Give it a "
                 f'weight, such as BALLAST_SCORING__RESOURCES={{"cpu": 1, "memory": 1, "{name}": 0.5}}, or a limit in '
@@ -101,6 +110,27 @@ def _undecided(settings: Settings) -> Iterator[str]:
             f"{name} has a weight or a limit, but BALLAST_TELEMETRY__RESOURCES does not have it, so it decides "
             "nothing. Add it there."
         )
+    for name in sorted(read.keys() - weights - limited - {"cpu", "memory"} - set(measured)):
+        yield (
+            f"The strategy {read[name]} reads {name}, but BALLAST_TELEMETRY__RESOURCES does not have it, so no node's "
+            f"{name} is known. Add it there."
+        )
+
+
+def _read(settings: Settings) -> Iterator[tuple[str, str]]:
+    """(resource, strategy) of each that a strategy of these settings reads; those that cannot be made are left out."""
+    chosen = (settings.publishing.strategy, settings.extender.strategy)
+    if chosen == _UNCHANGED and not settings.scoring.keys:
+        return
+    from ballast.scoring.protocol import reads  # numpy is slow to import, and most commands need no strategy
+    from ballast.scoring.strategy import strategy
+
+    def part(name: str, keys: Mapping[str, object]) -> Strategy:
+        return strategy(name, {**keys, **settings.scoring.keys.get(name, {})}, part)
+
+    for name in chosen:
+        with suppress(UsageError):
+            yield from ((each, name) for each in reads(part(name, {})))
 
 
 def impossible_windows(settings: Settings) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""free-network: prefers nodes with free network bandwidth, an extended resource such as `example.com/mbps`."""
+"""free-bandwidth: prefers nodes with free bandwidth, an extended resource such as `example.com/mbps`."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from ballast.scoring.keys import StrategyKeys
 from ballast.scoring.scores import Scores
 
 
-class FreeNetwork:
+class FreeBandwidth:
     """Scores 100 (allocatable - requested with the pod) / allocatable, 0 where a node has no such resource."""
 
     needs_load, needs_pods, needs_pod, warms = False, True, False, False
@@ -25,7 +25,7 @@ class FreeNetwork:
 
 def parse(given):
     """The strategy with its keys: `resource`, and `in_flight`, which the daemon gives to all."""
-    keys = StrategyKeys("free-network", given)
+    keys = StrategyKeys("free-bandwidth", given)
     resource, _ = keys.take("resource") or "example.com/mbps", keys.take("in_flight")
     keys.finish()
-    return FreeNetwork(resource)
+    return FreeBandwidth(resource)

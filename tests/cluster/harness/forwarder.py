@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import http.client
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from urllib.parse import urlsplit
+
+from tests.http_answers import AnsweringHandler
 
 
 class Forwarder:
@@ -15,7 +17,7 @@ class Forwarder:
         self.to = to
         forwarder = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(AnsweringHandler):
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
@@ -29,14 +31,7 @@ class Forwarder:
                     onward.close()
                 except OSError:
                     status, answer = 503, b""
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(answer)))
-                self.end_headers()
-                self.wfile.write(answer)
-
-            def log_message(self, *_: object) -> None:
-                pass
+                self.answer(answer, status)
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True

@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 
 from tests.cluster.harness.prometheus import Target
+from tests.http_answers import AnsweringHandler
 
 _MEMORY = 32 * 2**30
 
@@ -56,19 +57,12 @@ class Machines:
         self._machines = machines = {name: Machine(cpu, memory) for name in names}
         lock = threading.Lock()
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(AnsweringHandler):
             def do_GET(self) -> None:
                 machine = machines[self.path.rpartition("/")[2]]
                 with lock:
-                    body = machine.exposition().encode() if machine.up else b""
-                self.send_response(200 if machine.up else 503)
-                self.send_header("Content-Type", "text/plain; version=0.0.4")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                pass
+                    text = machine.exposition() if machine.up else None
+                self.exposition(text)
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 
 from tests.cluster.harness.prometheus import Target
+from tests.http_answers import AnsweringHandler
 
 
 class Sun:
@@ -16,17 +17,9 @@ class Sun:
         self.up = True
         sun = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(AnsweringHandler):
             def do_GET(self) -> None:
-                body = f"site_available_watts {sun.watts}\n".encode() if sun.up else b""
-                self.send_response(200 if sun.up else 503)
-                self.send_header("Content-Type", "text/plain; version=0.0.4")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                pass
+                self.exposition(f"site_available_watts {sun.watts}\n" if sun.up else None)
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True

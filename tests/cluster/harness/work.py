@@ -6,12 +6,13 @@ import statistics
 import threading
 import time
 from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 
 from tests.cluster.harness.api import Api, Json
 from tests.cluster.harness.machines import Machines
 from tests.cluster.harness.objects import PODS
 from tests.cluster.harness.prometheus import Target
+from tests.http_answers import AnsweringHandler
 
 Use = tuple[float, float]
 """Cores and bytes."""
@@ -30,17 +31,9 @@ class Work:
         self._read_at = time.time()
         work = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(AnsweringHandler):
             def do_GET(self) -> None:
-                body = work.exposition().encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "text/plain; version=0.0.4")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                pass
+                self.exposition(work.exposition())
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from ballast.errors import ClusterError, NotFound
 from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import Gate
 from ballast.eviction.plan import Kind, Move, Plan
-from ballast.eviction.rules import GateRules
+from ballast.eviction.rules import UNLIMITED, GateRules
 from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.node_state import NodeStates
@@ -37,6 +38,18 @@ ONE = shape_of([Container({"cpu": 1.0, "memory": 4 * GIB})])
 STATE = "/api/v1/namespaces/ballast/configmaps/ballast-state"
 WINDOW = 900.0
 NODES = tuple(f"n{number}" for number in range(6))
+KEY = ("shop", "Deployment", "web")
+FREE = GateRules(
+    limit_total=UNLIMITED,
+    limit_node=UNLIMITED,
+    limit_namespace=UNLIMITED,
+    limit_workload=UNLIMITED,
+    rates=(),
+    cooldown=0.0,
+    workload_window=0.0,
+    max_unavailable=UNLIMITED,
+    max_replacements=100,
+)
 
 
 class Crash(BaseException):
@@ -293,3 +306,8 @@ def snapshot(loads: Mapping[str, float], time: float) -> Snapshot:
         np.ones_like(values),
         NodeStates.of(known[0], ~known[0], 2),
     )
+
+
+def plans(mill: Mill) -> list[Any]:
+    found: list[Any] = json.loads(mill.state().get("eviction.plan", "[]"))
+    return found

@@ -11,14 +11,19 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def ballast(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs a command line; gives the exit status, stdout and stderr."""
+def status(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Runs a command line; gives the exit status."""
 
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["ballast", *arguments])
+    def run(*arguments: object) -> int:
+        monkeypatch.setattr(sys, "argv", ["ballast", *map(str, arguments)])
         with pytest.raises(SystemExit) as ended:
             main()
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
+        return int(ended.value.code or 0)
 
     return run
+
+
+@pytest.fixture
+def ballast(status: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command line; gives the exit status, stdout and stderr."""
+    return lambda *arguments: (status(*arguments), *capsys.readouterr())

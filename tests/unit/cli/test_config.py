@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from ballast.cli.main import main
 from ballast.settings.names import VARIABLES
 from tests.unit.settings.test_environment import service
 
@@ -16,14 +15,11 @@ Run = Callable[..., int]
 
 
 @pytest.fixture
-def ballast(monkeypatch: pytest.MonkeyPatch) -> Run:
+def ballast(monkeypatch: pytest.MonkeyPatch, status: Run) -> Run:
     def run(*arguments: str, **environ: str) -> int:
         for name, value in environ.items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setattr(sys, "argv", ["ballast", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return int(ended.value.code or 0)
+        return status(*arguments)
 
     return run
 

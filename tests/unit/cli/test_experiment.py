@@ -4,29 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from ballast.cli.main import main
+from tests.unit.cli.conftest import Run
 from tests.unit.experiments.traces import write_planetlab
 
-Run = Callable[..., tuple[int, str, str]]
 REQUESTS = [[(1 + size) * 100, (1 + kind) * 512, 20 * kind] for kind in range(3) for size in range(4)]
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["ballast", "experiment", *arguments])
-        with pytest.raises(SystemExit) as end:
-            main()
-        captured = capsys.readouterr()
-        return int(end.value.code or 0), captured.out, captured.err
-
-    return call
+def run(ballast: Run) -> Run:
+    return partial(ballast, "experiment")
 
 
 @pytest.fixture

@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from ballast.cli.main import main
+from tests.unit.cli.conftest import Run
 from tests.unit.experiments.openb_samples import trace
-
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["ballast", "experiment", "openb", *arguments])
-        with pytest.raises(SystemExit) as end:
-            main()
-        captured = capsys.readouterr()
-        return int(end.value.code or 0), captured.out, captured.err
-
-    return call
+def run(ballast: Run) -> Run:
+    return partial(ballast, "experiment", "openb")
 
 
 def test_results_table_and_figure_are_written(run: Run, tmp_path: Path) -> None:

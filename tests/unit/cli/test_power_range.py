@@ -10,9 +10,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from tests.unit.cli.test_power import Run, ballast
-
-__all__ = ["ballast"]
+from tests.unit.cli.conftest import Run
 
 START = 1_700_000_000
 

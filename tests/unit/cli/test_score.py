@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 from ballast.cli import files
-from ballast.cli.main import main
 from ballast.cli.metrics_file import fleet, metrics
 from tests.unit.scoring.test_dynamic import POLICY, stamp
 from tests.unit.scoring.worlds import NOW, load, node, pod
@@ -23,14 +22,8 @@ POD = pod({"requests": {"cpu": "100m", "memory": "512Mi"}})
 
 
 @pytest.fixture
-def ballast(monkeypatch: pytest.MonkeyPatch) -> Run:
-    def run(*arguments: object) -> int:
-        monkeypatch.setattr(sys, "argv", ["ballast", "score", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return int(ended.value.code or 0)
-
-    return run
+def ballast(status: Run) -> Run:
+    return partial(status, "score")
 
 
 @pytest.fixture

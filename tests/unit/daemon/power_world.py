@@ -181,6 +181,28 @@ class Life:
             self.tick(each)
         return self.last
 
+    def killed_in(
+        self,
+        feed: Sequence[float | None],
+        kills: Sequence[tuple[int, bool]],
+        *,
+        slow: bool,
+        before: Callable[[int], None] = lambda number: None,
+    ) -> None:
+        """A tick for each of the feed. The process ends in the write `at` of one after the other of `kills`, landed or
+        not; each restart takes 700 s if `slow`. `before` hears the number of each tick."""
+        pending = list(kills)
+        for number, watts in enumerate(feed):
+            before(number)
+            if pending:
+                at, landed = pending[0]
+                if self.dies(watts, at, landed=landed):
+                    pending.pop(0)
+                if slow:
+                    self.at += 700
+            else:
+                self.tick(watts)
+
     def dies(self, watts: float | None, at: int, *, landed: bool) -> bool:
         """A tick in whose write number `at` the process ends; a new one begins. Whether it came to that."""
         self.fuse.at, self.fuse.landed, self.fuse.writes = at, landed, 0

@@ -174,19 +174,14 @@ def test_killed_before_between_or_after_any_write_among_foreign_hands_it_ends_wi
     slow: bool,
 ) -> None:
     with patch.object(budget, "ROUND", at_once):
-        one, pending, others = life(), list(killed), list(hands)
-        for number, watts in enumerate(feed):
+        one, others = life(), list(hands)
+
+        def scaled(number: int) -> None:
             if others and number % 5 == 4:
                 name, count = others.pop(0)
                 one.cluster.counts[name] = count
-            if pending:
-                at, landed = pending[0]
-                if one.dies(watts, at, landed=landed):
-                    pending.pop(0)
-                if slow:
-                    one.at += 700
-            else:
-                one.tick(watts)
+
+        one.killed_in(feed, killed, slow=slow, before=scaled)
         one.run([float(last)] * 20)
     least = EACH * sum(low for name, low in (("ns/t0", 2), ("ns/t1", 1)) if one.cluster.counts[name])
     assert drawn(one) <= max(last, least)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.daemon.plant import TARGETS, Plant
 from tests.unit.daemon.rig import rig
-from tests.unit.daemon.test_power import TARGETS, Plant
 
 
 @pytest.fixture

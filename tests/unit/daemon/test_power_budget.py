@@ -364,16 +364,7 @@ def test_killed_before_between_or_after_any_write_it_arrives_and_rebases_on_noth
 
 def _arrives(feed: list[float | None], killed: list[tuple[int, bool]], last: int, slow: bool) -> None:
     one = life({"nominal": {"watts": 1000, "replicas": 20}})
-    pending = list(killed)
-    for watts in feed:
-        if pending:
-            at, landed = pending[0]
-            if one.dies(watts, at, landed=landed):
-                pending.pop(0)
-            if slow:
-                one.at += 700
-        else:
-            one.tick(watts)
+    one.killed_in(feed, killed, slow=slow)
     one.run([float(last)] * 60)
     ideal = min(max(20 * last / 1000, 3), 40)
     assert abs(one.total - ideal) <= 0.05 / 0.95 * max(one.total, ideal) + 1

@@ -23,7 +23,8 @@ from tests.unit.scoring.worlds import NOW, a_fleet, load, node, pod
 
 AMOUNTS = {"cpu": "16", "memory": "64Gi", "ephemeral-storage": "100Gi", "pods": "110"}
 GPU = "nvidia.com/gpu"
-MEANS = {"a": (0.5, 0.25), "b": (0.125, 0.375), "c": (0.25, 0.25)}
+MEASURED = ("cpu", "memory", "network", "disk")
+MEANS = {"a": (0.5, 0.25, 0.125, 0.5), "b": (0.125, 0.375, 0.5, 0.25), "c": (0.25, 0.25, 0.75, 0.125)}
 DEVIATION = 0.0625
 MODEL = {name: {"k0": 10, "k1": 5, "k2": 0.03 + 0.01 * row} for row, name in enumerate(MEANS)}
 STAMP = datetime.fromtimestamp(NOW - 20 + 8 * 3600, UTC).strftime(crane.STAMP)
@@ -68,7 +69,7 @@ CHANGED: dict[str, dict[str, Any]] = {
 
 
 def nodes() -> list[Any]:
-    annotations = {name: f"{cpu:.5f},{STAMP}" for name, (cpu, _) in MEANS.items()}
+    annotations = {name: f"{cpu:.5f},{STAMP}" for name, (cpu, *_) in MEANS.items()}
     metrics = crane.parse_policy(crane.DEFAULT_POLICY).periods
     return [
         node(name, {**AMOUNTS, **({GPU: "4"} if name != "b" else {})}, annotations=dict.fromkeys(metrics, annotation))
@@ -102,8 +103,12 @@ def offline(name: str, keys: dict[str, Any], only: Sequence[str] = ()) -> tuple[
     """As `ballast score` has them."""
     watcher = load(
         **{
-            name: {"cpu": cpu * 100, "cpu_std": DEVIATION * 100, "memory": memory * 100, "memory_std": DEVIATION * 100}
-            for name, (cpu, memory) in MEANS.items()
+            name: {
+                key: 100 * value
+                for resource, mean in zip(MEASURED, means, strict=True)
+                for key, value in ((resource, mean), (f"{resource}_std", DEVIATION))
+            }
+            for name, means in MEANS.items()
         }
     )
     rows = {name_of(each): each for each in nodes()}
@@ -132,7 +137,7 @@ def taken(of: Sequence[Node], lower: float = 1.0) -> Snapshot:
     return Snapshot(
         float(NOW),
         tuple(of),
-        ("cpu", "memory"),
+        MEASURED,
         {"15m": window},
         np.full_like(means, NOW - 5),
         np.ones_like(means),

@@ -16,9 +16,13 @@ from tests.unit.daemon.test_scheduling import ask, chosen, waiting
 FOR_LABELS = sorted(set(NAMES) - {"balanced", "dynamic"})
 
 
-def keys(calm: Rig) -> str:
+def given(calm: Rig) -> dict[str, str]:
+    """What every strategy can do with: the keys that it needs, and all that the world measures."""
     model = {name: {"k0": 100, "k1": 20, "k2": 0.01 + 0.001 * row} for row, name in enumerate(calm.names)}
-    return json.dumps({"peaks": {"node_power_model": model}})
+    return {
+        "SCORING__KEYS": json.dumps({"peaks": {"node_power_model": model}}),
+        "TELEMETRY__RESOURCES": "cpu,memory,network,disk",
+    }
 
 
 def nodes(daemon: Any) -> dict[str, Any]:
@@ -27,7 +31,7 @@ def nodes(daemon: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", FOR_LABELS)
 def test_labels_metrics_and_page_show_the_scores_of_one_strategy(calm: Rig, name: str) -> None:
-    daemon = calm.settled(PUBLISHING__STRATEGY=name, SCORING__KEYS=keys(calm))
+    daemon = calm.settled(PUBLISHING__STRATEGY=name, **given(calm))
     shown = nodes(daemon)
     for node in calm.names:
         score = shown[node]["score"]
@@ -38,7 +42,7 @@ def test_labels_metrics_and_page_show_the_scores_of_one_strategy(calm: Rig, name
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - {"dynamic"}))
 def test_the_extender_goes_by_any_strategy(calm: Rig, name: str) -> None:
-    daemon = calm.daemon(EXTENDER__STRATEGY=name, SCORING__KEYS=keys(calm))
+    daemon = calm.daemon(EXTENDER__STRATEGY=name, **given(calm))
     best = chosen(ask(daemon, calm.names))
     assert chosen(ask(daemon, calm.names, f"?profile={name}")) == best
 

@@ -15,6 +15,8 @@ from ballast.model.snapshot import Snapshot, Window
 TIME = 1_700_000_000.0
 GIB = 2.0**30
 NAN = float("nan")
+MEASURED = ("cpu", "memory", "network", "disk")
+"""What the nodes of these snapshots measure, so that a strategy may read any of it."""
 
 
 def shape(cpu: float, memory: float = 1.0, **others: float) -> Shape:
@@ -41,8 +43,8 @@ def pod(uid: str, node: str = "", asks: Shape = SMALL, *, phase: str = "Running"
 def snapshot(
     loads: Sequence[float], *, time: float = TIME, names: Sequence[str] | None = None, cpu: float = 16.0
 ) -> Snapshot:
-    """Nodes n0, n1, … of 16 cores and 64 GiB with these loads of cpu and memory; NaN is not known."""
-    means = np.array([loads, loads], float)
+    """Nodes n0, n1, … of 16 cores and 64 GiB with these loads of each resource; NaN is not known."""
+    means = np.array([loads] * len(MEASURED), float)
     known = np.isfinite(means)
     window = Window(
         "15m", 900.0, means, np.where(known, 0.05, NAN), means, np.where(known, 60, 0), known.astype(float), known
@@ -55,7 +57,7 @@ def snapshot(
     return Snapshot(
         time,
         nodes,
-        ("cpu", "memory"),
+        MEASURED,
         {"15m": window},
         np.where(known, time - 5, NAN),
         np.ones_like(means),

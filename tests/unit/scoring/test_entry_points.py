@@ -6,14 +6,17 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
+from ballast.cli.checked_settings import checked
 from ballast.errors import SettingsError, UsageError
 from ballast.scoring import strategy as registry
+from ballast.scoring.protocol import TRAITS
 from ballast.scoring.strategy import NAMES, names, strategy
+from ballast.settings import examine
 from ballast.settings import load as settings
 from tests.unit.daemon.test_strategies import THERE, Desk
 from tests.unit.placement.snapshots import snapshot
@@ -56,22 +59,22 @@ def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("example")
 def test_the_example_is_found_and_scores() -> None:
-    assert names() == (*NAMES, "free-network")
+    assert names() == (*NAMES, "free-bandwidth")
     bandwidth = {"cpu": "4", "example.com/mbps": "1000"}
     nodes = [node("a", bandwidth), node("b", bandwidth), node("c", {"cpu": "4"})]
     fleet = a_fleet(nodes, [pod({"example.com/mbps": "500"}, name="p", on="a")])
     arriving = pod({"example.com/mbps": "250"})
-    assert by_node(fleet, scored(fleet, arriving, "free-network")) == {"a": 25, "b": 75, "c": 0}
-    assert by_node(fleet, scored(fleet, arriving, "free-network", resource="cpu")) == {"a": 100, "b": 100, "c": 100}
-    with pytest.raises(UsageError, match=r"The strategy free-network has no key resorce\. Did you mean resource"):
-        strategy("free-network", {"resorce": "cpu"})
+    assert by_node(fleet, scored(fleet, arriving, "free-bandwidth")) == {"a": 25, "b": 75, "c": 0}
+    assert by_node(fleet, scored(fleet, arriving, "free-bandwidth", resource="cpu")) == {"a": 100, "b": 100, "c": 100}
+    with pytest.raises(UsageError, match=r"The strategy free-bandwidth has no key resorce\. Did you mean resource"):
+        strategy("free-bandwidth", {"resorce": "cpu"})
 
 
 @pytest.mark.usefixtures("example")
 def test_the_daemon_uses_the_example_by_its_name() -> None:
-    keys = {"BALLAST_SCORING__KEYS": '{"free-network": {"resource": "cpu"}}'}
-    desk = Desk(snapshot([0.1] * 3), THERE, {"BALLAST_EXTENDER__STRATEGY": "free-network", **keys})
-    assert desk.extending.node_scores("free-network") == {"n0": 69, "n1": 50, "n2": 97}
+    keys = {"BALLAST_SCORING__KEYS": '{"free-bandwidth": {"resource": "cpu"}}'}
+    desk = Desk(snapshot([0.1] * 3), THERE, {"BALLAST_EXTENDER__STRATEGY": "free-bandwidth", **keys})
+    assert desk.extending.node_scores("free-bandwidth") == {"n0": 69, "n1": 50, "n2": 97}
     assert desk.chosen("x") == "n2"
 
 
@@ -102,10 +105,30 @@ def test_what_the_protocol_lacks_is_named(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_built_in_strategy_cannot_be_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     installed(tmp_path, monkeypatch, "their-package", balanced="their_missing_module:parse")
+    monkeypatch.setenv("BALLAST_PROMETHEUS__URL", "http://prometheus:9090")
     assert names() == NAMES
     assert strategy("balanced") is not None
+    assert checked()[1] == (
+        "Entry point balanced = their_missing_module:parse of group ballast.strategies has no effect, since balanced "
+        "is built in. Give it another name.",
+    )
+
+
+def test_what_a_strategy_reads_counts_as_measured_for_something(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = SimpleNamespace(score=print, reads=("network",), **dict.fromkeys(TRAITS, False))
+    provided(monkeypatch, parse=lambda given: made)
+    installed(tmp_path, monkeypatch, "their-package", theirs="their_module:parse")
+    used = {"BALLAST_EXTENDER__STRATEGY": "theirs"}
+    assert examine({**used, "BALLAST_TELEMETRY__RESOURCES": "cpu,memory,network"}).warnings == ()
+    [text] = examine(used).warnings
+    assert text.startswith("The strategy theirs reads network, but BALLAST_TELEMETRY__RESOURCES does not have it")
+    made.reads = "network"
+    with pytest.raises(UsageError, match="the reads of a SimpleNamespace are no tuple of names of resources"):
+        strategy("theirs")
 
 
 def test_the_settings_refuse_a_name_that_is_not_installed() -> None:
     with pytest.raises(SettingsError, match="expected one of load-variation"):
-        settings({"BALLAST_EXTENDER__STRATEGY": "free-network"})
+        settings({"BALLAST_EXTENDER__STRATEGY": "free-bandwidth"})

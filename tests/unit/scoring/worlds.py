@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ballast.cli import files
-from ballast.cli.metrics_file import fleet, metrics
+from ballast.cli.metrics_file import fleet, kind_of, metrics
 from ballast.model.pod import Pod
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.scores import Scores
@@ -49,14 +49,13 @@ def pod(*containers: Json, name: str = "arriving", on: str = "", scheduled: str 
 
 
 def load(**nodes: Sequence[tuple[str, str, float]] | Mapping[str, float]) -> Json:
-    """A watcher document: per node (type, operator, percent), or {"cpu": mean, "cpu_std": …, "memory": …}."""
+    """A watcher document: per node (type, operator, percent), or {"cpu": mean, "cpu_std": …, "network": …}."""
 
     def entries(given: Any) -> list[tuple[str, str, float]]:
         if not isinstance(given, Mapping):
             return list(given)
-        kinds = {"cpu": "CPU", "memory": "Memory"}
         return [
-            (kinds[name.removesuffix("_std")], "STD" if name.endswith("_std") else "AVG", value)
+            (kind_of(name.removesuffix("_std")), "STD" if name.endswith("_std") else "AVG", value)
             for name, value in given.items()
         ]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ballast.cluster.token_review import ACCESS, TOKENS, TokenReviewer, Verdict
+from ballast.cluster.token_review import ACCESS, TOKENS, TokenReviewer, TokenVerdict
 from ballast.errors import ClusterError
 from ballast.metrics import Metrics
 from ballast.serving.app import create_app
@@ -20,7 +20,7 @@ from tests.unit.cluster import server as api_server
 from tests.unit.serving.client import ask
 from tests.unit.serving.world import LOOPBACK, board_of
 
-VERDICTS = {"reader": Verdict.ALLOWED, "other": Verdict.FORBIDDEN}
+VERDICTS = {"reader": TokenVerdict.ALLOWED, "other": TokenVerdict.FORBIDDEN}
 
 
 class Fake:
@@ -30,11 +30,11 @@ class Fake:
         self.asked: list[tuple[str, str]] = []
         self.failing = False
 
-    def __call__(self, token: str, path: str) -> Verdict:
+    def __call__(self, token: str, path: str) -> TokenVerdict:
         self.asked.append((token, path))
         if self.failing:
             raise ClusterError("no answer")
-        return VERDICTS.get(token, Verdict.UNKNOWN)
+        return VERDICTS.get(token, TokenVerdict.UNKNOWN)
 
 
 @contextmanager
@@ -107,7 +107,7 @@ def test_many_wrong_tokens_are_not_all_reviewed(monkeypatch: pytest.MonkeyPatch)
 def test_no_more_verdicts_are_kept_than_stated() -> None:
     reviewed = Reviewed(lambda *_: None, Fake(), ("/metrics",), FakeClock())  # type: ignore[arg-type,return-value]
     for number in range(REMEMBERED + 50):
-        reviewed._remember((b"%d" % number, "/metrics"), Verdict.UNKNOWN)
+        reviewed._remember((b"%d" % number, "/metrics"), TokenVerdict.UNKNOWN)
     assert len(reviewed._kept) == REMEMBERED
 
 
@@ -129,21 +129,21 @@ def test_the_settings_name_the_paths() -> None:
 @pytest.mark.parametrize(
     ("token", "access", "wanted"),
     [
-        ({"authenticated": True, "user": {"username": "u", "groups": ["g"]}}, {"allowed": True}, Verdict.ALLOWED),
-        ({"authenticated": True, "user": {"username": "u"}}, {"allowed": False}, Verdict.FORBIDDEN),
-        ({"authenticated": False}, {"allowed": True}, Verdict.UNKNOWN),
-        ({"error": "expired"}, {"allowed": True}, Verdict.UNKNOWN),
-        ({"authenticated": True}, {"allowed": True}, Verdict.UNKNOWN),
+        ({"authenticated": True, "user": {"username": "u", "groups": ["g"]}}, {"allowed": True}, TokenVerdict.ALLOWED),
+        ({"authenticated": True, "user": {"username": "u"}}, {"allowed": False}, TokenVerdict.FORBIDDEN),
+        ({"authenticated": False}, {"allowed": True}, TokenVerdict.UNKNOWN),
+        ({"error": "expired"}, {"allowed": True}, TokenVerdict.UNKNOWN),
+        ({"authenticated": True}, {"allowed": True}, TokenVerdict.UNKNOWN),
     ],
 )
-def test_the_api_server_is_asked_who_and_whether(token: Any, access: Any, wanted: Verdict) -> None:
+def test_the_api_server_is_asked_who_and_whether(token: Any, access: Any, wanted: TokenVerdict) -> None:
     def answer(request: api_server.Request) -> api_server.Answer:
         return api_server.Answer({"status": token if request.path == TOKENS else access}, 201)
 
     with api_server.serving(answer) as server:
         assert TokenReviewer(api_server.api_for(server))("shown", "/metrics") is wanted
     assert server.requests[0].json["spec"] == {"token": "shown"}
-    if wanted is not Verdict.UNKNOWN:
+    if wanted is not TokenVerdict.UNKNOWN:
         assert server.requests[1].path == ACCESS
         assert server.requests[1].json["spec"]["nonResourceAttributes"] == {"path": "/metrics", "verb": "get"}
 

@@ -102,6 +102,8 @@ def test_a_resource_that_decides_nothing_is_warned_about() -> None:
     assert "BALLAST_SCORING__RESOURCES" in text
     assert warned(**resources, SCORING__RESOURCES='{"cpu": 1, "memory": 1, "disk": 0.5}') == []
     assert warned(**resources, EVICTION__HIGH='{"cpu": 0.8, "memory": 0.8, "disk": 0.9}') == []
+    weighed = '{"load-variation": {"resources": {"cpu": 1, "disk": 0.5}}}'
+    assert warned(**resources, SCORING__KEYS=weighed) == []
     [text] = warned(SCORING__RESOURCES='{"cpu": 1, "network": 1}')
     assert text.startswith("network has a weight")
 
@@ -117,3 +119,14 @@ def test_limits_are_numbers_or_maps() -> None:
     assert settings.publishing.overloaded == 0.95
     assert settings.metrics.nodes == "all"
     assert settings.scoring.resources == {"cpu": 1, "memory": 1}
+
+
+def test_what_a_strategy_reads_decides_and_is_missed_where_it_is_not_measured() -> None:
+    keys = {"BALLAST_SCORING__KEYS": '{"load-variation": {"resources": {"cpu": 1, "network": 1}}}'}
+    measured = keys | {"BALLAST_TELEMETRY__RESOURCES": "cpu,memory,network"}
+    requests = {f"BALLAST_{part}__STRATEGY": "least-allocated" for part in ("PUBLISHING", "EXTENDER")}
+    [text] = examine(keys).warnings
+    assert "reads network, but BALLAST_TELEMETRY__RESOURCES does not have it" in text
+    assert examine(measured).warnings == ()
+    [text] = examine(measured | requests).warnings
+    assert "network, which is measured and shown, but decides nothing" in text

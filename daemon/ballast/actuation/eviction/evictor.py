@@ -11,7 +11,7 @@ import msgspec
 from ballast.actuation.eviction import effect
 from ballast.actuation.eviction.api_errors import ApiErrors
 from ballast.actuation.eviction.events import EvictionEvents
-from ballast.actuation.eviction.follow_up import Followed, Seen, follow
+from ballast.actuation.eviction.follow_up import Followed, FollowedPods, follow
 from ballast.actuation.eviction.prepare import (
     at_once,
     budgets,
@@ -206,7 +206,7 @@ class Evictor:
         self._pods, self._nodes = pods, snapshot.nodes
         changed = False
         sentences: list[str] = []
-        seen = Seen(pods, self.recorder.plans, wanted)
+        seen = FollowedPods(pods, self.recorder.plans, wanted)
         window = self.options.window + self.options.lag
         for plan in self.recorder.plans:
             found = follow(plan, seen, snapshot, now=now, window=window, ready_within=self.options.ready_within)

@@ -27,7 +27,7 @@ ENDING = 3600.0
 """Seconds an evicted pod may take to end; one that takes longer is stuck, and no room is held any more."""
 
 
-class Seen:
+class FollowedPods:
     """Of all pods those that the plans ask for."""
 
     def __init__(
@@ -93,7 +93,7 @@ class Followed:
 
 
 def follow(
-    plan: Running, seen: Seen, snapshot: Snapshot, *, now: float, window: float, ready_within: float
+    plan: Running, seen: FollowedPods, snapshot: Snapshot, *, now: float, window: float, ready_within: float
 ) -> Followed:
     found = Followed(plan)
     steps = tuple(_step(step, seen, found, now, ready_within) for step in plan.steps)
@@ -107,7 +107,7 @@ def follow(
     return found
 
 
-def _step(step: StepRecord, seen: Seen, found: Followed, now: float, ready_within: float) -> StepRecord:
+def _step(step: StepRecord, seen: FollowedPods, found: Followed, now: float, ready_within: float) -> StepRecord:
     started = tuple(uid for uid in step.starts if uid in step.started or (uid in seen.pods and seen.pods[uid].node))
     if started != step.started:
         step = replace(step, started=started)
@@ -136,7 +136,7 @@ def _step(step: StepRecord, seen: Seen, found: Followed, now: float, ready_withi
     return step
 
 
-def _replaced(step: StepRecord, seen: Seen, found: Followed, now: float) -> StepRecord:
+def _replaced(step: StepRecord, seen: FollowedPods, found: Followed, now: float) -> StepRecord:
     if not step.owner:
         return replace(step, status=StepStatus.READY, ready_at=now) if step.gone_at else step
     pod = seen.replacement(step)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 
@@ -19,42 +20,48 @@ COLUMNS = ("time", "ns/name", "replicas")
 def demand_of(policy: PowerPolicy, path: Path) -> RecordedDemand:
     """The demand in a CSV with the columns time, ns/name, replicas. Raises UsageError."""
     found: dict[str, list[tuple[Fraction, int]]] = {}
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = csv.DictReader(file, skipinitialspace=True)
-            columns = tuple(name.strip() for name in rows.fieldnames or ())
-            if not set(COLUMNS) <= set(columns):
-                raise UsageError(
-                    f"--demand {path}: expected the columns {','.join(COLUMNS)}, found {','.join(columns) or 'none'}."
-                )
-            rows.fieldnames = list(columns)
-            for row in rows:
-                name, at, count = _row(policy, f"--demand {path}", rows.line_num, row)
-                found.setdefault(name, []).append((at, count))
-    except OSError as error:
-        raise UsageError(f"--demand {path} cannot be read: {error.strerror}.") from error
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise UsageError(f"--demand {path} cannot be read: {error}.") from error
-    return RecordedDemand({name: sorted(rows, key=lambda row: row[0]) for name, rows in found.items()})
+    source = f"--demand {path}"
+    with _reading(source, path) as rows:
+        columns = rows.fieldnames or ()
+        if not set(COLUMNS) <= set(columns):
+            raise UsageError(
+                f"{source}: expected the columns {','.join(COLUMNS)}, found {','.join(columns) or 'none'}."
+            )
+        for row in rows:
+            name, at, count = _row(policy, source, rows.line_num, row)
+            found.setdefault(name, []).append((at, count))
+    return _in_order(found)
 
 
 def needs_of(policy: PowerPolicy, path: Path) -> RecordedDemand:
     """What members with `needs` need: columns of a feed that are named after them. Raises UsageError."""
     names = [name for name, place in policy.places.items() if place.member.needs is not None]
     found: dict[str, list[tuple[Fraction, int]]] = {}
+    source = f"--feed {path}"
+    with _reading(source, path) as rows:
+        for row in rows:
+            for name in (name for name in names if (row.get(name) or "").strip()):
+                column = {**row, "ns/name": name, "replicas": row[name]}
+                _, at, count = _row(policy, source, rows.line_num, column)
+                found.setdefault(name, []).append((at, count))
+    return _in_order(found)
+
+
+@contextmanager
+def _reading(source: str, path: Path) -> Iterator[csv.DictReader[str]]:
+    """The rows of a CSV file; spaces around names of columns do not count. Raises UsageError."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = csv.DictReader(file, skipinitialspace=True)
             rows.fieldnames = [name.strip() for name in rows.fieldnames or ()]
-            for row in rows:
-                for name in (name for name in names if (row.get(name) or "").strip()):
-                    column = {**row, "ns/name": name, "replicas": row[name]}
-                    _, at, count = _row(policy, f"--feed {path}", rows.line_num, column)
-                    found.setdefault(name, []).append((at, count))
+            yield rows
     except OSError as error:
-        raise UsageError(f"--feed {path} cannot be read: {error.strerror}.") from error
+        raise UsageError(f"{source} cannot be read: {error.strerror}.") from error
     except (UnicodeDecodeError, csv.Error) as error:
-        raise UsageError(f"--feed {path} cannot be read: {error}.") from error
+        raise UsageError(f"{source} cannot be read: {error}.") from error
+
+
+def _in_order(found: Mapping[str, list[tuple[Fraction, int]]]) -> RecordedDemand:
     return RecordedDemand({name: sorted(rows, key=lambda row: row[0]) for name, rows in found.items()})
 
 

@@ -10,8 +10,6 @@ import numpy as np
 
 from ballast.model.sample import Bools, Floats, Ints
 
-NOBODY: Ints = np.zeros(0, np.int64)
-
 
 class RuleKind(StrEnum):
     """What a rule says of its pods. Only AFFINE, FORBID, TOGETHER and APART are written by hand."""

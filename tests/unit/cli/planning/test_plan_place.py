@@ -1,20 +1,18 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from ballast.cli.main import main
 from tests.unit.cli.clusters import node, pod, pod_metrics, watcher
+from tests.unit.cli.conftest import Run
 from tests.unit.placement.problems import broken, value
 
 Json = dict[str, Any]
-Place = Callable[..., tuple[int, str, str]]
 KEYS = [
     "solver",
     "placement",
@@ -30,19 +28,12 @@ KEYS = [
 
 
 @pytest.fixture
-def ballast(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Place:
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["ballast", "plan", "place", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    return run
+def ballast(ballast: Run) -> Run:
+    return partial(ballast, "plan", "place")
 
 
 @pytest.fixture
-def place(tmp_path: Path, ballast: Place) -> Place:
+def place(tmp_path: Path, ballast: Run) -> Run:
     def run(document: Any, *options: str) -> tuple[int, str, str]:
         path = tmp_path / "problem.yaml"
         path.write_text(document if isinstance(document, str) else yaml.safe_dump(document))
@@ -64,7 +55,7 @@ def problem(**more: Any) -> Json:
 
 
 @pytest.mark.parametrize("solver", ["auto", "genetic", "late-acceptance", "longest-first", "steepest", "exact"])
-def test_it_answers_with_the_fixed_keys_and_keeps_every_rule(place: Place, solver: str) -> None:
+def test_it_answers_with_the_fixed_keys_and_keeps_every_rule(place: Run, solver: str) -> None:
     rules = {
         "affine": [["p0", "n1", "n2"]],
         "forbid": [["p1", "n0"]],
@@ -88,18 +79,18 @@ def test_it_answers_with_the_fixed_keys_and_keeps_every_rule(place: Place, solve
     assert (answer["generations"] is not None) == (answer["solver"] == "genetic")
 
 
-def test_the_same_evaluations_give_the_same_bytes(place: Place) -> None:
+def test_the_same_evaluations_give_the_same_bytes(place: Run) -> None:
     answers = [json.loads(place(problem(), "--evaluations", "300", "--seed", "7", "-o", "json")[1]) for _ in range(2)]
     assert answers[0] | {"seconds": 0} == answers[1] | {"seconds": 0}
 
 
-def test_zero_seconds_make_one_pass(place: Place) -> None:
+def test_zero_seconds_make_one_pass(place: Run) -> None:
     code, out, _ = place(problem(), "--solver", "late-acceptance", "--seconds", "0", "-o", "json")
     assert code == 0
     assert json.loads(out)["evaluations"] == 1
 
 
-def test_a_pod_without_a_node_leaves_before_empty(place: Place) -> None:
+def test_a_pod_without_a_node_leaves_before_empty(place: Run) -> None:
     document = problem()
     del document["pods"][0]["node"]
     answer = json.loads(place(document, "--evaluations", "100", "--max-moves", "1", "-o", "json")[1])
@@ -107,7 +98,7 @@ def test_a_pod_without_a_node_leaves_before_empty(place: Place) -> None:
     assert answer["moves"] <= 1
 
 
-def test_the_published_solver_says_what_it_breaks(place: Place) -> None:
+def test_the_published_solver_says_what_it_breaks(place: Run) -> None:
     document = problem(rules={"apart": [[f"p{row}" for row in range(3)]], "together": [["p0", "p1"]]})
     code, out, _ = place(document, "--solver", "genetic-paper", "--evaluations", "200", "-o", "json")
     answer = json.loads(out)
@@ -152,7 +143,7 @@ def test_the_published_solver_says_what_it_breaks(place: Place) -> None:
         ({"colour": 1}, "colour"),
     ],
 )
-def test_bad_problems_are_refused_with_the_reason(place: Place, change: Json, said: str) -> None:
+def test_bad_problems_are_refused_with_the_reason(place: Run, change: Json, said: str) -> None:
     code, out, err = place(problem() | change, "--evaluations", "100", "-o", "json")
     assert code == 1
     assert said in err
@@ -161,7 +152,7 @@ def test_bad_problems_are_refused_with_the_reason(place: Place, change: Json, sa
 
 
 @pytest.mark.parametrize("text", ["", "[1, 2]", "a: [", "17", "{nodes: {}}"])
-def test_files_that_are_no_problem_are_refused(place: Place, text: str) -> None:
+def test_files_that_are_no_problem_are_refused(place: Run, text: str) -> None:
     code, _, err = place(text)
     assert code == 1
     assert "--problem" in err
@@ -184,23 +175,23 @@ def test_files_that_are_no_problem_are_refused(place: Place, text: str) -> None:
         ("--cluster", "other.json"),
     ],
 )
-def test_wrong_use_is_exit_2(place: Place, options: tuple[str, ...]) -> None:
+def test_wrong_use_is_exit_2(place: Run, options: tuple[str, ...]) -> None:
     assert place(problem(), *options)[0] == 2
 
 
-def test_without_any_input_it_says_what_to_give(ballast: Place) -> None:
+def test_without_any_input_it_says_what_to_give(ballast: Run) -> None:
     code, _, err = ballast()
     assert code == 2
     assert "--cluster" in err
 
 
-def test_an_empty_list_of_pods_is_an_answer(place: Place) -> None:
+def test_an_empty_list_of_pods_is_an_answer(place: Run) -> None:
     code, out, _ = place(problem(pods=[]), "--evaluations", "10", "-o", "json")
     assert code == 0
     assert json.loads(out)["placement"] == {}
 
 
-def test_the_table_names_deviations_and_moves(place: Place) -> None:
+def test_the_table_names_deviations_and_moves(place: Run) -> None:
     code, out, _ = place(problem(), "--evaluations", "200")
     assert code == 0
     assert "4 pods on 3 nodes by exact" in out
@@ -233,7 +224,7 @@ def cluster_of(pods: list[Json]) -> Json:
     return {"kind": "List", "items": [*nodes, *pods]}
 
 
-def test_pod_specs_are_hard_rules(tmp_path: Path, ballast: Place) -> None:
+def test_pod_specs_are_hard_rules(tmp_path: Path, ballast: Run) -> None:
     anti = {
         "affinity": {
             "podAntiAffinity": {
@@ -267,7 +258,7 @@ def test_pod_specs_are_hard_rules(tmp_path: Path, ballast: Place) -> None:
     assert answer["violations"] == []
 
 
-def test_disk_and_network_come_from_shares_of_bytes(tmp_path: Path, ballast: Place) -> None:
+def test_disk_and_network_come_from_shares_of_bytes(tmp_path: Path, ballast: Run) -> None:
     pods = [pod(f"p{row}", "100m", "1Gi", "a" if row < 3 else "b", f"w{row}") for row in range(4)]
     metrics = watcher({"a": (30, 30), "b": (10, 10), "c": (0, 0)})
     for name, ratio in (("a", 60), ("b", 10)):
@@ -287,7 +278,7 @@ def test_disk_and_network_come_from_shares_of_bytes(tmp_path: Path, ballast: Pla
     assert answer["objective"]["sigma"]["network"] <= 0.05 + 1e-9
 
 
-def test_a_node_without_load_keeps_its_pods_and_gets_none(tmp_path: Path, ballast: Place) -> None:
+def test_a_node_without_load_keeps_its_pods_and_gets_none(tmp_path: Path, ballast: Run) -> None:
     pods = [pod(f"p{row}", "1", "1Gi", "ab"[row % 2], f"w{row}") for row in range(6)]
     given = files(tmp_path, cluster_of(pods), watcher({"a": (40, 40), "c": (0, 0)}))
     code, out, err = ballast(*given, "--evaluations", "500", "-o", "json")

@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ballast.cli.main import main
 from tests.unit.cli.clusters import listed, node, pod, watcher, workload
+from tests.unit.cli.conftest import Run
 
 WIDE = '[{"requests": {"cpu": "4"}}]'
 
 
 @pytest.fixture
-def plan(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, Any, str]]:
+def plan(tmp_path: Path, ballast: Run) -> Callable[..., tuple[int, Any, str]]:
     cluster, metrics = tmp_path / "c.json", tmp_path / "m.json"
     cluster.write_text(json.dumps(_cluster()))
     metrics.write_text(json.dumps(watcher({"home": 10, "roomy": 10, "tight": 10})))
 
     def run(*options: str) -> tuple[int, Any, str]:
         given = ["plan", "redistribute", "--cluster", str(cluster), "--metrics", str(metrics), "-o", "json"]
-        monkeypatch.setattr(sys, "argv", ["ballast", *given, *options])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), json.loads(out) if out else None, err
+        code, out, err = ballast(*given, *options)
+        return code, json.loads(out) if out else None, err
 
     return run
 
