@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.daemon.rig import Rig, condition, get, metric, rig, until
-from tests.unit.daemon.test_power import FEED, SIDE, TARGETS, Plant
+from tests.unit.daemon.plant import FEED, SIDE, TARGETS, Plant
 
 EACH = 50
 """Watts of a replica: 20 of them draw the 1000 W of the beginning."""
