@@ -81,7 +81,7 @@ def test_an_eviction_from_its_record_to_its_ready_replacement(busy: ControlPlane
         eventually("the replacement is Ready", lambda: actor.follow() or actor.recent()["status"] == "ready", every=0.2)
         row = actor.recent()
         assert row["landed_on"] in NODES
-        assert not actor.desk.held
+        assert not actor.extender.held
         eventually("the effect is judged", lambda: actor.follow(), within=20, every=0.2)
         assert "eviction.plan" not in busy.api.get(STATE)["data"]
         assert evictions(busy, since) == {(one.name, 201): 1}
@@ -199,7 +199,7 @@ def test_a_leader_that_is_killed_leaves_nothing_half_done(busy: ControlPlane, ki
             assert one.name in busy.api.get(STATE)["data"]["eviction.plan"]
         with Actor(busy.admin_kubeconfig) as second:
             assert second.evictor.resume() == "took over 1 evictions that are not finished"
-            assert [each.node for each in second.desk.standing()] == [elsewhere(one)]
+            assert [each.node for each in second.extender.standing()] == [elsewhere(one)]
             attempts = second.carry_out(one, two, to=elsewhere(one))
             assert [attempt.evicted for attempt in attempts] == [False, False]
             second.evictor._clock = Later(second.clock)
@@ -222,7 +222,7 @@ class Later:
 
 
 def _settled(actor: Actor) -> bool:
-    return not actor.evictor.history().awaited and not actor.desk.held
+    return not actor.evictor.history().awaited and not actor.extender.held
 
 
 @pytest.mark.timeout(180)
@@ -245,7 +245,7 @@ def test_a_replacement_that_never_becomes_ready_stops_its_planner(busy: ControlP
         _, two, *_ = actor.pods("web")
         [attempt] = actor.carry_out(two, to=elsewhere(two))
         assert attempt.why == actor.evictor.stopped("rebalance")
-        assert not actor.desk.held
+        assert not actor.extender.held
     assert evictions(busy, since) == {(one.name, 201): 1}
 
 

@@ -15,9 +15,9 @@ from tests.cluster.harness.api import Api
 from tests.cluster.harness.control_plane import ControlPlane
 from tests.cluster.harness.daemon import FAST, Daemon
 from tests.cluster.harness.objects import add_nodes, node
+from tests.cluster.harness.power_feed import PowerFeed
 from tests.cluster.harness.prometheus import prometheus
 from tests.cluster.harness.scheduler import STOCK, scheduler
-from tests.cluster.harness.sun import Sun
 from tests.cluster.harness.waiting import eventually, throughout
 from tests.contract.keda import CRD
 
@@ -36,7 +36,7 @@ class Plant:
     """Targets of every kind in a cluster that runs their pods; counts are replicas or caps."""
 
     cluster: ControlPlane
-    sun: Sun
+    feed: PowerFeed
     settings: dict[str, str]
 
     @property
@@ -78,8 +78,8 @@ def plant(cluster: ControlPlane, tmp_path: Path) -> Iterator[Plant]:
         api.post(f"{APPS}/statefulsets", _workload("StatefulSet", "db"))
         api.post(HPAS, _hpa("api", most=20))
         api.post(SCALED_OBJECTS, _scaled_object("jobs", most=30))
-        sun = stack.enter_context(Sun(1000))
-        server = stack.enter_context(prometheus(cluster.tools, tmp_path, [sun.target]))
+        feed = stack.enter_context(PowerFeed(1000))
+        server = stack.enter_context(prometheus(cluster.tools, tmp_path, [feed.target]))
         config = tmp_path / "ballast.yaml"
         config.write_text(json.dumps({"power": {"policies": [_policy()]}}))
         settings = {
@@ -92,7 +92,7 @@ def plant(cluster: ControlPlane, tmp_path: Path) -> Iterator[Plant]:
             "BALLAST_CONFIG_FILE": str(config),
         }
         eventually("all pods run", lambda: _running(api) == sum(START.values()), within=60)
-        yield Plant(cluster, sun, settings)
+        yield Plant(cluster, feed, settings)
 
 
 @pytest.mark.timeout(240)
@@ -100,7 +100,7 @@ def test_every_kind_of_target_follows_a_feed_that_falls_flickers_dies_and_return
     with plant.daemon("power") as daemon:
         eventually("it has its baseline", lambda: "anchor" in plant.state().get("power.state.sun", ""))
 
-        plant.sun.watts = 500
+        plant.feed.watts = 500
         eventually("replicas and caps fall to half", lambda: _own(plant) == HALF, within=40)
         assert plant.workload("web")["replicas"] == 4
         assert plant.api.get(f"{HPAS}/api")["metadata"]["annotations"]["ballast.dev/original-max-replicas"] == "20"
@@ -112,17 +112,17 @@ def test_every_kind_of_target_follows_a_feed_that_falls_flickers_dies_and_return
 
         before, at = plant.counts(), plant.cluster.audit.here()
         for watts in (1000, 500, 1000, 500):
-            plant.sun.watts = watts
+            plant.feed.watts = watts
             eventually("it is seen", lambda watts=watts: _feed(daemon)["watts"] == watts, within=15)
         throughout("nothing follows a flicker", lambda: plant.counts() == before, seconds=5)
-        plant.sun.up = False
+        plant.feed.up = False
         eventually("the feed is known to be dead", lambda: _feed(daemon)["problem"], within=15)
         assert _condition(plant, "FeedAvailable")["status"] == "False"
         throughout("a dead feed changes nothing", lambda: plant.counts() == before, seconds=5)
         written = [call for call in plant.cluster.audit.calls(since=at) if call.verb == "patch"]
         assert [call for call in written if call.agent.startswith("ballast") and "scale" in call.resource] == []
 
-        plant.sun.up, plant.sun.watts = True, 1000
+        plant.feed.up, plant.feed.watts = True, 1000
         eventually("all is as it was", lambda: plant.counts() == START, within=40)
         document = daemon.get("/api/v1/power").json()["policies"][0]
         assert {each["actuator"] for each in document["targets"]} == {"scale", "hpa-cap", "scaledobject-cap"}
@@ -132,7 +132,7 @@ def test_every_kind_of_target_follows_a_feed_that_falls_flickers_dies_and_return
 def test_a_leader_killed_between_plan_and_patch_is_followed_by_one_that_finishes(plant: Plant) -> None:
     with plant.daemon("first", _without_scale(plant.cluster)) as first:
         eventually("it has its baseline", lambda: "anchor" in plant.state().get("power.state.sun", ""))
-        plant.sun.watts = 500
+        plant.feed.watts = 500
         eventually("the plan is written down", lambda: "power.plan.sun" in plant.state(), within=40)
         first.kill()
     planned = json.loads(plant.state()["power.plan.sun"])["replicas"]

@@ -30,7 +30,7 @@ from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot, Window
 from tests.cluster.harness.api import Api, Json
 from tests.cluster.harness.waiting import eventually
-from tests.unit.actuation.mill import Desk
+from tests.unit.actuation.evicting_api import FakeExtender
 
 KINDS = ("deployments", "replicasets", "statefulsets", "poddisruptionbudgets", "namespaces")
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
@@ -77,8 +77,8 @@ class Actor:
             leading=lambda: self.leading,
             events=self.events,
         )
-        self.desk = Desk(clock)  # type: ignore[arg-type]
-        self.landing = ReplacementReservations(self.desk, clock)
+        self.extender = FakeExtender(clock)  # type: ignore[arg-type]
+        self.landing = ReplacementReservations(self.extender, clock)
         self.evictor = Evictor(
             writer=self.writer,
             state=StateStore(self.api, self.writer, "default"),

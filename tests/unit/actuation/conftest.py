@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.actuation.mill import NODES, Mill
+from tests.unit.actuation.evicting_api import NODES, EvictingApi
 
 
 @pytest.fixture
-def mill() -> Mill:
+def server() -> EvictingApi:
     """One Deployment of six pods on three nodes."""
-    made = Mill()
+    made = EvictingApi()
     for node in NODES[:3] * 2:
         made.add(node)
     return made

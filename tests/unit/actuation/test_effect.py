@@ -13,7 +13,7 @@ from ballast.actuation.eviction.records import Loads, Running, StepRecord, StepS
 from ballast.eviction.plan import Move
 from ballast.metrics import Metrics
 from tests.fakes import FakeClock
-from tests.unit.actuation.mill import GIB, NODES, NOW, nodes, snapshot
+from tests.unit.actuation.evicting_api import GIB, NODES, NOW, nodes, snapshot
 
 ALL = {node.name: node for node in nodes()}
 LOAD = {"n0": {"cpu": -0.1}, "n1": {"cpu": 0.1}}

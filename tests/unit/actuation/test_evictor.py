@@ -11,51 +11,51 @@ import pytest
 from ballast.errors import ClusterError
 from ballast.eviction.recent_evictions import STOP_FOR
 from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
-from tests.unit.actuation.mill import FREE, KEY, NODES, NOW, WINDOW, Mill, Replica, plans
+from tests.unit.actuation.evicting_api import FREE, KEY, NODES, NOW, WINDOW, EvictingApi, Replica, plans
 
 
-def test_a_step_is_written_down_before_it_is_taken_and_evicts_this_very_pod(mill: Mill) -> None:
-    replica = Replica(mill)
-    [pod, *_] = mill.pods.values()
+def test_a_step_is_written_down_before_it_is_taken_and_evicts_this_very_pod(server: EvictingApi) -> None:
+    replica = Replica(server)
+    [pod, *_] = server.pods.values()
     seen: list[Any] = []
-    mill.refuse = lambda pod: seen.append((plans(mill), mill.state()["reservations"])) or None  # type: ignore[func-returns-value]
+    server.refuse = lambda pod: seen.append((plans(server), server.state()["reservations"])) or None  # type: ignore[func-returns-value]
     [attempt] = replica.carry_out(pod)
     assert attempt.evicted
     [([running], reservations)] = seen
     assert [step["pod"] for step in running["steps"]] == ["shop/web-1"]
     assert json.loads(reservations)[0]["node"] == "n5"
-    [body] = mill.sent
+    [body] = server.sent
     assert body["apiVersion"] == "policy/v1"
     assert body["deleteOptions"] == {"preconditions": {"uid": pod.uid}}
     assert body["metadata"]["annotations"] == {"ballast.dev/reason": "rebalance: n0 is too full"}
-    assert mill.evicted == {pod.uid: 1}
+    assert server.evicted == {pod.uid: 1}
     assert ("Node n0", "PodEvicted", "shop/web-1, to go to n5: n0 is too full") in replica.told.all
     assert [target for target, *_ in replica.told.all] == ["Node n0", "Deployment shop/web"]
 
 
-def test_a_grace_period_of_the_settings_replaces_the_pods_own(mill: Mill) -> None:
-    replica = Replica(mill, options={"grace_period": 5.0})
-    replica.carry_out(mill.pods["shop/web-1"])
-    assert mill.sent[0]["deleteOptions"]["gracePeriodSeconds"] == 5
+def test_a_grace_period_of_the_settings_replaces_the_pods_own(server: EvictingApi) -> None:
+    replica = Replica(server, options={"grace_period": 5.0})
+    replica.carry_out(server.pods["shop/web-1"])
+    assert server.sent[0]["deleteOptions"]["gracePeriodSeconds"] == 5
 
 
-def test_a_replacement_is_followed_until_the_effect_is_measured(mill: Mill) -> None:
-    replica = Replica(mill)
-    replica.carry_out(mill.pods["shop/web-1"])
+def test_a_replacement_is_followed_until_the_effect_is_measured(server: EvictingApi) -> None:
+    replica = Replica(server)
+    replica.carry_out(server.pods["shop/web-1"])
     assert replica.evictor.history().awaited == {KEY}
     assert replica.evictor.pending() == {
         "n0": {"cpu": -0.1, "memory": -0.1},
         "n5": {"cpu": 0.1, "memory": 0.1},
     }
-    assert replica.desk.held
-    [new] = mill.replace_evicted("n5", ready=False)
+    assert replica.extender.held
+    [new] = server.replace_evicted("n5", ready=False)
     assert replica.follow() is None
     assert replica.recent()[0]["status"] == "landed"
-    assert not replica.desk.held
-    mill.pods[f"shop/{new.name}"] = msgspec.structs.replace(new, ready=True)
+    assert not replica.extender.held
+    server.pods[f"shop/{new.name}"] = msgspec.structs.replace(new, ready=True)
     replica.follow()
     [row] = replica.recent()
-    assert (row["status"], row["landed_on"], row["ready_at"]) == ("ready", "n5", mill.clock.wall())
+    assert (row["status"], row["landed_on"], row["ready_at"]) == ("ready", "n5", server.clock.wall())
     assert replica.evictor.history().awaited == frozenset()
     assert replica.evictor.pending()["n5"]["cpu"] == pytest.approx(0.1 * (1 - 60 / WINDOW))
     replica.loads |= {"n0": 0.41, "n5": 0.58}
@@ -64,57 +64,57 @@ def test_a_replacement_is_followed_until_the_effect_is_measured(mill: Mill) -> N
     assert row["predicted"]["load"] == {"n0": {"cpu": -0.1, "memory": -0.1}, "n5": {"cpu": 0.1, "memory": 0.1}}
     assert row["measured"]["load"]["n0"] == {"cpu": pytest.approx(-0.09), "memory": pytest.approx(-0.09)}
     assert row["measured"]["share"] == pytest.approx(0.85)
-    assert "eviction.plan" not in mill.state()
+    assert "eviction.plan" not in server.state()
     assert replica.evictor.stopped("rebalance") is None
     assert replica.evictor.pending() == {}
 
 
-def test_what_changed_everywhere_is_no_effect(mill: Mill) -> None:
-    replica = Replica(mill)
-    replica.carry_out(mill.pods["shop/web-1"])
-    mill.replace_evicted("n5")
+def test_what_changed_everywhere_is_no_effect(server: EvictingApi) -> None:
+    replica = Replica(server)
+    replica.carry_out(server.pods["shop/web-1"])
+    server.replace_evicted("n5")
     replica.follow()
     replica.loads = dict.fromkeys(NODES, 0.7) | {"n0": 0.6, "n5": 0.8}
     assert replica.follow(WINDOW) == "rebalance of 1 pod: loads changed by 100% of what was predicted"
 
 
-def test_a_plan_without_effect_stops_its_planner_for_a_while(mill: Mill) -> None:
-    replica = Replica(mill)
-    replica.carry_out(mill.pods["shop/web-1"])
-    mill.replace_evicted("n5")
+def test_a_plan_without_effect_stops_its_planner_for_a_while(server: EvictingApi) -> None:
+    replica = Replica(server)
+    replica.carry_out(server.pods["shop/web-1"])
+    server.replace_evicted("n5")
     replica.follow()
     replica.follow(WINDOW)
     why = replica.evictor.stopped("rebalance")
     assert why == "rebalance is stopped for a while: loads changed by 0% of what was predicted"
     assert replica.evictor.stopped("relieve") is None
     replica.follow(1200)
-    [attempt] = replica.carry_out(mill.pods["shop/web-2"])
+    [attempt] = replica.carry_out(server.pods["shop/web-2"])
     assert (attempt.status, attempt.why) == ("refused", why)
-    assert Replica(mill).evictor.carry_out is not None
-    after = Replica(mill)
+    assert Replica(server).evictor.carry_out is not None
+    after = Replica(server)
     after.evictor.resume()
     assert after.evictor.stopped("rebalance") == why
-    mill.clock.advance(STOP_FOR)
+    server.clock.advance(STOP_FOR)
     assert after.evictor.stopped("rebalance") is None
 
 
-def test_relief_without_effect_is_remembered_by_node_and_cause(mill: Mill) -> None:
-    replica = Replica(mill)
-    replica.carry_out(mill.pods["shop/web-1"], kind="relieve")
-    mill.replace_evicted("n5")
+def test_relief_without_effect_is_remembered_by_node_and_cause(server: EvictingApi) -> None:
+    replica = Replica(server)
+    replica.carry_out(server.pods["shop/web-1"], kind="relieve")
+    server.replace_evicted("n5")
     replica.follow()
     replica.follow(WINDOW)
     assert replica.evictor.stopped("relieve") is None
-    after = Replica(mill)
+    after = Replica(server)
     after.evictor.resume()
     [(node, cause)] = after.evictor.history().ineffective
     assert (node, cause) == ("n0", "cpu")
 
 
-def test_a_replacement_that_does_not_become_ready_stops_the_planner(mill: Mill) -> None:
-    replica = Replica(mill)
-    replica.carry_out(mill.pods["shop/web-1"])
-    mill.replace_evicted("n5", ready=False)
+def test_a_replacement_that_does_not_become_ready_stops_the_planner(server: EvictingApi) -> None:
+    replica = Replica(server)
+    replica.carry_out(server.pods["shop/web-1"])
+    server.replace_evicted("n5", ready=False)
     replica.follow()
     assert replica.follow(301) == ("rebalance stops: the replacement of shop/web-1 on n5 was not Ready within 300 s")
     assert replica.recent()[0]["status"] == "stopped"
@@ -123,143 +123,143 @@ def test_a_replacement_that_does_not_become_ready_stops_the_planner(mill: Mill) 
     assert ("Deployment shop/web", "ReplacementLate") in [told[:2] for told in replica.told.all]
 
 
-def test_the_deadline_counts_from_the_end_of_the_evicted_pod(mill: Mill) -> None:
-    replica = Replica(mill)
-    replica.carry_out(mill.pods["shop/web-1"])
+def test_the_deadline_counts_from_the_end_of_the_evicted_pod(server: EvictingApi) -> None:
+    replica = Replica(server)
+    replica.carry_out(server.pods["shop/web-1"])
     for _ in range(20):
         assert replica.follow(60) is None
-    [held] = replica.desk.held.values()
-    assert held.until > mill.clock.wall()
-    mill.replace_evicted("n5")
+    [held] = replica.extender.held.values()
+    assert held.until > server.clock.wall()
+    server.replace_evicted("n5")
     replica.follow()
     assert replica.recent()[0]["status"] == "ready"
 
 
-def test_a_pod_that_never_ends_holds_no_room_for_ever(mill: Mill) -> None:
-    replica = Replica(mill)
-    replica.carry_out(mill.pods["shop/web-1"])
+def test_a_pod_that_never_ends_holds_no_room_for_ever(server: EvictingApi) -> None:
+    replica = Replica(server)
+    replica.carry_out(server.pods["shop/web-1"])
     assert replica.follow(3599) is None
-    assert replica.desk.held
+    assert replica.extender.held
     told = replica.follow(2)
     assert told is not None
     assert told.startswith("rebalance stops: shop/web-1 has not ended within 60 minutes")
-    assert not replica.desk.held
+    assert not replica.extender.held
     assert replica.evictor.history().replacements == 0
 
 
-def test_who_may_not_be_evicted_rests_and_others_go_on_but_not_for_long(mill: Mill) -> None:
-    replica = Replica(mill, rules=FREE)
-    pods = [mill.add(node, f"app{number}") for number in range(6) for node in ("n1", "n0")][1::2]
-    mill.refuse = lambda pod: ClusterError("forbidden", status=403) if pod.name < "app4" else None
+def test_who_may_not_be_evicted_rests_and_others_go_on_but_not_for_long(server: EvictingApi) -> None:
+    replica = Replica(server, rules=FREE)
+    pods = [server.add(node, f"app{number}") for number in range(6) for node in ("n1", "n0")][1::2]
+    server.refuse = lambda pod: ClusterError("forbidden", status=403) if pod.name < "app4" else None
     told = [(attempt.status, attempt.why) for attempt in replica.carry_out(*pods)]
     assert told == [("refused", "forbidden")] * 3
     assert {key[2] for key in replica.evictor.history().backing_off} == {"app0", "app1", "app2"}
-    mill.clock.advance(1)
+    server.clock.advance(1)
     told = [(attempt.status, attempt.check) for attempt in replica.carry_out(*pods)]
     assert told == [("refused", "retry")] * 3 + [("refused", "")] + [("evicted", "")] * 2
 
 
-def test_a_probe_of_a_pod_that_nobody_replaces_does_not_end_all_probes(mill: Mill) -> None:
-    replica = Replica(mill, rules=FREE)
-    replica.desk.asked_at = {}
-    bare = mill.add("n0", owner=None, annotations={"ballast.dev/evict": "true"})
+def test_a_probe_of_a_pod_that_nobody_replaces_does_not_end_all_probes(server: EvictingApi) -> None:
+    replica = Replica(server, rules=FREE)
+    replica.extender.asked_at = {}
+    bare = server.add("n0", owner=None, annotations={"ballast.dev/evict": "true"})
     [attempt] = replica.carry_out(bare)
     assert attempt.evicted
-    del mill.pods[f"shop/{bare.name}"]
+    del server.pods[f"shop/{bare.name}"]
     replica.follow()
     assert replica.landing.may_probe("default-scheduler")
 
 
-def test_a_replacement_that_came_back_makes_its_workload_a_loop(mill: Mill) -> None:
-    replica = Replica(mill, rules=FREE)
-    replica.carry_out(mill.pods["shop/web-1"])
-    mill.replace_evicted("n0")
+def test_a_replacement_that_came_back_makes_its_workload_a_loop(server: EvictingApi) -> None:
+    replica = Replica(server, rules=FREE)
+    replica.carry_out(server.pods["shop/web-1"])
+    server.replace_evicted("n0")
     assert replica.follow() == "the replacement of shop/web-1 went back to n0"
     assert replica.evictor.history().looping == {KEY}
-    [attempt] = replica.carry_out(mill.pods["shop/web-2"])
+    [attempt] = replica.carry_out(server.pods["shop/web-2"])
     assert attempt.check == "loop"
-    after = Replica(mill)
+    after = Replica(server)
     after.evictor.resume()
     assert after.evictor.history().looping == {KEY}
 
 
-def test_a_workload_that_was_moved_twice_is_left_alone(mill: Mill) -> None:
-    replica = Replica(mill, rules=GateRules(cooldown=0.0, workload_window=60.0, rates=()))
+def test_a_workload_that_was_moved_twice_is_left_alone(server: EvictingApi) -> None:
+    replica = Replica(server, rules=GateRules(cooldown=0.0, workload_window=60.0, rates=()))
     for name in ("shop/web-1", "shop/web-2"):
-        [attempt] = replica.carry_out(mill.pods[name])
+        [attempt] = replica.carry_out(server.pods[name])
         assert attempt.evicted, attempt
-        mill.replace_evicted("n5")
+        server.replace_evicted("n5")
         replica.follow(120)
-    [attempt] = replica.carry_out(mill.pods["shop/web-3"])
+    [attempt] = replica.carry_out(server.pods["shop/web-3"])
     assert attempt.check == "loop"
 
 
-def test_limits_of_hours_and_days_survive_a_restart(mill: Mill) -> None:
+def test_limits_of_hours_and_days_survive_a_restart(server: EvictingApi) -> None:
     rules = GateRules(rates=((EvictionLimit(2), 3600.0),), cooldown=0.0, workload_window=0.0, limit_workload=UNLIMITED)
     for name in ("shop/web-1", "shop/web-2", "shop/web-3"):
-        replica = Replica(mill, rules=rules)
+        replica = Replica(server, rules=rules)
         replica.evictor.resume()
-        [attempt] = replica.carry_out(mill.pods[name])
+        [attempt] = replica.carry_out(server.pods[name])
         assert attempt.evicted or attempt.check == "rate"
-        mill.replace_evicted("n5")
+        server.replace_evicted("n5")
         replica.follow()
-    assert sum(mill.evicted.values()) == 2
+    assert sum(server.evicted.values()) == 2
 
 
-def test_steps_of_one_plan_are_judged_as_they_were_planned(mill: Mill) -> None:
+def test_steps_of_one_plan_are_judged_as_they_were_planned(server: EvictingApi) -> None:
     """Its own replacements on the way hold no later step of it back, the limits of a cycle do."""
     replica = Replica(
-        mill,
+        server,
         rules=GateRules(
             limit_namespace=UNLIMITED, limit_workload=EvictionLimit(3), max_unavailable=EvictionLimit(4), rates=()
         ),
     )
-    attempts = replica.carry_out(*[mill.pods[f"shop/web-{number}"] for number in (1, 2, 3, 4)])
+    attempts = replica.carry_out(*[server.pods[f"shop/web-{number}"] for number in (1, 2, 3, 4)])
     assert [attempt.check for attempt in attempts] == ["", "", "", "limit-node"]
 
 
-def test_in_dry_run_everything_is_judged_and_nothing_is_written(mill: Mill) -> None:
-    real = Mill()
+def test_in_dry_run_everything_is_judged_and_nothing_is_written(server: EvictingApi) -> None:
+    real = EvictingApi()
     for node in NODES[:3] * 2:
         real.add(node)
     rules = GateRules(rates=())
     wanted = [f"shop/web-{number}" for number in (1, 2, 3)]
-    dry, wet = Replica(mill, rules=rules, options={"acts": False}), Replica(real, rules=rules)
-    would = dry.carry_out(*[mill.pods[name] for name in wanted])
+    dry, wet = Replica(server, rules=rules, options={"acts": False}), Replica(real, rules=rules)
+    would = dry.carry_out(*[server.pods[name] for name in wanted])
     did = wet.carry_out(*[real.pods[name] for name in wanted])
     assert [attempt.status for attempt in would] == ["dry-run", "refused", "refused"]
     assert [(attempt.check, attempt.permitted) for attempt in would] == [
         (attempt.check, attempt.permitted) for attempt in did
     ]
-    assert mill.writes == []
+    assert server.writes == []
     assert dry.recent() == []
-    assert not dry.desk.held
+    assert not dry.extender.held
     assert dry.landing.names(["default-scheduler"])
 
 
-def test_a_sibling_that_came_shortly_before_is_no_replacement(mill: Mill) -> None:
-    replica = Replica(mill, rules=FREE)
-    young = mill.add("n4", created=NOW - 2)
+def test_a_sibling_that_came_shortly_before_is_no_replacement(server: EvictingApi) -> None:
+    replica = Replica(server, rules=FREE)
+    young = server.add("n4", created=NOW - 2)
     replica.follow(1)
-    replica.carry_out(mill.pods["shop/web-1"])
+    replica.carry_out(server.pods["shop/web-1"])
     replica.follow(1)
     assert replica.recent()[0]["landed_on"] is None
-    [new] = mill.replace_evicted("n5")
+    [new] = server.replace_evicted("n5")
     replica.follow(1)
     assert replica.recent()[0]["landed_on"] == new.node != young.node
 
 
-def test_only_so_many_are_followed_at_a_time(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_so_many_are_followed_at_a_time(server: EvictingApi, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ballast.actuation.eviction.evictor.FOLLOWED", 2)
-    replica = Replica(mill, rules=FREE)
-    attempts = replica.carry_out(*mill.pods.values())
+    replica = Replica(server, rules=FREE)
+    attempts = replica.carry_out(*server.pods.values())
     assert [attempt.why for attempt in attempts] == ["", "", "2 evictions are still being followed"]
 
 
-def test_what_is_written_down_of_the_most_evictions_fits_into_a_config_map(mill: Mill) -> None:
-    replica = Replica(mill, rules=FREE)
-    pods = [mill.add("n0", f"workload-with-a-long-name-{number}", created=NOW - 9999) for number in range(40)]
+def test_what_is_written_down_of_the_most_evictions_fits_into_a_config_map(server: EvictingApi) -> None:
+    replica = Replica(server, rules=FREE)
+    pods = [server.add("n0", f"workload-with-a-long-name-{number}", created=NOW - 9999) for number in range(40)]
     replica.rules = GateRules(**{**FREE.__dict__, "min_replicas": 0})
     attempts = replica.carry_out(*pods)
     assert all(attempt.evicted for attempt in attempts)
-    assert len(mill.state()["eviction.plan"]) / len(pods) * 500 < 600_000
+    assert len(server.state()["eviction.plan"]) / len(pods) * 500 < 600_000

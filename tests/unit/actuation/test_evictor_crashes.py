@@ -12,7 +12,7 @@ from ballast.errors import ClusterError, TooManyRequests, Unreachable
 from ballast.eviction.gate import NAMES, PASSED, Gate
 from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
 from ballast.model.pod import Pod
-from tests.unit.actuation.mill import NODES, Crash, Mill, Replica
+from tests.unit.actuation.evicting_api import NODES, Crash, EvictingApi, Replica
 
 HOURLY = 4
 RULES = GateRules(
@@ -30,7 +30,7 @@ RULES = GateRules(
 
 
 @dataclass(frozen=True)
-class Life:
+class Run:
     """One process: killed at a write, before or after it was served; then this many seconds without a leader."""
 
     crash_at: int | None
@@ -39,9 +39,9 @@ class Life:
     answers: tuple[str, ...]
 
 
-LIVES = st.lists(
+RUNS = st.lists(
     st.builds(
-        Life,
+        Run,
         crash_at=st.none() | st.integers(1, 9),
         late=st.booleans(),
         pause=st.integers(15, 400),
@@ -52,7 +52,7 @@ LIVES = st.lists(
 )
 
 
-def answering(mill: Mill, answers: tuple[str, ...]) -> None:
+def answering(server: EvictingApi, answers: tuple[str, ...]) -> None:
     left = list(answers)
 
     def refuse(pod: Pod) -> ClusterError | None:
@@ -60,104 +60,104 @@ def answering(mill: Mill, answers: tuple[str, ...]) -> None:
         if said == "budget":
             return TooManyRequests("not now", causes=("DisruptionBudget",))
         if said == "done but lost":
-            mill.evict_now(pod)
+            server.evict_now(pod)
         if said in ("lost", "done but lost"):
             return Unreachable("no answer")
         return ClusterError("broken", status=500) if said == "broken" else None
 
-    mill.refuse = refuse
+    server.refuse = refuse
 
 
-def live(mill: Mill, life: Life) -> None:
+def live(server: EvictingApi, life: Run) -> None:
     """Two cycles of one process, or less."""
-    mill.count, mill.crash_at, mill.late = 0, life.crash_at, life.late
-    answering(mill, life.answers)
-    replica = Replica(mill, rules=RULES)
+    server.count, server.crash_at, server.late = 0, life.crash_at, life.late
+    answering(server, life.answers)
+    replica = Replica(server, rules=RULES)
     try:
         replica.evictor.resume()
         for _ in range(2):
             replica.follow()
-            bound = [pod for pod in mill.pods.values() if pod.node and pod.node != "n5" and not pod.deleting]
+            bound = [pod for pod in server.pods.values() if pod.node and pod.node != "n5" and not pod.deleting]
             replica.carry_out(*bound[:3])
-            mill.replace_evicted("n5")
+            server.replace_evicted("n5")
     except Crash:
         pass
-    mill.crash_at = None
-    mill.clock.advance(life.pause)
+    server.crash_at = None
+    server.clock.advance(life.pause)
 
 
 @settings(deadline=None)
-@given(LIVES)
-def test_nothing_happens_twice_and_limits_hold_whatever_dies_when(lives: list[Life]) -> None:
-    mill = Mill()
+@given(RUNS)
+def test_nothing_happens_twice_and_limits_hold_whatever_dies_when(lives: list[Run]) -> None:
+    server = EvictingApi()
     for node in NODES[:5] * 2:
-        mill.add(node)
+        server.add(node)
     times: list[float] = []
-    mill.on_evicted = lambda: times.append(mill.clock.wall())
+    server.on_evicted = lambda: times.append(server.clock.wall())
     for life in lives:
-        live(mill, life)
-        assert max(mill.evicted.values(), default=0) <= 1
+        live(server, life)
+        assert max(server.evicted.values(), default=0) <= 1
     for start in times:
         assert sum(start <= at < start + 3600 for at in times) <= HOURLY
-    _ends(mill)
+    _ends(server)
 
 
-def _ends(mill: Mill) -> None:
+def _ends(server: EvictingApi) -> None:
     """The last leader finishes what the others began, and holds no room for nobody."""
-    mill.refuse = lambda pod: None
-    replica = Replica(mill, rules=RULES)
+    server.refuse = lambda pod: None
+    replica = Replica(server, rules=RULES)
     replica.evictor.resume()
-    mill.replace_evicted("n5")
+    server.replace_evicted("n5")
     for _ in range(4):
         replica.follow(600)
-        mill.replace_evicted("n5")
-    assert "eviction.plan" not in mill.state()
+        server.replace_evicted("n5")
+    assert "eviction.plan" not in server.state()
     assert replica.evictor.history().awaited == frozenset()
-    assert not replica.desk.held
-    assert "reservations" not in mill.state()
+    assert not replica.extender.held
+    assert "reservations" not in server.state()
 
 
 @settings(deadline=None)
 @given(st.integers(1, 6))
 def test_a_late_write_of_a_leader_that_was_paused_evicts_nobody_twice(number: int) -> None:
     """It stops between its record and its eviction, another one leads, and then it goes on."""
-    mill = Mill()
+    server = EvictingApi()
     for node in NODES[:5] * 2:
-        mill.add(node)
-    pods = list(mill.pods.values())[:number]
-    old = Replica(mill, rules=RULES)
+        server.add(node)
+    pods = list(server.pods.values())[:number]
+    old = Replica(server, rules=RULES)
     new: list[Replica] = []
 
     def meanwhile(method: str, path: str, body: object) -> None:
         if path.endswith("/eviction") and not new:
-            new.append(Replica(mill, rules=RULES))
-            mill.clock.advance(60)
+            new.append(Replica(server, rules=RULES))
+            server.clock.advance(60)
             new[0].evictor.resume()
             new[0].follow()
             new[0].carry_out(*pods)
             old.leading = False
 
-    mill.before_eviction = meanwhile
+    server.before_eviction = meanwhile
     old.carry_out(*pods)
-    assert max(mill.evicted.values()) == 1
+    assert max(server.evicted.values()) == 1
     new[0].follow()
-    mill.replace_evicted("n5")
+    server.replace_evicted("n5")
     new[0].follow()
-    assert sum(mill.evicted.values()) <= HOURLY
+    assert sum(server.evicted.values()) <= HOURLY
 
 
 def test_a_pod_that_was_written_down_but_never_evicted_does_not_keep_the_others_waiting() -> None:
     """A plan of one step would name the same pod again and again, and be refused each time."""
-    mill = Mill()
-    pods = [mill.add(node) for node in NODES[:3]]
+    server = EvictingApi()
+    pods = [server.add(node) for node in NODES[:3]]
 
     def killed(method: str, path: str, body: object) -> None:
         raise Crash
 
-    mill.before_eviction = killed
+    server.before_eviction = killed
     with pytest.raises(Crash):
-        Replica(mill, rules=RULES).carry_out(pods[0])
-    second = Replica(mill, rules=RULES)
+        Replica(server, rules=RULES).carry_out(pods[0])
+    second = Replica(server, rules=RULES)
     second.evictor.resume()
     second.follow(60)
     history = replace(second.gate().history, acting=False)

@@ -13,40 +13,40 @@ from ballast.errors import ClusterError, Forbidden, TooManyRequests, Unreachable
 from ballast.model.marks import EVICTS_ITSELF
 from ballast.model.selector import Requirement, Selector
 from ballast.model.workload import DisruptionBudget
-from tests.unit.actuation.mill import FREE, KEY, NOW, Mill, Replica, plans
+from tests.unit.actuation.evicting_api import FREE, KEY, NOW, EvictingApi, Replica, plans
 
 
-def test_a_pod_of_another_uid_or_on_another_node_is_not_evicted(mill: Mill) -> None:
-    replica = Replica(mill, rules=FREE)
-    one, two, three, *_ = list(mill.pods.values())
-    mill.pods["shop/web-1"] = msgspec.structs.replace(one, uid="another")
-    mill.pods["shop/web-2"] = msgspec.structs.replace(two, node="n4")
-    del mill.pods["shop/web-3"]
+def test_a_pod_of_another_uid_or_on_another_node_is_not_evicted(server: EvictingApi) -> None:
+    replica = Replica(server, rules=FREE)
+    one, two, three, *_ = list(server.pods.values())
+    server.pods["shop/web-1"] = msgspec.structs.replace(one, uid="another")
+    server.pods["shop/web-2"] = msgspec.structs.replace(two, node="n4")
+    del server.pods["shop/web-3"]
     attempts = replica.carry_out(one, two, three)
     assert [attempt.why for attempt in attempts] == [
         "another pod is called shop/web-1 now",
         "shop/web-2 is not on n1 any more",
         "shop/web-3 is gone",
     ]
-    assert not mill.sent
-    assert mill.state() == {}
+    assert not server.sent
+    assert server.state() == {}
 
 
-def test_the_server_refuses_a_pod_whose_uid_changed_after_the_last_look(mill: Mill) -> None:
-    replica = Replica(mill)
-    pod = mill.pods["shop/web-1"]
-    mill.before = lambda method, path, body: mill.pods.update({"shop/web-1": msgspec.structs.replace(pod, uid="x")})
+def test_the_server_refuses_a_pod_whose_uid_changed_after_the_last_look(server: EvictingApi) -> None:
+    replica = Replica(server)
+    pod = server.pods["shop/web-1"]
+    server.before = lambda method, path, body: server.pods.update({"shop/web-1": msgspec.structs.replace(pod, uid="x")})
     [attempt] = replica.carry_out(pod)
     assert attempt.status == "failed"
-    assert not mill.evicted
+    assert not server.evicted
     assert replica.evictor.history().evictions == ()
-    assert not replica.desk.held
+    assert not replica.extender.held
 
 
-def test_a_target_that_cannot_take_it_any_more_is_node_fit(mill: Mill) -> None:
-    replica = Replica(mill)
-    replica.desk.full = {"n5"}
-    [attempt] = replica.carry_out(mill.pods["shop/web-1"])
+def test_a_target_that_cannot_take_it_any_more_is_node_fit(server: EvictingApi) -> None:
+    replica = Replica(server)
+    replica.extender.full = {"n5"}
+    [attempt] = replica.carry_out(server.pods["shop/web-1"])
     assert attempt.check == "node-fit"
 
 
@@ -54,12 +54,12 @@ def refusing(*causes: str, retry_after: float | None = None) -> ClusterError:
     return TooManyRequests("not now", retry_after=retry_after, causes=causes)
 
 
-def test_a_used_up_budget_makes_its_workload_rest_and_others_go_on(mill: Mill) -> None:
-    replica = Replica(mill, rules=FREE)
-    other = mill.add("n3", "api")
-    mill.add("n4", "api")
-    mill.refuse = lambda pod: refusing("DisruptionBudget") if pod.name.startswith("web") else None
-    attempts = replica.carry_out(mill.pods["shop/web-1"], mill.pods["shop/web-2"], other)
+def test_a_used_up_budget_makes_its_workload_rest_and_others_go_on(server: EvictingApi) -> None:
+    replica = Replica(server, rules=FREE)
+    other = server.add("n3", "api")
+    server.add("n4", "api")
+    server.refuse = lambda pod: refusing("DisruptionBudget") if pod.name.startswith("web") else None
+    attempts = replica.carry_out(server.pods["shop/web-1"], server.pods["shop/web-2"], other)
     assert [(attempt.status, attempt.check) for attempt in attempts] == [
         ("refused", "pdb"),
         ("refused", "retry"),
@@ -68,126 +68,126 @@ def test_a_used_up_budget_makes_its_workload_rest_and_others_go_on(mill: Mill) -
     history = replica.evictor.history()
     assert history.backing_off == {KEY: NOW + 60.0}
     assert len(history.evictions) == 1
-    [running] = plans(mill)
+    [running] = plans(server)
     assert [step["pod"] for step in running["steps"]] == [f"shop/{other.name}"]
 
 
 @pytest.mark.parametrize("status", [403, 422, 429])
-def test_what_a_webhook_refuses_rests_its_workload_and_the_plan_goes_on(mill: Mill, status: int) -> None:
-    replica = Replica(mill, rules=replace(FREE, min_replicas=1))
+def test_what_a_webhook_refuses_rests_its_workload_and_the_plan_goes_on(server: EvictingApi, status: int) -> None:
+    replica = Replica(server, rules=replace(FREE, min_replicas=1))
     error = TooManyRequests if status == 429 else partial(Forbidden, status=status)
-    others = [mill.add(f"n{i % 5}", f"api-{i}") for i in range(5)]
-    pods = [mill.pods["shop/web-1"], *others]
-    mill.refuse = lambda pod: None if pod.name == others[-1].name else error("denied", admission=True)
+    others = [server.add(f"n{i % 5}", f"api-{i}") for i in range(5)]
+    pods = [server.pods["shop/web-1"], *others]
+    server.refuse = lambda pod: None if pod.name == others[-1].name else error("denied", admission=True)
     attempts = replica.carry_out(*pods)
     assert [(attempt.status, attempt.check) for attempt in attempts] == [("refused", "")] * 5 + [("evicted", "")]
     assert KEY in replica.evictor.history().backing_off
     assert len(replica.evictor.history().evictions) == 1
 
 
-def test_a_machine_that_moves_by_itself_counts_as_evicted(mill: Mill) -> None:
-    replica = Replica(mill, rules=FREE)
-    pod = msgspec.structs.replace(mill.pods["shop/web-1"], annotations={EVICTS_ITSELF: ""})
-    mill.pods["shop/web-1"] = pod
-    mill.refuse = lambda pod: TooManyRequests("evacuation begins", admission=True)
+def test_a_machine_that_moves_by_itself_counts_as_evicted(server: EvictingApi) -> None:
+    replica = Replica(server, rules=FREE)
+    pod = msgspec.structs.replace(server.pods["shop/web-1"], annotations={EVICTS_ITSELF: ""})
+    server.pods["shop/web-1"] = pod
+    server.refuse = lambda pod: TooManyRequests("evacuation begins", admission=True)
     [attempt] = replica.carry_out(pod)
     assert attempt.status == "evicted"
     assert KEY not in replica.evictor.history().backing_off
 
 
-def test_each_refusal_in_a_row_doubles_the_rest(mill: Mill) -> None:
-    replica = Replica(mill, rules=FREE)
-    mill.refuse = lambda pod: refusing("DisruptionBudget")
+def test_each_refusal_in_a_row_doubles_the_rest(server: EvictingApi) -> None:
+    replica = Replica(server, rules=FREE)
+    server.refuse = lambda pod: refusing("DisruptionBudget")
     rests = []
     for _ in range(3):
-        replica.carry_out(mill.pods["shop/web-1"])
-        assert plans(mill) == []
-        rests.append(replica.evictor.history().backing_off[KEY] - mill.clock.wall())
-        mill.clock.advance(rests[-1])
+        replica.carry_out(server.pods["shop/web-1"])
+        assert plans(server) == []
+        rests.append(replica.evictor.history().backing_off[KEY] - server.clock.wall())
+        server.clock.advance(rests[-1])
     assert rests == [60.0, 120.0, 240.0]
 
 
-def test_two_budgets_on_one_pod_are_both_named(mill: Mill) -> None:
+def test_two_budgets_on_one_pod_are_both_named(server: EvictingApi) -> None:
     chosen = Selector((Requirement("app", "In", ("web",)),))
     budgets = tuple(DisruptionBudget("shop", name, chosen, 5) for name in ("one", "two"))
-    replica = Replica(mill)
-    pod = msgspec.structs.replace(mill.pods["shop/web-1"], labels={"app": "web"})
-    mill.pods["shop/web-1"] = pod
+    replica = Replica(server)
+    pod = msgspec.structs.replace(server.pods["shop/web-1"], labels={"app": "web"})
+    server.pods["shop/web-1"] = pod
     text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 
     def appears(pod: Any) -> ClusterError:
         return ClusterError(text, status=500)
 
-    mill.refuse = appears
+    server.refuse = appears
     [attempt] = replica.carry_out(pod)
     assert attempt.status == "refused"
     assert text in attempt.why
     replica.budgets = budgets
-    mill.clock.advance(120)
+    server.clock.advance(120)
     [attempt] = replica.carry_out(pod)
     assert attempt.why == "the disruption budgets one and two both cover it, so the API server refuses to evict it"
 
 
-def test_without_an_answer_nobody_knows_and_nothing_more_is_done(mill: Mill) -> None:
-    replica = Replica(mill, rules=FREE)
-    mill.refuse = lambda pod: Unreachable("no answer")
-    attempts = replica.carry_out(mill.pods["shop/web-1"], mill.pods["shop/web-2"])
+def test_without_an_answer_nobody_knows_and_nothing_more_is_done(server: EvictingApi) -> None:
+    replica = Replica(server, rules=FREE)
+    server.refuse = lambda pod: Unreachable("no answer")
+    attempts = replica.carry_out(server.pods["shop/web-1"], server.pods["shop/web-2"])
     assert [attempt.status for attempt in attempts] == ["recorded"]
     assert replica.evictor.history().evictions
-    mill.refuse = lambda pod: None
+    server.refuse = lambda pod: None
     replica.follow(31)
     assert replica.recent()[0]["status"] == "failed"
-    [attempt] = replica.carry_out(mill.pods["shop/web-1"])
+    [attempt] = replica.carry_out(server.pods["shop/web-1"])
     assert attempt.why == "shop/web-1 was evicted already, or it is unknown whether it was"
 
 
-def test_an_eviction_without_an_answer_that_happened_is_found_out(mill: Mill) -> None:
-    replica = Replica(mill)
-    pod = mill.pods["shop/web-1"]
+def test_an_eviction_without_an_answer_that_happened_is_found_out(server: EvictingApi) -> None:
+    replica = Replica(server)
+    pod = server.pods["shop/web-1"]
 
     def lost(pod: Any) -> ClusterError:
-        mill.pods["shop/web-1"] = msgspec.structs.replace(pod, deleting=True)
+        server.pods["shop/web-1"] = msgspec.structs.replace(pod, deleting=True)
         return Unreachable("no answer")
 
-    mill.refuse = lost
+    server.refuse = lost
     replica.carry_out(pod)
     replica.follow()
     assert replica.recent()[0]["status"] == "evicted"
 
 
-def test_a_pause_between_two_steps_stops_the_second(mill: Mill) -> None:
-    replica = Replica(mill, rules=FREE)
+def test_a_pause_between_two_steps_stops_the_second(server: EvictingApi) -> None:
+    replica = Replica(server, rules=FREE)
 
     def pausing(pod: Any) -> None:
         replica.paused = "paused by key paused"
 
-    mill.refuse = pausing
-    attempts = replica.carry_out(mill.pods["shop/web-1"], mill.pods["shop/web-2"])
+    server.refuse = pausing
+    attempts = replica.carry_out(server.pods["shop/web-1"], server.pods["shop/web-2"])
     assert [attempt.check for attempt in attempts] == ["", "paused"]
 
 
-def test_what_cannot_be_written_down_is_not_done(mill: Mill) -> None:
-    replica = Replica(mill)
+def test_what_cannot_be_written_down_is_not_done(server: EvictingApi) -> None:
+    replica = Replica(server)
 
     def broken(method: str, path: str, body: Any) -> None:
         if method != "GET":
             raise ClusterError("no room", status=507)
 
-    mill.before = broken
-    [attempt] = replica.carry_out(mill.pods["shop/web-1"])
+    server.before = broken
+    [attempt] = replica.carry_out(server.pods["shop/web-1"])
     assert attempt.status == "failed"
     assert "written down" in attempt.why
-    assert not mill.sent
-    assert not replica.desk.held
+    assert not server.sent
+    assert not replica.extender.held
     assert replica.evictor.history().evictions == ()
 
 
-def test_nobody_evicts_before_the_state_was_read(mill: Mill) -> None:
-    mill._store(
+def test_nobody_evicts_before_the_state_was_read(server: EvictingApi) -> None:
+    server._store(
         "/api/v1/namespaces/ballast/configmaps/ballast-state", {"data": {"eviction.plan": "{half", "schema": "1"}}
     )
-    replica = Replica(mill)
-    [attempt] = replica.carry_out(mill.pods["shop/web-1"])
+    replica = Replica(server)
+    [attempt] = replica.carry_out(server.pods["shop/web-1"])
     assert attempt.status == "refused"
     assert "Key eviction.plan of ConfigMap ballast-state cannot be read" in attempt.why
-    assert not mill.sent
+    assert not server.sent

@@ -17,7 +17,7 @@ from ballast.metrics import Metrics
 from ballast.model.node import Node, Taint
 from ballast.model.pod import Owner, Pod
 from tests.fakes import FakeClock
-from tests.unit.actuation.mill import Desk, Mill, Replica
+from tests.unit.actuation.evicting_api import EvictingApi, FakeExtender, Replica
 from tests.unit.cluster.fake_api import FakeApi
 
 LEAVING = {"key": "ballast.dev/leaving", "effect": "PreferNoSchedule"}
@@ -115,48 +115,48 @@ def test_without_landing_by_taint_nothing_is_tainted() -> None:
 
 
 @pytest.fixture
-def mill() -> Mill:
-    return Mill()
+def server() -> EvictingApi:
+    return EvictingApi()
 
 
-def replica_of(mill: Mill) -> tuple[Replica, Yard]:
-    replica, yard = Replica(mill), Yard(mill)
+def replica_of(server: EvictingApi) -> tuple[Replica, Yard]:
+    replica, yard = Replica(server), Yard(server)
     for name in ("n0", "n3", "n4", "n5"):
-        mill.objects[f"/api/v1/nodes/{name}"] = {"metadata": {"name": name, "resourceVersion": "1"}, "spec": {}}
+        server.objects[f"/api/v1/nodes/{name}"] = {"metadata": {"name": name, "resourceVersion": "1"}, "spec": {}}
     replica.landing.taints = yard.leaving()
     return replica, yard
 
 
-def test_the_source_is_tainted_before_its_pod_is_evicted_until_the_replacement_is_bound(mill: Mill) -> None:
-    replica, yard = replica_of(mill)
-    pod = mill.add("n2")
-    mill.add("n0")
+def test_the_source_is_tainted_before_its_pod_is_evicted_until_the_replacement_is_bound(server: EvictingApi) -> None:
+    replica, yard = replica_of(server)
+    pod = server.add("n2")
+    server.add("n0")
     seen: list[Any] = []
-    mill.on_evicted = lambda: seen.append(yard.taints("n2"))
+    server.on_evicted = lambda: seen.append(yard.taints("n2"))
     [attempt] = replica.carry_out(pod, to=None)
     assert attempt.evicted
     assert seen == [[LEAVING]]
     assert replica.evictor.recorder.awaited_from() == {"n2"}
-    mill.replace_evicted("n5", ready=False)
+    server.replace_evicted("n5", ready=False)
     replica.follow()
     assert replica.evictor.recorder.awaited_from() == frozenset()
 
 
-def test_a_node_that_cannot_be_tainted_keeps_its_pod(mill: Mill) -> None:
-    replica, yard = replica_of(mill)
-    pod = mill.add("n2")
-    mill.add("n0")
+def test_a_node_that_cannot_be_tainted_keeps_its_pod(server: EvictingApi) -> None:
+    replica, yard = replica_of(server)
+    pod = server.add("n2")
+    server.add("n0")
     del yard.api.objects["/api/v1/nodes/n2"]
     [attempt] = replica.carry_out(pod, to=None)
     assert (attempt.status, "could not be tainted" in attempt.why) == ("failed", True)
-    assert not mill.evicted
+    assert not server.evicted
 
 
 def test_a_probe_on_the_only_feasible_node_shows_nothing() -> None:
     clock = FakeClock()
-    desk = Desk(clock)
-    desk.asked_at.clear()
-    landing = ReplacementReservations(desk, clock)
+    extender = FakeExtender(clock)
+    extender.asked_at.clear()
+    landing = ReplacementReservations(extender, clock)
     step = _step()
     landing.probe("default-scheduler", step.uid)
     landing.probed(step, chosen=False)
@@ -251,17 +251,17 @@ def test_release_takes_the_taint_of_loaded_nodes() -> None:
     assert (yard.taints("n1"), yard.taints("n2")) == ([FOREIGN], [])
 
 
-def test_the_node_that_a_replacement_is_to_prefer_is_written_down_before_the_eviction(mill: Mill) -> None:
-    replica, _ = replica_of(mill)
-    pod = mill.add("n2")
-    mill.add("n0")
+def test_the_node_that_a_replacement_is_to_prefer_is_written_down_before_the_eviction(server: EvictingApi) -> None:
+    replica, _ = replica_of(server)
+    pod = server.add("n2")
+    server.add("n0")
     seen: list[str] = []
-    mill.on_evicted = lambda: seen.append(mill.state().get("eviction.landing", ""))
+    server.on_evicted = lambda: seen.append(server.state().get("eviction.landing", ""))
     replica.carry_out(pod, to=None, aim="n4")
     assert seen == ["u-web-rs=n4"]
-    mill.replace_evicted("n4", ready=False)
+    server.replace_evicted("n4", ready=False)
     replica.follow()
-    assert "eviction.landing" not in mill.state()
+    assert "eviction.landing" not in server.state()
 
 
 def test_the_next_eviction_opens_the_node_that_it_counts_on() -> None:

@@ -18,7 +18,7 @@ from ballast.metrics import Metrics
 from ballast.model.pod import Owner, Pod
 from ballast.model.workload import Workload
 from tests.fakes import FakeClock
-from tests.unit.actuation.mill import Crash
+from tests.unit.actuation.evicting_api import Crash
 from tests.unit.cluster.fake_api import FakeApi
 
 DEPLOYMENT = "/apis/apps/v1/namespaces/shop/deployments/web"

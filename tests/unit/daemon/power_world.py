@@ -31,7 +31,7 @@ class Killed(BaseException):
 
 
 @dataclass
-class Fuse:
+class CrashPoint:
     """Ends the process before (`landed` False) or after the write number `at`, counted over all kinds."""
 
     at: int | None = None
@@ -51,7 +51,7 @@ class Fuse:
 class Keys:
     """`ballast-state`; `broken` makes its writes fail."""
 
-    fuse: Fuse
+    crash_point: CrashPoint
     data: dict[str, str] = field(default_factory=dict)
     broken: str = ""
     unreadable: bool = False
@@ -67,7 +67,7 @@ class Keys:
         if self.broken:
             return WriteOutcome(WRITE, Result.FAILED, self.broken)
         if wanted != self.data:
-            self.fuse.write(lambda: self._land(wanted))
+            self.crash_point.write(lambda: self._land(wanted))
         return WriteOutcome(WRITE, Result.DONE)
 
     def _land(self, wanted: dict[str, str]) -> None:
@@ -78,7 +78,7 @@ class Keys:
 class Cluster:
     """Targets with their counts. `refusing` targets cannot be written; `standing` overrides how one stands."""
 
-    fuse: Fuse
+    crash_point: CrashPoint
     counts: dict[str, int]
     refusing: set[str] = field(default_factory=set)
     standing: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -123,7 +123,7 @@ class Cluster:
                 target = WriteTarget("Deployment", own, namespace)
                 outcomes.append(WriteOutcome(replace(WRITE, target=target), Result.FAILED, "no rights", 403))
             else:
-                self.fuse.write(lambda name=name, count=count: self._land(name, count))  # type: ignore[misc]
+                self.crash_point.write(lambda name=name, count=count: self._land(name, count))  # type: ignore[misc]
                 outcomes.append(WriteOutcome(WRITE, Result.DONE))
         return outcomes
 
@@ -132,16 +132,18 @@ class Cluster:
         self.writes.append((name, count))
 
 
-class Life:
+class PowerRun:
     """A budget over ticks, with restarts. `traces` are the targets that carry our marks."""
 
     def __init__(self, policy: PowerPolicy, *, shadow: bool = False, traces: Sequence[str] = (), **counts: int) -> None:
         start = {name: place.member.start for name, place in policy.places.items()}
         self.policy = policy
         self.shadow = shadow
-        self.fuse = Fuse()
-        self.keys = Keys(self.fuse)
-        self.cluster = Cluster(self.fuse, {**start, **{f"ns/{name}": n for name, n in counts.items()}}, dry=shadow)
+        self.crash_point = CrashPoint()
+        self.keys = Keys(self.crash_point)
+        self.cluster = Cluster(
+            self.crash_point, {**start, **{f"ns/{name}": n for name, n in counts.items()}}, dry=shadow
+        )
         self.traces = traces
         self.at = 0
         self.needed: dict[str, Need] = {}
@@ -205,12 +207,12 @@ class Life:
 
     def dies(self, watts: float | None, at: int, *, landed: bool) -> bool:
         """A tick in whose write number `at` the process ends; a new one begins. Whether it came to that."""
-        self.fuse.at, self.fuse.landed, self.fuse.writes = at, landed, 0
+        self.crash_point.at, self.crash_point.landed, self.crash_point.writes = at, landed, 0
         try:
             self.tick(watts)
         except Killed:
             return True
         finally:
-            self.fuse.at = None
+            self.crash_point.at = None
             self.begin()
         return False

@@ -30,7 +30,7 @@ from tests.unit.placement.snapshots import LARGE, SMALL, TIME, pod, snapshot
 NAN = float("nan")
 
 
-class Desk:
+class ExtenderWorld:
     """An `ExtenderService` and everything it looks at."""
 
     def __init__(self, taken: Snapshot | None = None, **settings: Any) -> None:
@@ -89,215 +89,218 @@ N3 = ["n0", "n1", "n2"]
 
 
 def test_the_least_loaded_of_equal_nodes_is_chosen() -> None:
-    desk = Desk(snapshot([0.6, 0.1, 0.4]))
-    assert desk.chosen("a", N3) == "n1"
-    assert desk.chosen("a", ["n2", "n0"]) == "n2"
+    world = ExtenderWorld(snapshot([0.6, 0.1, 0.4]))
+    assert world.chosen("a", N3) == "n1"
+    assert world.chosen("a", ["n2", "n0"]) == "n2"
 
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - {"dynamic", "peaks"}))
 def test_every_strategy_chooses_among_those_with_its_best_score(name: str) -> None:
     taken = snapshot([0.6, 0.1, 0.4])
-    desk = Desk(taken)
+    world = ExtenderWorld(taken)
     scores = strategy(name).score(fleet_of(taken), pod("a", asks=SMALL)).exact
-    assert scores[N3.index(desk.chosen("a", N3, name))] == pytest.approx(scores.max(), abs=1e-6)
+    assert scores[N3.index(world.chosen("a", N3, name))] == pytest.approx(scores.max(), abs=1e-6)
 
 
 def test_a_burst_does_not_pile_up_on_the_best_node() -> None:
-    desk = Desk(snapshot([0.3, 0.25, 0.3, 0.35]))
+    world = ExtenderWorld(snapshot([0.3, 0.25, 0.3, 0.35]))
     names = ["n0", "n1", "n2", "n3"]
     for number in range(40):
-        desk.extending.put(pod(f"p{number}"))
-    count = Counter(desk.chosen(f"p{number}", names) for number in range(40))
+        world.extending.put(pod(f"p{number}"))
+    count = Counter(world.chosen(f"p{number}", names) for number in range(40))
     assert max(count.values()) <= 14
-    assert desk.outcomes() == {"assumed": 40}
+    assert world.outcomes() == {"assumed": 40}
 
 
 def test_load_alone_spreads_too_because_decisions_are_in_flight() -> None:
-    desk = Desk(snapshot([0.30, 0.25, 0.30]))
-    count = Counter(desk.chosen(f"p{number}", N3, "load-variation") for number in range(30))
+    world = ExtenderWorld(snapshot([0.30, 0.25, 0.30]))
+    count = Counter(world.chosen(f"p{number}", N3, "load-variation") for number in range(30))
     assert min(count.values()) >= 8
 
 
 def test_a_retry_does_not_stand_in_its_own_way() -> None:
-    desk = Desk(snapshot([0.3, 0.3, 0.3]))
-    first = desk.chosen("a", N3, cpu="8")
-    assert all(desk.chosen("a", N3, cpu="8") == first for _ in range(5))
-    assert desk.outcomes() == {"assumed": 6, "retried": 5}
+    world = ExtenderWorld(snapshot([0.3, 0.3, 0.3]))
+    first = world.chosen("a", N3, cpu="8")
+    assert all(world.chosen("a", N3, cpu="8") == first for _ in range(5))
+    assert world.outcomes() == {"assumed": 6, "retried": 5}
 
 
 def test_the_watch_confirms_and_undoes() -> None:
-    desk = Desk(snapshot([0.3, 0.3, 0.3]))
+    world = ExtenderWorld(snapshot([0.3, 0.3, 0.3]))
     for uid in "abc":
-        desk.extending.put(pod(uid))
-    bound = desk.chosen("a", N3)
-    desk.extending.put(pod("a", bound, bound=TIME + 11))
-    desk.chosen("b", N3)
-    desk.extending.remove(pod("b"))
-    desk.chosen("c", N3)
-    desk.clock.advance(31)
-    desk.ask("d", N3)
-    assert desk.outcomes() == {"assumed": 4, "confirmed": 1, "undone": 1, "expired": 1}
+        world.extending.put(pod(uid))
+    bound = world.chosen("a", N3)
+    world.extending.put(pod("a", bound, bound=TIME + 11))
+    world.chosen("b", N3)
+    world.extending.remove(pod("b"))
+    world.chosen("c", N3)
+    world.clock.advance(31)
+    world.ask("d", N3)
+    assert world.outcomes() == {"assumed": 4, "confirmed": 1, "undone": 1, "expired": 1}
 
 
 def test_a_list_tells_of_pods_that_are_gone() -> None:
-    desk = Desk(snapshot([0.1, 0.1, 0.1]))
-    desk.extending.replace([pod(f"p{number}", "n0", LARGE) for number in range(3)])
-    assert desk.chosen("a", N3) != "n0"
-    desk.extending.replace([pod("other", name, LARGE) for name in ("n1", "n2")][:1])
-    desk.extending.put(pod("more", "n2", LARGE))
-    assert desk.chosen("b", N3) == "n0"
+    world = ExtenderWorld(snapshot([0.1, 0.1, 0.1]))
+    world.extending.replace([pod(f"p{number}", "n0", LARGE) for number in range(3)])
+    assert world.chosen("a", N3) != "n0"
+    world.extending.replace([pod("other", name, LARGE) for name in ("n1", "n2")][:1])
+    world.extending.put(pod("more", "n2", LARGE))
+    assert world.chosen("b", N3) == "n0"
 
 
 @pytest.mark.parametrize(
     ("reason", "prepare"),
     [
-        ("no-snapshot", lambda desk: None),
-        ("old-snapshot", lambda desk: (desk.look(snapshot([0.1, 0.2, 0.3])), desk.clock.advance(91))),
-        ("frozen", lambda desk: (desk.look(snapshot([0.1, 0.2, 0.3])), setattr(desk.board, "frozen", True))),
-        ("no-pods", lambda desk: (desk.look(snapshot([0.1, 0.2, 0.3])), setattr(desk, "pods_age", WATCH_SILENT + 1))),
-        ("unknown-nodes", lambda desk: desk.look(snapshot([NAN, NAN, NAN]))),
+        ("no-snapshot", lambda world: None),
+        ("old-snapshot", lambda world: (world.look(snapshot([0.1, 0.2, 0.3])), world.clock.advance(91))),
+        ("frozen", lambda world: (world.look(snapshot([0.1, 0.2, 0.3])), setattr(world.board, "frozen", True))),
+        (
+            "no-pods",
+            lambda world: (world.look(snapshot([0.1, 0.2, 0.3])), setattr(world, "pods_age", WATCH_SILENT + 1)),
+        ),
+        ("unknown-nodes", lambda world: world.look(snapshot([NAN, NAN, NAN]))),
     ],
 )
 def test_without_knowledge_all_get_5_and_nothing_is_assumed(reason: str, prepare: Any) -> None:
-    desk = Desk()
-    prepare(desk)
-    assert desk.ask("a", N3) == ({"n0": 5, "n1": 5, "n2": 5}, reason)
-    assert desk.outcomes() == {}
+    world = ExtenderWorld()
+    prepare(world)
+    assert world.ask("a", N3) == ({"n0": 5, "n1": 5, "n2": 5}, reason)
+    assert world.outcomes() == {}
 
 
 def test_unknown_candidates_and_strangers_alone_are_neutral() -> None:
-    desk = Desk(snapshot([0.1, NAN, 0.3]))
-    assert desk.ask("a", ["n1"]) == ({"n1": 5}, "unknown-nodes")
-    assert desk.ask("a", ["x", "y"]) == ({"x": 5, "y": 5}, "unknown-nodes")
-    assert desk.ask("a", []) == ({}, "unknown-nodes")
+    world = ExtenderWorld(snapshot([0.1, NAN, 0.3]))
+    assert world.ask("a", ["n1"]) == ({"n1": 5}, "unknown-nodes")
+    assert world.ask("a", ["x", "y"]) == ({"x": 5, "y": 5}, "unknown-nodes")
+    assert world.ask("a", []) == ({}, "unknown-nodes")
 
 
 def test_requests_alone_decide_whatever_the_load_is_known_to_be() -> None:
-    desk = Desk(snapshot([NAN, NAN, NAN]))
-    desk.board.frozen = True
-    desk.extending.put(pod("there", "n1", LARGE))
-    assert desk.chosen("a", N3, "most-allocated") == "n1"
-    assert desk.chosen("b", N3, "least-allocated") != "n1"
-    assert desk.chosen("c", N3, "dominant-residual") in N3
+    world = ExtenderWorld(snapshot([NAN, NAN, NAN]))
+    world.board.frozen = True
+    world.extending.put(pod("there", "n1", LARGE))
+    assert world.chosen("a", N3, "most-allocated") == "n1"
+    assert world.chosen("b", N3, "least-allocated") != "n1"
+    assert world.chosen("c", N3, "dominant-residual") in N3
 
 
 def test_an_unknown_node_is_never_better_for_being_unknown() -> None:
-    desk = Desk(snapshot([0.9, NAN, 0.5]))
+    world = ExtenderWorld(snapshot([0.9, NAN, 0.5]))
     for number in range(10):
-        assert desk.chosen(f"p{number}", ["n1", "n2"], "load-variation", cpu="1m") == "n2"
+        assert world.chosen(f"p{number}", ["n1", "n2"], "load-variation", cpu="1m") == "n2"
 
 
 def test_a_node_that_is_not_known_counts_as_the_worst() -> None:
-    desk = Desk(snapshot([0.9, 0.1, 0.5]))
-    points, neutral = desk.ask("a", ["x", "n0", "n1", "x"][:3], "load-variation")
+    world = ExtenderWorld(snapshot([0.9, 0.1, 0.5]))
+    points, neutral = world.ask("a", ["x", "n0", "n1", "x"][:3], "load-variation")
     assert neutral is None
     assert points["n1"] == 10
     assert points["x"] == points["n0"]
 
 
 def test_a_profile_that_is_no_strategy_is_refused_in_words() -> None:
-    desk = Desk(snapshot([0.1]))
+    world = ExtenderWorld(snapshot([0.1]))
     with pytest.raises(UsageError, match=r"'load-variaton'.*load-variation"):
-        desk.ask("a", ["n0"], "load-variaton")
+        world.ask("a", ["n0"], "load-variaton")
     with pytest.raises(UsageError, match=r"peaks: node_power_model .* BALLAST_SCORING__KEYS"):
-        desk.ask("a", ["n0"], "peaks")
+        world.ask("a", ["n0"], "peaks")
     with pytest.raises(UsageError, match="node_power_model"):
-        Desk(strategy="peaks")
+        ExtenderWorld(strategy="peaks")
 
 
 def test_the_mix_of_arriving_pods_is_learned() -> None:
-    desk = Desk(snapshot([0.1, 0.1, 0.1]))
+    world = ExtenderWorld(snapshot([0.1, 0.1, 0.1]))
     for number in range(20):
-        desk.extending.put(pod(f"p{number}", asks=LARGE))
-    [profile] = desk.extending._bookings.arrivals.profiles()
+        world.extending.put(pod(f"p{number}", asks=LARGE))
+    [profile] = world.extending._bookings.arrivals.profiles()
     assert profile.requests["cpu"] == 4000
-    state = desk.extending._state
+    state = world.extending._state
     assert state is not None
     assert state.residual._prepared is not None
 
 
 def test_what_was_asked_for_lately_is_at_hand_after_each_renewal(monkeypatch: pytest.MonkeyPatch) -> None:
-    desk = Desk(snapshot([0.1, 0.1, 0.1]))
-    desk.extending.put(pod("before", asks=LARGE))
+    world = ExtenderWorld(snapshot([0.1, 0.1, 0.1]))
+    world.extending.put(pod("before", asks=LARGE))
     computed: list[int] = []
     whole = Criterion.losses
     monkeypatch.setattr(Criterion, "losses", lambda *args: (computed.append(1), whole(*args))[1])
-    desk.chosen("a", N3, cpu="2")
+    world.chosen("a", N3, cpu="2")
     assert computed
-    desk.look(snapshot([0.1, 0.1, 0.1], time=TIME + 5))
+    world.look(snapshot([0.1, 0.1, 0.1], time=TIME + 5))
     computed.clear()
-    desk.chosen("b", N3, cpu="2")
+    world.chosen("b", N3, cpu="2")
     assert not computed
-    desk.chosen("c", N3, cpu="3")
+    world.chosen("c", N3, cpu="3")
     assert computed
 
 
 def test_long_work_waits_for_a_decision_where_schedulers_ask() -> None:
-    desk = Desk(snapshot([0.1, 0.1, 0.1]))
-    with desk.extending._lock:
-        desk.extending.give_way()  # nobody asks: nothing to wait for
-    desk.chosen("a", N3)
+    world = ExtenderWorld(snapshot([0.1, 0.1, 0.1]))
+    with world.extending._lock:
+        world.extending.give_way()  # nobody asks: nothing to wait for
+    world.chosen("a", N3)
     ended = threading.Event()
 
     def work() -> None:
-        desk.extending.give_way()
+        world.extending.give_way()
         ended.set()
 
-    with desk.extending._lock:
+    with world.extending._lock:
         threading.Thread(target=work, daemon=True).start()
         assert not ended.wait(0.05)
     assert ended.wait(10)
 
 
 def test_decisions_survive_the_next_snapshot_and_other_nodes() -> None:
-    desk = Desk(snapshot([0.3, 0.3, 0.3]))
-    first = desk.chosen("a", N3, cpu="8")
-    desk.look(snapshot([0.3, 0.3, 0.3], time=TIME + 5))
-    assert desk.chosen("b", N3, cpu="8") != first
-    desk.look(snapshot([0.3] * 4, names=[*N3, "n3"], time=TIME + 6))
-    model = desk.extending._state.model  # type: ignore[union-attr]
+    world = ExtenderWorld(snapshot([0.3, 0.3, 0.3]))
+    first = world.chosen("a", N3, cpu="8")
+    world.look(snapshot([0.3, 0.3, 0.3], time=TIME + 5))
+    assert world.chosen("b", N3, cpu="8") != first
+    world.look(snapshot([0.3] * 4, names=[*N3, "n3"], time=TIME + 6))
+    model = world.extending._state.model  # type: ignore[union-attr]
     assert sorted(model.placed.reserved("cpu").tolist()) == [0, 0, 8000, 8000]
 
 
 def test_with_a_threshold_loaded_nodes_are_left_out() -> None:
-    desk = Desk(snapshot([0.95, 0.5, NAN, 0.2]), filter_threshold=0.9)
+    world = ExtenderWorld(snapshot([0.95, 0.5, NAN, 0.2]), filter_threshold=0.9)
     names = ["n0", "n1", "n2", "n3", "stranger"]
-    found = desk.extending.filter(incoming("a"), names)
+    found = world.extending.filter(incoming("a"), names)
     assert list(found.nodes) == ["n0"]
     assert "0.95" in found.nodes["n0"]
-    assert not desk.extending.filter(incoming("a", daemon_set=True), names).nodes
+    assert not world.extending.filter(incoming("a", daemon_set=True), names).nodes
 
 
 def test_when_all_would_be_left_out_none_is() -> None:
-    desk = Desk(snapshot([0.95, 0.99]), filter_threshold=0.9)
-    assert not desk.extending.filter(incoming("a"), ["n0", "n1"]).nodes
-    assert not desk.extending.filter(incoming("a"), ["n0"]).nodes
-    assert not desk.extending.filter(incoming("a"), []).nodes
+    world = ExtenderWorld(snapshot([0.95, 0.99]), filter_threshold=0.9)
+    assert not world.extending.filter(incoming("a"), ["n0", "n1"]).nodes
+    assert not world.extending.filter(incoming("a"), ["n0"]).nodes
+    assert not world.extending.filter(incoming("a"), []).nodes
 
 
 @pytest.mark.parametrize(("trouble", "reason"), [("frozen", "frozen"), ("old", "old-snapshot")])
 def test_nothing_is_left_out_for_a_load_that_is_not_known_now(trouble: str, reason: str) -> None:
-    desk = Desk(snapshot([0.95, 0.5]), filter_threshold=0.9)
-    desk.board.frozen = trouble == "frozen"
-    desk.clock.advance(91.0 if trouble == "old" else 0.0)
-    found = desk.extending.filter(incoming("a"), ["n0", "n1"])
+    world = ExtenderWorld(snapshot([0.95, 0.5]), filter_threshold=0.9)
+    world.board.frozen = trouble == "frozen"
+    world.clock.advance(91.0 if trouble == "old" else 0.0)
+    found = world.extending.filter(incoming("a"), ["n0", "n1"])
     assert (found.nodes, found.neutral) == ({}, reason)
 
 
 def test_without_a_threshold_nothing_is_left_out() -> None:
-    assert not Desk(snapshot([0.99, 0.1])).extending.filter(incoming("a"), ["n0", "n1"]).nodes
+    assert not ExtenderWorld(snapshot([0.99, 0.1])).extending.filter(incoming("a"), ["n0", "n1"]).nodes
 
 
 def test_names_in_any_order_and_number_get_the_same_decision() -> None:
     rng = np.random.default_rng(1)
     taken = snapshot(rng.random(50).tolist())
     names = [f"n{i}" for i in range(50)]
-    desk = Desk(taken)
-    expected = desk.chosen("a", list(names))
+    world = ExtenderWorld(taken)
+    expected = world.chosen("a", list(names))
     for _ in range(5):
         rng.shuffle(names)
-        assert desk.chosen("a", list(names)) == expected
-    assert desk.chosen("a", [expected, *(name for name in names[:20] if name != expected)]) == expected
+        assert world.chosen("a", list(names)) == expected
+    assert world.chosen("a", [expected, *(name for name in names[:20] if name != expected)]) == expected
 
 
 HUGE = ("9223372036854775807", "1e400", "8Ei", "-5")
@@ -306,57 +309,57 @@ HUGE = ("9223372036854775807", "1e400", "8Ei", "-5")
 @pytest.mark.parametrize("amount", HUGE)
 @pytest.mark.parametrize("name", sorted(set(NAMES) - {"dynamic", "peaks"}))
 def test_a_pod_that_asks_for_more_than_there_ever_is_is_answered(name: str, amount: str) -> None:
-    desk = Desk(snapshot([0.6, 0.1, 0.4]))
+    world = ExtenderWorld(snapshot([0.6, 0.1, 0.4]))
     for number in range(3):
-        points, _ = desk.ask(f"p{number}", N3, name, cpu=amount, memory=amount)
+        points, _ = world.ask(f"p{number}", N3, name, cpu=amount, memory=amount)
         assert all(0 <= each <= 10 for each in points.values())
 
 
 def test_a_bound_pod_of_any_size_counts_and_is_gone_again() -> None:
     """Anybody who may create a pod with a nodeName can ask for 2^63 - 1 bytes on a node."""
-    desk = Desk(snapshot([0.2, 0.2, 0.2]))
+    world = ExtenderWorld(snapshot([0.2, 0.2, 0.2]))
     size = shape_of([Container({"cpu": 2.0**63, "memory": 2.0**63})])
     huge = [pod(f"huge{number}", "n0", size, bound=TIME + 5) for number in range(5)]
     for each in huge:
-        desk.extending.put(each)
-    desk.look(snapshot([0.2, 0.2, 0.2], names=["n0", "n1", "other"]))
-    assert {desk.chosen(f"p{number}", ["n0", "n1"], "least-allocated") for number in range(9)} == {"n1"}
+        world.extending.put(each)
+    world.look(snapshot([0.2, 0.2, 0.2], names=["n0", "n1", "other"]))
+    assert {world.chosen(f"p{number}", ["n0", "n1"], "least-allocated") for number in range(9)} == {"n1"}
     for each in huge:
-        desk.extending.remove(each)
-    assert {desk.chosen(f"p{number}", ["n0"], "load-variation") for number in range(3)} == {"n0"}
+        world.extending.remove(each)
+    assert {world.chosen(f"p{number}", ["n0"], "load-variation") for number in range(3)} == {"n0"}
 
 
 def test_a_pod_the_watch_has_not_shown_gets_an_answer_and_books_nothing() -> None:
-    desk = Desk(snapshot([0.3, 0.3, 0.3]))
-    before = desk.ask("genuine", N3)
-    desk.extending.remove(pod("genuine"))
+    world = ExtenderWorld(snapshot([0.3, 0.3, 0.3]))
+    before = world.ask("genuine", N3)
+    world.extending.remove(pod("genuine"))
     for number in range(1500):
-        answer = desk.extending.prioritize(incoming(f"u{number}", cpu="1000000"), N3, None)
+        answer = world.extending.prioritize(incoming(f"u{number}", cpu="1000000"), N3, None)
         assert sorted(each["Score"] for each in json.loads(answer.body))[-1] == 10
-    assert desk.ask("genuine", N3) == before
-    assert desk.outcomes()["unseen"] == 1500
-    assert len(desk.extending._bookings.ledger) == 1
-    assert desk.extending.steering.asked("default-scheduler") is not None
+    assert world.ask("genuine", N3) == before
+    assert world.outcomes()["unseen"] == 1500
+    assert len(world.extending._bookings.ledger) == 1
+    assert world.extending.steering.asked("default-scheduler") is not None
 
 
 def test_a_scheduler_ahead_of_the_watch_is_booked_when_the_watch_follows() -> None:
-    desk = Desk(snapshot([0.3, 0.3, 0.3]))
+    world = ExtenderWorld(snapshot([0.3, 0.3, 0.3]))
     burst = [incoming(f"p{number}", cpu="4") for number in range(6)]
     for asking in burst:
-        desk.extending.prioritize(asking, N3, None)
+        world.extending.prioritize(asking, N3, None)
     for asking in burst:
-        desk.show(asking)
-    assert desk.outcomes() == {"unseen": 6, "assumed": 6}
-    desk.extending.prioritize(incoming("late"), N3, None)
-    desk.clock.advance(6)
-    desk.show(incoming("late"))
-    assert len(desk.extending._bookings.ledger) == 6
+        world.show(asking)
+    assert world.outcomes() == {"unseen": 6, "assumed": 6}
+    world.extending.prioritize(incoming("late"), N3, None)
+    world.clock.advance(6)
+    world.show(incoming("late"))
+    assert len(world.extending._bookings.ledger) == 6
 
 
 def test_what_a_caller_sends_is_not_kept() -> None:
-    desk = Desk(snapshot([0.3, 0.3, 0.3]))
+    world = ExtenderWorld(snapshot([0.3, 0.3, 0.3]))
     asking = incoming("u", cpu="0.1")
     asking.spec.scheduler_name = "made-up"
-    desk.extending.prioritize(asking, N3, None)
-    assert desk.extending.steering.asked("made-up") is None
-    assert not desk.extending.in_use()
+    world.extending.prioritize(asking, N3, None)
+    assert world.extending.steering.asked("made-up") is None
+    assert not world.extending.in_use()

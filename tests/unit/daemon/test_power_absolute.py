@@ -16,19 +16,19 @@ from ballast.power.controller_result import Reason
 from ballast.power.measuring.meter import Meter
 from ballast.power.sections.needs import Need
 from ballast.telemetry.feeds.budget_feed import Watts
-from tests.unit.daemon.power_world import WALL, Life
+from tests.unit.daemon.power_world import WALL, PowerRun
 from tests.unit.power.worlds import policy
 
 
-def life(*members: dict[str, Any], shadow: bool = False, **keys: Any) -> Life:
+def power_run(*members: dict[str, Any], shadow: bool = False, **keys: Any) -> PowerRun:
     """Targets ns/t0, ns/t1, … of 10 W and 1..40 replicas, 10 at the start, unless told otherwise; no margin."""
     made = [
         {"ref": f"ns/t{i}", "max": 40, "wattsPerReplica": 10, "replicas": 10, **each} for i, each in enumerate(members)
     ]
-    return Life(policy(**{"independents": made, "margin": 0, "decrease": {}, **keys}), shadow=shadow)
+    return PowerRun(policy(**{"independents": made, "margin": 0, "decrease": {}, **keys}), shadow=shadow)
 
 
-def hpa(one: Life, name: str, *, running: int, most: int = 40, **keys: Any) -> None:
+def hpa(one: PowerRun, name: str, *, running: int, most: int = 40, **keys: Any) -> None:
     """An autoscaler on this target; the count of the cluster is its cap."""
     cap = one.cluster.counts.get(name, most)
     autoscaler = Autoscaler("ns", "Deployment", name, own_name=name, maximum=cap, desired=running)
@@ -46,7 +46,7 @@ def hpa(one: Life, name: str, *, running: int, most: int = 40, **keys: Any) -> N
 
 def test_a_re_created_target_is_brought_back_at_once() -> None:
     """Deleted and applied again at night with its manifest's replicas."""
-    one = life({}, {})
+    one = power_run({}, {})
     one.run([200.0] * 3)
     one.cluster.counts["ns/t0"] = 0
     one.run([60.0] * 3)
@@ -56,7 +56,7 @@ def test_a_re_created_target_is_brought_back_at_once() -> None:
 
 
 def test_over_the_budget_is_said_with_the_watts() -> None:
-    one = life({"min": 8}, {"min": 8})
+    one = power_run({"min": 8}, {"min": 8})
     view = one.tick(100.0)
     assert (view.load, view.over) == (160, 60)
     assert one.cluster.counts == {"ns/t0": 8, "ns/t1": 8}
@@ -66,7 +66,7 @@ def test_over_the_budget_is_said_with_the_watts() -> None:
 
 
 def test_one_bad_scrape_seen_by_four_ticks_is_no_emergency() -> None:
-    one = life({})
+    one = power_run({})
 
     def tick(watts: int, scraped: float) -> None:
         one.at += 15
@@ -80,25 +80,25 @@ def test_one_bad_scrape_seen_by_four_ticks_is_no_emergency() -> None:
 
 def test_emergencies_of_an_anchor_go_by_scrapes_not_by_ticks() -> None:
     drop = {"relative": 0.5, "samples": 2}
-    one = Life(policy(emergencyDrop=drop, independents=[{"ref": "ns/t0", "max": 20}]))
+    one = PowerRun(policy(emergencyDrop=drop, independents=[{"ref": "ns/t0", "max": 20}]))
     for at, watts, scraped in ((15, 1000, 0), (30, 0, 20), (45, 0, 20), (60, 0, 20), (75, 0, 80)):
         one.budget.cycle(TickContext(Fraction(at), WALL + at), Watts(Fraction(watts), WALL + scraped))
         assert one.total == (1 if at == 75 else 20)
 
 
 def test_an_excluded_target_goes_on_drawing_its_watts() -> None:
-    one = life({}, {})
+    one = power_run({}, {})
     one.cluster.standing["ns/t0"] = {"excluded": "annotation"}
     one.run([150.0] * 3)
     assert one.cluster.counts == {"ns/t0": 10, "ns/t1": 5}
-    free = life({}, {}, allowExclude=True)
+    free = power_run({}, {}, allowExclude=True)
     free.cluster.standing["ns/t0"] = {"excluded": "annotation"}
     free.run([150.0] * 3)
     assert free.cluster.counts == {"ns/t0": 10, "ns/t1": 10}
 
 
 def test_an_exclusion_that_ends_leaves_nothing_above_the_feed() -> None:
-    one = life({}, {}, allowExclude=True)
+    one = power_run({}, {}, allowExclude=True)
     one.cluster.standing["ns/t0"] = {"excluded": "annotation"}
     one.run([100.0] * 3)
     assert one.cluster.counts == {"ns/t0": 10, "ns/t1": 10}
@@ -108,7 +108,7 @@ def test_an_exclusion_that_ends_leaves_nothing_above_the_feed() -> None:
 
 
 def test_a_rollout_shrinks_like_any_other_and_does_not_grow() -> None:
-    one = life({}, {})
+    one = power_run({}, {})
     one.cluster.standing["ns/t0"] = {"rolling": True}
     one.run([100.0] * 2)
     assert one.cluster.counts == {"ns/t0": 5, "ns/t1": 5}
@@ -118,14 +118,14 @@ def test_a_rollout_shrinks_like_any_other_and_does_not_grow() -> None:
 
 
 def test_a_target_whose_writes_fail_leaves_its_part_to_the_others() -> None:
-    one = life({}, {})
+    one = power_run({}, {})
     one.cluster.refusing.add("ns/t0")
     one.run([100.0] * 3)
     assert one.cluster.counts == {"ns/t0": 10, "ns/t1": 1}
 
 
 def test_replicas_that_must_be_ready_first_hold_a_reduction() -> None:
-    one = life({"minReady": 4}, {})
+    one = power_run({"minReady": 4}, {})
     workload = Workload("Deployment", "ns", "t0", ready=3)
     one.cluster.standing["ns/t0"] = {"workload": workload}
     one.run([120.0] * 2)
@@ -136,7 +136,7 @@ def test_replicas_that_must_be_ready_first_hold_a_reduction() -> None:
 
 
 def test_every_autoscaler_is_capped_in_a_shortage_also_an_idle_one() -> None:
-    one = life({}, {})
+    one = power_run({}, {})
     one.cluster.counts = {"ns/t0": 40, "ns/t1": 40}
     for name, running in (("ns/t0", 20), ("ns/t1", 1)):
         hpa(one, name, running=running)
@@ -157,7 +157,7 @@ def test_every_autoscaler_is_capped_in_a_shortage_also_an_idle_one() -> None:
 
 
 def test_what_an_autoscaler_wants_beyond_its_cap_is_unmet_demand() -> None:
-    one = life({})
+    one = power_run({})
     one.cluster.counts = {"ns/t0": 40}
     hpa(one, "ns/t0", running=30)
     assert one.tick(100.0).unmet_demand == 20
@@ -165,7 +165,7 @@ def test_what_an_autoscaler_wants_beyond_its_cap_is_unmet_demand() -> None:
 
 @pytest.mark.parametrize("budget", ["absolute", "anchor"])
 def test_an_autoscaler_that_goes_down_by_itself_is_no_change_to_undo(budget: str) -> None:
-    one = life({}, budget=budget, onForeignChange="enforce")
+    one = power_run({}, budget=budget, onForeignChange="enforce")
     one.cluster.counts = {"ns/t0": 40 if budget == "absolute" else 10}
     for running in (10, 10, 5, 5, 5, 5):
         if budget == "anchor":
@@ -177,7 +177,7 @@ def test_an_autoscaler_that_goes_down_by_itself_is_no_change_to_undo(budget: str
 
 
 def test_what_someone_stopped_and_started_again_is_not_stopped_once_more() -> None:
-    one = Life(policy(onForeignChange="enforce", independents=[{"ref": "ns/t0", "min": 2, "max": 20}]), t0=10)
+    one = PowerRun(policy(onForeignChange="enforce", independents=[{"ref": "ns/t0", "min": 2, "max": 20}]), t0=10)
     one.run([1000.0] * 2)
     for count in (0, 0, 5, 5):
         one.cluster.counts["ns/t0"] = count
@@ -186,14 +186,14 @@ def test_what_someone_stopped_and_started_again_is_not_stopped_once_more() -> No
 
 
 def test_a_dry_run_writes_nothing_and_stays_within_the_watts() -> None:
-    one = life({}, {}, shadow=True)
+    one = power_run({}, {}, shadow=True)
     view = one.run([100.0, 100.0, 50.0, 50.0])
     assert one.cluster.writes == []
     assert sum(view.counts.values()) == 5
 
 
 def test_a_target_that_moves_leaves_the_plan_of_the_others() -> None:
-    one = Life(policy(independents=[{"ref": f"ns/t{i}", "max": 20} for i in range(3)]), t0=10, t1=10, t2=10)
+    one = PowerRun(policy(independents=[{"ref": f"ns/t{i}", "max": 20} for i in range(3)]), t0=10, t1=10, t2=10)
     one.run([1000.0, *[500.0] * 4])
     assert one.dies(500.0, 1, landed=False)
     one.cluster.counts["ns/t2"] = 11
@@ -205,7 +205,7 @@ def test_a_target_that_moves_leaves_the_plan_of_the_others() -> None:
 def test_a_crash_at_any_write_leaves_a_life_within_the_watts() -> None:
     for at in range(5):
         for landed in (False, True):
-            one = life({}, {}, {})
+            one = power_run({}, {}, {})
             one.run([400.0] * 2)
             one.dies(150.0, at, landed=landed)
             one.run([150.0] * 2)
@@ -213,7 +213,7 @@ def test_a_crash_at_any_write_leaves_a_life_within_the_watts() -> None:
 
 
 def test_more_watts_bring_no_replicas_that_nobody_needs() -> None:
-    one = life({"needs": {"load": "cpu", "target": 0.5}}, {})
+    one = power_run({"needs": {"load": "cpu", "target": 0.5}}, {})
     one.needed = {"ns/t0": Need(4, 4)}
     one.run([100.0] * 3)
     before = one.cluster.counts["ns/t0"]
@@ -226,7 +226,7 @@ def test_more_watts_bring_no_replicas_that_nobody_needs() -> None:
 
 
 def test_a_service_level_keeps_its_floor_and_the_others_give() -> None:
-    one = life({"needs": {"latency": "p99", "target": 0.5, "floor": 6}}, {})
+    one = power_run({"needs": {"latency": "p99", "target": 0.5, "floor": 6}}, {})
     one.needed = {"ns/t0": Need(10)}
     one.run([80.0] * 2)
     assert one.cluster.counts == {"ns/t0": 7, "ns/t1": 1}
@@ -238,7 +238,7 @@ def test_a_service_level_keeps_its_floor_and_the_others_give() -> None:
 
 
 def test_the_extra_pods_of_a_rollout_draw_their_watts() -> None:
-    one = life({}, {})
+    one = power_run({}, {})
     workload = Workload("Deployment", "ns", "t0", replicas=10, present=13, rolling=True)
     one.cluster.standing["ns/t0"] = {"rolling": True, "workload": workload}
     view = one.tick(200.0)
@@ -246,7 +246,7 @@ def test_the_extra_pods_of_a_rollout_draw_their_watts() -> None:
 
 
 def test_a_reduction_that_its_controller_has_not_seen_yet_is_no_rollout() -> None:
-    one = life({}, {})
+    one = power_run({}, {})
     one.run([200.0] * 2)
     one.tick(100.0)
     late = Workload("Deployment", "ns", "t0", replicas=5, present=10, rolling=True, generation=3, observed=2)
@@ -255,9 +255,9 @@ def test_a_reduction_that_its_controller_has_not_seen_yet_is_no_rollout() -> Non
     assert one.cluster.counts == {"ns/t0": 5, "ns/t1": 5}
 
 
-def metered(*members: dict[str, Any], **keys: Any) -> Life:
-    """The same with a measured consumption; `Life.begin` would lose the meter."""
-    one = life(*members, consumption={"query": "own_watts"}, **keys)
+def metered(*members: dict[str, Any], **keys: Any) -> PowerRun:
+    """The same with a measured consumption; `PowerRun.begin` would lose the meter."""
+    one = power_run(*members, consumption={"query": "own_watts"}, **keys)
     one.budget = PolicyController(
         one.policy,
         one.cluster,
@@ -268,7 +268,7 @@ def metered(*members: dict[str, Any], **keys: Any) -> Life:
     return one
 
 
-def measured(one: Life, watts: float, consumed: float, **now: Any) -> TickReport:
+def measured(one: PowerRun, watts: float, consumed: float, **now: Any) -> TickReport:
     one.at += 15
     sample = Watts(Fraction(str(watts)), WALL + one.at, consumed=Fraction(str(consumed)))
     view = one.budget.cycle(TickContext(Fraction(one.at), WALL + one.at, **now), sample)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.daemon.rig import Rig, condition, get, metric, rig, until
 from tests.unit.daemon.plant import FEED, SIDE, TARGETS, Plant
+from tests.unit.daemon.rig import Rig, condition, get, metric, rig, until
 
 EACH = 50
 """Watts of a replica: 20 of them draw the 1000 W of the beginning."""

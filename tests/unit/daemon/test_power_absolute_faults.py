@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ballast.jobs.power import budget
 from ballast.jobs.power.view import Why
 from ballast.power.controller_result import Reason
-from tests.unit.daemon.power_world import TICK, Life
+from tests.unit.daemon.power_world import TICK, PowerRun
 from tests.unit.power.worlds import examples, feeds, policy
 
 pytestmark = pytest.mark.timeout(600)
@@ -21,21 +21,21 @@ EACH = 50
 """Watts of a replica."""
 
 
-def life(*, shadow: bool = False, **keys: Any) -> Life:
+def power_run(*, shadow: bool = False, **keys: Any) -> PowerRun:
     """Two targets, twenty replicas, 1000 W of them; no margin."""
     members = [
         {"ref": f"ns/t{i}", "min": low, "max": 20, "replicas": 10, "wattsPerReplica": EACH}
         for i, low in enumerate((2, 1))
     ]
-    return Life(policy(**{"independents": members, "margin": 0, "decrease": {}, **keys}), shadow=shadow)
+    return PowerRun(policy(**{"independents": members, "margin": 0, "decrease": {}, **keys}), shadow=shadow)
 
 
-def drawn(one: Life) -> int:
+def drawn(one: PowerRun) -> int:
     return EACH * one.total
 
 
 def test_a_fall_is_done_at_its_first_sample_and_a_constant_feed_writes_nothing_for_hours() -> None:
-    one = life()
+    one = power_run()
     one.run([1000.0, 700.0])
     assert drawn(one) == 700
     one.tick(700)
@@ -45,7 +45,7 @@ def test_a_fall_is_done_at_its_first_sample_and_a_constant_feed_writes_nothing_f
 
 
 def test_the_next_leader_finishes_the_plan_and_nothing_twice() -> None:
-    one = life()
+    one = power_run()
     one.tick(1000)
     assert one.dies(700, 2, landed=False), "between the two targets"
     assert one.cluster.counts == {"ns/t0": 7, "ns/t1": 10}
@@ -55,7 +55,7 @@ def test_the_next_leader_finishes_the_plan_and_nothing_twice() -> None:
 
 
 def test_a_plan_of_ten_minutes_ago_gives_way_to_what_the_watts_carry_now() -> None:
-    one = life()
+    one = power_run()
     one.tick(1000)
     assert one.dies(700, 1, landed=False)
     one.at += 700
@@ -66,7 +66,7 @@ def test_a_plan_of_ten_minutes_ago_gives_way_to_what_the_watts_carry_now() -> No
 
 
 def test_someone_elses_change_while_a_plan_is_open_ends_within_the_watts() -> None:
-    one = life()
+    one = power_run()
     one.tick(1000)
     assert one.dies(700, 2, landed=False)
     one.cluster.counts["ns/t1"] = 14
@@ -75,7 +75,7 @@ def test_someone_elses_change_while_a_plan_is_open_ends_within_the_watts() -> No
 
 
 def test_nothing_is_done_that_could_not_be_written_down() -> None:
-    one = life()
+    one = power_run()
     one.tick(1000)
     one.keys.broken = "no space"
     assert one.run([700.0] * 3).reason == Why.NOT_STORED
@@ -86,7 +86,7 @@ def test_nothing_is_done_that_could_not_be_written_down() -> None:
 
 
 def test_another_leaders_state_is_not_overwritten_and_the_budget_holds_a_tick_later() -> None:
-    one = life()
+    one = power_run()
     one.run([1000.0] * 2)
     one.keys.data["power.state.power"] = one.keys.data["power.state.power"].replace('"1000"', '"1001"')
     views = [one.tick(700) for _ in range(4)]
@@ -96,7 +96,7 @@ def test_another_leaders_state_is_not_overwritten_and_the_budget_holds_a_tick_la
 
 @pytest.mark.parametrize("rubbish", [None, "{rubbish"])
 def test_lost_state_keeps_nobody_above_the_watts(rubbish: str | None) -> None:
-    one = life()
+    one = power_run()
     one.run([1000.0, 700.0])
     one.keys.data.clear()
     if rubbish is not None:
@@ -107,7 +107,7 @@ def test_lost_state_keeps_nobody_above_the_watts(rubbish: str | None) -> None:
 
 
 def test_what_is_held_changes_nothing_and_a_resume_acts_at_the_next_sample() -> None:
-    one = life()
+    one = power_run()
     one.tick(1000)
     for _ in range(5):
         view = one.tick(700, hold="paused by key paused.power")
@@ -119,7 +119,7 @@ def test_what_is_held_changes_nothing_and_a_resume_acts_at_the_next_sample() -> 
 
 
 def test_a_pause_never_shortens_the_window_of_a_rise() -> None:
-    one = life()
+    one = power_run()
     one.run([700.0] * 2)
     one.run([1000.0] * 3)
     for _ in range(10):
@@ -128,7 +128,7 @@ def test_a_pause_never_shortens_the_window_of_a_rise() -> None:
 
 
 def test_nobody_acts_on_targets_that_cannot_be_seen_nor_for_a_silent_feed() -> None:
-    one = life()
+    one = power_run()
     one.tick(1000)
     one.cluster.blind = True
     assert "the watch is silent" in one.run([700.0] * 9).words
@@ -140,7 +140,7 @@ def test_nobody_acts_on_targets_that_cannot_be_seen_nor_for_a_silent_feed() -> N
 
 
 def test_one_target_that_cannot_be_written_leaves_the_fall_to_the_other() -> None:
-    one = life()
+    one = power_run()
     one.tick(1000)
     one.cluster.refusing.add("ns/t1")
     one.run([700.0] * 8)
@@ -149,7 +149,7 @@ def test_one_target_that_cannot_be_written_leaves_the_fall_to_the_other() -> Non
 
 
 def test_a_dry_run_follows_what_it_would_have_done_and_writes_its_state_alone() -> None:
-    one = life(shadow=True)
+    one = power_run(shadow=True)
     view = one.run([1000.0, 700.0, 700.0])
     assert EACH * sum(view.counts.values()) == 700
     assert one.cluster.counts == {"ns/t0": 10, "ns/t1": 10}
@@ -174,7 +174,7 @@ def test_killed_before_between_or_after_any_write_among_foreign_hands_it_ends_wi
     slow: bool,
 ) -> None:
     with patch.object(budget, "ROUND", at_once):
-        one, others = life(), list(hands)
+        one, others = power_run(), list(hands)
 
         def scaled(number: int) -> None:
             if others and number % 5 == 4:

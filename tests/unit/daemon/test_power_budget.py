@@ -16,25 +16,25 @@ from ballast.jobs.power.sentences import sentence
 from ballast.jobs.power.view import Why
 from ballast.power.controller_result import Reason
 from ballast.power.sections.needs import Need
-from tests.unit.daemon.power_world import TICK, Life
+from tests.unit.daemon.power_world import TICK, PowerRun
 from tests.unit.power.worlds import examples, feeds, members, policy
 
 TWO = members((2, 20), (1, 20))
 DOWN = [1000.0, *[700.0] * 6]
 
 
-def life(keys: dict[str, Any] | None = None, *, shadow: bool = False, **counts: int) -> Life:
-    return Life(policy(**(TWO | (keys or {}))), shadow=shadow, **({"t0": 10, "t1": 10} | counts))
+def power_run(keys: dict[str, Any] | None = None, *, shadow: bool = False, **counts: int) -> PowerRun:
+    return PowerRun(policy(**(TWO | (keys or {}))), shadow=shadow, **({"t0": 10, "t1": 10} | counts))
 
 
-def plan(one: Life) -> dict[str, Any] | None:
+def plan(one: PowerRun) -> dict[str, Any] | None:
     text = one.keys.data.get("power.plan.power")
     found: dict[str, Any] | None = None if text is None else json.loads(text)
     return found
 
 
 def test_a_confirmed_fall_is_written_down_done_and_remembered() -> None:
-    one = life()
+    one = power_run()
     assert one.tick(1000).reason == Reason.BOOTSTRAPPED
     view = one.run([700.0] * 5)
     assert view.reason == Reason.SCALED_DOWN
@@ -46,7 +46,7 @@ def test_a_confirmed_fall_is_written_down_done_and_remembered() -> None:
 
 
 def test_the_open_plan_has_names_and_absolute_counts() -> None:
-    one = life()
+    one = power_run()
     one.run(DOWN[:-2])
     assert one.dies(700, 1, landed=False)
     found = plan(one)
@@ -56,7 +56,7 @@ def test_the_open_plan_has_names_and_absolute_counts() -> None:
 
 
 def test_a_constant_feed_writes_nothing_for_a_day() -> None:
-    one = life()
+    one = power_run()
     one.tick(1000)
     written = one.keys.writes
     one.run([1000.0] * (86_400 // TICK))
@@ -64,7 +64,7 @@ def test_a_constant_feed_writes_nothing_for_a_day() -> None:
 
 
 def test_the_next_leader_finishes_the_plan_and_nothing_twice() -> None:
-    one = life()
+    one = power_run()
     one.run(DOWN[:-2])
     assert one.dies(700, 2, landed=False), "between the two targets"
     assert one.cluster.counts == {"ns/t0": 7, "ns/t1": 10}
@@ -75,7 +75,7 @@ def test_the_next_leader_finishes_the_plan_and_nothing_twice() -> None:
 
 
 def test_a_plan_of_ten_minutes_ago_is_dropped() -> None:
-    one = life()
+    one = power_run()
     one.run(DOWN[:-2])
     assert one.dies(700, 1, landed=False)
     one.at += 700
@@ -87,7 +87,7 @@ def test_a_plan_of_ten_minutes_ago_is_dropped() -> None:
 
 
 def test_someone_elses_change_meanwhile_is_not_undone_by_the_open_plan() -> None:
-    one = life()
+    one = power_run()
     one.run(DOWN[:-2])
     assert one.dies(700, 2, landed=False)
     one.cluster.counts["ns/t1"] = 14
@@ -99,7 +99,7 @@ def test_someone_elses_change_meanwhile_is_not_undone_by_the_open_plan() -> None
 
 
 def test_a_target_that_cannot_be_written_is_tried_again_and_then_planned_anew() -> None:
-    one = life()
+    one = power_run()
     one.cluster.refusing.add("ns/t1")
     view = one.run(DOWN[:-1])
     assert view.reason == Why.PLAN_FAILED
@@ -112,7 +112,7 @@ def test_a_target_that_cannot_be_written_is_tried_again_and_then_planned_anew() 
 
 
 def test_nothing_is_done_that_could_not_be_written_down() -> None:
-    one = life()
+    one = power_run()
     one.tick(1000)
     one.keys.broken = "no space"
     view = one.run([700.0] * 8)
@@ -124,7 +124,7 @@ def test_nothing_is_done_that_could_not_be_written_down() -> None:
 
 
 def test_another_leaders_state_is_not_overwritten() -> None:
-    one = life()
+    one = power_run()
     one.run(DOWN[:3])
     one.keys.data["power.state.power"] = one.keys.data["power.state.power"].replace('"1000"', '"1001"')
     views = [one.tick(700) for _ in range(12)]
@@ -133,7 +133,7 @@ def test_another_leaders_state_is_not_overwritten() -> None:
 
 
 def test_a_fall_beyond_the_emergency_needs_two_ticks() -> None:
-    one = life({"emergencyDrop": {"relative": 0.5}})
+    one = power_run({"emergencyDrop": {"relative": 0.5}})
     one.tick(1000)
     one.run([400.0] * 2)
     assert one.cluster.emergencies == 1
@@ -141,7 +141,7 @@ def test_a_fall_beyond_the_emergency_needs_two_ticks() -> None:
 
 
 def test_an_emergency_does_not_wait_for_a_plan_that_fails() -> None:
-    one = life({"emergencyDrop": {"relative": 0.5}})
+    one = power_run({"emergencyDrop": {"relative": 0.5}})
     one.cluster.refusing.add("ns/t1")
     one.run(DOWN[:-1])
     assert one.last.reason == Why.PLAN_FAILED
@@ -153,7 +153,7 @@ def test_an_emergency_does_not_wait_for_a_plan_that_fails() -> None:
 
 def test_a_long_plan_goes_on_tick_by_tick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "ROUND", 1)
-    one = life()
+    one = power_run()
     view = one.run(DOWN[:-1])
     assert (view.reason, one.cluster.counts) == (Reason.SCALED_DOWN, {"ns/t0": 7, "ns/t1": 10})
     assert view.action is not None
@@ -170,7 +170,7 @@ def test_a_long_plan_goes_on_tick_by_tick(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_one_target_that_cannot_be_written_does_not_hold_up_a_long_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "ROUND", 1)
-    one = life()
+    one = power_run()
     one.cluster.refusing.add("ns/t0")
     assert one.run(DOWN[:-1]).reason == Why.PLAN_FAILED
     one.tick(700)
@@ -184,7 +184,7 @@ def test_one_target_that_cannot_be_written_does_not_hold_up_a_long_plan(monkeypa
 
 def test_what_can_never_be_written_ends_a_long_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "ROUND", 1)
-    one = life()
+    one = power_run()
     one.cluster.refusing |= {"ns/t0", "ns/t1"}
     problems = [one.run(DOWN[:-1]).problem, *(one.tick(700).problem for _ in range(4))]
     assert any("could not be carried out" in (problem or "") for problem in problems)
@@ -192,7 +192,7 @@ def test_what_can_never_be_written_ends_a_long_plan(monkeypatch: pytest.MonkeyPa
 
 def test_an_emergency_does_not_wait_for_a_long_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "ROUND", 1)
-    one = life({"emergencyDrop": {"relative": 0.5}})
+    one = power_run({"emergencyDrop": {"relative": 0.5}})
     one.run(DOWN[:-1])
     assert one.cluster.counts == {"ns/t0": 7, "ns/t1": 10}
     assert "gives way to an emergency" in (one.tick(300).problem or "")
@@ -202,7 +202,7 @@ def test_an_emergency_does_not_wait_for_a_long_plan(monkeypatch: pytest.MonkeyPa
 
 
 def test_what_is_held_changes_nothing_and_its_window_begins_anew() -> None:
-    one = life()
+    one = power_run()
     one.run(DOWN[:4])
     for _ in range(5):
         view = one.tick(700, hold="paused by key paused.power")
@@ -217,7 +217,7 @@ def test_what_is_held_changes_nothing_and_its_window_begins_anew() -> None:
     [{"excluded": "ballast.dev/exclude-power"}, {"problem": "contended"}, {"actuator": Actuator.OBSERVE}],
 )
 def test_who_does_not_take_part_is_left_alone_and_counts_nowhere(standing: dict[str, Any]) -> None:
-    one = life()
+    one = power_run()
     one.cluster.standing["ns/t1"] = standing
     one.run(DOWN)
     assert one.cluster.counts == {"ns/t0": 7, "ns/t1": 10}
@@ -228,7 +228,7 @@ def test_who_does_not_take_part_is_left_alone_and_counts_nowhere(standing: dict[
 
 
 def test_a_target_that_is_not_there_is_named_and_the_others_go_on() -> None:
-    one = life()
+    one = power_run()
     del one.cluster.counts["ns/t1"]
     one.run(DOWN)
     assert one.cluster.counts == {"ns/t0": 7}
@@ -236,7 +236,7 @@ def test_a_target_that_is_not_there_is_named_and_the_others_go_on() -> None:
 
 
 def test_nobody_acts_on_targets_that_cannot_be_seen() -> None:
-    one = life()
+    one = power_run()
     one.run(DOWN[:4])
     one.cluster.blind = True
     assert "the watch is silent" in one.run([700.0] * 9).words
@@ -245,7 +245,7 @@ def test_nobody_acts_on_targets_that_cannot_be_seen() -> None:
 
 
 def test_what_the_object_itself_does_not_allow_is_not_planned() -> None:
-    one = life()
+    one = power_run()
     one.cluster.standing["ns/t1"] = {"minimum": 8, "maximum": 10}
     one.run([1000.0, *[300.0] * 8])
     assert one.cluster.counts == {"ns/t0": 2, "ns/t1": 8}
@@ -254,7 +254,7 @@ def test_what_the_object_itself_does_not_allow_is_not_planned() -> None:
 
 
 def test_who_is_in_a_rollout_stays_but_in_an_emergency() -> None:
-    one = life({"emergencyDrop": {"relative": 0.5}})
+    one = power_run({"emergencyDrop": {"relative": 0.5}})
     one.cluster.standing["ns/t1"] = {"rolling": True}
     one.run(DOWN)
     assert one.cluster.counts == {"ns/t0": 4, "ns/t1": 10}
@@ -264,7 +264,7 @@ def test_who_is_in_a_rollout_stays_but_in_an_emergency() -> None:
 
 
 def test_what_a_load_needs_is_taken_last() -> None:
-    one = life()
+    one = power_run()
     one.needed = {"ns/t0": Need(9)}
     one.run(DOWN)
     assert one.cluster.counts == {"ns/t0": 9, "ns/t1": 5}
@@ -272,7 +272,7 @@ def test_what_a_load_needs_is_taken_last() -> None:
 
 @pytest.mark.parametrize("bad", [None])
 def test_a_silent_feed_holds_everything(bad: float | None) -> None:
-    one = life()
+    one = power_run()
     one.run([1000.0, *[700.0] * 3, *[bad] * 200])
     assert one.cluster.writes == []
     assert one.last.silent_for == 200 * TICK
@@ -280,7 +280,7 @@ def test_a_silent_feed_holds_everything(bad: float | None) -> None:
 
 
 def test_lost_state_waits_where_a_target_is_at_a_bound_by_our_doing() -> None:
-    one = life(t0=2)
+    one = power_run(t0=2)
     one.traces = ["ns/t0"]
     view = one.run([1000.0] * 5)
     assert view.reason == Why.BASELINE
@@ -292,11 +292,11 @@ def test_lost_state_waits_where_a_target_is_at_a_bound_by_our_doing() -> None:
 
 
 def test_lost_state_needs_no_word_without_our_marks_away_from_bounds_or_with_a_nominal() -> None:
-    assert life(t0=2).tick(1000).reason == Reason.BOOTSTRAPPED
-    away = life()
+    assert power_run(t0=2).tick(1000).reason == Reason.BOOTSTRAPPED
+    away = power_run()
     away.traces = ["ns/t0"]
     assert away.tick(1000).reason == Reason.BOOTSTRAPPED
-    nominal = life({"nominal": {"watts": 1000, "replicas": 20}}, t0=2)
+    nominal = power_run({"nominal": {"watts": 1000, "replicas": 20}}, t0=2)
     nominal.traces = ["ns/t0"]
     assert nominal.tick(1000).reason == Reason.BOOTSTRAPPED
     nominal.run([1000.0] * 8)
@@ -304,14 +304,14 @@ def test_lost_state_needs_no_word_without_our_marks_away_from_bounds_or_with_a_n
 
 
 def test_state_that_nobody_understands_counts_as_lost() -> None:
-    one = life(t0=2)
+    one = power_run(t0=2)
     one.traces = ["ns/t0"]
     one.keys.data["power.state.power"] = "{rubbish"
     assert one.tick(1000).reason == Why.BASELINE
 
 
 def test_a_confirmed_time_after_the_baseline_makes_a_new_one_once() -> None:
-    one = life()
+    one = power_run()
     one.tick(1000)
     later = one.last.now.wall + 1
     one.run([1030.0] * 3)
@@ -323,7 +323,7 @@ def test_a_confirmed_time_after_the_baseline_makes_a_new_one_once() -> None:
 
 
 def test_a_dry_run_follows_what_it_would_have_done_and_writes_its_state_alone() -> None:
-    one = life(shadow=True)
+    one = power_run(shadow=True)
     view = one.run(DOWN)
     assert dict(view.counts) == {"ns/t0": 7, "ns/t1": 7}
     assert one.cluster.counts == {"ns/t0": 10, "ns/t1": 10}
@@ -340,7 +340,7 @@ def test_a_dry_run_follows_what_it_would_have_done_and_writes_its_state_alone() 
 
 
 def test_someone_elses_change_is_counted_once_and_kept() -> None:
-    one = life()
+    one = power_run()
     one.tick(1000)
     one.cluster.counts["ns/t0"] = 14
     assert one.tick(1000).foreign == 1
@@ -363,7 +363,7 @@ def test_killed_before_between_or_after_any_write_it_arrives_and_rebases_on_noth
 
 
 def _arrives(feed: list[float | None], killed: list[tuple[int, bool]], last: int, slow: bool) -> None:
-    one = life({"nominal": {"watts": 1000, "replicas": 20}})
+    one = power_run({"nominal": {"watts": 1000, "replicas": 20}})
     one.killed_in(feed, killed, slow=slow)
     one.run([float(last)] * 60)
     ideal = min(max(20 * last / 1000, 3), 40)

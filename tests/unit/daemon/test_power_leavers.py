@@ -11,7 +11,7 @@ from ballast.cluster.write import Result, WriteOutcome
 from ballast.errors import ClusterError
 from ballast.jobs.power.departed import PAUSE, DepartedTargets
 from ballast.power.policy import PowerPolicy
-from tests.unit.daemon.power_world import WRITE, Fuse, Keys
+from tests.unit.daemon.power_world import WRITE, CrashPoint, Keys
 from tests.unit.power.worlds import members, policy
 
 
@@ -19,7 +19,7 @@ class Plant:
     """What is stored, and who got a cap back."""
 
     def __init__(self, **data: str) -> None:
-        self.keys = Keys(Fuse(), {key.replace("_", "."): text for key, text in data.items()})
+        self.keys = Keys(CrashPoint(), {key.replace("_", "."): text for key, text in data.items()})
         self.asked: list[set[str]] = []
         self.result = Result.DONE
         self.blind = False

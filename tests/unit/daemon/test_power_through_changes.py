@@ -15,7 +15,7 @@ from ballast.jobs.power.budget import Why
 from ballast.jobs.power.build import _own
 from ballast.model.workload import Workload
 from ballast.power.controller_result import Reason
-from tests.unit.daemon.power_world import Life
+from tests.unit.daemon.power_world import PowerRun
 from tests.unit.power.worlds import examples, members, policy
 
 SEEN: Any = {"actuator": Actuator.SCALE, "count": 1}
@@ -23,11 +23,11 @@ span = st.integers(1, 7)
 TWO = members((1, 40), (1, 40))
 
 
-def life(keys: dict[str, Any] | None = None, *, shadow: bool = False, **counts: int) -> Life:
-    return Life(policy(**(TWO | (keys or {}))), shadow=shadow, **({"t0": 10, "t1": 10} | counts))
+def power_run(keys: dict[str, Any] | None = None, *, shadow: bool = False, **counts: int) -> PowerRun:
+    return PowerRun(policy(**(TWO | (keys or {}))), shadow=shadow, **({"t0": 10, "t1": 10} | counts))
 
 
-def edited(one: Life, **keys: Any) -> Life:
+def edited(one: PowerRun, **keys: Any) -> PowerRun:
     """A new process with another policy."""
     one.policy = policy(**(TWO | keys))
     one.begin()
@@ -35,7 +35,7 @@ def edited(one: Life, **keys: Any) -> Life:
 
 
 def test_a_target_that_left_the_policy_takes_its_share_of_the_power_along() -> None:
-    one = life()
+    one = power_run()
     one.tick(1000)
     edited(one, **members((1, 40)))
     one.run([1000.0, *[500.0] * 8])
@@ -45,7 +45,7 @@ def test_a_target_that_left_the_policy_takes_its_share_of_the_power_along() -> N
 
 
 def test_a_target_that_came_to_the_policy_brings_its_share() -> None:
-    one = life()
+    one = power_run()
     edited(one, **members((1, 40)))
     one.tick(1000)
     edited(one)
@@ -56,7 +56,7 @@ def test_a_target_that_came_to_the_policy_brings_its_share() -> None:
 def test_a_target_of_other_watts_that_left_takes_them_along() -> None:
     both = {"budget": "anchor", **members((1, 40), (1, 40), wattsPerReplica=25)}
     both["independents"][1]["wattsPerReplica"] = 75
-    one = life(both)
+    one = power_run(both)
     one.tick(1000)
     edited(one, budget="anchor", **members((1, 40), wattsPerReplica=25))
     one.run([1000.0, *[500.0] * 8])
@@ -67,7 +67,7 @@ def test_a_target_of_other_watts_that_left_takes_them_along() -> None:
 def test_a_target_that_leaves_while_a_plan_is_open_does_not_leave_its_power_to_the_others(
     leaving: dict[str, Any],
 ) -> None:
-    one = life()
+    one = power_run()
     one.run([1000.0, *[700.0] * 4])
     assert one.dies(700, 1, landed=False)
     one.cluster.standing["ns/t1"] = leaving
@@ -79,7 +79,7 @@ def test_a_target_that_leaves_while_a_plan_is_open_does_not_leave_its_power_to_t
 
 
 def test_a_target_that_left_the_policy_while_a_plan_was_open_takes_its_share_along() -> None:
-    one = life()
+    one = power_run()
     one.run([1000.0, *[700.0] * 4])
     assert one.dies(700, 1, landed=False)
     one.at += 700
@@ -91,7 +91,7 @@ def test_a_target_that_left_the_policy_while_a_plan_was_open_takes_its_share_alo
 
 
 def test_who_is_away_for_a_moment_at_night_has_its_place_again_in_the_morning() -> None:
-    one = life()
+    one = power_run()
     one.run([1000.0, *[10.0] * 8])
     one.cluster.standing["ns/t1"] = {"problem": "nobody knows for a moment"}
     one.tick(10)
@@ -101,7 +101,7 @@ def test_who_is_away_for_a_moment_at_night_has_its_place_again_in_the_morning() 
 
 
 def test_who_is_excluded_at_night_and_returns_by_day_does_not_multiply_the_budget() -> None:
-    one = life()
+    one = power_run()
     one.run([1000.0, *[10.0] * 8])
     assert one.cluster.counts == {"ns/t0": 1, "ns/t1": 1}
     one.cluster.standing["ns/t1"] = {"excluded": "annotated"}
@@ -115,7 +115,7 @@ def test_who_is_excluded_at_night_and_returns_by_day_does_not_multiply_the_budge
 
 
 def test_zero_by_hand_at_night_and_ten_by_day_do_not_multiply_the_budget() -> None:
-    one = life()
+    one = power_run()
     one.run([1000.0, *[10.0] * 8])
     one.cluster.counts["ns/t1"] = 0
     one.run([10.0] * 2)
@@ -134,7 +134,7 @@ steps = st.lists(
 @examples
 @given(steps)
 def test_whoever_was_away_and_whenever_the_measure_is_the_same_afterwards(steps: list[tuple[int, str, int]]) -> None:
-    one = Life(policy(**members((1, 60), (1, 60), (1, 60))), t0=10, t1=10, t2=10)
+    one = PowerRun(policy(**members((1, 60), (1, 60), (1, 60))), t0=10, t1=10, t2=10)
     one.tick(1000)
     for watts, who, ticks in steps:
         if who and one.cluster.standing.pop(who, None) is None:
@@ -147,7 +147,7 @@ def test_whoever_was_away_and_whenever_the_measure_is_the_same_afterwards(steps:
 
 
 def test_who_comes_new_at_night_counts_as_by_day() -> None:
-    one = life()
+    one = power_run()
     edited(one, **members((1, 40)))
     one.run([1000.0, *[10.0] * 8])
     edited(one)
@@ -157,7 +157,7 @@ def test_who_comes_new_at_night_counts_as_by_day() -> None:
 
 
 def test_a_fallback_is_due_also_when_ballast_restarted_while_the_feed_was_silent() -> None:
-    one = life({"fallback": {"after": "5m", "policy": "floor"}})
+    one = power_run({"fallback": {"after": "5m", "policy": "floor"}})
     one.run([1000.0, *[None] * 5])
     one.begin()
     one.run([None] * 19)
@@ -169,7 +169,7 @@ def test_a_fallback_is_due_also_when_ballast_restarted_while_the_feed_was_silent
 
 
 def test_what_was_silent_while_nobody_was_to_act_is_silent_all_the_same() -> None:
-    one = life({"fallback": {"after": "5m", "policy": "floor"}})
+    one = power_run({"fallback": {"after": "5m", "policy": "floor"}})
     one.tick(1000)
     for _ in range(25):
         one.tick(None, hold="paused by key paused.power")
@@ -178,7 +178,7 @@ def test_what_was_silent_while_nobody_was_to_act_is_silent_all_the_same() -> Non
 
 
 def test_to_be_excluded_is_no_change_by_someone_else() -> None:
-    one = life()
+    one = power_run()
     one.tick(1000)
     one.cluster.standing["ns/t1"] = {"excluded": "annotated"}
     assert one.tick(1000).foreign == 0
@@ -187,13 +187,13 @@ def test_to_be_excluded_is_no_change_by_someone_else() -> None:
 
 
 def test_before_there_is_anything_to_remember_nothing_is_written() -> None:
-    one = life()
+    one = power_run()
     one.run([None, None, 0.5])
     assert one.keys.data == {}
 
 
 def test_what_a_dry_run_would_have_done_is_no_baseline() -> None:
-    one = life(shadow=True)
+    one = power_run(shadow=True)
     one.run([1000.0, *[500.0] * 8])
     assert sum(one.last.counts.values()) == 10
     one.shadow = one.cluster.dry = False
@@ -205,7 +205,7 @@ def test_what_a_dry_run_would_have_done_is_no_baseline() -> None:
 
 @pytest.mark.parametrize("standing", [{"maximum": 10}, {"rolling": True}])
 def test_a_fallback_beyond_what_a_target_allows_is_not_planned_again_and_again(standing: dict[str, Any]) -> None:
-    one = life({"fallback": {"after": "5m", "policy": "replicas", "replicas": {"ns/t1": 15}}})
+    one = power_run({"fallback": {"after": "5m", "policy": "replicas", "replicas": {"ns/t1": 15}}})
     one.cluster.standing["ns/t1"] = standing
     one.run([1000.0, *[None] * 30])
     written = one.keys.writes
@@ -215,7 +215,7 @@ def test_a_fallback_beyond_what_a_target_allows_is_not_planned_again_and_again(s
 
 
 def test_the_published_model_goes_on_when_its_targets_are_at_their_bounds() -> None:
-    one = life({"compat": "paper"})
+    one = power_run({"compat": "paper"})
     one.traces = ["ns/t0", "ns/t1"]
     one.run([1000.0, *[10.0] * 8])
     assert one.cluster.counts == {"ns/t0": 1, "ns/t1": 1}
@@ -226,7 +226,7 @@ def test_the_published_model_goes_on_when_its_targets_are_at_their_bounds() -> N
 
 
 def test_a_new_baseline_of_a_dry_run_is_what_is_really_there() -> None:
-    one = life(shadow=True)
+    one = power_run(shadow=True)
     one.run([1000.0, *[500.0] * 8])
     assert dict(one.last.counts) == {"ns/t0": 5, "ns/t1": 5}
     view = one.tick(500, confirmed=one.last.now.wall)
@@ -236,7 +236,7 @@ def test_a_new_baseline_of_a_dry_run_is_what_is_really_there() -> None:
 
 
 def test_a_rollout_does_not_stop_a_dry_run() -> None:
-    one = life(shadow=True)
+    one = power_run(shadow=True)
     one.run([1000.0, *[500.0] * 8])
     one.cluster.standing["ns/t1"] = {"rolling": True}
     view = one.run([300.0] * 8)
@@ -255,7 +255,7 @@ def test_a_rollout_does_not_stop_a_dry_run() -> None:
 )
 def test_numbers_that_mean_something_else_now_are_a_new_beginning(keys: dict[str, Any]) -> None:
     feed = {"feed": {"query": "sun_watts", "semantics": "available"}}
-    one = life(feed)
+    one = power_run(feed)
     one.tick(1000)
     edited(one, **{**feed, **keys})
     view = one.tick(1000)
@@ -267,7 +267,7 @@ def test_numbers_that_mean_something_else_now_are_a_new_beginning(keys: dict[str
 
 
 def test_a_new_meaning_waits_for_a_word_where_ballast_put_a_target_at_its_bound() -> None:
-    one = life({"feed": {"query": "sun_watts", "semantics": "available"}})
+    one = power_run({"feed": {"query": "sun_watts", "semantics": "available"}})
     one.traces = ["ns/t0", "ns/t1"]
     one.run([1000.0, *[10.0] * 8])
     edited(one, feed={"query": "other_watts", "semantics": "limit"})
@@ -280,7 +280,7 @@ def test_a_new_meaning_waits_for_a_word_where_ballast_put_a_target_at_its_bound(
 
 
 def test_a_nominal_that_is_set_later_counts_from_then_on() -> None:
-    one = life()
+    one = power_run()
     one.tick(1000)
     edited(one, nominal={"watts": 2000, "replicas": 20})
     one.run([1000.0] * 8)
@@ -289,14 +289,14 @@ def test_a_nominal_that_is_set_later_counts_from_then_on() -> None:
 
 def test_a_feed_that_is_only_read_with_more_patience_means_the_same() -> None:
     feed = {"query": "sun_watts", "semantics": "available"}
-    one = life({"feed": feed})
+    one = power_run({"feed": feed})
     one.tick(1000)
     edited(one, feed={**feed, "maxAge": "20s", "expectSeries": 2})
     assert one.tick(1000).reason == Reason.INSIDE
 
 
 def test_lost_state_waits_also_at_a_bound_of_the_object_itself() -> None:
-    one = life(t0=3)
+    one = power_run(t0=3)
     one.traces = ["ns/t0"]
     one.cluster.standing["ns/t0"] = {"minimum": 3}
     assert one.tick(10).reason == Why.BASELINE
@@ -312,7 +312,7 @@ def test_lost_state_waits_also_at_a_bound_of_the_object_itself() -> None:
     ],
 )
 def test_state_with_impossible_numbers_counts_as_lost(key: str, old: str, new: str) -> None:
-    one = life()
+    one = power_run()
     one.tick(1000)
     assert old in one.keys.data[key]
     one.keys.data[key] = one.keys.data[key].replace(old, new)
@@ -321,7 +321,7 @@ def test_state_with_impossible_numbers_counts_as_lost(key: str, old: str, new: s
 
 
 def test_a_plan_of_the_future_is_dropped() -> None:
-    one = life()
+    one = power_run()
     one.run([1000.0, *[700.0] * 4])
     assert one.dies(700, 1, landed=False)
     one.at -= 3600

@@ -18,7 +18,7 @@ from ballast.scoring import crane
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.scores import Scores
 from ballast.scoring.strategy import NAMES, strategy
-from tests.unit.daemon.test_strategies import Desk
+from tests.unit.daemon.test_strategies import ExtenderWorld
 from tests.unit.scoring.worlds import NOW, a_fleet, load, node, pod
 
 AMOUNTS = {"cpu": "16", "memory": "64Gi", "ephemeral-storage": "100Gi", "pods": "110"}
@@ -145,13 +145,13 @@ def taken(of: Sequence[Node], lower: float = 1.0) -> Snapshot:
     )
 
 
-def desk(name: str, keys: dict[str, Any], fleet: Fleet, *earlier: Snapshot) -> Desk:
+def world(name: str, keys: dict[str, Any], fleet: Fleet, *earlier: Snapshot) -> ExtenderWorld:
     environment = {
         "BALLAST_EXTENDER__STRATEGY": name,
         "BALLAST_SCORING__KEYS": json.dumps({**NEEDED, name: keys}),
     }
     first, *others = [*earlier, taken(fleet.nodes)]
-    found = Desk(first, fleet.pods, environment)
+    found = ExtenderWorld(first, fleet.pods, environment)
     for each in others:
         found.extending.scores_of("default", "new")
         found.extending.observe(each)
@@ -170,7 +170,7 @@ CASES = [
 def test_the_daemon_scores_as_ballast_score_does(name: str, keys: dict[str, Any]) -> None:
     fleet, expected = offline(name, keys)
     assert not expected.unknown.all(), "its worlds measure nothing that it reads"
-    document = desk(name, keys, fleet).extending.scores_of("default", "new")
+    document = world(name, keys, fleet).extending.scores_of("default", "new")
     assert document is not None
     found = document["strategies"][0]
     wanted = expected.document(name, list(MEANS))
@@ -184,7 +184,7 @@ def test_it_also_does_for_some_of_the_nodes(name: str, keys: dict[str, Any]) -> 
         keys = keys | {"weigh_by": "count"}  # volumes are shares of the whole cluster
     fleet, _ = offline(name, keys)
     _, expected = offline(name, keys, ["c", "a"])
-    extending = desk(name, keys, fleet).extending
+    extending = world(name, keys, fleet).extending
     state = extending._state
     assert state is not None
     found = extending._strategy(name, state).score(state.model.fleet.at(np.array([2, 0])), arriving(fleet.pods))
@@ -195,7 +195,7 @@ def test_profiles_are_weighed_by_their_share_of_the_whole_cluster_whichever_node
     name, keys = "dominant-residual", {"weigh_by": "volume"}
     fleet, expected = offline(name, keys)
     assert not expected.unknown.all(), "its worlds measure nothing that it reads"
-    extending = desk(name, keys, fleet).extending
+    extending = world(name, keys, fleet).extending
     state = extending._state
     assert state is not None
     rows = np.array([2, 0])
@@ -208,7 +208,7 @@ def test_nothing_of_the_snapshot_before_is_left(name: str) -> None:
     keys = NEEDED.get(name, {}) | {"in_flight": "full"}
     fleet, expected = offline(name, keys)
     assert not expected.unknown.all(), "its worlds measure nothing that it reads"
-    extending = desk(name, keys, fleet, taken(fleet.nodes, 0.5)).extending
+    extending = world(name, keys, fleet, taken(fleet.nodes, 0.5)).extending
     document = extending.scores_of("default", "new")
     assert document is not None
     assert document["strategies"][0]["scores"] == expected.document(name, list(MEANS))["scores"]

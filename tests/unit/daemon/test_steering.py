@@ -10,14 +10,14 @@ from ballast.cluster.objects import wire
 from ballast.model.pod import Owner, Pod
 from ballast.model.shape import Shape
 from ballast.placement.reservations import Purpose, Reservation
-from tests.unit.daemon.test_extending import N3, Desk, incoming
+from tests.unit.daemon.test_extending import N3, ExtenderWorld, incoming
 from tests.unit.placement.snapshots import SMALL, TIME, pod, shape, snapshot
 
 OWNER = Owner("ReplicaSet", "web-1", "u-rs", True)
 
 
-def desk(cpu: float = 16.0, **settings: Any) -> Desk:
-    return Desk(snapshot([0.6, 0.1, 0.4], cpu=cpu), **settings)
+def world(cpu: float = 16.0, **settings: Any) -> ExtenderWorld:
+    return ExtenderWorld(snapshot([0.6, 0.1, 0.4], cpu=cpu), **settings)
 
 
 def owned(uid: str, **more: Any) -> wire.Pod:
@@ -34,14 +34,14 @@ def held(node: str = "n0", asks: Shape = SMALL, until: float = TIME + 130) -> Re
     return Reservation("r", node, Purpose.REPLACEMENT, "default/web-a", "u-rs", asks, until)
 
 
-def chosen(desk: Desk, asked: wire.Pod, names: list[str] = N3) -> str:
-    answer = msgspec.json.decode(desk.extending.prioritize(desk.show(asked), names, None).body)
+def chosen(world: ExtenderWorld, asked: wire.Pod, names: list[str] = N3) -> str:
+    answer = msgspec.json.decode(world.extending.prioritize(world.show(asked), names, None).body)
     [best] = [each["Host"] for each in answer if each["Score"] == 10]
     return str(best)
 
 
 def test_a_replacement_goes_where_room_is_held_for_it_and_nobody_else_does() -> None:
-    one = desk()
+    one = world()
     assert chosen(one, owned("before")) == "n1"
     one.extending.steering.hold(held())
     assert chosen(one, owned("a")) == "n0"
@@ -50,13 +50,13 @@ def test_a_replacement_goes_where_room_is_held_for_it_and_nobody_else_does() -> 
 
 
 def test_asked_again_it_is_told_the_same() -> None:
-    one = desk()
+    one = world()
     one.extending.steering.hold(held())
     assert [chosen(one, owned("a")) for _ in range(3)] == ["n0"] * 3
 
 
 def test_it_is_decided_as_ever_once_the_replacement_is_bound() -> None:
-    one = desk()
+    one = world()
     one.extending.steering.hold(held())
     assert chosen(one, owned("a")) == "n0"
     one.extending.put(shown("a", "n0"))
@@ -65,7 +65,7 @@ def test_it_is_decided_as_ever_once_the_replacement_is_bound() -> None:
 
 
 def test_pods_that_are_there_already_do_not_take_the_reservation() -> None:
-    one = desk()
+    one = world()
     one.extending.put(shown("old", "n2"))
     one.extending.steering.hold(held())
     one.extending.put(shown("old", "n2", ready=True))
@@ -76,19 +76,19 @@ def test_pods_that_are_there_already_do_not_take_the_reservation() -> None:
 
 
 def test_a_node_that_the_scheduler_does_not_offer_is_not_insisted_on() -> None:
-    one = desk()
+    one = world()
     one.extending.steering.hold(held())
     assert chosen(one, owned("a"), ["n1", "n2"]) == "n1"
 
 
 def test_the_reservation_is_kept_also_when_nothing_is_known_of_the_load() -> None:
-    one = Desk(snapshot([float("nan")] * 3))
+    one = ExtenderWorld(snapshot([float("nan")] * 3))
     one.extending.steering.hold(held())
     assert chosen(one, owned("a")) == "n0"
 
 
 def test_others_find_the_room_taken() -> None:
-    one = desk(cpu=4.0)
+    one = world(cpu=4.0)
     one.extending.steering.hold(held("n1", shape(3.8)))
     answer = one.extending.prioritize(incoming("b"), N3, "dominant-residual")
     scores = {each["Host"]: each["Score"] for each in msgspec.json.decode(answer.body)}
@@ -96,7 +96,7 @@ def test_others_find_the_room_taken() -> None:
 
 
 def test_others_are_filtered_out_of_it() -> None:
-    one = desk(cpu=4.0)
+    one = world(cpu=4.0)
     one.extending.steering.hold(held("n1", shape(3.8)))
     assert one.extending.filter(incoming("b"), N3).nodes == {"n1": "its room is held for default/web-a"}
     assert one.extending.filter(incoming("b"), ["n0"]).nodes == {}
@@ -105,7 +105,7 @@ def test_others_are_filtered_out_of_it() -> None:
 
 
 def test_load_gives_way_when_it_would_leave_no_node_and_reserved_room_does_not() -> None:
-    one = desk(cpu=4.0, filter_threshold=0.3)
+    one = world(cpu=4.0, filter_threshold=0.3)
     one.extending.steering.hold(held("n1", shape(3.8)))
     assert set(one.extending.filter(incoming("b"), N3).nodes) == {"n1"}
     assert set(one.extending.filter(incoming("b"), ["n1"]).nodes) == {"n1"}
@@ -114,7 +114,7 @@ def test_load_gives_way_when_it_would_leave_no_node_and_reserved_room_does_not()
 
 
 def test_it_ends_at_its_deadline() -> None:
-    one = desk(cpu=4.0)
+    one = world(cpu=4.0)
     one.extending.steering.hold(held("n1", shape(3.8)))
     one.clock.advance(130)
     assert one.extending.filter(incoming("b"), N3).nodes == {}
@@ -122,7 +122,7 @@ def test_it_ends_at_its_deadline() -> None:
 
 
 def test_which_schedulers_ask_is_known() -> None:
-    one = desk()
+    one = world()
     steering = one.extending.steering
     assert steering.asked("default-scheduler") is None
     chosen(one, incoming("a"))
@@ -132,13 +132,13 @@ def test_which_schedulers_ask_is_known() -> None:
 
 
 def test_a_neutral_answer_steers_nobody() -> None:
-    one = Desk(snapshot([float("nan")] * 3))
+    one = ExtenderWorld(snapshot([float("nan")] * 3))
     one.ask("a", N3)
     assert one.extending.steering.asked("default-scheduler") is None
 
 
 def test_whether_a_pod_fits_is_known_for_known_nodes() -> None:
-    one = desk(cpu=4.0)
+    one = world(cpu=4.0)
     steering = one.extending.steering
     assert steering.fits("n1", shape(4.0)) is True
     steering.hold(held("n1"))
@@ -147,7 +147,7 @@ def test_whether_a_pod_fits_is_known_for_known_nodes() -> None:
 
 
 def test_a_made_up_pod_takes_no_reservation() -> None:
-    one = desk()
+    one = world()
     one.extending.steering.hold(held())
     for asked in (owned("made-up"), owned("another")):
         answer = msgspec.json.decode(one.extending.prioritize(asked, N3, None).body)

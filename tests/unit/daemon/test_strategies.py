@@ -48,7 +48,7 @@ def annotated(taken: Snapshot, usage: Sequence[float | None], age: float = 20.0)
     return replace(taken, nodes=nodes)
 
 
-class Desk:
+class ExtenderWorld:
     def __init__(self, taken: Snapshot, pods: Sequence[Pod] = (), environment: dict[str, str] | None = None) -> None:
         self.settings = load({**KEYS, **(environment or {})})
         self.clock = FakeClock(taken.time + 10)
@@ -92,7 +92,7 @@ TAKEN = annotated(snapshot([0.6, 0.1, 0.4]), [0.6, 0.1, 0.4])
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - {"balanced"}))
 def test_every_strategy_scores_nodes_by_themselves(name: str) -> None:
-    found = Desk(TAKEN, THERE).extending.node_scores(name)
+    found = ExtenderWorld(TAKEN, THERE).extending.node_scores(name)
     assert list(found) == N3
     assert all(isinstance(score, int) and 0 <= score <= 100 for score in found.values())
     assert len(set(found.values())) > 1, "it tells nodes apart"
@@ -105,59 +105,59 @@ def test_balance_is_what_a_pod_changes_so_labels_cannot_go_by_it() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_node_that_is_not_known_has_no_score(name: str) -> None:
-    desk = Desk(annotated(snapshot([0.6, NAN, 0.4]), [0.6, 0.1, 0.4]), THERE)
-    found = desk.extending.node_scores(name)
+    world = ExtenderWorld(annotated(snapshot([0.6, NAN, 0.4]), [0.6, 0.1, 0.4]), THERE)
+    found = world.extending.node_scores(name)
     assert found["n1"] is None
     assert None not in (found["n0"], found["n2"])
 
 
 @pytest.mark.parametrize("name", ["dominant-residual", "most-allocated", "balanced", "low-risk", "blend"])
 def test_without_pods_nothing_is_said_by_what_they_ask_for(name: str) -> None:
-    desk = Desk(TAKEN, THERE)
-    desk.pods_age = WATCH_SILENT + 1
-    assert set(desk.extending.node_scores(name).values()) == {None}
-    assert None not in desk.extending.node_scores("load-variation").values()
+    world = ExtenderWorld(TAKEN, THERE)
+    world.pods_age = WATCH_SILENT + 1
+    assert set(world.extending.node_scores(name).values()) == {None}
+    assert None not in world.extending.node_scores("load-variation").values()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_strategy_answers_schedulers(name: str) -> None:
-    desk = Desk(TAKEN, THERE, {"BALLAST_EXTENDER__STRATEGY": name})
-    whole = desk.ask("x")
+    world = ExtenderWorld(TAKEN, THERE, {"BALLAST_EXTENDER__STRATEGY": name})
+    whole = world.ask("x")
     assert sorted(whole.values())[-1] == 10
-    assert desk.ask("x", name) == whole, "the same by ?profile="
-    some = desk.ask("y", name, ["n2", "n0"])
+    assert world.ask("x", name) == whole, "the same by ?profile="
+    some = world.ask("y", name, ["n2", "n0"])
     assert sorted(some.values())[-1] == 10
 
 
 def test_dynamic_reads_annotations_and_counts_bindings_instead_of_their_hot_value() -> None:
     late = [pod(f"p{number}", "n1", EMPTY, bound=TIME - 30) for number in range(4)]
     idle = annotated(snapshot([0.1, 0.1, 0.1]), [0.2, 0.2, None])
-    found = Desk(idle, late).extending.node_scores("dynamic")
+    found = ExtenderWorld(idle, late).extending.node_scores("dynamic")
     assert found == {"n0": 80, "n1": 60, "n2": None}, "4 bindings within a minute are two points"
     old = annotated(snapshot([0.1, 0.1, 0.1]), [0.2, 0.2, 0.2], age=4 * 3600)
-    assert set(Desk(old).extending.node_scores("dynamic").values()) == {None}
+    assert set(ExtenderWorld(old).extending.node_scores("dynamic").values()) == {None}
 
 
 def test_dynamic_does_not_herd_because_decisions_are_bindings() -> None:
-    desk = Desk(annotated(snapshot([0.1] * 3), [0.2, 0.21, 0.22]))
-    chosen = [desk.chosen(f"p{number}", "dynamic") for number in range(9)]
+    world = ExtenderWorld(annotated(snapshot([0.1] * 3), [0.2, 0.21, 0.22]))
+    chosen = [world.chosen(f"p{number}", "dynamic") for number in range(9)]
     assert max(chosen.count(name) for name in N3) <= 4
 
 
 def test_peaks_prefers_the_node_whose_power_rises_least() -> None:
     even = snapshot([0.3, 0.3, 0.3])
-    assert Desk(even).chosen("x", "peaks") == "n0"
-    assert Desk(even).extending.node_scores("peaks") == {"n0": 100, "n1": 61, "n2": 0}
+    assert ExtenderWorld(even).chosen("x", "peaks") == "n0"
+    assert ExtenderWorld(even).extending.node_scores("peaks") == {"n0": 100, "n1": 61, "n2": 0}
 
 
 def test_what_is_measured_of_its_siblings_counts_for_a_pod_in_flight() -> None:
     def burst(siblings: dict[str, dict[str, float]]) -> int:
-        desk = Desk(snapshot([0.3, 0.3, 0.3]))
-        desk.extending.siblings = siblings
-        desk.extending.observe(snapshot([0.3, 0.3, 0.3]))
+        world = ExtenderWorld(snapshot([0.3, 0.3, 0.3]))
+        world.extending.siblings = siblings
+        world.extending.observe(snapshot([0.3, 0.3, 0.3]))
         owner = Owner("ReplicaSet", "web", "rs", True)
-        desk.extending.put(msgspec.structs.replace(pod("p", "n0", bound=TIME + 5), owner=owner))
-        state = desk.extending._state
+        world.extending.put(msgspec.structs.replace(pod("p", "n0", bound=TIME + 5), owner=owner))
+        state = world.extending._state
         assert state is not None
         return int(state.model.in_flight.use("cpu", 1000, 1.5)[0])
 
@@ -168,8 +168,8 @@ def test_what_is_measured_of_its_siblings_counts_for_a_pod_in_flight() -> None:
 
 
 def test_the_scores_of_a_pod_with_their_terms() -> None:
-    desk = Desk(TAKEN, [*THERE, pod("waiting")])
-    found = desk.extending.scores_of("default", "waiting")
+    world = ExtenderWorld(TAKEN, [*THERE, pod("waiting")])
+    found = world.extending.scores_of("default", "waiting")
     assert found is not None
     assert (found["pod"], found["node"], found["decided"], found["neutral"]) == ("default/waiting", None, None, None)
     blend, residual, variation = found["strategies"]
@@ -180,13 +180,13 @@ def test_the_scores_of_a_pod_with_their_terms() -> None:
         assert blend["scores"][name] == pytest.approx(0.7 * parts[0] + 0.3 * parts[1], abs=0.51)
         assert blend["terms"][name] == {"dominant-residual": parts[0], "load-variation": parts[1]}
     json.dumps(found, allow_nan=False)
-    assert desk.extending.scores_of("default", "nobody") is None
+    assert world.extending.scores_of("default", "nobody") is None
 
 
 def test_a_pod_that_was_decided_says_where() -> None:
-    desk = Desk(TAKEN, [pod("waiting")])
-    node = desk.chosen("waiting")
-    found = desk.extending.scores_of("default", "waiting")
+    world = ExtenderWorld(TAKEN, [pod("waiting")])
+    node = world.chosen("waiting")
+    found = world.extending.scores_of("default", "waiting")
     assert found is not None
     assert found["decided"] == node
 
@@ -195,15 +195,15 @@ def test_keys_come_from_the_settings_and_files(tmp_path: Path) -> None:
     path = tmp_path / "power.yaml"
     path.write_text(json.dumps(MODEL))
     keys = {"peaks": {"node_power_model": str(path)}, "most-allocated": {"resources": {"memory": 1}}}
-    desk = Desk(snapshot([0.1] * 3), THERE, {"BALLAST_SCORING__KEYS": json.dumps(keys)})
-    assert len(set(desk.extending.node_scores("peaks").values())) == 3
-    assert desk.extending.node_scores("most-allocated") == {"n0": 12, "n1": 25, "n2": 1}
+    world = ExtenderWorld(snapshot([0.1] * 3), THERE, {"BALLAST_SCORING__KEYS": json.dumps(keys)})
+    assert len(set(world.extending.node_scores("peaks").values())) == 3
+    assert world.extending.node_scores("most-allocated") == {"n0": 12, "n1": 25, "n2": 1}
 
 
 def test_profiles_that_are_given_beat_those_that_were_learned() -> None:
     keys = {"dominant-residual": {"profiles": [{"requests": {"memory": "32Gi"}, "weight": 1}]}}
-    desk = Desk(snapshot([0.1] * 3), THERE, {"BALLAST_SCORING__KEYS": json.dumps(keys)})
-    state = desk.extending._state
+    world = ExtenderWorld(snapshot([0.1] * 3), THERE, {"BALLAST_SCORING__KEYS": json.dumps(keys)})
+    state = world.extending._state
     assert state is not None
     assert state.residual._prepared is not None
     [profile] = state.residual._prepared.profiles
@@ -247,9 +247,9 @@ def test_a_policy_with_a_count_of_0_is_refused_by_its_file(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", NAMES)
 def test_zero_allocatable_and_unknown_nodes_are_answered(name: str) -> None:
-    desk = Desk(annotated(snapshot([0.6, 0.1, 0.4], cpu=0.0), [0.6, 0.1, 0.4]), THERE)
-    assert all(score is None or 0 <= score <= 100 for score in desk.extending.node_scores(name).values())
+    world = ExtenderWorld(annotated(snapshot([0.6, 0.1, 0.4], cpu=0.0), [0.6, 0.1, 0.4]), THERE)
+    assert all(score is None or 0 <= score <= 100 for score in world.extending.node_scores(name).values())
     for names in (N3, ["n0", "stranger"], ["stranger"]):
-        found = desk.extending.prioritize(incoming("x"), names, name)
+        found = world.extending.prioritize(incoming("x"), names, name)
         assert [each["Host"] for each in json.loads(found.body)] == names
         assert all(0 <= each["Score"] <= 10 for each in json.loads(found.body))

@@ -18,7 +18,7 @@ from ballast.scoring.protocol import TRAITS
 from ballast.scoring.strategy import NAMES, names, strategy
 from ballast.settings import examine
 from ballast.settings import load as settings
-from tests.unit.daemon.test_strategies import THERE, Desk
+from tests.unit.daemon.test_strategies import THERE, ExtenderWorld
 from tests.unit.placement.snapshots import snapshot
 from tests.unit.scoring.worlds import a_fleet, by_node, node, pod, scored
 
@@ -73,9 +73,9 @@ def test_the_example_is_found_and_scores() -> None:
 @pytest.mark.usefixtures("example")
 def test_the_daemon_uses_the_example_by_its_name() -> None:
     keys = {"BALLAST_SCORING__KEYS": '{"free-bandwidth": {"resource": "cpu"}}'}
-    desk = Desk(snapshot([0.1] * 3), THERE, {"BALLAST_EXTENDER__STRATEGY": "free-bandwidth", **keys})
-    assert desk.extending.node_scores("free-bandwidth") == {"n0": 69, "n1": 50, "n2": 97}
-    assert desk.chosen("x") == "n2"
+    world = ExtenderWorld(snapshot([0.1] * 3), THERE, {"BALLAST_EXTENDER__STRATEGY": "free-bandwidth", **keys})
+    assert world.extending.node_scores("free-bandwidth") == {"n0": 69, "n1": 50, "n2": 97}
+    assert world.chosen("x") == "n2"
 
 
 def test_nothing_is_imported_before_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

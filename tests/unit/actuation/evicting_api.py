@@ -56,7 +56,7 @@ class Crash(BaseException):
     """The process is killed here."""
 
 
-class Mill(FakeApi):
+class EvictingApi(FakeApi):
     """`evicted` counts evictions by UID. `refuse` may raise for one; `crash_at` kills at that request, before it is
     served or (`late`) after."""
 
@@ -140,7 +140,7 @@ class Mill(FakeApi):
         return dict(found["data"]) if found else {}
 
 
-class Desk:
+class FakeExtender:
     """An extender that holds reservations and was asked lately, or not."""
 
     def __init__(self, clock: FakeClock) -> None:
@@ -190,7 +190,7 @@ class Told:
 class Replica:
     """One process: its evictor, with what it cannot know of others."""
 
-    mill: Mill
+    server: EvictingApi
     leading: bool = True
     paused: str | None = None
     rules: GateRules = field(default_factory=GateRules)
@@ -200,22 +200,22 @@ class Replica:
 
     def __post_init__(self) -> None:
         self.metrics = Metrics()
-        self.desk = Desk(self.mill.clock)
+        self.extender = FakeExtender(self.server.clock)
         self.told = Told()
         writer = Writer(
-            self.mill,  # type: ignore[arg-type]
-            self.mill.clock,
+            self.server,  # type: ignore[arg-type]
+            self.server.clock,
             self.metrics,
-            pace=Pace(self.mill.clock, 1000, 1000),
+            pace=Pace(self.server.clock, 1000, 1000),
             modes={"eviction": "on"},
             paused=lambda part: self.paused,
             leading=lambda: self.leading,
         )
-        self.landing = ReplacementReservations(self.desk, self.mill.clock)
+        self.landing = ReplacementReservations(self.extender, self.server.clock)
         self.evictor = Evictor(
             writer=writer,
-            state=StateStore(self.mill, writer, "ballast"),  # type: ignore[arg-type]
-            clock=self.mill.clock,
+            state=StateStore(self.server, writer, "ballast"),  # type: ignore[arg-type]
+            clock=self.server.clock,
             metrics=self.metrics,
             events=self.told,  # type: ignore[arg-type]
             landing=self.landing,
@@ -223,12 +223,12 @@ class Replica:
         )
 
     def snapshot(self) -> Snapshot:
-        return snapshot(self.loads, self.mill.clock.wall())
+        return snapshot(self.loads, self.server.clock.wall())
 
     def gate(self, **known: Any) -> Gate:
         from dataclasses import replace
 
-        pods = tuple(self.mill.pods.values())
+        pods = tuple(self.server.pods.values())
         names = sorted({pod.owner.name.removesuffix("-rs") for pod in pods if pod.owner})
         workloads = []
         for name in names:
@@ -244,18 +244,18 @@ class Replica:
                     owner=Owner("Deployment", name, f"u-{name}", True),
                 ),
             ]
-        facts = Facts(ClusterObjects(nodes(), pods, workloads, self.budgets), now=self.mill.clock.wall())
+        facts = Facts(ClusterObjects(nodes(), pods, workloads, self.budgets), now=self.server.clock.wall())
         history = replace(self.evictor.history(), acting=True, leader=self.leading, paused=self.paused, **known)
         return Gate(facts, self.rules, history)
 
     def carry_out(self, *pods: Pod, to: str | None = "n5", kind: Kind = "rebalance", **more: Any) -> list[Attempt]:
         return self.evictor.carry_out(
-            plan(*pods, to=to, kind=kind, **more), self.gate, self.mill.pods.get, self.snapshot()
+            plan(*pods, to=to, kind=kind, **more), self.gate, self.server.pods.get, self.snapshot()
         )
 
     def follow(self, seconds: float = 30.0) -> str | None:
-        self.mill.clock.advance(seconds)
-        return self.evictor.follow_up(tuple(self.mill.pods.values()), self.snapshot())
+        self.server.clock.advance(seconds)
+        return self.evictor.follow_up(tuple(self.server.pods.values()), self.snapshot())
 
     def recent(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.evictor.document()["recent"]
@@ -308,6 +308,6 @@ def snapshot(loads: Mapping[str, float], time: float) -> Snapshot:
     )
 
 
-def plans(mill: Mill) -> list[Any]:
-    found: list[Any] = json.loads(mill.state().get("eviction.plan", "[]"))
+def plans(server: EvictingApi) -> list[Any]:
+    found: list[Any] = json.loads(server.state().get("eviction.plan", "[]"))
     return found

@@ -9,23 +9,23 @@ from tests.cluster.harness.prometheus import Target
 from tests.http_answers import AnsweringHandler
 
 
-class Sun:
+class PowerFeed:
     """A context manager. `watts` is what `site_available_watts` tells; while not `up`, the exporter answers 503."""
 
     def __init__(self, watts: float) -> None:
         self.watts = watts
         self.up = True
-        sun = self
+        feed = self
 
         class Handler(AnsweringHandler):
             def do_GET(self) -> None:
-                self.exposition(f"site_available_watts {sun.watts}\n" if sun.up else None)
+                self.exposition(f"site_available_watts {feed.watts}\n" if feed.up else None)
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
 
-    def __enter__(self) -> Sun:
+    def __enter__(self) -> PowerFeed:
         self._thread.start()
         return self
 
