@@ -20,7 +20,7 @@ from ballast.eviction.rules import UNLIMITED, GateRules
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod
 from ballast.model.sample import Floats
-from ballast.model.shape import Container, shape_of
+from ballast.model.shape import ContainerShape, shape_of
 from ballast.model.workload import Workload
 from ballast.placement.planners.layout import layout
 from tests.bench.rows import Row
@@ -219,7 +219,7 @@ def _nodes(week: Week) -> Iterator[Node]:
 
 def pods_of(week: Week) -> Iterator[Pod]:
     """The pods of the model."""
-    shapes = {app.name: shape_of([Container({"cpu": app.asks, "memory": app.asks * GIB})]) for app in week.apps}
+    shapes = {app.name: shape_of([ContainerShape({"cpu": app.asks, "memory": app.asks * GIB})]) for app in week.apps}
     owners = {app.name: Owner("ReplicaSet", app.name, f"u-{app.name}", True) for app in week.apps}
     for name, (app, node, _) in week.pods.items():
         yield Pod(

@@ -12,7 +12,7 @@ from multiprocessing.context import SpawnProcess
 
 from ballast.serving.app import create_app
 from ballast.serving.server import Server
-from ballast.settings.http import Http
+from ballast.settings.http import HttpSettings
 from tests.bench.extender import NODES, REQUESTS, ask, orders_of, pin, service
 from tests.bench.rows import Row, at_most
 
@@ -82,8 +82,8 @@ def _stop(server: Connection, process: SpawnProcess) -> None:
 def _serve(parent: Connection, devices: int) -> None:
     """Answers its port, and then its processor time as often as it is asked."""
     pin(0)
-    extending, board, metrics, _ = service(devices)
-    server = Server(create_app(board, metrics, extending), Http(host="127.0.0.1", port=0))
+    extender, board, metrics, _ = service(devices)
+    server = Server(create_app(board, metrics, extender), HttpSettings(host="127.0.0.1", port=0))
     gc.freeze()
     parent.send(server.start())
     while parent.recv() != "stop":

@@ -41,7 +41,7 @@ from ballast.serving.rendering import render
 from ballast.serving.server import Server
 from ballast.settings import load
 from ballast.settings.extender import ExtenderSettings
-from ballast.settings.http import Http
+from ballast.settings.http import HttpSettings
 from tests.bench.processes import simulated
 from tests.bench.rows import Row, all_equal, at_most
 
@@ -192,21 +192,21 @@ def service(devices: int = 0) -> tuple[ExtenderService, Board, Metrics, list[byt
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     metrics, taken = Metrics(), _snapshot(devices)
     board = Board(snapshot=taken, rendered=render(taken, {}))
-    extending = ExtenderService(ExtenderSettings(), SystemClock(), metrics, board, lambda: 0.0)
+    extender = ExtenderService(ExtenderSettings(), SystemClock(), metrics, board, lambda: 0.0)
     pages = list(_pages(devices))
-    extending.replace(_listed(_reader(extending), pages, 0.0))
-    extending.observe(taken)
-    return extending, board, metrics, pages
+    extender.replace(_listed(_reader(extender), pages, 0.0))
+    extender.observe(taken)
+    return extender, board, metrics, pages
 
 
-def _reader(extending: ExtenderService) -> Reader[Pod]:
-    return pod_reader(lambda key: key in ANNOTATIONS, extending.give_way)
+def _reader(extender: ExtenderService) -> Reader[Pod]:
+    return pod_reader(lambda key: key in ANNOTATIONS, extender.give_way)
 
 
 def _serve(parent: Connection, environment: dict[str, str]) -> None:
     pin(0)
-    clock, (extending, board, metrics, pages) = SystemClock(), service()
-    reader = _reader(extending)
+    clock, (extender, board, metrics, pages) = SystemClock(), service()
+    reader = _reader(extender)
     api = connect(load(environment).cluster, metrics)
     times = LeaseTimes(retry=RETRY)
     elector = _Renewing(api, clock, metrics, namespace="default", name="bench", identity="bench", times=times)
@@ -214,10 +214,10 @@ def _serve(parent: Connection, environment: dict[str, str]) -> None:
     assert board.snapshot is not None
     worker, errand = PlanningProcess(), _errand(board.snapshot, _listed(reader, pages, 0.0))
     works: dict[str, Callable[[], object]] = {
-        "list": lambda: extending.replace(_listed(reader, pages, PAUSE)),
+        "list": lambda: extender.replace(_listed(reader, pages, PAUSE)),
         "plan": lambda: worker.ask(errand),
     }
-    server = Server(create_app(board, metrics, extending), Http(host="127.0.0.1", port=0))
+    server = Server(create_app(board, metrics, extender), HttpSettings(host="127.0.0.1", port=0))
     worker.ask(errand)
     os.sched_setaffinity(worker.pid or 0, _CORES)
     gc.freeze()

@@ -13,10 +13,10 @@ from ballast.placement.even_out import even_out
 from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.rebalance import rebalance
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
-from ballast.placement.planners.step import Step
+from ballast.placement.planners.step import PlannedMove
 from tests.bench.rows import Row, at_most
 
-Plan = Callable[..., Iterator[Step]]
+Plan = Callable[..., Iterator[PlannedMove]]
 
 
 def measure(

@@ -9,7 +9,7 @@ import numpy as np
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.sample import Floats, Ints
-from ballast.model.shape import Container, Shape, shape_of
+from ballast.model.shape import ContainerShape, Shape, shape_of
 from ballast.placement.planners.layout import Layout, layout
 from ballast.placement.planners.rebalance import rebalance
 from ballast.placement.planners.redistribute import redistribute
@@ -109,7 +109,7 @@ def acts(arranged: Layout) -> bool:
 
 
 def _shape(cores: float) -> Shape:
-    return shape_of([Container({"cpu": cores, "memory": 0.1})])
+    return shape_of([ContainerShape({"cpu": cores, "memory": 0.1})])
 
 
 def measure(worlds: Sequence[tuple[int, int]] = WORLDS, helped: int = HELPED) -> list[Row]:

@@ -20,7 +20,7 @@ from ballast.jobs.eviction.planner_main import answer
 from ballast.jobs.eviction.planning_request import PlanRequest, RequestedPlan, receive, send
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod
-from ballast.model.shape import Container, shape_of
+from ballast.model.shape import ContainerShape, shape_of
 from ballast.model.workload import DisruptionBudget, Workload
 from ballast.placement.planners.layout import Layout, layout
 from ballast.placement.planners.load_spread import deviations
@@ -311,7 +311,7 @@ def _uneven(
     np.add.at(load, on, used)
     owners = [Owner("ReplicaSet", f"d{i}", f"u{i}", True) for i in range(workloads)]
     labels = [{"app": f"d{i}"} for i in range(workloads)]
-    shapes = [shape_of([Container({"cpu": float(cpu), "memory": float(memory) * GIB})]) for cpu, memory in asked]
+    shapes = [shape_of([ContainerShape({"cpu": float(cpu), "memory": float(memory) * GIB})]) for cpu, memory in asked]
     pods = [
         Pod(
             "ns",
@@ -347,7 +347,7 @@ def _crowded(nodes: int, shapes: int, waiting: int) -> Layout:
         if shape is None:
             names = ("cpu", "memory", "ephemeral-storage")
             amounts = dict(zip(names, (float(wanted[0]), float(wanted[1]) * GIB, float(wanted[2]) * GIB), strict=True))
-            shape = known[kind] = shape_of([Container(amounts)])
+            shape = known[kind] = shape_of([ContainerShape(amounts)])
         fits = (free >= wanted).all(axis=1)
         name = f"p{len(pods):06}"
         if fits.any():

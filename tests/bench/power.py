@@ -33,7 +33,7 @@ from ballast.power.controller_result import Reason, Sample
 from ballast.power.controller_state import ControllerState
 from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
-from ballast.power.target import Target
+from ballast.power.target import AllocationTarget
 from ballast.settings import load
 from ballast.telemetry.feeds.budget_feed import Watts
 from tests.bench import emergency
@@ -223,7 +223,7 @@ class Kept:
 def _allocations() -> list[Row]:
     dice = random.Random(1)
     targets = [
-        Target(
+        AllocationTarget(
             f"ns/t{index:03}",
             current=40,
             minimum=1,

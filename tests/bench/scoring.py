@@ -11,8 +11,8 @@ import numpy as np
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.sample import Floats
-from ballast.model.shape import Container, shape_of
-from ballast.scoring.fleet import Fleet, Load, amounts
+from ballast.model.shape import ContainerShape, shape_of
+from ballast.scoring.fleet import Fleet, NodeLoads, amounts
 from ballast.scoring.residual import NOWHERE, Criterion, Residuals
 from ballast.scoring.strategy import NAMES, strategy
 from tests.bench.rows import Row, at_most
@@ -104,15 +104,15 @@ def _fleet() -> Fleet:
     dice = np.random.default_rng(0)
     whole = {"cpu": 32.0, "memory": 128 * GIB, "ephemeral-storage": 500 * GIB, "pods": 110.0}
     nodes = tuple(Node(name=f"node-{i:05d}", capacity=whole, allocatable=whole) for i in range(NODES))
-    shapes = [shape_of([Container({"cpu": 0.25 * i, "memory": i * GIB}, {"cpu": 0.5 * i})]) for i in range(1, 9)]
+    shapes = [shape_of([ContainerShape({"cpu": 0.25 * i, "memory": i * GIB}, {"cpu": 0.5 * i})]) for i in range(1, 9)]
     pods = tuple(
         Pod("default", f"p-{i}", node=nodes[i % NODES].name, phase="Running", shape=shapes[i % 8])
         for i in range(NODES * PODS_A_NODE)
     )
 
-    def load() -> Load:
+    def load() -> NodeLoads:
         mean: Floats = dice.random(NODES) * 60
-        return Load(mean, mean / 5, np.ones(NODES, bool))
+        return NodeLoads(mean, mean / 5, np.ones(NODES, bool))
 
     cpu, memory = load(), load()
     now = 1_700_000_000.0
@@ -120,4 +120,4 @@ def _fleet() -> Fleet:
 
 
 def _pod() -> Pod:
-    return Pod("default", "arriving", shape=shape_of([Container({"cpu": 0.5, "memory": GIB}, {"cpu": 1.0})]))
+    return Pod("default", "arriving", shape=shape_of([ContainerShape({"cpu": 0.5, "memory": GIB}, {"cpu": 1.0})]))

@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 from ballast.cli import files
-from ballast.cli.backing import backing
+from ballast.cli.supporting_objects import supporting_objects
 from ballast.placement.planners.layout import layout
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from tests.cluster.harness.api import Api, Refused
@@ -332,7 +332,7 @@ class _World:
         )
         document = {"kind": "List", "items": [self._api.get(path) for path in paths]}
         read = files.cluster(document)
-        behind = backing(read, "cluster", lambda key: True)
+        behind = supporting_objects(read, "cluster", lambda key: True)
         arranged = layout(read.nodes, read.pods, (), np.zeros((len(read.nodes), 0)))
         standing = SimulatedPlacement(
             arranged,

@@ -14,7 +14,7 @@ from pytest_httpserver import HTTPServer
 
 from ballast.answer_budget import ANSWERS, AnswerBudget, AnswersInFlight
 from ballast.errors import SourceUnavailable
-from ballast.settings import Prometheus, Settings
+from ballast.settings import PrometheusSettings, Settings
 from ballast.telemetry.error_messages import TooLarge
 from ballast.telemetry.http import HttpSession
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
@@ -83,7 +83,7 @@ def test_what_fails_gives_back_what_it_held(server: HTTPServer) -> None:
 
 def test_a_started_query_counts_until_its_future_is_dropped(server: HTTPServer) -> None:
     server.expect_request("/api/v1/query").respond_with_data(b" " * MIB)
-    client = PrometheusClient(Settings(prometheus=Prometheus(url=server.url_for(""))))
+    client = PrometheusClient(Settings(prometheus=PrometheusSettings(url=server.url_for(""))))
     gc.collect()
     before = ANSWERS.held
     future = client.start("up", NOW)

@@ -1,8 +1,9 @@
-"""What keeps the code readable: few files in a folder, short files and classes, few parameters."""
+"""What keeps the code readable: few files in a folder, short files and classes, few parameters, one class per name."""
 
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,3 +44,9 @@ def test_no_constructor_takes_many_parameters() -> None:
         if isinstance(method, ast.FunctionDef) and method.name == "__init__"
     }
     assert {name: count for name, count in taken.items() if count > PARAMETERS} == {}
+
+
+def test_a_class_name_stands_for_one_thing() -> None:
+    forms = {"Node": 3, "Pod": 2, "Scores": 2}  # the model's or the core's, Kubernetes' and the API's
+    counts = Counter(node.name for _, node in classes())
+    assert {name: count for name, count in counts.items() if count > 1} == forms

@@ -87,12 +87,12 @@ class Protected:
             return self._selectors.get((namespace, name))
 
 
-class _Spec(msgspec.Struct):
+class _ServiceSpec(msgspec.Struct):
     selector: dict[str, str] | None = None
 
 
 class _Service(msgspec.Struct):
-    spec: _Spec
+    spec: _ServiceSpec
 
 
 def service_of(url: str, namespace: str) -> tuple[str, str] | None:

@@ -12,7 +12,7 @@ from ballast.cli.files import ClusterFile
 from ballast.errors import BadFile
 from ballast.model.node_state import ALWAYS_NEEDED
 from ballast.model.sample import Floats
-from ballast.scoring.fleet import Fleet, Load, amounts
+from ballast.scoring.fleet import Fleet, NodeLoads, amounts
 from ballast.scoring.keys import to_number
 
 SAMPLED = 60.0
@@ -165,10 +165,10 @@ def _mean(entries: Iterable[Metric]) -> tuple[float, float] | None:
     return next(((e.percent, 0.0) for e in entries if e.kind == "CPU" and e.operator in ("AVG", "Latest")), None)
 
 
-def _load(values: Iterable[tuple[float, float] | None]) -> Load:
+def _load(values: Iterable[tuple[float, float] | None]) -> NodeLoads:
     found = list(values)
     mean, std = (np.array([each[part] if each else 0.0 for each in found], float) for part in (0, 1))
-    return Load(mean, std, np.array([each is not None for each in found], bool))
+    return NodeLoads(mean, std, np.array([each is not None for each in found], bool))
 
 
 def _metrics(source: str, node: str, entry: object) -> Iterable[Metric]:

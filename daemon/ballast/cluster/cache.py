@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from typing import Any
 
 from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
 from ballast.cluster.objects.decoding import annotation_filter, give_way, node_reader, pod_reader
-from ballast.cluster.watch import Collection, Reflector, Sink, stop_all
+from ballast.cluster.watch import Collection, Reflector, Sink, WatchGroup
 from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 
 
-class Cache:
+class Cache(WatchGroup):
     """Readers may be any thread; what they get is immutable. The server applies the label selector `node_selector`."""
 
     def __init__(
@@ -30,62 +31,26 @@ class Cache:
     ) -> None:
         """Without `whole` pods have no labels and no templates, as publishing and the extender need neither."""
         keep = keep_annotation or annotation_filter("ballast.dev")
-        self._clock = clock
-        self._nodes = _Nodes()
-        self._pods = _Pods()
+        self._nodes = _HeldNodes()
+        self._pods = _HeldPods()
         self._pod_sinks = _Sinks([self._pods])
         self._between: Callable[[], object] = give_way
         selector: dict[str, str | int] = {"labelSelector": node_selector} if node_selector else {}
-        self._watches: dict[str, Reflector[Node] | Reflector[Pod]] = {
+        watches: dict[str, Reflector[Any]] = {
             "nodes": Reflector(
                 api, clock, metrics, self._nodes, node_reader(keep), Collection("/api/v1/nodes", selector)
             )
         }
         if pods:
             reader = pod_reader(keep, lambda: self._between(), whole=whole)
-            self._watches["pods"] = Reflector(api, clock, metrics, self._pod_sinks, reader, Collection("/api/v1/pods"))
+            watches["pods"] = Reflector(api, clock, metrics, self._pod_sinks, reader, Collection("/api/v1/pods"))
+        super().__init__(clock, watches)
 
     def follow_pods(self, sink: Sink[Pod], between: Callable[[], object]) -> None:
         """Before `start`. `sink` gets the pods too, in the thread of their watch, once the cache has them; `between` is
         called between the pieces in which a list of pods is decoded."""
         self._pod_sinks.sinks.append(sink)
         self._between = between
-
-    def start(self) -> None:
-        """Starts the watches, each in its own thread."""
-        for watch in self._watches.values():
-            watch.start()
-
-    def stop(self) -> None:
-        """Ends the watches."""
-        stop_all(self._watches.values())
-
-    @property
-    def alive(self) -> bool:
-        """Whether all watch threads still run."""
-        return all(watch.alive for watch in self._watches.values())
-
-    @property
-    def beats(self) -> dict[str, float | None]:
-        """When each watch last began to list or watch (monotonic), by kind."""
-        return {kind: watch.beat for kind, watch in self._watches.items()}
-
-    @property
-    def synced(self) -> bool:
-        """Whether every kind has been listed once."""
-        return all(watch.synced for watch in self._watches.values())
-
-    def listed(self, kind: str) -> bool:
-        """Whether `nodes` or `pods` have been listed once."""
-        return self._watches[kind].synced
-
-    def wait_synced(self, timeout: float, *kinds: str) -> bool:
-        """Waits up to `timeout` seconds for these kinds, or for all; returns whether they have been listed."""
-        deadline = self._clock.monotonic() + timeout
-        return all(
-            self._watches[kind].wait_synced(max(0.0, deadline - self._clock.monotonic()))
-            for kind in kinds or self._watches
-        )
 
     def nodes(self) -> tuple[Node, ...]:
         """The selected nodes by name; the same tuple until one of them changes."""
@@ -102,18 +67,6 @@ class Cache:
     def pods_on(self, node: str) -> tuple[Pod, ...]:
         """The pods bound to a node, in no particular order."""
         return self._pods.on(node)
-
-    def age(self, kind: str) -> float:
-        """Seconds since the server last sent anything about `nodes` or `pods`; a quiet healthy watch stays below 90."""
-        return self._watches[kind].age
-
-    def opaque(self) -> Mapping[str, Mapping[str, int]]:
-        """How many objects of each kind and namespace are too large to be kept whole."""
-        return {kind: watch.opaque for kind, watch in self._watches.items()}
-
-    def problem(self, kind: str) -> str | None:
-        """Why a kind cannot be listed or watched now, e.g. a missing RBAC rule; retries go on."""
-        return self._watches[kind].problem
 
 
 class _Sinks:
@@ -135,7 +88,7 @@ class _Sinks:
             sink.remove(item)
 
 
-class _Nodes:
+class _HeldNodes:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._by_name: dict[str, Node] = {}
@@ -167,7 +120,7 @@ class _Nodes:
             return self._sorted
 
 
-class _Pods:
+class _HeldPods:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._by_uid: dict[str, Pod] = {}

@@ -178,22 +178,13 @@ class KubeApi:
         keep_deadlines(self._pool)
         self._configured_at = self._clock.monotonic()
 
-    def _send(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str | int],
-        headers: Mapping[str, str],
-        body: bytes | None,
-        timeout: float,
-        *,
-        stream: bool,
-    ) -> urllib3.BaseHTTPResponse:
-        response = self._send_once(method, path, query, headers, body, timeout, stream=stream)
+    def _send(self, *request: Any, stream: bool) -> urllib3.BaseHTTPResponse:
+        """As `_send_once`; once more where a 401 led to new credentials."""
+        response = self._send_once(*request, stream=stream)
         if response.status == 401 and self._reconfigured():
             response.drain_conn()
             response.release_conn()
-            response = self._send_once(method, path, query, headers, body, timeout, stream=stream)
+            response = self._send_once(*request, stream=stream)
         return response
 
     def _send_once(

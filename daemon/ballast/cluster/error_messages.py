@@ -17,15 +17,15 @@ _PATH = re.compile(
     r"/(?P<resource>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<sub>.+))?"
 )
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-_STATUS = msgspec.json.Decoder(wire.Status)
+_STATUS = msgspec.json.Decoder(wire.ApiStatus)
 
 
-def read_status(body: bytes) -> wire.Status:
+def read_status(body: bytes) -> wire.ApiStatus:
     """The API's Status object, or one that quotes the beginning of a body that is none (a proxy's page, say)."""
     try:
         return _STATUS.decode(body)
     except NOT_JSON:
-        return wire.Status(message=" ".join(body[:200].decode(errors="replace").split()))
+        return wire.ApiStatus(message=" ".join(body[:200].decode(errors="replace").split()))
 
 
 def verb_of(method: str, path: str, query: Mapping[str, object]) -> str:
@@ -105,7 +105,7 @@ def refusal(
     return kind(f"{request}: {status} {said}", status=status, reason=answer.reason, causes=causes)
 
 
-def _retry_after(headers: Mapping[str, str], answer: wire.Status) -> float | None:
+def _retry_after(headers: Mapping[str, str], answer: wire.ApiStatus) -> float | None:
     header = headers.get("Retry-After", "")
     if header.isascii() and header.isdigit():
         return float(header)

@@ -21,7 +21,7 @@ _ATTEMPTS = 5
 
 
 @dataclass(frozen=True)
-class _Stored:
+class _StoredState:
     main: ConfigMapStore
     parts: Mapping[int, ConfigMapStore]
     keys: Mapping[str, str]
@@ -60,7 +60,7 @@ class StateStore:
         found = self._read()
         wanted = dict(change(dict(found.keys)))
         if state_layout.size(wanted) > state_layout.WHOLE:
-            found = _Stored(found.main, self._all_parts(found.parts), found.keys)
+            found = _StoredState(found.main, self._all_parts(found.parts), found.keys)
         layout = state_layout.laid_out(wanted, found.main.data, found.data)
         if layout is None:
             return self._writer.tell(self._refused(wanted, found, reason))
@@ -80,7 +80,7 @@ class StateStore:
         wanted = ConfigMapStore(data, before.version)
         return configmaps.writing(self._namespace, NAMES[number], wanted, kind="state", reason=reason)
 
-    def _refused(self, wanted: Mapping[str, str], found: _Stored, reason: str) -> WriteOutcome:
+    def _refused(self, wanted: Mapping[str, str], found: _StoredState, reason: str) -> WriteOutcome:
         largest = max(wanted, key=lambda key: len(wanted[key]))
         text = (
             f"ConfigMaps {self._namespace}/{NAME} would have {state_layout.size(wanted):,} bytes; its {PARTS} parts "
@@ -89,7 +89,7 @@ class StateStore:
         )
         return WriteOutcome(self._writing(0, found.main, wanted, reason), Result.REFUSED, text)
 
-    def _read(self) -> _Stored:
+    def _read(self) -> _StoredState:
         """Again where a part was rewritten between two reads."""
         missing: Exception | None = None
         for _ in range(_ATTEMPTS):
@@ -108,7 +108,7 @@ class StateStore:
                     for number in sorted({place.part for each in places.values() for place in each})
                 }
                 keys = state_layout.joined(main.data, {number: part.data for number, part in parts.items()})
-                return _Stored(main, parts, keys)
+                return _StoredState(main, parts, keys)
             except (KeyError, IndexError, msgspec.DecodeError) as error:
                 missing = error
         raise ClusterError(

@@ -33,7 +33,7 @@ _TOO_LARGE = "ResourceVersionTooLarge"
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
 _event = msgspec.json.Decoder(wire.WatchEvent)
-_status = msgspec.json.Decoder(wire.Status)
+_status = msgspec.json.Decoder(wire.ApiStatus)
 _identity = msgspec.json.Decoder(wire.HasIdentity)
 
 
@@ -255,6 +255,61 @@ def stop_all(watches: Iterable[Reflector[Any]], patience: float = 1.0) -> None:
     until = time.monotonic() + patience
     for watch in ending:
         watch.join(max(0.0, until - time.monotonic()))
+
+
+class WatchGroup:
+    """The watches of several kinds. Readers may be any thread."""
+
+    def __init__(self, clock: Clock, watches: Mapping[str, Reflector[Any]]) -> None:
+        self._clock, self._watches = clock, watches
+
+    def start(self) -> None:
+        """Starts the watches, each in its own thread."""
+        for watch in self._watches.values():
+            watch.start()
+
+    def stop(self) -> None:
+        """Ends the watches."""
+        stop_all(self._watches.values())
+
+    @property
+    def alive(self) -> bool:
+        """Whether all watch threads still run."""
+        return all(watch.alive for watch in self._watches.values())
+
+    @property
+    def beats(self) -> dict[str, float | None]:
+        """When each watch last began to list or watch (monotonic), by kind."""
+        return {kind: watch.beat for kind, watch in self._watches.items()}
+
+    @property
+    def synced(self) -> bool:
+        """Whether every kind has been listed once."""
+        return all(watch.synced for watch in self._watches.values())
+
+    def listed(self, kind: str) -> bool:
+        """Whether a kind has been listed once."""
+        return self._watches[kind].synced
+
+    def wait_synced(self, timeout: float, *kinds: str) -> bool:
+        """Waits up to `timeout` seconds for these kinds, or for all; returns whether they have been listed."""
+        deadline = self._clock.monotonic() + timeout
+        return all(
+            self._watches[kind].wait_synced(max(0.0, deadline - self._clock.monotonic()))
+            for kind in kinds or self._watches
+        )
+
+    def age(self, kind: str) -> float:
+        """Seconds since the server last sent anything about a kind; a quiet healthy watch stays below 90."""
+        return self._watches[kind].age
+
+    def opaque(self) -> Mapping[str, Mapping[str, int]]:
+        """How many objects of each kind and namespace are too large to be kept whole."""
+        return {kind: watch.opaque for kind, watch in self._watches.items()}
+
+    def problem(self, kind: str) -> str | None:
+        """Why a kind cannot be listed or watched now, e.g. a missing RBAC rule; retries go on."""
+        return self._watches[kind].problem
 
 
 def newer(version: str, than: str) -> bool:

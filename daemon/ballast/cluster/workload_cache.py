@@ -18,7 +18,7 @@ from ballast.cluster.objects import wire
 from ballast.cluster.objects.decoding import Reader
 from ballast.cluster.objects.object_budget import ObjectBudget
 from ballast.cluster.objects.shared_values import Shared
-from ballast.cluster.watch import Collection, Reflector, stop_all
+from ballast.cluster.watch import Collection, Reflector, WatchGroup
 from ballast.errors import NOT_JSON, ClusterError
 from ballast.metrics import Metrics
 from ballast.model.attachments import Attachments, DeviceClaim, DeviceSlice, NodeClaim, ScaleUp
@@ -63,7 +63,7 @@ _QUERIES: Mapping[str, Mapping[str, str | int]] = {
 _KEDA = "autoscaling.keda.sh/"
 
 
-class WorkloadCache:
+class WorkloadCache(WatchGroup):
     """Only the kinds that are asked for are watched. Readers may be any thread; what they get is immutable.
 
     `kinds` are `deployments`, `replicasets`, `statefulsets`, `daemonsets`, `poddisruptionbudgets`,
@@ -80,69 +80,21 @@ class WorkloadCache:
         *,
         keep_annotation: Callable[[str], bool],
     ) -> None:
-        self._clock = clock
-        self._held: dict[str, _Held[Any]] = {}
-        self._watches: dict[str, Reflector[Any]] = {}
+        self._held: dict[str, _HeldObjects[Any]] = {}
+        watches: dict[str, Reflector[Any]] = {}
         for kind in sorted({plural_of(each) for each in kinds}):
             if kind not in _PATHS and "." not in kind:
                 raise ValueError(f"{kind}: expected one of {', '.join(sorted(_PATHS))}, or <plural>.<group>")
             path = _PATHS.get(kind) or _looked_up(api, kind)
-            held = self._held[kind] = _Held()
+            held = self._held[kind] = _HeldObjects()
             collection = Collection(path, _QUERIES.get(kind, {}), optional=kind in _OPTIONAL)
-            self._watches[kind] = Reflector(api, clock, metrics, held, reader(kind, keep_annotation), collection)
-
-    def start(self) -> None:
-        """Starts the watches, each in its own thread."""
-        for watch in self._watches.values():
-            watch.start()
-
-    def stop(self) -> None:
-        """Ends the watches."""
-        stop_all(self._watches.values())
+            watches[kind] = Reflector(api, clock, metrics, held, reader(kind, keep_annotation), collection)
+        super().__init__(clock, watches)
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """The watched kinds by their plurals."""
         return tuple(self._watches)
-
-    @property
-    def alive(self) -> bool:
-        """Whether all watch threads still run."""
-        return all(watch.alive for watch in self._watches.values())
-
-    @property
-    def beats(self) -> dict[str, float | None]:
-        """When each watch last began to list or watch (monotonic), by kind."""
-        return {kind: watch.beat for kind, watch in self._watches.items()}
-
-    @property
-    def synced(self) -> bool:
-        """Whether every kind has been listed once."""
-        return all(watch.synced for watch in self._watches.values())
-
-    def wait_synced(self, timeout: float, *kinds: str) -> bool:
-        """Waits up to `timeout` seconds for these kinds, or for all; returns whether they have been listed."""
-        deadline = self._clock.monotonic() + timeout
-        return all(
-            self._watches[kind].wait_synced(max(0.0, deadline - self._clock.monotonic()))
-            for kind in kinds or self._watches
-        )
-
-    def listed(self, kind: str) -> bool:
-        """Whether a kind has been listed once."""
-        return self._watches[kind].synced
-
-    def age(self, kind: str) -> float:
-        """Seconds since the server last sent anything about a kind; a quiet healthy watch stays below 90."""
-        return self._watches[kind].age
-
-    def opaque(self) -> Mapping[str, Mapping[str, int]]:
-        """How many objects of each kind and namespace are too large to be kept whole."""
-        return {kind: watch.opaque for kind, watch in self._watches.items()}
-
-    def problem(self, kind: str) -> str | None:
-        """Why a kind cannot be listed or watched now, e.g. a missing RBAC rule; retries go on."""
-        return self._watches[kind].problem
 
     def workloads(self) -> tuple[Workload, ...]:
         """Those of all watched kinds, in no particular order."""
@@ -305,7 +257,7 @@ def _decoding(kind: str, form: type[W], keep: Callable[[str], bool], build: Call
     return Reader(kind, decode, budget=budget)
 
 
-class _Held(Generic[T]):
+class _HeldObjects(Generic[T]):
     """Objects by namespace and name; those of autoscalers by the autoscaler's own name."""
 
     def __init__(self) -> None:

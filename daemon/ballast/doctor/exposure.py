@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from ballast.doctor.cluster_view import ClusterView, Document, Missing, part, text
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding
-from ballast.settings import Http, Settings
+from ballast.settings import HttpSettings, Settings
 
 _POLICY = (
     "networkPolicy: {enabled: true, from: [{namespaceSelector: {matchLabels: "
@@ -53,7 +53,7 @@ def _is_local(host: str) -> bool:
         return host == "localhost"
 
 
-def _asks_who(settings: Settings, serving: Http) -> bool:
+def _asks_who(settings: Settings, serving: HttpSettings) -> bool:
     """By certificate or token, whichever settings there are."""
     names = ("client_ca_file", "token_file")
     return any(getattr(part, name, None) is not None for part in (serving, settings.extender) for name in names)

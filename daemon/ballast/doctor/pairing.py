@@ -10,7 +10,7 @@ from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding
 from ballast.doctor.scheduler_files import TRIMARAN, SchedulerFile, scheduler_files
 from ballast.publishing.node_keys import NodeKeys
-from ballast.settings import Http, Mode
+from ballast.settings import HttpSettings, Mode
 
 _CRANE_CONTROLLERS = ("crane-scheduler-controller", "craned")
 
@@ -132,7 +132,7 @@ def crane(evidence: Evidence) -> Iterator[Finding]:
             yield Finding("pairing-crane", "fail", title(each), message, (stop, "BALLAST_PUBLISHING__CRANE=false"))
 
 
-def asks_ballast(files: tuple[SchedulerFile, ...], serving: Http) -> bool:
+def asks_ballast(files: tuple[SchedulerFile, ...], serving: HttpSettings) -> bool:
     """Whether any of these schedulers asks an extender of Ballast."""
     return any(True for file in files for _ in _asking(file, serving.port))
 
@@ -145,7 +145,7 @@ def _asking(file: SchedulerFile, port: int) -> Iterator[dict[str, object]]:
             yield dict(each)
 
 
-def _wrong_address(evidence: Evidence, url: str, serving: Http) -> Iterator[str]:
+def _wrong_address(evidence: Evidence, url: str, serving: HttpSettings) -> Iterator[str]:
     parts = urlsplit(url)
     scheme = "https" if serving.tls_cert_file else "http"
     if parts.scheme != scheme:
@@ -168,7 +168,7 @@ def _wrong_address(evidence: Evidence, url: str, serving: Http) -> Iterator[str]
         yield f"the Service {service} has no port {port}, but {', '.join(map(str, served))}"
 
 
-def _address(evidence: Evidence, serving: Http, service: str = "ballast-extender") -> str:
+def _address(evidence: Evidence, serving: HttpSettings, service: str = "ballast-extender") -> str:
     scheme = "https" if serving.tls_cert_file else "http"
     return f"{scheme}://{service}.{evidence.cluster.namespace}:{serving.port}"
 

@@ -115,7 +115,7 @@ def _sampled(evidence: Evidence, check: str, policy: PowerPolicy, spec: FeedSpec
     """What one read of a feed gives; the watts of running targets count as none."""
     fix = _other(spec, key)
     try:
-        with closing(_Reader(evidence, policy)) as read:
+        with closing(_FeedReader(evidence, policy)) as read:
             found = read.now(evidence)
     except (SettingsError, UsageError) as error:
         yield Finding(check, "fail", policy.name, str(error), fix)
@@ -126,7 +126,7 @@ def _sampled(evidence: Evidence, check: str, policy: PowerPolicy, spec: FeedSpec
         yield Finding(check, "ok", policy.name, f"{float(found.watts):,.1f} W")
 
 
-class _Reader:
+class _FeedReader:
     """A feed and the client it asks."""
 
     def __init__(self, evidence: Evidence, policy: PowerPolicy) -> None:

@@ -7,9 +7,9 @@ import sys
 import textwrap
 from collections.abc import Iterator
 
+from ballast.doctor.daemon_view import SEEN
+from ballast.doctor.daemon_view import described as seen_by_daemon
 from ballast.doctor.registry import CHECKS, Check
-from ballast.doctor.seen import SEEN
-from ballast.doctor.seen import described as seen_by_daemon
 
 _WIDTH = 120
 

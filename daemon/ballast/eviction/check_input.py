@@ -22,7 +22,7 @@ class CheckResult(NamedTuple):
     numbers: Mapping[str, float]
 
 
-class Verdict(NamedTuple):
+class GateVerdict(NamedTuple):
     check: str
     allowed: bool
     reason: str

@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ballast.eviction.plan import Plan
+from ballast.eviction.plan import EvictionPlan
 from ballast.eviction.planners.planner import Effect
 from ballast.eviction.planners.registry import planner
 
 
-def as_json(plan: Plan) -> dict[str, Any]:
+def as_json(plan: EvictionPlan) -> dict[str, Any]:
     """A plan as `/api/v1/plans` and `ballast plan -o json` show it; a gain that counts pods is an integer."""
     counts = planner(plan.kind).effect is Effect.STARTS
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ballast.eviction.check_input import LOOKED_NOWHERE, Verdict
+from ballast.eviction.check_input import LOOKED_NOWHERE, GateVerdict
 from ballast.eviction.feasibility import feasibility, misplaced, standing_of
 from ballast.eviction.gate import Gate
 from ballast.model.limits import Limit
@@ -36,7 +36,7 @@ def explanation(layout: Layout, gate: Gate, name: str, ceiling: Limit) -> dict[s
     }
 
 
-def _check(number: int, verdict: Verdict) -> dict[str, Any]:
+def _check(number: int, verdict: GateVerdict) -> dict[str, Any]:
     return {
         "number": number,
         "check": verdict.check,

@@ -10,7 +10,7 @@ from enum import Enum, auto
 import numpy as np
 
 from ballast.eviction.annotations import EVICT, EVICT_LIFTS, lifted, opted_in
-from ballast.eviction.check_input import LOOKED_NOWHERE, Check, CheckInput, Feasibility, Verdict
+from ballast.eviction.check_input import LOOKED_NOWHERE, Check, CheckInput, Feasibility, GateVerdict
 from ballast.eviction.checks import acting, availability, limits, load, nature, storage
 from ballast.eviction.facts import Facts
 from ballast.eviction.history import NOTHING_YET, History
@@ -118,23 +118,23 @@ class Gate:
         self.facts, self.rules, self.history = facts, rules, history
         self.tally = Tally()
 
-    def explain(self, pod: Pod, outlook: Feasibility = LOOKED_NOWHERE) -> list[Verdict]:
+    def explain(self, pod: Pod, outlook: Feasibility = LOOKED_NOWHERE) -> list[GateVerdict]:
         """What every check says, in order."""
         case = self._case(pod, outlook)
         return [self._verdict(row, case) for row in ROWS]
 
-    def judge(self, pod: Pod, outlook: Feasibility = LOOKED_NOWHERE) -> Verdict | None:
+    def judge(self, pod: Pod, outlook: Feasibility = LOOKED_NOWHERE) -> GateVerdict | None:
         """The first refusal, or None."""
         return self._first(pod, outlook, ROWS)
 
-    def admit(self, pod: Pod, outlook: Feasibility = LOOKED_NOWHERE) -> Verdict | None:
+    def admit(self, pod: Pod, outlook: Feasibility = LOOKED_NOWHERE) -> GateVerdict | None:
         """Like `judge`; a pod that is not refused counts as evicted from now on."""
         refusal = self.judge(pod, outlook)
         if refusal is None:
             self.tally.add(self.facts, pod)
         return refusal
 
-    def admit_together(self, pods: Iterable[Pod], outlook: Feasibility = LOOKED_NOWHERE) -> Verdict | None:
+    def admit_together(self, pods: Iterable[Pod], outlook: Feasibility = LOOKED_NOWHERE) -> GateVerdict | None:
         """Like `admit` for all of them or none; the first refusal."""
         before = deepcopy(self.tally)
         for pod in pods:
@@ -195,12 +195,12 @@ class Gate:
         refusal = self._first(pod, LOOKED_NOWHERE, (row for row in ROWS if row.scope is scope))
         return NUMBER[refusal.check] if refusal else PASSED
 
-    def _first(self, pod: Pod, outlook: Feasibility, rows: Iterable[Row]) -> Verdict | None:
+    def _first(self, pod: Pod, outlook: Feasibility, rows: Iterable[Row]) -> GateVerdict | None:
         case = self._case(pod, outlook)
         for row in rows:
             finding = row.check(case)
             if not finding.allowed and self._lifted_by(row, pod) is None:
-                return Verdict(row.name, *finding)
+                return GateVerdict(row.name, *finding)
         return None
 
     def _case(self, pod: Pod, outlook: Feasibility) -> CheckInput:
@@ -215,11 +215,11 @@ class Gate:
             return f"{prefix}/{EVICT_LIFTS}"
         return None
 
-    def _verdict(self, row: Row, case: CheckInput) -> Verdict:
+    def _verdict(self, row: Row, case: CheckInput) -> GateVerdict:
         finding = row.check(case)
         if not finding.allowed and (by := self._lifted_by(row, case.pod)) is not None:
             finding = finding._replace(allowed=True, reason=f"{finding.reason}; {by} lifts this")
-        return Verdict(row.name, *finding)
+        return GateVerdict(row.name, *finding)
 
 
 def refusals(numbers: Ints) -> Iterator[tuple[str, int]]:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ballast.eviction.check_input import LOOKED_NOWHERE, Feasibility, Verdict
+from ballast.eviction.check_input import LOOKED_NOWHERE, Feasibility, GateVerdict
 from ballast.eviction.emptying import EMPTIES, FOR_NOW, ends_with_its_node, handed_over, may_empty
 from ballast.eviction.feasibility import targets
 from ballast.eviction.gate import NAMES, NUMBER, PASSED, Gate, refusals
@@ -25,7 +25,7 @@ from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.load_spread import deviations
 from ballast.placement.planners.relieve import Thresholds
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
-from ballast.placement.planners.step import Step
+from ballast.placement.planners.step import PlannedMove
 from ballast.placement.planners.worth import Worth
 
 Kind: TypeAlias = str
@@ -73,7 +73,7 @@ class Refusal:
 
 
 @dataclass(frozen=True)
-class Plan:
+class EvictionPlan:
     """`before` and `after` are deviations of load, `refused` counts pods by the first check that refused them.
 
     `placed` are waiting pods that the plan starts; `refusals` are examples of the refused pods; `empty` are nodes that
@@ -92,7 +92,7 @@ class Plan:
 
 def make_plan(
     kind: Kind, layout: Layout, gate: Gate, aims: Aims, *, examples: int = 0, peak: Floats | None = None
-) -> Plan:
+) -> EvictionPlan:
     """Every step has passed the gate, with the limits and budgets that the steps before it have spent.
 
     At most `examples` refused pods are listed for each check. `peak` [node, resource] is the load at the day's p95 in
@@ -131,7 +131,7 @@ class _PlanBuilder:
         self._movable = np.zeros(len(layout.pods), bool)
         self._movable[self._considered] = self._numbers[self._considered] == PASSED
 
-    def plan(self, examples: int) -> Plan:
+    def plan(self, examples: int) -> EvictionPlan:
         placement = SimulatedPlacement(
             self._layout,
             targets=self._targets,
@@ -142,7 +142,7 @@ class _PlanBuilder:
         stuck, hidden = self._without_room(placement)
         self._crowded = {pod for pod in stuck[:examples].tolist() if placement.crowded(pod)}
         load = self._loads(placement)
-        made: list[Step] = []
+        made: list[PlannedMove] = []
         moves: list[Move] = []
         admit = self._admission(placement)
         given = replace(self._input, whole_nodes=self._whole_nodes(), rehearse=lambda: self._rehearsal(placement))
@@ -153,7 +153,7 @@ class _PlanBuilder:
         self._lower(stuck, "node-fit")
         self._lower(hidden, "stale")
         self._numbers[[step.pod for step in made]] = PASSED
-        return Plan(
+        return EvictionPlan(
             kind=self._planner.name,
             steps=tuple(moves),
             before=self._spread(self._layout.load),
@@ -207,7 +207,7 @@ class _PlanBuilder:
 
         return admit
 
-    def _alike(self, placement: SimulatedPlacement, pod: int, refusal: Verdict) -> Ints:
+    def _alike(self, placement: SimulatedPlacement, pod: int, refusal: GateVerdict) -> Ints:
         """Pods that the same refusal holds for."""
         left = self._movable & (placement.on >= 0)
         if refusal.check == "limit-node":
@@ -281,7 +281,7 @@ class _PlanBuilder:
         found = deviations(load, self._counted, self._layout.pool).tolist()
         return dict(zip(self._layout.resources, found, strict=True))
 
-    def _move(self, step: Step, load: Floats) -> Move:
+    def _move(self, step: PlannedMove, load: Floats) -> Move:
         nodes, pod = self._layout.nodes, self._layout.pods[step.pod]
         return Move(
             pod=pod_name(pod),

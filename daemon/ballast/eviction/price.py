@@ -13,7 +13,7 @@ import numpy as np
 from ballast.eviction.facts import Facts, WorkloadKey
 from ballast.model.pod import Pod
 from ballast.model.sample import Floats
-from ballast.model.shape import Container, Shape
+from ballast.model.shape import ContainerShape, Shape
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 EVICTION_COST = "scheduling.koordinator.sh/eviction-cost"
@@ -75,7 +75,7 @@ def _quality(shape: Shape) -> float:
     return 1.25 if all(map(_held, held)) else 1.0
 
 
-def _held(container: Container) -> bool:
+def _held(container: ContainerShape) -> bool:
     """Whether it asks for exactly what it may use at most."""
     limits, requests = container.limits, container.requests
     return all(limits.get(name) and requests.get(name, limits[name]) == limits[name] for name in _NAMED)

@@ -13,7 +13,7 @@ from ballast.experiments.rules import Choice, Residual, Stock
 from ballast.experiments.running import ExperimentRun, outcomes
 from ballast.experiments.scheduling import ScheduleOutcome, gain
 from ballast.experiments.worlds import PODS, LoadWorld
-from ballast.placement.planners.landing import OBSERVED
+from ballast.placement.planners.node_choice import OBSERVED
 from ballast.scoring.dominant_residual import DominantResidual
 
 NONE, GATED, PUBLISHED = "none", "gated", "published"

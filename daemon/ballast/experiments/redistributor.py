@@ -13,8 +13,8 @@ from ballast.experiments.worlds import RESOURCES, SHARES, LoadWorld
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.sample import Ints
-from ballast.placement.planners.landing import OBSERVED
 from ballast.placement.planners.layout import layout
+from ballast.placement.planners.node_choice import OBSERVED
 from ballast.placement.planners.redistribute import redistribute
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.scoring.dominant_residual import DominantResidual

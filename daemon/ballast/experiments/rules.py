@@ -15,7 +15,7 @@ from ballast.model.pod import Pod
 from ballast.model.sample import Floats, Ints
 from ballast.scoring.allocation import Weights
 from ballast.scoring.balanced import Balanced, balance
-from ballast.scoring.fleet import Fleet, Load
+from ballast.scoring.fleet import Fleet, NodeLoads
 from ballast.scoring.least_allocated import LeastAllocated
 from ballast.scoring.profiles import Arrivals
 from ballast.scoring.residual import NOWHERE, Criterion, Residuals, fits
@@ -156,7 +156,7 @@ class _ResidualRule:
 
 def _fleet(world: LoadWorld) -> Fleet:
     count = len(world.nodes)
-    unknown = Load(np.zeros(count), np.zeros(count), np.zeros(count, bool))
+    unknown = NodeLoads(np.zeros(count), np.zeros(count), np.zeros(count, bool))
     return Fleet(
         nodes=world.fleet(),
         pods=(),

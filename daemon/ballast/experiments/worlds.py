@@ -18,7 +18,7 @@ import numpy as np
 from ballast.errors import NOT_JSON, UsageError
 from ballast.model.node import Node
 from ballast.model.sample import Floats, Ints
-from ballast.model.shape import Container, Shape, shape_of
+from ballast.model.shape import ContainerShape, Shape, shape_of
 
 RESOURCES = ("cpu", "memory", "ephemeral-storage")
 SIZES = ("dev", "small", "medium", "large")
@@ -49,7 +49,7 @@ class LoadWorld:
 
     def shapes(self) -> tuple[Shape, ...]:
         """[profile]: the shapes of the pods."""
-        return tuple(shape_of([Container(_amounts(each))]) for each in self.requests.tolist())
+        return tuple(shape_of([ContainerShape(_amounts(each))]) for each in self.requests.tolist())
 
 
 def worlds(path: Path | None = None) -> dict[str, LoadWorld]:

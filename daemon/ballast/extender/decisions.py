@@ -13,14 +13,14 @@ from ballast.clock import Clock
 from ballast.cluster.objects import wire
 from ballast.cluster.objects.decoding import Shared, give_way, to_pod
 from ballast.cluster.watch import WATCH_SILENT
-from ballast.extender.reservations import ReservationDesk
+from ballast.extender.reservations import ExtenderReservations
 from ballast.extender.snapshot_state import SnapshotState
 from ballast.extender.strategies import Strategies
 from ballast.metrics import Metrics
 from ballast.model.devices import ANNOTATIONS, claim_of
 from ballast.model.pod import Pod
 from ballast.model.sample import Floats
-from ballast.model.shape import Container, shape_of
+from ballast.model.shape import ContainerShape, shape_of
 from ballast.model.snapshot import Snapshot
 from ballast.placement.assumed_pods import OUTCOMES, AssumedPods, learn, owner_of
 from ballast.placement.choice import choose, worth
@@ -44,7 +44,7 @@ PAUSE = 0.0005
 OFTEN = 100
 """The pod profiles are learned again after this many arrivals, earlier at the start."""
 
-STANDARD = Pod("", "standard", shape=shape_of([Container(DEFAULT_REQUESTS)]))
+STANDARD = Pod("", "standard", shape=shape_of([ContainerShape(DEFAULT_REQUESTS)]))
 """The pod that labels are scored for if a strategy needs one: 100m and 200Mi, kube-scheduler's defaults."""
 
 
@@ -71,9 +71,9 @@ class ExtenderService:
         self._lock, self._never = threading.Lock(), threading.Event()
         outcomes = {outcome: metrics.extender_decisions.labels(outcome) for outcome in OUTCOMES}
         self._rejections = metrics.extender_rejections.labels("load")
-        self._bookings = AssumedPods(settings.assume_for, lambda outcome: outcomes[outcome].inc(), claim)
-        metrics.extender_assumed.set_function(lambda: len(self._bookings.ledger))
-        self.steering = ReservationDesk(self._bookings, self._lock, clock, metrics)
+        self._assumed = AssumedPods(settings.assume_for, lambda outcome: outcomes[outcome].inc(), claim)
+        metrics.extender_assumed.set_function(lambda: len(self._assumed.assumptions))
+        self.reservations = ExtenderReservations(self._assumed, self._lock, clock, metrics)
         self._state: SnapshotState | None = None
         self._renew_at = 1
         self._strategy(settings.strategy)
@@ -96,12 +96,12 @@ class ExtenderService:
     def filter(self, pod: wire.Pod, names: Sequence[str]) -> Rejections:
         """{node: why} for nodes that are reserved for other pods or loaded above the threshold."""
         threshold, state = self._settings.filter_threshold, self._state
-        self.steering.was_filtered(pod.metadata.uid)
-        if not names or (threshold is None and self.steering.idle):
+        self.reservations.was_filtered(pod.metadata.uid)
+        if not names or (threshold is None and self.reservations.idle):
             return Rejections()
         if any(owner.kind == "DaemonSet" and owner.controller for owner in pod.metadata.owner_references or ()):
             return Rejections()
-        reserved = {} if self.steering.idle else self.steering.rejected(self._arriving(pod), names)
+        reserved = {} if self.reservations.idle else self.reservations.rejected(self._arriving(pod), names)
         if threshold is None:
             return Rejections(reserved)
         neutral = self._load_unusable()
@@ -114,31 +114,31 @@ class ExtenderService:
 
     def awaits(self, pod: wire.Pod) -> bool:
         """Whether room may be held for this pod, which the watch has not shown yet."""
-        return self.steering.awaits(pod.metadata)
+        return self.reservations.awaits(pod.metadata)
 
     def observe(self, snapshot: Snapshot) -> None:
         """Decides by this snapshot from now on. Most of the work is done without the lock, so requests go on."""
-        state, bookings = self._state, self._bookings
+        state, assumed = self._state, self._assumed
         bindings = crane.bindings_of(self._pods(), snapshot.rows, self._strategies.policy, snapshot.time)
         model = FleetModel(snapshot, state.model if state else None, bindings=bindings, siblings=self.siblings)
         if not model.follows:
             with self._lock:
-                held = bookings.begin()
+                held = assumed.begin()
             model.fill(held)
         plain = self._strategies.make(dominant_residual.NAME)
         assert isinstance(plain, DominantResidual)
         residual = LiveResidual(model, plain)
         with self._lock:
-            profiles = bookings.arrivals.profiles()
+            profiles = assumed.arrivals.profiles()
             asked = state.residual.asked() if state else []
         prepared = residual.prepare(profiles, residual.copied(profiles), asked) if profiles else None
         made = SnapshotState.of(model, residual, snapshot.known, state)
         for name in {self._settings.strategy, *(state.strategies if state else ())}:
             made.warm(name, self._strategy(name, made))
         with self._lock:
-            bookings.expire(self._clock.monotonic())
-            self.steering.expire()
-            bookings.adopt(model)
+            assumed.expire(self._clock.monotonic())
+            self.reservations.expire()
+            assumed.adopt(model)
             if prepared is not None:
                 residual.install(prepared)
             self._state = made
@@ -146,8 +146,8 @@ class ExtenderService:
     def replace(self, items: list[Pod]) -> None:
         """The watch has listed all pods. Requests are answered between batches of them."""
         with self._lock:
-            if first := self._bookings.nothing_shown:
-                learn(self._bookings.arrivals, map(self._bookings.claimed, items))
+            if first := self._assumed.nothing_shown:
+                learn(self._assumed.arrivals, map(self._assumed.claimed, items))
         listed: set[str] = set()
         for start in range(0, len(items), BATCH):
             batch = items[start : start + BATCH]
@@ -156,14 +156,14 @@ class ExtenderService:
                 now = self._clock.monotonic()
                 for pod in batch:
                     if not first:
-                        self.steering.shown(pod)
-                    self._bookings.put(pod, now, learn=not first)
+                        self.reservations.shown(pod)
+                    self._assumed.put(pod, now, learn=not first)
             self._clock.wait(self._never, PAUSE)
         with self._lock:
-            gone = self._bookings.shown_besides(listed)
+            gone = self._assumed.shown_besides(listed)
         for uid in gone:
             with self._lock:
-                self._bookings.remove(uid)
+                self._assumed.remove(uid)
         self._renew()
 
     def give_way(self) -> None:
@@ -178,26 +178,26 @@ class ExtenderService:
     def put(self, item: Pod) -> None:
         """The watch shows a pod."""
         with self._lock:
-            self.steering.shown(item)
-            self._bookings.put(item, self._clock.monotonic())
-            due = self._bookings.arrivals.count >= self._renew_at
+            self.reservations.shown(item)
+            self._assumed.put(item, self._clock.monotonic())
+            due = self._assumed.arrivals.count >= self._renew_at
         if due:
             self._renew()
 
     def remove(self, item: Pod) -> None:
         """The watch shows that a pod is gone."""
         with self._lock:
-            self.steering.gone(item.uid)
-            self._bookings.remove(item.uid)
+            self.reservations.gone(item.uid)
+            self._assumed.remove(item.uid)
 
     def in_use(self) -> bool:
         """Whether schedulers ask."""
-        return self.steering.in_use()
+        return self.reservations.in_use()
 
     def owners_in_flight(self) -> set[str]:
         """The UIDs of the owners of pods that wait or do not show in the window yet."""
         with self._lock:
-            return self._bookings.owners_in_flight()
+            return self._assumed.owners_in_flight()
 
     def node_scores(self, name: str) -> dict[str, int | None]:
         """{node: its score without a particular pod, 0..100, None where unknown}."""
@@ -221,7 +221,7 @@ class ExtenderService:
         asked = self._settings.strategy
         documents: list[dict[str, Any]] = []
         with self._lock:
-            state, decision = self._state, self._bookings.ledger.get(pod.uid)
+            state, decision = self._state, self._assumed.assumptions.get(pod.uid)
             neutral: str | None = "no-snapshot"
             if state is not None:
                 made = self._strategy(asked, state)
@@ -230,12 +230,12 @@ class ExtenderService:
         return _scores_of_pod(pod, asked, (*where, neutral), documents)
 
     def _decide(self, state: SnapshotState, name: str, arriving: Pod, names: Sequence[str]) -> Priorities:
-        bookings, uid = self._bookings, arriving.uid
-        bookings.expire(self._clock.monotonic())
-        bookings.forget_decision(uid)
+        assumed, uid = self._assumed, arriving.uid
+        assumed.expire(self._clock.monotonic())
+        assumed.forget_decision(uid)
         named = state.hosts.named(names)
-        if (steered := self.steering.steer(uid, named)) is not None:
-            return steered
+        if (held := self.reservations.prefer(uid, named)) is not None:
+            return held
         rows, model, made = named.rows, state.model, state.strategies[name]
         blind = made.needs_load and not state.known[rows].any()
         neutral = self._unusable(made) or ("unknown-nodes" if blind or not len(rows) else None)
@@ -249,8 +249,8 @@ class ExtenderService:
         chosen = choose(exact, state.keys[rows], uid)
         node, wall, now = model.names[rows[chosen]], self._clock.wall(), self._clock.monotonic()
         owner, claim = owner_of(arriving), claim_of(arriving)
-        bookings.assume(uid, node, arriving.shape, wall=wall, now=now, owner=owner, claim=claim)
-        self.steering.was_asked(uid)
+        assumed.assume(uid, node, arriving.shape, wall=wall, now=now, owner=owner, claim=claim)
+        self.reservations.was_asked(uid)
         return _priorities(named, exact, chosen)
 
     def _without_pod(self, name: str) -> tuple[SnapshotState, Scores | None] | None:
@@ -266,8 +266,8 @@ class ExtenderService:
 
     def _arriving(self, pod: wire.Pod) -> Pod:
         """As the watch shows it, else as the scheduler sends it; nothing of that is kept for other pods."""
-        shown = self._bookings.waiting(pod.metadata.uid)
-        return self._bookings.claimed(shown or to_pod(pod, Shared(), lambda key: key in ANNOTATIONS))
+        shown = self._assumed.waiting(pod.metadata.uid)
+        return self._assumed.claimed(shown or to_pod(pod, Shared(), lambda key: key in ANNOTATIONS))
 
     def _unusable(self, made: Strategy) -> str | None:
         """Why a strategy cannot decide now."""
@@ -287,7 +287,7 @@ class ExtenderService:
     def _renew(self) -> None:
         """Learns the pod profiles again from the latest arrivals."""
         with self._lock:
-            state, arrivals = self._state, self._bookings.arrivals
+            state, arrivals = self._state, self._assumed.arrivals
             self._renew_at = arrivals.count + min(max(arrivals.count, 1), OFTEN)
             profiles = arrivals.profiles()
             if state is None or not profiles:

@@ -28,14 +28,14 @@ UNSIZED = Shape()
 """The shape booked for a pod that has a reservation: nothing, so that it is not counted twice."""
 
 
-class ReservationDesk:
+class ExtenderReservations:
     """The reservations of an extender, which shares its `lock`."""
 
-    def __init__(self, bookings: AssumedPods, lock: threading.Lock, clock: Clock, metrics: Metrics) -> None:
-        self._bookings = bookings
+    def __init__(self, assumed: AssumedPods, lock: threading.Lock, clock: Clock, metrics: Metrics) -> None:
+        self._assumed = assumed
         self._lock = lock
         self._clock = clock
-        self._reservations = Reservations(bookings)
+        self._reservations = Reservations(assumed)
         self._asked: dict[str, float] = {}
         self._filtered = False
         self._rejections = metrics.extender_rejections.labels("reservation")
@@ -80,18 +80,18 @@ class ReservationDesk:
     def fits(self, node: str, shape: Shape) -> bool | None:
         """Whether a pod of this shape finds room beside all that is there, decided or reserved; None if unknown."""
         with self._lock:
-            model = self._bookings.model
+            model = self._assumed.model
             return None if model is None or node not in model.rows else fits(shape, model, node)
 
     def rejected(self, pod: Pod, names: Sequence[str]) -> dict[str, str]:
         """{node: why} where this pod would take what is held for others."""
         with self._lock:
-            model = self._bookings.model
+            model = self._assumed.model
             self.expire()
             if model is None or self.idle:
                 return {}
-            self._bookings.forget_decision(pod.uid)
-            owner = controller(self._bookings.waiting(pod.uid))
+            self._assumed.forget_decision(pod.uid)
+            owner = controller(self._assumed.waiting(pod.uid))
             found = self._reservations.in_the_way(Arriving(pod.uid, owner, pod.shape, pod.priority), model)
         named = found.keys() & set(names) if found else set()
         self._rejections.inc(len(named))
@@ -99,21 +99,21 @@ class ReservationDesk:
 
     def awaits(self, pod: wire.Meta) -> bool:
         """Whether room is held for a pod of the owner that this one names, while the watch has not shown it."""
-        if self.idle or self._bookings.waiting(pod.uid) is not None or self._bookings.shown_bound(pod.uid):
+        if self.idle or self._assumed.waiting(pod.uid) is not None or self._assumed.shown_bound(pod.uid):
             return False
         owner = next((each.uid for each in pod.owner_references or () if each.controller), "")
         return any(each.holder in (owner, pod.uid) for each in self.standing())
 
-    def steer(self, uid: str, named: Named) -> Priorities | None:
+    def prefer(self, uid: str, named: Named) -> Priorities | None:
         """With the lock held: to the node where room is held for this pod, if the watch shows it waiting."""
-        pod = self._bookings.waiting(uid)
+        pod = self._assumed.waiting(uid)
         if pod is None or self.idle:
             return None
         self.expire()
         found = self._reservations.meant_for(uid, controller(pod), named.names)
         if found is None:
             return None
-        self._bookings.assume(uid, found.node, UNSIZED, wall=self._clock.wall(), now=self._clock.monotonic())
+        self._assumed.assume(uid, found.node, UNSIZED, wall=self._clock.wall(), now=self._clock.monotonic())
         self._reservations.give(found.name, uid)
         self.was_asked(uid)
         points = np.full(len(named.names), NEUTRAL)
@@ -121,7 +121,7 @@ class ReservationDesk:
 
     def was_asked(self, uid: str) -> None:
         """With the lock held: a pod was decided. Its scheduler counts as asking if the watch shows the pod waiting."""
-        if (pod := self._bookings.waiting(uid)) is not None:
+        if (pod := self._assumed.waiting(uid)) is not None:
             if len(self._asked) >= MOST_NAMES and pod.scheduler_name not in self._asked:
                 self._asked.clear()
             self._asked[pod.scheduler_name] = self._clock.monotonic()
@@ -143,7 +143,7 @@ class ReservationDesk:
             return
         if pod.finished or pod.deleting:
             self._reservations.gone(pod.uid)
-        elif pod.node and not self._bookings.shown_bound(pod.uid):
+        elif pod.node and not self._assumed.shown_bound(pod.uid):
             self._reservations.bound(pod.uid, pod.owner.uid if pod.owner else "", pod.node)
 
     def gone(self, uid: str) -> None:

@@ -15,7 +15,7 @@ from ballast.model.node_state import NodeState
 from ballast.model.snapshot import Snapshot
 from ballast.publishing.freeze import Freeze
 from ballast.publishing.round import Round
-from ballast.settings import Mode, Publishing, Settings, Telemetry
+from ballast.settings import Mode, PublishingSettings, Settings, TelemetrySettings
 from ballast.words import duration
 
 NAMED = 5
@@ -90,8 +90,8 @@ def publishing_sentence(
     result: Round,
     snapshot: Snapshot,
     freeze: Freeze,
-    publishing: Publishing,
-    telemetry: Telemetry,
+    publishing: PublishingSettings,
+    telemetry: TelemetrySettings,
     now: float,
     *,
     paused: str | None = None,
@@ -117,7 +117,11 @@ def publishing_sentence(
 
 
 def crane_sentence(
-    result: Round, snapshot: Snapshot, foreign: Sequence[str], publishing: Publishing, telemetry: Telemetry
+    result: Round,
+    snapshot: Snapshot,
+    foreign: Sequence[str],
+    publishing: PublishingSettings,
+    telemetry: TelemetrySettings,
 ) -> str:
     """ "wrote crane's annotations of 12 of 5,000 nodes, 3 unknown; next in 30 s"."""
     verb = "wrote" if publishing.mode is Mode.ON else "would write"

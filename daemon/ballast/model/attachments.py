@@ -33,7 +33,7 @@ class VolumeClaim(msgspec.Struct, frozen=True, gc=False):
     """Whether it asks for volumes of some labels only."""
 
 
-class Volume(msgspec.Struct, frozen=True, gc=False):
+class PersistentVolume(msgspec.Struct, frozen=True, gc=False):
     """A PersistentVolume."""
 
     name: str
@@ -152,7 +152,7 @@ class Attachments:
     """The objects behind volumes and devices. A kind that is None is not known: what needs it goes nowhere."""
 
     claims: Sequence[VolumeClaim] | None = None
-    volumes: Sequence[Volume] | None = None
+    volumes: Sequence[PersistentVolume] | None = None
     classes: Sequence[StorageClass] | None = None
     csi_nodes: Sequence[CsiNode] | None = None
     slices: Sequence[DeviceSlice] | None = None

@@ -10,8 +10,8 @@ import msgspec
 class Taint(msgspec.Struct, frozen=True, gc=False):
     """A taint of a node."""
 
-    key: str
-    effect: str
+    key: str = ""
+    effect: str = ""
     value: str = ""
 
 

@@ -12,7 +12,7 @@ Amounts: TypeAlias = Mapping[str, float]
 _NOTHING: dict[str, float] = {}
 
 
-class Container(msgspec.Struct, frozen=True, gc=False):
+class ContainerShape(msgspec.Struct, frozen=True, gc=False):
     """Cores, bytes, counts. A `sidecar` is an init container that keeps running (restartPolicy Always)."""
 
     requests: Amounts = _NOTHING
@@ -25,10 +25,10 @@ class Shape(msgspec.Struct, frozen=True, gc=False):
 
     requests: Amounts = _NOTHING
     limits: Amounts = _NOTHING
-    containers: tuple[Container, ...] = ()
-    init_containers: tuple[Container, ...] = ()
+    containers: tuple[ContainerShape, ...] = ()
+    init_containers: tuple[ContainerShape, ...] = ()
     overhead: Amounts = _NOTHING
-    pod_level: Container | None = None
+    pod_level: ContainerShape | None = None
 
     def total_requests(
         self, missing: Amounts = _NOTHING, *, pod_level: bool = True, overhead: bool = True
@@ -38,7 +38,7 @@ class Shape(msgspec.Struct, frozen=True, gc=False):
         Source: component-helpers resource/helpers.go, PodRequests (without the status of in-place resizes).
         """
 
-        def of(container: Container) -> Amounts:
+        def of(container: ContainerShape) -> Amounts:
             return {**missing, **container.requests} if missing else container.requests
 
         total = _aggregate(self, of, self.pod_level.requests if self.pod_level and pod_level else _NOTHING)
@@ -54,10 +54,10 @@ class Shape(msgspec.Struct, frozen=True, gc=False):
 
 
 def shape_of(
-    containers: Iterable[Container],
-    init_containers: Iterable[Container] = (),
+    containers: Iterable[ContainerShape],
+    init_containers: Iterable[ContainerShape] = (),
     overhead: Amounts = _NOTHING,
-    pod_level: Container | None = None,
+    pod_level: ContainerShape | None = None,
 ) -> Shape:
     """The shape with its effective requests and limits."""
     parts = Shape(
@@ -77,7 +77,7 @@ def pod_level_resource(name: str) -> bool:
     return name in ("cpu", "memory") or name.startswith("hugepages-")
 
 
-def _aggregate(shape: Shape, of: Callable[[Container], Amounts], pod_level: Amounts) -> dict[str, float]:
+def _aggregate(shape: Shape, of: Callable[[ContainerShape], Amounts], pod_level: Amounts) -> dict[str, float]:
     total: dict[str, float] = {}
     for container in shape.containers:
         _add(total, of(container))

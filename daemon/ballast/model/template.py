@@ -26,7 +26,7 @@ class PodTerm(msgspec.Struct, frozen=True, gc=False):
     namespace_selector: Selector | None = None
 
 
-class Spread(msgspec.Struct, frozen=True, gc=False):
+class TopologySpread(msgspec.Struct, frozen=True, gc=False):
     """A topology spread constraint with whenUnsatisfiable DoNotSchedule."""
 
     topology_key: str
@@ -66,7 +66,7 @@ class Template(msgspec.Struct, frozen=True, gc=False):
     host_ports: tuple[HostPort, ...] = ()
     affinity: tuple[PodTerm, ...] = ()
     anti_affinity: tuple[PodTerm, ...] = ()
-    spread: tuple[Spread, ...] = ()
+    spread: tuple[TopologySpread, ...] = ()
     local_volumes: tuple[str, ...] = ()
     """The names of the volumes whose data ends with the pod, or stays behind: emptyDir, hostPath and ephemeral."""
     scratch_volumes: tuple[str, ...] = ()

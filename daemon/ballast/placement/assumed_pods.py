@@ -29,7 +29,7 @@ class AssumedPods:
         claim: Callable[[Pod], Pod] = lambda pod: pod,
     ) -> None:
         """`claim` adds to a pod what it asks for by resource claims."""
-        self.ledger = Assumptions(assume_for)
+        self.assumptions = Assumptions(assume_for)
         self.arrivals = Arrivals()
         self._claim = claim
         self._unclaimed: set[str] = set()
@@ -59,16 +59,16 @@ class AssumedPods:
     @property
     def nothing_shown(self) -> bool:
         """Whether the watch has shown no pod yet."""
-        return not self._waiting and len(self._held) == len(self.ledger) + len(self._reserved)
+        return not self._waiting and len(self._held) == len(self.assumptions) + len(self._reserved)
 
     def shown_besides(self, uids: set[str]) -> list[str]:
         """Pods the watch has shown that are not among these."""
-        bound = [uid for uid in self._held.keys() - uids - self._reserved if uid not in self.ledger]
+        bound = [uid for uid in self._held.keys() - uids - self._reserved if uid not in self.assumptions]
         return [*bound, *(self._waiting.keys() - uids)]
 
     def shown_bound(self, uid: str) -> bool:
         """Whether the watch has shown the pod on a node."""
-        return uid in self._held and uid not in self.ledger
+        return uid in self._held and uid not in self.assumptions
 
     def reserve(self, name: str, held: Held) -> None:
         """Room that counts as taken under a name, until it is released."""
@@ -111,7 +111,7 @@ class AssumedPods:
                 self._book(uid, Held(node, pod.shape, pod.created, owner_of(pod), claim_of(pod), expected=True), now)
             return
         self._waiting.pop(uid, None)
-        decision = self.ledger.drop(uid)
+        decision = self.assumptions.drop(uid)
         if decision is not None:
             self._on_outcome("confirmed" if decision.node == pod.node else "undone")
         before, claim = self._held.get(uid), claim_of(pod)
@@ -152,7 +152,7 @@ class AssumedPods:
 
     def expire(self, now: float) -> None:
         """Undoes the decisions whose time is over."""
-        for decision in self.ledger.expire(now):
+        for decision in self.assumptions.expire(now):
             self._undo(decision, "expired")
 
     def _learn(self, pod: Pod) -> None:
@@ -165,12 +165,12 @@ class AssumedPods:
         self.arrivals.learn(asked_by(found))
 
     def _book(self, uid: str, held: Held, now: float) -> None:
-        self.ledger.assume(uid, held.node, now)
+        self.assumptions.assume(uid, held.node, now)
         self._on_outcome("assumed")
         self._hold(uid, held)
 
     def _settle(self, uid: str, outcome: str) -> None:
-        decision = self.ledger.drop(uid)
+        decision = self.assumptions.drop(uid)
         if decision is not None:
             self._undo(decision, outcome)
 

@@ -11,7 +11,7 @@ from ballast.model.node import Node
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.model.snapshot import Snapshot
 from ballast.scoring.devices.placed import PlacedDevices
-from ballast.scoring.fleet import Fleet, InFlight, Load, Placed, fleet_of
+from ballast.scoring.fleet import Fleet, InFlight, NodeLoads, Placed, fleet_of
 
 
 @dataclass(frozen=True)
@@ -171,10 +171,10 @@ class _PartOfPlaced(Placed):
         return self._whole.limited(resource).take(self._index)
 
 
-class _PartOfLoad(Load):
+class _PartOfLoad(NodeLoads):
     """The load of some of the nodes; each array is taken when it is first read, as few strategies read all."""
 
-    def __init__(self, whole: Load, index: Ints) -> None:
+    def __init__(self, whole: NodeLoads, index: Ints) -> None:
         self._whole = whole
         self._index = index
 

@@ -15,7 +15,7 @@ import numpy as np
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.planners.rebalance import rebalance
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
-from ballast.placement.planners.step import Admit, Step
+from ballast.placement.planners.step import Admit, PlannedMove
 from ballast.placement.planners.worth import Worth, free, nobody
 from ballast.placement.solvers import Problem, Rule, RuleKind, arrange, improve
 
@@ -40,7 +40,7 @@ def even_out(
     min_gain: float = 0.0,
     limit: int | None = None,
     worth: Worth | None = None,
-) -> Iterator[Step]:
+) -> Iterator[PlannedMove]:
     """As `rebalance`, with a target where `limit` is many.
 
     `rehearse` gives an `admit` that answers the same and remembers nothing. Two drafts are made with it, and the
@@ -66,7 +66,7 @@ class _Plan:
     def __init__(self, placement: SimulatedPlacement, counted: Bools, min_gain: float, limit: int | None) -> None:
         self._placement, self._counted, self._min_gain, self._limit = placement, counted, min_gain, limit
 
-    def steps(self, movable: Bools, admit: Admit, worth: Worth, aims: Ints | None) -> Iterator[Step]:
+    def steps(self, movable: Bools, admit: Admit, worth: Worth, aims: Ints | None) -> Iterator[PlannedMove]:
         """Towards `aims` [pod], -1 for none, and from there on the steepest."""
         placement, limit = self._placement, self._limit
         made: list[int] = []
@@ -80,7 +80,7 @@ class _Plan:
             movable[made] = False
         yield from self._rebalance(movable, admit, None if limit is None else limit - len(made), worth)
 
-    def draft(self, movable: Bools, admit: Admit, worth: Worth, aims: Ints | None) -> list[Step]:
+    def draft(self, movable: Bools, admit: Admit, worth: Worth, aims: Ints | None) -> list[PlannedMove]:
         """The same steps, unmade again."""
         placement = self._placement
         load = placement.load.copy()
@@ -90,17 +90,17 @@ class _Plan:
         placement.load = load
         return found
 
-    def _rebalance(self, movable: Bools, admit: Admit, limit: int | None, worth: Worth) -> Iterator[Step]:
+    def _rebalance(self, movable: Bools, admit: Admit, limit: int | None, worth: Worth) -> Iterator[PlannedMove]:
         return rebalance(
             self._placement, movable, self._counted, admit, min_gain=self._min_gain, limit=limit, worth=worth
         )
 
 
-def _pays(steps: list[Step]) -> float:
+def _pays(steps: list[PlannedMove]) -> float:
     return sum(step.gain - step.cost for step in steps)
 
 
-def _target(placement: SimulatedPlacement, movable: Bools, counted: Bools, draft: list[Step]) -> Ints:
+def _target(placement: SimulatedPlacement, movable: Bools, counted: Bools, draft: list[PlannedMove]) -> Ints:
     """[pod]: where it goes, -1 where it stays; in no pool more pods move than in the draft."""
     layout = placement.layout
     drafted = placement.on.copy()

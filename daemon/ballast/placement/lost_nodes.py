@@ -14,7 +14,7 @@ TOGETHER = 256
 
 
 @dataclass(frozen=True)
-class Spread:
+class LostNodePlacement:
     """Room on nodes as in `RoomLeft`, and the `near` nodes, those with most room first, one more than one may use.
 
     `asked` [pod, kind], `used` and `at_peak` [pod, resource] are what pods take, `allowed` [pod, near] where each of

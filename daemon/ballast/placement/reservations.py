@@ -57,12 +57,12 @@ class Arriving:
 
 
 class Reservations:
-    """What is reserved counts as taken in the sums of `bookings`, once: a pod that was given its reservation's node is
+    """What is reserved counts as taken in the sums of `assumed`, once: a pod that was given its reservation's node is
     booked without a size until it is bound. Not for several threads at once.
     """
 
-    def __init__(self, bookings: AssumedPods) -> None:
-        self._bookings = bookings
+    def __init__(self, assumed: AssumedPods) -> None:
+        self._assumed = assumed
         self._standing: dict[str, Reservation] = {}
         self._given: dict[str, str] = {}
 
@@ -76,7 +76,7 @@ class Reservations:
     def hold(self, reservation: Reservation) -> None:
         """Replaces the one of this name."""
         self._standing[reservation.name] = reservation
-        self._bookings.reserve(reservation.name, Held(reservation.node, reservation.shape, since=reservation.until))
+        self._assumed.reserve(reservation.name, Held(reservation.node, reservation.shape, since=reservation.until))
 
     def extend(self, name: str, until: float) -> None:
         """Moves the deadline of a reservation further ahead; never back."""
@@ -88,7 +88,7 @@ class Reservations:
         """Ends the reservation of this name, if there is one."""
         if self._standing.pop(name, None) is not None:
             self._given.pop(name, None)
-            self._bookings.release(name)
+            self._assumed.release(name)
 
     def expire(self, now: float) -> None:
         """Ends the reservations whose deadline has passed; `now` is Unix seconds."""
@@ -143,7 +143,7 @@ class Reservations:
 
     def _taker(self, name: str) -> str | None:
         uid = self._given.get(name)
-        return uid if uid is not None and uid in self._bookings.ledger else None
+        return uid if uid is not None and uid in self._assumed.assumptions else None
 
 
 def fits(shape: Shape, model: FleetModel, node: str, usable: Iterable[Shape] = ()) -> bool:

@@ -23,7 +23,7 @@ from ballast.power.controller_state import (
     ChangeWindow,
     ControllerMode,
     ControllerState,
-    EnergyUse,
+    EnergyMeter,
     FeedReading,
     PowerPlan,
     Ramp,
@@ -32,7 +32,7 @@ from ballast.power.fit import fill, shed, within_bounds
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections.changes import Side
 from ballast.power.sections.choices import Foreign
-from ballast.power.target import Target
+from ballast.power.target import AllocationTarget
 
 ZERO = Fraction(0)
 
@@ -57,12 +57,12 @@ def observe(
     state = replace(state, seen=at, measured=measured)
     bound = sample.bound
     if policy.energy is not None:
-        used = state.energy or EnergyUse(at, ZERO, at, ZERO)
+        used = state.energy or EnergyMeter(at, ZERO, at, ZERO)
         used = used.until(at, policy.energy.per)
         state = replace(state, energy=used)
         rest = policy.energy.watts(used.used, policy.energy.per - (at - used.since))
         bound = rest if bound is None else min(bound, rest)
-    tick = _Tick(policy, state, at, replicas, autoscaled, needed, measured is not before, bound)
+    tick = _AbsoluteTick(policy, state, at, replicas, autoscaled, needed, measured is not before, bound)
     return tick.outcome(begins=state.reference is None)
 
 
@@ -80,7 +80,7 @@ def feed_for(policy: PowerPolicy, load: Fraction) -> Fraction:
 
 
 @dataclass(frozen=True, slots=True)
-class _Tick:
+class _AbsoluteTick:
     policy: PowerPolicy
     state: ControllerState
     at: Fraction
@@ -120,7 +120,7 @@ class _Tick:
         kept = {name: self.state.baseline.get(name, count) for name, count in counts.items()}
         return {**self.state.baseline, **kept, **{name: each.original for name, each in self.autoscaled.items()}}
 
-    def _stepping(self, target: Target) -> Target:
+    def _stepping(self, target: AllocationTarget) -> AllocationTarget:
         """The target with the bounds that its own `maxStep` leaves it in this tick."""
         step = self.policy.stepping.get(target.name)
         if step is None or target.name in self.autoscaled or not target.minimum <= target.current <= target.maximum:
@@ -133,7 +133,7 @@ class _Tick:
             maximum=min(target.maximum, target.current + reach),
         )
 
-    def _judged(self, targets: list[Target], repaired: Reason | None) -> ControllerResult:
+    def _judged(self, targets: list[AllocationTarget], repaired: Reason | None) -> ControllerResult:
         assert self.state.measured is not None
         watts = self.state.measured.confirmed
         usable = carried(self.policy, watts if self.bound is None else min(watts, self.bound))
@@ -149,7 +149,7 @@ class _Tick:
         return self._rise(targets, present, usable, load, repaired)
 
     def _fall(
-        self, targets: list[Target], present: Mapping[str, int], usable: Fraction, repaired: Reason | None
+        self, targets: list[AllocationTarget], present: Mapping[str, int], usable: Fraction, repaired: Reason | None
     ) -> ControllerResult:
         policy, state = self.policy, self.state
         short = policy.drawn({target.name: target.minimum for target in targets}) - usable
@@ -169,7 +169,7 @@ class _Tick:
 
     def _rise(
         self,
-        targets: list[Target],
+        targets: list[AllocationTarget],
         present: Mapping[str, int],
         usable: Fraction,
         load: Fraction,
@@ -195,7 +195,7 @@ class _Tick:
         result = replace(self, state=state)._planned(targets, present, usable, repaired or reason, unmet)
         return replace(result, cancelled=cancelled)
 
-    def _risen(self, targets: list[Target], load: Fraction) -> Fraction:
+    def _risen(self, targets: list[AllocationTarget], load: Fraction) -> Fraction:
         """The watts from which on a rise is due.
 
         A feed that is averaged comes to its level in many small steps: a fall goes further by the dead band, so that
@@ -205,7 +205,7 @@ class _Tick:
             return max(load, self.policy.floor) * (1 + self.policy.deadband)
         return max(load + self._average(targets), self.policy.floor) * (1 + 2 * self.policy.deadband)
 
-    def _uncaps(self, targets: list[Target], usable: Fraction) -> bool:
+    def _uncaps(self, targets: list[AllocationTarget], usable: Fraction) -> bool:
         """Whether the watts carry the originals of all autoscalers, and some have less."""
         short = [target for target in targets if target.name in self.autoscaled and target.current < target.maximum]
         if not short:
@@ -214,7 +214,7 @@ class _Tick:
         return all(wanted[target.name] >= target.maximum for target in short)
 
     def _wait(
-        self, targets: list[Target], present: Mapping[str, int], usable: Fraction, repaired: Reason | None
+        self, targets: list[AllocationTarget], present: Mapping[str, int], usable: Fraction, repaired: Reason | None
     ) -> ControllerResult:
         """A rise is due; it comes when the window has carried it, with what its lowest sample carries."""
         policy = self.policy
@@ -246,7 +246,7 @@ class _Tick:
     def _stepped(
         self,
         side: Side,
-        targets: list[Target],
+        targets: list[AllocationTarget],
         present: Mapping[str, int],
         counts: Mapping[str, int],
         usable: Fraction,
@@ -265,7 +265,7 @@ class _Tick:
 
     def _planned(
         self,
-        targets: list[Target],
+        targets: list[AllocationTarget],
         counts: Mapping[str, int],
         usable: Fraction,
         reason: Reason,
@@ -307,7 +307,7 @@ class _Tick:
         return ControllerResult(state, reason, unmet=unmet)
 
     def _caps(
-        self, targets: list[Target], counts: Mapping[str, int], entitled: Mapping[str, int], usable: Fraction
+        self, targets: list[AllocationTarget], counts: Mapping[str, int], entitled: Mapping[str, int], usable: Fraction
     ) -> dict[str, int]:
         """The caps to set: the originals while the watts carry all of them."""
         own = [structs.replace(t, current=counts[t.name]) for t in targets if t.name in self.autoscaled]
@@ -322,7 +322,7 @@ class _Tick:
     def _referring(self, load: Fraction) -> ControllerState:
         return replace(self.state, reference=feed_for(self.policy, load))
 
-    def _average(self, targets: list[Target]) -> Fraction:
+    def _average(self, targets: list[AllocationTarget]) -> Fraction:
         """Watts of a replica, on average over the present ones, else over the targets."""
         total = sum(target.current for target in targets)
         present = {target.name: target.current for target in targets}

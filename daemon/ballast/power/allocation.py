@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from ballast.power.shares import quotas
 from ballast.power.split import Split
-from ballast.power.target import Target
+from ballast.power.target import AllocationTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class ReplicaAllocation:
 
 
 def allocate(
-    targets: Iterable[Target], delta: int, *, restore_first: bool = True, inside_first: bool = True
+    targets: Iterable[AllocationTarget], delta: int, *, restore_first: bool = True, inside_first: bool = True
 ) -> ReplicaAllocation:
     """Splits `delta` over `targets` so that each stays between its minimum and maximum; what cannot be met is `unmet`.
 

@@ -12,13 +12,13 @@ from math import ceil, floor, lcm
 
 from ballast.power.controller_state import Anchor
 from ballast.power.sections.choices import Rounding
-from ballast.power.target import Target
+from ballast.power.target import AllocationTarget
 
 HALF = Fraction(1, 2)
 _PRECISION = 10**30
 
 
-def load_of(targets: Sequence[Target]) -> Fraction:
+def load_of(targets: Sequence[AllocationTarget]) -> Fraction:
     """The sum of replicas · watts per replica over all targets."""
     scale = lcm(*(target.watts.denominator for target in targets))
     whole = (target.current * target.watts.numerator * (scale // target.watts.denominator) for target in targets)
@@ -62,7 +62,7 @@ def rounded(ideal: Fraction, current: int, rounding: Rounding) -> int:
 
 
 def wanted_change(
-    targets: Sequence[Target], load: Fraction, rounding: Rounding, after: Callable[[int], Fraction]
+    targets: Sequence[AllocationTarget], load: Fraction, rounding: Rounding, after: Callable[[int], Fraction]
 ) -> int:
     """By how many replicas the total should change to reach `load`; bounds of targets are ignored.
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from msgspec.structs import replace
 
 from ballast.power.fit import fill, watts_of
-from ballast.power.target import Target
+from ballast.power.target import AllocationTarget
 
 HEADROOM = 1
 """Replicas that a cap leaves above the demand, so that a rising demand shows."""
@@ -44,7 +44,7 @@ class Autoscaled:
 NO_AUTOSCALERS: Mapping[str, Autoscaled] = MappingProxyType({})
 
 
-def lend(targets: Sequence[Target], autoscaled: Mapping[str, Autoscaled], watts: Fraction) -> dict[str, int]:
+def lend(targets: Sequence[AllocationTarget], autoscaled: Mapping[str, Autoscaled], watts: Fraction) -> dict[str, int]:
     """Caps of at most `watts` together.
 
     `targets` are the autoscaled ones with their entitlements as present counts. Each may have its entitlement when it
@@ -72,12 +72,14 @@ def unmet_demand(autoscaled: Iterable[Autoscaled]) -> int:
     return sum(each.unmet for each in autoscaled)
 
 
-def _need(target: Target, each: Autoscaled) -> int:
+def _need(target: AllocationTarget, each: Autoscaled) -> int:
     demand = each.demand
     return target.maximum if demand is None else max(target.minimum, min(target.maximum, demand + HEADROOM))
 
 
-def _starving(targets: Sequence[Target], caps: Mapping[str, int], needs: Mapping[str, int], spare: Fraction) -> bool:
+def _starving(
+    targets: Sequence[AllocationTarget], caps: Mapping[str, int], needs: Mapping[str, int], spare: Fraction
+) -> bool:
     """Whether a cap is out of bounds, or keeps a target from what it wants while there is room for it."""
     if any(not target.minimum <= caps[target.name] <= target.maximum for target in targets):
         return True

@@ -35,7 +35,7 @@ from ballast.power.foreign_changes import rebased
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections.changes import Side
 from ballast.power.sections.choices import Basis, Foreign, Stability, WhenSilent
-from ballast.power.target import Target
+from ballast.power.target import AllocationTarget
 
 ZERO = Fraction(0)
 
@@ -78,7 +78,7 @@ def observe(
     state = replace(state, seen=at, measured=measured)
     if state.reference is None or state.anchor is None:
         return _begin(policy, state, watts, replicas)
-    tick = _Tick(policy, state, at, watts, replicas, needed, autoscaled, fresh=measured is not before)
+    tick = _AnchorTick(policy, state, at, watts, replicas, needed, autoscaled, fresh=measured is not before)
     if replicas == state.last:
         return tick.outcome()
     if policy.on_foreign_change is Foreign.REBASE:
@@ -110,7 +110,7 @@ def rebaselined(state: ControllerState) -> ControllerState:
 
 
 @dataclass(frozen=True, slots=True)
-class _Tick:
+class _AnchorTick:
     """One valid sample against a state with an anchor. `watts` are those above the base power."""
 
     policy: PowerPolicy
@@ -236,7 +236,7 @@ class _Tick:
         plan = PowerPlan(self.state.sequence + 1, self.at, reason, counts, reference, ramp, mode)
         return ControllerResult(replace(self.state, plan=plan), reason, unmet=unmet)
 
-    def _split(self, targets: list[Target], delta: int) -> ReplicaAllocation:
+    def _split(self, targets: list[AllocationTarget], delta: int) -> ReplicaAllocation:
         return allocate(targets, delta, restore_first=self.policy.restore_first)
 
     def _stay(self, level: Fraction, reason: Reason) -> ControllerResult:
@@ -307,7 +307,7 @@ def _silence(
     return ControllerResult(replace(state, plan=plan), Reason.FALLBACK)
 
 
-def _enforced(tick: _Tick) -> ControllerResult:
+def _enforced(tick: _AnchorTick) -> ControllerResult:
     """Someone else changed replicas: the counts decided before are restored, with what this sample asks for.
 
     What someone stopped stays stopped, what someone started again stays started, and what an autoscaler decides stays.
@@ -335,5 +335,5 @@ def _price(policy: PowerPolicy, anchor: Anchor, load: Fraction) -> Fraction:
     return max(price(anchor, load) or ZERO, policy.floor)
 
 
-def _after(targets: list[Target], split: ReplicaAllocation) -> list[Target]:
+def _after(targets: list[AllocationTarget], split: ReplicaAllocation) -> list[AllocationTarget]:
     return [structs.replace(target, current=target.current + split.changes[target.name]) for target in targets]

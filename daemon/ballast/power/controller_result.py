@@ -12,7 +12,7 @@ from typing import Self
 
 from ballast.power.controller_state import ControllerState
 from ballast.power.policy import PowerPolicy
-from ballast.power.target import Target
+from ballast.power.target import AllocationTarget
 from ballast.power.values import exact
 
 NOTHING: Mapping[str, int] = MappingProxyType({})
@@ -102,11 +102,11 @@ def after_plan(state: ControllerState) -> ControllerState:
 
 def targets_of(
     policy: PowerPolicy, replicas: Mapping[str, int], baseline: Mapping[str, int], needed: Mapping[str, int] = NOTHING
-) -> list[Target]:
+) -> list[AllocationTarget]:
     """The members with a count in `replicas`, as targets of an allocation."""
     places = policy.places
     return [
-        Target(
+        AllocationTarget(
             name=name,
             current=count,
             minimum=(member := (place := places[name]).member).min,

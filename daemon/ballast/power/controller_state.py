@@ -86,7 +86,7 @@ class FeedReading:
 
 
 @dataclass(frozen=True, slots=True)
-class EnergyUse:
+class EnergyMeter:
     """What was used since the beginning of a period: joules until `at` (seconds), and the watts drawn since."""
 
     since: Fraction
@@ -94,16 +94,16 @@ class EnergyUse:
     at: Fraction
     load: Fraction
 
-    def until(self, at: Fraction, period: Fraction) -> EnergyUse:
+    def until(self, at: Fraction, period: Fraction) -> EnergyMeter:
         """The use until `at`; a new period begins with nothing used."""
         if at - self.since >= period:
             since = self.since + (at - self.since) // period * period
-            return EnergyUse(since, self.load * (at - since), at, self.load)
-        return EnergyUse(self.since, self.used + self.load * (at - self.at), at, self.load)
+            return EnergyMeter(since, self.load * (at - since), at, self.load)
+        return EnergyMeter(self.since, self.used + self.load * (at - self.at), at, self.load)
 
-    def coarse(self) -> EnergyUse:
+    def coarse(self) -> EnergyMeter:
         """In steps of 10 Wh, so that it is not saved with every sample."""
-        return EnergyUse(self.since, Fraction(self.used // 36_000), Fraction(0), Fraction(0))
+        return EnergyMeter(self.since, Fraction(self.used // 36_000), Fraction(0), Fraction(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class ControllerState:
     """Time (seconds) of the newest valid sample, or the time since which none has come."""
     measured: FeedReading | None = None
     """The newest distinct sample of the feed."""
-    energy: EnergyUse | None = None
+    energy: EnergyMeter | None = None
     """What was used in this period, with a budget of energy."""
     entitled: Mapping[str, int] = field(default_factory=dict)
     """Of an absolute budget: what each autoscaled target may have when it wants it, by namespace/name."""

@@ -11,18 +11,18 @@ from msgspec.structs import replace
 
 from ballast.power.shares import Whole, whole
 from ballast.power.split import Split
-from ballast.power.target import Target
+from ballast.power.target import AllocationTarget
 
 GUESSES = 6
 
 
-def watts_of(targets: Sequence[Target], counts: Mapping[str, int]) -> Fraction:
+def watts_of(targets: Sequence[AllocationTarget], counts: Mapping[str, int]) -> Fraction:
     """The watts of these counts; targets without a count draw nothing."""
     watts, unit = whole([target.watts for target in targets])
     return Fraction(sum(counts.get(t.name, 0) * each for t, each in zip(targets, watts, strict=True)), unit)
 
 
-def within_bounds(targets: Sequence[Target]) -> list[Target]:
+def within_bounds(targets: Sequence[AllocationTarget]) -> list[AllocationTarget]:
     """The targets with their present counts brought between minimum and maximum."""
     return [
         target
@@ -32,7 +32,7 @@ def within_bounds(targets: Sequence[Target]) -> list[Target]:
     ]
 
 
-def shed(targets: Sequence[Target], watts: Fraction, *, restore_first: bool) -> dict[str, int]:
+def shed(targets: Sequence[AllocationTarget], watts: Fraction, *, restore_first: bool) -> dict[str, int]:
     """Counts of at most `watts`, from the present ones by the fewest replicas; the minima where these need more.
 
     What whole replicas leave over goes back to lighter targets. All counts are within bounds before.
@@ -48,7 +48,7 @@ def shed(targets: Sequence[Target], watts: Fraction, *, restore_first: bool) -> 
     return split.dictionary(_filled(split, _search(split, -1, excess, most, limit), split.current, limit))
 
 
-def fill(targets: Sequence[Target], watts: Fraction, *, restore_first: bool) -> dict[str, int]:
+def fill(targets: Sequence[AllocationTarget], watts: Fraction, *, restore_first: bool) -> dict[str, int]:
     """Counts of at most `watts`, from the present ones by as many replicas as fit below the maxima."""
     split = Split(targets, restore_first=restore_first)
     limit = watts * split.unit

@@ -17,7 +17,7 @@ from ballast.power.controller_result import ControllerResult, Sample
 from ballast.power.controller_state import ControllerMode, ControllerState
 from ballast.power.measuring.meter import Meter
 from ballast.power.policy import PowerPolicy
-from ballast.power.replay_figures import Ideal, Ledger, Over, base_of
+from ballast.power.replay_figures import FeedUtilisation, Ideal, Over, base_of
 from ballast.power.schedule import Schedule
 from ballast.power.sections.needs import Need
 
@@ -139,7 +139,7 @@ def replay(
     state, ticks = ControllerState(), []
     actions = cancels = 0
     start: Fraction | None = None
-    ideal, ledger = Ideal(policy, world.replicas), Ledger(policy, world.replicas, watts_true)
+    ideal, ledger = Ideal(policy, world.replicas), FeedUtilisation(policy, world.replicas, watts_true)
     meter = Meter(policy) if policy.consumption is not None and watts_true else None
     for sample in samples:
         start = sample.at if start is None else start

@@ -55,7 +55,7 @@ class Ideal:
         return self._sum / self._count if self._count else None
 
 
-class Ledger:
+class FeedUtilisation:
     """Adds up what was over the feed and what was left unused; each valid sample holds until the next.
 
     Watts of a replica are those of the policy where every member has them, or `true` ones, else such that the first

@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ballast.power.shares import Whole, hand_out, largest_remainder, whole
-from ballast.power.target import Target
+from ballast.power.target import AllocationTarget
 
 LARGEST = 2**62
 """Products from here on are computed with Python's own numbers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SplitStep:
     """A part of a move, in which every target goes at most to one limit."""
 
     begins: int
@@ -35,7 +35,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class SplitResult:
     """How a part of a step was split: by target `moved`, by entity `weights` and `shares`."""
 
     amount: int
@@ -49,7 +49,7 @@ class Spread:
 class Split:
     """Targets, at least one and none of them suspended, and their counts after any change of the total."""
 
-    def __init__(self, targets: Sequence[Target], *, restore_first: bool, inside_first: bool = True) -> None:
+    def __init__(self, targets: Sequence[AllocationTarget], *, restore_first: bool, inside_first: bool = True) -> None:
         self.targets = found = sorted(targets, key=lambda target: (target.entity, target.name))
         self.names = [target.name for target in found]
         watts, self.unit = whole([target.watts for target in found])
@@ -74,7 +74,7 @@ class Split:
         self._restore_first = restore_first
         self._inside_first = inside_first
         self._enter(weights, kind)
-        self._paths: dict[int, list[Step]] = {}
+        self._paths: dict[int, list[SplitStep]] = {}
 
     def _enter(self, weights: Sequence[int], kind: npt.DTypeLike) -> None:
         """Where each entity begins, and the weights of its members."""
@@ -113,7 +113,7 @@ class Split:
             counts = step.before + sign * moved
         return counts
 
-    def explained(self, delta: int) -> Iterator[Spread]:
+    def explained(self, delta: int) -> Iterator[SplitResult]:
         """The steps to `after(delta)`."""
         sign, amount = self._towards(delta)
         for step in self._path(sign):
@@ -126,18 +126,18 @@ class Split:
         rest = delta - self._repaired
         return (1 if rest > 0 else -1), abs(rest)
 
-    def _path(self, sign: int) -> list[Step]:
+    def _path(self, sign: int) -> list[SplitStep]:
         if sign not in self._paths:
             self._paths[sign] = list(self._steps(sign))
         return self._paths[sign]
 
-    def _steps(self, sign: int) -> Iterator[Step]:
+    def _steps(self, sign: int) -> Iterator[SplitStep]:
         counts, begins = self.start, 0
         for inside, limits, by_count in self._ups() if sign > 0 else self._downs():
             room = np.where(inside, np.maximum(sign * (limits - counts), 0), 0)
             amount = int(room.sum())
             if amount:
-                yield Step(begins, amount, counts, room, np.where(inside, counts, 0) if by_count else room)
+                yield SplitStep(begins, amount, counts, room, np.where(inside, counts, 0) if by_count else room)
                 counts, begins = counts + sign * room, begins + amount
 
     def _ups(self) -> Iterator[tuple[Whole, Whole, bool]]:
@@ -159,7 +159,7 @@ class Split:
     def _tiers(self) -> list[Whole]:
         return [self.priority == each for each in np.unique(self.priority)]
 
-    def _spread(self, amount: int, step: Step) -> Spread:
+    def _spread(self, amount: int, step: SplitStep) -> SplitResult:
         """Splits `amount`; an entity's share is amount · m / Σ m with m = Σ measure · watts of its members."""
         weights = self.by_entity(step.measure * self.watts)
         shares = largest_remainder(amount, weights)
@@ -175,7 +175,7 @@ class Split:
         rest = int(amount - moved.sum())
         if rest:
             moved[self.by_name] += hand_out(rest, (step.room - moved)[self.by_name].tolist())
-        return Spread(amount, weights, shares, moved, redistributed + rest)
+        return SplitResult(amount, weights, shares, moved, redistributed + rest)
 
     def _inside(self, shares: Whole) -> Whole:
         """The shares of entities split over their members by weight (largest remainder)."""

@@ -9,7 +9,7 @@ import msgspec
 ONE = Fraction(1)
 
 
-class Target(msgspec.Struct, frozen=True, gc=False):
+class AllocationTarget(msgspec.Struct, frozen=True, gc=False):
     """A workload under a budget."""
 
     name: str

@@ -18,7 +18,7 @@ NAMED = 5
 
 
 @dataclass
-class _Record:
+class _NodeChanges:
     uid: str
     expected: PublishedKeys
     foreign: deque[float] = field(default_factory=lambda: deque(maxlen=TIMES))
@@ -33,7 +33,7 @@ class LabelContention:
         """`identity` is what our annotations carry. After `patience` seconds without a round nothing is expected."""
         self._identity = identity
         self._patience = patience
-        self._records: dict[str, _Record] = {}
+        self._records: dict[str, _NodeChanges] = {}
         self._last = 0.0
 
     def begin(self, uids: Mapping[str, str], now: float) -> None:
@@ -47,7 +47,7 @@ class LabelContention:
 
     def wrote(self, name: str, uid: str, carried: PublishedKeys) -> None:
         """We have written this node; it carries this now."""
-        record = self._records.setdefault(name, _Record(uid, carried))
+        record = self._records.setdefault(name, _NodeChanges(uid, carried))
         record.expected = carried
 
     def saw(self, name: str, carried: PublishedKeys, now: float) -> None:

@@ -11,6 +11,7 @@ import msgspec
 from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
 from ballast.cluster.node_writes import Taints, node_metadata, replace_taints, with_taint, with_values
+from ballast.cluster.objects import wire
 from ballast.cluster.write import Result, WriteOutcome
 from ballast.cluster.writer import Writer
 from ballast.model.node import Node
@@ -27,15 +28,7 @@ IDLE_ROUNDS = 5
 """Rounds without one of our own after which another replica may have written."""
 
 
-class _Meta(msgspec.Struct):
-    resource_version: str = msgspec.field(default="", name="resourceVersion")
-
-
-class _Patched(msgspec.Struct):
-    metadata: _Meta = msgspec.field(default_factory=_Meta)
-
-
-_patched = msgspec.json.Decoder(_Patched)
+_patched = msgspec.json.Decoder(wire.HasIdentity)
 
 
 @dataclass(frozen=True)

@@ -102,9 +102,9 @@ class Daemon:
 
         self._feeds = power_build.client(settings, policies)
         self.power = power_build.build(context, policies, board, self._feeds) if policies else None
-        self.eviction = eviction_build.build(context, self.extender.steering, reader.source, board, self.power)
+        self.eviction = eviction_build.build(context, self.extender.reservations, reader.source, board, self.power)
         board.explain = self.eviction.explain if evicts else _no_evictions
-        self.batch = batch_build.build(context, self.extender.steering, board)
+        self.batch = batch_build.build(context, self.extender.reservations, board)
         self.publishing = PublishingJob(context)
         self.crane = crane.build(context, chosen.policy, reader.source)
         self._reader = reader

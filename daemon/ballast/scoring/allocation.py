@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.scoring.demand import NOTHING, Units, demand
 from ballast.scoring.fleet import Fleet
+from ballast.scoring.in_flight import mode
 from ballast.scoring.keys import StrategyKeys
 from ballast.scoring.rounding import half_away
 from ballast.scoring.scores import Scores
@@ -39,6 +41,18 @@ class Allocation:
     before: Ints
     after: Ints
     allocatable: Ints
+
+
+@dataclass(frozen=True)
+class RequestsStrategy:
+    """What strategies that read requests alone need, and nothing else. `weights` are those of the resources."""
+
+    needs_load: ClassVar[bool] = False
+    needs_pods: ClassVar[bool] = True
+    needs_pod: ClassVar[bool] = False
+    warms: ClassVar[bool] = False
+
+    weights: Weights
 
 
 def allocations(fleet: Fleet, weights: Weights, asked: Units, *, defaults: bool) -> Iterator[Allocation]:
@@ -95,6 +109,15 @@ def _having(fleet: Fleet, name: str) -> tuple[Bools, bool]:
         return exists, bool(exists.all())
 
     return fleet.once(("having", name), compute)
+
+
+def only_weights(name: str, given: Mapping[str, object], *, only_one: bool = False) -> Weights:
+    """The weights of a strategy that has no other keys; see `parse_weights`. Raises UsageError."""
+    keys = StrategyKeys(name, given)
+    weights = parse_weights(keys, only_one=only_one)
+    mode(keys)
+    keys.finish()
+    return weights
 
 
 def parse_weights(keys: StrategyKeys, *, only_one: bool = False) -> Weights:

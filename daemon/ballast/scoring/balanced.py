@@ -11,17 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
-from ballast.scoring.allocation import Weights, allocations, parse_weights
+from ballast.scoring.allocation import RequestsStrategy, allocations, only_weights
 from ballast.scoring.demand import NOTHING, demand
 from ballast.scoring.fleet import Fleet
-from ballast.scoring.in_flight import mode
-from ballast.scoring.keys import StrategyKeys
 from ballast.scoring.scores import Scores
 
 NAME = "balanced"
@@ -29,15 +26,8 @@ NO_CHANGE = 75
 
 
 @dataclass(frozen=True)
-class Balanced:
+class Balanced(RequestsStrategy):
     """`weights` names the resources; every weight is 1."""
-
-    needs_load: ClassVar[bool] = False
-    needs_pods: ClassVar[bool] = True
-    needs_pod: ClassVar[bool] = False
-    warms: ClassVar[bool] = False
-
-    weights: Weights
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
         """See the module; 75 everywhere for a pod that requests nothing."""
@@ -101,8 +91,4 @@ def _pair(shares: Sequence[Floats], exists: Sequence[Bools]) -> tuple[Floats, Fl
 
 def parse(given: Mapping[str, object]) -> Balanced:
     """The strategy with its keys. Raises UsageError."""
-    keys = StrategyKeys(NAME, given)
-    weights = parse_weights(keys, only_one=True)
-    mode(keys)
-    keys.finish()
-    return Balanced(weights)
+    return Balanced(only_weights(NAME, given, only_one=True))

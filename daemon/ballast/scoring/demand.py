@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from ballast.model.shape import Amounts, Container, Shape, pod_level_resource
+from ballast.model.shape import Amounts, ContainerShape, Shape, pod_level_resource
 from ballast.scoring.rounding import half_away
 
 # kubernetes pkg/scheduler/util/pod_resources.go: what a container without a request counts as in scores.
@@ -91,7 +91,7 @@ def predicted(shape: Shape, resource: str, default: int, multiplier: float) -> i
     Source: scheduler-plugins pkg/trimaran/targetloadpacking/targetloadpacking.go, PredictUtilisation.
     """
 
-    def use(container: Container) -> int:
+    def use(container: ContainerShape) -> int:
         if resource in container.limits:
             return units(resource, container.limits[resource])
         if resource in container.requests:

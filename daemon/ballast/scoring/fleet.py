@@ -25,7 +25,7 @@ REMEMBERED = 10_000
 
 
 @dataclass(frozen=True)
-class Load:
+class NodeLoads:
     """Use over the window, per node, in percent as Trimaran reads it, so that roundings agree; 0 where not `known`."""
 
     mean: Floats
@@ -60,16 +60,16 @@ class Fleet:
     window_end: float
     """The end of the window, in Unix seconds."""
 
-    cpu: Load
+    cpu: NodeLoads
     """Percent of allocatable cpu."""
 
-    memory: Load
+    memory: NodeLoads
     """Percent of allocatable memory."""
 
-    packing_cpu: Load
+    packing_cpu: NodeLoads
     """Percent of `cpu_base`, as target-load reads it."""
 
-    power_cpu: Load
+    power_cpu: NodeLoads
     """Percent of `cpu_base`, as peaks reads it."""
 
     cpu_base: Ints
@@ -84,7 +84,7 @@ class Fleet:
     bindings: Mapping[float, Ints] = field(default_factory=dict)
     """[node] by seconds: pods bound within the last so many seconds. Empty where they are not counted."""
 
-    further: Mapping[str, Load] = field(default_factory=dict)
+    further: Mapping[str, NodeLoads] = field(default_factory=dict)
     """Percent of what else is measured, by resource; a node of which it is not known does not have it."""
 
     lapsed: Bools | None = None
@@ -270,11 +270,11 @@ def fleet_of(snapshot: Snapshot, pods: Sequence[Pod] = (), before: Fleet | None 
     )
 
 
-def _load(snapshot: Snapshot, resource: str) -> Load:
+def _load(snapshot: Snapshot, resource: str) -> NodeLoads:
     index, window = snapshot.resource(resource), snapshot.primary
     if index is None:
         nothing = np.zeros(len(snapshot.nodes))
-        return Load(nothing, nothing, np.zeros(len(snapshot.nodes), bool))
+        return NodeLoads(nothing, nothing, np.zeros(len(snapshot.nodes), bool))
     known = window.known[index]
     mean, std = (np.where(known, values[index] * 100, 0.0) for values in (window.mean, window.std))
-    return Load(mean, std, known)
+    return NodeLoads(mean, std, known)

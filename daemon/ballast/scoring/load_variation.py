@@ -20,7 +20,7 @@ from ballast.model.pod import Pod
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
 from ballast.scoring.demand import NOTHING, demand
-from ballast.scoring.fleet import Fleet, Load
+from ballast.scoring.fleet import Fleet, NodeLoads
 from ballast.scoring.in_flight import mode as in_flight_mode
 from ballast.scoring.in_flight import since_window
 from ballast.scoring.keys import StrategyKeys
@@ -160,7 +160,7 @@ class LoadVariation:
 
         The mean is NaN where it is unknown; a node without the resource counts as a full one.
         """
-        load: Load = getattr(fleet, name)
+        load: NodeLoads = getattr(fleet, name)
         capacity = fleet.allocatable(name) * _unit(name)
         used = np.clip(load.mean * capacity / 100, 0.0, capacity)
         deviation = np.clip(load.std * capacity / 100, 0.0, capacity)

@@ -19,7 +19,7 @@ from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.scoring import in_flight
 from ballast.scoring.demand import CPU_AND_MEMORY, NOTHING, demand
-from ballast.scoring.fleet import Fleet, Load
+from ballast.scoring.fleet import Fleet, NodeLoads
 from ballast.scoring.keys import StrategyKeys, to_number
 from ballast.scoring.load_variation import mu_sigma
 from ballast.scoring.scores import Scores
@@ -73,7 +73,7 @@ class LowRisk:
         return fleet.placed.once((NAME, name, self), lambda: self._compute_load_risk(fleet, name))
 
     def _compute_load_risk(self, fleet: Fleet, name: str) -> Floats:
-        load: Load = getattr(fleet, name)
+        load: NodeLoads = getattr(fleet, name)
         capacity, placed = fleet.allocatable(name), fleet.placed
         unit = 1.0 if name == "cpu" else 2.0**-20
         whole = capacity * unit

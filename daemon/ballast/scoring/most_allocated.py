@@ -9,31 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from ballast.model.pod import Pod
 from ballast.model.sample import Ints
-from ballast.scoring.allocation import Weights, fit_scores, parse_weights
+from ballast.scoring.allocation import RequestsStrategy, fit_scores, only_weights
 from ballast.scoring.fleet import Fleet
-from ballast.scoring.in_flight import mode
-from ballast.scoring.keys import StrategyKeys
 from ballast.scoring.scores import Scores
 
 NAME = "most-allocated"
 
 
 @dataclass(frozen=True)
-class MostAllocated:
+class MostAllocated(RequestsStrategy):
     """`weights` are those of the resources."""
-
-    needs_load: ClassVar[bool] = False
-    needs_pods: ClassVar[bool] = True
-    needs_pod: ClassVar[bool] = False
-    warms: ClassVar[bool] = False
-
-    weights: Weights
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:
         """The weighted mean of `used` over the resources."""
@@ -47,8 +37,4 @@ def used(requested: Ints, allocatable: Ints) -> Ints:
 
 def parse(given: Mapping[str, object]) -> MostAllocated:
     """The strategy with its keys. Raises UsageError."""
-    keys = StrategyKeys(NAME, given)
-    weights = parse_weights(keys)
-    mode(keys)
-    keys.finish()
-    return MostAllocated(weights)
+    return MostAllocated(only_weights(NAME, given))

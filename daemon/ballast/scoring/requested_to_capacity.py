@@ -12,13 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 
 from ballast.model.pod import Pod
 from ballast.model.sample import Ints
-from ballast.scoring.allocation import Weights, fit_scores, parse_weights
+from ballast.scoring.allocation import RequestsStrategy, fit_scores, parse_weights
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.in_flight import mode
 from ballast.scoring.keys import StrategyKeys, to_number
@@ -30,15 +29,9 @@ SCALES = {"10": 1, "100": 10}
 
 
 @dataclass(frozen=True)
-class RequestedToCapacity:
+class RequestedToCapacity(RequestsStrategy):
     """`table` has the score at every whole percent requested, 0..100."""
 
-    needs_load: ClassVar[bool] = False
-    needs_pods: ClassVar[bool] = True
-    needs_pod: ClassVar[bool] = False
-    warms: ClassVar[bool] = False
-
-    weights: Weights
     table: tuple[int, ...]
 
     def score(self, fleet: Fleet, pod: Pod | None = None) -> Scores:

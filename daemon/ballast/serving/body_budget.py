@@ -19,7 +19,7 @@ class BodiesInFlight(BallastError):
 
 
 @dataclass
-class _Pool:
+class _BytePool:
     limit: int
     held: int = 0
 
@@ -31,10 +31,10 @@ class _Pool:
 
 
 @dataclass(eq=False)
-class _Body:
+class _ArrivingBody:
     """What has arrived of a body, and the pool that holds it; `complete` once all has."""
 
-    pool: _Pool
+    pool: _BytePool
     arrived: bytearray = field(default_factory=bytearray)
     held: int = 0
     complete: bool = False
@@ -63,9 +63,9 @@ class BodyBudget:
         reserved: int = RESERVED,
         freed: Callable[[], None] = lambda: None,
     ) -> None:
-        self._large, self._reserved, self._small = _Pool(limit), _Pool(reserved), small
+        self._large, self._reserved, self._small = _BytePool(limit), _BytePool(reserved), small
         self._freed = freed
-        self._bodies: dict[_Body, None] = {}
+        self._bodies: dict[_ArrivingBody, None] = {}
 
     @property
     def held(self) -> int:
@@ -75,7 +75,7 @@ class BodyBudget:
     @asynccontextmanager
     async def body(self, request: Request) -> AsyncIterator[bytes]:
         """The whole body. Raises BodiesInFlight, and what the stream raises (413, a client that is gone)."""
-        own, size = _Body(self._reserved), 0
+        own, size = _ArrivingBody(self._reserved), 0
         self._bodies[own] = None
         try:
             async for chunk in request.stream():
@@ -96,7 +96,7 @@ class BodyBudget:
             if size > WORTH:
                 self._freed()
 
-    def _taken(self, own: _Body, more: int) -> bool:
+    def _taken(self, own: _ArrivingBody, more: int) -> bool:
         """Whether the pool of a body, or else the large one, has room for it to grow."""
         if own.pool is self._large:
             return self._large.take(more)
@@ -109,7 +109,7 @@ class BodyBudget:
             return True
         return fits and self._given_way(own, more) and self._reserved.take(more)
 
-    def _given_way(self, own: _Body, more: int) -> bool:
+    def _given_way(self, own: _ArrivingBody, more: int) -> bool:
         """Drops the oldest unfinished bodies of the reserved pool until there is room for one that grows."""
         for each in self._bodies:
             if each is not own and each.pool is self._reserved and not each.complete and each.held:

@@ -51,16 +51,16 @@ class FieldTooLarge(BallastError):
     """A field of the pod, or a node's name, is larger than Kubernetes or this server allows."""
 
 
-class _Meta(msgspec.Struct, gc=False):
+class _NodeName(msgspec.Struct, gc=False):
     name: str = ""
 
 
-class _Node(msgspec.Struct, gc=False):
-    metadata: _Meta
+class _NamedNode(msgspec.Struct, gc=False):
+    metadata: _NodeName
 
 
-class _Nodes(msgspec.Struct, gc=False):
-    items: list[_Node] | None = None
+class _NodeItems(msgspec.Struct, gc=False):
+    items: list[_NamedNode] | None = None
 
 
 class _RawNodes(msgspec.Struct, gc=False):
@@ -69,7 +69,7 @@ class _RawNodes(msgspec.Struct, gc=False):
 
 class _PrioritizeArgs(msgspec.Struct, gc=False, rename="pascal"):
     pod: msgspec.Raw
-    nodes: _Nodes | None = None
+    nodes: _NodeItems | None = None
     node_names: msgspec.Raw = msgspec.Raw(_NULL)
 
     def names(self) -> list[str]:

@@ -18,7 +18,7 @@ from ballast.clock import SystemClock
 from ballast.errors import SettingsError
 from ballast.serving import protocol
 from ballast.serving.malloc import keep_freed_memory
-from ballast.settings.http import Http
+from ballast.settings.http import HttpSettings
 
 BACKLOG = 1024
 """Connections that may wait to be accepted."""
@@ -40,7 +40,7 @@ class Server:
     def __init__(
         self,
         app: ASGIApp,
-        settings: Http,
+        settings: HttpSettings,
         refused: Callable[[], object] = lambda: None,
         setting: str = "PORT",
         optional_ca: Path | None = None,
@@ -119,7 +119,7 @@ class Server:
 class _Certificate:
     """The TLS context, or None without a certificate. Loading into a live context serves the next handshakes."""
 
-    def __init__(self, settings: Http, optional_ca: Path | None) -> None:
+    def __init__(self, settings: HttpSettings, optional_ca: Path | None) -> None:
         self._cert, self._key, client_ca = settings.tls_cert_file, settings.tls_key_file, settings.client_ca_file
         self.context: ssl.SSLContext | None = None
         self._loaded = 0

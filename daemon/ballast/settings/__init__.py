@@ -6,20 +6,20 @@ from ballast.settings.cluster import ClusterSettings
 from ballast.settings.consistency import check_run, needed_to_run
 from ballast.settings.eviction import EvictionSettings
 from ballast.settings.extender import ExtenderSettings
-from ballast.settings.http import Http
+from ballast.settings.http import HttpSettings
 from ballast.settings.lease import LeaseSettings
 from ballast.settings.loading import SettingsFindings, examine, explain, load
-from ballast.settings.log import Log
+from ballast.settings.log import LogSettings
 from ballast.settings.masking import mask_urls
 from ballast.settings.model import Settings
 from ballast.settings.part import Mode
-from ballast.settings.power import Power
-from ballast.settings.prometheus import Prometheus
-from ballast.settings.publishing import Publishing
-from ballast.settings.telemetry import ResourceSetting, Telemetry
+from ballast.settings.power import PowerSettings
+from ballast.settings.prometheus import PrometheusSettings
+from ballast.settings.publishing import PublishingSettings
+from ballast.settings.telemetry import ResourceSetting, TelemetrySettings
 from ballast.settings.values.count import Count, Rate
 from ballast.settings.values.duration import Duration
-from ballast.settings.windows import Windows
+from ballast.settings.windows import WindowSettings
 
 __all__ = [
     "ClusterSettings",
@@ -27,19 +27,19 @@ __all__ = [
     "Duration",
     "EvictionSettings",
     "ExtenderSettings",
-    "Http",
+    "HttpSettings",
     "LeaseSettings",
-    "Log",
+    "LogSettings",
     "Mode",
-    "Power",
-    "Prometheus",
-    "Publishing",
+    "PowerSettings",
+    "PrometheusSettings",
+    "PublishingSettings",
     "Rate",
     "ResourceSetting",
     "Settings",
     "SettingsFindings",
-    "Telemetry",
-    "Windows",
+    "TelemetrySettings",
+    "WindowSettings",
     "check_run",
     "examine",
     "explain",

@@ -14,14 +14,14 @@ from ballast.settings.model import Settings
 from ballast.settings.names import variable
 from ballast.settings.part import Mode
 from ballast.settings.prometheus import BUILT_IN_PRESETS
-from ballast.settings.publishing import Publishing
+from ballast.settings.publishing import PublishingSettings
 
 if TYPE_CHECKING:
     from ballast.scoring.protocol import Strategy
 
 Limit: TypeAlias = float | Mapping[str, float]
 
-_UNCHANGED = (Publishing().strategy, ExtenderSettings().strategy)
+_UNCHANGED = (PublishingSettings().strategy, ExtenderSettings().strategy)
 
 CRANE_MEAN = 300.0
 """Seconds over which crane-scheduler averages its metrics."""

@@ -23,7 +23,7 @@ def _hosts(value: object) -> list[str]:
     return [subdomain(str(name).strip().lower()) for name in as_list(value)]
 
 
-class Http(SettingsPart):
+class HttpSettings(SettingsPart):
     """Where Ballast listens."""
 
     host: str = "0.0.0.0"  # noqa: S104
@@ -62,12 +62,12 @@ class Http(SettingsPart):
         found = (("/metrics", self.metrics_auth), ("/api/", self.api_auth))
         return tuple(path for path, auth in found if auth == "kubernetes")
 
-    def of_health(self) -> Http:
+    def of_health(self) -> HttpSettings:
         """The health port's address, without TLS. Any free port where `port` is 0 and no health port is set."""
         free = self.port == 0 and "health_port" not in self.model_fields_set
-        return Http(host=self.host, port=0 if free else self.health_port)
+        return HttpSettings(host=self.host, port=0 if free else self.health_port)
 
-    def of_extender(self) -> Http | None:
+    def of_extender(self) -> HttpSettings | None:
         """The same settings at the extender's own address; None without `extender_bind`."""
         if self.extender_bind is None:
             return None

@@ -14,7 +14,7 @@ def _level(value: object) -> object:
     return "warning" if text == "warn" else text
 
 
-class Log(SettingsPart):
+class LogSettings(SettingsPart):
     """What is logged, and how."""
 
     level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_level)] = "info"

@@ -12,16 +12,16 @@ from ballast.settings.batch import BatchSettings
 from ballast.settings.cluster import ClusterSettings
 from ballast.settings.eviction import EvictionSettings
 from ballast.settings.extender import ExtenderSettings
-from ballast.settings.http import Http
+from ballast.settings.http import HttpSettings
 from ballast.settings.lease import LeaseSettings
-from ballast.settings.log import Log
+from ballast.settings.log import LogSettings
 from ballast.settings.metrics import MetricsSettings
-from ballast.settings.power import Power
-from ballast.settings.prometheus import Prometheus
-from ballast.settings.publishing import Publishing
-from ballast.settings.scoring import Scoring
-from ballast.settings.telemetry import Telemetry
-from ballast.settings.windows import Windows
+from ballast.settings.power import PowerSettings
+from ballast.settings.prometheus import PrometheusSettings
+from ballast.settings.publishing import PublishingSettings
+from ballast.settings.scoring import ScoringSettings
+from ballast.settings.telemetry import TelemetrySettings
+from ballast.settings.windows import WindowSettings
 
 
 class Settings(BaseSettings):
@@ -31,20 +31,20 @@ class Settings(BaseSettings):
         frozen=True, extra="forbid", env_prefix="BALLAST_", env_nested_delimiter="__", validate_default=True
     )
 
-    prometheus: Prometheus = Prometheus()
-    telemetry: Telemetry = Telemetry()
-    windows: Windows = Windows()
+    prometheus: PrometheusSettings = PrometheusSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
+    windows: WindowSettings = WindowSettings()
     cluster: ClusterSettings = ClusterSettings()
     lease: LeaseSettings = LeaseSettings()
-    scoring: Scoring = Scoring()
-    publishing: Publishing = Publishing()
-    power: Power = Power()
+    scoring: ScoringSettings = ScoringSettings()
+    publishing: PublishingSettings = PublishingSettings()
+    power: PowerSettings = PowerSettings()
     eviction: EvictionSettings = EvictionSettings()
     batch: BatchSettings = BatchSettings()
     extender: ExtenderSettings = ExtenderSettings()
-    http: Http = Http()
+    http: HttpSettings = HttpSettings()
     metrics: MetricsSettings = MetricsSettings()
-    log: Log = Log()
+    log: LogSettings = LogSettings()
 
     @classmethod
     def settings_customise_sources(

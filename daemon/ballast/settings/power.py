@@ -21,7 +21,7 @@ def _policies(value: object) -> list[object]:
     return found
 
 
-class Power(SettingsPart):
+class PowerSettings(SettingsPart):
     """Keeps the replicas of workloads within the available power."""
 
     mode: ModeSetting = Mode.DRY_RUN

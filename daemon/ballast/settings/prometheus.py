@@ -96,7 +96,7 @@ def _headers(value: object) -> dict[str, str]:
     return headers
 
 
-class Prometheus(SettingsPart):
+class PrometheusSettings(SettingsPart):
     """How to reach Prometheus, or another server with its HTTP API."""
 
     url: Annotated[

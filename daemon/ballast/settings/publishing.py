@@ -9,7 +9,7 @@ from pydantic import AfterValidator
 
 from ballast.settings.part import File, Mode, ModeSetting, Positive, SettingsPart
 from ballast.settings.strategy import Strategy
-from ballast.settings.telemetry import Telemetry
+from ballast.settings.telemetry import TelemetrySettings
 from ballast.settings.values.dns import subdomain
 from ballast.settings.values.duration import Duration
 from ballast.settings.values.fraction import LoadLimit, Share
@@ -23,7 +23,7 @@ def _time_zone(name: str) -> str:
     return name
 
 
-class Publishing(SettingsPart):
+class PublishingSettings(SettingsPart):
     """What is written on the nodes."""
 
     mode: ModeSetting = Mode.DRY_RUN
@@ -80,6 +80,6 @@ class Publishing(SettingsPart):
     class_hysteresis: Share = 0.05
     """How far a load must pass a threshold to change the class."""
 
-    def every(self, telemetry: Telemetry) -> Duration:
+    def every(self, telemetry: TelemetrySettings) -> Duration:
         """Time between two rounds of writing: `interval`, or the telemetry interval."""
         return self.interval or telemetry.interval

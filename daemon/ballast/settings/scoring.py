@@ -25,7 +25,7 @@ def _keys(value: object) -> dict[str, dict[str, object]]:
     return found
 
 
-class Scoring(SettingsPart):
+class ScoringSettings(SettingsPart):
     """Keys of the strategies, for every use in the daemon: labels, metrics, extender."""
 
     keys: Annotated[

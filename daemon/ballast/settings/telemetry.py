@@ -119,7 +119,7 @@ def _speeds(value: object) -> dict[str, object]:
     return as_map(value)
 
 
-class Telemetry(SettingsPart):
+class TelemetrySettings(SettingsPart):
     """What is measured, where, and how often."""
 
     source: Literal["prometheus", "metrics-server"] = "prometheus"

@@ -12,7 +12,7 @@ from ballast.settings.values.duration import Duration
 from ballast.settings.values.fraction import Share
 
 
-class Windows(SettingsPart):
+class WindowSettings(SettingsPart):
     """Over which times loads are averaged, and when an average counts as known."""
 
     lengths: Annotated[

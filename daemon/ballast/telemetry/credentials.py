@@ -7,14 +7,14 @@ from collections.abc import Callable
 from requests.auth import _basic_auth_str
 
 from ballast.errors import SettingsError, SourceUnavailable
-from ballast.settings.prometheus import Prometheus
+from ballast.settings.prometheus import PrometheusSettings
 from ballast.settings.secrets import SecretFile
 
 Credentials = Callable[[], str | None]
 """Gives the Authorization header, None without credentials. Raises SourceUnavailable."""
 
 
-def prometheus_credentials(settings: Prometheus) -> Credentials | None:
+def prometheus_credentials(settings: PrometheusSettings) -> Credentials | None:
     """Those of BALLAST_PROMETHEUS__*; a token goes before a user name. None where nothing is set."""
     if settings.token_file is not None:
         token_file = SecretFile(settings.token_file, "BALLAST_PROMETHEUS__TOKEN_FILE")

@@ -81,7 +81,7 @@ class MetricsServerSource:
         self,
         resource: str,
         at: float,
-        items: list[_Item],
+        items: list[_NodeMetrics],
         rows: Ints,
         times: Floats,
         names: NodeNames,
@@ -120,7 +120,7 @@ class MetricsServerSource:
         self._given.update(zip(keys, times, strict=True))
         return Samples(samples.rows[fresh], samples.values[fresh], samples.times[fresh])
 
-    def _items(self) -> list[_Item]:
+    def _items(self) -> list[_NodeMetrics]:
         try:
             return _decode(self._get(PATH)).items
         except NotFound as error:
@@ -146,24 +146,24 @@ class MetricsServerSource:
         self._metrics.queries.labels(self.name, result).inc()
 
 
-class _Metadata(msgspec.Struct, gc=False):
+class _MetricsName(msgspec.Struct, gc=False):
     name: str
 
 
-class _Item(msgspec.Struct, gc=False):
-    metadata: _Metadata
+class _NodeMetrics(msgspec.Struct, gc=False):
+    metadata: _MetricsName
     timestamp: str = ""
     usage: dict[str, str] = {}
 
 
-class _List(msgspec.Struct, gc=False):
-    items: list[_Item] = []
+class _NodeMetricsList(msgspec.Struct, gc=False):
+    items: list[_NodeMetrics] = []
 
 
-_decode = msgspec.json.Decoder(_List).decode
+_decode = msgspec.json.Decoder(_NodeMetricsList).decode
 
 
-def _times(items: list[_Item]) -> Floats:
+def _times(items: list[_NodeMetrics]) -> Floats:
     """Unix times; NaN where unreadable."""
     read: dict[str, float] = {}
     for item in items:

@@ -206,26 +206,26 @@ def _accepted(
     )
 
 
-class _Metadata(msgspec.Struct, gc=False):
+class _PodName(msgspec.Struct, gc=False):
     name: str
     namespace: str = ""
 
 
-class _Container(msgspec.Struct, gc=False):
+class _ContainerMetrics(msgspec.Struct, gc=False):
     usage: dict[str, str] = {}
 
 
-class _Item(msgspec.Struct, gc=False):
-    metadata: _Metadata
+class _PodMetrics(msgspec.Struct, gc=False):
+    metadata: _PodName
     timestamp: datetime | None = None
-    containers: list[_Container] = []
+    containers: list[_ContainerMetrics] = []
 
 
-class _List(msgspec.Struct, gc=False):
-    items: list[_Item] = []
+class _PodMetricsList(msgspec.Struct, gc=False):
+    items: list[_PodMetrics] = []
 
 
-_read = msgspec.json.Decoder(_List).decode
+_read = msgspec.json.Decoder(_PodMetricsList).decode
 
 
 def _from_metrics_server(said: PodAnswers) -> PodUsage:
@@ -252,7 +252,7 @@ def _from_metrics_server(said: PodAnswers) -> PodUsage:
     return PodUsage(said.at, tuple(rows), samples, rejected=+rejected)
 
 
-def _sum(containers: Sequence[_Container], resource: str) -> float | None:
+def _sum(containers: Sequence[_ContainerMetrics], resource: str) -> float | None:
     try:
         return sum(quantity(each.usage[resource]) for each in containers) if containers else None
     except (KeyError, ValueError):

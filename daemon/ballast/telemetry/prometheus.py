@@ -18,10 +18,10 @@ from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.pods import NEWEST, PodAnswers, ages, named_by_pod
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
 from ballast.telemetry.queries import FRESHNESS, QuerySet, joined, questions
+from ballast.telemetry.query_warnings import QueryWarnings
 from ballast.telemetry.readings import Answers, ReadingBuilder
 from ballast.telemetry.responses import SeriesTable
 from ballast.telemetry.scrapes import LOOKED_AT, ScrapeIntervals
-from ballast.telemetry.warnings import Remarks
 
 MAX_POINTS = 11_000
 _POINTS_PER_ANSWER = 50_000
@@ -38,7 +38,7 @@ class PrometheusSource:
         self._settings = settings
         self._client = PrometheusClient(settings)
         self._window = ""
-        self._remarks = Remarks(self.name, metrics)
+        self._remarks = QueryWarnings(self.name, metrics)
         self._assembly = ReadingBuilder(self.name, settings, self._remarks)
         self._metrics = metrics
         self._questions = self._asked()

@@ -48,7 +48,7 @@ class RawConnection(PrometheusConnect):  # type: ignore[misc]  # the library has
         return answer
 
 
-class _Body(Future[bytes]):
+class _BodyFuture(Future[bytes]):
     """`answer` lives as long as the body may be read, so that its bytes count."""
 
     answer: HttpAnswer | None = None
@@ -88,7 +88,7 @@ class PrometheusClient:
 
     def start(self, query: str, grid: Grid) -> Future[bytes]:
         """`ask` in a daemon thread; `close` fails the future at once."""
-        future = _Body()
+        future = _BodyFuture()
         with self._lock:
             stopped = self._closing.is_set()
             if not stopped:
@@ -111,7 +111,7 @@ class PrometheusClient:
         for connection in idle:
             connection.close()
 
-    def _answer(self, future: _Body, query: str, grid: Grid) -> None:
+    def _answer(self, future: _BodyFuture, query: str, grid: Grid) -> None:
         try:
             with self._turns:
                 answer = self._asked(query, grid)

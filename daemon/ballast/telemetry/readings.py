@@ -25,12 +25,12 @@ from ballast.telemetry.intake import (
 from ballast.telemetry.node_names import AMBIGUOUS, NOT_SELECTED, SEPARATOR, UNMATCHED, NodeNames
 from ballast.telemetry.prometheus_client import Grid
 from ballast.telemetry.queries import Query, QuerySet
+from ballast.telemetry.query_warnings import QueryWarnings
+from ballast.telemetry.rejections import QueryProblem, explain_rejection
 from ballast.telemetry.responses import SeriesTable
 from ballast.telemetry.scrapes import LOOKED_AT, ScrapeIntervals
 from ballast.telemetry.series_check import SeriesCheck, matchers_line
 from ballast.telemetry.units import not_ratios
-from ballast.telemetry.warnings import Remarks
-from ballast.telemetry.wholesale import QueryProblem, rejected_wholesale
 
 _NAMED_STRANGERS = 5
 
@@ -63,7 +63,7 @@ class _Found:
 class ReadingBuilder:
     """Turns the answers of one source into readings."""
 
-    def __init__(self, source: str, settings: Settings, remarks: Remarks) -> None:
+    def __init__(self, source: str, settings: Settings, remarks: QueryWarnings) -> None:
         self._source = source
         self._settings = settings
         self._remarks = remarks
@@ -199,7 +199,7 @@ class ReadingBuilder:
         if self.check.excluded(question.freshness):
             text = self.check.message.partition("\n")[0].removesuffix("; choose one:")
             return QueryProblem("differing", f"{text}: see SeriesDiffer")
-        return rejected_wholesale(question, +rejected, newest, at, self._max_age(question))
+        return explain_rejection(question, +rejected, newest, at, self._max_age(question))
 
     def _max_age(self, question: Query) -> float:
         configured = self._settings.windows.max_age

@@ -35,13 +35,6 @@ class WindowRules:
     resolution: float | Floats | None
 
 
-def summarise(
-    ring: Ring, columns: Ints, *, name: str, seconds: float, end: float, rules: WindowRules, scale: Floats | float = 1.0
-) -> Window:
-    """One window of `seconds` before `end`; see `summarise_all`."""
-    return summarise_all(ring, columns, lengths={name: seconds}, end=end, rules=rules, scale=scale)[name]
-
-
 def summarise_all(
     ring: Ring,
     columns: Ints,

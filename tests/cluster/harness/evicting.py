@@ -21,7 +21,7 @@ from ballast.cluster.workload_cache import WorkloadCache
 from ballast.cluster.writer import Writer
 from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import Gate
-from ballast.eviction.plan import Kind, Move, Plan
+from ballast.eviction.plan import EvictionPlan, Kind, Move
 from ballast.eviction.rules import UNLIMITED, GateRules
 from ballast.metrics import Metrics
 from ballast.model.node import Node
@@ -78,14 +78,14 @@ class Actor:
             events=self.events,
         )
         self.extender = FakeExtender(clock)  # type: ignore[arg-type]
-        self.landing = ReplacementReservations(self.extender, clock)
+        self.replacements = ReplacementReservations(self.extender, clock)
         self.evictor = Evictor(
             writer=self.writer,
             state=StateStore(self.api, self.writer, "default"),
             clock=clock,
             metrics=self.metrics,
             events=self.events,
-            landing=self.landing,
+            replacements=self.replacements,
             options=EvictorOptions(prefix="ballast.dev", window=2.0, **options),
         )
 
@@ -144,7 +144,9 @@ class Actor:
             Move(f"{pod.namespace}/{pod.name}", pod.node, to, 0.1, "a test wants it", pod.uid, {"memory": 2.0**30})
             for pod in pods
         )
-        return self.evictor.carry_out(Plan(kind, moves, {}, {}, {}, ()), self.gate, find or self.find, self.snapshot())
+        return self.evictor.carry_out(
+            EvictionPlan(kind, moves, {}, {}, {}, ()), self.gate, find or self.find, self.snapshot()
+        )
 
     def follow(self) -> str | None:
         return self.evictor.follow_up(self.cache.pods(), self.snapshot())

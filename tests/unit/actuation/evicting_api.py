@@ -19,13 +19,13 @@ from ballast.cluster.writer import Writer
 from ballast.errors import ClusterError, NotFound
 from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import Gate
-from ballast.eviction.plan import Kind, Move, Plan
+from ballast.eviction.plan import EvictionPlan, Kind, Move
 from ballast.eviction.rules import UNLIMITED, GateRules
 from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.node_state import NodeStates
 from ballast.model.pod import Owner, Pod
-from ballast.model.shape import Container, Shape, shape_of
+from ballast.model.shape import ContainerShape, Shape, shape_of
 from ballast.model.snapshot import Snapshot, Window
 from ballast.model.workload import DisruptionBudget, Workload
 from ballast.placement.reservations import Reservation
@@ -34,7 +34,7 @@ from tests.unit.cluster.fake_api import FakeApi
 
 NOW = 1_700_000_000.0
 GIB = 2.0**30
-ONE = shape_of([Container({"cpu": 1.0, "memory": 4 * GIB})])
+ONE = shape_of([ContainerShape({"cpu": 1.0, "memory": 4 * GIB})])
 STATE = "/api/v1/namespaces/ballast/configmaps/ballast-state"
 WINDOW = 900.0
 NODES = tuple(f"n{number}" for number in range(6))
@@ -211,14 +211,14 @@ class Replica:
             paused=lambda part: self.paused,
             leading=lambda: self.leading,
         )
-        self.landing = ReplacementReservations(self.extender, self.server.clock)
+        self.replacements = ReplacementReservations(self.extender, self.server.clock)
         self.evictor = Evictor(
             writer=writer,
             state=StateStore(self.server, writer, "ballast"),  # type: ignore[arg-type]
             clock=self.server.clock,
             metrics=self.metrics,
             events=self.told,  # type: ignore[arg-type]
-            landing=self.landing,
+            replacements=self.replacements,
             options=EvictorOptions(prefix="ballast.dev", window=WINDOW, **self.options),
         )
 
@@ -274,7 +274,7 @@ def plan(
     starts: tuple[Pod, ...] = (),
     gain: float = 0.1,
     aim: str = "",
-) -> Plan:
+) -> EvictionPlan:
     moves = tuple(
         Move(
             f"{pod.namespace}/{pod.name}",
@@ -290,7 +290,7 @@ def plan(
         for pod in pods
     )
     placed = tuple(f"{each.namespace}/{each.name}" for _ in pods for each in starts)
-    return Plan(kind, moves, {"cpu": 0.2}, {"cpu": 0.1}, {}, placed)
+    return EvictionPlan(kind, moves, {"cpu": 0.2}, {"cpu": 0.1}, {}, placed)
 
 
 def snapshot(loads: Mapping[str, float], time: float) -> Snapshot:

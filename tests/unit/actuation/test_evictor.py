@@ -167,7 +167,7 @@ def test_a_probe_of_a_pod_that_nobody_replaces_does_not_end_all_probes(server: E
     assert attempt.evicted
     del server.pods[f"shop/{bare.name}"]
     replica.follow()
-    assert replica.landing.may_probe("default-scheduler")
+    assert replica.replacements.may_probe("default-scheduler")
 
 
 def test_a_replacement_that_came_back_makes_its_workload_a_loop(server: EvictingApi) -> None:
@@ -234,7 +234,7 @@ def test_in_dry_run_everything_is_judged_and_nothing_is_written(server: Evicting
     assert server.writes == []
     assert dry.recent() == []
     assert not dry.extender.held
-    assert dry.landing.names(["default-scheduler"])
+    assert dry.replacements.names(["default-scheduler"])
 
 
 def test_a_sibling_that_came_shortly_before_is_no_replacement(server: EvictingApi) -> None:

@@ -50,15 +50,15 @@ def test_a_redistribution_that_starts_nobody_stops(server: EvictingApi) -> None:
 def test_one_probe_shows_whether_the_landing_is_steered(server: EvictingApi) -> None:
     replica = Replica(server, rules=FREE)
     replica.extender.asked_at = {}
-    assert replica.landing.names(["default-scheduler"]) == {"default-scheduler"}
+    assert replica.replacements.names(["default-scheduler"]) == {"default-scheduler"}
     attempts = replica.carry_out(server.pods["shop/web-1"], server.pods["shop/web-2"])
     assert [(attempt.status, attempt.check) for attempt in attempts] == [("evicted", ""), ("refused", "reservation")]
-    assert not replica.landing.may_probe("default-scheduler")
+    assert not replica.replacements.may_probe("default-scheduler")
     server.replace_evicted("n5")
     replica.extender.asked_at = {"default-scheduler": server.clock.monotonic()}
     replica.follow()
-    assert replica.landing.steered("default-scheduler")
-    assert replica.landing.failed == {}
+    assert replica.replacements.steered("default-scheduler")
+    assert replica.replacements.failed == {}
 
 
 def test_a_probe_that_landed_unseen_is_the_last_for_a_day_also_after_a_restart(server: EvictingApi) -> None:
@@ -67,13 +67,13 @@ def test_a_probe_that_landed_unseen_is_the_last_for_a_day_also_after_a_restart(s
     replica.carry_out(server.pods["shop/web-1"])
     server.replace_evicted("n3")
     replica.follow()
-    assert replica.landing.names(["default-scheduler"]) == frozenset()
+    assert replica.replacements.names(["default-scheduler"]) == frozenset()
     after = Replica(server)
     after.extender.asked_at = {}
     after.evictor.resume()
-    assert after.landing.names(["default-scheduler"]) == frozenset()
+    assert after.replacements.names(["default-scheduler"]) == frozenset()
     server.clock.advance(86_401)
-    assert after.landing.may_probe("default-scheduler")
+    assert after.replacements.may_probe("default-scheduler")
 
 
 def test_a_step_without_a_target_reserves_nothing(server: EvictingApi) -> None:

@@ -123,7 +123,7 @@ def replica_of(server: EvictingApi) -> tuple[Replica, Yard]:
     replica, yard = Replica(server), Yard(server)
     for name in ("n0", "n3", "n4", "n5"):
         server.objects[f"/api/v1/nodes/{name}"] = {"metadata": {"name": name, "resourceVersion": "1"}, "spec": {}}
-    replica.landing.taints = yard.leaving()
+    replica.replacements.taints = yard.leaving()
     return replica, yard
 
 
@@ -156,17 +156,17 @@ def test_a_probe_on_the_only_feasible_node_shows_nothing() -> None:
     clock = FakeClock()
     extender = FakeExtender(clock)
     extender.asked_at.clear()
-    landing = ReplacementReservations(extender, clock)
+    replacements = ReplacementReservations(extender, clock)
     step = _step()
-    landing.probe("default-scheduler", step.uid)
-    landing.probed(step, chosen=False)
-    assert landing.may_probe("default-scheduler")
-    landing.probe("default-scheduler", step.uid)
-    landing.probed(msgspec.structs.replace(step, landed_on="n5"))
-    assert landing.may_probe("default-scheduler")
-    landing.probe("default-scheduler", step.uid)
-    landing.probed(step)
-    assert not landing.may_probe("default-scheduler")
+    replacements.probe("default-scheduler", step.uid)
+    replacements.probed(step, chosen=False)
+    assert replacements.may_probe("default-scheduler")
+    replacements.probe("default-scheduler", step.uid)
+    replacements.probed(msgspec.structs.replace(step, landed_on="n5"))
+    assert replacements.may_probe("default-scheduler")
+    replacements.probe("default-scheduler", step.uid)
+    replacements.probed(step)
+    assert not replacements.may_probe("default-scheduler")
 
 
 def _step() -> Any:

@@ -116,7 +116,7 @@ def _minute(one: Rig, daemon: Daemon) -> None:
     for _ in range(2):
         one.advance()
         one.watch(daemon)
-    daemon.extender.steering._asked[_STOCK] = daemon.context.clock.monotonic()
+    daemon.extender.reservations._asked[_STOCK] = daemon.context.clock.monotonic()
     daemon.scheduler.run("eviction")
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from ballast.actuation.scaling.target_status import Actuator, Obstacle, ObstacleKind, TargetStatus
+from ballast.actuation.scaling.target_status import Actuator, ObstacleKind, TargetObstacle, TargetStatus
 from ballast.cluster.write import Result, Write, WriteOutcome, WriteTarget
 from ballast.errors import ClusterError
 from ballast.jobs.power.budget import PolicyController
@@ -96,7 +96,7 @@ class Cluster:
             lacking = {} if count is not None else {"problem": "there is none"}
             known: dict[str, Any] = {"minimum": 0, "maximum": INT32, **lacking, **self.standing.get(name, {})}
             if "problem" in known:
-                known["obstacle"] = Obstacle(ObstacleKind.PROBLEM, known.pop("problem"))
+                known["obstacle"] = TargetObstacle(ObstacleKind.PROBLEM, known.pop("problem"))
             found[name] = TargetStatus(
                 name=name, kind="Deployment", **{"actuator": Actuator.SCALE, "count": count, "replicas": count, **known}
             )

@@ -38,7 +38,7 @@ def evicting(calm: Rig, mode: str = "on", *, cycles: int = 5, steered: bool = Tr
     assert daemon.context.workloads.wait_synced(20)
     until(lambda: daemon.context.switches.paused("eviction") is None, "the switches")
     if steered:
-        daemon.extender.steering._asked[STOCK] = daemon.context.clock.monotonic()
+        daemon.extender.reservations._asked[STOCK] = daemon.context.clock.monotonic()
     for _ in range(cycles):
         calm.advance()
         calm.watch(daemon)
@@ -150,7 +150,7 @@ def test_without_a_known_landing_one_eviction_shows_whether_it_is_steered(
     assert "rebalance: where default-scheduler puts replacements is not steered" in told
     assert "has not asked the extender in the last 10 minutes" in (condition(daemon, "LandingNotSteered") or "")
     assert evictions(calm) == 1
-    daemon.extender.steering._asked[STOCK] = daemon.context.clock.monotonic()
+    daemon.extender.reservations._asked[STOCK] = daemon.context.clock.monotonic()
     assert "is not steered" not in cycle(calm, daemon)
     assert condition(daemon, "LandingNotSteered") is None
 
@@ -158,7 +158,7 @@ def test_without_a_known_landing_one_eviction_shows_whether_it_is_steered(
 def test_relieve_alone_says_too_that_the_landing_is_not_steered(calm: Rig) -> None:
     daemon = evicting(calm, steered=False, EVICTION__PLANNERS="relieve")
     daemon.eviction.inputs._resumed = True
-    daemon.eviction.inputs._landing._failed[STOCK] = calm.clock.wall()
+    daemon.eviction.inputs._replacements._failed[STOCK] = calm.clock.wall()
     assert "reservation" in evict(daemon)
     assert "has not asked the extender in the last 10 minutes" in (condition(daemon, "LandingNotSteered") or "")
     assert evictions(calm) == 0
@@ -177,7 +177,7 @@ def test_a_pause_stops_plans_and_says_so(calm: Rig) -> None:
     assert condition(daemon, "EvictionsHalted")
     calm.put_config_map("ballast-switches", {})
     until(lambda: daemon.context.switches.paused("eviction") is None, "no switch")
-    daemon.extender.steering._asked[STOCK] = daemon.context.clock.monotonic()
+    daemon.extender.reservations._asked[STOCK] = daemon.context.clock.monotonic()
     assert evict(daemon).startswith("relieve: evicted")
     assert condition(daemon, "EvictionsHalted") is None
 

@@ -153,8 +153,8 @@ def world(name: str, keys: dict[str, Any], fleet: Fleet, *earlier: Snapshot) -> 
     first, *others = [*earlier, taken(fleet.nodes)]
     found = ExtenderWorld(first, fleet.pods, environment)
     for each in others:
-        found.extending.scores_of("default", "new")
-        found.extending.observe(each)
+        found.service.scores_of("default", "new")
+        found.service.observe(each)
     return found
 
 
@@ -170,7 +170,7 @@ CASES = [
 def test_the_daemon_scores_as_ballast_score_does(name: str, keys: dict[str, Any]) -> None:
     fleet, expected = offline(name, keys)
     assert not expected.unknown.all(), "its worlds measure nothing that it reads"
-    document = world(name, keys, fleet).extending.scores_of("default", "new")
+    document = world(name, keys, fleet).service.scores_of("default", "new")
     assert document is not None
     found = document["strategies"][0]
     wanted = expected.document(name, list(MEANS))
@@ -184,10 +184,10 @@ def test_it_also_does_for_some_of_the_nodes(name: str, keys: dict[str, Any]) -> 
         keys = keys | {"weigh_by": "count"}  # volumes are shares of the whole cluster
     fleet, _ = offline(name, keys)
     _, expected = offline(name, keys, ["c", "a"])
-    extending = world(name, keys, fleet).extending
-    state = extending._state
+    service = world(name, keys, fleet).service
+    state = service._state
     assert state is not None
-    found = extending._strategy(name, state).score(state.model.fleet.at(np.array([2, 0])), arriving(fleet.pods))
+    found = service._strategy(name, state).score(state.model.fleet.at(np.array([2, 0])), arriving(fleet.pods))
     assert found.exact == pytest.approx(expected.exact, abs=1e-6)
 
 
@@ -195,11 +195,11 @@ def test_profiles_are_weighed_by_their_share_of_the_whole_cluster_whichever_node
     name, keys = "dominant-residual", {"weigh_by": "volume"}
     fleet, expected = offline(name, keys)
     assert not expected.unknown.all(), "its worlds measure nothing that it reads"
-    extending = world(name, keys, fleet).extending
-    state = extending._state
+    service = world(name, keys, fleet).service
+    state = service._state
     assert state is not None
     rows = np.array([2, 0])
-    found = extending._strategy(name, state).score(state.model.fleet.at(rows), arriving(fleet.pods))
+    found = service._strategy(name, state).score(state.model.fleet.at(rows), arriving(fleet.pods))
     assert np.argsort(found.exact).tolist() == np.argsort(-np.asarray(expected.raw)[rows]).tolist()
 
 
@@ -208,8 +208,8 @@ def test_nothing_of_the_snapshot_before_is_left(name: str) -> None:
     keys = NEEDED.get(name, {}) | {"in_flight": "full"}
     fleet, expected = offline(name, keys)
     assert not expected.unknown.all(), "its worlds measure nothing that it reads"
-    extending = world(name, keys, fleet, taken(fleet.nodes, 0.5)).extending
-    document = extending.scores_of("default", "new")
+    service = world(name, keys, fleet, taken(fleet.nodes, 0.5)).service
+    document = service.scores_of("default", "new")
     assert document is not None
     assert document["strategies"][0]["scores"] == expected.document(name, list(MEANS))["scores"]
 

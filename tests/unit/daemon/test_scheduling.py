@@ -10,7 +10,7 @@ import requests
 
 from ballast.errors import SettingsError
 from ballast.runtime.daemon import Daemon
-from ballast.settings.http import Http
+from ballast.settings.http import HttpSettings
 from tests.cluster.harness.process import free_port
 from tests.unit.daemon.rig import POD, Rig, condition, get, metric, until
 
@@ -41,7 +41,7 @@ def test_a_decision_counts_until_the_pod_is_gone(calm: Rig) -> None:
     daemon = calm.settled()
     pod = waiting(calm, "big", "1")
     until(lambda: any(each.uid == pod["metadata"]["uid"] for each in daemon.context.cache.pods()), "the pod is seen")
-    until(lambda: daemon.extender._bookings.waiting(pod["metadata"]["uid"]))
+    until(lambda: daemon.extender._assumed.waiting(pod["metadata"]["uid"]))
     args = {"Pod": pod, "NodeNames": calm.names}
     answer = requests.post(f"{daemon.url}scheduler/prioritize", json=args, timeout=10)
     assert chosen(answer) in calm.names
@@ -103,7 +103,7 @@ def test_a_health_port_that_is_taken_is_an_error_only_where_it_was_chosen(
         port = taken.getsockname()[1]
         with pytest.raises(SettingsError, match=f"BALLAST_HTTP__HEALTH_PORT={port}.*in use"):
             calm.daemon(HTTP__HEALTH_PORT=str(port))
-        monkeypatch.setattr(Http, "of_health", lambda self: Http(host=self.host, port=port))
+        monkeypatch.setattr(HttpSettings, "of_health", lambda self: HttpSettings(host=self.host, port=port))
         daemon = calm.daemon()
     assert daemon.health_port == 0
     assert get(daemon, "/livez").status_code == 200

@@ -11,7 +11,7 @@ import pytest
 
 from ballast.clock import SystemClock
 from ballast.cluster.conditions import Conditions
-from ballast.doctor.seen import SEEN
+from ballast.doctor.daemon_view import SEEN
 from ballast.jobs.power.conditions import tell_conditions
 from ballast.jobs.power.view import TickContext, TickReport
 from ballast.metrics import Metrics

@@ -19,7 +19,7 @@ from ballast.extender.decisions import ExtenderService
 from ballast.extender.strategies import Strategies, problems
 from ballast.metrics import Metrics
 from ballast.model.pod import Owner, Pod
-from ballast.model.shape import Container, shape_of
+from ballast.model.shape import ContainerShape, shape_of
 from ballast.model.snapshot import Snapshot
 from ballast.scoring import crane
 from ballast.scoring.strategy import NAMES
@@ -27,7 +27,7 @@ from ballast.serving.board import Board
 from ballast.serving.rendering import render
 from ballast.settings import load
 from tests.fakes import FakeClock
-from tests.unit.daemon.test_extending import incoming
+from tests.unit.daemon.test_decisions import incoming
 from tests.unit.placement.snapshots import EMPTY, LARGE, SMALL, TIME, pod, snapshot
 
 NAN = float("nan")
@@ -55,7 +55,7 @@ class ExtenderWorld:
         self.board = Board(clock=self.clock, max_age=90.0)
         self.pods_age = 1.0
         self.pods = list(pods)
-        self.extending = ExtenderService(
+        self.service = ExtenderService(
             self.settings.extender,
             self.clock,
             Metrics(),
@@ -64,13 +64,13 @@ class ExtenderWorld:
             Strategies(self.settings),
             lambda: self.pods,
         )
-        self.extending.replace(self.pods)
+        self.service.replace(self.pods)
         self.board.rendered = render(taken, {}, fetched=self.clock.wall())
-        self.extending.observe(taken)
+        self.service.observe(taken)
 
     def ask(self, uid: str, profile: str | None = None, names: Sequence[str] = N3) -> dict[str, int]:
-        self.extending.put(to_pod(incoming(uid), Shared(), lambda key: False))
-        found = self.extending.prioritize(incoming(uid), list(names), profile)
+        self.service.put(to_pod(incoming(uid), Shared(), lambda key: False))
+        found = self.service.prioritize(incoming(uid), list(names), profile)
         assert found.neutral is None
         return {each["Host"]: each["Score"] for each in json.loads(found.body)}
 
@@ -79,7 +79,7 @@ class ExtenderWorld:
         return max(points, key=points.__getitem__)
 
 
-BURSTY = shape_of([Container({"cpu": 1.0}, {"cpu": 20.0})])
+BURSTY = shape_of([ContainerShape({"cpu": 1.0}, {"cpu": 20.0})])
 THERE = [
     pod("e", "n0", BURSTY),
     pod("a", "n0", LARGE),
@@ -92,7 +92,7 @@ TAKEN = annotated(snapshot([0.6, 0.1, 0.4]), [0.6, 0.1, 0.4])
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - {"balanced"}))
 def test_every_strategy_scores_nodes_by_themselves(name: str) -> None:
-    found = ExtenderWorld(TAKEN, THERE).extending.node_scores(name)
+    found = ExtenderWorld(TAKEN, THERE).service.node_scores(name)
     assert list(found) == N3
     assert all(isinstance(score, int) and 0 <= score <= 100 for score in found.values())
     assert len(set(found.values())) > 1, "it tells nodes apart"
@@ -106,7 +106,7 @@ def test_balance_is_what_a_pod_changes_so_labels_cannot_go_by_it() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_node_that_is_not_known_has_no_score(name: str) -> None:
     world = ExtenderWorld(annotated(snapshot([0.6, NAN, 0.4]), [0.6, 0.1, 0.4]), THERE)
-    found = world.extending.node_scores(name)
+    found = world.service.node_scores(name)
     assert found["n1"] is None
     assert None not in (found["n0"], found["n2"])
 
@@ -115,8 +115,8 @@ def test_a_node_that_is_not_known_has_no_score(name: str) -> None:
 def test_without_pods_nothing_is_said_by_what_they_ask_for(name: str) -> None:
     world = ExtenderWorld(TAKEN, THERE)
     world.pods_age = WATCH_SILENT + 1
-    assert set(world.extending.node_scores(name).values()) == {None}
-    assert None not in world.extending.node_scores("load-variation").values()
+    assert set(world.service.node_scores(name).values()) == {None}
+    assert None not in world.service.node_scores("load-variation").values()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -132,10 +132,10 @@ def test_every_strategy_answers_schedulers(name: str) -> None:
 def test_dynamic_reads_annotations_and_counts_bindings_instead_of_their_hot_value() -> None:
     late = [pod(f"p{number}", "n1", EMPTY, bound=TIME - 30) for number in range(4)]
     idle = annotated(snapshot([0.1, 0.1, 0.1]), [0.2, 0.2, None])
-    found = ExtenderWorld(idle, late).extending.node_scores("dynamic")
+    found = ExtenderWorld(idle, late).service.node_scores("dynamic")
     assert found == {"n0": 80, "n1": 60, "n2": None}, "4 bindings within a minute are two points"
     old = annotated(snapshot([0.1, 0.1, 0.1]), [0.2, 0.2, 0.2], age=4 * 3600)
-    assert set(ExtenderWorld(old).extending.node_scores("dynamic").values()) == {None}
+    assert set(ExtenderWorld(old).service.node_scores("dynamic").values()) == {None}
 
 
 def test_dynamic_does_not_herd_because_decisions_are_bindings() -> None:
@@ -147,17 +147,17 @@ def test_dynamic_does_not_herd_because_decisions_are_bindings() -> None:
 def test_peaks_prefers_the_node_whose_power_rises_least() -> None:
     even = snapshot([0.3, 0.3, 0.3])
     assert ExtenderWorld(even).chosen("x", "peaks") == "n0"
-    assert ExtenderWorld(even).extending.node_scores("peaks") == {"n0": 100, "n1": 61, "n2": 0}
+    assert ExtenderWorld(even).service.node_scores("peaks") == {"n0": 100, "n1": 61, "n2": 0}
 
 
 def test_what_is_measured_of_its_siblings_counts_for_a_pod_in_flight() -> None:
     def burst(siblings: dict[str, dict[str, float]]) -> int:
         world = ExtenderWorld(snapshot([0.3, 0.3, 0.3]))
-        world.extending.siblings = siblings
-        world.extending.observe(snapshot([0.3, 0.3, 0.3]))
+        world.service.siblings = siblings
+        world.service.observe(snapshot([0.3, 0.3, 0.3]))
         owner = Owner("ReplicaSet", "web", "rs", True)
-        world.extending.put(msgspec.structs.replace(pod("p", "n0", bound=TIME + 5), owner=owner))
-        state = world.extending._state
+        world.service.put(msgspec.structs.replace(pod("p", "n0", bound=TIME + 5), owner=owner))
+        state = world.service._state
         assert state is not None
         return int(state.model.in_flight.use("cpu", 1000, 1.5)[0])
 
@@ -169,7 +169,7 @@ def test_what_is_measured_of_its_siblings_counts_for_a_pod_in_flight() -> None:
 
 def test_the_scores_of_a_pod_with_their_terms() -> None:
     world = ExtenderWorld(TAKEN, [*THERE, pod("waiting")])
-    found = world.extending.scores_of("default", "waiting")
+    found = world.service.scores_of("default", "waiting")
     assert found is not None
     assert (found["pod"], found["node"], found["decided"], found["neutral"]) == ("default/waiting", None, None, None)
     blend, residual, variation = found["strategies"]
@@ -180,13 +180,13 @@ def test_the_scores_of_a_pod_with_their_terms() -> None:
         assert blend["scores"][name] == pytest.approx(0.7 * parts[0] + 0.3 * parts[1], abs=0.51)
         assert blend["terms"][name] == {"dominant-residual": parts[0], "load-variation": parts[1]}
     json.dumps(found, allow_nan=False)
-    assert world.extending.scores_of("default", "nobody") is None
+    assert world.service.scores_of("default", "nobody") is None
 
 
 def test_a_pod_that_was_decided_says_where() -> None:
     world = ExtenderWorld(TAKEN, [pod("waiting")])
     node = world.chosen("waiting")
-    found = world.extending.scores_of("default", "waiting")
+    found = world.service.scores_of("default", "waiting")
     assert found is not None
     assert found["decided"] == node
 
@@ -196,14 +196,14 @@ def test_keys_come_from_the_settings_and_files(tmp_path: Path) -> None:
     path.write_text(json.dumps(MODEL))
     keys = {"peaks": {"node_power_model": str(path)}, "most-allocated": {"resources": {"memory": 1}}}
     world = ExtenderWorld(snapshot([0.1] * 3), THERE, {"BALLAST_SCORING__KEYS": json.dumps(keys)})
-    assert len(set(world.extending.node_scores("peaks").values())) == 3
-    assert world.extending.node_scores("most-allocated") == {"n0": 12, "n1": 25, "n2": 1}
+    assert len(set(world.service.node_scores("peaks").values())) == 3
+    assert world.service.node_scores("most-allocated") == {"n0": 12, "n1": 25, "n2": 1}
 
 
 def test_profiles_that_are_given_beat_those_that_were_learned() -> None:
     keys = {"dominant-residual": {"profiles": [{"requests": {"memory": "32Gi"}, "weight": 1}]}}
     world = ExtenderWorld(snapshot([0.1] * 3), THERE, {"BALLAST_SCORING__KEYS": json.dumps(keys)})
-    state = world.extending._state
+    state = world.service._state
     assert state is not None
     assert state.residual._prepared is not None
     [profile] = state.residual._prepared.profiles
@@ -248,8 +248,8 @@ def test_a_policy_with_a_count_of_0_is_refused_by_its_file(tmp_path: Path) -> No
 @pytest.mark.parametrize("name", NAMES)
 def test_zero_allocatable_and_unknown_nodes_are_answered(name: str) -> None:
     world = ExtenderWorld(annotated(snapshot([0.6, 0.1, 0.4], cpu=0.0), [0.6, 0.1, 0.4]), THERE)
-    assert all(score is None or 0 <= score <= 100 for score in world.extending.node_scores(name).values())
+    assert all(score is None or 0 <= score <= 100 for score in world.service.node_scores(name).values())
     for names in (N3, ["n0", "stranger"], ["stranger"]):
-        found = world.extending.prioritize(incoming("x"), names, name)
+        found = world.service.prioritize(incoming("x"), names, name)
         assert [each["Host"] for each in json.loads(found.body)] == names
         assert all(0 <= each["Score"] <= 10 for each in json.loads(found.body))

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from ballast.condition_types import CONDITION_TYPES
+from ballast.doctor.daemon_view import SEEN
 from ballast.doctor.reference import described, markdown
 from ballast.doctor.registry import CHECKS
-from ballast.doctor.seen import SEEN
 
 PAGE = Path(__file__).parents[3] / "docs" / "doctor.md"
 

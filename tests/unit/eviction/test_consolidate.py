@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import Gate
 from ballast.eviction.history import NOTHING_YET, History
-from ballast.eviction.plan import Aims, Plan, make_plan
+from ballast.eviction.plan import Aims, EvictionPlan, make_plan
 from ballast.eviction.rules import UNLIMITED, GateRules
 from ballast.model.node import Node, Taint
 from ballast.model.pod import Owner, Pod
-from ballast.model.shape import Container, shape_of
+from ballast.model.shape import ContainerShape, shape_of
 from ballast.model.workload import Workload
 from ballast.placement.planners.layout import layout
 
@@ -52,7 +52,7 @@ class World:
     rules: GateRules = FREE
     history: History = NOTHING_YET
 
-    def plan(self) -> Plan:
+    def plan(self) -> EvictionPlan:
         usage = {f"shop/{name}": dict.fromkeys(RESOURCES, use) for name, use in self.uses.items()}
         arranged = layout(self.nodes, self.pods, RESOURCES, _table(self.load), usage)
         owners = {pod.owner.name for pod in self.pods if pod.owner}
@@ -78,7 +78,7 @@ def a_pod(name: str, node: str, asks: float = 1.0, workload: str = "web", **more
         "phase": "Running" if node else "Pending",
         "ready": True,
         "created": 1.0,
-        "shape": shape_of([Container({"cpu": asks, "memory": asks})]),
+        "shape": shape_of([ContainerShape({"cpu": asks, "memory": asks})]),
         "owner": Owner("ReplicaSet", workload, f"u-{workload}", True),
     }
     return Pod("shop", name, **(given | more))

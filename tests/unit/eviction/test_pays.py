@@ -19,7 +19,7 @@ from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.load_spread import deviations
 from ballast.placement.planners.rebalance import rebalance
 from ballast.placement.planners.relieve import Thresholds, relieve
-from ballast.placement.planners.step import Step
+from ballast.placement.planners.step import PlannedMove
 from ballast.placement.planners.worth import Worth
 from ballast.windows.standard_error import LoadErrors
 from tests.unit.eviction.worlds import DEPLOYMENT, SET, WEB, Shop, a_pod
@@ -77,7 +77,9 @@ def looks(layout: Layout, factors: Floats) -> Iterator[Layout]:
         yield replace(layout, load=snapshot.primary.mean.T, error=errors.newest[1].T, used=used)
 
 
-def moves(layout: Layout, *, confidence: float = 3.0, price: float = 1.0, limit: int | None = None) -> list[Step]:
+def moves(
+    layout: Layout, *, confidence: float = 3.0, price: float = 1.0, limit: int | None = None
+) -> list[PlannedMove]:
     worth = Worth(np.full(len(layout.pods), price), layout.error, confidence)
     standing = standing_of(layout, 0.9)
     steps = rebalance(standing, everybody(layout), every_node(layout), lambda *_: None, limit=limit, worth=worth)
@@ -105,7 +107,7 @@ def test_what_is_truly_uneven_moves_as_before(nodes: int, each: int) -> None:
     assert fall(seen, now) >= 0.9 * fall(seen, before)
 
 
-def fall(layout: Layout, steps: list[Step]) -> float:
+def fall(layout: Layout, steps: list[PlannedMove]) -> float:
     standing = standing_of(layout, 0.9)
     before = deviations(standing.load, every_node(layout), layout.pool).sum()
     for step in steps:

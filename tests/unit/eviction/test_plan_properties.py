@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import Gate
 from ballast.eviction.history import History
-from ballast.eviction.plan import Aims, Kind, Plan, make_plan
+from ballast.eviction.plan import Aims, EvictionPlan, Kind, make_plan
 from ballast.eviction.rules import EvictionLimit, GateRules
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod
 from ballast.model.selector import Requirement, Selector
-from ballast.model.shape import Container, Shape, shape_of
+from ballast.model.shape import ContainerShape, Shape, shape_of
 from ballast.model.workload import DisruptionBudget, Workload
 from ballast.placement.planners.layout import layout
 
@@ -49,7 +49,7 @@ class World:
         unknown = [node.name for node, row in zip(self.nodes, self.load, strict=True) if not np.isfinite(row).any()]
         return Facts(ClusterObjects(self.nodes, self.pods, self.workloads, self.budgets), now=NOW, unknown=unknown)
 
-    def plan(self, kind: Kind) -> Plan:
+    def plan(self, kind: Kind) -> EvictionPlan:
         arranged = layout(self.nodes, self.pods, RESOURCES, self.load)
         return make_plan(kind, arranged, Gate(self.facts(), self.rules, self.history), self.aims, examples=2)
 
@@ -116,7 +116,7 @@ def worlds(draw: st.DrawFn) -> World:
 
 
 def _shape(cpu: float, memory: float) -> Shape:
-    return shape_of([Container({"cpu": cpu / 2, "memory": memory / 2})])
+    return shape_of([ContainerShape({"cpu": cpu / 2, "memory": memory / 2})])
 
 
 @given(worlds(), st.sampled_from(KINDS), st.data())

@@ -12,7 +12,7 @@ from ballast.eviction.waiting import arrivals, waiting
 from ballast.model.attachments import NodeClaim, ScaleUp
 from ballast.model.node import Node, Taint
 from ballast.model.pod import Pod
-from ballast.model.shape import Container, shape_of
+from ballast.model.shape import ContainerShape, shape_of
 from ballast.placement.planners.layout import layout
 
 NOW = 1_700_000_000.0
@@ -21,7 +21,7 @@ SMALL = {"cpu": 1.0, "memory": 1e9, "pods": 10.0}
 
 
 def a_pod(name: str = "w", **more: Any) -> Pod:
-    given = {"phase": "Pending", "waiting_since": OLD, "shape": shape_of([Container({"cpu": 2.0})])}
+    given = {"phase": "Pending", "waiting_since": OLD, "shape": shape_of([ContainerShape({"cpu": 2.0})])}
     return Pod("shop", name, **{**given, **more})
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ballast.eviction.check_input import LOOKED_NOWHERE, Feasibility, Verdict
+from ballast.eviction.check_input import LOOKED_NOWHERE, Feasibility, GateVerdict
 from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import Gate
 from ballast.eviction.history import NOTHING_YET, History
@@ -79,7 +79,7 @@ class Shop:
             gate.tally.add(facts, pod)
         return gate
 
-    def verdict(self, check: str) -> Verdict:
+    def verdict(self, check: str) -> GateVerdict:
         return next(v for v in self.gate().explain(self.pod, self.outlook) if v.check == check)
 
     def with_pod(self, **changes: Any) -> Shop:

@@ -10,7 +10,7 @@ import pytest
 
 from ballast.errors import UsageError
 from ballast.experiments.openb import report
-from ballast.experiments.openb.nodes import Nodes
+from ballast.experiments.openb.nodes import OpenbNodes
 from ballast.experiments.openb.policies import POLICIES
 from ballast.experiments.openb.running import Run, run
 from ballast.experiments.openb.trace import BadTrace, PodKind, names, published, workload
@@ -60,7 +60,7 @@ def test_every_policy_places_what_fits_and_no_more(data: Path, policy: str) -> N
     found = workload(data, "tiny")
     for seed in (42, 43, 44):
         kinds, order = found.arrivals(seed)
-        nodes = Nodes(found, order)
+        nodes = OpenbNodes(found, order)
         chooser = POLICIES[policy](found, nodes, np.random.default_rng(0))
         for kind in kinds.tolist():
             row = chooser.choose(kind)
@@ -75,7 +75,7 @@ def test_every_policy_places_what_fits_and_no_more(data: Path, policy: str) -> N
 
 def test_a_shared_pod_goes_to_the_device_that_is_in_use_already(data: Path) -> None:
     found = workload(data, "tiny")
-    nodes = Nodes(found, np.arange(3))
+    nodes = OpenbNodes(found, np.arange(3))
     part = found.kinds.index(PodKind(1000, 1024, 1, 300))
     nodes.place(part, 0, 2)
     for policy in ("residual", "fgd", "best-fit"):

@@ -11,7 +11,7 @@ from ballast.experiments.scheduling import gain, schedule
 from ballast.experiments.worlds import RESOURCES, SHARES, LoadWorld, arrivals, worlds
 from ballast.model.pod import Pod
 from ballast.scoring.dominant_residual import DominantResidual
-from ballast.scoring.fleet import Fleet, Load
+from ballast.scoring.fleet import Fleet, NodeLoads
 from ballast.scoring.profiles import Profile
 
 WORLDS = worlds()
@@ -50,7 +50,7 @@ def test_the_criterion_is_the_strategy_that_the_product_scores_with() -> None:
     profiles = tuple(Profile(each, share) for each, share in zip(units, SHARES.tolist(), strict=True))
     strategy = DominantResidual(lambda_=0.1, c=2.0, root=True, profiles=profiles)
     rule = Residual().start(world, len(kinds))
-    nothing = Load(np.zeros(17), np.zeros(17), np.zeros(17, bool))
+    nothing = NodeLoads(np.zeros(17), np.zeros(17), np.zeros(17, bool))
     fleet = Fleet(world.fleet(), (), 0.0, 0.0, nothing, nothing, nothing, nothing, world.nodes[:, 0])
     for number, kind in enumerate(kinds.tolist()):
         raw = strategy.score(fleet, Pod("a", "p", shape=shapes[kind])).raw

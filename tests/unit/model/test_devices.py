@@ -7,7 +7,7 @@ import pytest
 from ballast.model.devices import Claim, claim_in, claim_of, devices_of, parts_of
 from ballast.model.node import Node
 from ballast.model.pod import Pod
-from ballast.model.shape import Container, shape_of
+from ballast.model.shape import ContainerShape, shape_of
 
 SHARE = "alibabacloud.com/gpu-"
 HAMI = "hami.io/vgpu-devices-allocated"
@@ -15,7 +15,7 @@ HAMI = "hami.io/vgpu-devices-allocated"
 
 def pod(annotations: dict[str, str] | None = None, **requests: float) -> Pod:
     named = {name.replace("__", ".").replace("_", "/"): amount for name, amount in requests.items()}
-    return Pod("default", "x", shape=shape_of([Container(named)]), annotations=annotations or {})
+    return Pod("default", "x", shape=shape_of([ContainerShape(named)]), annotations=annotations or {})
 
 
 @pytest.mark.parametrize(

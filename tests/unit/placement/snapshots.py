@@ -9,7 +9,7 @@ import numpy as np
 from ballast.model.node import Node
 from ballast.model.node_state import NodeStates
 from ballast.model.pod import Pod
-from ballast.model.shape import Container, Shape, shape_of
+from ballast.model.shape import ContainerShape, Shape, shape_of
 from ballast.model.snapshot import Snapshot, Window
 
 TIME = 1_700_000_000.0
@@ -21,10 +21,10 @@ MEASURED = ("cpu", "memory", "network", "disk")
 
 def shape(cpu: float, memory: float = 1.0, **others: float) -> Shape:
     """Cores, GiB, and amounts of anything else."""
-    return shape_of([Container({"cpu": cpu, "memory": memory * GIB, **others})])
+    return shape_of([ContainerShape({"cpu": cpu, "memory": memory * GIB, **others})])
 
 
-SMALL, LARGE, EMPTY = shape(0.5), shape(4.0, 8.0), shape_of([Container()])
+SMALL, LARGE, EMPTY = shape(0.5), shape(4.0, 8.0), shape_of([ContainerShape()])
 
 
 def pod(uid: str, node: str = "", asks: Shape = SMALL, *, phase: str = "Running", bound: float = TIME - 600) -> Pod:

@@ -7,11 +7,11 @@ import pytest
 
 from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import Gate
-from ballast.eviction.plan import Aims, Plan, make_plan
+from ballast.eviction.plan import Aims, EvictionPlan, make_plan
 from ballast.eviction.rules import UNLIMITED, GateRules
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod
-from ballast.model.shape import Container, shape_of
+from ballast.model.shape import ContainerShape, shape_of
 from ballast.model.workload import Workload
 from ballast.placement.planners.layout import Layout, layout
 
@@ -29,7 +29,9 @@ def node(name: str, **more: float) -> Node:
 
 
 def pod(name: str, on: str, cpu: float = 1.0, **more: float) -> Pod:
-    shape = shape_of([Container({"cpu": cpu, "memory": 1e9, **{key.replace("__", "/"): n for key, n in more.items()}})])
+    shape = shape_of(
+        [ContainerShape({"cpu": cpu, "memory": 1e9, **{key.replace("__", "/"): n for key, n in more.items()}})]
+    )
     return Pod(
         "shop",
         name,
@@ -42,7 +44,7 @@ def pod(name: str, on: str, cpu: float = 1.0, **more: float) -> Pod:
     )
 
 
-def planned(kind: str, arranged: Layout, aims: Aims) -> Plan:
+def planned(kind: str, arranged: Layout, aims: Aims) -> EvictionPlan:
     web = Workload("ReplicaSet", "shop", "web", replicas=len(arranged.pods), observed=0, ready=len(arranged.pods))
     facts = Facts(ClusterObjects(nodes=arranged.nodes, pods=arranged.pods, workloads=[web]), now=NOW)
     return make_plan(kind, arranged, Gate(facts, RULES), aims)

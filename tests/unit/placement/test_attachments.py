@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ballast.cluster.objects import attachments as read
-from ballast.model.attachments import Attachments, CsiNode, DeviceSlice, StorageClass, Volume, VolumeClaim
+from ballast.model.attachments import Attachments, CsiNode, DeviceSlice, PersistentVolume, StorageClass, VolumeClaim
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.selector import Requirement
@@ -20,7 +20,7 @@ from tests.unit.placement.worlds import a_node, a_pod
 ZONE = "topology.kubernetes.io/zone"
 BETA = "failure-domain.beta.kubernetes.io/zone"
 NODES = tuple(a_node(f"n{n}", labels={ZONE: "ab"[n // 2], "kubernetes.io/hostname": f"n{n}"}) for n in range(4))
-ANY = Volume("any", driver="csi.x", handle="any")
+ANY = PersistentVolume("any", driver="csi.x", handle="any")
 
 
 def at(key: str, *values: str) -> tuple[NodeTerm, ...]:
@@ -54,7 +54,7 @@ def where(
     return "".join(str(node) for node in np.flatnonzero(mask).tolist())
 
 
-def with_volume(volume: Volume, *modes: str, **more: Any) -> Attachments:
+def with_volume(volume: PersistentVolume, *modes: str, **more: Any) -> Attachments:
     return Attachments((claim("c", volume.name, *modes),), (volume,), **more)
 
 
@@ -98,26 +98,30 @@ def test_what_is_not_known_or_not_bound_goes_nowhere(known: Attachments) -> None
 
 
 def test_volumes_say_which_nodes_reach_them() -> None:
-    local = Volume("v", node_affinity=at("kubernetes.io/hostname", "n2"))
+    local = PersistentVolume("v", node_affinity=at("kubernetes.io/hostname", "n2"))
     assert where(with_volume(local)) == "2"
-    assert where(with_volume(Volume("v", node_affinity=at(ZONE, "b")))) == "23"
-    assert where(with_volume(Volume("v", node_affinity=(*at(ZONE, "a"), *at("kubernetes.io/hostname", "n3"))))) == "013"
-    assert where(with_volume(Volume("v", node_affinity=()))) == ""
+    assert where(with_volume(PersistentVolume("v", node_affinity=at(ZONE, "b")))) == "23"
+    assert (
+        where(with_volume(PersistentVolume("v", node_affinity=(*at(ZONE, "a"), *at("kubernetes.io/hostname", "n3")))))
+        == "013"
+    )
+    assert where(with_volume(PersistentVolume("v", node_affinity=()))) == ""
     assert where(with_volume(ANY)) == "0123"
     two = Attachments(
-        (claim("c", "v"), claim("d", "w")), (local, Volume("v2"), Volume("w", node_affinity=at(ZONE, "a")))
+        (claim("c", "v"), claim("d", "w")),
+        (local, PersistentVolume("v2"), PersistentVolume("w", node_affinity=at(ZONE, "a"))),
     )
     assert where(two, claims=("c", "d")) == ""
 
 
 @pytest.mark.parametrize("key", [ZONE, BETA])
 def test_zones_of_volumes(key: str) -> None:
-    assert where(with_volume(Volume("v", zones=((key, ("b",)),)))) == "23"
-    assert where(with_volume(Volume("v", zones=((key, ("a", "b")),)))) == "0123"
+    assert where(with_volume(PersistentVolume("v", zones=((key, ("b",)),)))) == "23"
+    assert where(with_volume(PersistentVolume("v", zones=((key, ("a", "b")),)))) == "0123"
     bare = (*NODES[:3], a_node("n3"))
-    assert where(with_volume(Volume("v", zones=((key, ("a",)),))), nodes=bare) == "013"
+    assert where(with_volume(PersistentVolume("v", zones=((key, ("a",)),))), nodes=bare) == "013"
     region = (*NODES[:3], a_node("n3", labels={"topology.kubernetes.io/region": "r"}))
-    assert where(with_volume(Volume("v", zones=((key, ("a",)),))), nodes=region) == "01"
+    assert where(with_volume(PersistentVolume("v", zones=((key, ("a",)),))), nodes=region) == "01"
 
 
 def test_a_volume_for_one_pod_is_not_shared() -> None:
@@ -134,7 +138,7 @@ def test_a_volume_for_one_pod_is_not_shared() -> None:
 
 
 def test_attach_limits() -> None:
-    volumes = tuple(Volume(name, driver="csi.x", handle=name) for name in ("v", "w", "x"))
+    volumes = tuple(PersistentVolume(name, driver="csi.x", handle=name) for name in ("v", "w", "x"))
     claims = tuple(claim(f"c{each.name}", each.name, "ReadWriteMany") for each in volumes)
     limits = tuple(CsiNode(f"n{n}", {"csi.x": limit}) for n, limit in enumerate((2, 1, None)))
     known = Attachments(claims, volumes, csi_nodes=limits)
@@ -157,7 +161,7 @@ def test_claims_that_wait_for_a_pod() -> None:
     chosen = msgspec.structs.replace(waiting, chosen_node="n2")
     assert where(Attachments((chosen,), (), (zonal,)), on="") == "2"
     static = StorageClass("fast", "kubernetes.io/no-provisioner", waits=True)
-    local = Volume(
+    local = PersistentVolume(
         "v", at("kubernetes.io/hostname", "n1"), storage_class="fast", access_modes=("ReadWriteOnce",), size=10.0
     )
     for available, size, found in ((True, 10.0, "1"), (False, 10.0, ""), (True, 9.0, "")):
@@ -167,7 +171,7 @@ def test_claims_that_wait_for_a_pod() -> None:
 
 def test_ephemeral_claims_are_made_anew() -> None:
     zonal = StorageClass("fast", "csi.x", waits=True, topologies=at(ZONE, "b"), default=True)
-    known = Attachments((claim("p-scratch", "v"),), (Volume("v", at(ZONE, "a")),), (zonal,))
+    known = Attachments((claim("p-scratch", "v"),), (PersistentVolume("v", at(ZONE, "a")),), (zonal,))
     assert where(known, claims=(), ephemeral=(("scratch", "fast"),)) == "23"
     assert where(known, claims=(), ephemeral=(("scratch", None),)) == "23"
     assert where(known, claims=(), ephemeral=(("scratch", "other"),)) == ""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.selector import Requirement, Selector
-from ballast.model.shape import Container, shape_of
+from ballast.model.shape import ContainerShape, shape_of
 from ballast.model.template import PodTerm, Template
 from ballast.placement.batch import MOST, BatchOrder, BatchPlan, BatchRules, plan_batch
 from ballast.placement.batch_balance import MeasuredLoad
@@ -30,7 +30,7 @@ def node(name: str, cpu: float = 4.0, memory: float = 8.0, pods: float = 110.0, 
 
 
 def pod(name: str, cpu: float = 1.0, memory: float = 1.0, *, gates: tuple[str, ...] = GATE, **more: Any) -> Pod:
-    shape = shape_of([Container({"cpu": cpu, "memory": memory * 1024})])
+    shape = shape_of([ContainerShape({"cpu": cpu, "memory": memory * 1024})])
     return Pod("a", name, uid=f"u-{name}", shape=shape, gates=gates, **{"created": NOW - 60, **more})
 
 
@@ -169,7 +169,7 @@ def test_pods_that_keep_apart_stay_apart_where_the_load_decides() -> None:
 
 
 def test_a_very_large_batch_is_planned_in_parts() -> None:
-    shape = shape_of([Container({"cpu": 0.001})])
+    shape = shape_of([ContainerShape({"cpu": 0.001})])
     pods = [Pod("a", f"p{n:04d}", uid=f"u{n}", shape=shape, gates=GATE, created=float(n)) for n in range(MOST + 5)]
     plan = planned([node("n0", 10_000.0, pods=10_000.0)], pods)
     assert (len(plan.steps), plan.steps[-1].uid, plan.misfits) == (MOST, f"u{MOST - 1}", ())

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ballast.model.node import Taint
 from ballast.model.pod import Pod
 from ballast.model.selector import Requirement, Selector
-from ballast.model.template import HostPort, NodeTerm, PodTerm, Spread, Template, Toleration
+from ballast.model.template import HostPort, NodeTerm, PodTerm, Template, Toleration, TopologySpread
 from ballast.placement.planners import can_move as ways_out
 from ballast.placement.planners.can_move import can_move
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
@@ -159,21 +159,24 @@ def test_namespaces_are_chosen_by_name_or_labels() -> None:
 
 
 def test_spread() -> None:
-    spread = Template(spread=(Spread("zone", 1, app("x")),))
+    spread = Template(spread=(TopologySpread("zone", 1, app("x")),))
     one, two = there("p", "n0", "x"), there("q", "n1", "x")
     assert allowed(spread) == "0123"
     assert allowed(spread, one) == "23"
     assert allowed(spread, one, there("r", "n2", "x")) == "0123"
-    assert allowed(Template(spread=(Spread("zone", 2, app("x")),)), one) == "0123"
-    assert allowed(Template(spread=(Spread("zone", 2, app("x")),)), one, two) == "23"
-    assert allowed(Template(spread=(Spread("zone", 1, app("x"), min_domains=3),)), one, there("r", "n2", "x")) == ""
-    only_a = Template(spread=(Spread("zone", 1, app("x")),), node_selector=(("zone", "a"),))
+    assert allowed(Template(spread=(TopologySpread("zone", 2, app("x")),)), one) == "0123"
+    assert allowed(Template(spread=(TopologySpread("zone", 2, app("x")),)), one, two) == "23"
+    assert (
+        allowed(Template(spread=(TopologySpread("zone", 1, app("x"), min_domains=3),)), one, there("r", "n2", "x"))
+        == ""
+    )
+    only_a = Template(spread=(TopologySpread("zone", 1, app("x")),), node_selector=(("zone", "a"),))
     assert allowed(only_a, one, two) == "01"
     assert allowed(spread, there("s", "n0", "x"), on="n1") == "23"
 
 
 def test_spread_does_not_count_what_is_terminating() -> None:
-    spread = Template(spread=(Spread("zone", 1, app("x")),))
+    spread = Template(spread=(TopologySpread("zone", 1, app("x")),))
     going = there("p", "n2", "x", deleting=True)
     assert allowed(spread, there("q", "n0", "x"), going) == "23"
     assert allowed(spread, going) == "0123"
@@ -181,7 +184,7 @@ def test_spread_does_not_count_what_is_terminating() -> None:
 
 
 def test_spread_counts_only_nodes_with_all_its_keys() -> None:
-    both = Template(spread=(Spread("zone", 1, app("x")), Spread("rack", 9, app("x"))))
+    both = Template(spread=(TopologySpread("zone", 1, app("x")), TopologySpread("rack", 9, app("x"))))
     nodes = [
         a_node(f"n{n}", labels={"zone": zone, "rack": rack} if rack else {"zone": zone})
         for n, (zone, rack) in enumerate((("a", "r"), ("a", "s"), ("b", "")))
@@ -192,8 +195,8 @@ def test_spread_counts_only_nodes_with_all_its_keys() -> None:
 def test_spread_and_taints() -> None:
     nodes = [a_node("n0", labels={"zone": "a"}), a_node("n1", labels={"zone": "b"}, taints=(Taint("x", "NoSchedule"),))]
     one = there("p", "n0", "x")
-    assert allowed(Template(spread=(Spread("zone", 1, app("x")),)), one, nodes=nodes) == ""
-    assert allowed(Template(spread=(Spread("zone", 1, app("x"), honour_taints=True),)), one, nodes=nodes) == "0"
+    assert allowed(Template(spread=(TopologySpread("zone", 1, app("x")),)), one, nodes=nodes) == ""
+    assert allowed(Template(spread=(TopologySpread("zone", 1, app("x"), honour_taints=True),)), one, nodes=nodes) == "0"
 
 
 def test_nominated_pods_take_their_room_and_their_place() -> None:
@@ -219,7 +222,9 @@ templates = st.builds(
     Template,
     anti_affinity=st.lists(terms, max_size=1).map(tuple),
     affinity=st.lists(terms, max_size=1).map(tuple),
-    spread=st.lists(st.builds(Spread, st.just("zone"), st.integers(1, 2), labels.map(app)), max_size=1).map(tuple),
+    spread=st.lists(st.builds(TopologySpread, st.just("zone"), st.integers(1, 2), labels.map(app)), max_size=1).map(
+        tuple
+    ),
     host_ports=st.lists(st.builds(HostPort, st.integers(1, 2)), max_size=1).map(tuple),
 )
 crowds = st.lists(st.tuples(st.integers(0, 4), labels, templates), min_size=1, max_size=6)

@@ -18,7 +18,7 @@ from ballast.placement.even_out import even_out
 from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.load_spread import deviations
 from ballast.placement.planners.rebalance import rebalance
-from ballast.placement.planners.step import Step
+from ballast.placement.planners.step import PlannedMove
 from ballast.placement.planners.worth import Worth
 from tests.unit.placement.worlds import a_layout, a_node, a_pod, every_node, everybody, standing_of
 
@@ -54,13 +54,13 @@ def sigma(layout: Layout, load: Any) -> float:
     return float(np.sqrt(np.square(deviations(load, every_node(layout), layout.pool)).mean()))
 
 
-def towards(layout: Layout, **more: Any) -> tuple[list[Step], float]:
+def towards(layout: Layout, **more: Any) -> tuple[list[PlannedMove], float]:
     standing = standing_of(layout, more.pop("ceiling", 0.9))
     steps = list(even_out(standing, everybody(layout), every_node(layout), always, rehearse=lambda: always, **more))
     return steps, sigma(layout, standing.load)
 
 
-def steepest(layout: Layout, **more: Any) -> tuple[list[Step], float]:
+def steepest(layout: Layout, **more: Any) -> tuple[list[PlannedMove], float]:
     standing = standing_of(layout, more.pop("ceiling", 0.9))
     steps = list(rebalance(standing, everybody(layout), every_node(layout), always, **more))
     return steps, sigma(layout, standing.load)

@@ -11,7 +11,7 @@ from ballast.errors import Infeasible
 from ballast.model.node import Taint
 from ballast.model.pod import Pod
 from ballast.model.selector import Requirement, Selector
-from ballast.model.template import HostPort, PodTerm, Spread, Template, Toleration
+from ballast.model.template import HostPort, PodTerm, Template, Toleration, TopologySpread
 from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.pod_rules import PodRules
 from ballast.placement.solvers import Problem, arrange, solve
@@ -38,7 +38,7 @@ TEMPLATES = st.one_of(
     st.just(Template()),
     st.builds(lambda app, key: Template(anti_affinity=(term(app, key),)), APPS, KEYS),
     st.builds(lambda app, key: Template(affinity=(term(app, key),)), APPS, KEYS),
-    st.builds(lambda app, skew: Template(spread=(Spread("zone", skew, of(app)),)), APPS, st.integers(1, 2)),
+    st.builds(lambda app, skew: Template(spread=(TopologySpread("zone", skew, of(app)),)), APPS, st.integers(1, 2)),
     st.builds(lambda port: Template(host_ports=(HostPort(port),)), st.integers(80, 81)),
     st.just(Template(node_selector=(("zone", "b"),))),
     st.just(Template(tolerations=(Toleration("dedicated", "Exists"),))),

@@ -12,7 +12,7 @@ from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.load_spread import deviations
 from ballast.placement.planners.rebalance import rebalance
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
-from ballast.placement.planners.step import Step
+from ballast.placement.planners.step import PlannedMove
 from tests.unit.placement.worlds import a_layout, a_node, a_pod, every_node, everybody, standing_of
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -43,7 +43,7 @@ def steepest(standing: SimulatedPlacement, moved: set[int]) -> float:
     return best
 
 
-def walk(layout: Layout, ceiling: float, limit: int | None = None) -> list[tuple[Step, float, float]]:
+def walk(layout: Layout, ceiling: float, limit: int | None = None) -> list[tuple[PlannedMove, float, float]]:
     """Steps with the gain of the best move and the measured one."""
     standing = standing_of(layout, ceiling)
     moved: set[int] = set()

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.selector import Selector, parse
-from ballast.model.template import PodTerm, Spread, Template
-from ballast.placement.planners.landing import OBSERVED
+from ballast.model.template import PodTerm, Template, TopologySpread
+from ballast.placement.planners.node_choice import OBSERVED
 from ballast.placement.planners.redistribute import redistribute
 from ballast.scoring.dominant_residual import DominantResidual
 from ballast.scoring.profiles import Profile
@@ -168,7 +168,7 @@ def _template(g: np.random.Generator) -> Template:
     if way < 0.4:
         return Template(anti_affinity=(PodTerm(topology_key="zone", selector=other, namespaces=("a",)),))
     if way < 0.7:
-        return Template(spread=(Spread(topology_key="zone", max_skew=1, selector=other),))
+        return Template(spread=(TopologySpread(topology_key="zone", max_skew=1, selector=other),))
     return Template()
 
 
@@ -224,7 +224,7 @@ def test_a_pod_starts_where_an_anti_affinity_is_lifted() -> None:
 
 
 def test_a_pod_starts_where_a_spread_allows_it_again() -> None:
-    even = Template(spread=(Spread(topology_key="zone", max_skew=1, selector=parse("app=w")),))
+    even = Template(spread=(TopologySpread(topology_key="zone", max_skew=1, selector=parse("app=w")),))
     nodes = [
         a_node("n1", 4, 4, labels={"zone": "a"}),
         a_node("n2", 9, 9, labels={"zone": "a"}),

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ballast.placement.planners.relieve import Thresholds, hot, relieve
-from ballast.placement.planners.step import Step
+from ballast.placement.planners.step import PlannedMove
 from tests.unit.placement.worlds import a_layout, a_node, a_pod, every_node, everybody, standing_of
 
 HIGH, LOW, CEILING = 0.8, 0.6, 0.7
 
 
-def run(nodes: Any, pods: Any, *, limit: int | None = None, load: Any = None) -> tuple[list[Step], Any, Any]:
+def run(nodes: Any, pods: Any, *, limit: int | None = None, load: Any = None) -> tuple[list[PlannedMove], Any, Any]:
     layout = a_layout(nodes, pods, load=load)
     standing = standing_of(layout, CEILING)
     thresholds = Thresholds.absolute(layout.load, HIGH, LOW, layout.resources)

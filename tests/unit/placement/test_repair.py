@@ -11,7 +11,7 @@ import numpy as np
 from ballast.model.node import Node, Taint
 from ballast.model.pod import Pod
 from ballast.model.selector import Requirement, Selector
-from ballast.model.template import NodeTerm, PodTerm, Spread, Template, Toleration
+from ballast.model.template import NodeTerm, PodTerm, Template, Toleration, TopologySpread
 from ballast.placement.planners.repair import repair
 from tests.unit.placement.worlds import a_layout, a_node, a_pod, standing_of
 
@@ -33,7 +33,7 @@ def template(rng: random.Random, own: str) -> Template:
         Template(tolerations=(Toleration("t", "Exists"),)),
         Template(anti_affinity=(near,)),
         Template(anti_affinity=(PodTerm("host", app(own), ("a",)),)),
-        Template(spread=(Spread(rng.choice(("zone", "host")), rng.choice((1, 2)), app(own)),)),
+        Template(spread=(TopologySpread(rng.choice(("zone", "host")), rng.choice((1, 2)), app(own)),)),
         Template(affinity=(near,)),
     )
     return rng.choice(kinds)

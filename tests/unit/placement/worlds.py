@@ -9,7 +9,7 @@ import numpy as np
 
 from ballast.model.node import Node
 from ballast.model.pod import Pod
-from ballast.model.shape import Container, shape_of
+from ballast.model.shape import ContainerShape, shape_of
 from ballast.placement.planners.layout import Layout, layout
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 
@@ -28,7 +28,7 @@ def a_pod(name: str, cpu: float = 0, memory: float = 0, on: str = "", waiting: f
         name,
         node=on,
         phase=phase,
-        shape=shape_of([Container(requests)]),
+        shape=shape_of([ContainerShape(requests)]),
         waiting_since=waiting,
         **more,
     )

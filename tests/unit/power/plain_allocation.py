@@ -9,13 +9,13 @@ from fractions import Fraction
 from math import ceil, lcm
 
 from ballast.power.allocation import ReplicaAllocation
-from ballast.power.target import Target
+from ballast.power.target import AllocationTarget
 
 GUESSES = 6
 
 
 def allocate(
-    targets: Iterable[Target], delta: int, *, restore_first: bool = True, inside_first: bool = True
+    targets: Iterable[AllocationTarget], delta: int, *, restore_first: bool = True, inside_first: bool = True
 ) -> ReplicaAllocation:
     """Splits `delta` over `targets` so that each stays between its minimum and maximum; what cannot be met is `unmet`.
 
@@ -30,21 +30,23 @@ def allocate(
     return ReplicaAllocation(delta, changes, split.quotas(), split.shares, split.redistributed)
 
 
-def counts_by_change(targets: Iterable[Target], *, restore_first: bool = True) -> Callable[[int], dict[str, int]]:
+def counts_by_change(
+    targets: Iterable[AllocationTarget], *, restore_first: bool = True
+) -> Callable[[int], dict[str, int]]:
     """For any `delta` the counts that `allocate` leads to, without the reasons; of suspended targets nothing."""
     ordered = sorted(targets, key=lambda target: target.name)
     prepared = _Split([target for target in ordered if not target.suspended], inside_first=True)
     return lambda delta: prepared.fresh().moved(delta, restore_first).counts
 
 
-def _split(ordered: Sequence[Target], delta: int, restore_first: bool, inside_first: bool) -> _Split:
+def _split(ordered: Sequence[AllocationTarget], delta: int, restore_first: bool, inside_first: bool) -> _Split:
     return _Split([target for target in ordered if not target.suspended], inside_first).moved(delta, restore_first)
 
 
 class _Split:
     """The counts while they are moved from the present ones to the new ones."""
 
-    def __init__(self, active: Sequence[Target], inside_first: bool) -> None:
+    def __init__(self, active: Sequence[AllocationTarget], inside_first: bool) -> None:
         self.counts = {target.name: min(max(target.current, target.minimum), target.maximum) for target in active}
         self.repaired = sum(self.counts[target.name] - target.current for target in active)
         self.shares = dict.fromkeys((target.entity for target in active), 0)
@@ -52,8 +54,8 @@ class _Split:
         self.redistributed = 0
         self._active = active
         self._inside_first = inside_first
-        self._members: dict[str, list[Target]] = {}
-        self._tiers: dict[int, list[Target]] = {}
+        self._members: dict[str, list[AllocationTarget]] = {}
+        self._tiers: dict[int, list[AllocationTarget]] = {}
         for target in active:
             self._members.setdefault(target.entity, []).append(target)
             self._tiers.setdefault(target.priority, []).append(target)
@@ -100,7 +102,7 @@ class _Split:
         for priority in sorted(self._tiers):
             amount = self._step(-1, amount, {t.name: t.minimum for t in self._tiers[priority]}, by_count=True)
 
-    def _give(self, tier: Sequence[Target], amount: int, restore_first: bool) -> int:
+    def _give(self, tier: Sequence[AllocationTarget], amount: int, restore_first: bool) -> int:
         """What the targets of one priority give before anybody gives what its own load needs."""
         if restore_first:
             amount = self._step(-1, amount, {t.name: max(t.minimum, _baseline(t)) for t in tier})
@@ -152,7 +154,7 @@ class _Split:
         return rest
 
 
-def _baseline(target: Target) -> int:
+def _baseline(target: AllocationTarget) -> int:
     return target.current if target.baseline is None else target.baseline
 
 
@@ -203,7 +205,7 @@ def hand_out(amount: int, room: Mapping[str, int], given: MutableMapping[str, in
     return amount
 
 
-def watts_of(targets: Sequence[Target], counts: Mapping[str, int]) -> Fraction:
+def watts_of(targets: Sequence[AllocationTarget], counts: Mapping[str, int]) -> Fraction:
     """The watts of these counts; targets without a count draw nothing."""
     scale = lcm(*(target.watts.denominator for target in targets))
     return Fraction(
@@ -211,7 +213,7 @@ def watts_of(targets: Sequence[Target], counts: Mapping[str, int]) -> Fraction:
     )
 
 
-def shed(targets: Sequence[Target], watts: Fraction, *, restore_first: bool) -> dict[str, int]:
+def shed(targets: Sequence[AllocationTarget], watts: Fraction, *, restore_first: bool) -> dict[str, int]:
     """Counts of at most `watts`, from the present ones by the fewest replicas; the minima where these need more.
 
     What whole replicas leave over goes back to lighter targets. All counts are within bounds before.
@@ -229,7 +231,7 @@ def shed(targets: Sequence[Target], watts: Fraction, *, restore_first: bool) -> 
     return _filled(targets, counts, present, watts)
 
 
-def fill(targets: Sequence[Target], watts: Fraction, *, restore_first: bool) -> dict[str, int]:
+def fill(targets: Sequence[AllocationTarget], watts: Fraction, *, restore_first: bool) -> dict[str, int]:
     """Counts of at most `watts`, from the present ones by as many replicas as fit below the maxima."""
     present = {target.name: target.current for target in targets}
     spare = watts - watts_of(targets, present)
@@ -246,7 +248,7 @@ def fill(targets: Sequence[Target], watts: Fraction, *, restore_first: bool) -> 
 
 
 def _search(
-    targets: Sequence[Target],
+    targets: Sequence[AllocationTarget],
     sign: int,
     amount: Fraction,
     most: int,
@@ -291,7 +293,7 @@ def _slope(one: tuple[int, Fraction], other: tuple[int, Fraction], least: Fracti
 
 
 def _filled(
-    targets: Sequence[Target], counts: dict[str, int], limits: Mapping[str, int], watts: Fraction
+    targets: Sequence[AllocationTarget], counts: dict[str, int], limits: Mapping[str, int], watts: Fraction
 ) -> dict[str, int]:
     """The counts with whole replicas more wherever they still fit, higher priorities first, ties by name."""
     spare = watts - watts_of(targets, counts)

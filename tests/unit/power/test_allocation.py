@@ -9,15 +9,15 @@ import pytest
 
 from ballast.power.allocation import ReplicaAllocation, allocate
 from ballast.power.shares import largest_remainder, whole
-from ballast.power.target import Target
+from ballast.power.target import AllocationTarget
 
 
-def target(name: str, current: int, minimum: int = 1, maximum: int = 20, **more: object) -> Target:
-    return Target(name, current, minimum, maximum, **more)  # type: ignore[arg-type]
+def target(name: str, current: int, minimum: int = 1, maximum: int = 20, **more: object) -> AllocationTarget:
+    return AllocationTarget(name, current, minimum, maximum, **more)  # type: ignore[arg-type]
 
 
-def member(name: str, current: int, weight: int, minimum: int = 1, maximum: int = 20) -> Target:
-    return Target(name, current, minimum, maximum, group="group", weight=Fraction(weight))
+def member(name: str, current: int, weight: int, minimum: int = 1, maximum: int = 20) -> AllocationTarget:
+    return AllocationTarget(name, current, minimum, maximum, group="group", weight=Fraction(weight))
 
 
 def shares(amount: int, *weights: int) -> list[int]:

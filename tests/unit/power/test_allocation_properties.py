@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ballast.power.allocation import allocate
-from ballast.power.target import Target
+from ballast.power.target import AllocationTarget
 from tests.unit.power.worlds import at, examples, targets
 
 pytestmark = pytest.mark.timeout(600)
@@ -23,7 +23,7 @@ flags = st.booleans()
 
 @examples
 @given(targets(watts=True), deltas, flags, flags)
-def test_bounds_sum_sign_and_end(each: list[Target], delta: int, restore: bool, inside: bool) -> None:
+def test_bounds_sum_sign_and_end(each: list[AllocationTarget], delta: int, restore: bool, inside: bool) -> None:
     split = allocate(each, delta, restore_first=restore, inside_first=inside)
     down, up = sum(t.minimum - t.current for t in each), sum(t.maximum - t.current for t in each)
     assert split.effective == min(max(delta, down), up)
@@ -39,7 +39,7 @@ def test_bounds_sum_sign_and_end(each: list[Target], delta: int, restore: bool, 
 
 @examples
 @given(targets(watts=True), deltas, st.randoms(use_true_random=False))
-def test_the_order_of_the_input_does_not_matter(each: list[Target], delta: int, order: random.Random) -> None:
+def test_the_order_of_the_input_does_not_matter(each: list[AllocationTarget], delta: int, order: random.Random) -> None:
     mixed = list(each)
     order.shuffle(mixed)
     assert allocate(mixed, delta) == allocate(each, delta)
@@ -47,7 +47,7 @@ def test_the_order_of_the_input_does_not_matter(each: list[Target], delta: int, 
 
 @examples
 @given(targets(), deltas)
-def test_shares_are_the_quotas_rounded(each: list[Target], delta: int) -> None:
+def test_shares_are_the_quotas_rounded(each: list[AllocationTarget], delta: int) -> None:
     split = allocate(each, delta)
     entities = defaultdict(list)
     for target in each:
@@ -68,7 +68,7 @@ def test_shares_are_the_quotas_rounded(each: list[Target], delta: int) -> None:
 
 @examples
 @given(targets(), deltas)
-def test_a_group_carries_its_share_when_it_can(each: list[Target], delta: int) -> None:
+def test_a_group_carries_its_share_when_it_can(each: list[AllocationTarget], delta: int) -> None:
     split = allocate(each, delta)
     for group in {t.group for t in each if t.group}:
         inside = [t for t in each if t.group == group]
@@ -81,7 +81,7 @@ def test_a_group_carries_its_share_when_it_can(each: list[Target], delta: int) -
 
 @examples
 @given(targets(watts=True), st.integers(1, 60), flags)
-def test_from_the_baseline_and_back(each: list[Target], amount: int, first_down: bool) -> None:
+def test_from_the_baseline_and_back(each: list[AllocationTarget], amount: int, first_down: bool) -> None:
     sign = -1 if first_down else 1
     there = allocate(each, sign * amount)
     after = at(each, {t.name: t.current + there.changes[t.name] for t in each})
@@ -92,7 +92,7 @@ def test_from_the_baseline_and_back(each: list[Target], amount: int, first_down:
 
 @examples
 @given(targets(inside=False), deltas)
-def test_repair_and_plan_never_move_one_target_both_ways(each: list[Target], delta: int) -> None:
+def test_repair_and_plan_never_move_one_target_both_ways(each: list[AllocationTarget], delta: int) -> None:
     split = allocate(each, delta)
     for target in each:
         change = split.changes[target.name]
@@ -107,7 +107,9 @@ def test_repair_and_plan_never_move_one_target_both_ways(each: list[Target], del
 
 @examples
 @given(targets(), st.integers(1, 60), st.data())
-def test_what_a_load_needs_stays_while_others_can_give(each: list[Target], amount: int, data: st.DataObject) -> None:
+def test_what_a_load_needs_stays_while_others_can_give(
+    each: list[AllocationTarget], amount: int, data: st.DataObject
+) -> None:
     busy = [replace(t, needed=data.draw(st.integers(0, t.current))) for t in each]
     split = allocate(busy, -amount)
     spare = sum(t.current - max(t.minimum, t.needed) for t in busy)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ballast.power.allocation import allocate
 from ballast.power.fit import fill, shed
-from ballast.power.target import Target
+from ballast.power.target import AllocationTarget
 from tests.unit.power import plain_allocation as plain
 from tests.unit.power.worlds import examples
 
@@ -23,7 +23,7 @@ WEIGHTS = [Fraction(0), Fraction(1, 10), Fraction(1), Fraction(7, 2)]
 
 
 @st.composite
-def worlds(draw: st.DrawFn, *, inside: bool) -> list[Target]:
+def worlds(draw: st.DrawFn, *, inside: bool) -> list[AllocationTarget]:
     """Up to twelve targets with groups, priorities, baselines and needs; some with watts beyond 64 bits."""
     watts = draw(st.sampled_from([WATTS[:1], WATTS, [*WATTS, HUGE]]))
     priorities = draw(st.sampled_from([{"g1": 0, "g2": 0}, {"g1": -1, "g2": 2}]))
@@ -32,7 +32,7 @@ def worlds(draw: st.DrawFn, *, inside: bool) -> list[Target]:
         low = draw(st.integers(0, 6))
         high = low + draw(st.integers(0, 40))
         group = draw(st.sampled_from([None, None, "g1", "g2", "ns/t11"]))
-        one = Target(
+        one = AllocationTarget(
             f"ns/t{index}",
             draw(st.integers(low, high) if inside else st.integers(0, 60)),
             low,
@@ -51,7 +51,7 @@ def worlds(draw: st.DrawFn, *, inside: bool) -> list[Target]:
 @examples
 @given(worlds(inside=False), st.integers(-400, 400), st.booleans(), st.booleans())
 def test_any_change_is_split_as_the_plain_way_does(
-    targets: list[Target], delta: int, restore: bool, inside: bool
+    targets: list[AllocationTarget], delta: int, restore: bool, inside: bool
 ) -> None:
     found = allocate(targets, delta, restore_first=restore, inside_first=inside)
     assert found == plain.allocate(targets, delta, restore_first=restore, inside_first=inside)
@@ -60,7 +60,7 @@ def test_any_change_is_split_as_the_plain_way_does(
 @examples
 @given(worlds(inside=True), st.fractions(0, 6000, max_denominator=30), st.booleans())
 def test_any_budget_of_watts_ends_where_the_plain_way_does(
-    targets: list[Target], watts: Fraction, restore: bool
+    targets: list[AllocationTarget], watts: Fraction, restore: bool
 ) -> None:
     if targets:
         watts = watts * (10**13 if any(target.watts == HUGE for target in targets) else 1)
@@ -71,7 +71,7 @@ def test_any_budget_of_watts_ends_where_the_plain_way_does(
 @examples
 @given(st.lists(st.tuples(st.integers(1, 3_000), st.sampled_from(WATTS)), min_size=2, max_size=9), st.data())
 def test_nor_does_it_matter_how_many_replicas_there_are(sizes: list[tuple[int, Fraction]], data: st.DataObject) -> None:
-    targets = [Target(f"ns/t{i}", size, 0, size, watts=watts) for i, (size, watts) in enumerate(sizes)]
+    targets = [AllocationTarget(f"ns/t{i}", size, 0, size, watts=watts) for i, (size, watts) in enumerate(sizes)]
     watts = Fraction(data.draw(st.integers(0, int(plain.watts_of(targets, {t.name: t.current for t in targets})))))
     fewer = shed(targets, watts, restore_first=True)
     assert fewer == plain.shed(targets, watts, restore_first=True)

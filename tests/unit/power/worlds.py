@@ -18,7 +18,7 @@ from ballast.power.controller_state import ControllerState
 from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
 from ballast.power.replay import Replay, replay
-from ballast.power.target import Target
+from ballast.power.target import AllocationTarget
 
 DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
 TICK = 15
@@ -115,7 +115,7 @@ def rig(one: PowerPolicy, /, **replicas: int) -> Rig:
 
 
 @st.composite
-def targets(draw: st.DrawFn, *, inside: bool = True, watts: bool = False) -> list[Target]:
+def targets(draw: st.DrawFn, *, inside: bool = True, watts: bool = False) -> list[AllocationTarget]:
     """Up to eight targets in up to three groups or alone, each between its bounds."""
     made = []
     for index in range(draw(st.integers(1, 8))):
@@ -125,7 +125,7 @@ def targets(draw: st.DrawFn, *, inside: bool = True, watts: bool = False) -> lis
         group = draw(st.sampled_from([None, "g1", "g2"]))
         weight = draw(st.sampled_from([Fraction(0), Fraction(1, 10), Fraction(1), Fraction(2), Fraction(7, 2)]))
         each = draw(st.sampled_from([Fraction(1), Fraction(25), Fraction(101, 2)])) if watts else Fraction(1)
-        made.append(Target(f"ns/t{index}", current, low, high, group, weight, each))
+        made.append(AllocationTarget(f"ns/t{index}", current, low, high, group, weight, each))
     return [one for one in made if not one.suspended]
 
 
@@ -152,13 +152,13 @@ def feeds(most: int = 60) -> st.SearchStrategy[list[float | None]]:
     return pieces.map(lambda parts: [value for part in parts for value in part][:most])
 
 
-def shuffled(each: list[Target], order: Callable[[list[Target]], None]) -> list[Target]:
+def shuffled(each: list[AllocationTarget], order: Callable[[list[AllocationTarget]], None]) -> list[AllocationTarget]:
     copy = list(each)
     order(copy)
     return copy
 
 
-def at(each: Iterable[Target], counts: Mapping[str, int]) -> list[Target]:
+def at(each: Iterable[AllocationTarget], counts: Mapping[str, int]) -> list[AllocationTarget]:
     """The same targets with other replicas and the old ones as baseline."""
     return [
         replace(one, current=counts[one.name], baseline=one.current if one.baseline is None else one.baseline)

@@ -106,7 +106,7 @@ def running(one: Rig) -> Daemon:
     )
     assert found.context.workloads.wait_synced(20)
     until(lambda: found.context.switches.paused("eviction") is None, "the switches")
-    found.extender.steering._asked["default-scheduler"] = found.context.clock.monotonic()
+    found.extender.reservations._asked["default-scheduler"] = found.context.clock.monotonic()
     for step in range(8):
         if step == 5:
             cluster.faults.power_level(600.0)

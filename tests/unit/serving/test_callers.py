@@ -19,7 +19,7 @@ from ballast.serving.app import create_app
 from ballast.serving.callers import Callers
 from ballast.serving.rate_limit import BURST, MOST_CALLERS, RATE, RateLimit
 from ballast.serving.server import Server
-from ballast.settings import Http
+from ballast.settings import HttpSettings
 from ballast.settings.extender import ExtenderSettings
 from tests.fakes import FakeClock
 from tests.unit.serving.client import Answer, ask
@@ -33,7 +33,10 @@ ARGS = json.dumps(FORMS[0]).encode()
 
 @contextmanager
 def serving(
-    settings: ExtenderSettings, metrics: Metrics | None = None, where: Http = LOOPBACK, hosts: tuple[str, ...] = ()
+    settings: ExtenderSettings,
+    metrics: Metrics | None = None,
+    where: HttpSettings = LOOPBACK,
+    hosts: tuple[str, ...] = (),
 ) -> Iterator[int]:
     app = create_app(board_of(None), metrics or Metrics(), Fake(), Callers(settings), hosts)
     server = Server(app, where, optional_ca=settings.client_ca_file)
@@ -157,7 +160,7 @@ def test_certificates_are_asked_of_schedulers_alone(token: bool, tmp_path: Path)
         finally:
             connection.close()
 
-    with serving(settings, where=Http(host="127.0.0.1", port=0, tls_cert_file=cert, tls_key_file=key)) as port:
+    with serving(settings, where=HttpSettings(host="127.0.0.1", port=0, tls_cert_file=cert, tls_key_file=key)) as port:
         assert asked("/scheduler/prioritize", "POST", clients) == 200
         assert asked("/scheduler/prioritize", "POST", None) == 401
         assert asked("/livez", "GET", None) == 200

@@ -19,7 +19,7 @@ from ballast.metrics import Metrics
 from ballast.serving import protocol
 from ballast.serving.app import MAX_BODY, create_app
 from ballast.serving.server import Server
-from ballast.settings.http import Http
+from ballast.settings.http import HttpSettings
 from tests.unit.serving.client import ask
 from tests.unit.serving.world import LOOPBACK, board_of, fleet, serving, snapshot
 
@@ -136,7 +136,7 @@ def test_stop_does_not_wait_for_idle_or_stuck_clients(monkeypatch: pytest.Monkey
 
 def test_a_port_in_use_is_named_with_its_setting() -> None:
     with serving(board_of(KNOWN)) as port, pytest.raises(SettingsError, match=f"BALLAST_HTTP__PORT={port}.*in use"):
-        Server(Starlette(), Http(host="127.0.0.1", port=port)).start()
+        Server(Starlette(), HttpSettings(host="127.0.0.1", port=port)).start()
 
 
 @pytest.fixture
@@ -160,12 +160,12 @@ def test_tls_with_and_without_client_certificates(pair: tuple[trustme.CA, Path, 
     context = ssl.create_default_context()
     authority.configure_trust(context)
     settings = {"host": "127.0.0.1", "port": 0, "tls_cert_file": cert, "tls_key_file": key}
-    with serving(board_of(KNOWN), Http(**settings)) as port:
+    with serving(board_of(KNOWN), HttpSettings(**settings)) as port:
         assert over_tls(port, context).startswith(b"HTTP/1.1 200")
     clients = trustme.CA()
     bundle = tmp_path / "clients.pem"
     clients.cert_pem.write_to_path(str(bundle))
-    with serving(board_of(KNOWN), Http(**settings, client_ca_file=bundle)) as port:
+    with serving(board_of(KNOWN), HttpSettings(**settings, client_ca_file=bundle)) as port:
         with contextlib.suppress(ssl.SSLError):
             assert over_tls(port, context) == b""
         clients.issue_cert("client.example").configure_cert(context)
@@ -175,7 +175,8 @@ def test_tls_with_and_without_client_certificates(pair: tuple[trustme.CA, Path, 
 def test_a_renewed_certificate_is_taken_up(pair: tuple[trustme.CA, Path, Path]) -> None:
     _, cert, key = pair
     server = Server(
-        create_app(board_of(KNOWN), Metrics()), Http(host="127.0.0.1", port=0, tls_cert_file=cert, tls_key_file=key)
+        create_app(board_of(KNOWN), Metrics()),
+        HttpSettings(host="127.0.0.1", port=0, tls_cert_file=cert, tls_key_file=key),
     )
     port = server.start()
     try:
@@ -198,11 +199,11 @@ def test_a_renewed_certificate_is_taken_up(pair: tuple[trustme.CA, Path, Path]) 
 def test_a_client_ca_without_tls_and_half_a_pair_are_refused(pair: tuple[trustme.CA, Path, Path]) -> None:
     _, cert, key = pair
     with pytest.raises(SettingsError, match=r"CLIENT_CA_FILE=.*needs TLS"):
-        Server(Starlette(), Http(client_ca_file=cert))
+        Server(Starlette(), HttpSettings(client_ca_file=cert))
     with pytest.raises(SettingsError, match="TLS_KEY_FILE must be set together"):
-        Server(Starlette(), Http(tls_cert_file=cert))
+        Server(Starlette(), HttpSettings(tls_cert_file=cert))
     with pytest.raises(SettingsError, match="cannot be loaded"):
-        Server(Starlette(), Http(tls_cert_file=key, tls_key_file=cert))
+        Server(Starlette(), HttpSettings(tls_cert_file=key, tls_key_file=cert))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from ballast.metrics import Metrics
 from ballast.serving.app import create_app
 from ballast.serving.server import Server
 from ballast.serving.token_review import ALLOWED_FOR, REFUSED_FOR, REMEMBERED, Reviewed
-from ballast.settings import Http
+from ballast.settings import HttpSettings
 from tests.fakes import FakeClock
 from tests.unit.cluster import server as api_server
 from tests.unit.serving.client import ask
@@ -121,9 +121,9 @@ def test_a_silent_api_server_is_503_and_not_remembered(monkeypatch: pytest.Monke
 
 
 def test_the_settings_name_the_paths() -> None:
-    assert Http().reviewed == ()
-    assert Http(metrics_auth="kubernetes").reviewed == ("/metrics",)
-    assert Http(metrics_auth="kubernetes", api_auth="kubernetes").reviewed == ("/metrics", "/api/")
+    assert HttpSettings().reviewed == ()
+    assert HttpSettings(metrics_auth="kubernetes").reviewed == ("/metrics",)
+    assert HttpSettings(metrics_auth="kubernetes", api_auth="kubernetes").reviewed == ("/metrics", "/api/")
 
 
 @pytest.mark.parametrize(

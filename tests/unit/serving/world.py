@@ -15,14 +15,14 @@ from ballast.serving.app import create_app
 from ballast.serving.board import Board
 from ballast.serving.rendering import render
 from ballast.serving.server import Server
-from ballast.settings.http import Http
+from ballast.settings.http import HttpSettings
 from tests.fakes import FakeClock
 
 TIME = 1_700_000_000.0
 LENGTHS = {"15m": 900.0, "10m": 600.0, "5m": 300.0}
 
 
-LOOPBACK = Http(host="127.0.0.1", port=0)
+LOOPBACK = HttpSettings(host="127.0.0.1", port=0)
 
 
 def snapshot(
@@ -90,7 +90,7 @@ def board_of(taken: Snapshot | None, *, scores: dict[str, int | None] | None = N
 
 
 @contextmanager
-def serving(board: Board, http: Http = LOOPBACK) -> Iterator[int]:
+def serving(board: Board, http: HttpSettings = LOOPBACK) -> Iterator[int]:
     """A running server over `board`; yields its port."""
     server = Server(create_app(board, Metrics()), http)
     port = server.start()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ballast.errors import SettingsError
-from ballast.settings import Settings, Telemetry, check_run, examine, load
+from ballast.settings import Settings, TelemetrySettings, check_run, examine, load
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_run_needs_an_address_of_prometheus_and_metrics_server_none() -> None:
     with pytest.raises(SettingsError, match="BALLAST_PROMETHEUS__URL is not set"):
         check_run(Settings())
     check_run(load({"BALLAST_PROMETHEUS__URL": "http://x"}))
-    check_run(Settings(telemetry=Telemetry(source="metrics-server")))
+    check_run(Settings(telemetry=TelemetrySettings(source="metrics-server")))
 
 
 def test_the_defaults_can_run() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.settings import Count, Duration, Rate
-from ballast.settings.publishing import Publishing
+from ballast.settings.publishing import PublishingSettings
 from ballast.settings.values.collection import as_list, as_map, split
 from ballast.settings.values.speed import Speed
 
@@ -106,7 +106,7 @@ def test_a_rate_is_a_count_within_a_duration_by_default_an_hour() -> None:
     ("text", "share"), [("10%", 0.1), ("0.1", 0.1), (0.1, 0.1), ("0", 0), ("100%", 1), ("2.5 %", 0.025)]
 )
 def test_a_share_is_a_fraction_or_percent(text: str, share: float) -> None:
-    assert Publishing(jitter=text).jitter == share  # type: ignore[arg-type]
+    assert PublishingSettings(jitter=text).jitter == share  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

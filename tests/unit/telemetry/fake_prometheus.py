@@ -13,7 +13,7 @@ from responses import RequestsMock
 
 from ballast.metrics import Metrics
 from ballast.model.node import Node
-from ballast.settings import Prometheus, Settings, Telemetry, Windows
+from ballast.settings import PrometheusSettings, Settings, TelemetrySettings, WindowSettings
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.prometheus import PrometheusSource
 
@@ -88,9 +88,9 @@ def matrix(columns: list[tuple[float, list[Series]]]) -> dict[str, Any]:
 
 def settings(telemetry: Mapping[str, Any] | None = None, prometheus: Mapping[str, Any] | None = None) -> Settings:
     return Settings(
-        prometheus=Prometheus(**{"url": URL, **(prometheus or {})}),
-        telemetry=Telemetry(**{"interval": "30s", **(telemetry or {})}),
-        windows=Windows(),
+        prometheus=PrometheusSettings(**{"url": URL, **(prometheus or {})}),
+        telemetry=TelemetrySettings(**{"interval": "30s", **(telemetry or {})}),
+        windows=WindowSettings(),
     )
 
 

@@ -20,7 +20,7 @@ from ballast.clock import SystemClock
 from ballast.errors import SourceUnavailable, TelemetryError
 from ballast.metrics import Metrics
 from ballast.model.sample import Reading
-from ballast.settings import Prometheus, Settings
+from ballast.settings import PrometheusSettings, Settings
 from ballast.telemetry import http as wire_module
 from ballast.telemetry.error_messages import TooLarge
 from ballast.telemetry.http import HttpSession
@@ -33,7 +33,7 @@ OK = b'{"status":"success","data":{"resultType":"vector","result":[]}}'
 
 
 def ask(url: str, **prometheus: Any) -> bytes:
-    client = PrometheusClient(Settings(prometheus=Prometheus(url=url, **prometheus)))
+    client = PrometheusClient(Settings(prometheus=PrometheusSettings(url=url, **prometheus)))
     try:
         return client.ask("up", NOW)
     finally:
@@ -93,7 +93,7 @@ def test_long_queries_travel_in_the_body(plain: HTTPServer) -> None:
         return Response(OK)
 
     plain.expect_request("/api/v1/query", method="POST").respond_with_handler(answer)
-    client = PrometheusClient(Settings(prometheus=Prometheus(url=plain.url_for(""))))
+    client = PrometheusClient(Settings(prometheus=PrometheusSettings(url=plain.url_for(""))))
     assert client.ask(query, NOW) == OK
     client.close()
 
@@ -218,7 +218,7 @@ def test_a_silent_server_is_left_after_the_timeout() -> None:
 
 def test_closing_gives_up_what_is_under_way() -> None:
     server = Socket(hold=True)
-    client = PrometheusClient(Settings(prometheus=Prometheus(url=server.url)))
+    client = PrometheusClient(Settings(prometheus=PrometheusSettings(url=server.url)))
     answers = [client.start("up", NOW) for _ in range(20)]
     server.asked.wait()
     client.close()
@@ -229,7 +229,7 @@ def test_closing_gives_up_what_is_under_way() -> None:
 
 def test_a_reading_ends_when_its_source_is_closed() -> None:
     server = Socket(hold=True)
-    watcher = PrometheusSource(Settings(prometheus=Prometheus(url=server.url)), Metrics())
+    watcher = PrometheusSource(Settings(prometheus=PrometheusSettings(url=server.url)), Metrics())
     readings: list[Reading] = []
     reader = threading.Thread(target=lambda: readings.append(watcher.read(NOW.start, NodeNames(()))))
     reader.start()
@@ -335,7 +335,7 @@ def test_a_token_file_is_read_again_when_it_changes(plain: HTTPServer, tmp_path:
     plain.expect_request("/api/v1/query").respond_with_data(OK)
     token = tmp_path / "token"
     token.write_text("first\n")
-    client = PrometheusClient(Settings(prometheus=Prometheus(url=plain.url_for(""), token_file=token)))
+    client = PrometheusClient(Settings(prometheus=PrometheusSettings(url=plain.url_for(""), token_file=token)))
     client.ask("up", NOW)
     token.write_text("the second\n")
     client.ask("up", NOW)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from ballast.windows.ring import Ring
-from ballast.windows.statistics import WindowRules, summarise
+from ballast.windows.statistics import WindowRules
+from tests.unit.windows.one_window import summarise
 
 STEP = 15.0
 SPAN = 300.0

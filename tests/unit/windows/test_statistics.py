@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.windows.ring import Ring
-from ballast.windows.statistics import WindowRules, summarise, summarise_all
+from ballast.windows.statistics import WindowRules, summarise_all
+from tests.unit.windows.one_window import summarise
 
 RULES = WindowRules(min_coverage=0.5, min_samples=5, max_age=90, resolution=15)
 

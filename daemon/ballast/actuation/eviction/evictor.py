@@ -36,7 +36,7 @@ from ballast.cluster.writer import Writer
 from ballast.eviction.facts import WorkloadKey
 from ballast.eviction.gate import Gate
 from ballast.eviction.history import History
-from ballast.eviction.plan import Move, Plan
+from ballast.eviction.plan import EvictionPlan, Move
 from ballast.eviction.planners.registry import planner
 from ballast.metrics import Metrics
 from ballast.model.node import Node
@@ -118,15 +118,15 @@ class Evictor:
         clock: Clock,
         metrics: Metrics,
         events: Events,
-        landing: ReplacementReservations,
+        replacements: ReplacementReservations,
         options: EvictorOptions,
         surges: Surges | None = None,
     ) -> None:
         """With `surges` pods of Deployments are moved by one more replica that is Ready first."""
-        self.recorder = EvictionRecorder(state, landing)
+        self.recorder = EvictionRecorder(state, replacements)
         self._writer, self._clock = writer, clock
         self._events = EvictionEvents(events, metrics)
-        self._landing = landing
+        self._reserved = replacements
         self.options, self._surges = options, surges
         self._errors = ApiErrors(metrics, clock)
         self._forbidden = 0
@@ -157,7 +157,7 @@ class Evictor:
         return self.recorder.stopped(kind, self._clock.wall())
 
     def carry_out(
-        self, plan: Plan, gate: Callable[[], Gate], find: Callable[[str], Pod | None], snapshot: Snapshot
+        self, plan: EvictionPlan, gate: Callable[[], Gate], find: Callable[[str], Pod | None], snapshot: Snapshot
     ) -> list[Attempt]:
         """Evicts as many steps as the gate permits, one after the other; of a redistribution one.
 
@@ -168,7 +168,7 @@ class Evictor:
         if problem is not None:
             return [Attempt(move.pod, StepStatus.REFUSED, problem) for move in plan.steps[:1]]
         running = self._begin(plan, snapshot)
-        self._landing.begin(snapshot, self.pending(), running.time)
+        self._reserved.begin(snapshot, self.pending(), running.time)
         one_at_a_time = planner(plan.kind).one_at_a_time
         self._forbidden = 0
         attempts: list[Attempt] = []
@@ -189,7 +189,7 @@ class Evictor:
         finally:
             self.recorder.end_batch()
             for step in self._imagined:
-                self._landing.unprobe(step)
+                self._reserved.unprobe(step)
             self._imagined = []
         if self.recorder.unsaved:
             self.recorder.save(f"{plan.kind}: what was evicted")
@@ -221,7 +221,7 @@ class Evictor:
         """`/api/v1/evictions`."""
         return self.recorder.document(limits or {}, breaker)
 
-    def _begin(self, plan: Plan, snapshot: Snapshot) -> Running:
+    def _begin(self, plan: EvictionPlan, snapshot: Snapshot) -> Running:
         now = self._clock.wall()
         touched = {name for move in plan.steps for name in (move.source, move.target) if name}
         return Running(
@@ -252,16 +252,16 @@ class Evictor:
         judge = gate()
         for each in self.recorder.batch:
             judge.tally.add(judge.facts, each, shown=leaves(find(f"{each.namespace}/{each.name}"), each))
-        refusal = judge.judge(pod, outlook(move, pod, judge.facts, self._landing.extender.fits))
+        refusal = judge.judge(pod, outlook(move, pod, judge.facts, self._reserved.extender.fits))
         if refusal is not None:
             return self._not_evicted(running, Attempt(move.pod, StepStatus.REFUSED, refusal.reason, refusal.check))
-        probe = move.target is not None and not self._landing.steered(pod.scheduler_name)
-        if probe and not self._landing.may_probe(pod.scheduler_name):
+        probe = move.target is not None and not self._reserved.steered(pod.scheduler_name)
+        if probe and not self._reserved.may_probe(pod.scheduler_name):
             why = f"whether the landing of {pod.scheduler_name}'s pods is steered is being tried out with another one"
             return self._not_evicted(running, Attempt(move.pod, StepStatus.REFUSED, why, "reservation"))
         step = prepared(move, pod, judge.facts, self._pods, self._clock.wall(), probe=probe)
         if step.probe:
-            self._landing.probe(step.scheduler, step.uid)
+            self._reserved.probe(step.scheduler, step.uid)
         deployment = judge.facts.surging(pod) if self._surges is not None else None
         if self.options.acts and deployment is not None:
             return self._surge(running, step, pod, deployment, judge)
@@ -275,10 +275,10 @@ class Evictor:
     def _surge(self, running: Running, step: StepRecord, pod: Pod, deployment: Workload, judge: Gate) -> Tried:
         """One more replica, towards the target; `surges` follows it."""
         assert self._surges is not None
-        self._landing.hold(self._landing.wanted(step, pod, ()))
-        problem = self._landing.keep_off(step) or self._surges.begin(running, step, deployment)
+        self._reserved.hold(self._reserved.wanted(step, pod, ()))
+        problem = self._reserved.keep_off(step) or self._surges.begin(running, step, deployment)
         if problem is not None:
-            self._landing.release_all(step)
+            self._reserved.release_all(step)
             self.recorder.refused(step.workload, step.time)
             return self._not_evicted(running, Attempt(step.pod, StepStatus.REFUSED, problem))
         past = past_eviction(step, running.kind, at_once(judge, pod))
@@ -290,8 +290,8 @@ class Evictor:
         running = msgspec.structs.replace(running, steps=(*running.steps, step))
         past = past_eviction(step, running.kind, at_once(judge, pod))
         self.recorder.evicted(past, pod, running)
-        self._landing.hold(self._landing.wanted(step, pod, waiting))
-        problem = self.recorder.save(f"about to evict {step.pod} from {step.source}") or self._landing.keep_off(step)
+        self._reserved.hold(self._reserved.wanted(step, pod, waiting))
+        problem = self.recorder.save(f"about to evict {step.pod} from {step.source}") or self._reserved.keep_off(step)
         if problem is not None:
             return self._undone(running, step, Attempt(step.pod, StepStatus.FAILED, problem), goes_on=False)
         if self.options.nominate:
@@ -330,25 +330,25 @@ class Evictor:
 
     def _undone(self, running: Running, step: StepRecord, attempt: Attempt, *, goes_on: bool) -> Tried:
         """It certainly did not happen."""
-        self._landing.release_all(step)
-        self._landing.unprobe(step)
+        self._reserved.release_all(step)
+        self._reserved.unprobe(step)
         ended = msgspec.structs.replace(step, status=StepStatus(attempt.status), why=attempt.why)
         return self._not_evicted(self.recorder.undone(running, ended), attempt)._replace(goes_on=goes_on)
 
     def _take(self, plan: Running, found: Followed, now: float) -> bool:
         """Of what following showed; whether anything has to be written down."""
         for step in found.landed:
-            self._landing.release(step)
+            self._reserved.release(step)
             if step.probe:
-                fits = self._landing.extender.fits
-                self._landing.probed(step, chosen=had_a_choice(step, self._pods, self._nodes, fits))
+                fits = self._reserved.extender.fits
+                self._reserved.probed(step, chosen=had_a_choice(step, self._pods, self._nodes, fits))
         for step in found.leaving:
-            self._landing.extend(step)
+            self._reserved.extend(step)
         for step in (*found.failed, *found.late):
-            self._landing.release_all(step)
+            self._reserved.release_all(step)
         for step in found.plan.steps:
             if not step.open:
-                self._landing.unprobe(step)
+                self._reserved.unprobe(step)
         self.recorder.followed(plan.kind, found, now, rest=self.options.window)
         self._events.followed(plan.kind, found)
         return found.changed or found.finished or bool(found.leaving)

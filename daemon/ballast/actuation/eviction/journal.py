@@ -12,7 +12,7 @@ from ballast.cluster.state import NAME, StateStore
 from ballast.cluster.write import WriteOutcome
 from ballast.errors import ClusterError
 from ballast.eviction.recent_evictions import RecentEvictions
-from ballast.model.shape import Amounts, Container, shape_of
+from ballast.model.shape import Amounts, ContainerShape, shape_of
 from ballast.placement.reservations import Purpose, Reservation
 
 PLANS, HISTORY, RESERVATIONS = "eviction.plan", "eviction.history", "reservations"
@@ -22,7 +22,7 @@ LANDING = "eviction.landing"
 of what creates them."""
 
 
-class _Held(msgspec.Struct, frozen=True, omit_defaults=True, rename={"purpose": "kind", "pod": "for"}):
+class _SavedReservation(msgspec.Struct, frozen=True, omit_defaults=True, rename={"purpose": "kind", "pod": "for"}):
     """Requests and limits are cores, bytes and pieces; `until` is Unix seconds."""
 
     name: str
@@ -37,7 +37,7 @@ class _Held(msgspec.Struct, frozen=True, omit_defaults=True, rename={"purpose": 
 
 
 _plans = msgspec.json.Decoder(tuple[Running, ...])
-_reservations = msgspec.json.Decoder(tuple[_Held, ...])
+_reservations = msgspec.json.Decoder(tuple[_SavedReservation, ...])
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def _preferred(plans: Iterable[Running]) -> str:
 
 def _encoded(reservations: Iterable[Reservation]) -> str:
     held = [
-        _Held(
+        _SavedReservation(
             each.name,
             each.node,
             each.purpose,
@@ -112,6 +112,6 @@ def _encoded(reservations: Iterable[Reservation]) -> str:
     return msgspec.json.encode(held).decode() if held else ""
 
 
-def _reservation(held: _Held) -> Reservation:
-    shape = shape_of([Container(held.requests, held.limits)])
+def _reservation(held: _SavedReservation) -> Reservation:
+    shape = shape_of([ContainerShape(held.requests, held.limits)])
     return Reservation(held.name, held.node, held.purpose, held.pod, held.holder, shape, held.until, held.priority)

@@ -34,9 +34,9 @@ class EvictionRecorder:
     Times are Unix seconds. Nothing is evicted before it is saved, so the next leader knows of all that happened.
     """
 
-    def __init__(self, state: StateStore, landing: ReplacementReservations) -> None:
+    def __init__(self, state: StateStore, replacements: ReplacementReservations) -> None:
         self._journal = Journal(state)
-        self._landing = landing
+        self._replacements = replacements
         self._lock = threading.Lock()
         self._resuming = threading.Lock()
         self._memory = RecentEvictions()
@@ -54,7 +54,7 @@ class EvictionRecorder:
             with self._lock:
                 self._memory, self.plans, self._batch = found.memory, found.plans, {}
                 steps = [step for plan in found.plans for step in plan.steps]
-                self._landing.take_over(steps, found.memory.probed, found.reservations)
+                self._replacements.take_over(steps, found.memory.probed, found.reservations)
                 self._loaded, self.unsaved = True, False
         waiting = sum(step.open for step in steps)
         return f"took over {waiting} evictions that are not finished" if waiting else None
@@ -185,16 +185,16 @@ class EvictionRecorder:
         """Drops what is too old to count."""
         with self._lock:
             self._memory.forget(now)
-            self._memory.probed = self._landing.failed
+            self._memory.probed = self._replacements.failed
 
     def save(self, reason: str) -> str | None:
         """Why it could not be written down, or None."""
         with self._lock:
-            self._memory.probed = self._landing.failed
+            self._memory.probed = self._replacements.failed
             plans, memory = self.plans, self._memory
         self.unsaved = True
         try:
-            outcome = self._journal.write(plans, memory, self._landing.extender.standing(), reason=reason)
+            outcome = self._journal.write(plans, memory, self._replacements.extender.standing(), reason=reason)
         except ClusterError as error:
             return f"it could not be written down first: {error}"
         if not outcome.done:
@@ -206,7 +206,7 @@ class EvictionRecorder:
         """`/api/v1/evictions`; `breaker` is why all evictions are halted."""
         with self._lock:
             plans, ended = self.plans, tuple(self._ended)
-        return document(plans, ended, self._landing.extender.standing(), limits, breaker)
+        return document(plans, ended, self._replacements.extender.standing(), limits, breaker)
 
     def _put(self, plan: Running, *, finished: bool = False) -> None:
         """With the lock held."""

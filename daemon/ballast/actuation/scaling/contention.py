@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ballast.actuation.scaling.target_status import Obstacle, ObstacleKind
+from ballast.actuation.scaling.target_status import ObstacleKind, TargetObstacle
 from ballast.clock import Clock
 
 TIMES = 3
@@ -14,7 +14,7 @@ WITHIN = 600.0
 
 
 @dataclass
-class _Record:
+class _TargetChanges:
     before: int | None = None
     after: int | None = None
     manager: str = ""
@@ -26,11 +26,11 @@ class Contention:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._records: dict[str, _Record] = {}
+        self._records: dict[str, _TargetChanges] = {}
 
     def wrote(self, name: str, before: int, after: int) -> None:
         """Ballast has changed the target's replicas or cap."""
-        record = self._records.setdefault(name, _Record())
+        record = self._records.setdefault(name, _TargetChanges())
         record.before, record.after = before, after
 
     def saw(self, name: str, value: int, who: Callable[[], str]) -> bool:
@@ -50,7 +50,7 @@ class Contention:
         record = self._records.get(name)
         return record is None or not record.undone
 
-    def contended(self, name: str) -> Obstacle | None:
+    def contended(self, name: str) -> TargetObstacle | None:
         """The hold on a contended target, or None."""
         record = self._records.get(name)
         if record is None or len(record.undone) < TIMES or self._clock.monotonic() - record.undone[0] >= WITHIN:
@@ -61,7 +61,7 @@ class Contention:
             f"contended: {who} has written back what Ballast changed {TIMES} times in {WITHIN / 60:.0f} minutes. Let "
             "only one of them own the field; Ballast tries again"
         )
-        return Obstacle(ObstacleKind.CONTENDED, f"{text} in {left:.0f} s.", f"{text} later.")
+        return TargetObstacle(ObstacleKind.CONTENDED, f"{text} in {left:.0f} s.", f"{text} later.")
 
 
 _KNOWN = {

@@ -15,19 +15,19 @@ from ballast.model.selector import Selector, parse
 from ballast.model.workload import Workload
 
 
-class _Spec(wire.WireStruct):
+class _ScaleSpec(wire.WireStruct):
     replicas: int = 0
 
 
-class _Status(wire.WireStruct):
+class _ScaleStatus(wire.WireStruct):
     replicas: int = 0
     selector: str = ""
 
 
 class _Scale(wire.WireStruct):
     metadata: wire.Meta
-    spec: _Spec = msgspec.field(default_factory=_Spec)
-    status: _Status = msgspec.field(default_factory=_Status)
+    spec: _ScaleSpec = msgspec.field(default_factory=_ScaleSpec)
+    status: _ScaleStatus = msgspec.field(default_factory=_ScaleStatus)
 
 
 _decoder = msgspec.json.Decoder(_Scale)

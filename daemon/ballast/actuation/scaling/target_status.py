@@ -37,7 +37,7 @@ class ObstacleKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Obstacle:
+class TargetObstacle:
     """Why a target is not changed now; `kind` decides, `text` explains."""
 
     kind: ObstacleKind
@@ -79,7 +79,7 @@ class TargetStatus:
     """The most pods that could be created lately, where more were asked for; None: all could."""
     excluded: str | None = None
     """Why Ballast must not change it, or None."""
-    obstacle: Obstacle | None = None
+    obstacle: TargetObstacle | None = None
     """Why it cannot be changed although nothing forbids it: a hold of kind CONTENDED or PROBLEM."""
     version: str = ""
     """Resource version of the object that would be written."""
@@ -109,14 +109,14 @@ class TargetStatus:
         return "its rollout does not go on by itself; that keeps nothing from being taken away" if stalled else None
 
     @property
-    def hold(self) -> Obstacle | None:
+    def hold(self) -> TargetObstacle | None:
         """Why it takes no part in a budget now; None where it does."""
         if self.excluded is not None:
-            return Obstacle(ObstacleKind.EXCLUDED, self.excluded)
+            return TargetObstacle(ObstacleKind.EXCLUDED, self.excluded)
         if self.obstacle is not None:
             return self.obstacle
         observed = self.actuator is Actuator.OBSERVE or self.count is None
-        return Obstacle(ObstacleKind.OBSERVED, "it is only observed") if observed else None
+        return TargetObstacle(ObstacleKind.OBSERVED, "it is only observed") if observed else None
 
     @property
     def usable(self) -> bool:

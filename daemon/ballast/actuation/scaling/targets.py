@@ -17,7 +17,7 @@ from ballast.actuation.scaling.detection import Autoscalers
 from ballast.actuation.scaling.managed_fields import manager_of
 from ballast.actuation.scaling.own_writes import OwnWrites
 from ballast.actuation.scaling.scale import Scale
-from ballast.actuation.scaling.target_status import Actuator, Obstacle, ObstacleKind, TargetStatus
+from ballast.actuation.scaling.target_status import Actuator, ObstacleKind, TargetObstacle, TargetStatus
 from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
 from ballast.cluster.watch import WATCH_SILENT
@@ -281,7 +281,7 @@ class TargetReader:
             known = self._read[name] = scale.read(self._api, path)
         return known
 
-    def _blind(self, kind: str) -> Obstacle | None:
+    def _blind(self, kind: str) -> TargetObstacle | None:
         """Why the watch of `kind` is not believed, or None."""
         if kind not in self._cache.kinds:
             return _problem(f"{kind} are not watched")
@@ -292,7 +292,7 @@ class TargetReader:
         if age > WATCH_SILENT:
             why = problem or "no answer"
             text, lasting = f"{kind} were last seen {age:.0f} s ago: {why}", f"{kind} are no longer seen: {why}"
-            return Obstacle(ObstacleKind.PROBLEM, text, lasting)
+            return TargetObstacle(ObstacleKind.PROBLEM, text, lasting)
         return None
 
     def _excluded(self, workload: Workload) -> str | None:
@@ -317,11 +317,11 @@ def _same(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
     return len(some) == len(others) and all(map(is_, some, others))
 
 
-def _problem(text: str) -> Obstacle:
-    return Obstacle(ObstacleKind.PROBLEM, text)
+def _problem(text: str) -> TargetObstacle:
+    return TargetObstacle(ObstacleKind.PROBLEM, text)
 
 
-def _unseen(member: Member, obstacle: Obstacle, *, replicas: int | None = None) -> TargetStatus:
+def _unseen(member: Member, obstacle: TargetObstacle, *, replicas: int | None = None) -> TargetStatus:
     return TargetStatus(
         name=member.name,
         kind=member.kind,

@@ -11,10 +11,10 @@ import typer
 
 from ballast.actuation.protected import METRICS_SERVER
 from ballast.cli import files, live
-from ballast.cli.backing import ABSENT, Backing, backing
 from ballast.cli.metrics_file import errors, loads, metrics
 from ballast.cli.planning.collection import uncollected
 from ballast.cli.pod_metrics import pod_usage
+from ballast.cli.supporting_objects import ABSENT, SupportingObjects, supporting_objects
 from ballast.cluster.objects.decoding import annotation_filter
 from ballast.errors import BadFile, UsageError
 from ballast.eviction.facts import ClusterObjects, Facts, WorkloadKey, promised
@@ -79,7 +79,7 @@ def _gathered(origin: Origin, settings: Settings) -> PlanFiles:
     usage = None
     if documents.pod_metrics is not None:
         usage = pod_usage(documents.pod_metrics, documents.pod_metrics_source)
-    behind = backing(found, source, annotation_filter(settings.publishing.prefix))
+    behind = supporting_objects(found, source, annotation_filter(settings.publishing.prefix))
     _warn(found, behind)
     watched = _watched(settings)
     load = loads(found, document, watched)
@@ -171,7 +171,7 @@ def _selected(found: files.ClusterFile, text: str, source: str) -> files.Cluster
     return replace(found, nodes=nodes)
 
 
-def _warn(found: files.ClusterFile, behind: Backing) -> None:
+def _warn(found: files.ClusterFile, behind: SupportingObjects) -> None:
     if not found.pods:
         typer.echo("warning: there are no pods, so nothing can be planned.", err=True)
     elif behind.absent:

@@ -27,7 +27,7 @@ def problem_of(document: object, source: str, weights: Mapping[str, float] | Non
     A pod that does not say what it uses counts with its request; a node without a capacity for a resource is left out
     of that resource's objective, and takes no pod that requests it. Raises BadFile, beginning with `source`.
     """
-    reader = _Reader(source)
+    reader = _FileReader(source)
     whole = reader.mapping(document, "the file", _KEYS)
     resources = reader.names(whole.get("resources"), "resources")
     if not resources:
@@ -82,7 +82,7 @@ def listed(names: Sequence[str], most: int = 5) -> str:
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
-class _Reader:
+class _FileReader:
     def __init__(self, source: str) -> None:
         self._source = source
 

@@ -10,7 +10,15 @@ import msgspec
 
 from ballast.cluster.objects import wire
 from ballast.cluster.objects.templates import node_terms
-from ballast.model.attachments import CsiNode, DeviceSlice, NodeClaim, ScaleUp, StorageClass, Volume, VolumeClaim
+from ballast.model.attachments import (
+    CsiNode,
+    DeviceSlice,
+    NodeClaim,
+    PersistentVolume,
+    ScaleUp,
+    StorageClass,
+    VolumeClaim,
+)
 from ballast.model.node import Taint
 from ballast.model.quantity import quantity
 from ballast.model.selector import Requirement
@@ -81,7 +89,7 @@ class CsiSource(wire.WireStruct):
 class VolumeNodeAffinity(wire.WireStruct):
     """v1.VolumeNodeAffinity."""
 
-    required: wire.NodeTerms | None = None
+    required: wire.NodeSelector | None = None
 
 
 class VolumeSpec(wire.WireStruct):
@@ -170,7 +178,7 @@ class SliceSpec(wire.WireStruct):
     driver: str = ""
     pool: DevicePool = msgspec.field(default_factory=DevicePool)
     node_name: str | None = None
-    node_selector: wire.NodeTerms | None = None
+    node_selector: wire.NodeSelector | None = None
     all_nodes: bool | None = None
     devices: list[dict[str, Any]] | None = None
 
@@ -193,7 +201,7 @@ class NodeClaimStatus(wire.WireStruct):
 class NodeClaimSpec(wire.WireStruct):
     """karpenter.sh NodeClaimSpec."""
 
-    taints: list[wire.Taint] | None = None
+    taints: list[Taint] | None = None
 
 
 class WireNodeClaim(wire.WireStruct):
@@ -234,12 +242,12 @@ def to_claim(found: WireClaim) -> VolumeClaim:
     )
 
 
-def to_volume(found: WireVolume) -> Volume:
+def to_volume(found: WireVolume) -> PersistentVolume:
     meta, spec = found.metadata, found.spec
     labels = meta.labels or {}
     driver, handle = _attached(spec)
     required = spec.node_affinity.required if spec.node_affinity else None
-    return Volume(
+    return PersistentVolume(
         name=meta.name,
         node_affinity=None if required is None else node_terms(required),
         zones=tuple((key, tuple(labels[key].split("__"))) for key in _ZONES if key in labels),
@@ -301,7 +309,7 @@ def to_node_claim(found: WireNodeClaim) -> NodeClaim:
         ready="Initialized" in true,
         labels=found.metadata.labels or {},
         allocatable=_amounts(found.status.allocatable),
-        taints=tuple(Taint(t.key, t.effect, t.value) for t in found.spec.taints or ()),
+        taints=tuple(found.spec.taints or ()),
     )
 
 

@@ -20,7 +20,7 @@ from ballast.model.marks import EVICTION_UNDER_WAY, EVICTS_ITSELF, GANG_ANNOTATI
 from ballast.model.node import Node, Taint
 from ballast.model.pod import Pod
 from ballast.model.quantity import quantity
-from ballast.model.shape import Container, Shape, shape_of
+from ballast.model.shape import ContainerShape, Shape, shape_of
 from ballast.model.template import OPAQUE, PLAIN
 
 T = TypeVar("T")
@@ -192,7 +192,7 @@ def to_opaque(pod: wire.Pod | wire.LeanPod, shared: Shared) -> Pod:
     """A pod of which no more is kept than its place, its owner and what it requests in all."""
     spec = pod.spec
     total = to_shape(booked(spec, pod.status))
-    whole = Container(_few(total.requests), _few(total.limits))
+    whole = ContainerShape(_few(total.requests), _few(total.limits))
     found = to_pod(
         wire.LeanPod(
             metadata=wire.reduced(pod.metadata),
@@ -227,19 +227,19 @@ def to_shape(spec: wire.LeanPodSpec) -> Shape:
     )
 
 
-def _container(container: wire.Container) -> Container:
-    resources = container.resources or wire.Resources()
-    return Container(
+def _container(container: wire.Container) -> ContainerShape:
+    resources = container.resources or wire.ResourceRequirements()
+    return ContainerShape(
         _amounts(resources.requests) or _NOTHING,
         _amounts(resources.limits) or _NOTHING,
         container.restart_policy == "Always",
     )
 
 
-def _pod_level(resources: wire.Resources | None) -> Container | None:
+def _pod_level(resources: wire.ResourceRequirements | None) -> ContainerShape | None:
     if resources is None:
         return None
-    return Container(_amounts(resources.requests), _amounts(resources.limits))
+    return ContainerShape(_amounts(resources.requests), _amounts(resources.limits))
 
 
 def _amounts(quantities: wire.Quantities | None, shared: Shared | None = None) -> dict[str, float]:

@@ -63,7 +63,7 @@ class WireDeviceClaimStatus(wire.WireStruct):
     """resource.k8s.io ResourceClaimStatus."""
 
     allocation: WireAllocation | None = None
-    reserved_for: list[wire.Owner] | None = None
+    reserved_for: list[wire.OwnerReference] | None = None
 
 
 class WireDeviceClaim(wire.WireStruct):

@@ -61,18 +61,18 @@ def _counted(
 
 
 def _resources(
-    asked: wire.Resources | None,
+    asked: wire.ResourceRequirements | None,
     allocated: wire.Quantities | None,
-    actuated: wire.Resources | None,
+    actuated: wire.ResourceRequirements | None,
     *,
     refused: bool,
-) -> wire.Resources | None:
+) -> wire.ResourceRequirements | None:
     wanted = (asked.requests if asked else None) or {}
     has = (actuated.requests if actuated else None) or {}
     known = [each for each in (allocated, has) if each]
     if not known or all(each == wanted for each in known):
         return asked
-    return wire.Resources(_most(known if refused else [wanted, *known]), asked.limits if asked else None)
+    return wire.ResourceRequirements(_most(known if refused else [wanted, *known]), asked.limits if asked else None)
 
 
 def _most(amounts: Iterable[wire.Quantities]) -> wire.Quantities:

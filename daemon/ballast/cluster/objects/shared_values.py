@@ -9,7 +9,7 @@ from ballast.cluster.objects import wire
 from ballast.cluster.objects.templates import template_key, to_template
 from ballast.model.pod import Owner
 from ballast.model.shape import Shape
-from ballast.model.template import PLAIN, Template
+from ballast.model.template import PLAIN, Template, Toleration
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -99,7 +99,7 @@ class Shared:
             found = self._templates.add(key, to_template(pod))
         return found
 
-    def owner(self, references: list[wire.Owner] | None) -> Owner | None:
+    def owner(self, references: list[wire.OwnerReference] | None) -> Owner | None:
         """The controller among the owners, else the first one."""
         if not references:
             return None
@@ -118,7 +118,7 @@ def size(value: object) -> int:
         return _EACH + len(value)
     if isinstance(value, tuple):
         return _EACH + sum(map(size, value))
-    if isinstance(value, wire.Toleration):
+    if isinstance(value, Toleration):
         return _EACH + sum(map(size, (value.key, value.operator, value.value, value.effect)))
     return _EACH
 
@@ -136,7 +136,7 @@ def _container_key(container: wire.Container) -> Hashable:
     return (container.restart_policy, _resources_key(container.resources))
 
 
-def _resources_key(resources: wire.Resources | None) -> Hashable:
+def _resources_key(resources: wire.ResourceRequirements | None) -> Hashable:
     if resources is None:
         return None
     return (tuple((resources.requests or {}).items()), tuple((resources.limits or {}).items()))

@@ -8,7 +8,7 @@ import msgspec
 
 from ballast.cluster.objects import wire
 from ballast.model.selector import Requirement, Selector
-from ballast.model.template import HostPort, NodeTerm, PodTerm, Spread, Template, Toleration
+from ballast.model.template import HostPort, NodeTerm, PodTerm, Template, TopologySpread
 
 _encode = msgspec.json.Encoder().encode
 _MEMORY = "Memory"
@@ -51,7 +51,7 @@ def to_template(pod: wire.Pod) -> Template:
         node_selector=tuple(sorted((spec.node_selector or {}).items())),
         node_affinity=_required(affinity.node_affinity),
         preferred=_preferred(affinity.node_affinity),
-        tolerations=tuple(Toleration(t.key, t.operator, t.value, t.effect) for t in spec.tolerations or ()),
+        tolerations=spec.tolerations or (),
         host_ports=_host_ports(spec),
         affinity=tuple(_pod_terms(pod, affinity.pod_affinity)),
         anti_affinity=tuple(_pod_terms(pod, affinity.pod_anti_affinity)),
@@ -75,12 +75,12 @@ def to_template(pod: wire.Pod) -> Template:
     )
 
 
-def node_terms(found: wire.NodeTerms) -> tuple[NodeTerm, ...]:
+def node_terms(found: wire.NodeSelector) -> tuple[NodeTerm, ...]:
     """The alternatives of a node selector."""
     return tuple(map(node_term, found.node_selector_terms or ()))
 
 
-def node_term(term: wire.NodeTerm) -> NodeTerm:
+def node_term(term: wire.NodeSelectorTerm) -> NodeTerm:
     """One alternative of a node selector."""
     labels, names = term.match_expressions or (), term.match_fields or ()
     return NodeTerm(tuple(map(_requirement, labels)), tuple(map(_requirement, names)))
@@ -122,8 +122,8 @@ def _pod_terms(pod: wire.Pod, affinity: wire.PodAffinity | None) -> Iterator[Pod
         )
 
 
-def _spread(pod: wire.Pod, found: wire.Spread) -> Spread:
-    return Spread(
+def _spread(pod: wire.Pod, found: wire.TopologySpreadConstraint) -> TopologySpread:
+    return TopologySpread(
         topology_key=found.topology_key,
         max_skew=found.max_skew,
         selector=_narrowed(pod, found.label_selector, found.match_label_keys, None),
@@ -148,13 +148,13 @@ def _narrowed(
 def _keyed(pod: wire.Pod) -> tuple[tuple[str, str | None], ...]:
     """The labels that terms take from the pod itself."""
     affinity = pod.spec.affinity or wire.Affinity()
-    terms: Iterable[wire.PodTerm | wire.Spread] = (
+    terms: Iterable[wire.PodAffinityTerm | wire.TopologySpreadConstraint] = (
         *((affinity.pod_affinity and affinity.pod_affinity.required) or ()),
         *((affinity.pod_anti_affinity and affinity.pod_anti_affinity.required) or ()),
         *(pod.spec.topology_spread_constraints or ()),
     )
     keys = {key for term in terms for key in term.match_label_keys or ()}
-    keys |= {key for term in terms if isinstance(term, wire.PodTerm) for key in term.mismatch_label_keys or ()}
+    keys |= {key for term in terms if isinstance(term, wire.PodAffinityTerm) for key in term.mismatch_label_keys or ()}
     labels = pod.metadata.labels or {}
     return tuple((key, labels.get(key)) for key in sorted(keys))
 

@@ -7,6 +7,9 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
+from ballast.model.node import Taint
+from ballast.model.template import Toleration
+
 Quantities: TypeAlias = dict[str, str | int | float]
 M = TypeVar("M", bound="Meta")
 
@@ -15,7 +18,7 @@ class WireStruct(msgspec.Struct, gc=False, rename="camel"):
     """Base of the wire types: Go's camelCase names, garbage collection off because none of them holds a cycle."""
 
 
-class Owner(WireStruct):
+class OwnerReference(WireStruct):
     """metav1.OwnerReference."""
 
     kind: str = ""
@@ -33,7 +36,7 @@ class Meta(WireStruct):
     resource_version: str = ""
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
-    owner_references: list[Owner] | None = None
+    owner_references: list[OwnerReference] | None = None
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
 
@@ -67,14 +70,6 @@ class Condition(WireStruct):
     last_transition_time: datetime | None = None
 
 
-class Taint(WireStruct):
-    """v1.Taint."""
-
-    key: str = ""
-    effect: str = ""
-    value: str = ""
-
-
 class Address(WireStruct):
     """v1.NodeAddress."""
 
@@ -106,14 +101,14 @@ class Node(WireStruct):
     status: NodeStatus = msgspec.field(default_factory=NodeStatus)
 
 
-class Resources(WireStruct):
+class ResourceRequirements(WireStruct):
     """v1.ResourceRequirements."""
 
     requests: Quantities | None = None
     limits: Quantities | None = None
 
 
-class Port(WireStruct):
+class ContainerPort(WireStruct):
     """v1.ContainerPort."""
 
     host_port: int = 0
@@ -124,19 +119,10 @@ class Port(WireStruct):
 class Container(WireStruct):
     """v1.Container."""
 
-    resources: Resources | None = None
+    resources: ResourceRequirements | None = None
     restart_policy: str | None = None
-    ports: list[Port] | None = None
+    ports: list[ContainerPort] | None = None
     name: str = ""
-
-
-class Toleration(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """v1.Toleration."""
-
-    key: str = ""
-    operator: str = "Equal"
-    value: str = ""
-    effect: str = ""
 
 
 class Volume(WireStruct):
@@ -164,36 +150,36 @@ class LabelSelector(WireStruct):
     match_expressions: list[LabelRequirement] | None = None
 
 
-class NodeTerm(WireStruct):
+class NodeSelectorTerm(WireStruct):
     """v1.NodeSelectorTerm."""
 
     match_expressions: list[LabelRequirement] | None = None
     match_fields: list[LabelRequirement] | None = None
 
 
-class NodeTerms(WireStruct):
+class NodeSelector(WireStruct):
     """v1.NodeSelector."""
 
-    node_selector_terms: list[NodeTerm] | None = None
+    node_selector_terms: list[NodeSelectorTerm] | None = None
 
 
-class PreferredTerm(WireStruct):
+class PreferredSchedulingTerm(WireStruct):
     """v1.PreferredSchedulingTerm."""
 
     weight: int = 0
-    preference: NodeTerm = msgspec.field(default_factory=NodeTerm)
+    preference: NodeSelectorTerm = msgspec.field(default_factory=NodeSelectorTerm)
 
 
 class NodeAffinity(WireStruct):
     """v1.NodeAffinity."""
 
-    required: NodeTerms | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
-    preferred: list[PreferredTerm] | None = msgspec.field(
+    required: NodeSelector | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+    preferred: list[PreferredSchedulingTerm] | None = msgspec.field(
         default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
     )
 
 
-class PodTerm(WireStruct):
+class PodAffinityTerm(WireStruct):
     """v1.PodAffinityTerm."""
 
     topology_key: str = ""
@@ -207,7 +193,9 @@ class PodTerm(WireStruct):
 class PodAffinity(WireStruct):
     """v1.PodAffinity or v1.PodAntiAffinity, its required half."""
 
-    required: list[PodTerm] | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+    required: list[PodAffinityTerm] | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
 
 
 class Affinity(WireStruct):
@@ -218,7 +206,7 @@ class Affinity(WireStruct):
     pod_anti_affinity: PodAffinity | None = None
 
 
-class Spread(WireStruct):
+class TopologySpreadConstraint(WireStruct):
     """v1.TopologySpreadConstraint."""
 
     max_skew: int = 1
@@ -245,7 +233,7 @@ class LeanPodSpec(WireStruct):
     priority: int | None = None
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
-    resources: Resources | None = None
+    resources: ResourceRequirements | None = None
     overhead: Quantities | None = None
     priority_class_name: str = ""
     scheduling_gates: list[SchedulingGate] | None = None
@@ -257,7 +245,7 @@ class PodSpec(LeanPodSpec):
     node_selector: dict[str, str] | None = None
     tolerations: tuple[Toleration, ...] | None = None
     affinity: Affinity | None = None
-    topology_spread_constraints: list[Spread] | None = None
+    topology_spread_constraints: list[TopologySpreadConstraint] | None = None
     volumes: list[Volume] | None = None
     resource_claims: list[dict[str, Any]] | None = None
     restart_policy: str = "Always"
@@ -270,7 +258,7 @@ class ContainerStatus(WireStruct):
 
     name: str = ""
     allocated_resources: Quantities | None = None
-    resources: Resources | None = None
+    resources: ResourceRequirements | None = None
 
 
 class PodStatus(WireStruct):
@@ -282,7 +270,7 @@ class PodStatus(WireStruct):
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
     allocated_resources: Quantities | None = None
-    resources: Resources | None = None
+    resources: ResourceRequirements | None = None
 
 
 class Pod(WireStruct):
@@ -381,7 +369,7 @@ class StatusDetails(WireStruct):
     retry_after_seconds: int | None = None
 
 
-class Status(WireStruct):
+class ApiStatus(WireStruct):
     """The API's answer when something was refused; also the object of an ERROR event."""
 
     message: str = ""

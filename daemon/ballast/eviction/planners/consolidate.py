@@ -9,7 +9,7 @@ from ballast.model.limits import limits
 from ballast.model.sample import Bools, Floats
 from ballast.placement.planners.consolidate import Emptying, consolidate
 from ballast.placement.planners.simulated_placement import ROUNDING, SimulatedPlacement
-from ballast.placement.planners.step import Admit, Step
+from ballast.placement.planners.step import Admit, PlannedMove
 
 
 class Consolidate(AnyPod):
@@ -23,7 +23,7 @@ class Consolidate(AnyPod):
 
     def steps(
         self, given: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare
-    ) -> Iterator[Step]:
+    ) -> Iterator[PlannedMove]:
         """The nodes begun before first, then those with the fewest pods."""
         nodes, aims = given.whole_nodes, given.aims
         assert nodes is not None
@@ -40,7 +40,7 @@ class Consolidate(AnyPod):
         )
         return consolidate(placement, movable, emptying, nodes.together, nodes.hand_over)
 
-    def reason(self, given: PlanInput, step: Step, load: Floats) -> str:
+    def reason(self, given: PlanInput, step: PlannedMove, load: Floats) -> str:
         """ "the other nodes can do without n3, which is at 12.0% cpu and 8.0% memory"."""
         node = given.layout.nodes[step.source].name
         at = loads_in_words(load[step.source], given.layout.resources)

@@ -10,11 +10,11 @@ from typing import Protocol, TypeAlias, runtime_checkable
 from ballast.eviction.waiting import PlannedPods, pod_name
 from ballast.model.limits import Limit, by_resource
 from ballast.model.sample import Bools, Floats, Ints
-from ballast.placement.planners.landing import OBSERVED
 from ballast.placement.planners.layout import Layout
+from ballast.placement.planners.node_choice import OBSERVED
 from ballast.placement.planners.relieve import Thresholds
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
-from ballast.placement.planners.step import Admit, Step
+from ballast.placement.planners.step import Admit, PlannedMove
 from ballast.placement.planners.worth import Worth
 from ballast.scoring.dominant_residual import DominantResidual
 
@@ -160,11 +160,11 @@ class Planner(Protocol):
 
     def steps(
         self, given: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare
-    ) -> Iterator[Step]:
+    ) -> Iterator[PlannedMove]:
         """Steps that are already made in `placement`; `movable` [pod] is what the gate has left."""
         ...
 
-    def reason(self, given: PlanInput, step: Step, load: Floats) -> str:
+    def reason(self, given: PlanInput, step: PlannedMove, load: Floats) -> str:
         """Why this step is made; `load` [node, resource] is that before it."""
         ...
 

@@ -8,7 +8,7 @@ from ballast.eviction.planners.planner import AnyPod, PlanInput, PlanningDemand,
 from ballast.model.sample import Bools, Floats
 from ballast.placement.even_out import even_out
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
-from ballast.placement.planners.step import Admit, Step
+from ballast.placement.planners.step import Admit, PlannedMove
 
 
 class Rebalance(AnyPod):
@@ -22,7 +22,7 @@ class Rebalance(AnyPod):
 
     def steps(
         self, given: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare
-    ) -> Iterator[Step]:
+    ) -> Iterator[PlannedMove]:
         """The move with the largest gain first; of many, those towards a target."""
         aims = given.aims
         assert given.rehearse is not None
@@ -37,7 +37,7 @@ class Rebalance(AnyPod):
             worth=given.worth,
         )
 
-    def reason(self, given: PlanInput, step: Step, load: Floats) -> str:
+    def reason(self, given: PlanInput, step: PlannedMove, load: Floats) -> str:
         """ "n1 is at 85.0% cpu and 40.0% memory, n2 at 20.0% cpu and 30.0% memory"."""
         nodes, resources = given.layout.nodes, given.layout.resources
         source, target = (loads_in_words(load[row], resources) for row in (step.source, step.target))

@@ -11,7 +11,7 @@ from ballast.model.limits import Limit
 from ballast.model.sample import Bools, Floats
 from ballast.placement.planners.redistribute import redistribute
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
-from ballast.placement.planners.step import Admit, Step
+from ballast.placement.planners.step import Admit, PlannedMove
 
 
 class Redistribute:
@@ -37,7 +37,7 @@ class Redistribute:
 
     def steps(
         self, given: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare
-    ) -> Iterator[Step]:
+    ) -> Iterator[PlannedMove]:
         """The eviction that lets most waiting pods start first."""
         aims = given.aims
         return redistribute(
@@ -51,7 +51,7 @@ class Redistribute:
             criterion=aims.criterion,
         )
 
-    def reason(self, given: PlanInput, step: Step, load: Floats) -> str:
+    def reason(self, given: PlanInput, step: PlannedMove, load: Floats) -> str:
         """ "makes room on n1 for shop/web-3", with every node where a pod starts, and what it takes from later pods."""
         if not step.starts:
             waiting = pod_name(given.layout.pods[int(step.numbers["for"])])

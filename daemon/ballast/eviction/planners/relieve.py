@@ -11,7 +11,7 @@ from ballast.model.limits import Limit, lower
 from ballast.model.sample import Bools, Floats
 from ballast.placement.planners.relieve import hot, relieve
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
-from ballast.placement.planners.step import Admit, Step
+from ballast.placement.planners.step import Admit, PlannedMove
 
 
 class Relieve:
@@ -39,7 +39,7 @@ class Relieve:
 
     def steps(
         self, given: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare
-    ) -> Iterator[Step]:
+    ) -> Iterator[PlannedMove]:
         """The node with the largest excess first."""
         aims = given.aims
         return relieve(
@@ -53,7 +53,7 @@ class Relieve:
             worth=given.worth,
         )
 
-    def reason(self, given: PlanInput, step: Step, load: Floats) -> str:
+    def reason(self, given: PlanInput, step: PlannedMove, load: Floats) -> str:
         """ "n1 is at 85.0% of its cpu, above 80.0%"."""
         resource = int(step.numbers["resource"])
         now, high = load[step.source, resource], given.thresholds.high[step.source, resource]

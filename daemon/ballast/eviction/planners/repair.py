@@ -8,7 +8,7 @@ from ballast.eviction.planners.planner import AnyPod, PlanInput, PlanningDemand,
 from ballast.model.sample import Bools, Floats
 from ballast.placement.planners.repair import repair
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
-from ballast.placement.planners.step import Admit, Step
+from ballast.placement.planners.step import Admit, PlannedMove
 
 _REASONS = {
     "node affinity": "{node} is none of the nodes it asks for",
@@ -33,11 +33,11 @@ class Repair(AnyPod):
 
     def steps(
         self, given: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare
-    ) -> Iterator[Step]:
+    ) -> Iterator[PlannedMove]:
         """The pod with most wrong first."""
         return repair(placement, movable, given.pods.workload, admit, limit=given.aims.max_moves)
 
-    def reason(self, given: PlanInput, step: Step, load: Floats) -> str:
+    def reason(self, given: PlanInput, step: PlannedMove, load: Floats) -> str:
         """ "n1 is none of the nodes it asks for; it does not tolerate the taints of n1"."""
         nodes = given.layout.nodes
         names = {"node": nodes[step.source].name, "target": nodes[step.target].name}

@@ -9,7 +9,7 @@ from ballast.model.devices import MILLI
 from ballast.model.sample import Floats, Ints
 
 
-class Nodes:
+class OpenbNodes:
     """`free` [node, device] are thousandths, 0 where a node has no such device; nodes are in the order of the run."""
 
     def __init__(self, work: TraceWorkload, order: Ints) -> None:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ballast.experiments.openb.nodes import Nodes
+from ballast.experiments.openb.nodes import OpenbNodes
 from ballast.experiments.openb.trace import TraceWorkload
 from ballast.model.devices import MILLI, SHARE_COUNT, SHARE_MILLI
 from ballast.model.sample import Floats, Ints
@@ -23,7 +23,7 @@ from ballast.scoring.residual import NOWHERE, Residuals
 MIB = 2**20
 
 
-class Policy(Protocol):
+class PlacementPolicy(Protocol):
     """Follows the nodes of a run."""
 
     def choose(self, kind: int) -> int | None:
@@ -39,7 +39,7 @@ class Policy(Protocol):
 class ResidualPolicy:
     """The dominant-residual criterion as the daemon has it, with the frequencies of the list as weights of profiles."""
 
-    def __init__(self, work: TraceWorkload, nodes: Nodes, random: np.random.Generator) -> None:
+    def __init__(self, work: TraceWorkload, nodes: OpenbNodes, random: np.random.Generator) -> None:
         self._nodes, self._allowed = nodes, work.allowed[:, nodes.order]
         columns = Columns(("cpu", "memory"), (), nodes.free.shape[1])
         counts = np.bincount(work.pods, minlength=len(work.kinds)).astype(float)
@@ -90,7 +90,7 @@ class BestFit:
 
     _CPU, _DEVICES = 128_000, 8_000
 
-    def __init__(self, work: TraceWorkload, nodes: Nodes, random: np.random.Generator) -> None:
+    def __init__(self, work: TraceWorkload, nodes: OpenbNodes, random: np.random.Generator) -> None:
         self._nodes = nodes
 
     def choose(self, kind: int) -> int | None:
@@ -117,7 +117,7 @@ class BestFit:
 class Random:
     """Any node, and any device, that has room."""
 
-    def __init__(self, work: TraceWorkload, nodes: Nodes, random: np.random.Generator) -> None:
+    def __init__(self, work: TraceWorkload, nodes: OpenbNodes, random: np.random.Generator) -> None:
         self._nodes, self._random = nodes, random
 
     def choose(self, kind: int) -> int | None:
@@ -138,7 +138,7 @@ class FragmentationGradient:
 
     _TYPICAL = 0.95
 
-    def __init__(self, work: TraceWorkload, nodes: Nodes, random: np.random.Generator) -> None:
+    def __init__(self, work: TraceWorkload, nodes: OpenbNodes, random: np.random.Generator) -> None:
         self._nodes, self._work = nodes, work
         self._typical()
         asked = [(kind.cpu, kind.count, kind.milli) for kind in work.kinds]
@@ -256,7 +256,7 @@ def _ways(free: Floats, count: int, milli: int) -> list[tuple[int, Floats]]:
     return found
 
 
-POLICIES: Mapping[str, Callable[[TraceWorkload, Nodes, np.random.Generator], Policy]] = {
+POLICIES: Mapping[str, Callable[[TraceWorkload, OpenbNodes, np.random.Generator], PlacementPolicy]] = {
     "residual": ResidualPolicy,
     "fgd": FragmentationGradient,
     "best-fit": BestFit,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ballast.experiments import running
-from ballast.experiments.openb.nodes import Nodes
+from ballast.experiments.openb.nodes import OpenbNodes
 from ballast.experiments.openb.policies import POLICIES
 from ballast.experiments.openb.trace import ARRIVING, FIRST_SEED, TraceWorkload, published, workload
 
@@ -30,7 +30,7 @@ class Run:
         """Runs it. The allocated percent is the mean while the arrivals are 130 % of the devices, as published."""
         work = self.workload
         kinds, order = work.arrivals(self.seed)
-        nodes = Nodes(work, order)
+        nodes = OpenbNodes(work, order)
         policy = POLICIES[self.policy](work, nodes, np.random.default_rng([self.seed, 1]))
         arrived = allocated = failed = 0
         last: list[float] = []

@@ -249,7 +249,7 @@ class BatchJob:
             return bound.get(uid)
 
         settled = self._released.settle(find) if len(self._released) else Counter[ReleaseResult]()
-        if any(landing in _PROGRESS for landing in settled):
+        if any(result in _PROGRESS for result in settled):
             self._progress_at = self._clock.monotonic()
         return settled
 

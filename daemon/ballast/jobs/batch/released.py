@@ -101,14 +101,14 @@ class ReleasedPods:
         """What became of them since; `find` gives a pod by UID as the watch shows it."""
         settled: Counter[ReleaseResult] = Counter()
         for uid, each in list(self._followed.items()):
-            landing = self._landing(each, find(uid))
-            if landing is not None:
-                settled[landing] += 1
-                self._metrics.batch_pods.labels(landing.value).inc()
+            result = self._result(each, find(uid))
+            if result is not None:
+                settled[result] += 1
+                self._metrics.batch_pods.labels(result.value).inc()
                 self._drop(uid)
         return settled
 
-    def _landing(self, each: _Released, pod: Pod | None) -> ReleaseResult | None:
+    def _result(self, each: _Released, pod: Pod | None) -> ReleaseResult | None:
         if pod is None or pod.finished or (pod.deleting and not pod.node):
             return ReleaseResult.GONE
         if pod.node:

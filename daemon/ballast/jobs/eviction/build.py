@@ -43,7 +43,7 @@ def build(
         urls=[url for url in (settings.prometheus.url, *power_build.urls(power_build.policies(settings))) if url],
     )
     eviction, prefix = settings.eviction, settings.publishing.prefix
-    landing = ReplacementReservations(
+    replacements = ReplacementReservations(
         reservations,
         context.clock,
         interval=eviction.interval,
@@ -65,7 +65,7 @@ def build(
         clock=context.clock,
         metrics=context.metrics,
         events=context.events,
-        landing=landing,
+        replacements=replacements,
         options=EvictorOptions(
             prefix=settings.publishing.prefix,
             window=settings.windows.lengths[0],
@@ -80,14 +80,14 @@ def build(
         context,
         board=board,
         evictor=evictor,
-        landing=landing,
+        replacements=replacements,
         protected=protected,
         power_plans=lambda: power.changing if power else frozenset(),
         surging=lambda: surges.workloads if surges else frozenset(),
         budgeted=_budgeted(settings),
     )
     usage = PodUsageCache(source, context.api.get, settings)
-    inputs = PlanInputs(context, facts=facts, usage=usage, evictor=evictor, landing=landing, surges=surges)
+    inputs = PlanInputs(context, facts=facts, usage=usage, evictor=evictor, replacements=replacements, surges=surges)
     worker = PlanningProcess()
     return EvictionJob(
         context,

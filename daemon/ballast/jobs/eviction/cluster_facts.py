@@ -58,7 +58,7 @@ class ClusterFacts:
         *,
         board: Board,
         evictor: Evictor,
-        landing: ReplacementReservations,
+        replacements: ReplacementReservations,
         protected: Protected,
         power_plans: Callable[[], frozenset[str]],
         surging: Callable[[], frozenset[WorkloadKey]],
@@ -70,13 +70,13 @@ class ClusterFacts:
         self._clock, self._board = context.clock, board
         self._cache, self._workloads = context.cache, context.workloads
         self._leading, self._switches = context.leadership.is_leader, context.switches
-        self._evictor, self._landing = evictor, landing
+        self._evictor, self._replacements = evictor, replacements
         self._protector, self._power_plans, self._surging = protected, power_plans, surging
         self._budgeted = budgeted
         self._protected: Mapping[WorkloadKey, str] = {}
         self._acts = settings.eviction.mode is Mode.ON
         self._rules = rules_of(settings)
-        self._landed_by = settings.eviction.landing
+        self._landing = settings.eviction.landing
         self._replicas = RecentScaling()
         self._invalid = InvalidAnnotations(
             settings.publishing.prefix,
@@ -161,7 +161,7 @@ class ClusterFacts:
             self._rules,
             planner=planner.name,
             steered=steered,
-            kept_off=self._landed_by == "taint",
+            kept_off=self._landing == "taint",
             needs_landing=planner.needs_landing,
             needs_confirmation=planner.needs_confirmation,
         )
@@ -177,7 +177,7 @@ class ClusterFacts:
     def gate(self, planner: Planner, namespaces: set[str]) -> Gate:
         """The gate of this moment, for evictions of pods in these namespaces."""
         pods = self._cache.pods()
-        steered = self._landing.names({pod.scheduler_name for pod in pods})
+        steered = self._replacements.names({pod.scheduler_name for pod in pods})
         snapshot = self._board.snapshot
         assert snapshot is not None
         facts = self._facts(snapshot, pods, [pod for pod in pods if pod.namespace in namespaces])

@@ -13,7 +13,7 @@ from ballast.actuation.eviction.evictor import Attempt, Evictor
 from ballast.cluster.context import Context
 from ballast.eviction.document import as_json
 from ballast.eviction.gate import NAMES
-from ballast.eviction.plan import Plan
+from ballast.eviction.plan import EvictionPlan
 from ballast.eviction.planners.registry import planner
 from ballast.jobs.eviction.cluster_facts import ClusterFacts
 from ballast.jobs.eviction.sentences import plan_sentence
@@ -36,7 +36,7 @@ class PlanExecutor:
         self._plans: deque[dict[str, Any]] = deque(maxlen=PLANS_KEPT)
         self._number = 0
 
-    def execute(self, plans: Sequence[Plan], snapshot: Snapshot) -> list[str]:
+    def execute(self, plans: Sequence[EvictionPlan], snapshot: Snapshot) -> list[str]:
         """Carries the plans out, of those that are made again after each eviction the first step. Their sentences.
 
         Nodes are marked that a plan empties, and given back where none keeps them so.
@@ -54,7 +54,7 @@ class PlanExecutor:
         """Shows the evictions; `halted` is why nothing may be evicted now."""
         self._board.evictions = self._evictor.document(self._limits(), halted)
 
-    def _execute(self, plan: Plan, snapshot: Snapshot) -> str:
+    def _execute(self, plan: EvictionPlan, snapshot: Snapshot) -> str:
         self._metrics.eviction_plans.labels(plan.kind, "steps" if plan.steps else "empty").inc()
         for check, count in plan.refused.items():
             self._metrics.eviction_verdicts.labels(check, "refused").inc(count)
@@ -71,7 +71,7 @@ class PlanExecutor:
         self._board.plans = tuple(self._plans)
         return sentence
 
-    def _attempts(self, plan: Plan, snapshot: Snapshot) -> list[Attempt]:
+    def _attempts(self, plan: EvictionPlan, snapshot: Snapshot) -> list[Attempt]:
         made_by = planner(plan.kind)
         begun = replace(plan, steps=plan.steps[:1]) if made_by.one_at_a_time else plan
         homes = {step.pod: step.source for step in begun.steps}
@@ -87,7 +87,7 @@ class PlanExecutor:
         """As the watch shows it, if it is on that node; on none, if it waits."""
         return next((pod for pod in self._cache.pods_on(node) if f"{pod.namespace}/{pod.name}" == name), None)
 
-    def _document(self, plan: Plan, attempts: list[Attempt], sentence: str) -> dict[str, Any]:
+    def _document(self, plan: EvictionPlan, attempts: list[Attempt], sentence: str) -> dict[str, Any]:
         now = self._clock.wall()
         reasons = {step.pod: step.reason for step in reversed(plan.steps)}
         tried = [

@@ -58,7 +58,7 @@ class PlanInputs:
         facts: ClusterFacts,
         usage: PodUsageCache,
         evictor: Evictor,
-        landing: ReplacementReservations,
+        replacements: ReplacementReservations,
         surges: Surges | None = None,
     ) -> None:
         self._settings, self._clock = context.settings, context.clock
@@ -66,7 +66,7 @@ class PlanInputs:
         self._facts, self._usage, self._peak = facts, usage, DayPeak()
         self._leading = context.leadership.is_leader
         self._switches = context.switches
-        self._evictor, self._landing, self._surges = evictor, landing, surges
+        self._evictor, self._replacements, self._surges = evictor, replacements, surges
         self._aims = aims_of(context.settings)
         self._resumed = False
 
@@ -130,7 +130,7 @@ class PlanInputs:
         chosen = [each for each in planners() if each.name in self._settings.eviction.planners] or list(planners())
         hot = node in self._facts.hot.confirmed
         fitting = next((each for each in chosen if each.needs_confirmation == hot), chosen[0])
-        return self._facts.rules(fitting, self._landing.names({pod.scheduler_name for pod in self._cache.pods()}))
+        return self._facts.rules(fitting, self._replacements.names({pod.scheduler_name for pod in self._cache.pods()}))
 
     def _resume(self) -> None:
         """What cannot be read now, the next cycle tries again."""
@@ -158,18 +158,18 @@ class PlanInputs:
             return
         if self._surges is not None:
             self._surges.give_back()
-        if self._landing.taints is not None:
-            self._landing.taints.settle((), self._cache.nodes())
+        if self._replacements.taints is not None:
+            self._replacements.taints.settle((), self._cache.nodes())
 
     def _settle(self) -> None:
         """Gives back the taints that no replacement needs any more; all of them during a pause."""
-        taints, recorder = self._landing.taints, self._evictor.recorder
+        taints, recorder = self._replacements.taints, self._evictor.recorder
         if taints is not None and recorder.unreadable() is None:
             wanted = self._awaited_from() if self._switches.paused(Part.EVICTION) is None else frozenset[str]()
             taints.settle(wanted, self._cache.nodes(), self._clock.wall())
         unheld = "room is held for replacements, but no scheduler asks to filter, so other pods may take it"
         hint = "add filterVerb: filter to the extender, as `ballast profile extender` prints it"
-        said = f"{unheld}: {hint}" if self._landing.extender.unheld else None
+        said = f"{unheld}: {hint}" if self._replacements.extender.unheld else None
         self._conditions.report("ReservationsNotHeld", "FilterNotAsked", said)
 
     def _awaited_from(self) -> frozenset[str]:
@@ -181,7 +181,7 @@ class PlanInputs:
         """The plans to make, the most urgent first, and why others are not made."""
         pods = self._cache.pods()
         names = frozenset({pod.scheduler_name for pod in pods})
-        steered = self._landing.names(names)
+        steered = self._replacements.names(names)
         demand = PlanningDemand(hot=bool(self._facts.hot.confirmed), waiting=any(pod.waiting for pod in pods))
         unsteered, landing = None, self._settings.eviction.landing
         if landing == "none":

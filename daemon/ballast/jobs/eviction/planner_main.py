@@ -20,7 +20,7 @@ from ballast.eviction.emptying import EMPTIES, handed_over
 from ballast.eviction.explanation import explanation
 from ballast.eviction.facts import Facts
 from ballast.eviction.gate import Gate
-from ballast.eviction.plan import Plan, make_plan
+from ballast.eviction.plan import EvictionPlan, make_plan
 from ballast.jobs.eviction.planning_request import (
     PlanRequest,
     PlanResponse,
@@ -63,7 +63,7 @@ def answer(request: PlanRequest) -> PlanResponse:
         return PlanResponse(explanation=found, megabytes=_megabytes())
     order = sorted(range(len(objects.nodes)), key=lambda row: objects.nodes[row].name)
     peak = None if request.peak is None else request.peak[:, kept][order]
-    plans: list[Plan] = []
+    plans: list[EvictionPlan] = []
     for wanted in request.wanted:
         late = any(plan.steps for plan in plans)
         if late and not (wanted.kind == EMPTIES and _marked(request, wanted)):
@@ -131,13 +131,13 @@ def _marked(request: PlanRequest, wanted: RequestedPlan) -> bool:
     return any(handed_over(node, wanted.rules.prefix) for node in request.objects.nodes)
 
 
-def _plan(wanted: RequestedPlan, arranged: Layout, gate: Gate, peak: Floats | None) -> Plan:
+def _plan(wanted: RequestedPlan, arranged: Layout, gate: Gate, peak: Floats | None) -> EvictionPlan:
     most = wanted.most.of(int(np.count_nonzero(arranged.present)))
     aims = wanted.aims if most is None else replace(wanted.aims, max_moves=most)
     return make_plan(wanted.kind, arranged, gate, aims, examples=EXAMPLES, peak=peak)
 
 
-def _told(plans: list[Plan], usage: PodUsage | None, expected: int) -> PlanResponse:
+def _told(plans: list[EvictionPlan], usage: PodUsage | None, expected: int) -> PlanResponse:
     if usage is None:
         return PlanResponse(plans=tuple(plans), megabytes=_megabytes())
     return PlanResponse(

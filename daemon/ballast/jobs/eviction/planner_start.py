@@ -11,7 +11,7 @@ from contextlib import suppress
 NICE = 10
 
 
-def stand_back() -> None:
+def lower_priority() -> None:
     os.nice(NICE)
     if hasattr(os, "SCHED_IDLE"):
         with suppress(OSError):
@@ -19,7 +19,7 @@ def stand_back() -> None:
 
 
 if __name__ == "__main__":
-    stand_back()
+    lower_priority()
     from ballast.jobs.eviction.planner_main import main
 
     main()

@@ -12,7 +12,7 @@ import numpy as np
 
 from ballast.eviction.facts import ClusterObjects
 from ballast.eviction.history import NOTHING_YET, History
-from ballast.eviction.plan import Aims, Kind, Plan
+from ballast.eviction.plan import Aims, EvictionPlan, Kind
 from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
 from ballast.model.limits import EQUAL, Limit, Weights
 from ballast.model.pod import Pod
@@ -91,7 +91,7 @@ class PlanResponse(msgspec.Struct, frozen=True):
     there is no plan; `megabytes` the most memory that the worker ever had.
     """
 
-    plans: tuple[Plan, ...] = ()
+    plans: tuple[EvictionPlan, ...] = ()
     batch: BatchPlan | None = None
     explanation: dict[str, Any] | None = None
     measured: int = 0

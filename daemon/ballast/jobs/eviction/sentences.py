@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ballast.actuation.eviction.evictor import SURGING, Attempt
-from ballast.eviction.plan import Plan
+from ballast.eviction.plan import EvictionPlan
 
 
-def plan_sentence(plan: Plan, attempts: Sequence[Attempt], *, acts: bool, held: str | None = None) -> str:
+def plan_sentence(plan: EvictionPlan, attempts: Sequence[Attempt], *, acts: bool, held: str | None = None) -> str:
     """ "relieve: evicted 1 of 2 pods; 1 refused by cooldown"; `held` is why none of it was begun."""
     if not plan.steps:
         return f"{plan.kind}: nothing to move{_refused(plan.refused)}"

@@ -90,7 +90,7 @@ class _Last(msgspec.Struct):
     last: dict[str, int] = {}
 
 
-class _Stored(msgspec.Struct):
+class _SavedPlan(msgspec.Struct):
     """A record or a plan of a policy."""
 
     state: _Last = msgspec.field(default_factory=_Last)
@@ -100,7 +100,7 @@ class _Stored(msgspec.Struct):
 def _names(text: str) -> Collection[str]:
     """Namespace/name of the targets in a saved record or plan; none where it cannot be decoded."""
     try:
-        found = msgspec.json.decode(text, type=list[str] | _Stored)
+        found = msgspec.json.decode(text, type=list[str] | _SavedPlan)
     except NOT_JSON:
         return ()
     return found if isinstance(found, list) else {**found.state.last, **found.replicas}

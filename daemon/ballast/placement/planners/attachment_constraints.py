@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ballast.model.attachments import NO_PROVISIONER, UNKNOWN, Attachments, StorageClass, Volume, VolumeClaim
+from ballast.model.attachments import NO_PROVISIONER, UNKNOWN, Attachments, PersistentVolume, StorageClass, VolumeClaim
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Ints
@@ -92,7 +92,7 @@ class AttachmentConstraints:
             return np.zeros(len(self._nodes), bool)
         return self._reach(volume)
 
-    def _reach(self, volume: Volume) -> Bools:
+    def _reach(self, volume: PersistentVolume) -> Bools:
         """Nodes from which the volume can be used."""
         mask = np.ones(len(self._nodes), bool)
         if volume.node_affinity is not None:
@@ -186,7 +186,7 @@ def _names(pod: Pod) -> Iterator[Name]:
         yield pod.namespace, f"{pod.name}-{volume}"
 
 
-def _zoned(volume: Volume, node: Node) -> bool:
+def _zoned(volume: PersistentVolume, node: Node) -> bool:
     """A node without any zone or region takes every volume; the old names of the labels count as the new ones."""
     mine = {_stable(key): value for key, value in node.labels.items() if _stable(key) in _STABLE}
     return not mine or all(mine.get(_stable(key)) in values for key, values in volume.zones)
@@ -199,7 +199,7 @@ def _stable(key: str) -> str:
     return key.replace("failure-domain.beta.kubernetes.io/", "topology.kubernetes.io/")
 
 
-def _matches(volume: Volume, claim: VolumeClaim) -> bool:
+def _matches(volume: PersistentVolume, claim: VolumeClaim) -> bool:
     return (
         volume.available
         and volume.storage_class == claim.storage_class

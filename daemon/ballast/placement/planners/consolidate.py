@@ -10,7 +10,7 @@ import numpy as np
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.planners.reserve import Reserve, RoomLeft
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
-from ballast.placement.planners.step import Step
+from ballast.placement.planners.step import PlannedMove
 
 Together = Callable[[Sequence[int]], bool]
 """Asked for the pods of a node: whether all of them may be moved in this plan. If so, they count as moved."""
@@ -49,7 +49,7 @@ def consolidate(
     emptying: Emptying,
     together: Together,
     hand_over: Callable[[int], None],
-) -> Iterator[Step]:
+) -> Iterator[PlannedMove]:
     """Yields steps, already made in `placement`, node by node: those begun before, then those with the fewest pods.
 
     A node is begun as a whole or not at all. Every node that is empty or becomes so is handed over; of the nodes begun
@@ -79,7 +79,7 @@ class _Consolidation:
         self._patience = placement.ceiling if emptying.patience is None else emptying.patience
         self._made = 0
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[PlannedMove]:
         pools = self._placement.layout.pool
         for number in np.unique(pools).tolist():
             pool: Bools = np.asarray(pools == number)
@@ -109,7 +109,7 @@ class _Consolidation:
         self._others = np.asarray(self._others | (others & pool & ~self._given.begun))
         return [row for row in begun if len(self._pods(row))]
 
-    def _go_on(self, row: int, pool: Bools) -> Iterator[Step]:
+    def _go_on(self, row: int, pool: Bools) -> Iterator[PlannedMove]:
         """Moves the pods that may be moved now, if the others still can take all of them."""
         moves = self._placed(row, self._others & pool, self._patience)
         if moves is None:
@@ -122,7 +122,7 @@ class _Consolidation:
             else:
                 self._placement.move(pod, row)
 
-    def _begin(self, pool: Bools, left: int) -> Iterator[Step]:
+    def _begin(self, pool: Bools, left: int) -> Iterator[PlannedMove]:
         if self._waiting(pool):
             return
         tried = 0
@@ -184,10 +184,10 @@ class _Consolidation:
             self._placement.move(pod, row)
         self._room = before
 
-    def _step(self, pod: int, source: int, target: int, gain: float) -> Step:
+    def _step(self, pod: int, source: int, target: int, gain: float) -> PlannedMove:
         self._made += 1
         self._movable[pod] = False
-        return Step(pod, source, target, gain)
+        return PlannedMove(pod, source, target, gain)
 
     def _pods(self, row: int) -> Ints:
         """The pods that a node still has and that need another one."""

@@ -13,10 +13,10 @@ import numpy as np
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Ints
-from ballast.model.template import PLAIN, HostPort, PodTerm, Spread, Template
+from ballast.model.template import PLAIN, HostPort, PodTerm, Template, TopologySpread
 from ballast.placement.planners.attachment_constraints import AttachmentConstraints
-from ballast.placement.planners.crowds import Crowd, Crowds, crowd_of, meant_by, spread_over
 from ballast.placement.planners.node_constraints import NodeConstraints
+from ballast.placement.planners.pod_matcher import PodMatcher, SelectedPods, selected_by, selection_of, spread_over
 
 _ANY = HostPort(0).address
 _NOBODY = np.zeros(0, np.int64)
@@ -39,8 +39,8 @@ class PodConstraints:
         self._nodes, self._pods, self._on, self._sites = nodes, pods, on, sites
         self._attachments = attachments
         self._domains: dict[str, Ints] = {}
-        self._who = Crowds(pods, namespaces)
-        self._crowds: dict[Crowd, Ints] = {}
+        self._who = PodMatcher(pods, namespaces)
+        self._crowds: dict[SelectedPods, Ints] = {}
         self._counting: dict[int, list[Ints]] = {}
         self._repelled: dict[int, list[PodTerm]] = {}
         self._carried: dict[PodTerm, Ints] = {}
@@ -130,7 +130,7 @@ class PodConstraints:
 
     def _watchful(self, row: int, kind: int, template: Template) -> bool:
         """Whether pods like the one at `row` look at one of this kind and template, or are looked at by it."""
-        if any(self._who.members(crowd_of(term))[int(self._who.kind[row])] for term in template.anti_affinity):
+        if any(self._who.members(selected_by(term))[int(self._who.kind[row])] for term in template.anti_affinity):
             return True
         other = self._pods[row]
         if self._attachments is not None and other.template.attaches and template.attaches:
@@ -140,7 +140,7 @@ class PodConstraints:
 
     def _watches(self, other: Pod, kind: int, ports: set[tuple[str, int]]) -> bool:
         template = other.template
-        crowds = [crowd_of(term) for term in (*template.affinity, *template.anti_affinity)]
+        crowds = [selected_by(term) for term in (*template.affinity, *template.anti_affinity)]
         crowds += [spread_over(other, spread) for spread in template.spread]
         return any(self._who.members(crowd)[kind] for crowd in crowds) or any(
             (port.protocol, port.port) in ports for port in template.host_ports
@@ -169,7 +169,7 @@ class PodConstraints:
                         mask[row] = False
             yield "host ports", mask
         for term in template.anti_affinity:
-            yield "anti-affinity", ~self._near(term.topology_key, self._crowd(crowd_of(term)))
+            yield "anti-affinity", ~self._near(term.topology_key, self._crowd(selected_by(term)))
         for term in self._terms_against(pod):
             yield "anti-affinity", ~self._near(term.topology_key, self._carried[term])
         if template.affinity:
@@ -180,12 +180,12 @@ class PodConstraints:
     def _attracted(self, pod: int, terms: Sequence[PodTerm]) -> Bools:
         """Pods that all terms mean are near by each; the first of a group that seeks itself goes where the keys are."""
         keyed: Bools = np.logical_and.reduce([self._domain(term.topology_key) >= 0 for term in terms])
-        crowd: Crowd = tuple(meant_by(term) for term in terms)
+        crowd: SelectedPods = tuple(selection_of(term) for term in terms)
         near: Bools = np.logical_and.reduce([self._near(t.topology_key, self._crowd(crowd)) for t in terms])
         somewhere = any((self._crowd(crowd)[self._domain(t.topology_key) >= 0] > 0).any() for t in terms)
         return keyed if not somewhere and self._who.belongs(pod, crowd) else near
 
-    def _spread(self, pod: int, spread: Spread) -> Bools:
+    def _spread(self, pod: int, spread: TopologySpread) -> Bools:
         domain = self._domain(spread.topology_key)
         crowd = spread_over(self._pods[pod], spread)
         template = self._pods[pod].template
@@ -218,7 +218,7 @@ class PodConstraints:
             self._domains[key] = found
         return found
 
-    def _crowd(self, crowd: Crowd) -> Ints:
+    def _crowd(self, crowd: SelectedPods) -> Ints:
         """[node]: how many pods of the crowd are there."""
         found = self._crowds.get(crowd)
         if found is None:
@@ -243,7 +243,7 @@ class PodConstraints:
         kind = int(self._who.kind[pod])
         found = self._repelled.get(kind)
         if found is None:
-            found = [term for term in self._carried if self._who.members(crowd_of(term))[kind]]
+            found = [term for term in self._carried if self._who.members(selected_by(term))[kind]]
             self._repelled[kind] = found
         return found
 

@@ -14,7 +14,7 @@ from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Ints
 from ballast.model.selector import Selector
-from ballast.model.template import HostPort, PodTerm, Spread, Template
+from ballast.model.template import HostPort, PodTerm, Template, TopologySpread
 from ballast.placement.planners.node_constraints import NodeConstraints
 from ballast.placement.solvers import Rule, RuleKind
 
@@ -105,7 +105,7 @@ class PodRules:
         if len(staying) and len(victims):
             yield Rule(RuleKind.APART, victims, domain=domain, others=staying, name=text)
 
-    def _spread(self, moving: Ints, template: Template, spread: Spread, name: str) -> Rule:
+    def _spread(self, moving: Ints, template: Template, spread: TopologySpread, name: str) -> Rule:
         domain = self._domain(spread.topology_key)
         eligible = domain >= 0
         if spread.honour_affinity:

@@ -19,7 +19,7 @@ import numpy as np
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.planners.shortlist import Shortlist, weighted
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
-from ballast.placement.planners.step import Admit, Step
+from ballast.placement.planners.step import Admit, PlannedMove
 from ballast.placement.planners.worth import EVEN, Worth, free
 
 # Gains this close, in units of load squared per node, count as equal; then names decide.
@@ -39,7 +39,7 @@ def rebalance(
     min_gain: float = 0.0,
     limit: int | None = None,
     worth: Worth | None = None,
-) -> Iterator[Step]:
+) -> Iterator[PlannedMove]:
     """Yields steps, already made in `placement`, until no move gains `min_gain` and pays, or `limit` is reached.
 
     `movable` [pod] may be moved, each once; `counted` [node] make up the variance. Pools do not mix; a gain is the
@@ -48,7 +48,7 @@ def rebalance(
     worth = worth or free(len(placement.on), *placement.load.shape)
     numbers = np.unique(placement.layout.pool)
     rows = (np.flatnonzero(placement.layout.pool == number) for number in numbers)
-    pools = [_Pool(placement, each, movable, counted, min_gain, worth) for each in rows]
+    pools = [_PoolBalance(placement, each, movable, counted, min_gain, worth) for each in rows]
     made = 0
     while limit is None or made < limit:
         offers = [(pool, *offer) for pool in pools if (offer := pool.best()) is not None]
@@ -68,7 +68,7 @@ def rebalance(
         yield step
 
 
-class _Pool:
+class _PoolBalance:
     """The nodes of one pool; `rows` are theirs in the layout, everything else is by place in `rows`."""
 
     def __init__(
@@ -101,7 +101,7 @@ class _Pool:
         self._candidate[np.concatenate(self._pods)] = True
         self._bound = np.full(len(rows), _NOWHERE)
         self._fresh = np.zeros(len(rows), bool)
-        self._offers: dict[int, tuple[float, Step]] = {}
+        self._offers: dict[int, tuple[float, PlannedMove]] = {}
         self._aims = np.full(len(rows), -1)
         self._largest = np.zeros(len(layout.resources))
         if len(targets):
@@ -125,7 +125,7 @@ class _Pool:
             gains = self._imaginable(pods, np.repeat(filled, sizes))
             self._bound[filled] = np.maximum.reduceat(gains, np.cumsum(sizes) - sizes)
 
-    def best(self) -> tuple[float, Step] | None:
+    def best(self) -> tuple[float, PlannedMove] | None:
         """The move with the largest surplus, and that; None when none gains enough."""
         while True:
             highest = self._bound.max()
@@ -149,7 +149,7 @@ class _Pool:
                 self._keep(place, kept)
                 self._fresh[place] = False
 
-    def make(self, step: Step) -> None:
+    def make(self, step: PlannedMove) -> None:
         source, target = int(self._place[step.source]), int(self._place[step.target])
         before = self._mean
         self._placement.move(step.pod, step.target)
@@ -230,7 +230,7 @@ class _Pool:
                 self._offers[place], self._aims[place] = (bound, step), step.target
             start = cut.stop
 
-    def _search_all(self, place: int, pods: Ints) -> tuple[Step | None, float]:
+    def _search_all(self, place: int, pods: Ints) -> tuple[PlannedMove | None, float]:
         places = np.full(len(pods), place)
         used, home = self._placement.layout.used[pods], self._inverse[places]
         targets = self._shortlist.targets
@@ -242,7 +242,7 @@ class _Pool:
 
     def _search(
         self, place: int, pods: Ints, gains: Floats, targets: Ints, others: float
-    ) -> tuple[Step | None, float] | None:
+    ) -> tuple[PlannedMove | None, float] | None:
         """The move if it gains enough, and what no move exceeds; None if a target outside may be better."""
         best = gains.max(axis=1)
         narrowed: set[int] = set()
@@ -270,13 +270,13 @@ class _Pool:
             gains[row, ~self._placement.open_among(pod, self._rows[targets])] = _NOWHERE
             best[row] = gains[row].max()
 
-    def _step(self, pod: int, place: int, target: int, surplus: float) -> Step:
+    def _step(self, pod: int, place: int, target: int, surplus: float) -> PlannedMove:
         """`surplus` is what the move gains beyond its price, with the loads of both nodes nearer to the mean."""
         used = self._placement.layout.used[pod]
         leaves, comes = used * self._inverse[place] * self._w, used * self._inverse[target] * self._w
         nearer = 2 * float((leaves * self._margin[place] + comes * self._margin[target]).sum())
         squares = np.square(leaves * self._error[place]) + np.square(comes * self._error[target])
-        return Step(
+        return PlannedMove(
             pod,
             int(self._rows[place]),
             int(self._rows[target]),

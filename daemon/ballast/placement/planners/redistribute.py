@@ -19,10 +19,10 @@ import numpy as np
 from ballast.model.sample import Bools, Ints
 from ballast.placement.planners.alike_pods import AlikePods, Groups
 from ballast.placement.planners.frontier import smallest
-from ballast.placement.planners.landing import OBSERVED, Landing
+from ballast.placement.planners.node_choice import OBSERVED, NodeChoice
 from ballast.placement.planners.room_price import WORTH, RoomPrice
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
-from ballast.placement.planners.step import Admit, Step
+from ballast.placement.planners.step import Admit, PlannedMove
 from ballast.placement.planners.two_evictions import SearchBudget, two_evictions
 from ballast.scoring.dominant_residual import DominantResidual
 
@@ -41,7 +41,7 @@ def redistribute(
     limit: int | None = None,
     costly: Callable[[Ints], None] = lambda pods: None,
     criterion: DominantResidual = OBSERVED,
-) -> Iterator[Step]:
+) -> Iterator[PlannedMove]:
     """Yields steps, already made in `placement`, until no eviction helps or `limit` is reached.
 
     `movable` [pod] is the predicate Q of the paper; `waiting` [pod] are the pods that room may be made for, by default
@@ -51,9 +51,9 @@ def redistribute(
     eviction is not enough for a waiting pod and all that come find room, two are planned: the first gains nothing by
     itself. All pods land by `criterion`.
     """
-    landing = Landing(placement.layout, criterion)
-    price = None if arrivals is None else RoomPrice(arrivals, landing, placement)
-    search = _Search(placement, movable, price, costly, landing, waiting)
+    choice = NodeChoice(placement.layout, criterion)
+    price = None if arrivals is None else RoomPrice(arrivals, choice, placement)
+    search = _RoomSearch(placement, movable, price, costly, choice, waiting)
     made = 0
     while limit is None or made < limit:
         step = search.best(admit)
@@ -71,18 +71,18 @@ def redistribute(
         yield from pair
 
 
-class _Search:
+class _RoomSearch:
     def __init__(
         self,
         placement: SimulatedPlacement,
         movable: Bools,
         price: RoomPrice | None,
         costly: Callable[[Ints], None],
-        landing: Landing,
+        choice: NodeChoice,
         wanted: Bools | None,
     ) -> None:
         layout = placement.layout
-        self._placement, self._price, self._costly, self._landing = placement, price, costly, landing
+        self._placement, self._price, self._costly, self._choice = placement, price, costly, choice
         self._movable = movable & layout.present
         self._alike = AlikePods(placement)
         waiting = [row for row, pod in enumerate(layout.pods) if layout.on[row] < 0 and pod.waiting]
@@ -126,7 +126,7 @@ class _Search:
         for row, home in zip(ending, homes, strict=True):
             placement.move(row, home)
 
-    def best(self, admit: Admit) -> Step | None:
+    def best(self, admit: Admit) -> PlannedMove | None:
         """The step, made in `placement`."""
         if self._choosy:
             self._start_anyway()
@@ -191,7 +191,7 @@ class _Search:
         sources = self._placement.on[groups[chunk]]
         gains, left = self._greedy(room[chunk], sources)
         dear = np.zeros(len(chunk), bool)
-        if self._price is not None and self._landing.profiles <= _MANY:
+        if self._price is not None and self._choice.profiles <= _MANY:
             dear = self._price.of(self._placement.free[sources], left, sources) > WORTH * gains
         for group, gain, too_dear in zip(chunk.tolist(), gains.tolist(), dear.tolist(), strict=True):
             if gain and too_dear:
@@ -210,7 +210,7 @@ class _Search:
             count += fits
         return count, left
 
-    def _try(self, pod: int, group: int, gain: int) -> Step | int | None:
+    def _try(self, pod: int, group: int, gain: int) -> PlannedMove | int | None:
         """The step, another number of pods that start, or None where it is not possible or costs too much."""
         placement = self._placement
         source = int(placement.on[pod])
@@ -243,7 +243,7 @@ class _Search:
             self._costly(np.array([pod]))
             return None
         numbers = {} if price is None else {"price": price}
-        return Step(pod, source, target, float(len(starts)), numbers, tuple(starts), tuple(starts.values()))
+        return PlannedMove(pod, source, target, float(len(starts)), numbers, tuple(starts), tuple(starts.values()))
 
     def _starts(self, source: int) -> dict[int, int]:
         """Waiting pods that start now that there is room on `source`, with their nodes, already moved."""
@@ -260,7 +260,7 @@ class _Search:
                 found[each] = target
         return found
 
-    def pair(self, admit: Admit) -> tuple[Step, Step] | None:
+    def pair(self, admit: Admit) -> tuple[PlannedMove, PlannedMove] | None:
         """Two steps, made in `placement`, that together let a waiting pod start."""
         budget, layout = SearchBudget(), self._placement.layout
         alike = {(id(layout.pods[row].shape), id(layout.pods[row].template)): row for row in reversed(self._waiting)}
@@ -278,7 +278,7 @@ class _Search:
                 return first, second
         return None
 
-    def _make(self, step: Step) -> None:
+    def _make(self, step: PlannedMove) -> None:
         if self._price is not None:
             self._price.forget()
         self._placement.move(step.pod, step.target)
@@ -291,7 +291,7 @@ class _Search:
         """By the criterion; ties go to the first name."""
         rows = np.flatnonzero(mask)
         layout = self._placement.layout
-        return self._landing.choose(layout.asked[pod], self._placement.free, rows) if len(rows) else None
+        return self._choice.choose(layout.asked[pod], self._placement.free, rows) if len(rows) else None
 
     def _opened(self) -> Bools:
         """[kin]: whether a pod that leaves could open nodes to a waiting one."""

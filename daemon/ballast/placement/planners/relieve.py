@@ -10,7 +10,7 @@ import numpy as np
 from ballast.model.limits import Limit, limits
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.planners.simulated_placement import ROUNDING, SimulatedPlacement
-from ballast.placement.planners.step import Admit, Step
+from ballast.placement.planners.step import Admit, PlannedMove
 from ballast.placement.planners.worth import LOAD, Worth, free
 
 NEARLY = 0.85
@@ -60,7 +60,7 @@ def relieve(
     min_gain: float = 0.0,
     limit: int | None = None,
     worth: Worth | None = None,
-) -> Iterator[Step]:
+) -> Iterator[PlannedMove]:
     """Yields steps, already made in `placement`; the node with the largest excess first.
 
     The victim is the pod that relieves most of what is too much there. Of those that relieve nearly as much it is the
@@ -102,7 +102,7 @@ def _best(
     excess: float,
     min_gain: float,
     worth: Worth,
-) -> Step | None:
+) -> PlannedMove | None:
     layout = placement.layout
     pods = np.flatnonzero(movable & (placement.on == source))
     relief, error, pays = _pays(placement, pods, source, resource, worth)
@@ -117,7 +117,7 @@ def _best(
         if open_to.any():
             load = np.where(open_to, (placement.load[rows] + placement.increments(pod)[rows]).max(axis=1), np.inf)
             numbers = {"load": float(placement.load[source, resource]), "resource": float(resource)}
-            return Step(
+            return PlannedMove(
                 pod,
                 source,
                 int(rows[np.argmin(load)]),

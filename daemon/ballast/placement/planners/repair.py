@@ -9,7 +9,7 @@ import numpy as np
 
 from ballast.model.sample import Bools, Ints
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
-from ballast.placement.planners.step import Admit, Step
+from ballast.placement.planners.step import Admit, PlannedMove
 
 AFFINITY, TAINTS, DUPLICATE, PREFERENCE = "node affinity", "taints", "duplicate", "preferred node affinity"
 _NOBODY = np.zeros(0, np.int64)
@@ -40,13 +40,13 @@ class Violations:
 
 def repair(
     placement: SimulatedPlacement, movable: Bools, workload: Ints, admit: Admit, *, limit: int | None = None
-) -> Iterator[Step]:
+) -> Iterator[PlannedMove]:
     """Yields steps, already made in `placement`, until no movable pod has a fault that a move would mend.
 
     `workload` [pod] numbers the workloads, -1 for none. The pod with most wrong goes first. No step gives another pod
     a fault that it did not have. `gain` is the weight of the faults that it mends; `numbers` name them by 1.
     """
-    search = _Search(placement, workload)
+    search = _RepairSearch(placement, workload)
     left = movable & placement.layout.present
     made, progress = 0, True
     while progress:
@@ -70,7 +70,7 @@ def repair(
             yield step
 
 
-class _Search:
+class _RepairSearch:
     def __init__(self, placement: SimulatedPlacement, workload: Ints) -> None:
         self._placement, self._workload = placement, workload
         self._mates: dict[int, Ints] = {}
@@ -106,7 +106,7 @@ class _Search:
         best = int(preference[open_to].max(initial=preference[row]))
         return Violations(hard, bool((open_to & free).any()), best - int(preference[row]))
 
-    def step(self, pod: int) -> Step | None:
+    def step(self, pod: int) -> PlannedMove | None:
         """The best node for a pod with faults, None where none mends any without a new one."""
         placement = self._placement
         before, source = self.faults(pod), int(placement.on[pod])
@@ -122,7 +122,7 @@ class _Search:
             placement.move(pod, source)
             gain = before.weight - after.weight
             if gain > 0 and not worse and set(after.names) <= set(before.names):
-                return Step(pod, source, target, gain, dict.fromkeys(set(before.names) - set(after.names), 1.0))
+                return PlannedMove(pod, source, target, gain, dict.fromkeys(set(before.names) - set(after.names), 1.0))
         return None
 
     def _ordered(self, pod: int, source: int, before: Violations) -> list[int]:

@@ -10,7 +10,7 @@ from math import comb
 import numpy as np
 
 from ballast.model.sample import Bools, Floats, Ints
-from ballast.placement.lost_nodes import Spread
+from ballast.placement.lost_nodes import LostNodePlacement
 from ballast.placement.planners.layout import PODS
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 
@@ -168,7 +168,7 @@ class Reserve:
         for start in range(len(order) - self._lost + 1):
             yield tuple(order[start : start + self._lost])
 
-    def _spread(self, room: RoomLeft, rows: Ints) -> Spread:
+    def _spread(self, room: RoomLeft, rows: Ints) -> LostNodePlacement:
         """The nodes of `rows` [place] whose pods all can run anywhere that nodes alone allow."""
         layout, on = self._placement.layout, self._placement.on
         pods = np.flatnonzero(self._pods & np.isin(on, rows))
@@ -180,7 +180,7 @@ class Reserve:
         templates = [layout.pods[pod].template for pod in pods.tolist()]
         masks = {id(each): self._placement.sites.allowed(each)[near] for each in templates}
         allowed = np.array([masks[id(each)] for each in templates], bool).reshape(len(pods), len(near))
-        return Spread(
+        return LostNodePlacement(
             room.free,
             room.load,
             room.peak,

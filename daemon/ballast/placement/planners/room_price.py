@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ballast.model.sample import Floats, Ints
-from ballast.placement.planners.landing import Landing
+from ballast.placement.planners.node_choice import NodeChoice
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 
 WORTH = 0.2
@@ -17,21 +17,21 @@ class RoomPrice:
     min(A, N) - min(A, N - d): nothing while all that will come find room, and d where more come than there is room for.
     """
 
-    def __init__(self, arrivals: float, landing: Landing, placement: SimulatedPlacement) -> None:
-        self._arrivals, self._landing, self._placement = arrivals, landing, placement
+    def __init__(self, arrivals: float, choice: NodeChoice, placement: SimulatedPlacement) -> None:
+        self._arrivals, self._choice, self._placement = arrivals, choice, placement
         self._held: float | None = None
 
     def of(self, before: Ints, after: Ints, rows: Ints) -> Floats:
         """[row]: the price where free room [row, kind] of the node `rows` becomes `after`."""
         if self._arrivals <= 0:
             return np.zeros(len(rows))
-        return self._price(self._landing.holds(before, rows) - self._landing.holds(after, rows))
+        return self._price(self._choice.holds(before, rows) - self._choice.holds(after, rows))
 
     def sum(self, before: Ints, after: Ints, rows: Ints) -> float:
         """The price of all rows together."""
         if self._arrivals <= 0:
             return 0.0
-        lost = self._landing.holds(before, rows) - self._landing.holds(after, rows)
+        lost = self._choice.holds(before, rows) - self._choice.holds(after, rows)
         return float(self._price(lost.sum()))
 
     @property
@@ -50,5 +50,5 @@ class RoomPrice:
     def _room(self) -> float:
         if self._held is None:
             free = self._placement.free
-            self._held = float(self._landing.holds(free, np.arange(len(free))).sum())
+            self._held = float(self._choice.holds(free, np.arange(len(free))).sum())
         return self._held

@@ -13,7 +13,7 @@ Admit: TypeAlias = Callable[[int, int], Ints | None]
 
 
 @dataclass(frozen=True)
-class Step:
+class PlannedMove:
     """Pod and nodes by their rows in the layout; `starts` are waiting pods that can start on the nodes `starts_on`.
 
     `gain` is in the planner's own measure, `error` its standard error and `cost` the price of the eviction, both in the

@@ -13,7 +13,7 @@ import numpy as np
 from ballast.model.sample import Bools, Ints
 from ballast.placement.planners.room_price import WORTH, RoomPrice
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
-from ballast.placement.planners.step import Step
+from ballast.placement.planners.step import PlannedMove
 
 TRIES = 512
 """Most pairs that are looked at in one plan."""
@@ -37,9 +37,9 @@ def two_evictions(
     choose: Callable[[int, Bools], int | None],
     price: RoomPrice | None,
     budget: SearchBudget,
-) -> Iterator[tuple[Step, Step]]:
+) -> Iterator[tuple[PlannedMove, PlannedMove]]:
     """Pairs of steps, not made, of which the second lets the pod start; the first gains nothing by itself."""
-    search = _Pairs(placement, waiting, movable, choose, price, budget)
+    search = _PairSearch(placement, waiting, movable, choose, price, budget)
     allowed = placement.sites.allowed(placement.layout.pods[waiting].template)
     for source in _nearest(placement, waiting, allowed, _SOURCES):
         if budget.left <= 0:
@@ -56,7 +56,7 @@ def _nearest(placement: SimulatedPlacement, pod: int, allowed: Bools, most: int)
     return found
 
 
-class _Pairs:
+class _PairSearch:
     def __init__(
         self,
         placement: SimulatedPlacement,
@@ -72,7 +72,7 @@ class _Pairs:
         self._alike: dict[int, list[list[int]]] = {}
         self._open: dict[int, list[list[int]]] = {}
 
-    def of_one_node(self, source: int) -> Iterator[tuple[Step, Step]]:
+    def of_one_node(self, source: int) -> Iterator[tuple[PlannedMove, PlannedMove]]:
         """Two pods leave `source`."""
         placement = self._placement
         for one, other in combinations_with_replacement(self._mobile(source), 2):
@@ -98,7 +98,7 @@ class _Pairs:
                     continue
             yield self._steps(pair[0], source, targets[0], pair[1], source, targets[1])
 
-    def in_a_row(self, source: int) -> Iterator[tuple[Step, Step]]:
+    def in_a_row(self, source: int) -> Iterator[tuple[PlannedMove, PlannedMove]]:
         """A pod leaves another node, and one of `source` goes there."""
         placement = self._placement
         for victims in self._kinds(source):
@@ -139,9 +139,11 @@ class _Pairs:
             placement.move(self._waiting, source)
             return target if self._pays(source, between, target) else None
 
-    def _steps(self, one: int, of: int, to: int, other: int, source: int, target: int) -> tuple[Step, Step]:
-        last = Step(other, source, target, 1.0, {}, (self._waiting,), (source,))
-        return Step(one, of, to, 0.0, {"for": float(self._waiting)}), last
+    def _steps(
+        self, one: int, of: int, to: int, other: int, source: int, target: int
+    ) -> tuple[PlannedMove, PlannedMove]:
+        last = PlannedMove(other, source, target, 1.0, {}, (self._waiting,), (source,))
+        return PlannedMove(one, of, to, 0.0, {"for": float(self._waiting)}), last
 
     def _kinds(self, row: int) -> list[list[int]]:
         """Movable pods of a node; those that are alike together."""

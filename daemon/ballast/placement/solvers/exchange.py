@@ -24,7 +24,7 @@ _ANY = 2**62
 
 
 @dataclass(frozen=True, eq=False)
-class _Pairs:
+class _NodePairs:
     """`left`, `right` [pair] are nodes; `here`, `there` [pair, slot] their units; `gain` [pair, slot, slot]."""
 
     left: Ints
@@ -78,7 +78,7 @@ class Exchange:
         mean = self.assignment.mean()
         for begin in range(0, fitting, chunk):
             part = slice(begin, begin + chunk)
-            pairs = _Pairs(left[part], right[part], table[left[part]], table[right[part]])
+            pairs = _NodePairs(left[part], right[part], table[left[part]], table[right[part]])
             made += self._change(pairs, mean, tolerance)
         if made:
             self._value = self.assignment.value()
@@ -93,7 +93,7 @@ class Exchange:
         table, _ = self._table()
         for _ in range(pairs):
             one, other = self._rng.choice(n, 2, replace=False).tolist()
-            pair = _Pairs(np.array([one]), np.array([other]), table[[one]], table[[other]])
+            pair = _NodePairs(np.array([one]), np.array([other]), table[[one]], table[[other]])
             gains = self._gains(pair, self.assignment.mean()).reshape(-1)
             gains[np.isfinite(gains)] = self._rng.random(int(np.isfinite(gains).sum()))
             if self._try(pair, gains, 0, 1.0):
@@ -128,7 +128,7 @@ class Exchange:
         table[real] = order[(begins[:, None] + slots)[real]]
         return table, np.minimum(counts, width - 1)
 
-    def _change(self, pairs: _Pairs, mean: Floats, tolerance: float) -> int:
+    def _change(self, pairs: _NodePairs, mean: Floats, tolerance: float) -> int:
         gains = self._gains(pairs, mean)
         width = gains.shape[2]
         flat = gains.reshape(len(gains), -1)
@@ -144,7 +144,7 @@ class Exchange:
         chosen = np.flatnonzero((value < tolerance) & (best != width * width - 1))
         return self._make(pairs, flat, chosen[np.argsort(value[chosen], kind="stable")], best, tolerance)
 
-    def _gains(self, pairs: _Pairs, mean: Floats) -> Floats:
+    def _gains(self, pairs: _NodePairs, mean: Floats) -> Floats:
         """[pair, slot here, slot there]: the change of the value."""
         units, assignment = self.assignment.units, self.assignment
         s, t = units.scale[pairs.left], units.scale[pairs.right]
@@ -165,7 +165,7 @@ class Exchange:
         found += coming[:, None, :]
         return np.asarray(found)
 
-    def _possible(self, pairs: _Pairs, rows: Ints, here: Ints, there: Ints) -> Bools:
+    def _possible(self, pairs: _NodePairs, rows: Ints, here: Ints, there: Ints) -> Bools:
         """[row]: whether room and the moves that are left allow the swap of these slots."""
         units, free = self.assignment.units, self.assignment.free
         more = units.request[pairs.there[rows, there]] - units.request[pairs.here[rows, here]]
@@ -178,7 +178,7 @@ class Exchange:
             ] <= max(0, self.moves_left)
         return np.asarray(good)
 
-    def _open(self, pairs: _Pairs, rows: Ints) -> Bools:
+    def _open(self, pairs: _NodePairs, rows: Ints) -> Bools:
         """[row, slot here, slot there]: `_possible` for all swaps."""
         units, free = self.assignment.units, self.assignment.free
         good = np.ones((len(rows), pairs.here.shape[1], pairs.there.shape[1]), bool)
@@ -192,7 +192,7 @@ class Exchange:
             good &= leaving[:, :, None] + coming[:, None, :] <= max(0, self.moves_left)
         return good
 
-    def _moved(self, pairs: _Pairs, rows: Ints) -> tuple[Ints, Ints]:
+    def _moved(self, pairs: _NodePairs, rows: Ints) -> tuple[Ints, Ints]:
         """[row, slot]: how many more pods are away from their node when the unit of the slot changes sides."""
         left, right = pairs.left[rows][:, None], pairs.right[rows][:, None]
         here, there = pairs.here[rows], pairs.there[rows]
@@ -200,7 +200,7 @@ class Exchange:
         back = self._at_home[there] * ((self._home[there] == right).astype(np.int64) - (self._home[there] == left))
         return away, back
 
-    def _make(self, pairs: _Pairs, flat: Floats, chosen: Ints, best: Ints, tolerance: float) -> int:
+    def _make(self, pairs: _NodePairs, flat: Floats, chosen: Ints, best: Ints, tolerance: float) -> int:
         width = pairs.here.shape[1]
         p, q = pairs.here[chosen, best[chosen] // width], pairs.there[chosen, best[chosen] % width]
         simple = self.assignment.relations.simple[p] & self.assignment.relations.simple[q]
@@ -209,7 +209,7 @@ class Exchange:
             return len(chosen)
         return sum(self._try(pairs, flat[row], int(row), tolerance) for row in chosen.tolist())
 
-    def _try(self, pairs: _Pairs, gains: Floats, row: int, tolerance: float) -> int:
+    def _try(self, pairs: _NodePairs, gains: Floats, row: int, tolerance: float) -> int:
         """The best swap of one pair that rules between pods allow, of the first few."""
         width, rows = pairs.here.shape[1], np.array([row])
         left, right = int(pairs.left[row]), int(pairs.right[row])

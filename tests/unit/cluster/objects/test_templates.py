@@ -10,7 +10,7 @@ from ballast.cluster.objects import wire
 from ballast.cluster.objects.decoding import Shared, to_pod
 from ballast.model.pod import Pod
 from ballast.model.selector import Requirement, Selector, parse
-from ballast.model.template import PLAIN, HostPort, NodeTerm, PodTerm, Spread, Toleration
+from ballast.model.template import PLAIN, HostPort, NodeTerm, PodTerm, Toleration, TopologySpread
 from ballast.model.workload import DisruptionBudget, Workload
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -63,7 +63,7 @@ def test_where_a_pod_may_run() -> None:
     assert template.node_affinity == (NodeTerm((zone,), (name,)),)
     assert template.affinity == (PodTerm("zone", parse("app=db"), ("shop",)),)
     assert template.anti_affinity == (PodTerm("host", parse("hash=1"), (), parse("team=x")),)
-    assert template.spread == (Spread("zone", 2, None, honour_taints=True),)
+    assert template.spread == (TopologySpread("zone", 2, None, honour_taints=True),)
     assert template.host_ports == (HostPort(8080),)
 
 

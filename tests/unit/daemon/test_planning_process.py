@@ -23,14 +23,14 @@ from ballast.jobs.eviction.planning_process import PlanningProcess
 from ballast.jobs.eviction.planning_request import PlanRequest, RequestedPlan, receive, send
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod
-from ballast.model.shape import Container, shape_of
+from ballast.model.shape import ContainerShape, shape_of
 from ballast.model.workload import Workload
 from ballast.telemetry.pods import PodAnswers
 from tests.unit.daemon.rig import until
 
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="/proc, SCHED_IDLE and RLIMIT_DATA are Linux's")
 NOW = 1_700_000_000.0
-SHAPE = shape_of([Container({"cpu": 1.0, "memory": 2.0**30})])
+SHAPE = shape_of([ContainerShape({"cpu": 1.0, "memory": 2.0**30})])
 OWNER = Owner("ReplicaSet", "web", "u-web", True)
 
 

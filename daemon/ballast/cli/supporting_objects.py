@@ -35,7 +35,7 @@ ABSENT = {
 
 
 @dataclass(frozen=True)
-class Backing:
+class SupportingObjects:
     """Objects behind the pods. `absent` lists the kinds of `ABSENT` that the file does not have."""
 
     workloads: tuple[Workload, ...]
@@ -48,7 +48,7 @@ class Backing:
     absent: tuple[str, ...]
 
 
-def backing(cluster: ClusterFile, source: str, keep: Callable[[str], bool]) -> Backing:
+def supporting_objects(cluster: ClusterFile, source: str, keep: Callable[[str], bool]) -> SupportingObjects:
     """Reads the objects of a cluster file. Raises BadFile, beginning with `source`, for an object that is invalid."""
     shared = Shared()
 
@@ -66,7 +66,7 @@ def backing(cluster: ClusterFile, source: str, keep: Callable[[str], bool]) -> B
         """None where the file does not have the kind."""
         return tuple(read(kind, form, build)) if kind in cluster.objects else None
 
-    return Backing(
+    return SupportingObjects(
         workloads=tuple(workload for kind in LISTED for workload in workloads(kind)),
         budgets=tuple(read("PodDisruptionBudget", wire.WireBudget, lambda each: wire.to_budget(each, shared))),
         autoscalers=tuple(

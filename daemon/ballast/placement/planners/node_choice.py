@@ -22,7 +22,7 @@ _PROFILES = 32
 """Most profiles of L when they are observed; the most frequent count."""
 
 
-class Landing:
+class NodeChoice:
     """L of nodes, and how many of the usual pods they have room for.
 
     Tables of free room are [node, kind], as in the layout. The profiles are those configured, else the distinct

@@ -57,7 +57,7 @@ def _shown(calm: Rig, daemon: Daemon) -> bool:
 
 def test_a_pause_and_the_end_of_the_daemon_give_taints_back(calm: Rig) -> None:
     daemon = evicting(calm, steered=False, EVICTION__LANDING="taint")
-    taints = daemon.eviction.inputs._landing.taints
+    taints = daemon.eviction.inputs._replacements.taints
     assert taints is not None
     name = calm.names[0]
     assert taints.put(name) is None
@@ -75,13 +75,13 @@ def test_landing_none_relieves_overloaded_nodes_alone(calm: Rig) -> None:
 def test_reservations_that_nobody_can_keep_are_said(calm: Rig) -> None:
     daemon = evicting(calm)
     evict(daemon)
-    steering = daemon.extender.steering
+    reservations = daemon.extender.reservations
     until_wall = daemon.context.clock.wall() + 1000
     held = Reservation("r", calm.names[0], Purpose.REPLACEMENT, "shop/a", "u-a", Shape(), until_wall)
-    steering.hold(held)
+    reservations.hold(held)
     evict(daemon)
     assert "filterVerb" in (condition(daemon, "ReservationsNotHeld") or "")
-    steering.was_filtered("unknown")
+    reservations.was_filtered("unknown")
     evict(daemon)
     assert condition(daemon, "ReservationsNotHeld") is None
 

@@ -10,13 +10,13 @@ import numpy as np
 from ballast.model.pod import Pod
 from ballast.model.sample import Ints
 from ballast.model.selector import Selector
-from ballast.model.template import PodTerm, Spread
+from ballast.model.template import PodTerm, TopologySpread
 
 Kind: TypeAlias = tuple[str, Mapping[str, str], bool]
 """Namespace and labels of pods, and whether they are terminating."""
 
 
-class Meant(NamedTuple):
+class PodSelection(NamedTuple):
     """Which pods are meant; `staying` leaves out those that are terminating."""
 
     namespaces: tuple[str, ...]
@@ -25,26 +25,26 @@ class Meant(NamedTuple):
     staying: bool = False
 
 
-Crowd: TypeAlias = tuple[Meant, ...]
+SelectedPods: TypeAlias = tuple[PodSelection, ...]
 """Pods that are meant by all of these."""
 
 
-class Crowds:
+class PodMatcher:
     """The kinds of pods, and which of them belong to a crowd."""
 
     def __init__(self, pods: Sequence[Pod], namespaces: Mapping[str, Mapping[str, str]] | None = None) -> None:
         self._namespaces = namespaces or {}
         self._kinds, self.kind = _kinds(pods)
-        self._matching: dict[Crowd, list[bool]] = {}
+        self._matching: dict[SelectedPods, list[bool]] = {}
 
-    def members(self, crowd: Crowd) -> list[bool]:
+    def members(self, crowd: SelectedPods) -> list[bool]:
         """Per kind of pod (namespace and labels)."""
         found = self._matching.get(crowd)
         if found is None:
             found = self._matching[crowd] = [all(self._is_meant(kind, each) for each in crowd) for kind in self._kinds]
         return found
 
-    def _is_meant(self, kind: Kind, meant: Meant) -> bool:
+    def _is_meant(self, kind: Kind, meant: PodSelection) -> bool:
         namespace, labels, deleting = kind
         if meant.selector is None or (deleting and meant.staying):
             return False
@@ -54,20 +54,20 @@ class Crowds:
         )
         return there and meant.selector.matches(labels)
 
-    def belongs(self, pod: int, crowd: Crowd) -> bool:
+    def belongs(self, pod: int, crowd: SelectedPods) -> bool:
         return self.members(crowd)[int(self.kind[pod])]
 
 
-def crowd_of(term: PodTerm) -> Crowd:
-    return (meant_by(term),)
+def selected_by(term: PodTerm) -> SelectedPods:
+    return (selection_of(term),)
 
 
-def meant_by(term: PodTerm) -> Meant:
-    return Meant(term.namespaces, term.namespace_selector, term.selector)
+def selection_of(term: PodTerm) -> PodSelection:
+    return PodSelection(term.namespaces, term.namespace_selector, term.selector)
 
 
-def spread_over(pod: Pod, spread: Spread) -> Crowd:
-    return (Meant((pod.namespace,), None, spread.selector, staying=True),)
+def spread_over(pod: Pod, spread: TopologySpread) -> SelectedPods:
+    return (PodSelection((pod.namespace,), None, spread.selector, staying=True),)
 
 
 def _kinds(pods: Sequence[Pod]) -> tuple[list[Kind], Ints]:

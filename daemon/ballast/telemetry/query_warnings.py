@@ -19,7 +19,7 @@ MOST_LOGGED = 20
 _REMEMBERED = 1_000
 
 
-class Remarks:
+class QueryWarnings:
     """Of one source. Warnings mean that an answer may be incomplete; infos only comment on the query."""
 
     def __init__(self, source: str, metrics: Metrics) -> None:

@@ -16,7 +16,7 @@ from ballast.cluster.watch import WATCH_SILENT
 from ballast.errors import UsageError
 from ballast.extender.decisions import ExtenderService
 from ballast.metrics import Metrics
-from ballast.model.shape import Container, shape_of
+from ballast.model.shape import ContainerShape, shape_of
 from ballast.model.snapshot import Snapshot
 from ballast.scoring.fleet import fleet_of
 from ballast.scoring.residual import Criterion
@@ -38,27 +38,27 @@ class ExtenderWorld:
         self.board = Board(clock=self.clock, max_age=90.0)
         self.metrics = Metrics()
         self.pods_age = 1.0
-        self.extending = ExtenderService(
+        self.service = ExtenderService(
             ExtenderSettings(**settings), self.clock, self.metrics, self.board, lambda: self.pods_age
         )
-        self.extending.replace([])
+        self.service.replace([])
         if taken is not None:
             self.look(taken)
 
     def look(self, taken: Snapshot) -> None:
         self.board.snapshot = taken
         self.board.rendered = render(taken, {}, fetched=self.clock.wall())
-        self.extending.observe(taken)
+        self.service.observe(taken)
 
     def show(self, asking: wire.Pod) -> wire.Pod:
         """The watch shows a pod waiting, unless it has shown it before."""
-        if self.extending._bookings.waiting(asking.metadata.uid) is None:
-            self.extending.put(to_pod(asking, Shared(), lambda key: False))
+        if self.service._assumed.waiting(asking.metadata.uid) is None:
+            self.service.put(to_pod(asking, Shared(), lambda key: False))
         return asking
 
     def ask(self, uid: str, names: list[str], profile: str | None = None, **requests: str) -> tuple[dict, str | None]:  # type: ignore[type-arg]
         self.show(incoming(uid, **requests))
-        found = self.extending.prioritize(incoming(uid, **requests), names, profile)
+        found = self.service.prioritize(incoming(uid, **requests), names, profile)
         answer = json.loads(found.body)
         assert [each["Host"] for each in answer] == names
         return {each["Host"]: each["Score"] for each in answer}, found.neutral
@@ -80,8 +80,8 @@ class ExtenderWorld:
 
 
 def incoming(uid: str, *, daemon_set: bool = False, cpu: str = "500m", memory: str = "1Gi") -> wire.Pod:
-    owners = [wire.Owner("DaemonSet", "agent", "o", True)] if daemon_set else None
-    container = wire.Container(wire.Resources({"cpu": cpu, "memory": memory}))
+    owners = [wire.OwnerReference("DaemonSet", "agent", "o", True)] if daemon_set else None
+    container = wire.Container(wire.ResourceRequirements({"cpu": cpu, "memory": memory}))
     return wire.Pod(wire.Meta(name=uid, uid=uid, owner_references=owners), wire.PodSpec(containers=[container]))
 
 
@@ -106,7 +106,7 @@ def test_a_burst_does_not_pile_up_on_the_best_node() -> None:
     world = ExtenderWorld(snapshot([0.3, 0.25, 0.3, 0.35]))
     names = ["n0", "n1", "n2", "n3"]
     for number in range(40):
-        world.extending.put(pod(f"p{number}"))
+        world.service.put(pod(f"p{number}"))
     count = Counter(world.chosen(f"p{number}", names) for number in range(40))
     assert max(count.values()) <= 14
     assert world.outcomes() == {"assumed": 40}
@@ -128,11 +128,11 @@ def test_a_retry_does_not_stand_in_its_own_way() -> None:
 def test_the_watch_confirms_and_undoes() -> None:
     world = ExtenderWorld(snapshot([0.3, 0.3, 0.3]))
     for uid in "abc":
-        world.extending.put(pod(uid))
+        world.service.put(pod(uid))
     bound = world.chosen("a", N3)
-    world.extending.put(pod("a", bound, bound=TIME + 11))
+    world.service.put(pod("a", bound, bound=TIME + 11))
     world.chosen("b", N3)
-    world.extending.remove(pod("b"))
+    world.service.remove(pod("b"))
     world.chosen("c", N3)
     world.clock.advance(31)
     world.ask("d", N3)
@@ -141,10 +141,10 @@ def test_the_watch_confirms_and_undoes() -> None:
 
 def test_a_list_tells_of_pods_that_are_gone() -> None:
     world = ExtenderWorld(snapshot([0.1, 0.1, 0.1]))
-    world.extending.replace([pod(f"p{number}", "n0", LARGE) for number in range(3)])
+    world.service.replace([pod(f"p{number}", "n0", LARGE) for number in range(3)])
     assert world.chosen("a", N3) != "n0"
-    world.extending.replace([pod("other", name, LARGE) for name in ("n1", "n2")][:1])
-    world.extending.put(pod("more", "n2", LARGE))
+    world.service.replace([pod("other", name, LARGE) for name in ("n1", "n2")][:1])
+    world.service.put(pod("more", "n2", LARGE))
     assert world.chosen("b", N3) == "n0"
 
 
@@ -178,7 +178,7 @@ def test_unknown_candidates_and_strangers_alone_are_neutral() -> None:
 def test_requests_alone_decide_whatever_the_load_is_known_to_be() -> None:
     world = ExtenderWorld(snapshot([NAN, NAN, NAN]))
     world.board.frozen = True
-    world.extending.put(pod("there", "n1", LARGE))
+    world.service.put(pod("there", "n1", LARGE))
     assert world.chosen("a", N3, "most-allocated") == "n1"
     assert world.chosen("b", N3, "least-allocated") != "n1"
     assert world.chosen("c", N3, "dominant-residual") in N3
@@ -211,17 +211,17 @@ def test_a_profile_that_is_no_strategy_is_refused_in_words() -> None:
 def test_the_mix_of_arriving_pods_is_learned() -> None:
     world = ExtenderWorld(snapshot([0.1, 0.1, 0.1]))
     for number in range(20):
-        world.extending.put(pod(f"p{number}", asks=LARGE))
-    [profile] = world.extending._bookings.arrivals.profiles()
+        world.service.put(pod(f"p{number}", asks=LARGE))
+    [profile] = world.service._assumed.arrivals.profiles()
     assert profile.requests["cpu"] == 4000
-    state = world.extending._state
+    state = world.service._state
     assert state is not None
     assert state.residual._prepared is not None
 
 
 def test_what_was_asked_for_lately_is_at_hand_after_each_renewal(monkeypatch: pytest.MonkeyPatch) -> None:
     world = ExtenderWorld(snapshot([0.1, 0.1, 0.1]))
-    world.extending.put(pod("before", asks=LARGE))
+    world.service.put(pod("before", asks=LARGE))
     computed: list[int] = []
     whole = Criterion.losses
     monkeypatch.setattr(Criterion, "losses", lambda *args: (computed.append(1), whole(*args))[1])
@@ -237,16 +237,16 @@ def test_what_was_asked_for_lately_is_at_hand_after_each_renewal(monkeypatch: py
 
 def test_long_work_waits_for_a_decision_where_schedulers_ask() -> None:
     world = ExtenderWorld(snapshot([0.1, 0.1, 0.1]))
-    with world.extending._lock:
-        world.extending.give_way()  # nobody asks: nothing to wait for
+    with world.service._lock:
+        world.service.give_way()  # nobody asks: nothing to wait for
     world.chosen("a", N3)
     ended = threading.Event()
 
     def work() -> None:
-        world.extending.give_way()
+        world.service.give_way()
         ended.set()
 
-    with world.extending._lock:
+    with world.service._lock:
         threading.Thread(target=work, daemon=True).start()
         assert not ended.wait(0.05)
     assert ended.wait(10)
@@ -258,24 +258,24 @@ def test_decisions_survive_the_next_snapshot_and_other_nodes() -> None:
     world.look(snapshot([0.3, 0.3, 0.3], time=TIME + 5))
     assert world.chosen("b", N3, cpu="8") != first
     world.look(snapshot([0.3] * 4, names=[*N3, "n3"], time=TIME + 6))
-    model = world.extending._state.model  # type: ignore[union-attr]
+    model = world.service._state.model  # type: ignore[union-attr]
     assert sorted(model.placed.reserved("cpu").tolist()) == [0, 0, 8000, 8000]
 
 
 def test_with_a_threshold_loaded_nodes_are_left_out() -> None:
     world = ExtenderWorld(snapshot([0.95, 0.5, NAN, 0.2]), filter_threshold=0.9)
     names = ["n0", "n1", "n2", "n3", "stranger"]
-    found = world.extending.filter(incoming("a"), names)
+    found = world.service.filter(incoming("a"), names)
     assert list(found.nodes) == ["n0"]
     assert "0.95" in found.nodes["n0"]
-    assert not world.extending.filter(incoming("a", daemon_set=True), names).nodes
+    assert not world.service.filter(incoming("a", daemon_set=True), names).nodes
 
 
 def test_when_all_would_be_left_out_none_is() -> None:
     world = ExtenderWorld(snapshot([0.95, 0.99]), filter_threshold=0.9)
-    assert not world.extending.filter(incoming("a"), ["n0", "n1"]).nodes
-    assert not world.extending.filter(incoming("a"), ["n0"]).nodes
-    assert not world.extending.filter(incoming("a"), []).nodes
+    assert not world.service.filter(incoming("a"), ["n0", "n1"]).nodes
+    assert not world.service.filter(incoming("a"), ["n0"]).nodes
+    assert not world.service.filter(incoming("a"), []).nodes
 
 
 @pytest.mark.parametrize(("trouble", "reason"), [("frozen", "frozen"), ("old", "old-snapshot")])
@@ -283,12 +283,12 @@ def test_nothing_is_left_out_for_a_load_that_is_not_known_now(trouble: str, reas
     world = ExtenderWorld(snapshot([0.95, 0.5]), filter_threshold=0.9)
     world.board.frozen = trouble == "frozen"
     world.clock.advance(91.0 if trouble == "old" else 0.0)
-    found = world.extending.filter(incoming("a"), ["n0", "n1"])
+    found = world.service.filter(incoming("a"), ["n0", "n1"])
     assert (found.nodes, found.neutral) == ({}, reason)
 
 
 def test_without_a_threshold_nothing_is_left_out() -> None:
-    assert not ExtenderWorld(snapshot([0.99, 0.1])).extending.filter(incoming("a"), ["n0", "n1"]).nodes
+    assert not ExtenderWorld(snapshot([0.99, 0.1])).service.filter(incoming("a"), ["n0", "n1"]).nodes
 
 
 def test_names_in_any_order_and_number_get_the_same_decision() -> None:
@@ -318,48 +318,48 @@ def test_a_pod_that_asks_for_more_than_there_ever_is_is_answered(name: str, amou
 def test_a_bound_pod_of_any_size_counts_and_is_gone_again() -> None:
     """Anybody who may create a pod with a nodeName can ask for 2^63 - 1 bytes on a node."""
     world = ExtenderWorld(snapshot([0.2, 0.2, 0.2]))
-    size = shape_of([Container({"cpu": 2.0**63, "memory": 2.0**63})])
+    size = shape_of([ContainerShape({"cpu": 2.0**63, "memory": 2.0**63})])
     huge = [pod(f"huge{number}", "n0", size, bound=TIME + 5) for number in range(5)]
     for each in huge:
-        world.extending.put(each)
+        world.service.put(each)
     world.look(snapshot([0.2, 0.2, 0.2], names=["n0", "n1", "other"]))
     assert {world.chosen(f"p{number}", ["n0", "n1"], "least-allocated") for number in range(9)} == {"n1"}
     for each in huge:
-        world.extending.remove(each)
+        world.service.remove(each)
     assert {world.chosen(f"p{number}", ["n0"], "load-variation") for number in range(3)} == {"n0"}
 
 
 def test_a_pod_the_watch_has_not_shown_gets_an_answer_and_books_nothing() -> None:
     world = ExtenderWorld(snapshot([0.3, 0.3, 0.3]))
     before = world.ask("genuine", N3)
-    world.extending.remove(pod("genuine"))
+    world.service.remove(pod("genuine"))
     for number in range(1500):
-        answer = world.extending.prioritize(incoming(f"u{number}", cpu="1000000"), N3, None)
+        answer = world.service.prioritize(incoming(f"u{number}", cpu="1000000"), N3, None)
         assert sorted(each["Score"] for each in json.loads(answer.body))[-1] == 10
     assert world.ask("genuine", N3) == before
     assert world.outcomes()["unseen"] == 1500
-    assert len(world.extending._bookings.ledger) == 1
-    assert world.extending.steering.asked("default-scheduler") is not None
+    assert len(world.service._assumed.assumptions) == 1
+    assert world.service.reservations.asked("default-scheduler") is not None
 
 
 def test_a_scheduler_ahead_of_the_watch_is_booked_when_the_watch_follows() -> None:
     world = ExtenderWorld(snapshot([0.3, 0.3, 0.3]))
     burst = [incoming(f"p{number}", cpu="4") for number in range(6)]
     for asking in burst:
-        world.extending.prioritize(asking, N3, None)
+        world.service.prioritize(asking, N3, None)
     for asking in burst:
         world.show(asking)
     assert world.outcomes() == {"unseen": 6, "assumed": 6}
-    world.extending.prioritize(incoming("late"), N3, None)
+    world.service.prioritize(incoming("late"), N3, None)
     world.clock.advance(6)
     world.show(incoming("late"))
-    assert len(world.extending._bookings.ledger) == 6
+    assert len(world.service._assumed.assumptions) == 6
 
 
 def test_what_a_caller_sends_is_not_kept() -> None:
     world = ExtenderWorld(snapshot([0.3, 0.3, 0.3]))
     asking = incoming("u", cpu="0.1")
     asking.spec.scheduler_name = "made-up"
-    world.extending.prioritize(asking, N3, None)
-    assert world.extending.steering.asked("made-up") is None
-    assert not world.extending.in_use()
+    world.service.prioritize(asking, N3, None)
+    assert world.service.reservations.asked("made-up") is None
+    assert not world.service.in_use()

@@ -56,7 +56,7 @@ def test_the_watch_confirms_it_and_nothing_counts_twice() -> None:
     assume(booked, "a", "n1")
     booked.put(pod("a", "n1", bound=TIME + 10), 1.0)
     assert reserved(booked) == [0, 500, 0]
-    assert len(booked.ledger) == 0
+    assert len(booked.assumptions) == 0
     booked.expire(100.0)
     assert reserved(booked) == [0, 500, 0]
     assert outcomes == {"assumed": 1, "confirmed": 1}
@@ -239,7 +239,7 @@ def test_whatever_happens_the_sums_are_those_of_what_is_held(steps: list[tuple])
     for resource, default in DEFAULTS.items():
         expected = fresh.in_flight.use(resource, default, 1.5)
         assert np.array_equal(booked.model.in_flight.use(resource, default, 1.5), expected)
-    assert len(booked.ledger) <= len(held)
+    assert len(booked.assumptions) <= len(held)
 
 
 def test_shapes_that_are_gone_are_forgotten() -> None:

@@ -21,7 +21,7 @@ class QueryProblem(NamedTuple):
     text: str
 
 
-def rejected_wholesale(
+def explain_rejection(
     question: Query, rejected: Counter[str], newest: SeriesTable, at: float, max_age: float
 ) -> QueryProblem | None:
     """A sentence with the setting that mends it; None where nothing was rejected. `at` is the evaluation time."""

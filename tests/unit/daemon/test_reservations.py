@@ -10,7 +10,7 @@ from ballast.cluster.objects import wire
 from ballast.model.pod import Owner, Pod
 from ballast.model.shape import Shape
 from ballast.placement.reservations import Purpose, Reservation
-from tests.unit.daemon.test_extending import N3, ExtenderWorld, incoming
+from tests.unit.daemon.test_decisions import N3, ExtenderWorld, incoming
 from tests.unit.placement.snapshots import SMALL, TIME, pod, shape, snapshot
 
 OWNER = Owner("ReplicaSet", "web-1", "u-rs", True)
@@ -22,7 +22,7 @@ def world(cpu: float = 16.0, **settings: Any) -> ExtenderWorld:
 
 def owned(uid: str, **more: Any) -> wire.Pod:
     given = incoming(uid, **more)
-    owners = [wire.Owner("ReplicaSet", "web-1", "u-rs", True)]
+    owners = [wire.OwnerReference("ReplicaSet", "web-1", "u-rs", True)]
     return msgspec.structs.replace(given, metadata=msgspec.structs.replace(given.metadata, owner_references=owners))
 
 
@@ -35,7 +35,7 @@ def held(node: str = "n0", asks: Shape = SMALL, until: float = TIME + 130) -> Re
 
 
 def chosen(world: ExtenderWorld, asked: wire.Pod, names: list[str] = N3) -> str:
-    answer = msgspec.json.decode(world.extending.prioritize(world.show(asked), names, None).body)
+    answer = msgspec.json.decode(world.service.prioritize(world.show(asked), names, None).body)
     [best] = [each["Host"] for each in answer if each["Score"] == 10]
     return str(best)
 
@@ -43,7 +43,7 @@ def chosen(world: ExtenderWorld, asked: wire.Pod, names: list[str] = N3) -> str:
 def test_a_replacement_goes_where_room_is_held_for_it_and_nobody_else_does() -> None:
     one = world()
     assert chosen(one, owned("before")) == "n1"
-    one.extending.steering.hold(held())
+    one.service.reservations.hold(held())
     assert chosen(one, owned("a")) == "n0"
     assert chosen(one, incoming("b")) == "n1"
     assert chosen(one, owned("c")) == "n1"
@@ -51,106 +51,106 @@ def test_a_replacement_goes_where_room_is_held_for_it_and_nobody_else_does() -> 
 
 def test_asked_again_it_is_told_the_same() -> None:
     one = world()
-    one.extending.steering.hold(held())
+    one.service.reservations.hold(held())
     assert [chosen(one, owned("a")) for _ in range(3)] == ["n0"] * 3
 
 
 def test_it_is_decided_as_ever_once_the_replacement_is_bound() -> None:
     one = world()
-    one.extending.steering.hold(held())
+    one.service.reservations.hold(held())
     assert chosen(one, owned("a")) == "n0"
-    one.extending.put(shown("a", "n0"))
-    assert one.extending.steering.idle
+    one.service.put(shown("a", "n0"))
+    assert one.service.reservations.idle
     assert chosen(one, owned("b")) == "n1"
 
 
 def test_pods_that_are_there_already_do_not_take_the_reservation() -> None:
     one = world()
-    one.extending.put(shown("old", "n2"))
-    one.extending.steering.hold(held())
-    one.extending.put(shown("old", "n2", ready=True))
-    one.extending.replace([shown("old", "n2")])
-    assert not one.extending.steering.idle
-    one.extending.replace([shown("old", "n2"), shown("new", "n0")])
-    assert one.extending.steering.idle
+    one.service.put(shown("old", "n2"))
+    one.service.reservations.hold(held())
+    one.service.put(shown("old", "n2", ready=True))
+    one.service.replace([shown("old", "n2")])
+    assert not one.service.reservations.idle
+    one.service.replace([shown("old", "n2"), shown("new", "n0")])
+    assert one.service.reservations.idle
 
 
 def test_a_node_that_the_scheduler_does_not_offer_is_not_insisted_on() -> None:
     one = world()
-    one.extending.steering.hold(held())
+    one.service.reservations.hold(held())
     assert chosen(one, owned("a"), ["n1", "n2"]) == "n1"
 
 
 def test_the_reservation_is_kept_also_when_nothing_is_known_of_the_load() -> None:
     one = ExtenderWorld(snapshot([float("nan")] * 3))
-    one.extending.steering.hold(held())
+    one.service.reservations.hold(held())
     assert chosen(one, owned("a")) == "n0"
 
 
 def test_others_find_the_room_taken() -> None:
     one = world(cpu=4.0)
-    one.extending.steering.hold(held("n1", shape(3.8)))
-    answer = one.extending.prioritize(incoming("b"), N3, "dominant-residual")
+    one.service.reservations.hold(held("n1", shape(3.8)))
+    answer = one.service.prioritize(incoming("b"), N3, "dominant-residual")
     scores = {each["Host"]: each["Score"] for each in msgspec.json.decode(answer.body)}
     assert scores["n1"] == 0
 
 
 def test_others_are_filtered_out_of_it() -> None:
     one = world(cpu=4.0)
-    one.extending.steering.hold(held("n1", shape(3.8)))
-    assert one.extending.filter(incoming("b"), N3).nodes == {"n1": "its room is held for default/web-a"}
-    assert one.extending.filter(incoming("b"), ["n0"]).nodes == {}
-    assert one.extending.filter(one.show(owned("a")), N3).nodes == {}
-    assert one.extending.filter(incoming("d", daemon_set=True), N3).nodes == {}
+    one.service.reservations.hold(held("n1", shape(3.8)))
+    assert one.service.filter(incoming("b"), N3).nodes == {"n1": "its room is held for default/web-a"}
+    assert one.service.filter(incoming("b"), ["n0"]).nodes == {}
+    assert one.service.filter(one.show(owned("a")), N3).nodes == {}
+    assert one.service.filter(incoming("d", daemon_set=True), N3).nodes == {}
 
 
 def test_load_gives_way_when_it_would_leave_no_node_and_reserved_room_does_not() -> None:
     one = world(cpu=4.0, filter_threshold=0.3)
-    one.extending.steering.hold(held("n1", shape(3.8)))
-    assert set(one.extending.filter(incoming("b"), N3).nodes) == {"n1"}
-    assert set(one.extending.filter(incoming("b"), ["n1"]).nodes) == {"n1"}
-    one.extending.steering.release("r")
-    assert set(one.extending.filter(incoming("b"), N3).nodes) == {"n0", "n2"}
+    one.service.reservations.hold(held("n1", shape(3.8)))
+    assert set(one.service.filter(incoming("b"), N3).nodes) == {"n1"}
+    assert set(one.service.filter(incoming("b"), ["n1"]).nodes) == {"n1"}
+    one.service.reservations.release("r")
+    assert set(one.service.filter(incoming("b"), N3).nodes) == {"n0", "n2"}
 
 
 def test_it_ends_at_its_deadline() -> None:
     one = world(cpu=4.0)
-    one.extending.steering.hold(held("n1", shape(3.8)))
+    one.service.reservations.hold(held("n1", shape(3.8)))
     one.clock.advance(130)
-    assert one.extending.filter(incoming("b"), N3).nodes == {}
-    assert one.extending.steering.standing() == ()
+    assert one.service.filter(incoming("b"), N3).nodes == {}
+    assert one.service.reservations.standing() == ()
 
 
 def test_which_schedulers_ask_is_known() -> None:
     one = world()
-    steering = one.extending.steering
-    assert steering.asked("default-scheduler") is None
+    reservations = one.service.reservations
+    assert reservations.asked("default-scheduler") is None
     chosen(one, incoming("a"))
     one.clock.advance(30)
-    assert steering.asked("default-scheduler") == 30
-    assert steering.asked("other") is None
+    assert reservations.asked("default-scheduler") == 30
+    assert reservations.asked("other") is None
 
 
 def test_a_neutral_answer_steers_nobody() -> None:
     one = ExtenderWorld(snapshot([float("nan")] * 3))
     one.ask("a", N3)
-    assert one.extending.steering.asked("default-scheduler") is None
+    assert one.service.reservations.asked("default-scheduler") is None
 
 
 def test_whether_a_pod_fits_is_known_for_known_nodes() -> None:
     one = world(cpu=4.0)
-    steering = one.extending.steering
-    assert steering.fits("n1", shape(4.0)) is True
-    steering.hold(held("n1"))
-    assert steering.fits("n1", shape(4.0)) is False
-    assert steering.fits("elsewhere", SMALL) is None
+    reservations = one.service.reservations
+    assert reservations.fits("n1", shape(4.0)) is True
+    reservations.hold(held("n1"))
+    assert reservations.fits("n1", shape(4.0)) is False
+    assert reservations.fits("elsewhere", SMALL) is None
 
 
 def test_a_made_up_pod_takes_no_reservation() -> None:
     one = world()
-    one.extending.steering.hold(held())
+    one.service.reservations.hold(held())
     for asked in (owned("made-up"), owned("another")):
-        answer = msgspec.json.decode(one.extending.prioritize(asked, N3, None).body)
+        answer = msgspec.json.decode(one.service.prioritize(asked, N3, None).body)
         assert {each["Host"]: each["Score"] for each in answer}["n1"] == 10
-    assert set(one.extending.filter(owned("made-up", cpu="16"), N3).nodes) == {"n0"}
+    assert set(one.service.filter(owned("made-up", cpu="16"), N3).nodes) == {"n0"}
     assert chosen(one, owned("a")) == "n0"
