@@ -233,8 +233,7 @@ class _Pool:
                 every = self._gains(here[cut], used[cut], home[cut])
                 found = self._search_listed(place, pods[cut], every, beyond)
             step, bound = found or self._search_all(place, pods[cut])
-            self._fresh[place], self._bound[place] = True, bound
-            self._aims[place] = -1
+            self._fresh[place], self._bound[place], self._aims[place] = True, bound, -1
             if step is not None:
                 self._offers[place], self._aims[place] = (bound, step), step.target
 
@@ -250,10 +249,8 @@ class _Pool:
     def _search_all(self, place: int, pods: Ints) -> tuple[Step | None, float]:
         places = np.full(len(pods), place)
         used, home = self._placement.layout.used[pods], self._inverse[places]
-        targets = self._shortlist.targets
-        here = self._here(pods, places)
-        gains = here[:, None] - self._shortlist.all_costs(used, home)
-        found = self._search(place, pods, gains, targets, _NOWHERE)
+        gains = self._here(pods, places)[:, None] - self._shortlist.all_costs(used, home)
+        found = self._search(place, pods, gains, self._shortlist.targets, _NOWHERE)
         assert found is not None
         return found
 
