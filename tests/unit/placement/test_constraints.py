@@ -213,6 +213,16 @@ def test_nominated_pods_take_their_room_and_their_place() -> None:
     assert allowed(Template(anti_affinity=(near("db"),)), gone, nodes=nodes) == "01"
 
 
+def test_a_spread_holds_on_each_node_with_the_pods_nominated_to_it_alone() -> None:
+    """As kube-scheduler looks at it: pods that are nominated to other nodes do not raise the least."""
+    nodes = [a_node(f"n{n}", 8, 8, labels={"host": f"n{n}"}) for n in range(2)]
+    spread = Template(spread=(Spread("host", 1, app("x")),))
+    coming = [a_pod(f"w{n}", 1, 1, waiting=0.0, nominated=f"n{n}", labels={"app": "x"}) for n in range(2)]
+    assert allowed(spread, nodes=nodes) == "01"
+    assert allowed(spread, coming[0], nodes=nodes) == "1"
+    assert allowed(spread, *coming, nodes=nodes) == ""
+
+
 labels = st.sampled_from(["x", "y"])
 terms = st.builds(near, labels, st.sampled_from(["zone", "host"]))
 templates = st.builds(

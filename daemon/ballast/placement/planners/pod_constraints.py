@@ -71,8 +71,22 @@ class PodConstraints:
         for row, _ in promised:
             self.move(row, -1)
         mask = mask & self._alone(pod, home) if promised else mask
+        if self._pods[pod].template.spread:
+            mask = mask & self._one_by_one(pod, home, promised)
         for row, there in (*away, *promised):
             self.move(row, there)
+        return mask
+
+    def _one_by_one(self, pod: int, home: int, promised: Sequence[tuple[int, int]]) -> Bools:
+        """[node]: with the pods alone that are promised to it, as kube-scheduler asks; others raise the least."""
+        mask = np.ones(len(self._nodes), bool)
+        for node in {there for _, there in promised}:
+            own = [row for row, there in promised if there == node]
+            for row in own:
+                self.move(row, node)
+            mask[node] = self._alone(pod, home)[node]
+            for row in own:
+                self.move(row, -1)
         return mask
 
     def alike(self, pod: int) -> Hashable | None:
