@@ -54,7 +54,7 @@ class RandomPods:
         found = pod(name, cpu=f"{dice.randint(1, 15)}00m", scheduler=TESTED)
         found["metadata"]["labels"] = self._labels()
         spec = found["spec"]
-        if dice.random() < 0.3:
+        if dice.random() < 0.2:
             spec["priorityClassName"] = EAGER
         affinity: Json = {}
         if dice.random() < 0.15:
@@ -102,9 +102,10 @@ class RandomPods:
             spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [self._term()]}}
         return found
 
-    def with_devices(self, name: str, template: str) -> Json:
+    def with_devices(self, name: str, template: str, app: str) -> Json:
         """A pod for which a resource claim is made."""
         found = pod(name, cpu="100m", scheduler=TESTED)
+        found["metadata"]["labels"] = {"app": app}
         found["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": template}]
         return found
 

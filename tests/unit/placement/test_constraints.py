@@ -209,6 +209,9 @@ def test_nominated_pods_take_their_room_and_their_place() -> None:
     assert allowed(Template(anti_affinity=(near("db"),)), small, nodes=nodes) == "1"
     # It may not come: what it would make possible is not there yet.
     assert allowed(Template(affinity=(near("db"),)), small, nodes=nodes) == ""
+    # It is looked at on its own node alone.
+    alike = [msgspec.structs.replace(each, labels={"zone": "a"}) for each in nodes]
+    assert allowed(Template(anti_affinity=(near("db"),)), small, nodes=alike) == "1"
     gone = msgspec.structs.replace(small, nominated="other")
     assert allowed(Template(anti_affinity=(near("db"),)), gone, nodes=nodes) == "01"
 
