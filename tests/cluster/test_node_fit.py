@@ -106,6 +106,9 @@ class _World:
         self._build()
         names = [self._name(f"probe-{n}") for n in range(PROBES)]
         twins = self._twins()
+        # A scheduler that was still putting the pod aside has missed to which node it was nominated.
+        for name in self._promised:
+            self._api.patch(f"{PODS}/{name}", {"metadata": {"annotations": {"settled": "true"}}})
         for name in names:
             self._api.post(PODS, self._pods.probe(name))
         likes = {twin: f"like-{twin}" for twin in twins}
@@ -133,10 +136,10 @@ class _World:
         found["nominated pods"] += len(nodes & self._nominees.keys())
         found["resized pods"] += len(nodes & self._resized)
         found["both"] += len(theirs & mine)
-        reasons = {host: self._stricter(host, spec) for host in theirs - mine}
-        found["missed"] += len(reasons)
-        found.update(STRICTER[why] for why in reasons.values() if why)
-        unexplained = sorted(host for host, why in reasons.items() if not why)
+        why = {host: self._stricter(host, spec) for host in theirs - mine}
+        found["missed"] += len(why)
+        found.update(STRICTER[each] for each in why.values() if each)
+        unexplained = sorted(host for host, each in why.items() if not each)
         if mine - theirs or unexplained:
             told = f"world {self._number} {name}: better on {sorted(mine - theirs)}, worse on {unexplained}"
             wrong.append(f"{told}: {json.dumps(spec)}")
@@ -181,8 +184,7 @@ class _World:
         self._classes()
         for n in range(CLAIMS):
             self._claim(n)
-        body = {"metadata": {"name": EAGER}, "value": 1000, "preemptionPolicy": "Never"}
-        api.post(CLASSES, body)
+        api.post(CLASSES, {"metadata": {"name": EAGER}, "value": 1000, "preemptionPolicy": "Never"})
         self._pods = RandomPods(dice, self._name("")[:-1], self._hosts, self._claims)
         for n in range(STANDING):
             api.post(PODS, self._pods.standing(self._name(f"p{n}")))
@@ -289,6 +291,7 @@ class _World:
             made = self._api.patch(f"{PODS}/{name}/status", {"status": {"nominatedNodeName": host}})
             priority = made["spec"]["priority"]
             self._nominees[host] = min(priority, self._nominees.get(host, priority))
+        self._promised = names
 
     def _twins(self) -> dict[str, tuple[str, str]]:
         """Pods that were given devices: of each its claim template and its label `app`."""
@@ -316,9 +319,7 @@ class _World:
             no = (c for c in conditions if c["type"] == "PodScheduled" and c["status"] == "False")
             if any("waiting for" not in c["message"] for c in no):
                 judged.add(each["metadata"]["name"])
-        missing = set(names) - judged
-        assert not missing, f"not judged: {sorted(missing)}"
-        return True
+        return judged >= set(names)
 
     def _ours(self, names: list[str]) -> dict[str, tuple[set[str], Json]]:
         """Of each pod where it can go, and its spec."""
@@ -343,10 +344,10 @@ class _World:
             namespaces={each.name: each.labels for each in behind.namespaces},
             attachments=behind.attachments,
         )
-        raw = {each["metadata"]["name"]: each["spec"] for each in self._api.items(PODS)}
+        specs = {each["metadata"]["name"]: each["spec"] for each in self._api.items(PODS)}
         rows = {each.name: row for row, each in enumerate(arranged.pods) if each.name in names}
         places = {name: np.flatnonzero(standing.feasible(row)).tolist() for name, row in rows.items()}
-        return {name: ({arranged.nodes[at].name for at in there}, raw[name]) for name, there in places.items()}
+        return {name: ({arranged.nodes[at].name for at in there}, specs[name]) for name, there in places.items()}
 
     def clear(self) -> None:
         """Pods first: they hold the claims."""
