@@ -42,6 +42,12 @@ FIRST = int(os.environ.get("NODE_FIT_FIRST", "0"))
 NODES, STANDING, PROBES, CLAIMS, NOMINATED, TWINS = 20, 60, 50, 24, 5, 4
 DRIVER, OTHER = "csi.example.com", "other.example.com"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+BEHIND = (
+    "/api/v1/persistentvolumes",
+    "/apis/storage.k8s.io/v1/storageclasses",
+    "/apis/storage.k8s.io/v1/csinodes",
+    f"{DEVICES}/resourceslices",
+)
 KINDS = ("ephemeral volumes", "nominated pods", "devices", "resized pods")
 STRICTER = {
     "held": "a volume for one node that a pod of another node holds",
@@ -49,6 +55,7 @@ STRICTER = {
     "cordoned": "a cordoned node that the pod tolerates",
     "devices": "devices unlike those of the pod's own node, or others of that node claimed",
     "promised": "a node promised to a pod of lower priority",
+    "shy": "a node promised to a pod that repels it, as no pod on a node does: kube-scheduler skips that filter then",
 }
 """Where Ballast says no and kube-scheduler yes."""
 
@@ -98,9 +105,7 @@ class _World:
         self._claims: list[str] = []
         self._nominees: dict[str, int] = {}
         """The least priority of the pods that are nominated to a node."""
-        self._resized: set[str] = set()
-        self._foreign: set[str] = set()
-        self._cordoned: set[str] = set()
+        self._resized, self._foreign, self._cordoned, self._shy = (set[str]() for _ in range(4))
 
     def compare(self, asked: dict[str, set[str]], found: Counter[str], wrong: list[str]) -> None:
         self._build()
@@ -154,6 +159,8 @@ class _World:
             return "devices"
         if self._nominees.get(host, spec["priority"]) < spec["priority"]:
             return "promised"
+        if host in self._shy and "affinity" not in spec:
+            return "shy"
         if claims & self._pods.held:
             return "held"
         return "driver" if volumes and host in self._foreign else ""
@@ -188,7 +195,9 @@ class _World:
         self._pods = RandomPods(dice, self._name("")[:-1], self._hosts, self._claims)
         for n in range(STANDING):
             api.post(PODS, self._pods.standing(self._name(f"p{n}")))
-        eventually("the pods run", lambda: self._running(), within=60, every=0.5)
+        eventually(
+            "the pods run", lambda: {each["status"]["phase"] for each in api.items(PODS)} == {"Running"}, within=60
+        )
         self._change()
         self._nominate()
 
@@ -245,9 +254,6 @@ class _World:
                 "the claim is bound", lambda: self._api.get(f"{path}/{name}")["status"]["phase"] == "Bound", within=60
             )
 
-    def _running(self) -> bool:
-        return all(each["status"]["phase"] == "Running" for each in self._api.items(PODS))
-
     def _change(self) -> None:
         """Some pods are terminating, have succeeded, or are being resized."""
         for each in self._api.items(PODS):
@@ -289,6 +295,7 @@ class _World:
         for name in names:
             host = self._dice.choice(self._hosts)
             made = self._api.patch(f"{PODS}/{name}/status", {"status": {"nominatedNodeName": host}})
+            self._shy |= {host} if "affinity" in made["spec"] else set()
             priority = made["spec"]["priority"]
             self._nominees[host] = min(priority, self._nominees.get(host, priority))
         self._promised = names
@@ -327,15 +334,11 @@ class _World:
             "/api/v1/nodes",
             "/api/v1/pods",
             "/api/v1/namespaces",
-            "/api/v1/persistentvolumes",
             "/api/v1/persistentvolumeclaims",
-            "/apis/storage.k8s.io/v1/storageclasses",
-            "/apis/storage.k8s.io/v1/csinodes",
-            f"{DEVICES}/resourceslices",
+            *BEHIND,
         )
         document = {"kind": "List", "items": [self._api.get(path) for path in paths]}
-        read = files.cluster(document)
-        behind = backing(read, "cluster", lambda key: True)
+        behind = backing(read := files.cluster(document), "cluster", lambda key: True)
         arranged = layout(read.nodes, read.pods, (), np.zeros((len(read.nodes), 0)))
         standing = SimulatedPlacement(
             arranged,
@@ -357,11 +360,8 @@ class _World:
         self._api.delete(PODS, {"gracePeriodSeconds": 0})
         for path in (
             "/api/v1/namespaces/default/persistentvolumeclaims",
-            "/api/v1/persistentvolumes",
-            "/apis/storage.k8s.io/v1/storageclasses",
-            "/apis/storage.k8s.io/v1/csinodes",
+            *BEHIND,
             f"{DEVICES}/namespaces/default/resourceclaimtemplates",
-            f"{DEVICES}/resourceslices",
             f"{DEVICES}/deviceclasses",
         ):
             with suppress(Refused):
