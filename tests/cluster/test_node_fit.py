@@ -91,7 +91,7 @@ def test_node_fit_is_never_better_than_kube_scheduler(cluster: ControlPlane) -> 
     print(dict(found))
     assert not wrong, "\n".join(wrong[:5])
     assert found["pairs"] + found["errors of kube-scheduler"] >= WORLDS * NODES * PROBES
-    assert all(found[kind] >= 20 * WORLDS for kind in KINDS)
+    assert all(found[kind] >= 20 * (WORLDS - 1) for kind in KINDS), "one world may have no pod with devices"
     assert found["pairs"] >= WORLDS * NODES * PROBES / 2
     assert found["both"] >= found["pairs"] / 20
     assert found["missed"] <= found["pairs"] / 100
