@@ -42,7 +42,7 @@ def test_no_pod_lands_on_a_node_above_the_load_it_tolerates(comparing: ControlPl
     add_nodes(api, [node(name, cpu="64", memory="256Gi", pods=500) for name in LOADS])
     with Machines(LOADS) as machines:
         for name, load in LOADS.items():
-            machines[name].memory = load
+            machines[name].cpu = machines[name].memory = load
         with prometheus(comparing.tools, tmp_path, machines.targets()) as server:
             settings = {**SETTINGS, "BALLAST_PROMETHEUS__URL": server.url}
             with Daemon(comparing, "one", comparing.admin_kubeconfig, settings):

@@ -46,12 +46,14 @@ NODES = [
     for index in range(3)
 ]
 
-YOUNG = {f"10.0.0.{8 + lately}": 60.0 * lately + 45 for lately in range(2)}
-"""Addresses of nodes that joined this many seconds before the last reading: one inside the range of `rate`."""
+YOUNG = {"10.0.0.8": 45.0, "10.0.0.9": 105.0, "10.0.0.10": 45.0}
+"""Addresses of nodes that joined this many seconds before the last reading: two inside the range of `rate`."""
 FLAPPING = "10.0.0.7"
 """Of a node that answers for 45 s and is silent for 30 s."""
-WITHOUT_CLOCK = 2
-"""Node whose `node_time_seconds` is not stored."""
+WITHOUT_CLOCK = ("10.0.0.1", "10.0.0.2", "10.0.0.10")
+"""Nodes whose `node_time_seconds` is not stored."""
+ONLY_REST = "10.0.0.2"
+"""A node of which modes at rest are stored alone."""
 
 Samples = Iterator[tuple[str, dict[str, str], float]]
 
@@ -150,12 +152,14 @@ def _processors(node: int, passed: float, address: str) -> Samples:
     shares = {"idle": 0.98 - busy, "iowait": 0.01, "steal": 0.01, "user": 0.7 * busy, "system": 0.3 * busy}
     for cpu in range(CORES):
         for mode, share in shares.items():
+            if address == ONLY_REST and mode in ("user", "system"):
+                continue
             yield "node_cpu_seconds_total", {**linux, "cpu": str(cpu), "mode": mode}, share * passed
         for mode, share in (("idle", 1 - busy), ("user", 0.6 * busy), ("privileged", 0.4 * busy), ("dpc", 0.1 * busy)):
             yield "windows_cpu_time_total", {**windows, "core": f"0,{cpu}", "mode": mode}, share * passed
     yield "node_memory_MemTotal_bytes", linux, MEMORY
     yield "windows_memory_available_bytes", windows, MEMORY * (1 - TRUTH["memory"][node])
-    if node != WITHOUT_CLOCK:
+    if address not in WITHOUT_CLOCK:
         yield "node_time_seconds", linux, 1.7e9 + passed
 
 

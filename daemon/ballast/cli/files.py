@@ -186,7 +186,7 @@ def _items(document: object, source: str) -> Iterator[Json]:
 def _read(document: object, kind: type[W], source: str, build: Callable[[W], T]) -> T:
     try:
         return build(msgspec.convert(document, kind))
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
         raise BadFile(f"{source}: {kind.__name__} {name_of(document)}: {error}.") from None
 
 

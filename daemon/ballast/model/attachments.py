@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -86,6 +87,22 @@ class DeviceSlice(msgspec.Struct, frozen=True, gc=False):
     """Those of them that share counters with others, or that several claims may share: how many are free is unknown."""
     generation: int = 0
     """Of the pool; slices of older generations are outdated."""
+    slices: int = 1
+    """How many slices the pool has when it is complete."""
+
+
+def in_use(slices: Sequence[DeviceSlice]) -> Iterator[DeviceSlice]:
+    """Those of the newest generation of their pool, where all of them are there.
+
+    Source: kubernetes dynamic-resource-allocation structured/internal/stable/pools_stable.go, GatherPools.
+    """
+    newest: dict[tuple[str, str], int] = {}
+    for each in slices:
+        pool = each.driver, each.pool
+        newest[pool] = max(newest.get(pool, each.generation), each.generation)
+    current = [each for each in slices if each.generation == newest[each.driver, each.pool]]
+    there = Counter((each.driver, each.pool) for each in current)
+    yield from (each for each in current if there[each.driver, each.pool] == each.slices)
 
 
 class DeviceRequest(msgspec.Struct, frozen=True, gc=False):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ballast.cli.files import read_document
+from ballast.cli.files import pod, read_document
 from ballast.cli.metrics_file import metrics
 from ballast.errors import BadFile
 
@@ -41,3 +41,9 @@ def test_a_load_that_nothing_can_have_is_refused(value: float) -> None:
     entry = {"metrics": [{"type": "CPU", "operator": "AVG", "value": value}]}
     with pytest.raises(BadFile, match=r"--metrics: CPU of node n is .* percent; at most 1e\+06"):
         metrics({"data": {"NodeMetricsMap": {"n": entry}}}, "--metrics")
+
+
+def test_a_pod_with_text_that_is_no_unicode_is_refused() -> None:
+    container = {"name": "c", "resources": {"requests": {"\ud800": "1"}}}
+    with pytest.raises(BadFile, match=r"cluster: Pod a: .*surrogates"):
+        pod({"metadata": {"name": "a"}, "spec": {"containers": [container]}}, "cluster")

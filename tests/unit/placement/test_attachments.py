@@ -176,6 +176,18 @@ def test_ephemeral_claims_are_made_anew() -> None:
     assert where(known, claims=(), ephemeral=(("scratch", None),)) == "23"
     assert where(known, claims=(), ephemeral=(("scratch", "other"),)) == ""
     assert where(Attachments(), claims=(), ephemeral=(("scratch", None),)) == ""
+    # Where a volume is made at once, nobody knows before.
+    at_once = msgspec.structs.replace(zonal, waits=False)
+    assert where(Attachments((), (), (at_once,)), claims=(), ephemeral=(("scratch", "fast"),)) == ""
+
+
+def test_a_waiting_pod_goes_where_its_own_ephemeral_claim_can() -> None:
+    zonal = StorageClass("fast", "csi.x", waits=True, topologies=at(ZONE, "b"))
+    volumes = (PersistentVolume("v", at(ZONE, "a")),)
+    own = {"claims": (), "ephemeral": (("scratch", "fast"),), "on": ""}
+    assert where(Attachments((), volumes, (zonal,)), **own) == ""
+    assert where(Attachments((claim("p-scratch", storage_class="fast"),), volumes, (zonal,)), **own) == "23"
+    assert where(Attachments((claim("p-scratch", "v"),), volumes, (zonal,)), **own) == "01"
 
 
 def test_devices() -> None:
@@ -191,6 +203,42 @@ def test_devices() -> None:
     assert where(devices(n0=1, n1=2, n2=1), busy, **own) == "02"
     assert where(devices(n0=1, n1=1), resource_claims=True, shared_devices=True, claims=()) == ""
     assert where(devices(n0=1, n1=1), resource_claims=True, device_claims=1, claims=(), on="") == ""
+
+
+def test_devices_count_where_their_pool_is_complete_and_new() -> None:
+    def pools(**of_n1: Any) -> Attachments:
+        plain = DeviceSlice("n0", "gpu.x", "n0", node="n0", devices=("a100",), names=("g",))
+        return Attachments(
+            slices=(plain, msgspec.structs.replace(plain, name="n1", pool="n1", node="n1", **of_n1), *old)
+        )
+
+    own = {"resource_claims": True, "device_claims": 1, "claims": ()}
+    old: tuple[DeviceSlice, ...] = ()
+    assert where(pools(), **own) == "01"
+    assert where(pools(slices=2), **own) == "0"
+    old = (DeviceSlice("old", "gpu.x", "n1", node="n1", devices=("a100",), names=("g",), generation=1),)
+    assert where(pools(generation=1, slices=2), **own) == "01", "both slices are there, each with a device"
+    assert where(pools(generation=2, devices=(), names=()), **own) == "0", "the older one is outdated"
+
+
+def test_a_device_that_not_every_claim_may_have_is_like_no_other() -> None:
+    def slice_of(name: str, device: Mapping[str, Any]) -> DeviceSlice:
+        spec = {"driver": "gpu.x", "nodeName": name, "pool": {"name": name}, "devices": [{"name": "g", **device}]}
+        return read.to_slice(msgspec.convert({"metadata": {"name": name}, "spec": spec}, read.WireSlice))
+
+    own = {"resource_claims": True, "device_claims": 1, "claims": ()}
+    taint = {"key": "broken", "effect": "NoSchedule"}
+    for special in (
+        {"taints": [taint]},
+        {"consumesCounters": [{"counterSet": "g"}]},
+        {"allowMultipleAllocations": True},
+        {"bindingConditions": ["attached"], "bindingFailureConditions": ["failed"]},
+        {"basic": {"taints": [taint]}},
+    ):
+        plain = {"basic": {}} if "basic" in special else {}
+        assert where(Attachments(slices=(slice_of("n0", plain), slice_of("n1", plain))), **own) == "01"
+        assert where(Attachments(slices=(slice_of("n0", plain), slice_of("n1", special))), **own) == "0"
+        assert where(Attachments(slices=(slice_of("n0", special), slice_of("n1", special))), **own) == "0"
 
 
 def test_objects_on_the_wire() -> None:

@@ -212,8 +212,21 @@ def test_nominated_pods_take_their_room_and_their_place() -> None:
     assert allowed(Template(anti_affinity=(near("db"),)), small, nodes=nodes) == "1"
     # It may not come: what it would make possible is not there yet.
     assert allowed(Template(affinity=(near("db"),)), small, nodes=nodes) == ""
+    # It is looked at on its own node alone.
+    alike = [msgspec.structs.replace(each, labels={"zone": "a"}) for each in nodes]
+    assert allowed(Template(anti_affinity=(near("db"),)), small, nodes=alike) == "1"
     gone = msgspec.structs.replace(small, nominated="other")
     assert allowed(Template(anti_affinity=(near("db"),)), gone, nodes=nodes) == "01"
+
+
+def test_a_spread_holds_on_each_node_with_the_pods_nominated_to_it_alone() -> None:
+    """As kube-scheduler looks at it: pods that are nominated to other nodes do not raise the least."""
+    nodes = [a_node(f"n{n}", 8, 8, labels={"host": f"n{n}"}) for n in range(2)]
+    spread = Template(spread=(TopologySpread("host", 1, app("x")),))
+    coming = [a_pod(f"w{n}", 1, 1, waiting=0.0, nominated=f"n{n}", labels={"app": "x"}) for n in range(2)]
+    assert allowed(spread, nodes=nodes) == "01"
+    assert allowed(spread, coming[0], nodes=nodes) == "1"
+    assert allowed(spread, *coming, nodes=nodes) == ""
 
 
 labels = st.sampled_from(["x", "y"])

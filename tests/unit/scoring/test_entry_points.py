@@ -74,7 +74,7 @@ def test_the_example_is_found_and_scores() -> None:
 def test_the_daemon_uses_the_example_by_its_name() -> None:
     keys = {"BALLAST_SCORING__KEYS": '{"free-bandwidth": {"resource": "cpu"}}'}
     world = ExtenderWorld(snapshot([0.1] * 3), THERE, {"BALLAST_EXTENDER__STRATEGY": "free-bandwidth", **keys})
-    assert world.extending.node_scores("free-bandwidth") == {"n0": 69, "n1": 50, "n2": 97}
+    assert world.service.node_scores("free-bandwidth") == {"n0": 69, "n1": 50, "n2": 97}
     assert world.chosen("x") == "n2"
 
 

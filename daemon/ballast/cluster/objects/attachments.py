@@ -170,6 +170,7 @@ class DevicePool(wire.WireStruct):
 
     name: str = ""
     generation: int = 0
+    resource_slice_count: int = 1
 
 
 class SliceSpec(wire.WireStruct):
@@ -286,18 +287,24 @@ def to_slice(found: WireSlice) -> DeviceSlice:
         node=spec.node_name or "",
         terms=None if spec.node_selector is None else node_terms(spec.node_selector),
         everywhere=bool(spec.all_nodes),
-        devices=tuple(_properties(spec.driver, each) for each in spec.devices or ()),
+        devices=tuple(_properties(spec.driver, spec.pool.name, each) for each in spec.devices or ()),
         names=tuple(str(each.get("name", "")) for each in spec.devices or ()),
         in_parts=tuple(str(each.get("name", "")) for each in spec.devices or () if _in_parts(each)),
         generation=spec.pool.generation,
+        slices=spec.pool.resource_slice_count,
     )
 
 
 def _in_parts(device: dict[str, Any]) -> bool:
     """Whether it takes from counters that it shares with other devices, or several claims may share it."""
-    basic = device.get("basic")
-    found = basic if isinstance(basic, dict) else device
+    found = _described(device)
     return bool(found.get("consumesCounters") or found.get("allowMultipleAllocations"))
+
+
+def _described(device: dict[str, Any]) -> dict[str, Any]:
+    """What a device is said to be; up to v1beta1 that stands one level deeper."""
+    basic = device.get("basic")
+    return basic if isinstance(basic, dict) else device
 
 
 def to_node_claim(found: WireNodeClaim) -> NodeClaim:
@@ -343,10 +350,12 @@ def _term(found: TopologyTerm) -> NodeTerm:
     return NodeTerm(tuple(Requirement(e.key, "In", tuple(e.values or ())) for e in found.match_label_expressions or ()))
 
 
-def _properties(driver: str, device: dict[str, Any]) -> str:
-    """What a claim can ask of a device: all but its name; taints and shared counters make it one of its own."""
-    inner = device.get("basic") if isinstance(device.get("basic"), dict) else device
-    known = {key: value for key, value in (inner or {}).items() if key in ("attributes", "capacity")}
+def _properties(driver: str, pool: str, device: dict[str, Any]) -> str:
+    """What a claim can ask of a device: all but its name. One that not every claim may have is like no other."""
+    found = _described(device)
+    known = {key: value for key, value in found.items() if key in ("attributes", "capacity")}
+    if _in_parts(device) or found.get("taints") or found.get("bindingConditions"):
+        known["device"] = [pool, device.get("name")]
     return f"{driver} " + msgspec.json.encode(known, order="sorted").decode()
 
 

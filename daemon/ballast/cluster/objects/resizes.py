@@ -20,6 +20,8 @@ def booked(spec: S, status: wire.PodStatus) -> S:
     """The spec with the requests that count; the same one where nothing is being resized."""
     states = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
     given = {each.name: each for each in states if each.allocated_resources or each.resources}
+    if not (given or status.allocated_resources or status.resources):
+        return spec
     whole = _resources(spec.resources, status.allocated_resources, status.resources, refused=_refused(status))
     if not given and whole is spec.resources:
         return spec

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import Generic, TypeVar
 
+import msgspec
+
 from ballast.cluster.objects import wire
 from ballast.cluster.objects.templates import template_key, to_template
 from ballast.model.pod import Owner
 from ballast.model.shape import Shape
 from ballast.model.template import PLAIN, Template, Toleration
 
+_encode = msgspec.json.Encoder().encode
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
@@ -52,7 +55,7 @@ class Shared:
         """How many label sets, shapes, templates and owners were not held yet."""
         self._strings: Pool[str, str] = Pool(_STRINGS)
         self._mappings: Pool[tuple[tuple[str, str], ...], Mapping[str, str]] = Pool(_OTHERS)
-        self._shapes: Pool[Hashable, Shape] = Pool(_OTHERS)
+        self._shapes: Pool[bytes, Shape] = Pool(_OTHERS)
         self._templates: Pool[Hashable, Template] = Pool(_OTHERS)
         self._owners: Pool[tuple[str, str, str, bool], Owner] = Pool(_OTHERS)
 
@@ -123,20 +126,7 @@ def size(value: object) -> int:
     return _EACH
 
 
-def _shape_key(spec: wire.LeanPodSpec) -> Hashable:
-    return (
-        tuple(map(_container_key, spec.containers or ())),
-        tuple(map(_container_key, spec.init_containers or ())),
-        _resources_key(spec.resources),
-        tuple((spec.overhead or {}).items()),
-    )
-
-
-def _container_key(container: wire.Container) -> Hashable:
-    return (container.restart_policy, _resources_key(container.resources))
-
-
-def _resources_key(resources: wire.ResourceRequirements | None) -> Hashable:
-    if resources is None:
-        return None
-    return (tuple((resources.requests or {}).items()), tuple((resources.limits or {}).items()))
+def _shape_key(spec: wire.LeanPodSpec) -> bytes:
+    containers = [(each.restart_policy, each.resources) for each in spec.containers or ()]
+    init_containers = [(each.restart_policy, each.resources) for each in spec.init_containers or ()]
+    return _encode((containers, init_containers, spec.resources, spec.overhead))

@@ -18,13 +18,19 @@ def template_key(pod: wire.Pod) -> object:
     """Equal for pods with equal templates; None where a template would say nothing."""
     spec = pod.spec
     ports = _host_ports(spec)
-    volumes = tuple(_local(spec))
-    claims = _claims(spec)
+    keeps = any(
+        volume.empty_dir is not None
+        or volume.host_path is not None
+        or volume.persistent_volume_claim is not None
+        or volume.ephemeral is not None
+        for volume in spec.volumes or ()
+    )
     ends, grouped = not _restarts(spec), _grouped(spec)
-    plain = not (spec.node_selector or spec.tolerations or spec.affinity or spec.topology_spread_constraints)
-    if plain and not (ports or volumes or claims or spec.resource_claims or ends or grouped):
-        return None
     looks = spec.affinity or spec.topology_spread_constraints
+    if not (
+        spec.node_selector or spec.tolerations or looks or ports or keeps or spec.resource_claims or ends or grouped
+    ):
+        return None
     return (
         tuple((spec.node_selector or {}).items()),
         spec.tolerations,
@@ -32,11 +38,8 @@ def template_key(pod: wire.Pod) -> object:
         if looks
         else None,
         ports,
-        volumes,
-        claims,
-        _mounted(pod),
-        _ephemeral(spec),
-        _device_claims(spec),
+        (tuple(_local(spec)), _claims(spec), _mounted(pod), _ephemeral(spec)) if keeps else None,
+        _device_claims(spec) if spec.resource_claims else None,
         ends,
         grouped,
     )

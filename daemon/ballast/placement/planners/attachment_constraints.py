@@ -14,7 +14,15 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ballast.model.attachments import NO_PROVISIONER, UNKNOWN, Attachments, PersistentVolume, StorageClass, VolumeClaim
+from ballast.model.attachments import (
+    NO_PROVISIONER,
+    UNKNOWN,
+    Attachments,
+    PersistentVolume,
+    StorageClass,
+    VolumeClaim,
+    in_use,
+)
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Ints
@@ -79,9 +87,12 @@ class AttachmentConstraints:
         for volume, named in pod.template.ephemeral:
             chosen = self._default if named is None else self._classes.get(named)
             old = self._claims.get((pod.namespace, f"{pod.name}-{volume}"))
+            if not pod.node:
+                mask &= none if old is None or old.deleting else self._by_claim(old)
+                continue
             if chosen is None and named is None and old is not None:
                 chosen = self._classes.get(old.storage_class)
-            mask &= none if chosen is None else self._by_class(chosen)
+            mask &= none if chosen is None or not chosen.waits else self._by_class(chosen)
         return mask & self._by_limits(pod)
 
     def _by_claim(self, claim: VolumeClaim) -> Bools:
@@ -214,7 +225,7 @@ def _devices(nodes: Sequence[Node], attachments: Attachments) -> list[Counter[st
         return None
     rows = {node.name: row for row, node in enumerate(nodes)}
     found: list[Counter[str]] = [Counter() for _ in nodes]
-    for each in attachments.slices:
+    for each in in_use(attachments.slices):
         if each.node in rows:
             found[rows[each.node]].update(each.devices)
     return found

@@ -5,7 +5,7 @@ Source: kubernetes pkg/scheduler/framework/plugins nodeports, interpodaffinity, 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -67,10 +67,8 @@ class PodConstraints:
         away = [(pod, home)] if self._present[pod] else []
         for row, _ in away:
             self.move(row, -1)
-        mask = self._alone(pod, home)
-        for row, _ in promised:
-            self.move(row, -1)
-        mask = mask & self._alone(pod, home) if promised else mask
+        spread = bool(self._pods[pod].template.spread)
+        mask = _beside(promised, spread, lambda: self._alone(pod, home), self.move)
         for row, there in (*away, *promised):
             self.move(row, there)
         return mask
@@ -270,3 +268,27 @@ class PodConstraints:
                 used[row, port.address] = left
             else:
                 del used[row, port.address]
+
+
+def _beside(
+    promised: Sequence[tuple[int, int]], spread: bool, ask: Callable[[], Bools], move: Callable[[int, int], None]
+) -> Bools:
+    """[node]: allowed without the promised pods (pod, node), and with those alone that are promised to the node.
+
+    It takes them away. Those of other nodes open a node only to a `spread`, of which they raise the least.
+    Source: kubernetes pkg/scheduler/framework/runtime RunFilterPluginsWithNominatedPods.
+    """
+    with_all = ask()
+    if not promised:
+        return with_all
+    for row, _ in promised:
+        move(row, -1)
+    mask = ask()
+    for node in {there for _, there in promised if mask[there] and (spread or not with_all[there])}:
+        own = [row for row, there in promised if there == node]
+        for row in own:
+            move(row, node)
+        mask[node] = ask()[node]
+        for row in own:
+            move(row, -1)
+    return mask

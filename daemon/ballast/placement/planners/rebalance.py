@@ -13,6 +13,7 @@ and both of these are bounded in closed form.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeAlias
 
 import numpy as np
 
@@ -27,7 +28,12 @@ _TIE = 1e-12
 # A mean that moves by less has not moved.
 _STILL = 1e-14
 _TOGETHER = 8
+# Pods of a node that are compared first, those with the largest imaginable gain; more only if another could be as good.
+_PROMISING = 8
 _NOWHERE = -np.inf
+
+_Found: TypeAlias = tuple[PlannedMove | None, float]
+"""The move if it gains enough, and a surplus that no move exceeds."""
 
 
 def rebalance(
@@ -214,35 +220,45 @@ class _PoolBalance:
         owners = np.repeat(places, [len(part) for part in parts])
         used, home = self._placement.layout.used[pods], self._inverse[owners]
         here = self._here(pods, owners)
-        listed = self._shortlist.listed
-        costs = self._shortlist.costs(used, home)
-        gains = np.subtract(here[:, None], costs, out=costs)
+        hopes = here - self._shortlist.least(used, home)
         others = here - self._shortlist.least_outside(used, home)
+        ends = np.cumsum([len(part) for part in parts]).tolist()
+        cuts = [slice(end - len(part), end) for end, part in zip(ends, parts, strict=True)]
+        first = [cut.start + _highest(hopes[cut]) for cut in cuts]
+        rows = np.concatenate(first)
+        hopes[rows] = _NOWHERE
+        gains = self._gains(here[rows], used[rows], home[rows])
         start = 0
-        for place, part in zip(places, parts, strict=True):
-            cut = slice(start, start + len(part))
-            gains[cut, listed == place] = _NOWHERE
-            found = self._search(place, part, gains[cut], listed, float(others[cut].max()))
-            step, bound = found or self._search_all(place, part)
-            self._fresh[place], self._bound[place] = True, bound
-            self._aims[place] = -1
+        for place, cut, some in zip(places, cuts, first, strict=True):
+            beyond, rest = float(others[cut].max()), float(hopes[cut].max())
+            found = self._search_listed(place, pods[some], gains[start : start + len(some)], beyond)
+            start += len(some)
+            if found is not None and rest > _NOWHERE and (found[0] is None or found[1] <= rest + 2 * self.tie):
+                every = self._gains(here[cut], used[cut], home[cut])
+                found = self._search_listed(place, pods[cut], every, beyond)
+            step, bound = found or self._search_all(place, pods[cut])
+            self._fresh[place], self._bound[place], self._aims[place] = True, bound, -1
             if step is not None:
                 self._offers[place], self._aims[place] = (bound, step), step.target
-            start = cut.stop
 
-    def _search_all(self, place: int, pods: Ints) -> tuple[PlannedMove | None, float]:
+    def _gains(self, here: Floats, used: Floats, home: Floats) -> Floats:
+        """[pod, listed]"""
+        costs = self._shortlist.costs(used, home)
+        return np.subtract(here[:, None], costs, out=costs)
+
+    def _search_listed(self, place: int, pods: Ints, gains: Floats, others: float) -> _Found | None:
+        gains[:, self._shortlist.listed == place] = _NOWHERE
+        return self._search(place, pods, gains, self._shortlist.listed, others)
+
+    def _search_all(self, place: int, pods: Ints) -> _Found:
         places = np.full(len(pods), place)
         used, home = self._placement.layout.used[pods], self._inverse[places]
-        targets = self._shortlist.targets
-        here = self._here(pods, places)
-        gains = here[:, None] - self._shortlist.all_costs(used, home)
-        found = self._search(place, pods, gains, targets, _NOWHERE)
+        gains = self._here(pods, places)[:, None] - self._shortlist.all_costs(used, home)
+        found = self._search(place, pods, gains, self._shortlist.targets, _NOWHERE)
         assert found is not None
         return found
 
-    def _search(
-        self, place: int, pods: Ints, gains: Floats, targets: Ints, others: float
-    ) -> tuple[PlannedMove | None, float] | None:
+    def _search(self, place: int, pods: Ints, gains: Floats, targets: Ints, others: float) -> _Found | None:
         """The move if it gains enough, and what no move exceeds; None if a target outside may be better."""
         best = gains.max(axis=1)
         narrowed: set[int] = set()
@@ -306,3 +322,10 @@ class _PoolBalance:
         better = (gain > self._bound) & ~self._empty
         self._bound[better] = gain[better]
         self._fresh[better] = False
+
+
+def _highest(hopes: Floats) -> Ints:
+    """The places of the most promising ones, ascending."""
+    if len(hopes) <= _PROMISING:
+        return np.arange(len(hopes))
+    return np.sort(np.argpartition(hopes, -_PROMISING)[-_PROMISING:])

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from ballast.model.attachments import DeviceClaim, DeviceSlice
+from ballast.model.attachments import DeviceClaim, DeviceSlice, in_use
 from ballast.model.devices import CLAIMED
 from ballast.model.node import Node
 from ballast.model.pod import Pod
@@ -52,24 +52,18 @@ class ClaimedDevices:
 
 
 def claimed_devices(slices: Iterable[DeviceSlice], claims: Sequence[DeviceClaim]) -> ClaimedDevices:
-    """Devices that several nodes reach belong to none, and slices of older generations of a pool do not count."""
-    local = [each for each in slices if each.node]
-    newest: dict[tuple[str, str], int] = {}
-    for each in local:
-        pool = each.driver, each.pool
-        newest[pool] = max(newest.get(pool, 0), each.generation)
+    """Devices that several nodes reach belong to none; pools that are not complete do not count."""
     taken = {(given.driver, given.pool, given.device) for claim in claims for given in claim.given}
     free: dict[str, dict[str, float]] = defaultdict(dict)
     drivers: set[str] = set()
-    for each in local:
-        if each.generation == newest[each.driver, each.pool]:
-            whole = [name for name in each.names if name not in each.in_parts]
-            if not whole and each.names:
-                continue
-            there = free[each.node]
-            count = sum((each.driver, each.pool, name) not in taken for name in whole)
-            there[CLAIMED + each.driver] = there.get(CLAIMED + each.driver, 0.0) + count
-            drivers.add(each.driver)
+    for each in in_use(list(slices)):
+        whole = [name for name in each.names if name not in each.in_parts]
+        if not each.node or (not whole and each.names):
+            continue
+        there = free[each.node]
+        count = sum((each.driver, each.pool, name) not in taken for name in whole)
+        there[CLAIMED + each.driver] = there.get(CLAIMED + each.driver, 0.0) + count
+        drivers.add(each.driver)
     asked, named = _asked(claims, drivers)
     return ClaimedDevices(free, asked, named)
 

@@ -11,6 +11,7 @@ _VIRTUAL_LINKS = (
 PHYSICAL_LINKS = f'device!~"lo|({_VIRTUAL_LINKS}|nodelocaldns).*"'
 _AT_REST = 'mode=~"idle|iowait|steal"'
 _IDLE = 'mode="idle"'
+_USER = 'mode="user"'
 
 
 def _queries(terms: Terms) -> dict[str, str]:
@@ -35,10 +36,15 @@ def _lived(terms: Terms) -> str:
     """Per exporter, what `rate` gives for one second a second: less than 1 while samples do not fill its range.
 
     A node that has just joined would look fully loaded, and one whose exporter flaps busier than it is: the same rate
-    of the exporter's clock takes that out. Where nobody stores this clock, it is 1.
+    of the exporter's clock takes that out, or of all the time of one core where nobody stores this clock. Where
+    only time at rest is stored either, it is 1.
     """
-    clock = f"clamp_max({terms.rate('node_time_seconds')}, 1)"
-    return f"({clock} or group without (cpu, mode) ({terms.pick('node_cpu_seconds_total', _IDLE)}))"
+    cpu, core = "node_cpu_seconds_total", 'cpu=~"0|"'
+    clock = terms.rate("node_time_seconds")
+    whole = f"sum without (cpu, mode) ({terms.rate(cpu, core)})"
+    stored = f"group without (cpu, mode) ({terms.pick(cpu, core, _USER)})"
+    one = f"group without (cpu, mode) ({terms.pick(cpu, _IDLE)})"
+    return f"(clamp_max({clock} or ({whole} and {stored}), 1) or {one})"
 
 
 EXPORTER = Exporter(_queries, raw=("node_memory_MemTotal_bytes",))
