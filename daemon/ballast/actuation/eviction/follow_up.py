@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -65,6 +66,18 @@ class FollowedPods:
         if chosen is not None:
             self._taken.add(chosen.uid)
         return chosen
+
+
+def all_bound(steps: Sequence[StepRecord], pods: Iterable[Pod]) -> bool:
+    """Whether each workload of these steps has as many new pods on nodes as pods were evicted."""
+    missing = Counter(step.owner for step in steps if step.owner)
+    known = {uid for step in steps for uid in (step.uid, *step.besides)}
+    began = min((step.time for step in steps), default=0.0) - SKEW
+    for pod in pods if missing else ():
+        new = pod.node and not pod.deleting and pod.created >= began and pod.uid not in known
+        if new and pod.owner is not None and pod.owner.uid in missing:
+            missing[pod.owner.uid] -= 1
+    return all(count <= 0 for count in missing.values())
 
 
 @dataclass

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
+from ballast.actuation.eviction.follow_up import all_bound
 from ballast.actuation.eviction.leaving import LeavingTaints
 from ballast.actuation.eviction.loaded import loaded
 from ballast.actuation.eviction.records import StepRecord
@@ -20,6 +22,9 @@ STEERED_FOR = 600.0
 
 RESERVED_FOR = 120.0
 """Seconds for which room is held at least; renewed as long as the evicted pod has not ended."""
+
+BOUND_WITHIN, BETWEEN_LOOKS = 2.0, 0.05
+"""Seconds for which the next step waits until the replacement before is bound, and between two looks at the pods."""
 
 
 class ReservationService(Protocol):
@@ -51,14 +56,15 @@ class ReplacementReservations:
         *,
         interval: float = 0.0,
         taints: LeavingTaints | None = None,
+        pods: Callable[[], Iterable[Pod]] = tuple,
         probes: bool = True,
     ) -> None:
         """`interval` is the seconds between two looks at what became of evictions: room is held over two of them.
 
-        With `taints` replacements are kept off the nodes they left. `probes`: one eviction may show whether a scheduler
-        asks.
+        With `taints` replacements are kept off the nodes they left; `pods` are those of this moment. `probes`: one
+        eviction may show whether a scheduler asks.
         """
-        self.extender, self.taints, self._probing = extender, taints, probes
+        self.extender, self.taints, self._pods, self._probing = extender, taints, pods, probes
         self._clock = clock
         self._seen: tuple[Snapshot, Mapping[str, Mapping[str, float]]] | None = None
         self._steps, self._begun = list[StepRecord](), 0.0
@@ -106,10 +112,22 @@ class ReplacementReservations:
         """Before the eviction. Why its node could not be tainted, or None."""
         if self.taints is None or not self.taints.sets or step.target is not None:
             return None
+        meant = set[str]() if self._bound() else {each.prefers for each in self._steps}
         self._steps.append(step)
         if self._seen is not None:
-            self.taints.avoid(loaded(self._steps, *self._seen), self._begun)
+            avoided = loaded(self._steps, *self._seen)
+            self.taints.avoid([name for name in avoided if name not in meant], self._begun)
         return self.taints.put(step.source)
+
+    def _bound(self) -> bool:
+        """Whether the replacements of the steps before are bound; waits a moment for them.
+
+        A scheduler that has not placed them yet would find the nodes shut that were left open for them.
+        """
+        until = self._clock.monotonic() + BOUND_WITHIN
+        while not (done := all_bound(self._steps, self._pods())) and self._clock.monotonic() < until:
+            self._clock.wait(threading.Event(), BETWEEN_LOOKS)
+        return done
 
     def unprobe(self, step: StepRecord) -> None:
         """A step that did not happen, or whose replacement did not come, shows nothing."""
@@ -175,6 +193,8 @@ class ReplacementReservations:
         self.extender.release(replacement(step.uid))
 
     def release_all(self, step: StepRecord) -> None:
+        """Of a step that did not happen, or whose replacement did not come."""
+        self._steps = [each for each in self._steps if each.uid != step.uid]
         self.release(step)
         for uid in step.starts:
             self.extender.release(waiting(uid))

@@ -50,6 +50,7 @@ def build(
         taints=LeavingTaints(context.api, context.writer, prefix, sets=eviction.landing == "taint")
         if eviction.mode is Mode.ON
         else None,
+        pods=context.cache.pods,
         probes=eviction.landing == "extender",
     )
     acts = eviction.mode is Mode.ON
