@@ -51,7 +51,7 @@ def test_small_first_behind_the_gate_places_many_more_pods(
     add_nodes(cluster.api, nodes_of(world))
     with (
         ballast(cluster, installed, tmp_path, dict.fromkeys(names, LOAD), **SMALL_FIRST) as daemon,
-        scheduler(cluster, extender_profile(daemon.url, "default-scheduler", filtering=True)),
+        scheduler(cluster, extender_profile(daemon.url, "default-scheduler", filtering=True), patient=True),
     ):
         ours = batch(cluster, pods)
     sizes = [[round(each, 2) for each in accepted_by_size(kinds, placed)] for placed in (stock, ours)]

@@ -93,7 +93,7 @@ def test_more_devices_are_in_use(cluster: ControlPlane, installed: Installed, tm
     add_nodes(cluster.api, nodes_of(work))
     with (
         ballast(cluster, installed, tmp_path, dict.fromkeys(names, LOAD)) as daemon,
-        scheduler(cluster, extender_profile(daemon.url, "default-scheduler")),
+        scheduler(cluster, extender_profile(daemon.url, "default-scheduler"), patient=True),
     ):
         ours = share(place(cluster, pods, within=180))
     simulated = share_in_process(work)

@@ -72,7 +72,7 @@ def test_a_burst_lands_where_there_is_room_and_does_not_herd(
         add_nodes(cluster.api, fleet)
         with (
             ballast(cluster, installed, tmp_path, loads, refresh, BALLAST_EXTENDER__STRATEGY=strategy) as daemon,
-            scheduler(cluster, extender_profile(daemon.url, "default-scheduler")),
+            scheduler(cluster, extender_profile(daemon.url, "default-scheduler"), patient=True),
         ):
             eventually("a refresh has just ended", lambda: refreshed(refresh), within=2 * refresh, every=0.1)
             found[strategy] = judge(loads, burst(cluster, pods))
@@ -133,7 +133,9 @@ def test_an_overloaded_node_is_left_out_and_nobody_is_preempted_there(
         cluster.api.post(PODS, pod("there", cpu="2", nodeName="hot", priorityClassName="low", priority=10))
         with (
             ballast(cluster, installed, tmp_path, loads, BALLAST_EXTENDER__FILTER_THRESHOLD="0.9") as daemon,
-            scheduler(cluster, extender_profile(daemon.url, "default-scheduler", filtering=True)) as process,
+            scheduler(
+                cluster, extender_profile(daemon.url, "default-scheduler", filtering=True), patient=True
+            ) as process,
         ):
             for number in range(3):
                 cluster.api.post(PODS, pod(f"high-{number}", cpu="2", priorityClassName="high"))

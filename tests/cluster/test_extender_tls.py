@@ -74,7 +74,7 @@ def test_who_shows_a_certificate_or_the_token_is_answered_and_nobody_else(
         )
         assert stranger.status_code == 401
         assert answered(daemon).get("answered", 0) == 0
-        with scheduler(cluster, printed(daemon.url, tmp_path, asked)) as process:
+        with scheduler(cluster, printed(daemon.url, tmp_path, asked), patient=True) as process:
             placed = burst(cluster, 4)
             found = answered(daemon)
             assert found.get("answered", 0) >= 4, (found, process.tail())

@@ -166,7 +166,7 @@ def test_a_scheduler_may_ask_for_any_strategy(cluster: ControlPlane, craned: Ins
             eventually(f"{strategy} decides", partial(_decides, daemon, strategy), within=15)
             done = _decisions(daemon)
             names = [f"{strategy}-{number}" for number in range(4)]
-            with scheduler(cluster, yaml.safe_dump(document)):
+            with scheduler(cluster, yaml.safe_dump(document), patient=True):
                 for name in names:
                     cluster.api.post(PODS, pod(name, cpu="100m", memory="64Mi"))
                 placements(cluster.api, names)

@@ -29,7 +29,7 @@ def test_more_pods_find_room(name: str, cluster: ControlPlane, installed: Instal
     add_nodes(cluster.api, nodes_of(world))
     with (
         ballast(cluster, installed, tmp_path, dict.fromkeys(names, LOAD)) as daemon,
-        scheduler(cluster, extender_profile(daemon.url, "default-scheduler")),
+        scheduler(cluster, extender_profile(daemon.url, "default-scheduler"), patient=True),
     ):
         ours = sum(place(cluster, pods))
     print(f"{name}: stock {stock}, extender {ours}: {100 * (ours / stock - 1):+.0f} %")

@@ -60,7 +60,7 @@ def acting(
                     "BALLAST_EVICTION__TARGET_HIGH": "0.7",
                 },
             ) as daemon,
-            scheduler(cluster, extender_profile(daemon.url, "default-scheduler", filtering=True)),
+            scheduler(cluster, extender_profile(daemon.url, "default-scheduler", filtering=True), patient=True),
         ):
             yield daemon, machines, installed
             calls = cluster.audit.calls(user=installed.user, since=since)

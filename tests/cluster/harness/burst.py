@@ -49,7 +49,7 @@ def knowing(
         for name, load in loads.items():
             machines[name].cpu = machines[name].memory = load
         own = Path(tempfile.mkdtemp(dir=folder))
-        with prometheus(plane.tools, own, machines.targets()) as server:
+        with prometheus(plane.tools, own, machines.targets(), interval=f"{1 + len(loads) // 40}s") as server:
             eventually(
                 "Prometheus knows every node",
                 lambda: _rates(server, len(loads), refresh),

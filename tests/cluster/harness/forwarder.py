@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import threading
+from contextlib import closing, suppress
 from http.server import ThreadingHTTPServer
 from urllib.parse import urlsplit
 
@@ -23,14 +24,12 @@ class Forwarder:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 where = urlsplit(forwarder.to)
-                try:
-                    onward = http.client.HTTPConnection(where.hostname or "", where.port or 0, timeout=5)
+                onward = http.client.HTTPConnection(where.hostname or "", where.port or 0, timeout=5)
+                status, answer = 503, b""
+                with closing(onward), suppress(OSError, http.client.HTTPException):
                     onward.request("POST", self.path, body, {"Content-Type": self.headers["Content-Type"]})
                     found = onward.getresponse()
-                    status, answer = found.status, found.read()
-                    onward.close()
-                except OSError:
-                    status, answer = 503, b""
+                    answer, status = found.read(), found.status
                 self.answer(answer, status)
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

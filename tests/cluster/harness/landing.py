@@ -42,7 +42,7 @@ def left(
         variables["BALLAST_EVICTION__LANDING"] = "taint" if way == "taint" else "extender"
         with Daemon(cluster, way, kubeconfig, variables) as daemon:
             profile = extender_profile(daemon.url, "default-scheduler") if way == "extender" else STOCK
-            with scheduler(cluster, profile):
+            with scheduler(cluster, profile, patient=True):
                 eventually("it knows the nodes", lambda: _known(daemon, size.nodes), within=90, every=0.5)
                 cluster.api.post(PODS, pod("asks", cpu="1m", memory="1Mi"))
                 if way == "stock":

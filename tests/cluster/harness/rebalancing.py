@@ -140,7 +140,7 @@ def compare(
         before = work.deviations()
         with (
             Daemon(cluster, "acts", kubeconfig, {**told, **settings(size, "on")}) as daemon,
-            scheduler(cluster, extender_profile(daemon.url, "default-scheduler", filtering=True)),
+            scheduler(cluster, extender_profile(daemon.url, "default-scheduler", filtering=True), patient=True),
         ):
             eventually("it knows the nodes", lambda: _known(daemon, size.nodes), within=90, every=0.5)
             api.post(PODS, pod("asks", cpu="1m", memory="1Mi"))

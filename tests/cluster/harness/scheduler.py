@@ -31,11 +31,13 @@ def scheduler(
     binary: Path | None = None,
     kubeconfig: Path | None = None,
     features: str = "",
+    patient: bool = False,
 ) -> Iterator[Process]:
     """Runs it until the block ends, with what a user would give it; only the way to the API server is added.
 
     `binary` is another build of it. With a `kubeconfig` it has those rights, and elects a leader as configured.
-    `features` are feature gates.
+    `features` are feature gates. If `patient`, it waits for extenders longer than their profile says: on a busy
+    machine it would go on without them, and the test would see that.
     """
     document = yaml.safe_load(configuration)
     document["clientConnection"] = {
@@ -45,6 +47,8 @@ def scheduler(
     }
     if kubeconfig is None:
         document["leaderElection"] = {**document.get("leaderElection", {}), "leaderElect": False}
+    for each in document.get("extenders", ()) if patient else ():
+        each["httpTimeout"] = "5s"
     port = free_port()
     folder = plane.folder / f"scheduler-{port}"
     folder.mkdir()
