@@ -247,17 +247,20 @@ app.kubernetes.io/instance: {{ .Release.Name }}
   {{- $_ := set $seen "" (append (get $seen "" | default list) "namespaces" | sortAlpha) -}}
 {{- end -}}
 {{- if $targets }}{{ $_ := set $seen "keda.sh" (list "scaledobjects") }}{{ end -}}
-{{- $scales := dict -}}
+{{- /* one by one: who scaled a target last, and the scale of kinds outside apps */ -}}
+{{- $single := dict -}}
+{{- if $targets }}{{ $single = dict "autoscaling" (list "horizontalpodautoscalers") "keda.sh" (list "scaledobjects") }}{{ end -}}
 {{- range $targets -}}
   {{- $_ := set $seen .group (append (get $seen .group | default list) .resource | uniq | sortAlpha) -}}
-  {{- if ne .group "apps" }}{{ $_ := set $scales .group (append (get $scales .group | default list) (printf "%s/scale" .resource) | uniq | sortAlpha) }}{{ end -}}
+  {{- $_ := set $single .group (append (get $single .group | default list) .resource | uniq | sortAlpha) -}}
+  {{- if ne .group "apps" }}{{ $_ := set $single .group (append (get $single .group) (printf "%s/scale" .resource) | uniq | sortAlpha) }}{{ end -}}
 {{- end -}}
 {{- range $group, $resources := $seen }}
 - apiGroups: [{{ $group | quote }}]
   resources: {{ toRawJson $resources }}
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 {{- end }}
-{{- range $group, $resources := $scales }}
+{{- range $group, $resources := $single }}
 - apiGroups: [{{ $group | quote }}]
   resources: {{ toRawJson $resources }}
   verbs: [get]

@@ -18,7 +18,8 @@ from ballast.jobs.power.build import findings
 from ballast.power.policy import PowerPolicy
 from ballast.settings import Mode, Settings
 
-_READ = ("get", "list", "watch")
+_WATCHED = ("list", "watch")
+_READ = ("get", *_WATCHED)
 _ASKED_AT_ONCE = 8
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
@@ -59,35 +60,36 @@ def _needed(settings: Settings, policies: Sequence[PowerPolicy], namespace: str)
     eviction, power = settings.eviction.mode, settings.power.mode
     plans = eviction is not Mode.OFF
     targets = policies if power is not Mode.OFF else ()
-    yield Right("", "nodes", _READ)
-    yield Right("", "pods", _READ)
+    yield Right("", "nodes", _WATCHED)
+    yield Right("", "pods", _WATCHED)
     for plural in ("resourceclaims", "resourceslices"):
-        yield Right("resource.k8s.io", plural, _READ)
-    yield Right("metrics.k8s.io", "nodes", ("get", "list"))
+        yield Right("resource.k8s.io", plural, _WATCHED)
+    yield Right("metrics.k8s.io", "nodes", ("list",))
     if plans:
-        yield Right("metrics.k8s.io", "pods", ("get", "list"))
+        yield Right("metrics.k8s.io", "pods", ("list",))
         for plural in ("daemonsets", "deployments", "replicasets", "statefulsets"):
-            yield Right("apps", plural, _READ)
-        yield Right("policy", "poddisruptionbudgets", _READ)
+            yield Right("apps", plural, _WATCHED)
+        yield Right("policy", "poddisruptionbudgets", _WATCHED)
         for plural in ("events", "persistentvolumeclaims", "persistentvolumes"):
-            yield Right("", plural, _READ)
+            yield Right("", plural, _WATCHED)
         for plural in ("csinodes", "storageclasses"):
-            yield Right("storage.k8s.io", plural, _READ)
-        yield Right("karpenter.sh", "nodeclaims", _READ)
+            yield Right("storage.k8s.io", plural, _WATCHED)
+        yield Right("karpenter.sh", "nodeclaims", _WATCHED)
     if plans or targets:
-        yield Right("autoscaling", "horizontalpodautoscalers", _READ)
+        yield Right("autoscaling", "horizontalpodautoscalers", _WATCHED)
         yield Right("", "services", ("get",))
     if plans or targets or settings.batch.mode is not Mode.OFF:
-        yield Right("", "namespaces", _READ)
+        yield Right("", "namespaces", _WATCHED)
     if settings.publishing.mode is Mode.ON:
-        yield Right("", "nodes", ("patch",))
+        yield Right("", "nodes", ("get", "patch"))
     if eviction is Mode.ON:
         yield Right("", "pods/eviction", ("create",))
         if settings.publishing.mode is not Mode.ON and (
             settings.eviction.landing == "taint" or EMPTIES in settings.eviction.planners
         ):
-            yield Right("", "nodes", ("patch",))
+            yield Right("", "nodes", ("get", "patch"))
     if eviction is Mode.ON and settings.eviction.surge:
+        yield Right("apps", "deployments", ("get",))
         yield Right("apps", "deployments/scale", ("get", "patch"))
         yield Right("", "pods", ("patch",))
     if eviction is Mode.ON and settings.eviction.nominate:
@@ -119,6 +121,7 @@ def _own(settings: Settings, namespace: str) -> Iterator[Right]:
 def _of_power(policies: Sequence[PowerPolicy], *, writes: bool) -> Iterator[Right]:
     if policies:
         yield Right("keda.sh", "scaledobjects", _READ)
+        yield Right("autoscaling", "horizontalpodautoscalers", ("get",))
     kinds: set[tuple[str, str]] = set()
     namespaces: set[str] = set()
     for policy in policies:
@@ -129,13 +132,14 @@ def _of_power(policies: Sequence[PowerPolicy], *, writes: bool) -> Iterator[Righ
             if (group, plural) not in kinds:
                 kinds.add((group, plural))
                 yield Right(group, plural, _READ)
+                if group != "apps":
+                    yield Right(group, f"{plural}/scale", ("get",))
             if writes:
                 yield Right(group, f"{plural}/scale", ("get", "patch"), namespace, name)
-            elif group != "apps":
-                yield Right(group, f"{plural}/scale", ("get",), namespace, name)
             if writes and namespace not in namespaces:
                 namespaces.add(namespace)
                 yield Right("autoscaling", "horizontalpodautoscalers", ("patch",), namespace)
+                yield Right("keda.sh", "scaledobjects", ("patch",), namespace)
 
 
 def _refused(evidence: Evidence, rights: Sequence[Right]) -> Iterator[tuple[Right, list[str]]]:

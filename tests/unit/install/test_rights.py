@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
 from ballast.cluster.state import NAMES
-from tests.unit.install.chart import MODES, NAMESPACE, POWER, PUBLISHING, Helm, Manifest, Values, modes, of_kind
+from ballast.doctor.rights import needed
+from ballast.jobs.power.build import findings
+from ballast.settings import load
+from tests.unit.install.chart import (
+    MODES,
+    NAMESPACE,
+    POWER,
+    PUBLISHING,
+    Helm,
+    Manifest,
+    Values,
+    environment,
+    modes,
+    of_kind,
+    one,
+    pod_templates,
+)
 
 Grant = tuple[str, str, str, str]
 """(namespace or "*", group/resource, name or "*", verb)."""
 
-READING = {"get", "list", "watch"}
-"""What a watch needs, and `kubectl auth can-i` of whoever looks after it."""
+WATCHING = {"list", "watch"}
+READING = {"get", *WATCHING}
 
 
 def everywhere(verbs: Iterable[str], *resources: str) -> set[Grant]:
@@ -21,21 +38,24 @@ def everywhere(verbs: Iterable[str], *resources: str) -> set[Grant]:
 
 
 READS = everywhere(
-    READING, "nodes", "pods", "resource.k8s.io/resourceclaims", "resource.k8s.io/resourceslices"
-) | everywhere(("get", "list"), "metrics.k8s.io/nodes")
-POWER_READS = everywhere(
-    READING,
-    "namespaces",
-    "apps/deployments",
-    "apps/statefulsets",
-    "argoproj.io/rollouts",
-    "autoscaling/horizontalpodautoscalers",
-    "keda.sh/scaledobjects",
-) | everywhere(("get",), "services", "argoproj.io/rollouts/scale")
+    WATCHING, "nodes", "pods", "resource.k8s.io/resourceclaims", "resource.k8s.io/resourceslices"
+) | everywhere(("list",), "metrics.k8s.io/nodes")
+POWER_READS = (
+    everywhere(
+        READING,
+        "apps/deployments",
+        "apps/statefulsets",
+        "argoproj.io/rollouts",
+        "autoscaling/horizontalpodautoscalers",
+        "keda.sh/scaledobjects",
+    )
+    | everywhere(WATCHING, "namespaces")
+    | everywhere(("get",), "services", "argoproj.io/rollouts/scale")
+)
 """For the policies of `POWER`."""
 EVICTION_READS = (
     everywhere(
-        READING,
+        WATCHING,
         "namespaces",
         "apps/deployments",
         "apps/statefulsets",
@@ -50,7 +70,7 @@ EVICTION_READS = (
         "storage.k8s.io/storageclasses",
         "karpenter.sh/nodeclaims",
     )
-    | everywhere(("get", "list"), "metrics.k8s.io/pods")
+    | everywhere(("list",), "metrics.k8s.io/pods")
     | everywhere(("get",), "services")
 )
 PART_READS = {"publishing": set[Grant](), "power": set[Grant](), "eviction": EVICTION_READS}
@@ -71,7 +91,7 @@ LEASE = {
     (NAMESPACE, "coordination.k8s.io/leases", "ballast", "update"),
 }
 EVENTS = everywhere(("create",), "events")
-PUBLISHES = everywhere(("patch",), "nodes") | EVENTS
+PUBLISHES = everywhere(("get", "patch"), "nodes") | EVENTS
 EVICTS = everywhere(("create",), "pods/eviction") | EVENTS
 SCALES = {
     (namespace, f"{kind}/scale", name, verb)
@@ -139,7 +159,7 @@ def test_one_part_in_dry_run_adds_the_lease_the_state_and_the_own_pod(helm: Helm
 def test_batch_alone_may_patch_pods_and_only_where_it_is_on(helm: Helm) -> None:
     values = modes("off", "off", "off")
     values["settings"]["batch"] = {"mode": "dry-run"}
-    namespaces = everywhere(READING, "namespaces")
+    namespaces = everywhere(WATCHING, "namespaces")
     assert granted(helm.template(values), "ballast") == READS | OWN | LEASE | namespaces
     values["settings"]["batch"]["mode"] = "on"
     manifests = helm.template(values)
@@ -203,8 +223,8 @@ def test_only_nominating_asks_for_the_status_of_pods(helm: Helm) -> None:
 @pytest.mark.parametrize(
     ("setting", "added"),
     [
-        ({"landing": "taint"}, everywhere(("patch",), "nodes")),
-        ({"planners": "relieve,consolidate"}, everywhere(("patch",), "nodes")),
+        ({"landing": "taint"}, everywhere(("get", "patch"), "nodes")),
+        ({"planners": "relieve,consolidate"}, everywhere(("get", "patch"), "nodes")),
     ],
 )
 def test_evictions_change_nodes_only_where_they_mark_them(helm: Helm, setting: Values, added: set[Grant]) -> None:
@@ -221,7 +241,8 @@ def test_surge_scales_deployments_and_marks_the_pod_that_goes(helm: Helm) -> Non
     values = modes("off", "off", "on")
     values["settings"]["eviction"]["surge"] = True
     more = granted(helm.template(values), "ballast") - (READS | OWN | LEASE | EVICTION_READS | EVICTS)
-    assert more == everywhere(("get", "patch"), "apps/deployments/scale") | everywhere(("patch",), "pods")
+    scales = everywhere(("get",), "apps/deployments") | everywhere(("get", "patch"), "apps/deployments/scale")
+    assert more == scales | everywhere(("patch",), "pods")
 
 
 def test_publishing_adds_node_patches_and_events(helm: Helm) -> None:
@@ -259,6 +280,29 @@ def test_some_rights_are_never_asked_for(helm: Helm, mode: str) -> None:
             assert resource not in ("secrets", "nodes/proxy", "nodes/status", "pods/exec", "pods/status")
             assert verb in READING | {"create", "update", "patch"}
             assert not (resource == "configmaps" and name == "*" and verb != "create")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_chart_gives_what_the_doctor_asks_for(helm: Helm, mode: str, tmp_path: Path) -> None:
+    values = modes(mode, mode, mode)
+    values["settings"]["power"]["policies"] = POWER["settings"]["power"]["policies"]
+    values["settings"]["batch"] = {"mode": mode}
+    values["settings"]["eviction"] |= {"landing": "taint", "surge": True, "nominate": True}
+    values["settings"]["http"] = {"metrics_auth": "kubernetes"}
+    manifests = helm.template(values)
+    [container] = pod_templates(manifests)["Deployment/ballast"]["spec"]["containers"]
+    file = tmp_path / "ballast.yaml"
+    file.write_text(one(manifests, "ConfigMap", "ballast-config")["data"]["ballast.yaml"])
+    settings = load(environment(container) | {"BALLAST_CONFIG_FILE": str(file)})
+    asked = {
+        (right.namespace or "*", f"{right.group}/{right.resource}".lstrip("/"), right.name or "*", verb)
+        for right in needed(settings, findings(settings).policies, NAMESPACE)
+        for verb in right.verbs
+    }
+    given = granted(manifests, "ballast")
+    assert asked <= given
+    beside = {"discovery.k8s.io/endpointslices", "services"}
+    assert {grant for grant in given - asked if grant[1] not in beside} == set()
 
 
 def test_no_rights_without_rbac_and_no_account_without_asking(helm: Helm) -> None:
