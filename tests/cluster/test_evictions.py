@@ -25,7 +25,7 @@ from tests.cluster.harness.evicting import (
     deployment,
     running,
 )
-from tests.cluster.harness.objects import PODS, add_nodes, node, pod, sweep
+from tests.cluster.harness.objects import PODS, add_nodes, node, pod, set_labels, sweep
 from tests.cluster.harness.rebalancing import Size, compare
 from tests.cluster.harness.scheduler import STOCK, scheduler
 from tests.cluster.harness.waiting import eventually
@@ -255,6 +255,31 @@ def _waits(cluster: ControlPlane) -> bool:
     cluster.api.post(PODS, pod("canary"))
     conditions = eventually("it was tried", lambda: cluster.api.get(f"{PODS}/canary")["status"].get("conditions"))
     return any(each["type"] == "PodScheduled" and each["status"] == "False" for each in conditions)
+
+
+@pytest.mark.parametrize(("open_to_it", "says"), [(("n2",), False), (("n2", "n3"), True)])
+@pytest.mark.timeout(180)
+def test_a_probe_tells_of_the_extender_where_the_scheduler_has_a_choice(
+    busy: ControlPlane, open_to_it: tuple[str, ...], says: bool
+) -> None:
+    set_labels(busy.api, "n0", {"pool": "a"})
+    busy.api.post(DEPLOYMENTS, deployment("pinned", 2, nodeSelector={"pool": "a"}))
+    running(busy.api, "pinned", 2)
+    for name in NODES:
+        set_labels(busy.api, name, {"pool": "a" if name in open_to_it else None})
+    with Actor(busy.admin_kubeconfig) as actor:
+        actor.extender.asked_at.clear()
+        eventually("the labels are seen", lambda: _pool(actor) == set(open_to_it))
+        one, _ = eventually("both pods are seen", lambda: ready if len(ready := actor.pods("pinned")) == 2 else [])
+        actor.follow()
+        [attempt] = actor.carry_out(one, to="n1")
+        assert attempt.evicted, attempt
+        eventually("the replacement is followed", lambda: actor.follow() or actor.recent()["landed_on"], every=0.2)
+        assert (actor.replacements.failed != {}) == says
+
+
+def _pool(actor: Actor) -> set[str]:
+    return {each.name for each in actor.cache.nodes() if each.labels.get("pool") == "a"}
 
 
 @pytest.mark.timeout(300)
