@@ -60,7 +60,7 @@ def _needed(settings: Settings, policies: Sequence[PowerPolicy], namespace: str)
     eviction, power = settings.eviction.mode, settings.power.mode
     plans = eviction is not Mode.OFF
     targets = policies if power is not Mode.OFF else ()
-    yield Right("", "nodes", _WATCHED)
+    yield Right("", "nodes", _READ)
     yield Right("", "pods", _WATCHED)
     for plural in ("resourceclaims", "resourceslices"):
         yield Right("resource.k8s.io", plural, _WATCHED)
@@ -81,13 +81,13 @@ def _needed(settings: Settings, policies: Sequence[PowerPolicy], namespace: str)
     if plans or targets or settings.batch.mode is not Mode.OFF:
         yield Right("", "namespaces", _WATCHED)
     if settings.publishing.mode is Mode.ON:
-        yield Right("", "nodes", ("get", "patch"))
+        yield Right("", "nodes", ("patch",))
     if eviction is Mode.ON:
         yield Right("", "pods/eviction", ("create",))
         if settings.publishing.mode is not Mode.ON and (
             settings.eviction.landing == "taint" or EMPTIES in settings.eviction.planners
         ):
-            yield Right("", "nodes", ("get", "patch"))
+            yield Right("", "nodes", ("patch",))
     if eviction is Mode.ON and settings.eviction.surge:
         yield Right("apps", "deployments", ("get",))
         yield Right("apps", "deployments/scale", ("get", "patch"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ballast.actuation.scaling.ceilings import LASTS, SILENT, Ceilings
+from ballast.actuation.scaling.ceilings import LASTS, SETTLED, SILENT, Ceilings
 from ballast.model.workload import Workload
 from tests.fakes import FakeClock
 
@@ -13,9 +13,13 @@ def state(present: int, ready: int, kind: str = "StatefulSet", *, uncreated: boo
     return Workload(kind, "ns", "db", replicas=9, present=present, ready=ready, uncreated=uncreated)
 
 
-def test_a_controller_that_says_so_is_believed_at_once_and_for_a_while() -> None:
+def test_a_controller_that_says_so_is_believed_once_its_count_stands_still() -> None:
     clock = FakeClock()
     ceilings = Ceilings(clock)
+    assert ceilings.of(NAME, state(1, 1, "Deployment", uncreated=True), 9) is None
+    clock.advance(SETTLED - 1)
+    assert ceilings.of(NAME, state(4, 1, "Deployment", uncreated=True), 9) is None
+    clock.advance(SETTLED)
     assert ceilings.of(NAME, state(4, 4, "Deployment", uncreated=True), 9) == 4
     clock.advance(LASTS - 1)
     assert ceilings.of(NAME, state(4, 4, "Deployment"), 4) == 4

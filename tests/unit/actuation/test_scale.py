@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ballast.actuation.scaling.ceilings import SETTLED
 from ballast.actuation.scaling.target_status import Actuator
 from ballast.cluster.write import Result
 from ballast.model.pod import Pod
@@ -161,6 +162,8 @@ def test_pods_that_cannot_be_created_are_no_room() -> None:
     found = rig()
     refused = [{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate"}]
     found.api.objects[API]["status"] = {"replicas": 3, "readyReplicas": 3, "conditions": refused}
+    assert found.standing(policy("api")).ceiling is None
+    found.clock.advance(SETTLED)
     standing = found.standing(policy("api"))
     assert (standing.count, standing.maximum, standing.ceiling) == (5, 3, 3)
     (outcome,) = found.apply(policy("api"), {"api": 6})

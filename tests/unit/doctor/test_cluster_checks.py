@@ -63,7 +63,7 @@ def test_rights_follow_the_modes() -> None:
     off = load({f"BALLAST_{part}__MODE": "off" for part in ("PUBLISHING", "EVICTION", "POWER", "BATCH")})
     rights = needed(off, (), "ballast")
     assert {right.resource for right in rights} == {"nodes", "pods", "resourceclaims", "resourceslices"}
-    assert {verb for right in rights for verb in right.verbs} == {"list", "watch"}
+    assert {verb for right in rights for verb in right.verbs} == {"get", "list", "watch"}
 
 
 def test_the_holder_of_the_lease_is_told(patient: Patient) -> None:

@@ -37,9 +37,11 @@ def everywhere(verbs: Iterable[str], *resources: str) -> set[Grant]:
     return {("*", resource, "*", verb) for resource in resources for verb in verbs}
 
 
-READS = everywhere(
-    WATCHING, "nodes", "pods", "resource.k8s.io/resourceclaims", "resource.k8s.io/resourceslices"
-) | everywhere(("list",), "metrics.k8s.io/nodes")
+READS = (
+    everywhere(READING, "nodes")
+    | everywhere(WATCHING, "pods", "resource.k8s.io/resourceclaims", "resource.k8s.io/resourceslices")
+    | everywhere(("list",), "metrics.k8s.io/nodes")
+)
 POWER_READS = (
     everywhere(
         READING,
@@ -91,7 +93,7 @@ LEASE = {
     (NAMESPACE, "coordination.k8s.io/leases", "ballast", "update"),
 }
 EVENTS = everywhere(("create",), "events")
-PUBLISHES = everywhere(("get", "patch"), "nodes") | EVENTS
+PUBLISHES = everywhere(("patch",), "nodes") | EVENTS
 EVICTS = everywhere(("create",), "pods/eviction") | EVENTS
 SCALES = {
     (namespace, f"{kind}/scale", name, verb)
@@ -223,8 +225,8 @@ def test_only_nominating_asks_for_the_status_of_pods(helm: Helm) -> None:
 @pytest.mark.parametrize(
     ("setting", "added"),
     [
-        ({"landing": "taint"}, everywhere(("get", "patch"), "nodes")),
-        ({"planners": "relieve,consolidate"}, everywhere(("get", "patch"), "nodes")),
+        ({"landing": "taint"}, everywhere(("patch",), "nodes")),
+        ({"planners": "relieve,consolidate"}, everywhere(("patch",), "nodes")),
     ],
 )
 def test_evictions_change_nodes_only_where_they_mark_them(helm: Helm, setting: Values, added: set[Grant]) -> None:

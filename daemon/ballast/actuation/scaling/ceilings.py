@@ -8,6 +8,9 @@ from ballast.model.workload import Workload
 LASTS = 600.0
 """Seconds after which more is tried again."""
 
+SETTLED = 5.0
+"""Seconds for which the count stays the same. Its first status after a failure counts the pods from before."""
+
 SILENT = 60.0
 """Seconds without a new pod after which the controller of a StatefulSet, which says nothing, could not create one."""
 
@@ -26,10 +29,10 @@ class Ceilings:
         `replicas` are those asked for now.
         """
         now = self._clock.monotonic()
-        if workload.present < replicas and (workload.uncreated or self._stuck(name, workload, now)):
-            self._known[name] = workload.present, now
         if workload.present >= replicas:
             self._waiting.pop(name, None)
+        elif self._cannot_grow(name, workload, now):
+            self._known[name] = workload.present, now
         known = self._known.get(name)
         if known is None:
             return None
@@ -38,12 +41,13 @@ class Ceilings:
             return None
         return known[0]
 
-    def _stuck(self, name: str, workload: Workload, now: float) -> bool:
-        """Whether all pods of a StatefulSet are ready, and no other has come for long."""
-        if workload.kind != "StatefulSet" or workload.ready < workload.present:
+    def _cannot_grow(self, name: str, workload: Workload, now: float) -> bool:
+        """Whether its controller failed to create pods, or all pods of a StatefulSet are ready and no other comes."""
+        waits = workload.kind == "StatefulSet" and workload.ready >= workload.present
+        if not (workload.uncreated or waits):
             self._waiting.pop(name, None)
             return False
         known = self._waiting.get(name)
         if known is None or known[0] != workload.present:
             known = self._waiting[name] = workload.present, now
-        return now - known[1] >= SILENT
+        return now - known[1] >= (SETTLED if workload.uncreated else SILENT)

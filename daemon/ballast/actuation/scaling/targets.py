@@ -184,8 +184,11 @@ class TargetReader:
     def _lasts(self, status: TargetStatus) -> bool:
         """Whether it stays valid as long as the objects it was computed from."""
         workload = status.workload
-        silent = status.kind == "StatefulSet"
-        short = silent and workload is not None and workload.present < (status.replicas or 0)
+        short = (
+            workload is not None
+            and (workload.uncreated or workload.kind == "StatefulSet")
+            and workload.present < (status.replicas or 0)
+        )
         passing = status.obstacle or status.excluded or status.pending or short or status.ceiling is not None
         return not passing and self.contention.calm(status.name)
 
