@@ -25,7 +25,8 @@ KEEPING = {
     ("update", "leases"),
 }
 PLENTY, LITTLE = 1_200, 600
-SOON = 12
+SOON = 40
+"""Seconds until the budget falls: the daemon has to have seen it before, also on a busy machine."""
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ def _deployment(name: str) -> dict[str, Any]:
 
 
 def power(namespace: str, mode: str) -> dict[str, Any]:
-    """A budget that falls to half, twelve seconds from now."""
+    """A budget that falls to half soon."""
     watts = f"vector({LITTLE}) + {PLENTY - LITTLE} * (vector(time()) < bool {time.time() + SOON:.0f})"
     members = [{"ref": f"{namespace}/{name}", "min": 1, "max": 9} for name in ("api", "cart")]
     policy = {
@@ -88,7 +89,7 @@ def test_power_in_dry_run_reads_what_it_needs_and_writes_only_what_is_its_own(re
     release.install_with(power(shop, "dry-run"))
     [leader, _] = release.pods()
     with release.daemon(leader) as daemon:
-        eventually("it would scale", lambda: "would scale" in daemon.log.read_text(), within=60)
+        eventually("it would scale", lambda: "would scale" in daemon.log.read_text(), within=120)
     calls = release.cluster.audit.calls(user=release.user("ballast"), since=begun)
     assert not forbidden(calls)
     assert writes(calls) <= release.granted_writes("ballast") == KEEPING
@@ -101,7 +102,7 @@ def test_power_has_the_rights_to_follow_its_budget_and_to_give_caps_back(release
     release.install_with(power(shop, "on"))
     [leader, _] = release.pods()
     with release.daemon(leader):
-        eventually("replicas and the cap fall", lambda: max(_replicas(api, shop)) < 6, within=60)
+        eventually("replicas and the cap fall", lambda: max(_replicas(api, shop)) < 6, within=120)
     for manifest in hooks(release):
         create(api, manifest, release.namespace)
     [job] = [each for each in hooks(release) if each["kind"] == "Job"]

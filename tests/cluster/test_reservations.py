@@ -44,7 +44,7 @@ def quiet(cluster: ControlPlane) -> Iterator[ControlPlane]:
 @pytest.mark.timeout(240)
 def test_a_leader_killed_during_a_burst_loses_no_reservation(quiet: ControlPlane, tmp_path: Path) -> None:
     cluster = quiet
-    add_nodes(cluster.api, [node(name, cpu="16", memory="64Gi") for name in NODES])
+    add_nodes(cluster.api, [node(name, cpu="64", memory="256Gi", pods=500) for name in NODES])
     with (
         Machines(NODES, memory=0.3) as machines,
         prometheus(cluster.tools, tmp_path, machines.targets()) as server,
