@@ -12,10 +12,12 @@ A stock kube-scheduler that asks Ballast, for every pod, which node is best: by 
 has just decided itself.
 {use}
 
-* Ballast gives one node 10 and the others at most 9, and counts the pod there at once. The scores of
-  NodeResourcesFit, NodeResourcesBalancedAllocation and ImageLocality are disabled: they would outvote 10 against 9,
-  and Ballast would count the pod on a node it does not go to. Their filters stay: a pod never goes where it does not
-  fit.
+* Ballast gives one node 10 and the others at most 9, a lead of 100 points, and counts the pod there at once.
+  The scores of NodeResourcesBalancedAllocation and ImageLocality are disabled, and NodeResourcesFit gives at most 50
+  points: more would outvote Ballast, and it would count the pod on a node it does not go to. Their filters stay: a
+  pod never goes where it does not fit.
+* While Ballast is down, those 50 points spread pods by what they request. Without them kube-scheduler 1.36 finds all
+  nodes equal, does not break the tie at random, and fills one node after the other.
 * The scores that carry a pod's own wishes stay: affinity, topology spread, tolerations.
 * ignorable and httpTimeout: when Ballast is down or slow, pods are placed without it, each at most 250 ms later.
 * The url must lead to the leader alone (the Service ballast-extender does), because only it knows its decisions. A
@@ -66,9 +68,18 @@ _PROFILE = """\
   plugins:
     score:
       disabled:
-      - name: NodeResourcesFit
       - name: NodeResourcesBalancedAllocation
       - name: ImageLocality
+  pluginConfig:
+  - name: NodeResourcesFit
+    args:
+      apiVersion: kubescheduler.config.k8s.io/v1
+      kind: NodeResourcesFitArgs
+      scoringStrategy:
+        type: RequestedToCapacityRatio
+        resources: [{name: cpu, weight: 1}, {name: memory, weight: 1}]
+        requestedToCapacityRatio:
+          shape: [{utilization: 0, score: 5}, {utilization: 100, score: 0}]  # 50 points down to 0
 """
 
 

@@ -104,7 +104,12 @@ def test_the_extender_is_asked_with_names_alone_and_may_fail(capsys: pytest.Capt
     [only] = document["profiles"]
     assert only["schedulerName"] == "ballast-extender"
     disabled = {plugin["name"] for plugin in only["plugins"]["score"]["disabled"]}
-    assert disabled == {"NodeResourcesFit", "NodeResourcesBalancedAllocation", "ImageLocality"}
+    assert disabled == {"NodeResourcesBalancedAllocation", "ImageLocality"}
+    [fit] = only["pluginConfig"]
+    strategy = fit["args"]["scoringStrategy"]
+    assert (fit["name"], strategy["type"]) == ("NodeResourcesFit", "RequestedToCapacityRatio")
+    points = [each["score"] for each in strategy["requestedToCapacityRatio"]["shape"]]
+    assert 10 * max(points) < 10 * document["extenders"][0]["weight"], "it cannot outvote 10 against 9"
     assert "filter" not in only["plugins"]
 
 
