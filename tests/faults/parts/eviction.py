@@ -20,6 +20,7 @@ class Eviction(Part):
     name = "eviction"
     kinds = ("plan", "taint", "eviction", "state", "lease")
     count = 4
+    _deployed = 0
 
     def manifests(self) -> list[Json]:
         made = super().manifests()
@@ -51,17 +52,17 @@ class Eviction(Part):
         return Rules(home.prefix, home.nodes, home.namespaces, rate=_RATE, per_workload=_PER_WORKLOAD)
 
     def prepare(self) -> None:
-        chosen = {LANE: self.lane, _SLOT: "in"}
-        self.api.post(
-            f"/apis/apps/v1/namespaces/{self.namespace}/deployments",
-            deployment("web", _REPLICAS, cpu="1m", memory="1Mi", nodeSelector=chosen),
-        )
+        self._deploy()
         path = f"/apis/policy/v1/namespaces/{self.namespace}/poddisruptionbudgets"
-        self.api.post(path, budget("web", "web", minAvailable=_REPLICAS - 1))
+        self.api.post(path, budget("all", "", selector={}, minAvailable=_REPLICAS - 1))
 
     def stimulate(self) -> None:
-        """With new pods: one whose eviction was written down and never sent is left alone for a day."""
+        """With a new workload: one that was moved to its limit twice is left alone for a day, and so is a pod whose
+        eviction was written down and never sent.
+        """
+        self.api.delete(self._deployments)
         self.api.delete(self._pods, {"gracePeriodSeconds": 0})
+        self._deploy()
         eventually("all pods are new and Ready", self._fresh, within=60, every=0.3)
         self.turn += 1
         for number, name in enumerate(self.nodes):
@@ -83,8 +84,25 @@ class Eviction(Part):
         wanted = self.nodes[:2] if self.turn % 2 == 0 else self.nodes[2:]
         pods = self.api.items(self._pods)
         return len(pods) == _REPLICAS and all(
-            is_ready(pod) and (pod["spec"]["nodeName"] in wanted or pod["metadata"]["uid"] in known) for pod in pods
+            pod["metadata"]["labels"]["app"] == self._app
+            and is_ready(pod)
+            and (pod["spec"]["nodeName"] in wanted or pod["metadata"]["uid"] in known)
+            for pod in pods
         )
+
+    def _deploy(self) -> None:
+        self._deployed += 1
+        chosen = {LANE: self.lane, _SLOT: "in"}
+        made = deployment(self._app, _REPLICAS, cpu="1m", memory="1Mi", nodeSelector=chosen)
+        self.api.post(self._deployments, made)
+
+    @property
+    def _app(self) -> str:
+        return f"web-{self._deployed}"
+
+    @property
+    def _deployments(self) -> str:
+        return f"/apis/apps/v1/namespaces/{self.namespace}/deployments"
 
     @property
     def _pods(self) -> str:
