@@ -56,12 +56,12 @@ class Metrics:
         self.leader = Gauge("ballast_leader", "1 while this replica holds the Lease.", registry=registry)
         self.http_refused = Counter(
             "ballast_http_refused",
-            "HTTP requests refused for their size: headers (431), a body (413), all bodies together (503); for who "
-            "asks (401); for how often (429).",
+            "HTTP requests refused for their size: headers, or requests before an answer (431), a body (413), a field "
+            "(400), all bodies together (503); for who asks (401, 403); for a browser's Host (421); for how often (429).",
             ["code"],
             registry=registry,
         )
-        for code in ("401", "413", "429", "431", "503"):
+        for code in ("400", "401", "403", "413", "421", "429", "431", "503"):
             self.http_refused.labels(code)
         self.extender_requests = Counter(
             "ballast_extender_requests",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Collection, Sequence
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -48,6 +49,9 @@ def create_app(
     watcher, health = Watcher(board), HealthRoutes(board)
     exposition = Exposition(board, metrics)
 
+    def refused(code: int) -> None:
+        metrics.http_refused.labels(str(code)).inc()
+
     async def metrics_handler(request: Request) -> Response:
         headers = {"vary": "accept, accept-encoding"}
         body, content_type = await run_in_threadpool(exposition.render, request.headers.get("accept", ""))
@@ -64,12 +68,12 @@ def create_app(
         Route("/livez", health.livez),
         Route("/readyz", health.readyz),
         *(ExtenderRoutes(scheduling, SystemClock(), metrics, callers).routes() if scheduling else ()),
-        *Api(board, metrics.http_refused.labels("429").inc).routes(),
+        *Api(board, partial(refused, 429)).routes(),
         *page.routes(),
     ]
-    around = [Middleware(BrowserHosts, hosts)]
+    around = [Middleware(BrowserHosts, hosts, refused)]
     if reviewed is not None:
-        around.append(Middleware(Reviewed, *reviewed, SystemClock()))
+        around.append(Middleware(Reviewed, *reviewed, SystemClock(), refused))
     return _app(routes, metrics, around)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from ipaddress import ip_address
 
@@ -14,6 +14,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ballast.errors import SettingsError
 from ballast.settings.extender import ExtenderSettings
 from ballast.settings.secrets import SecretFile
+
+_OF_BROWSERS = frozenset((b"origin", b"referer", b"cookie", b"accept-language"))
 
 CERTIFIED = "certified"
 """Key of a request's state: whether the client showed a certificate that was verified."""
@@ -57,11 +59,14 @@ class BrowserHosts:
     """Answers 421 to browsers that name a host which may be a stranger's: DNS rebinding would let its page read ours.
 
     Allowed are addresses, names without a dot, names that end as in `PRIVATE`, and `allowed` ones. Others than browsers
-    are not asked.
+    are not asked. `refused` is called with the code.
     """
 
-    def __init__(self, app: ASGIApp, allowed: Collection[str] = ()) -> None:
+    def __init__(
+        self, app: ASGIApp, allowed: Collection[str] = (), refused: Callable[[int], object] = lambda code: None
+    ) -> None:
         self._app = app
+        self._on_refused = refused
         self._allowed = {name.lower() for name in allowed}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -70,6 +75,7 @@ class BrowserHosts:
             name = _name(headers.get(b"host", b"").decode("latin-1"))
             if not self._own(name):
                 text = f"Host {name[:100]!r} is not this server. BALLAST_HTTP__ALLOWED_HOSTS={name[:100]} allows it."
+                self._on_refused(421)
                 await JSONResponse({"error": text}, status_code=421)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
@@ -85,9 +91,10 @@ class BrowserHosts:
 
 
 def _is_browser(headers: dict[bytes, bytes]) -> bool:
+    """By more than the name, which a page may choose: no program that is meant to ask sends these headers."""
     return (
         headers.get(b"user-agent", b"").startswith(b"Mozilla/")
-        or b"origin" in headers
+        or not headers.keys().isdisjoint(_OF_BROWSERS)
         or any(name.startswith(b"sec-fetch-") for name in headers)
     )
 

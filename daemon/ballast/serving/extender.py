@@ -207,6 +207,6 @@ class ExtenderRoutes:
         elif isinstance(error, NOT_JSON):
             message = f"The body is no ExtenderArgs: {error}."
         self._requests.labels(verb, "refused").inc()
-        if status in (401, 413, 503):
+        if status in (400, 401, 413, 503):
             self._too_large.labels(str(status)).inc()
         return JSONResponse({"error": message}, status_code=status, headers=headers)

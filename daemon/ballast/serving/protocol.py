@@ -30,6 +30,12 @@ MAX_HEADER_BYTES = 64 * 1024
 MAX_HEADERS = 100
 """Headers of a request, trailers included."""
 
+MAX_PIPELINED, MAX_PIPELINED_BYTES = 16, 64 * 1024
+"""Requests of one connection that may wait for the answer to an earlier one, and their bytes together."""
+
+MAX_UNSENT = 32 * 1024 * 1024
+"""Bytes of answers that clients may leave untaken together; above, those who wait longest are dropped."""
+
 PIECE = 64 * 1024
 """Bytes of a body that are parsed at once."""
 
@@ -45,13 +51,14 @@ _ticks = itertools.count()
 class BoundedProtocol(HttpToolsProtocol):
     """Drops connections that exceed `READ_TIMEOUT` or `WRITE_TIMEOUT`, and the oldest above `MAX_CONNECTIONS`.
 
-    Answers 431 above `MAX_HEADER_BYTES` or `MAX_HEADERS`, and closes the connection. The methods override asyncio's,
-    httptools' and uvicorn's callbacks. The parser keeps an unfinished header itself and calls back when it is complete:
-    so the bytes that arrive are counted too.
+    Answers 431 above `MAX_HEADER_BYTES` or `MAX_HEADERS`, and closes the connection. Drops a client that sends more
+    requests than `MAX_PIPELINED` before it takes an answer, and the slowest ones above `MAX_UNSENT`. The methods
+    override asyncio's, httptools' and uvicorn's callbacks. The parser keeps an unfinished header itself and calls back
+    when it is complete: so the bytes that arrive are counted too.
     """
 
     def __init__(self, *args: Any, refused: Callable[[], object] = lambda: None, **kwargs: Any) -> None:
-        """`refused` is called for each request whose headers are too large."""
+        """`refused` is called for each request whose headers are too large, and each client that sends too many."""
         super().__init__(*args, **kwargs)
         self._on_refused = refused
         self._in_headers = True
@@ -62,7 +69,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self._reading: TimerHandle | None = None
         self._writing: TimerHandle | None = None
         self._heard = 0
+        self._behind_since = 0
         self._certified = False
+        self._pipelined = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Makes room if there are too many connections, and starts the time of the first request."""
@@ -80,6 +89,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._request_complete()
         self._written()
         self._unset_keepalive_if_required()
+        self.pipeline.clear()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -97,8 +107,19 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._pending += len(piece)
             if self._oversized or self._pending > MAX_HEADER_BYTES:
                 self._refuse()
+            elif len(self.pipeline) > MAX_PIPELINED or self._pipelined > MAX_PIPELINED_BYTES:
+                self._on_refused()
+                self.transport.abort()
             if self.transport.is_closing():
                 return
+
+    def on_response_complete(self) -> None:
+        """The next request is handled; no more are read while others wait."""
+        super().on_response_complete()
+        if self.pipeline and not self.transport.is_closing():
+            self.flow.pause_reading()
+        else:
+            self._pipelined = 0
 
     def on_message_begin(self) -> None:
         """The first byte of a request is parsed."""
@@ -125,11 +146,15 @@ class BoundedProtocol(HttpToolsProtocol):
         self._pending = 0
         if not self._oversized:
             super().on_headers_complete()
+            if self.pipeline:
+                self._pipelined += self._header_bytes
 
     def on_body(self, body: bytes) -> None:
         """A part of the body is parsed."""
         if not self._oversized:
             super().on_body(body)
+            if self.pipeline:
+                self._pipelined += len(body)
 
     def on_message_complete(self) -> None:
         """The request is complete: its timer ends."""
@@ -139,10 +164,12 @@ class BoundedProtocol(HttpToolsProtocol):
             super().on_message_complete()
 
     def pause_writing(self) -> None:
-        """The client has fallen behind: its time to catch up starts."""
+        """The client has fallen behind: its time to catch up starts. The answers of all may hold `MAX_UNSENT`."""
         super().pause_writing()
         if self._writing is None:
             self._writing = self.loop.call_later(WRITE_TIMEOUT, self.transport.abort)
+            self._behind_since = next(_ticks)
+        self._drop_slowest()
 
     def resume_writing(self) -> None:
         """The client has caught up."""
@@ -171,6 +198,18 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
         else:  # the answer to an earlier request is on its way, and nothing may be written into it
             self.transport.abort()
+
+    def _drop_slowest(self) -> None:
+        """Never this connection, whose answer has just begun: a scheduler takes a large one in milliseconds."""
+        behind = [each for each in self.connections if isinstance(each, BoundedProtocol) and each._writing is not None]
+        behind.sort(key=lambda each: each._behind_since)
+        unsent = sum(each.transport.get_write_buffer_size() for each in behind)
+        for each in behind:
+            if unsent <= MAX_UNSENT:
+                return
+            if each is not self:
+                unsent -= each.transport.get_write_buffer_size()
+                each.transport.abort()
 
     def _expect_request(self) -> None:
         if self._reading is None:

@@ -10,8 +10,10 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import uvicorn
+import uvloop
 from starlette.types import ASGIApp
 
 from ballast.clock import SystemClock
@@ -25,6 +27,9 @@ BACKLOG = 1024
 
 CERTIFICATE_CHECK = 30
 """Seconds between checks for a renewed certificate."""
+
+HANDSHAKE = 5.0
+"""Seconds for a TLS handshake."""
 
 GIVE_WAY = 0.0005
 """Thread switch interval in seconds (sys.setswitchinterval); an answer takes less than Python's default of 5 ms."""
@@ -59,7 +64,6 @@ class Server:
         config = uvicorn.Config(
             app,
             http=partial(protocol.BoundedProtocol, refused=refused),  # type: ignore[arg-type]
-            loop="uvloop",
             ws="none",
             lifespan="off",
             log_config=None,
@@ -112,8 +116,16 @@ class Server:
         await self._certificate.renew()
 
     def _run(self, listener: socket.socket) -> None:
-        with asyncio.Runner(loop_factory=self._config.get_loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=_Loop) as runner:
             runner.run(self._server.serve(sockets=[listener]))
+
+
+class _Loop(uvloop.Loop):
+    """With a limit for handshakes, which uvicorn has no option for."""
+
+    async def create_server(self, *args: Any, **options: Any) -> asyncio.Server:
+        limit = {"ssl_handshake_timeout": HANDSHAKE} if options.get("ssl") else {}
+        return await super().create_server(*args, **options, **limit)
 
 
 class _Certificate:

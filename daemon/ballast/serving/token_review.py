@@ -39,8 +39,17 @@ class Reviewed:
     asked for as such, so that one right covers the whole. Verdicts are kept by the hash of the token.
     """
 
-    def __init__(self, app: ASGIApp, review: Review, paths: Collection[str], clock: Clock) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        review: Review,
+        paths: Collection[str],
+        clock: Clock,
+        refused: Callable[[int], object] = lambda code: None,
+    ) -> None:
+        """`refused` is called with the code of each refusal."""
         self._app = app
+        self._on_refused = refused
         self._review = review
         self._paths = tuple(paths)
         self._clock = clock
@@ -52,6 +61,8 @@ class Reviewed:
         """One request."""
         path = self._guarded(scope["path"]) if scope["type"] == "http" else None
         refused = None if path is None else await self._refused(Request(scope), path)
+        if refused is not None:
+            self._on_refused(refused.status_code)
         await (refused or self._app)(scope, receive, send)
 
     def _guarded(self, path: str) -> str | None:

@@ -69,6 +69,22 @@ def test_a_replacement_is_followed_until_the_effect_is_measured(server: Evicting
     assert replica.evictor.pending() == {}
 
 
+def test_a_clock_that_was_turned_back_keeps_no_plan_open(server: EvictingApi) -> None:
+    replica = Replica(server)
+    replica.carry_out(server.pods["shop/web-1"])
+    server.replace_evicted("n5")
+    server.clock.step_wall(3600)
+    replica.follow()
+    server.clock.step_wall(-3600)
+    replica.follow()
+    [row] = replica.recent()
+    assert row["ready_at"] == server.clock.wall()
+    replica.loads |= {"n0": 0.41, "n5": 0.58}
+    assert replica.follow(WINDOW) == "rebalance of 1 pod: loads changed by 85% of what was predicted"
+    assert "eviction.plan" not in server.state()
+    assert replica.evictor.history().restarts[KEY] <= WINDOW
+
+
 def test_what_changed_everywhere_is_no_effect(server: EvictingApi) -> None:
     replica = Replica(server)
     replica.carry_out(server.pods["shop/web-1"])

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import socket
 import ssl
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from starlette.routing import Route
 
 from ballast.errors import SettingsError
 from ballast.metrics import Metrics
-from ballast.serving import protocol
+from ballast.serving import protocol, server
 from ballast.serving.app import MAX_BODY, create_app
 from ballast.serving.server import Server
 from ballast.settings.http import HttpSettings
@@ -241,3 +243,91 @@ def test_a_hundred_headers_and_a_long_target_are_served() -> None:
         many = b"GET /livez?%b HTTP/1.1\r\n%b\r\n" % (b"x" * 60_000, b"a: b\r\n" * 100)
         client.sendall(many * 2 + b"GET /livez HTTP/1.1\r\nconnection: close\r\n\r\n")
         assert drained(client).count(b"HTTP/1.1 200") == 3
+
+
+def test_requests_that_wait_for_an_answer_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that streams requests could else fill the memory; it takes its answers all the while."""
+    most, count = 0, 0
+    received = protocol.BoundedProtocol.data_received
+
+    def counted(self: protocol.BoundedProtocol, data: bytes) -> None:
+        nonlocal most
+        received(self, data)
+        most = max(most, len(self.pipeline))
+
+    def refused() -> None:
+        nonlocal count
+        count += 1
+
+    monkeypatch.setattr(protocol.BoundedProtocol, "data_received", counted)
+    with running(Server(Starlette(), LOOPBACK, refused)) as port, dial(port) as client:
+        with contextlib.suppress(OSError):
+            client.sendall(b"GET /x HTTP/1.1\r\n\r\n" * 20_000)
+        drained(client)
+    assert most < 300
+    assert count == 1
+
+
+def test_bytes_of_requests_that_wait_for_an_answer_are_few() -> None:
+    refused = threading.Event()
+    large = b"POST /x HTTP/1.1\r\ncontent-length: 60000\r\n\r\n" + b"x" * 60_000
+    with running(Server(Starlette(), LOOPBACK, refused.set)) as port, dial(port) as client:
+        with contextlib.suppress(OSError):
+            client.sendall(b"GET /x HTTP/1.1\r\n\r\n" + large * 6)
+        drained(client)
+    assert refused.is_set()
+
+
+def test_a_few_requests_in_a_row_are_answered_in_order() -> None:
+    async def echo(request: Request) -> Response:
+        return Response(request.path_params["what"])
+
+    app = Starlette(routes=[Route("/{what}", echo)])
+    with running(Server(app, LOOPBACK)) as port, dial(port) as client:
+        for first in (0, 10):
+            names = [f"answer-{number}" for number in range(first, first + 10)]
+            client.sendall(b"".join(f"GET /{name} HTTP/1.1\r\nhost: x\r\n\r\n".encode() for name in names))
+            received = b""
+            while received.count(b"answer-") < len(names):
+                received += client.recv(65536)
+            assert [row.decode() for row in re.findall(rb"answer-\d+", received)] == names
+
+
+def test_answers_that_nobody_takes_share_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The slowest are dropped; who has just asked gets the answer."""
+    monkeypatch.setattr(protocol, "MAX_UNSENT", 24 * 2**20)
+
+    async def large(request: Request) -> Response:
+        return Response(bytes(10 * 2**20))
+
+    app = Starlette(routes=[Route("/", large)])
+    with running(Server(app, LOOPBACK)) as port, contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(dial(port, receive_buffer=4096)) for _ in range(4)]
+        for client in slow:
+            client.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+            assert client.recv(1) == b"H"
+        assert len(drained(slow[0])) < 10 * 2**20
+        taken = 0
+        while taken < 10 * 2**20:
+            taken += len(slow[3].recv(2**20))
+
+
+def test_a_handshake_that_does_not_end_is_dropped(
+    pair: tuple[trustme.CA, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "HANDSHAKE", 0.2)
+    _, cert, key = pair
+    settings = HttpSettings(host="127.0.0.1", port=0, tls_cert_file=cert, tls_key_file=key)
+    with running(Server(Starlette(), settings)) as port, dial(port) as client:
+        client.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc")
+        assert drained(client) == b""
+
+
+@contextlib.contextmanager
+def running(made: Server) -> Iterator[int]:
+    """Its port."""
+    port = made.start()
+    try:
+        yield port
+    finally:
+        made.stop()

@@ -108,9 +108,10 @@ class Followed:
 def follow(
     plan: Running, seen: FollowedPods, snapshot: Snapshot, *, now: float, window: float, ready_within: float
 ) -> Followed:
+    """What became of the plan by `now`. `window` and `ready_within` are seconds."""
     found = Followed(plan)
-    steps = tuple(_step(step, seen, found, now, ready_within) for step in plan.steps)
-    found.plan = replace(plan, steps=steps)
+    steps = tuple(_step(_past(step, now), seen, found, now, ready_within) for step in plan.steps)
+    found.plan = replace(plan, time=min(plan.time, now), steps=steps)
     found.changed = steps != plan.steps
     if found.late:
         found.stop = f"{plan.kind} stops: {'; '.join(step.why for step in found.late)}"
@@ -118,6 +119,12 @@ def follow(
     if not found.plan.open:
         _judge(found, snapshot, now, window, ready_within)
     return found
+
+
+def _past(step: StepRecord, now: float) -> StepRecord:
+    """With no time after `now`: a clock that was turned back would keep the plan open until it is as late again."""
+    ahead = {name: now for name in ("time", "gone_at", "landed_at", "ready_at") if getattr(step, name) > now}
+    return replace(step, **ahead) if ahead else step
 
 
 def _step(step: StepRecord, seen: FollowedPods, found: Followed, now: float, ready_within: float) -> StepRecord:

@@ -169,7 +169,8 @@ class EvictionRecorder:
                     self._memory.came_back(step.workload, now)
             for step in found.ready:
                 if step.workload is not None:
-                    self._memory.restarted(step.workload, step.ready_at - step.time)
+                    took = step.ready_at - step.time
+                    self._memory.restarted(step.workload, min(max(0.0, took), rest))  # A clock may have been turned.
             for step in found.late:
                 if step.workload is not None:
                     self._memory.rest(step.workload, now + rest)
