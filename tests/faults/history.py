@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -51,10 +51,20 @@ class History:
         """Each release by itself, what they did to the watts together."""
         first = [each for each in events if each.who.partition(".")[0] == self.lane]
         second = [each for each in events if each.who.partition(".")[0] == f"{self.lane}b"]
-        alone = replace(self.rules, each={})
-        beside = replace(alone, namespaces=self.rules.namespaces | {self.second_namespace})
+        alone = replace(self.rules, each={}, touched=_touched(first, second))
+        homes = self.rules.namespaces | {self.second_namespace}
+        beside = replace(alone, namespaces=homes, touched=_touched(second, first))
         both = sorted((each for each in (*first, *second) if each.done), key=lambda each: each.at)
         return [*judged(first, alone), *judged(second, beside), *budget(both, self.rules)]
+
+
+def _touched(own: Iterable[Event], others: Iterable[Event]) -> dict[str, list[float]]:
+    """What others wrote, and what was perhaps written: the API server did not say."""
+    unanswered = [each for each in own if each.code >= 500 or not each.code]
+    found: dict[str, list[float]] = {}
+    for event in (*unanswered, *(each for each in others if each.done)):
+        found.setdefault(event.subject, []).append(event.at)
+    return found
 
 
 def keep(folder: Path, histories: Sequence[History]) -> None:

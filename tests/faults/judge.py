@@ -27,7 +27,8 @@ class Rules:
 
     `rate` and `per_workload` are evictions in seconds; `watts` are (time, watts) of the feed, `each` the watts of a
     replica by namespace/name with `start` replicas; `originals` are caps by subject; `lease_removed` are times at which
-    the driver removed the Lease of a process that it had ended.
+    the driver removed the Lease of a process that it had ended; `touched` are times, by subject, at which others wrote,
+    or somebody perhaps did.
     """
 
     prefix: str
@@ -40,6 +41,7 @@ class Rules:
     start: Mapping[str, int] = field(default_factory=dict)
     originals: Mapping[str, int] = field(default_factory=dict)
     lease_removed: Sequence[float] = ()
+    touched: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def superseded(events: Sequence[Event], rules: Rules) -> Iterator[Broken]:
     """A former leader's late write does not succeed against what its successor wrote.
 
     Labels and annotations of nodes are written without a version, so there a late one may pass; then the leader has to
-    put them right afterwards.
+    put them right afterwards. A gate that is gone can be removed again: that changes nothing.
     """
     gains = [(each.at, each.who) for each in _leases(events) if _holder(each)]
     for position, event in enumerate(events):
@@ -125,7 +127,7 @@ def _same_thing(one: Event, other: Event) -> bool:
 
 
 def _put_right(late: Event, theirs: Event, later: Sequence[Event]) -> bool:
-    if late.kind not in ("labels", "crane"):
+    if late.kind not in ("labels", "crane", "gate"):
         return False
     same = _content(late) == _content(theirs)
     return same or any(_same_thing(each, late) and each.who != late.who for each in later)
@@ -133,6 +135,7 @@ def _put_right(late: Event, theirs: Event, later: Sequence[Event]) -> bool:
 
 def twice(events: Sequence[Event], rules: Rules) -> Iterator[Broken]:
     """No pod is evicted twice, and a successor does not repeat what stands there."""
+    gains = [each.who for each in _leases(events) if _holder(each)]
     evicted: dict[str, Event] = {}
     last: dict[tuple[str, str], Event] = {}
     for event in events:
@@ -141,9 +144,21 @@ def twice(events: Sequence[Event], rules: Rules) -> Iterator[Broken]:
                 yield Broken("twice", f"{event.subject} evicted by {before.who} and by {event.who}", event.at)
         elif event.kind in _VERSIONED - {"state", "plan", "endpoint"}:
             former = last.get((event.kind, event.subject))
-            if former is not None and former.who != event.who and _content(former) == _content(event):
+            if former is not None and _succeeds(event.who, former.who, gains) and _stands(former, event, rules):
                 yield Broken("twice", f"{event.kind} of {event.subject}: {event.who} repeats {former.who}", event.at)
             last[event.kind, event.subject] = event
+
+
+def _succeeds(one: str, other: str, gains: Sequence[str]) -> bool:
+    """Whether it is another one that did not lead before."""
+    before = one in gains and other in gains and gains.index(one) < gains.index(other)
+    return one != other and not before
+
+
+def _stands(former: Event, event: Event, rules: Rules) -> bool:
+    """Whether what the former wrote stood there, for all that is known, when the same was written again."""
+    touched = any(former.at < time <= event.at for time in rules.touched.get(event.subject, ()))
+    return not touched and _content(former) == _content(event)
 
 
 def _content(event: Event) -> str:
@@ -153,7 +168,11 @@ def _content(event: Event) -> str:
 
 
 def written_first(events: Sequence[Event], rules: Rules) -> Iterator[Broken]:
-    """Each eviction and each change of replicas or caps is in an open plan that was saved before it was sent."""
+    """Each eviction and each change of replicas or caps is in an open plan that was saved before it was sent.
+
+    An eviction of a former leader that arrives once its successor has given the plan up counts among the past ones.
+    """
+    leases = _leases(events)
     states = [each for each in events if each.kind in ("state", "plan")]
     for event in events:
         if event.kind not in ("eviction", "scale", "cap"):
@@ -161,7 +180,9 @@ def written_first(events: Sequence[Event], rules: Rules) -> Iterator[Broken]:
         before = [each for each in states if each.at <= event.received]
         data = (before[-1].body.get("data") or {}) if before else {}
         if event.kind == "eviction":
-            found = event.uid in _planned_evictions(data)
+            leader = next((each.who for each in reversed(leases) if each.at <= event.at), event.who)
+            late = leader != event.who and event.uid in data.get("eviction.history", "")
+            found = late or event.uid in _planned_evictions(data)
         else:
             found = _is_planned(event, _planned_counts(data))
         if not found:

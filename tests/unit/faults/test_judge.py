@@ -274,6 +274,37 @@ def test_a_late_label_that_the_leader_puts_right_is_no_broken_promise() -> None:
     assert judged(history.events, RULES) == []
 
 
+def test_a_late_eviction_that_counts_among_the_past_ones_is_no_broken_promise() -> None:
+    history = History()
+    history.lead("l0.0")
+    history.lead("l0.1")
+    history.add("state", STATE, {"data": {"eviction.history": '{"evictions":[[100,"x",0,0,1]]}'}})
+    history.add("eviction", f"pods:{HOME}/web-abc-x", uid="x", who="l0.0")
+    assert judged(history.events, RULES) == []
+    history.add("eviction", f"pods:{HOME}/web-abc-y", uid="y", who="l0.0")
+    assert [each.promise for each in judged(history.events, RULES)] == ["written-first"]
+
+
+def test_what_no_longer_stands_there_is_not_repeated() -> None:
+    history = History()
+    history.lead("l0.0")
+    first = history.add("taint", "nodes:/n0", {"spec": {"taints": []}})
+    history.lead("l0.1")
+    history.add("taint", "nodes:/n0", {"spec": {"taints": []}})
+    assert [each.promise for each in judged(history.events, RULES)] == ["twice"]
+    assert judged(history.events, replace(RULES, touched={"nodes:/n0": [first.at + 0.01]})) == []
+
+
+def test_a_gate_may_be_removed_again_by_a_former_leader() -> None:
+    history = History()
+    history.lead("l0.0")
+    history.lead("l0.1")
+    removal = {"metadata": {"uid": "x"}, "spec": {"schedulingGates": [{"$patch": "delete", "name": f"{PREFIX}/batch"}]}}
+    history.add("gate", f"pods:{HOME}/p", removal)
+    history.add("gate", f"pods:{HOME}/p", removal, who="l0.0")
+    assert judged(history.events, RULES) == []
+
+
 def test_what_the_server_refused_did_not_happen() -> None:
     history = History()
     history.lead("l0.0")
