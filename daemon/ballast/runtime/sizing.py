@@ -11,6 +11,7 @@ from ballast.cluster.objects.shared_values import POOL_BYTES
 from ballast.jobs.eviction.planning_process import MEMORY, MEMORY_PER_NODE, MEMORY_PER_POD
 from ballast.serving.body_budget import MIB, BodyBudget
 from ballast.serving.malloc import KEEP
+from ballast.serving.protocol import MAX_CONNECTIONS, MAX_HEADER_BYTES, MAX_UNSENT
 from ballast.serving.views.history import BOUND
 from ballast.settings import Mode, Settings
 
@@ -53,6 +54,8 @@ def shares(settings: Settings, nodes: int, pods: int) -> list[Share]:
         Share("a page of a list", LARGEST_OBJECT),
         Share("telemetry answers in flight", IN_FLIGHT),
         Share("request bodies in flight", BodyBudget.LARGE + BodyBudget.RESERVED),
+        Share("headers of requests in flight", MAX_CONNECTIONS * MAX_HEADER_BYTES),
+        Share("answers that clients have not taken", MAX_UNSENT),
         Share("freed memory that is kept for the next answer", KEEP),
     ]
     if settings.eviction.mode is not Mode.OFF or settings.batch.mode is not Mode.OFF:

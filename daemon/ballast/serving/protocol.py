@@ -30,7 +30,7 @@ MAX_HEADER_BYTES = 64 * 1024
 MAX_HEADERS = 100
 """Headers of a request, trailers included."""
 
-MAX_PIPELINED, MAX_PIPELINED_BYTES = 16, 64 * 1024
+MAX_PIPELINED, MAX_PIPELINED_BYTES = 8, 64 * 1024
 """Requests of one connection that may wait for the answer to an earlier one, and their bytes together."""
 
 MAX_UNSENT = 32 * 1024 * 1024
