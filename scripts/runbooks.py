@@ -23,7 +23,7 @@ BY_HAND = "## What to do\n"
 
 _FIRST = """\
 {by_hand}
-1. `ballast status` tells which parts are wrong, `ballast doctor` what to change. Both take `--url`.
+1. `ballast status` shows which parts are wrong; `ballast doctor` says what to change. Both take `--url`.
 2. `kubectl -n ballast logs deploy/ballast` has one sentence per cycle; `/readyz?verbose` and the page show the same.
 3. Where neither helps, `ballast sysdump` makes one archive without secrets for an issue.
 """

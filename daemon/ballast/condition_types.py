@@ -45,7 +45,7 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
     "PartialAnswers": ConditionType(
         "Prometheus answers with warnings, so data may be partial",
         "The source answers for a part of the nodes or resources.",
-        "Mend the store behind the query frontend that the warning names.",
+        "Fix the store behind the query frontend that the warning names.",
     ),
     "SeriesDiffer": ConditionType(
         "Several things report under one node's name",
@@ -64,7 +64,7 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
         "Check the exporter of the named nodes: `ballast doctor --only sources-disagree,units`.",
     ),
     "ScrapesSlow": ConditionType(
-        "Samples are scraped more seldom than they are read",
+        "Samples are scraped less often than they are read",
         "The source measures less often than Ballast reads it.",
         "Set BALLAST_TELEMETRY__INTERVAL as the message says.",
         mild=True,
@@ -72,13 +72,13 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
     "FallbackInUse": ConditionType(
         "The fallback source is in use",
         "The load comes from the second source, because the first gives none.",
-        "Mend Prometheus: `ballast doctor --only prometheus-reachable,preset-data`.",
+        "Fix Prometheus: `ballast doctor --only prometheus-reachable,preset-data`.",
         mild=True,
     ),
     "FallbackMissing": ConditionType(
         "metrics-server does not answer",
         "metrics-server does not answer, so nothing steps in when Prometheus is silent.",
-        "Install metrics-server; `ballast doctor --only metrics-server` tells what it answers.",
+        "Install metrics-server; `ballast doctor --only metrics-server` shows the answer.",
         mild=True,
     ),
     "NodesUnmeasured": ConditionType(
@@ -90,7 +90,7 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
     "NodesUnknown": ConditionType(
         "Some nodes are silent",
         "Some nodes gave data before and are silent now.",
-        "Mend the exporters of the named nodes; the page tells what each lost: [telemetry](../telemetry.md).",
+        "Fix the exporters of the named nodes; the page shows what each lost: [telemetry](../telemetry.md).",
         mild=True,
     ),
     "PublishingFrozen": ConditionType(
@@ -132,7 +132,7 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
     "ConsumptionUnknown": ConditionType(
         "What replicas draw cannot be read",
         "What the replicas of a power policy draw cannot be read, so nothing is learned or verified by it.",
-        "Check `consumption` of the policy; `ballast doctor --only power-consumption` tells what it answers.",
+        "Check `consumption` of the policy; `ballast doctor --only power-consumption` shows the answer.",
         mild=True,
     ),
     "EnergySpent": ConditionType(
@@ -169,7 +169,7 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
     "Fallback": ConditionType(
         "The power feed is silent for long; the fallback applies",
         "A power feed is silent for so long that the policy's fallback holds.",
-        "Mend the feed; `ballast doctor --only power-feed` tells what it answers.",
+        "Fix the feed; `ballast doctor --only power-feed` shows the answer.",
     ),
     "Limited": ConditionType(
         "Replicas are at a bound",
@@ -214,12 +214,12 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
     "EvictionsHalted": ConditionType(
         "Nothing is evicted",
         "Nothing is evicted because it would not be safe now.",
-        "Mend what the message names; evictions go on by themselves then: [evictions](../evictions.md).",
+        "Fix what the message names; evictions then go on by themselves: [evictions](../evictions.md).",
     ),
     "BatchGatesHeld": ConditionType(
         "Pods wait behind a gate",
         "Pods carry the gate of batch, and nobody removes it: batch is paused or in dry-run.",
-        "Resume batch, or let the pods go with `ballast release batch`.",
+        "Resume batch, or release the pods with `ballast release batch`.",
     ),
     "BatchNotSteered": ConditionType(
         "Batches land elsewhere",
@@ -229,7 +229,7 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
     ),
     "BatchGivenUp": ConditionType(
         "A batch was given up",
-        "Pods of a batch were let go without a plan.",
+        "Pods of a batch were released without a plan.",
         "Read the message; check the rights of batch on pods.",
     ),
     "StateNotSaved": ConditionType(

@@ -21,7 +21,7 @@ REPORT = Path("docs/benchmarks.md")
 HEAD = """\
 # Benchmarks
 
-Written by `make bench`, which measures everything here anew in about two hours; `make bench ARGS="--only TOPIC"` renews
+Written by `make bench`, which measures everything here in about two hours; `make bench ARGS="--only TOPIC"` renews
 one section, `make bench ARGS=--quick` prints the same in minutes and writes nothing down. Measured on {machine}.
 
 CPU is processor time, so waiting does not count. The embedded cluster always runs in a process of its own. Absolute

@@ -1,4 +1,4 @@
-"""How long a scheduler waits for an answer: alone, while the pods are listed anew, and while a plan is made."""
+"""How long a scheduler waits for an answer: alone, while the pods are listed again, and while a plan is made."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def measure(rounds: int = ROUNDS) -> list[Row]:
     return [
         _row("prioritize, p50", AT, "≤ 1 ms", p50, 1.0),
         _row("prioritize, idle p99", AT, "≤ 3 × p50", p99, 3 * p50),
-        _row("prioritize, p99 while the pods are listed anew", AT, "≤ 2 × idle p99", best["relist"][1], 2 * p99),
+        _row("prioritize, p99 while the pods are listed again", AT, "≤ 2 × idle p99", best["relist"][1], 2 * p99),
         _row("prioritize, p99 while plans are made", AT, "≤ 2 × idle p99", best["plan"][1], 2 * p99),
         {
             "what": "renewals of the Lease missed meanwhile",

@@ -22,7 +22,10 @@ def classes() -> Iterator[tuple[str, ast.ClassDef]]:
 
 def test_no_folder_has_many_files() -> None:
     folders = [ROOT, *(path for path in ROOT.rglob("*") if path.is_dir())]
-    counts = {path.name: len([file for file in path.glob("*.py") if file.name != "__init__.py"]) for path in folders}
+    counts = {
+        path.relative_to(ROOT).as_posix(): len([file for file in path.glob("*.py") if file.name != "__init__.py"])
+        for path in folders
+    }
     assert {name: count for name, count in counts.items() if count > FILES} == {}
 
 

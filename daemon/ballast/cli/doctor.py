@@ -1,4 +1,4 @@
-"""`ballast doctor`: what is wrong around Ballast, and the lines that mend it."""
+"""`ballast doctor`: what is wrong around Ballast, and the lines that fix it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def doctor(
     ] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Ask what the daemon would ask, change nothing, and say what to set. Exits 1 if something has to be mended."""
+    """Ask what the daemon would ask, change nothing, and say what to set. Exits 1 if something has to be fixed."""
     chosen = [] if only is None else [name.strip() for name in only.split(",") if name.strip()]
     if unknown := [name for name in chosen if name not in CHECKS]:
         raise UsageError(f"--only: there is no check {unknown[0]!r}. Choose among {', '.join(CHECKS)}.")

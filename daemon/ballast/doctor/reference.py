@@ -29,7 +29,7 @@ kubectl -n ballast exec deploy/ballast -- ballast doctor   # with the rights and
 
 | status | meaning | exit |
 |---|---|---|
-| `fail` | something has to be mended | 1 |
+| `fail` | something has to be fixed | 1 |
 | `warn` | it works, but not as well as it could | 0 |
 | `skipped` | its part is off, or what it needs cannot be read; the message says which | 0 |
 | `ok` | nothing found | 0 |

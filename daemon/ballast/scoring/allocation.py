@@ -16,7 +16,6 @@ from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.scoring.demand import NOTHING, Units, demand
 from ballast.scoring.fleet import Fleet
-from ballast.scoring.in_flight import mode
 from ballast.scoring.keys import StrategyKeys
 from ballast.scoring.rounding import half_away
 from ballast.scoring.scores import Scores
@@ -115,7 +114,6 @@ def only_weights(name: str, given: Mapping[str, object], *, only_one: bool = Fal
     """The weights of a strategy that has no other keys; see `parse_weights`. Raises UsageError."""
     keys = StrategyKeys(name, given)
     weights = parse_weights(keys, only_one=only_one)
-    mode(keys)
     keys.finish()
     return weights
 

@@ -16,7 +16,6 @@ import numpy as np
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.scoring.fleet import Fleet
-from ballast.scoring.in_flight import mode
 from ballast.scoring.keys import LARGEST_WEIGHT, StrategyKeys
 from ballast.scoring.protocol import Strategy, reads
 from ballast.scoring.scores import Scores
@@ -91,7 +90,7 @@ def parse(given: Mapping[str, object], make: Callable[[str, Mapping[str, object]
     chosen = {name: keys.as_number(name, value) for name, value in weights.items()}
     if not sum(chosen.values()):
         raise keys.error("weights", dict(weights), "they sum to 0; give at least one strategy a weight above 0")
-    in_flight = mode(keys)
+    in_flight = keys.in_flight()
     keys.finish()
     parts = tuple((name, make(name, {"in_flight": in_flight}), weight) for name, weight in chosen.items() if weight)
     return Blend(parts)

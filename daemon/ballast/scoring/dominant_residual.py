@@ -25,7 +25,6 @@ from ballast.scoring.allocation import check_resource
 from ballast.scoring.demand import NOTHING, Units, units
 from ballast.scoring.devices.columns import Columns
 from ballast.scoring.fleet import Fleet
-from ballast.scoring.in_flight import mode
 from ballast.scoring.keys import LARGEST_WEIGHT, StrategyKeys, to_number
 from ballast.scoring.profiles import Profile, asked_by, observed
 from ballast.scoring.residual import NOWHERE, STEPS, Criterion, fits, steps
@@ -166,7 +165,6 @@ def parse(given: Mapping[str, object]) -> DominantResidual:
     if weigh_by is not None and weigh_by not in (COUNT, VOLUME):
         raise keys.error("weigh_by", weigh_by, f"choose one of {COUNT}, {VOLUME}")
     whole = _parse_devices(keys)
-    mode(keys)
     keys.finish()
     return DominantResidual(
         lambda_, c, g == "sqrt", profiles, resources, None if weigh_by is None else str(weigh_by), whole, asked_for

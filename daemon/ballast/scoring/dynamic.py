@@ -19,7 +19,6 @@ from ballast.model.pod import Pod
 from ballast.model.sample import Floats
 from ballast.scoring import crane
 from ballast.scoring.fleet import Fleet
-from ballast.scoring.in_flight import mode
 from ballast.scoring.keys import StrategyKeys
 from ballast.scoring.scores import Scores
 
@@ -89,6 +88,5 @@ def parse(given: Mapping[str, object]) -> Dynamic:
         raise keys.error("timezone", zone, "give an IANA name such as UTC")
     name = str(zone or crane.DEFAULT_TIMEZONE)
     crane.time_zone(name)
-    mode(keys)
     keys.finish()
     return Dynamic(policy, name)

@@ -10,9 +10,7 @@ from ballast.model.pod import Pod
 from ballast.model.sample import Ints
 from ballast.scoring.demand import DEFAULT_REQUESTS, predicted, units
 from ballast.scoring.fleet import Fleet
-from ballast.scoring.keys import StrategyKeys
 
-MODES = ("off", "upstream", "full")
 DEFAULT_CPU = 1000
 MULTIPLIER = 1.5
 DEFAULTS = {"cpu": DEFAULT_CPU, "memory": units("memory", DEFAULT_REQUESTS["memory"])}
@@ -20,11 +18,6 @@ DEFAULTS = {"cpu": DEFAULT_CPU, "memory": units("memory", DEFAULT_REQUESTS["memo
 
 # targetloadpacking.go, metricsAgentReportingIntervalSeconds: what Trimaran supposes the measurements to lag by.
 REPORTING_SECONDS = 60
-
-
-def mode(keys: StrategyKeys) -> str:
-    """`off` counts none, `upstream` what TargetLoadPacking counts, `full` those bound since the window ended."""
-    return keys.choice("in_flight", "off", MODES)
 
 
 def bound_since(

@@ -12,6 +12,9 @@ from ballast.errors import UsageError
 LARGEST_WEIGHT = 1e9
 """So that sums of weights stay finite."""
 
+IN_FLIGHT = "in_flight"
+IN_FLIGHT_MODES = ("off", "upstream", "full")
+
 
 class StrategyKeys:
     """Takes keys out of `given`; raises UsageError with the strategy, the key, the value and what is allowed."""
@@ -49,6 +52,10 @@ class StrategyKeys:
             raise self.error(key, value, "give an object with at least one entry")
         return {str(name): each for name, each in value.items()}
 
+    def in_flight(self) -> str:
+        """`off` counts none, `upstream` what TargetLoadPacking counts, `full` those bound since the window ended."""
+        return self.choice(IN_FLIGHT, "off", IN_FLIGHT_MODES)
+
     def as_number(self, key: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:
         """A value that was already taken, as a number within `low` and `high`."""
         number = to_number(value)
@@ -57,7 +64,12 @@ class StrategyKeys:
         return number
 
     def finish(self) -> None:
-        """Raises UsageError for a key that no call took."""
+        """Raises UsageError for a key that no call took, except `in_flight`, which every strategy has.
+
+        A strategy that counts pods in flight calls `in_flight` itself; for any other, only the value is checked here.
+        """
+        if IN_FLIGHT not in self._asked:
+            self.in_flight()
         for key in self._given:
             close = difflib.get_close_matches(key, self._asked, 1)
             hint = f"Did you mean {close[0]}?" if close else f"Its keys are {', '.join(self._asked)}."

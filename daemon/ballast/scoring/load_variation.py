@@ -21,7 +21,6 @@ from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
 from ballast.scoring.demand import NOTHING, demand
 from ballast.scoring.fleet import Fleet, NodeLoads
-from ballast.scoring.in_flight import mode as in_flight_mode
 from ballast.scoring.in_flight import since_window
 from ballast.scoring.keys import StrategyKeys
 from ballast.scoring.rounding import half_away
@@ -180,7 +179,7 @@ def parse(given: Mapping[str, object]) -> LoadVariation:
     keys = StrategyKeys(NAME, given)
     margin = keys.number("safe_variance_margin", 1.0)
     sensitivity = keys.number("safe_variance_sensitivity", 1.0)
-    mode = in_flight_mode(keys)
+    mode = keys.in_flight()
     resources = keys.mapping("resources") or EQUAL
     weights = {name: keys.as_number(f"the weight of {name}", value, 0.0, 1.0) for name, value in resources.items()}
     keys.finish()

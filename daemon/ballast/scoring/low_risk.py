@@ -151,7 +151,7 @@ def parse(given: Mapping[str, object]) -> LowRisk:
         if name not in CPU_AND_MEMORY:
             raise keys.error("risk_limit_weights", dict(weights), "it has weights for cpu and memory alone")
     cpu, memory = (_weight(keys, weights, name) for name in CPU_AND_MEMORY)
-    mode = in_flight.mode(keys)
+    mode = keys.in_flight()
     keys.finish()
     return LowRisk(window if window > 0 else WINDOW, cpu, memory, mode)
 

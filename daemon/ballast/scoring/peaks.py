@@ -162,6 +162,6 @@ def parse(given: Mapping[str, object]) -> Peaks:
             raise keys.error("node_power_model", value, allowed)
         models[str(node)] = (k0, k1, k2)
     unknown = keys.choice("unknown", "worst", ("worst", "upstream"))
-    mode = in_flight.mode(keys)
+    mode = keys.in_flight()
     keys.finish()
     return Peaks(models, unknown == "upstream", mode)

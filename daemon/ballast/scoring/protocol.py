@@ -21,10 +21,12 @@ class Strategy(Protocol):
     """It reads measured load. The extender answers neutrally while the load is unknown or old."""
 
     needs_pods: ClassVar[bool]
-    """It reads what placed pods request. Nodes have no score while the watch of pods is silent."""
+    """It reads the pods that are placed on nodes, such as what they request. No node has a score while the watch of
+    pods is silent. `needs_pod` is about the one pod to place."""
 
     needs_pod: ClassVar[bool]
-    """Without a pod it scores all nodes alike, or nearly. A label is then for a pod of 100m and 200Mi."""
+    """It scores nodes for the pod to place: without one, all nodes score alike, or nearly. A label is then for a pod of
+    100m and 200Mi. `needs_pods` is about the pods that are placed."""
 
     warms: ClassVar[bool]
     """It caches arrays over nodes, so the extender scores each new snapshot once before schedulers see it."""

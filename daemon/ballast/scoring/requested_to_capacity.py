@@ -19,7 +19,6 @@ from ballast.model.pod import Pod
 from ballast.model.sample import Ints
 from ballast.scoring.allocation import RequestsStrategy, fit_scores, parse_weights
 from ballast.scoring.fleet import Fleet
-from ballast.scoring.in_flight import mode
 from ballast.scoring.keys import StrategyKeys, to_number
 from ballast.scoring.scores import Scores
 
@@ -73,7 +72,6 @@ def parse(given: Mapping[str, object]) -> RequestedToCapacity:
     scale = keys.take("scale")
     if scale is not None and str(scale) not in SCALES:
         raise keys.error("scale", scale, "choose 100, as kube-scheduler scores, or 10, as its documentation calculates")
-    mode(keys)
     keys.finish()
     return RequestedToCapacity(weights, curve(shape, SCALES[str(scale or 100)]))
 

@@ -74,7 +74,7 @@ def parse(given: Mapping[str, object]) -> TargetLoad:
     target = keys.number("target_utilization", 40.0, high=100.0)
     multiplier = keys.number("default_requests_multiplier", in_flight.MULTIPLIER, 0.0)
     default = _default_cpu(keys)
-    mode = in_flight.mode(keys)
+    mode = keys.in_flight()
     keys.finish()
     return TargetLoad(target if target > 0 else 40.0, default, multiplier, mode)
 

@@ -24,8 +24,8 @@ class FreeBandwidth:
 
 
 def parse(given):
-    """The strategy with its keys: `resource`, and `in_flight`, which the daemon gives to all."""
+    """The strategy with its key `resource`."""
     keys = StrategyKeys("free-bandwidth", given)
-    resource, _ = keys.take("resource") or "example.com/mbps", keys.take("in_flight")
+    resource = keys.take("resource") or "example.com/mbps"
     keys.finish()
     return FreeBandwidth(resource)

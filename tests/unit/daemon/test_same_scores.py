@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ballast.errors import UsageError
 from ballast.model.node import Node
 from ballast.model.node_state import NodeStates
 from ballast.model.pod import Pod
@@ -220,3 +221,10 @@ def test_every_key_of_every_strategy_is_among_them() -> None:
             strategy(name, NEEDED.get(name, {}) | {"zzzz": 1})
         listed = str(refused.value).partition("Its keys are ")[2].rstrip(".").split(", ")
         assert set(listed) == {*CHANGED[name], "in_flight"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_strategy_has_the_key_in_flight_and_checks_it(name: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        strategy(name, NEEDED.get(name, {}) | {"in_flight": "some"})
+    assert str(refused.value) == f'{name}: in_flight cannot be "some"; choose one of off, upstream, full.'

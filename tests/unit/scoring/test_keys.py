@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ballast.errors import UsageError
+from ballast.scoring.keys import StrategyKeys
 from ballast.scoring.strategy import strategy
 
 
@@ -28,3 +29,13 @@ def test_numbers_that_cannot_be_calculated_with_are_refused(name: str, keys: dic
 def test_the_largest_target_is_said_without_a_lowest_one() -> None:
     with pytest.raises(UsageError, match="give a number of at most 100"):
         strategy("target-load", {"target_utilization": 101})
+
+
+def test_a_strategy_that_ignores_in_flight_need_not_ask_for_it() -> None:
+    keys = StrategyKeys("mine", {"in_flight": "off", "size": 3})
+    assert keys.number("size", 1.0) == 3.0
+    keys.finish()
+    keys = StrategyKeys("mine", {"in_flight": "off", "weight": 3})
+    keys.take("size")
+    with pytest.raises(UsageError, match=r"The strategy mine has no key weight\. Its keys are size, in_flight\."):
+        keys.finish()

@@ -209,7 +209,7 @@ def test_link_speed_is_one_for_all_or_a_map(text: str, speeds: tuple[float, floa
         ("LEASE__NAMESPACE", "a.b", "lower-case letters"),
         ("PUBLISHING__MODE", "dry", "'off', 'dry-run' or 'on'"),
         ("PUBLISHING__PREFIX", "ballast.dev/x", "DNS subdomain"),
-        ("PUBLISHING__STRATEGY", "random", "load-variation, target-load"),
+        ("PUBLISHING__STRATEGY", "random", "target-load"),
         ("PUBLISHING__MAX_UNKNOWN", "20", "did you mean 0.2"),
         ("PUBLISHING__HIGH", "80", "did you mean 0.8"),
         ("PUBLISHING__CRANE_TIMEZONE", "Mars/Base", "Asia/Shanghai"),

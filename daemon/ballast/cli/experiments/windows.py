@@ -1,4 +1,4 @@
-"""`ballast experiment windows`: which window and statistic tells the load of the next hour."""
+"""`ballast experiment windows`: which window and statistic predicts the load of the next hour."""
 
 from __future__ import annotations
 

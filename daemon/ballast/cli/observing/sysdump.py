@@ -73,7 +73,7 @@ def sysdump(
 ) -> None:
     """Write one archive for an issue: answers, metrics, settings and logs, without secrets. Look into it first.
 
-    Exits 1 if the daemon did not answer; the archive then holds what the cluster tells.
+    Exits 1 if the daemon did not answer; the archive then holds what the cluster shows.
     """
     now = datetime.now(UTC)
     target = to or Path(f"ballast-sysdump-{now:%Y%m%dT%H%M%SZ}.tar.gz")
