@@ -31,7 +31,7 @@ from ballast.power.controller_state import (
 from ballast.power.fit import fill, shed, within_bounds
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections.changes import Side
-from ballast.power.sections.choices import Foreign
+from ballast.power.sections.choices import ForeignChanges
 from ballast.power.target import AllocationTarget
 
 ZERO = Fraction(0)
@@ -93,7 +93,7 @@ class _AbsoluteTick:
     """Watts that the feed will not exceed, as known beforehand."""
 
     def outcome(self, *, begins: bool) -> ControllerResult:
-        plain = not self.autoscaled and self.policy.on_foreign_change is not Foreign.ENFORCE
+        plain = not self.autoscaled and self.policy.on_foreign_change is not ForeignChanges.ENFORCE
         counts = self.replicas if plain else {name: self._count(name, n) for name, n in self.replicas.items()}
         baseline = self._baseline(counts)
         tick = replace(self, state=replace(self.state, baseline=baseline))
@@ -112,7 +112,7 @@ class _AbsoluteTick:
         if each is not None:
             return min(self.state.entitled.get(name, each.cap), each.original)
         decided = self.state.last.get(name)
-        if self.policy.on_foreign_change is not Foreign.ENFORCE or not decided or not count:
+        if self.policy.on_foreign_change is not ForeignChanges.ENFORCE or not decided or not count:
             return count
         return decided
 

@@ -34,7 +34,7 @@ from ballast.power.controller_state import (
 from ballast.power.foreign_changes import rebased
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections.changes import Side
-from ballast.power.sections.choices import Basis, Foreign, Stability, WhenSilent
+from ballast.power.sections.choices import ForeignChanges, Stability, TargetBasis, WhenSilent
 from ballast.power.target import AllocationTarget
 
 ZERO = Fraction(0)
@@ -81,7 +81,7 @@ def observe(
     tick = _AnchorTick(policy, state, at, watts, replicas, needed, autoscaled, fresh=measured is not before)
     if replicas == state.last:
         return tick.outcome()
-    if policy.on_foreign_change is Foreign.REBASE:
+    if policy.on_foreign_change is ForeignChanges.REBASE:
         return replace(tick, state=rebased(policy, state, replicas)).outcome()
     return _enforced(tick)
 
@@ -207,7 +207,7 @@ class _AnchorTick:
         policy, targets = self.policy, targets_of(self.policy, self.replicas, self.state.baseline, self.needed)
         active = [target for target in targets if not target.suspended]
         current = sum(target.current for target in active)
-        anchor = self.anchor if policy.reference is Basis.ANCHOR else Anchor(self.reference, load_of(active))
+        anchor = self.anchor if policy.reference is TargetBasis.ANCHOR else Anchor(self.reference, load_of(active))
         wanted = wanted_change(
             active,
             affordable(anchor, level) if level >= policy.floor else ZERO,
@@ -242,7 +242,7 @@ class _AnchorTick:
     def _stay(self, level: Fraction, reason: Reason) -> ControllerResult:
         """No replica changes; the reference moves only with `reference: paper`."""
         state = self.state.settled()
-        if self.policy.reference is Basis.PAPER:
+        if self.policy.reference is TargetBasis.PAPER:
             state = replace(state, reference=self._at_least_floor(level))
         return ControllerResult(state, reason)
 

@@ -16,7 +16,7 @@ from ballast.power.measuring.averaging import range_of
 from ballast.power.policy_section import PolicySection
 from ballast.power.schedule import EnergySpec, ScheduleSpec
 from ballast.power.sections.changes import Decrease, EmergencyDrop, Fallback, Increase, MaxStep, Nominal, Side
-from ballast.power.sections.choices import Actuation, Basis, BudgetKind, Foreign, Rounding, Stability
+from ballast.power.sections.choices import Actuation, BudgetKind, ForeignChanges, Rounding, Stability, TargetBasis
 from ballast.power.sections.needs import Needs
 from ballast.power.shares import whole
 from ballast.power.values import INT32, Count, Integer, Name, NotNegative, OpenShare, Reference, Share, exact
@@ -129,9 +129,9 @@ class PowerPolicy(PolicySection):
     decrease: Decrease = Decrease()
     emergency_drop: EmergencyDrop | None = None
     stability: Stability = Stability.WINDOW
-    reference: Basis = Basis.ANCHOR
+    reference: TargetBasis = TargetBasis.ANCHOR
     rounding: Rounding | None = None
-    on_foreign_change: Foreign = Foreign.REBASE
+    on_foreign_change: ForeignChanges = ForeignChanges.REBASE
     fallback: Fallback = Fallback()
     restore_first: bool = True
     hot_pods_first: bool = False

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, Field, WithJsonSchema
 
 from ballast.settings.part import Mode, ModeSetting, Positive, SettingsPart
-from ballast.settings.values.collection import as_list
+from ballast.settings.values.collection import ListOf
 from ballast.settings.values.count import Count, Rate
 from ballast.settings.values.duration import Duration
 from ballast.settings.values.fraction import Load, LoadLimit, Share, Shares
@@ -40,7 +40,7 @@ class EvictionSettings(SettingsPart):
     mode: ModeSetting = Mode.DRY_RUN
     """Whether pods are evicted."""
 
-    planners: Annotated[tuple[Planner, ...], BeforeValidator(as_list)] = ("relieve", "redistribute", "rebalance")
+    planners: ListOf[Planner] = ("relieve", "redistribute", "rebalance")
     """Planners that run."""
 
     interval: Annotated[Duration, Positive] = Duration("60s")
@@ -83,9 +83,10 @@ class EvictionSettings(SettingsPart):
     workload_window: Duration = Duration("30m")
     """Time over which limit_workload counts evictions."""
 
-    rate: Annotated[
-        tuple[Rate, ...], BeforeValidator(as_list), WithJsonSchema({"type": ["string", "integer", "array"]})
-    ] = (Rate.parse("20/1h"), Rate.parse("1%/1d"))
+    rate: Annotated[ListOf[Rate], WithJsonSchema({"type": ["string", "integer", "array"]})] = (
+        Rate.parse("20/1h"),
+        Rate.parse("1%/1d"),
+    )
     """Maximum evictions over time, each as a count or a share of all pods; without a duration it is per hour. A share
     of few pods permits as many as the largest count here."""
 
@@ -142,15 +143,13 @@ class EvictionSettings(SettingsPart):
     pod_selector: Annotated[str, AfterValidator(selector)] | None = None
     """Label selector of the pods that may be evicted; unset: all."""
 
-    namespaces: Annotated[tuple[str, ...], BeforeValidator(as_list)] = ()
+    namespaces: ListOf[str] = ()
     """Namespaces whose pods may be evicted; empty: all."""
 
-    exclude_namespaces: Annotated[tuple[str, ...], BeforeValidator(as_list)] = ()
+    exclude_namespaces: ListOf[str] = ()
     """Namespaces whose pods are left alone."""
 
-    operator_only: Annotated[
-        tuple[Literal["exclude", "exclude-until", "evict", "evict-lifts"], ...], BeforeValidator(as_list)
-    ] = ()
+    operator_only: ListOf[Literal["exclude", "exclude-until", "evict", "evict-lifts"]] = ()
     """Annotations of Ballast that count on namespaces alone, not on pods and workloads, which tenants may change."""
 
     grace_period: Duration | None = None

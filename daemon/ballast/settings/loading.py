@@ -16,10 +16,10 @@ from ballast.settings.consistency import contradictions, impossible_windows, rem
 from ballast.settings.messages import problem, shown
 from ballast.settings.model import Settings
 from ballast.settings.names import CONFIG_FILE, VARIABLES
-from ballast.settings.sources.aliases import read_aliases
-from ballast.settings.sources.environment import ORIGIN, read_environment
-from ballast.settings.sources.file import read_file
-from ballast.settings.sources.layer import GivenValue, Layer, nested
+from ballast.settings.sources.aliases import AliasSource
+from ballast.settings.sources.environment import ORIGIN, EnvironmentSource
+from ballast.settings.sources.file import FileSource
+from ballast.settings.sources.source import GivenValue, SettingsSource
 
 TOKEN = "METRICS_PROVIDER_TOKEN"  # noqa: S105 - the name of a variable
 
@@ -50,12 +50,13 @@ def examine(environ: Mapping[str, str] | None = None) -> SettingsFindings:
     """Like `load`, but reports problems and warnings instead of raising."""
     environ = os.environ if environ is None else environ
     path = environ.get(CONFIG_FILE, "").strip()
-    layers = [read_file(Path(path).expanduser()) if path else Layer(), read_aliases(environ), read_environment(environ)]
-    values = _merge(*(layer.values for layer in layers))
-    settings, errors = _validate(values)
-    problems = [text for layer in layers for text in layer.problems]
+    file, environment = FileSource(Path(path).expanduser() if path else None), EnvironmentSource(environ)
+    aliases = AliasSource(environ, own={*file.values, *environment.values})
+    values = {**file.values, **aliases.values, **environment.values}
+    settings, errors = _build((environment, aliases, file), values)
+    problems = [*file.problems, *aliases.problems, *environment.problems]
     problems.extend(dict.fromkeys(problem(error, values) for error in errors))
-    warnings = [text for layer in layers for text in layer.warnings]
+    warnings = [*file.warnings, *aliases.warnings, *environment.warnings]
     if not errors:
         problems.extend(contradictions(settings))
         warnings.extend(remarks(settings))
@@ -85,32 +86,19 @@ def _row(findings: SettingsFindings, name: str, part: str, field: str) -> dict[s
     return {"name": name, "value": shown(part, field, value), "origin": given.origin if given else "default"}
 
 
-def _merge(
-    file: Mapping[tuple[str, str], GivenValue],
-    aliases: Mapping[tuple[str, str], GivenValue],
-    environment: Mapping[tuple[str, str], GivenValue],
-) -> dict[tuple[str, str], GivenValue]:
-    """The environment wins, then aliases, then the file.
-
-    Aliases set a way to authenticate only if no `BALLAST_` setting does; an inline token beats a token file.
-    """
-    own, alias = {**file, **environment}, dict(aliases)
-    if ("prometheus", "token_file") in own or ("prometheus", "username") in own:
-        alias.pop(("prometheus", "token"), None)
-        alias.pop(("prometheus", "token_file"), None)
-    elif ("prometheus", "token") in alias:
-        alias.pop(("prometheus", "token_file"), None)
-    return {**file, **alias, **environment}
-
-
-def _validate(values: Mapping[tuple[str, str], GivenValue]) -> tuple[Settings, list[ErrorDetails]]:
+def _build(
+    sources: tuple[SettingsSource, ...], values: Mapping[tuple[str, str], GivenValue]
+) -> tuple[Settings, list[ErrorDetails]]:
+    """The settings, of which the first source that has a value wins; values that cannot be used are left out."""
     try:
-        return Settings.model_validate(nested(values)), []
+        return Settings.model_validate({"sources": sources}), []
     except ValidationError as error:
         errors = error.errors()
-        bad = set(map(_place, errors))
-        usable = {place: given for place, given in values.items() if place not in bad}
-        return Settings.model_validate(nested(usable)), errors
+    bad, usable = set(map(_place, errors)), SettingsSource()
+    for place, given in values.items():
+        if place not in bad:
+            usable.give(*place, given.value, given.origin)
+    return Settings(**usable()), errors
 
 
 def _place(error: ErrorDetails) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from ballast.redaction import HIDDEN
 from ballast.settings.masking import mask_address, mask_urls
 from ballast.settings.model import Settings
 from ballast.settings.names import VARIABLES, variable
-from ballast.settings.sources.layer import GivenValue
+from ballast.settings.sources.source import GivenValue
 from ballast.settings.telemetry import ResourceSetting
 from ballast.settings.values.count import Count
 from ballast.settings.values.duration import Duration

@@ -1,12 +1,8 @@
-"""All settings, one frozen part per concern.
-
-`BaseSettings` declares how the variables are named; its sources stay off: they keep no origins and decode lists as
-JSON only.
-"""
+"""All settings, one frozen part per concern."""
 
 from __future__ import annotations
 
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from ballast.settings.batch import BatchSettings
 from ballast.settings.cluster import ClusterSettings
@@ -28,7 +24,12 @@ class Settings(BaseSettings):
     """All settings. `Settings()` holds the defaults; `ballast.settings.load` reads environment and file."""
 
     model_config = SettingsConfigDict(
-        frozen=True, extra="forbid", env_prefix="BALLAST_", env_nested_delimiter="__", validate_default=True
+        frozen=True,
+        extra="forbid",
+        env_prefix="BALLAST_",
+        env_nested_delimiter="__",
+        enable_decoding=False,
+        validate_default=True,
     )
 
     prometheus: PrometheusSettings = PrometheusSettings()
@@ -55,5 +56,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Only the arguments: `ballast.settings.sources` reads environment and file."""
-        return (init_settings,)
+        """Those of the argument `sources`, the first of which wins; without it the arguments alone."""
+        assert isinstance(init_settings, InitSettingsSource)
+        sources: tuple[PydanticBaseSettingsSource, ...] = init_settings.init_kwargs.pop("sources", (init_settings,))
+        return sources

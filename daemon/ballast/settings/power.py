@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator
 
 from ballast.settings.part import Mode, ModeSetting, SettingsPart
-from ballast.settings.values.collection import as_list
+from ballast.settings.values.collection import ListOf, as_list
 
 
 def _policies(value: object) -> list[object]:
@@ -27,9 +27,7 @@ class PowerSettings(SettingsPart):
     mode: ModeSetting = Mode.DRY_RUN
     """Whether replica counts and caps are changed."""
 
-    operator_only: Annotated[
-        tuple[Literal["exclude", "exclude-until", "exclude-power"], ...], BeforeValidator(as_list)
-    ] = ()
+    operator_only: ListOf[Literal["exclude", "exclude-until", "exclude-power"]] = ()
     """Annotations of Ballast that count on namespaces alone, not on workloads, which tenants may change."""
 
     policies: Annotated[tuple[Mapping[str, Any], ...], BeforeValidator(_policies)] = ()

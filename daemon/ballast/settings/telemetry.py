@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
 from ballast.extensions import installed
 from ballast.settings.part import Positive, SettingsPart
 from ballast.settings.prometheus import BUILT_IN_PRESETS, PRESETS_GROUP
-from ballast.settings.values.collection import as_list, as_map
+from ballast.settings.values.collection import TEXT_OR_MAP, as_list, as_map
 from ballast.settings.values.duration import Duration
 from ballast.settings.values.speed import Speed
 
@@ -147,15 +147,11 @@ class TelemetrySettings(SettingsPart):
     """Kubernetes label of the node that holds its name in the series, such as example.com/hostname; unset: only its
     name, addresses and host names are matched."""
 
-    node_rewrite: Annotated[
-        Mapping[str, str], BeforeValidator(_rewrites), WithJsonSchema({"type": ["string", "object"]})
-    ] = {}
+    node_rewrite: Annotated[Mapping[str, str], BeforeValidator(_rewrites), TEXT_OR_MAP] = {}
     """Rewrites the node names of the series before they are looked up: a map from patterns that match the whole name
     to replacements, such as {"(.+)-metal": "$1"}."""
 
-    network_speed: Annotated[
-        Mapping[str, Speed], BeforeValidator(_speeds), WithJsonSchema({"type": ["string", "object"]})
-    ] = {}
+    network_speed: Annotated[Mapping[str, Speed], BeforeValidator(_speeds), TEXT_OR_MAP] = {}
     """Link speed where the exporter does not report it: one for all nodes, such as 10Gbit, or a map such as {"node-a":
     "25Gbit", "*": "10Gbit"}."""
 

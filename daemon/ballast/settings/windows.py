@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from ballast.settings.part import Positive, SettingsPart
-from ballast.settings.values.collection import as_list
+from ballast.settings.values.collection import ListOf
 from ballast.settings.values.duration import Duration
 from ballast.settings.values.fraction import Share
 
@@ -15,9 +15,11 @@ from ballast.settings.values.fraction import Share
 class WindowSettings(SettingsPart):
     """Over which times loads are averaged, and when an average counts as known."""
 
-    lengths: Annotated[
-        Annotated[tuple[Annotated[Duration, Positive], ...], BeforeValidator(as_list)], Field(min_length=1)
-    ] = (Duration("15m"), Duration("10m"), Duration("5m"))
+    lengths: Annotated[ListOf[Annotated[Duration, Positive]], Field(min_length=1)] = (
+        Duration("15m"),
+        Duration("10m"),
+        Duration("5m"),
+    )
     """Lengths of the windows; the first is the one scores, classes and annotations use."""
 
     min_coverage: Share = 0.5

@@ -52,6 +52,15 @@ def test_nothing_set_gives_the_defaults() -> None:
     assert settings.http.port == 2020
 
 
+def test_an_environment_that_is_given_is_the_only_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BALLAST_LOG__LEVEL", "debug")
+    monkeypatch.setenv("BALLAST_HTTP__PORT", "1")
+    assert load({}) == Settings()
+    assert load({"BALLAST_LOG__LEVEL": "error"}).log.level == "error"
+    assert load().log.level == "debug"
+    assert (Settings().log.level, Settings().http.port) == ("info", 2020)
+
+
 def test_settings_do_not_change() -> None:
     with pytest.raises(ValueError, match="frozen"):
         load({}).http.port = 1  # type: ignore[misc]

@@ -12,7 +12,7 @@ from ballast.power.policy_reader import read
 from ballast.power.policy_rules import remarks, unusable_at
 from ballast.settings.masking import mask_urls
 from ballast.settings.names import CONFIG_FILE
-from ballast.settings.sources.file import read_file
+from ballast.settings.sources.file import FileSource
 
 _GAP = "the median gap between rows of the feed"
 
@@ -21,10 +21,10 @@ def policies(path: Path) -> tuple[PowerPolicy, ...]:
     """The policies of a file. Raises UsageError if it does not exist, SettingsError if it is invalid."""
     if not path.is_file():
         raise UsageError(f"--policy {path}: there is no such file.")
-    layer = read_file(path)
-    if layer.problems:
-        raise SettingsError(*(text.replace(f"{CONFIG_FILE} is ", "--policy ") for text in layer.problems))
-    given = layer.values.get(("power", "policies"))
+    source = FileSource(path)
+    if source.problems:
+        raise SettingsError(*(text.replace(f"{CONFIG_FILE} is ", "--policy ") for text in source.problems))
+    given = source.values.get(("power", "policies"))
     raws = given.value if given else None
     if not isinstance(raws, list) or not raws or not all(isinstance(raw, Mapping) for raw in raws):
         raise SettingsError(

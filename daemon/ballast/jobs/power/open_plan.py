@@ -13,7 +13,7 @@ from ballast.power.controller_result import Reason, targets_of
 from ballast.power.controller_state import ControllerState, PowerPlan
 from ballast.power.foreign_changes import rebased
 from ballast.power.policy import PowerPolicy
-from ballast.power.sections.choices import Foreign
+from ballast.power.sections.choices import ForeignChanges
 
 PLAN_LASTS = 600.0
 """Seconds after which an open plan is dropped, because the sample behind it is too old."""
@@ -66,7 +66,7 @@ def leaving(
     found = {name: counts[name] for name in moved}
     plan = replace(plan, replicas={**plan.replicas, **found})
     if state.anchor is not None:
-        if policy.on_foreign_change is Foreign.REBASE:
+        if policy.on_foreign_change is ForeignChanges.REBASE:
             state = rebased(policy, state, {**state.last, **found})
         assert state.anchor is not None
         reached = price(state.anchor, load_of(targets_of(policy, plan.replicas, {})))

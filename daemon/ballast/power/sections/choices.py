@@ -22,7 +22,7 @@ class Stability(StrEnum):
     ENDPOINT = "endpoint"
 
 
-class Basis(StrEnum):
+class TargetBasis(StrEnum):
     """What a target is computed from: a fixed (watts, replicas) pair, or the last reference and the current count."""
 
     ANCHOR = "anchor"
@@ -37,7 +37,7 @@ class Rounding(StrEnum):
     FLOOR = "floor"
 
 
-class Foreign(StrEnum):
+class ForeignChanges(StrEnum):
     """What a change of replicas by someone else does: it moves the anchor, or it is undone."""
 
     REBASE = "rebase"

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, TypeAlias, TypeVar
+
+from pydantic import BeforeValidator, WithJsonSchema
+
+_T = TypeVar("_T")
+
+TEXT_OR_MAP = WithJsonSchema({"type": ["string", "object"]})
 
 
 def as_list(value: object) -> list[object]:
@@ -19,6 +25,10 @@ def as_list(value: object) -> list[object]:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return [value]
     raise ValueError('expected a list: comma-separated such as a,b or JSON such as ["a","b"]')
+
+
+ListOf: TypeAlias = Annotated[tuple[_T, ...], BeforeValidator(as_list)]
+"""A list as `as_list` takes it."""
 
 
 def as_map(value: object) -> dict[str, object]:

@@ -8,7 +8,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from ballast.settings.values.collection import as_map
+from ballast.settings.values.collection import TEXT_OR_MAP, as_map
 
 _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*%")
 
@@ -75,9 +75,5 @@ LoadLimit: TypeAlias = Annotated[
         }
     ),
 ]
-Shares: TypeAlias = Annotated[
-    Mapping[str, float], BeforeValidator(_shares), WithJsonSchema({"type": ["string", "object"]})
-]
-Weights: TypeAlias = Annotated[
-    Mapping[str, float], BeforeValidator(_weights), WithJsonSchema({"type": ["string", "object"]})
-]
+Shares: TypeAlias = Annotated[Mapping[str, float], BeforeValidator(_shares), TEXT_OR_MAP]
+Weights: TypeAlias = Annotated[Mapping[str, float], BeforeValidator(_weights), TEXT_OR_MAP]
