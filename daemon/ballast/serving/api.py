@@ -1,4 +1,4 @@
-"""`/api/v1`: the daemon's state as JSON, read only. `api_types` has the answers."""
+"""`/api/v1`: the daemon's state as JSON, read only. `api_types` and `eviction.answers` have the answers."""
 
 from __future__ import annotations
 

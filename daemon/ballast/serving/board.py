@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ballast.clock import Clock, SystemClock
+from ballast.eviction.answers import Evictions, Plan
 from ballast.model.snapshot import Snapshot
-from ballast.serving.api_types import CycleRecord
+from ballast.serving.api_types import CycleRecord, Power
 from ballast.serving.rendering import Rendered
 from ballast.serving.views.history import FleetHistory
 
@@ -62,14 +64,16 @@ class Board:
     config: list[dict[str, Any]] = field(default_factory=list)
     """`{"name", "value", "origin"}` of every setting, secrets masked."""
 
-    power: Mapping[str, Any] = field(default_factory=dict)
-    """`api_types.Power` without `conditions`; actions may come in any order."""
+    power: Power = field(default_factory=partial(Power, mode=None, paused=None, policies=(), conditions=()))
+    """Without `conditions`, which are added to each answer; actions may come in any order."""
 
-    plans: Sequence[Mapping[str, Any]] = ()
-    """`api_types.Plan`, newest first."""
+    plans: Sequence[Plan] = ()
+    """Newest first."""
 
-    evictions: Mapping[str, Any] = field(default_factory=dict)
-    """`api_types.Evictions` without `mode` and `paused`."""
+    evictions: Evictions = field(
+        default_factory=partial(Evictions, mode=None, paused=None, limits={}, breaker=None, recent=(), reservations=())
+    )
+    """Without `mode`, which is added to each answer."""
 
     long_history: Callable[[str, int], dict[str, Any] | None] = lambda node, days: None
     """`types.NodeHistory` by node and days, from Prometheus; None where it has none. It is slow."""

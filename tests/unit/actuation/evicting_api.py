@@ -258,7 +258,7 @@ class Replica:
         return self.evictor.follow_up(tuple(self.server.pods.values()), self.snapshot())
 
     def recent(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.evictor.document()["recent"]
+        found: list[dict[str, Any]] = msgspec.to_builtins(self.evictor.document().recent)
         return found
 
 

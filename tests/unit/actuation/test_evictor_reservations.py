@@ -98,7 +98,7 @@ def test_room_is_held_over_two_looks_at_what_became_of_it(server: EvictingApi) -
 def test_the_document_shows_what_is_held(server: EvictingApi) -> None:
     replica = Replica(server)
     replica.carry_out(server.pods["shop/web-1"])
-    found = replica.evictor.document({"rate": "20/1h"}, "too many nodes are not Ready")
+    found = msgspec.to_builtins(replica.evictor.document({"rate": "20/1h"}, "too many nodes are not Ready"))
     assert found["reservations"] == [
         {
             "node": "n5",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ballast.errors import BallastError
 from ballast.serving.board import Board, CycleRecord
@@ -74,14 +75,13 @@ def acting_board(mode: str, *, steps: int = 300, evictions: int = 150, targets: 
     board.clock = FakeClock(TIME)
     shadow = mode == "dry-run"
     silent = {"semantics": "limit", "watts": None, "time": None, "problem": "silent"} | acting.NO_MORE_OF_A_FEED
-    board.power = acting.power(
-        TIME,
+    policies = [
         acting.policy("site-a", TIME, targets=targets, shadow=shadow),
         acting.policy("site-b", TIME, feed=silent, over=120.0, unmet_demand=3),
-        mode=mode,
-    )
-    board.plans = [acting.plan(number, TIME, mode=mode, steps=steps) for number in range(3)]
-    board.evictions = acting.evictions(TIME, evictions, mode=mode)
+    ]
+    board.power = acting.as_power(acting.power(TIME, *policies, mode=mode))
+    board.plans = acting.as_plans(acting.plan(number, TIME, mode=mode, steps=steps) for number in range(3))
+    board.evictions = acting.as_evictions(acting.evictions(TIME, evictions, mode=mode))
     board.config = modes(mode)
     board.cycles = [CycleRecord("publishing", TIME, 0.1, True, "labels current on 3 of 4 nodes (0 changed, 1 unknown)")]
     board.pod_scores = pod_scores
@@ -285,8 +285,8 @@ def test_power_plans_and_evictions_are_shown(tab: Tab) -> None:
 
 def test_what_is_only_dry_is_marked(tab: Tab) -> None:
     board = acting_board("dry-run")
-    board.power = {**board.power, "paused": "paused by key paused of ConfigMap ballast-switches"}
-    board.evictions = {**board.evictions, "breaker": "14 % of the nodes are NotReady"}
+    board.power = replace(board.power, paused="paused by key paused of ConfigMap ballast-switches")
+    board.evictions = replace(board.evictions, breaker="14 % of the nodes are NotReady")
     with serving(board) as port:
         tab.open(f"http://127.0.0.1:{port}/#overview")
         tiles = tab.text("#tiles")

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from ballast.actuation.eviction.follow_up import Followed
 from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
 from ballast.actuation.eviction.requests import PART
 from ballast.cluster.events import Events
 from ballast.cluster.write import WriteTarget
+from ballast.eviction.answers import Eviction, Evictions, HeldRoom, Limits, Measured, Predicted
 from ballast.eviction.facts import Facts, WorkloadKey
 from ballast.metrics import Metrics
 from ballast.placement.reservations import Reservation
 
 _GROUPS = {"Deployment": "apps/v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "Job": "batch/v1"}
 
-Ended = tuple[Running, StepRecord, Mapping[str, Any]]
+Ended = tuple[Running, StepRecord, Measured]
+"""A step that has ended, its plan, and the effect that was measured."""
+
+_NOT_MEASURED = Measured()
 
 
 class EvictionEvents:
@@ -71,63 +77,62 @@ def document(
     plans: Sequence[Running],
     ended: Iterable[Ended],
     reservations: Iterable[Reservation],
-    limits: Mapping[str, Any],
+    limits: Limits,
     breaker: str | None,
-) -> dict[str, Any]:
-    """`/api/v1/evictions`, the newest first."""
-    steps: list[tuple[Running, StepRecord, Mapping[str, Any]]] = [
-        (plan, step, {}) for plan in plans for step in plan.steps
-    ]
+) -> Evictions:
+    """`/api/v1/evictions` without the mode, the newest first."""
+    steps: list[Ended] = [(plan, step, _NOT_MEASURED) for plan in plans for step in plan.steps]
     rows = [_row(*each) for each in (*ended, *steps)]
-    return {
-        "recent": sorted(rows, key=lambda row: float(row["time"]), reverse=True),
-        "reservations": [
-            {
-                "node": each.node,
-                "for": each.pod,
-                "kind": each.purpose.value,
-                "until": each.until,
-                "cpu": each.shape.requests.get("cpu", 0.0),
-                "memory": each.shape.requests.get("memory", 0.0),
-            }
+    return Evictions(
+        mode=None,
+        paused=None,
+        limits=limits,
+        breaker=breaker,
+        recent=sorted(rows, key=lambda row: row.time, reverse=True),
+        reservations=[
+            HeldRoom(
+                node=each.node,
+                for_=each.pod,
+                kind=each.purpose.value,
+                until=each.until,
+                cpu=each.shape.requests.get("cpu", 0.0),
+                memory=each.shape.requests.get("memory", 0.0),
+            )
             for each in sorted(reservations, key=lambda each: (each.node, each.name))
         ],
-        "limits": dict(limits),
-        "breaker": breaker,
-    }
+    )
 
 
-def _row(plan: Running, step: StepRecord, measured: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "pod": step.pod,
-        "uid": step.uid,
-        "workload": "/".join(step.workload) if step.workload else None,
-        "from": step.source,
-        "to": step.target,
-        "time": step.time,
-        "kind": plan.kind,
-        "plan": plan.id,
-        "status": step.status.value,
-        "landed_on": step.landed_on or None,
-        "ready_at": step.ready_at or None,
-        "predicted": {
-            "gain": step.gain,
-            "load": step.load,
-            "before": plan.before,
-            "after": plan.after,
-            **({"starts": len(step.starts)} if step.starts else {}),
-        },
-        "measured": _measured(step, measured) if step.status is not StepStatus.RECORDED else {},
-        "why": step.why or step.reason,
-    }
+def _row(plan: Running, step: StepRecord, measured: Measured) -> Eviction:
+    return Eviction(
+        pod=step.pod,
+        uid=step.uid,
+        workload="/".join(step.workload) if step.workload else None,
+        source=step.source,
+        to=step.target,
+        time=step.time,
+        kind=plan.kind,
+        plan=plan.id,
+        status=step.status.value,
+        landed_on=step.landed_on or None,
+        ready_at=step.ready_at or None,
+        predicted=Predicted(
+            gain=step.gain,
+            load=step.load,
+            before=plan.before,
+            after=plan.after,
+            starts=len(step.starts) or UNSET,
+        ),
+        measured=_measured(step, measured) if step.status is not StepStatus.RECORDED else _NOT_MEASURED,
+        why=step.why or step.reason,
+    )
 
 
-def _measured(step: StepRecord, measured: Mapping[str, Any]) -> dict[str, Any]:
+def _measured(step: StepRecord, measured: Measured) -> Measured:
     """Of the loads, those of its own nodes."""
-    found = dict(measured)
-    if "load" in found:
-        found["load"] = {node: changes for node, changes in found["load"].items() if node in step.load}
-    return found
+    if measured.load is UNSET:
+        return measured
+    return replace(measured, load={node: changes for node, changes in measured.load.items() if node in step.load})
 
 
 def _target(workload: WorkloadKey) -> WriteTarget:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Protocol
 
 import structlog
 
@@ -23,6 +23,7 @@ from ballast.jobs.power.metrics import PowerMetrics
 from ballast.jobs.power.view import TickContext, TickReport
 from ballast.jobs.progress import settling
 from ballast.power.values import exact
+from ballast.serving.api_types import Power
 from ballast.settings import Mode
 from ballast.telemetry.feeds.budget_feed import Watts
 from ballast.telemetry.feeds.power_schedule import ScheduleReader
@@ -77,10 +78,10 @@ class PowerJob:
         context: Context,
         courses: Sequence[PolicyRun],
         news: PowerEvents,
-        show: Callable[[Mapping[str, Any]], None],
+        show: Callable[[Power], None],
         leavers: DepartedTargets | None = None,
     ) -> None:
-        """`show` gets the document of `/api/v1/power` after each cycle."""
+        """`show` gets the document of `/api/v1/power`, without conditions, after each cycle."""
         settings = context.settings
         self.courses = courses
         self._context = context
@@ -192,13 +193,13 @@ class PowerJob:
     def _all_metrics(self) -> Iterable[PowerMetrics]:
         return (self._facts, self._would) if self._would else (self._facts,)
 
-    def _document(self, paused: str | None) -> dict[str, Any]:
+    def _document(self, paused: str | None) -> Power:
         policies = [
             policy_document(course.view, course.history, course.feed.semantics, rows, shadow=self._shadow)
             for course, rows in zip(self.courses, self._rows, strict=True)
             if course.view is not None
         ]
-        return {"mode": self._mode, "paused": paused, "policies": policies}
+        return Power(mode=self._mode, paused=paused, policies=policies, conditions=())
 
 
 def _read(course: PolicyRun, at: float, own: Fraction | None) -> Watts:
