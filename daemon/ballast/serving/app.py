@@ -17,7 +17,7 @@ from ballast.clock import SystemClock
 from ballast.metrics import Metrics
 from ballast.serving import page
 from ballast.serving.api import Api
-from ballast.serving.board import Board
+from ballast.serving.board import Answers, Board
 from ballast.serving.callers import BrowserHosts, Callers
 from ballast.serving.document import GZIP_LEVEL, accepts_gzip
 from ballast.serving.exposition import Exposition
@@ -37,15 +37,17 @@ def create_app(
     callers: Callers | None = None,
     hosts: Collection[str] = (),
     reviewed: tuple[Review, Collection[str]] | None = None,
+    answers: Answers | None = None,
 ) -> Starlette:
     """The application over one board; with `scheduling` also the extender, which asks `callers`.
 
     Browsers are answered by addresses, names of the cluster and `hosts`. `reviewed`: who reviews
-    tokens, and the paths that need one.
+    tokens, and the paths that need one. `answers`: whom to ask; without it, everything is ready and unknown.
 
     Bodies above `MAX_BODY` bytes are answered 413; the extender has a limit of its own.
     """
-    watcher, health = Watcher(board), HealthRoutes(board)
+    answers = answers or Answers()
+    watcher, health = Watcher(board), HealthRoutes(board, answers)
     exposition = Exposition(board, metrics)
 
     async def metrics_handler(request: Request) -> Response:
@@ -64,7 +66,7 @@ def create_app(
         Route("/livez", health.livez),
         Route("/readyz", health.readyz),
         *(ExtenderRoutes(scheduling, SystemClock(), metrics, callers).routes() if scheduling else ()),
-        *Api(board, metrics.http_refused.labels("429").inc).routes(),
+        *Api(board, answers, metrics.http_refused.labels("429").inc).routes(),
         *page.routes(),
     ]
     around = [Middleware(BrowserHosts, hosts)]
@@ -73,9 +75,9 @@ def create_app(
     return _app(routes, metrics, around)
 
 
-def create_health_app(board: Board, metrics: Metrics) -> Starlette:
+def create_health_app(board: Board, metrics: Metrics, answers: Answers) -> Starlette:
     """`/livez` and `/readyz` alone."""
-    health = HealthRoutes(board)
+    health = HealthRoutes(board, answers)
     return _app([Route("/livez", health.livez), Route("/readyz", health.readyz)], metrics)
 
 

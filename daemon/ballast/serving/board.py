@@ -14,7 +14,7 @@ from ballast.serving.api_types import CycleRecord, Power
 from ballast.serving.rendering import Rendered
 from ballast.serving.views.history import FleetHistory
 
-__all__ = ["Board", "Check", "CycleRecord"]
+__all__ = ["Answers", "Board", "Check", "CycleRecord"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,31 @@ class Check:
     name: str
     ok: bool
     message: str = ""
+
+
+def _unknown(*_: str) -> None:
+    """There is nothing of that name."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the parts of the daemon answer when the HTTP handlers ask. Any thread may call them."""
+
+    ready: Callable[[], list[Check]] = list
+    """The lines of `/readyz`."""
+
+    alive: Callable[[], list[Check]] = list
+    """The lines of `/livez`."""
+
+    pod_scores: Callable[[str, str], dict[str, Any] | None] = _unknown
+    """`api_types.PodScores` by namespace and name, None for an unknown pod. It is slow."""
+
+    explain: Callable[[str, str], dict[str, Any] | None] = _unknown
+    """`views.types.Explanation` by namespace and name, None for an unknown pod. It is slow.
+    Raises BallastError where it cannot be said now."""
+
+    node_terms: Callable[[str], dict[str, Any] | None] = _unknown
+    """`views.types.NodeScore` of a node, None for an unknown one."""
 
 
 @dataclass
@@ -55,12 +80,6 @@ class Board:
     paused: Callable[[str], str | None] = lambda part: None
     """Why a part is paused, None where it is not."""
 
-    ready: Callable[[], list[Check]] = list
-    """The lines of `/readyz`."""
-
-    alive: Callable[[], list[Check]] = list
-    """The lines of `/livez`."""
-
     config: list[dict[str, Any]] = field(default_factory=list)
     """`{"name", "value", "origin"}` of every setting, secrets masked."""
 
@@ -77,16 +96,6 @@ class Board:
 
     long_history: Callable[[str, int], dict[str, Any] | None] = lambda node, days: None
     """`types.NodeHistory` by node and days, from Prometheus; None where it has none. It is slow."""
-
-    pod_scores: Callable[[str, str], dict[str, Any] | None] = lambda namespace, name: None
-    """`api_types.PodScores` by namespace and name, None for an unknown pod. It is slow; any thread may call it."""
-
-    explain: Callable[[str, str], dict[str, Any] | None] = lambda namespace, name: None
-    """`views.types.Explanation` by namespace and name, None for an unknown pod. It is slow; any thread may call it.
-    Raises BallastError where it cannot be said now."""
-
-    node_terms: Callable[[str], dict[str, Any] | None] = lambda node: None
-    """`views.types.NodeScore` of a node, None for an unknown one."""
 
     find_pods: Callable[[str], list[dict[str, Any]]] = lambda text: []
     """`views.types.FoundPod` of at most FOUND pods whose namespace/name contains a text."""

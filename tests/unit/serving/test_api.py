@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from ballast.serving.board import Board, Check, CycleRecord
+from ballast.serving.board import Answers, Board, CycleRecord
 from ballast.serving.openapi import DOCUMENT
 from tests.unit.serving import acting
 from tests.unit.serving.client import ask
@@ -34,7 +34,6 @@ def full_board() -> Board:
     ]
     board.config = [{"name": "BALLAST_PUBLISHING__MODE", "value": "dry-run", "origin": "default"}]
     board.conditions = lambda: [CONDITION]
-    board.ready = lambda: [Check("caches", True)]
     return board
 
 
@@ -214,7 +213,6 @@ def test_nothing_can_be_changed(method: str) -> None:
 
 
 def test_the_scores_of_a_pod_are_those_the_daemon_makes() -> None:
-    board = full_board()
     scores = {"scores": {"node-0": 61}, "raw": {"node-0": None}, "terms": {"node-0": {"cpu": 61.2}}, "unknown": []}
     document = {
         "pod": "shop/web-1",
@@ -227,8 +225,8 @@ def test_the_scores_of_a_pod_are_those_the_daemon_makes() -> None:
         "scores": scores["scores"],
         "unknown": [],
     }
-    board.pod_scores = lambda namespace, name: document if (namespace, name) == ("shop", "web-1") else None
-    with serving(board) as port:
+    answers = Answers(pod_scores=lambda *asked: document if asked == ("shop", "web-1") else None)
+    with serving(full_board(), answers=answers) as port:
         answer, stranger = (ask(port, f"/api/v1/pods/shop/{name}/scores") for name in ("web-1", "web-2"))
     assert (answer.status, answer.json) == (200, document)
     check_schema(DOCUMENT["components"]["schemas"]["PodScores"], answer.json)

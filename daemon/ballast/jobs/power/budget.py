@@ -119,7 +119,7 @@ class PolicyController:
         try:
             statuses = self._targets.look(self.policy)
         except ClusterError as error:
-            return replace(self._resting(view), words=f"the targets cannot be seen: {error}", problem=str(error))
+            return _failed(self._resting(view), f"the targets cannot be seen: {error}", str(error))
         view = replace(view, statuses=statuses)
         view = self._metering.saw(replace(view, counts=self._seen(view).counts))
         if now.hold is not None:
@@ -127,7 +127,7 @@ class PolicyController:
         try:
             record = self._record = self._record or self._saved.read()
         except ClusterError as error:
-            return replace(self._resting(view), words=f"the state cannot be read: {error}", problem=str(error))
+            return _failed(self._resting(view), f"the state cannot be read: {error}", str(error))
         record = self._saved.valid(record, now)
         view = replace(view, state=record.state)
         targets = self._seen(view)
@@ -224,7 +224,7 @@ class PolicyController:
             problem = self._save(record, f"plan {plan.id}: {plan.reason}")
             if problem is not None:
                 words = f"nothing was changed, the plan cannot be saved: {problem}"
-                return replace(view, state=kept, reason=Why.NOT_STORED, words=words, problem=problem)
+                return _failed(replace(view, state=kept, reason=Why.NOT_STORED), words, problem)
         self._record = record
         self._attempts = 0
         self._tried.clear()
@@ -261,7 +261,7 @@ class PolicyController:
         if failed:
             self._attempts += not later - self._tried
             self._record = record
-            return replace(view, state=state, reason=Why.PLAN_FAILED, problem=result, words=f"{result}; tried again")
+            return _failed(replace(view, state=state, reason=Why.PLAN_FAILED), f"{result}; tried again", result)
         if later:
             self._record = record
             words = f"{len(later)} more targets follow in the next ticks"
@@ -280,7 +280,9 @@ class PolicyController:
     def _remember(self, view: TickReport, record: Record) -> TickReport:
         self._record = record
         problem = self._save(record, f"power policy {self.policy.name}: {view.reason}")
-        return view if problem is None else replace(view, problem=f"the state is not saved: {problem}")
+        if problem is None:
+            return view
+        return replace(view, problem=f"the state is not saved: {problem}", problem_in_words=False)
 
     def _resting(self, view: TickReport) -> TickReport:
         """The report of a tick without a decision; an open window starts again afterwards."""
@@ -336,3 +338,8 @@ def _limit(outcome: ControllerResult, before: str | None) -> str | None:
     if outcome.reason in (Reason.INSIDE, Reason.CANCELLED) and before in ("RateLimited", "RoundsToZero"):
         return None
     return before
+
+
+def _failed(view: TickReport, words: str, problem: str) -> TickReport:
+    """The report with `words` that contain the problem."""
+    return replace(view, words=words, problem=problem, problem_in_words=True)

@@ -169,7 +169,7 @@ class PowerJob:
             log.exception("a power policy failed unexpectedly", policy=course.name)
             course.budget.forget()
             text = f"failed unexpectedly: {type(error).__name__}: {error}"
-            view = TickReport(course.budget.policy, now, watts, words=text, problem=text)
+            view = TickReport(course.budget.policy, now, watts, words=text, problem=text, problem_in_words=True)
         course.view = view
         course.history.add(view)
         for metrics in self._all_metrics():

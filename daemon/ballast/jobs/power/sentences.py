@@ -52,7 +52,7 @@ def _one(view: TickReport) -> str:
         parts.append(f"{abs(view.unmet):,} replicas {'more' if view.unmet > 0 else 'fewer'} are beyond all bounds")
     if view.over is not None:
         parts.append(f"{watts(view.over)} over the feed")
-    if view.problem and view.problem not in parts[1]:
+    if view.problem and not view.problem_in_words:
         parts.append(view.problem)
     holds = [(name, hold) for name, status in view.left_out if (hold := status.hold) is not None]
     left_out = [f"{name} ({hold.text})" for name, hold in holds if hold.kind is not ObstacleKind.OBSERVED]

@@ -96,6 +96,8 @@ class TickReport:
     action: Action | None = None
     problem: str | None = None
     """What went wrong, or None."""
+    problem_in_words: bool = False
+    """Whether `words` already contains the problem."""
     rebaselining: str | None = None
     """What a new baseline waits for, or None."""
     limit: str | None = None

@@ -17,7 +17,7 @@ from starlette.routing import BaseRoute, Route
 
 from ballast.errors import BallastError
 from ballast.eviction.answers import Plan
-from ballast.serving.board import Board
+from ballast.serving.board import Answers, Board
 from ballast.serving.document import JSON, Document, Latest
 from ballast.serving.rendering import Rendered
 from ballast.serving.views import fleet
@@ -33,8 +33,8 @@ MOST_DAYS = 90
 class PageApi:
     """The handlers over one board."""
 
-    def __init__(self, board: Board) -> None:
-        self._board = board
+    def __init__(self, board: Board, answers: Answers) -> None:
+        self._board, self._answers = board, answers
         self._one = CapacityLimiter(1)
         self._overview, self._summaries, self._spread = Latest(), Latest(), Latest()
 
@@ -125,7 +125,7 @@ class PageApi:
     async def node_score(self, request: Request) -> Response:
         """The terms of one node's score."""
         name = request.path_params["name"]
-        found = await run_in_threadpool(self._board.node_terms, name)
+        found = await run_in_threadpool(self._answers.node_terms, name)
         if found is None:
             raise HTTPException(404, f"no node {name} among the selected ones")
         return await Document(partial(msgspec.json.encode, found)).response(request)
@@ -145,7 +145,7 @@ class PageApi:
         """Why a pod may or may not be moved."""
         namespace, name = request.path_params["namespace"], request.path_params["name"]
         try:
-            found = await run_in_threadpool(self._board.explain, namespace, name)
+            found = await run_in_threadpool(self._answers.explain, namespace, name)
         except BallastError as error:
             raise HTTPException(503, str(error), {"retry-after": "30"}) from error
         if found is None:
