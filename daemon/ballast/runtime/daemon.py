@@ -40,7 +40,7 @@ from ballast.runtime.health import Alive, Health, Loop, LoopKind
 from ballast.runtime.long_history import LongHistory
 from ballast.runtime.scheduler import JobScheduler
 from ballast.serving.app import create_app, create_extender_app, create_health_app
-from ballast.serving.board import Answers, Board, CycleRecord
+from ballast.serving.board import Board, CycleRecord, DaemonAnswers
 from ballast.serving.callers import Callers
 from ballast.serving.server import Server
 from ballast.serving.views import pods
@@ -122,15 +122,10 @@ class Daemon:
         self.scheduler = JobScheduler(context.clock, context.metrics, self._record)
         self._schedule()
         health = Health(context, board, self._with_threads, self.scheduler.overdue, self._loops)
-        self.servers = self._listeners(
-            Answers(
-                ready=health.ready,
-                alive=health.alive,
-                pod_scores=self.extender.scores_of,
-                explain=self.eviction.explain if evicts else _no_evictions,
-                node_terms=partial(self.extender.node_terms, settings.publishing.strategy),
-            )
-        )
+        explain = self.eviction.explain if evicts else _no_evictions
+        terms = partial(self.extender.node_terms, settings.publishing.strategy)
+        answers = DaemonAnswers(health.ready, health.alive, self.extender.scores_of, explain, terms)
+        self.servers = self._listeners(answers)
         context.leadership.subscribe(self._gained, self._lost)
 
     @property
@@ -249,7 +244,7 @@ class Daemon:
             *(Loop(f"listener {server.name}", LoopKind.LISTENER, server.beat) for server in self.servers),
         ]
 
-    def _listeners(self, answers: Answers) -> list[Server]:
+    def _listeners(self, answers: DaemonAnswers) -> list[Server]:
         """The page first; then the probes' port, and the extender's where it has one of its own."""
         settings, metrics = self.context.settings, self.context.metrics
         http, apart, authority = settings.http, settings.http.of_extender(), settings.extender.client_ca_file

@@ -20,8 +20,8 @@ from ballast.model.snapshot import Snapshot
 from ballast.parts import Part
 from ballast.serving import activity
 from ballast.serving.api_types import CycleRecord, SnapshotSummary, Status
-from ballast.serving.board import Answers, Board
-from ballast.serving.document import JSON, Latest
+from ballast.serving.board import Board, DaemonAnswers
+from ballast.serving.document import JSON, CachedDocument
 from ballast.serving.openapi import DOCUMENT
 from ballast.serving.rate_limit import RateLimit
 from ballast.serving.rendering import Rendered
@@ -32,12 +32,12 @@ from ballast.serving.views.troubles import troubles
 class Api:
     """The handlers over one board."""
 
-    def __init__(self, board: Board, answers: Answers, refused: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, board: Board, answers: DaemonAnswers, refused: Callable[[], object] = lambda: None) -> None:
         """`refused` is called for each request of a caller who asks too often."""
         self._board, self._answers = board, answers
         self._refused = refused
         self._limit, self._one = RateLimit(SystemClock()), CapacityLimiter(1)
-        self._power, self._plans, self._evictions = Latest(), Latest(), Latest()
+        self._power, self._plans, self._evictions = CachedDocument(), CachedDocument(), CachedDocument()
 
     def routes(self) -> list[BaseRoute]:
         """Every path under `/api/v1`."""

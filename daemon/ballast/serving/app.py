@@ -17,7 +17,7 @@ from ballast.clock import SystemClock
 from ballast.metrics import Metrics
 from ballast.serving import page
 from ballast.serving.api import Api
-from ballast.serving.board import Answers, Board
+from ballast.serving.board import Board, DaemonAnswers
 from ballast.serving.callers import BrowserHosts, Callers
 from ballast.serving.document import GZIP_LEVEL, accepts_gzip
 from ballast.serving.exposition import Exposition
@@ -37,7 +37,7 @@ def create_app(
     callers: Callers | None = None,
     hosts: Collection[str] = (),
     reviewed: tuple[Review, Collection[str]] | None = None,
-    answers: Answers | None = None,
+    answers: DaemonAnswers | None = None,
 ) -> Starlette:
     """The application over one board; with `scheduling` also the extender, which asks `callers`.
 
@@ -46,7 +46,7 @@ def create_app(
 
     Bodies above `MAX_BODY` bytes are answered 413; the extender has a limit of its own.
     """
-    answers = answers or Answers()
+    answers = answers or DaemonAnswers()
     watcher, health = Watcher(board), HealthRoutes(board, answers)
     exposition = Exposition(board, metrics)
 
@@ -75,7 +75,7 @@ def create_app(
     return _app(routes, metrics, around)
 
 
-def create_health_app(board: Board, metrics: Metrics, answers: Answers) -> Starlette:
+def create_health_app(board: Board, metrics: Metrics, answers: DaemonAnswers) -> Starlette:
     """`/livez` and `/readyz` alone."""
     health = HealthRoutes(board, answers)
     return _app([Route("/livez", health.livez), Route("/readyz", health.readyz)], metrics)

@@ -14,7 +14,7 @@ from ballast.serving.api_types import CycleRecord, Power
 from ballast.serving.rendering import Rendered
 from ballast.serving.views.history import FleetHistory
 
-__all__ = ["Answers", "Board", "Check", "CycleRecord"]
+__all__ = ["Board", "Check", "CycleRecord", "DaemonAnswers"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def _unknown(*_: str) -> None:
 
 
 @dataclass(frozen=True)
-class Answers:
+class DaemonAnswers:
     """What the parts of the daemon answer when the HTTP handlers ask. Any thread may call them."""
 
     ready: Callable[[], list[Check]] = list

@@ -9,13 +9,13 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from ballast.model.snapshot import Snapshot
-from ballast.serving.board import Answers, Board, Check
+from ballast.serving.board import Board, Check, DaemonAnswers
 
 
 class HealthRoutes:
     """The handlers of probes. Stale data never makes a replica unready; it is reported here and in conditions."""
 
-    def __init__(self, board: Board, answers: Answers) -> None:
+    def __init__(self, board: Board, answers: DaemonAnswers) -> None:
         self._board, self._answers = board, answers
 
     async def livez(self, request: Request) -> Response:

@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from ballast.serving.board import Answers, Board, CycleRecord
+from ballast.serving.board import Board, CycleRecord, DaemonAnswers
 from ballast.serving.openapi import DOCUMENT
 from tests.unit.serving import acting
 from tests.unit.serving.client import ask
@@ -225,7 +225,7 @@ def test_the_scores_of_a_pod_are_those_the_daemon_makes() -> None:
         "scores": scores["scores"],
         "unknown": [],
     }
-    answers = Answers(pod_scores=lambda *asked: document if asked == ("shop", "web-1") else None)
+    answers = DaemonAnswers(pod_scores=lambda *asked: document if asked == ("shop", "web-1") else None)
     with serving(full_board(), answers=answers) as port:
         answer, stranger = (ask(port, f"/api/v1/pods/shop/{name}/scores") for name in ("web-1", "web-2"))
     assert (answer.status, answer.json) == (200, document)

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from ballast.errors import BallastError
-from ballast.serving.board import Answers, Board, CycleRecord
+from ballast.serving.board import Board, CycleRecord, DaemonAnswers
 from tests.browser import CHROMIUM, Tab, browser
 from tests.fakes import FakeClock
 from tests.unit.serving import acting
@@ -140,7 +140,7 @@ def node_terms(node: str) -> dict[str, Any]:
     return {"node": node, "strategy": "load-variation", "score": 38, "terms": {"cpu": 38.25}}
 
 
-ANSWERS = Answers(pod_scores=pod_scores, explain=explained, node_terms=node_terms)
+ANSWERS = DaemonAnswers(pod_scores=pod_scores, explain=explained, node_terms=node_terms)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 
 from ballast.errors import BallastError
-from ballast.serving.board import Answers
+from ballast.serving.board import DaemonAnswers
 from tests.unit.serving import acting
 from tests.unit.serving.client import ask
 from tests.unit.serving.world import TIME, board_of, fleet, serving, snapshot
@@ -103,7 +103,7 @@ def test_what_cannot_be_explained_now_is_503_with_the_reason() -> None:
         if name == "busy":
             raise BallastError("the planning process is busy; ask again in a minute")
 
-    with serving(board, answers=Answers(explain=explain)) as port:
+    with serving(board, answers=DaemonAnswers(explain=explain)) as port:
         busy, gone = (ask(port, f"/api/v1/pods/shop/{name}/explain") for name in ("busy", "gone"))
     assert (busy.status, busy.headers["retry-after"]) == (503, "30")
     assert busy.json == {"error": "the planning process is busy; ask again in a minute"}

@@ -1,4 +1,4 @@
-"""What is said of evictions: Events, metrics, and the document of `/api/v1/evictions`."""
+"""Reports evictions: Events, metrics, and the document of `/api/v1/evictions`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of a plan: where replacements are, whether they are Ready, whether the loads changed as was said."""
+"""Follows a plan: finds its replacements, sees whether they are Ready, and compares loads with the prediction."""
 
 from __future__ import annotations
 

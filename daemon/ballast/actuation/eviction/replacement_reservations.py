@@ -1,4 +1,4 @@
-"""Where the pods that evictions set free will land: reservations, and whom the extender steers."""
+"""Reserves room for replacements of evicted pods, and tells which of them the extender steers."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from ballast.jobs.power.open_plan import ROUND, is_emergency, leaving, outdated,
 from ballast.jobs.power.saved_state import SavedState
 from ballast.jobs.power.seen_targets import SeenTargets, autoscaled, drawn, gated, seen, surging
 from ballast.jobs.power.store import PowerStore, Record
-from ballast.jobs.power.view import Action, TickContext, TickReport, Why
+from ballast.jobs.power.view import Action, IdleReason, TickContext, TickReport
 from ballast.power.autoscaled import unmet_demand
 from ballast.power.controller import abandon, commit, observe, resumed
 from ballast.power.controller_result import ControllerResult, Reason, Sample
@@ -140,10 +140,12 @@ class PolicyController:
         if self._metering.waits:
             return replace(self._resting(view), words="waiting for the first measurement of watts per replica")
         if not targets.changeable:
-            return self._weighed(replace(self._resting(view), reason=Why.NO_TARGETS, words="no target takes part"))
+            return self._weighed(
+                replace(self._resting(view), reason=IdleReason.NO_TARGETS, words="no target takes part")
+            )
         if view.missed is not None and view.missed.stops:
             words = f"nothing more is changed, an action had no effect: {view.missed.text}"
-            return self._weighed(replace(self._resting(view), reason=Why.NO_EFFECT, words=words))
+            return self._weighed(replace(self._resting(view), reason=IdleReason.NO_EFFECT, words=words))
         return self._weighed(self._metering.acted(self._decide(view, record, targets)))
 
     def _seen(self, view: TickReport) -> SeenTargets:
@@ -173,14 +175,14 @@ class PolicyController:
                 words = f"someone else changed {moved[0]} meanwhile; it leaves the open plan"
                 view = replace(view, problem=words, foreign=len(moved))
             if dropped is None:
-                return self._apply(view, record, Why.RESUMED, targets.changeable)
+                return self._apply(view, record, IdleReason.RESUMED, targets.changeable)
             own = set_by_ballast(record.state, counts)
             record = replace(record, state=abandon(policy, record.state, own), planned=None)
             view = replace(view, problem=dropped)
             self._attempts = 0
         begun = record.state.reference if policy.paper or policy.absolute else record.state.anchor
         if begun is None and (waiting := self._saved.waiting(view, record)) is not None:
-            view = replace(view, state=record.state, reason=Why.BASELINE, words=waiting, rebaselining=waiting)
+            view = replace(view, state=record.state, reason=IdleReason.BASELINE, words=waiting, rebaselining=waiting)
             return self._remember(view, replace(record, lost=record.lost or now.wall))
         before = record.state
         if view.watts.watts is None and before.seen is None:
@@ -224,7 +226,7 @@ class PolicyController:
             problem = self._save(record, f"plan {plan.id}: {plan.reason}")
             if problem is not None:
                 words = f"nothing was changed, the plan cannot be saved: {problem}"
-                return _failed(replace(view, state=kept, reason=Why.NOT_STORED), words, problem)
+                return _failed(replace(view, state=kept, reason=IdleReason.NOT_STORED), words, problem)
         self._record = record
         self._attempts = 0
         self._tried.clear()
@@ -261,7 +263,7 @@ class PolicyController:
         if failed:
             self._attempts += not later - self._tried
             self._record = record
-            return _failed(replace(view, state=state, reason=Why.PLAN_FAILED), f"{result}; tried again", result)
+            return _failed(replace(view, state=state, reason=IdleReason.PLAN_FAILED), f"{result}; tried again", result)
         if later:
             self._record = record
             words = f"{len(later)} more targets follow in the next ticks"

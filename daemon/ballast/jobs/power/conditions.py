@@ -10,7 +10,7 @@ from ballast.cluster.events import Events
 from ballast.cluster.state import NAME
 from ballast.cluster.write import WriteTarget
 from ballast.jobs.power import sentences
-from ballast.jobs.power.view import TickReport, Why
+from ballast.jobs.power.view import IdleReason, TickReport
 from ballast.power.controller_result import Reason
 
 _LIMITS = {
@@ -21,7 +21,7 @@ _LIMITS = {
 }
 _AGES = {"stale": "the newest sample is older than maxAge", "future": "the samples' time is in the future"}
 _SPENT = "the energy of this period is used up; targets are at their minimum until the next one begins"
-_BROKEN = (Why.NOT_STORED, Why.PLAN_FAILED)
+_BROKEN = (IdleReason.NOT_STORED, IdleReason.PLAN_FAILED)
 
 
 def tell_conditions(
@@ -46,7 +46,7 @@ def tell_conditions(
     dead = {view.policy.name: _AGES.get(view.watts.reason, view.watts.problem or "no value") for view in silent}
     reasons = sorted(view.watts.reason or "unreadable" for view in silent)
     conditions.say("FeedAvailable", not dead, _camel(reasons[0]) if dead else "Fresh", joined(dead))
-    held = dict.fromkeys(view.words for view in views if view.reason == Why.HELD and view.words)
+    held = dict.fromkeys(view.words for view in views if view.reason == IdleReason.HELD and view.words)
     conditions.say("Active", not held, "Held" if held else "Following", joined({"": "; ".join(held)}) if held else "")
     limits = {view.policy.name: view.limit for view in views if view.limit}
     say("Limited", {name: _LIMITS[limit] for name, limit in limits.items()}, next(iter(limits.values()), ""))

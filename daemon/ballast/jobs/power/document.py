@@ -1,4 +1,4 @@
-"""What `/api/v1/power` says of one policy."""
+"""Builds the document of one policy for `/api/v1/power`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from operator import is_
 
 from ballast.jobs.power import sentences
 from ballast.jobs.power.history import PolicyHistory
-from ballast.jobs.power.view import TickReport, Why
+from ballast.jobs.power.view import IdleReason, TickReport
 from ballast.serving.api_types import (
     EnergyUse,
     Feed,
@@ -28,7 +28,7 @@ JOULES = 3_600_000
 
 
 class TargetRows:
-    """What is said of a policy's targets; made anew when something about one of them has changed."""
+    """The targets of one policy in its document; built again when something about one of them has changed."""
 
     def __init__(self, *, shadow: bool) -> None:
         self._shadow = shadow
@@ -80,7 +80,7 @@ def policy_document(
 
 
 def _state(view: TickReport) -> PolicyState | None:
-    if view.reason == Why.HELD and view.reference is None:
+    if view.reason == IdleReason.HELD and view.reference is None:
         return None
     return view.state.mode.value
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from ballast.actuation.scaling.target_status import ObstacleKind
-from ballast.jobs.power.view import TickReport, Why
+from ballast.jobs.power.view import IdleReason, TickReport
 from ballast.power.controller_result import Reason
 from ballast.power.controller_state import ControllerMode
 from ballast.power.sections.choices import WhenSilent
@@ -90,7 +90,7 @@ def _reasons(view: TickReport) -> str:
         Reason.UNCONFIRMED: "a fall of more than half waits for a second sample",
         Reason.CAPS_MOVED: "caps follow what the autoscalers want",
         Reason.INVALID: "the sample is not newer than the last one",
-        Why.RESUMED: "the open plan of the previous leader is finished",
+        IdleReason.RESUMED: "the open plan of the previous leader is finished",
     }
     return texts.get(reason, f"the change is done{_band(view)}")
 

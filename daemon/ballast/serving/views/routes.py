@@ -17,8 +17,8 @@ from starlette.routing import BaseRoute, Route
 
 from ballast.errors import BallastError
 from ballast.eviction.answers import Plan
-from ballast.serving.board import Answers, Board
-from ballast.serving.document import JSON, Document, Latest
+from ballast.serving.board import Board, DaemonAnswers
+from ballast.serving.document import JSON, CachedDocument, Document
 from ballast.serving.rendering import Rendered
 from ballast.serving.views import fleet
 from ballast.serving.views.overview import overview
@@ -33,10 +33,10 @@ MOST_DAYS = 90
 class PageApi:
     """The handlers over one board."""
 
-    def __init__(self, board: Board, answers: Answers) -> None:
+    def __init__(self, board: Board, answers: DaemonAnswers) -> None:
         self._board, self._answers = board, answers
         self._one = CapacityLimiter(1)
-        self._overview, self._summaries, self._spread = Latest(), Latest(), Latest()
+        self._overview, self._summaries, self._spread = CachedDocument(), CachedDocument(), CachedDocument()
 
     def routes(self) -> list[BaseRoute]:
         """Every path."""
