@@ -165,7 +165,7 @@ class FakeExtender:
     def release(self, name: str) -> None:
         self.held.pop(name, None)
 
-    def standing(self) -> tuple[Reservation, ...]:
+    def active(self) -> tuple[Reservation, ...]:
         return tuple(self.held.values())
 
     def fits(self, node: str, shape: Shape) -> bool | None:

@@ -45,7 +45,7 @@ def test_pods_behind_the_gate_are_planned_and_bound(calm: Rig) -> None:
     assert [gates(calm, name) for name in WEB] == [[]] * 5
     until(lambda: cycle(daemon).startswith(f"no pod has the gate {GATE}"))
     assert metric(daemon, "ballast_batch_gated_pods") == 0
-    assert len(daemon.extender.reservations.standing()) == 0
+    assert len(daemon.extender.reservations.active()) == 0
     assert sum(results(daemon).values()) == 5
     assert set(results(daemon)) <= {"planned", "elsewhere"}
 
@@ -56,7 +56,7 @@ def test_at_most_ahead_pods_are_let_go_before_the_scheduler_has_taken_them(calm:
     seen(daemon, *WEB)
     assert cycle(daemon).startswith("released 2 pods, 3 to go")
     assert [gates(calm, name) for name in WEB] == [[], [], [GATE], [GATE], [GATE]]
-    rooms = daemon.extender.reservations.standing()
+    rooms = daemon.extender.reservations.active()
     assert [(room.pod, room.purpose) for room in rooms] == [(f"{SHOP}/{name}", Purpose.BATCH) for name in WEB[:2]]
     assert cycle(daemon).startswith("released 0 pods, 3 to go")
     calm.cluster.resources.delete(POD, SHOP, WEB[0])

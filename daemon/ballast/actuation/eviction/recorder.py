@@ -194,7 +194,7 @@ class EvictionRecorder:
             plans, memory = self.plans, self._memory
         self.unsaved = True
         try:
-            outcome = self._journal.write(plans, memory, self._replacements.extender.standing(), reason=reason)
+            outcome = self._journal.write(plans, memory, self._replacements.extender.active(), reason=reason)
         except ClusterError as error:
             return f"it could not be written down first: {error}"
         if not outcome.done:
@@ -206,7 +206,7 @@ class EvictionRecorder:
         """`/api/v1/evictions`; `breaker` is why all evictions are halted."""
         with self._lock:
             plans, ended = self.plans, tuple(self._ended)
-        return document(plans, ended, self._replacements.extender.standing(), limits, breaker)
+        return document(plans, ended, self._replacements.extender.active(), limits, breaker)
 
     def _put(self, plan: Running, *, finished: bool = False) -> None:
         """With the lock held."""

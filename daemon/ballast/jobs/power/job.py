@@ -76,14 +76,14 @@ class PowerJob:
     def __init__(
         self,
         context: Context,
-        courses: Sequence[PolicyRun],
+        runs: Sequence[PolicyRun],
         news: PowerEvents,
         show: Callable[[Power], None],
         leavers: DepartedTargets | None = None,
     ) -> None:
         """`show` gets the document of `/api/v1/power`, without conditions, after each cycle."""
         settings = context.settings
-        self.courses = courses
+        self.runs = runs
         self._context = context
         self._mode = settings.power.mode.value
         self._shadow = settings.power.mode is not Mode.ON
@@ -95,11 +95,11 @@ class PowerJob:
         self._offset = settings.telemetry.offset
         self._show = show
         self._leavers = leavers
-        self._rows = [TargetRows(shadow=self._shadow) for _ in courses]
+        self._rows = [TargetRows(shadow=self._shadow) for _ in runs]
         self._facts = PowerMetrics(context.metrics.registry)
         self._would = PowerMetrics(context.metrics.registry, potential=True) if self._shadow else None
         for metrics in self._all_metrics():
-            metrics.begin(course.name for course in courses)
+            metrics.begin(run.name for run in runs)
         self._wall, self._steady = clock.wall(), clock.monotonic()
         self._led: int | None = None
         self._new = False
@@ -107,7 +107,7 @@ class PowerJob:
     @property
     def changing(self) -> frozenset[str]:
         """Namespace/name of the targets of all open plans."""
-        return frozenset().union(*(course.budget.changing for course in self.courses))
+        return frozenset().union(*(run.budget.changing for run in self.runs))
 
     def gained(self) -> None:
         """This replica leads from now on; it acts after two complete cycles."""
@@ -120,18 +120,18 @@ class PowerJob:
 
     def close(self) -> None:
         """Closes all feeds."""
-        for course in self.courses:
-            course.feed.close()
-            if course.schedule is not None:
-                course.schedule.close()
-            course.close()
+        for run in self.runs:
+            run.feed.close()
+            if run.schedule is not None:
+                run.schedule.close()
+            run.close()
 
     def cycle(self) -> str:
         """One tick of every policy; a failure of one does not stop the others. Returns the sentence of the cycle."""
         if self._new:
             self._new = False
-            for course in self.courses:
-                course.budget.forget()
+            for run in self.runs:
+                run.budget.forget()
             if self._leavers is not None:
                 self._leavers.forget()
         paused, hold = self._context.switches.paused("power"), self._hold()
@@ -146,10 +146,8 @@ class PowerJob:
         )
         asked = math.floor(wall / self._interval) * self._interval - self._offset
         views: list[TickReport] = []
-        with ThreadPoolExecutor(max_workers=min(8, len(self.courses))) as pool:
-            read: dict[Future[Watts], PolicyRun] = {
-                pool.submit(_read, course, asked, _own(course)): course for course in self.courses
-            }
+        with ThreadPoolExecutor(max_workers=min(8, len(self.runs))) as pool:
+            read: dict[Future[Watts], PolicyRun] = {pool.submit(_read, run, asked, _own(run)): run for run in self.runs}
             views.extend(self._tick(read[each], now, each.result()) for each in as_completed(read))
         if self._led is not None:
             self._led += 1
@@ -162,18 +160,18 @@ class PowerJob:
         self._show(self._document(paused))
         return sentences.sentence(views, leaving)
 
-    def _tick(self, course: PolicyRun, now: TickContext, watts: Watts) -> TickReport:
+    def _tick(self, run: PolicyRun, now: TickContext, watts: Watts) -> TickReport:
         try:
-            view = course.budget.cycle(now, watts)
+            view = run.budget.cycle(now, watts)
         except Exception as error:
-            log.exception("a power policy failed unexpectedly", policy=course.name)
-            course.budget.forget()
+            log.exception("a power policy failed unexpectedly", policy=run.name)
+            run.budget.forget()
             text = f"failed unexpectedly: {type(error).__name__}: {error}"
-            view = TickReport(course.budget.policy, now, watts, words=text, problem=text, problem_in_words=True)
-        course.view = view
-        course.history.add(view)
+            view = TickReport(run.budget.policy, now, watts, words=text, problem=text, problem_in_words=True)
+        run.view = view
+        run.history.add(view)
         for metrics in self._all_metrics():
-            metrics.count(view, course.history.seen, real=self._shadow and metrics is self._facts)
+            metrics.count(view, run.history.seen, real=self._shadow and metrics is self._facts)
         return view
 
     def _hold(self) -> str | None:
@@ -195,28 +193,28 @@ class PowerJob:
 
     def _document(self, paused: str | None) -> Power:
         policies = [
-            policy_document(course.view, course.history, course.feed.semantics, rows, shadow=self._shadow)
-            for course, rows in zip(self.courses, self._rows, strict=True)
-            if course.view is not None
+            policy_document(run.view, run.history, run.feed.semantics, rows, shadow=self._shadow)
+            for run, rows in zip(self.runs, self._rows, strict=True)
+            if run.view is not None
         ]
         return Power(mode=self._mode, paused=paused, policies=policies, conditions=())
 
 
-def _read(course: PolicyRun, at: float, own: Fraction | None) -> Watts:
+def _read(run: PolicyRun, at: float, own: Fraction | None) -> Watts:
     try:
-        watts = replace(course.feed.read(at, own), consumed=course.consumed(at))
-        if course.schedule is None:
+        watts = replace(run.feed.read(at, own), consumed=run.consumed(at))
+        if run.schedule is None:
             return watts
-        bound, ahead = course.schedule.bound(at), course.schedule.ahead(at)
-        return replace(watts, bound=bound, ahead=ahead, schedule_problem=course.schedule.problem)
+        bound, ahead = run.schedule.bound(at), run.schedule.ahead(at)
+        return replace(watts, bound=bound, ahead=ahead, schedule_problem=run.schedule.problem)
     except Exception as error:
-        log.exception("a power feed failed unexpectedly", policy=course.name)
+        log.exception("a power feed failed unexpectedly", policy=run.name)
         return Watts(None, None, f"{type(error).__name__}: {error}", "unreadable")
 
 
-def _own(course: PolicyRun) -> Fraction | None:
+def _own(run: PolicyRun) -> Fraction | None:
     try:
-        return course.own()
+        return run.own()
     except Exception:
-        log.exception("the consumption of the targets is unknown, unexpectedly", policy=course.name)
+        log.exception("the consumption of the targets is unknown, unexpectedly", policy=run.name)
         return None
