@@ -182,7 +182,7 @@ class Told:
 
     all: list[tuple[str, str, str]] = field(default_factory=list)
 
-    def tell(self, target: Any, reason: str, message: str, *, part: str, warning: bool = False) -> None:
+    def emit(self, target: Any, reason: str, message: str, *, part: str, warning: bool = False) -> None:
         self.all.append((str(target), reason, message))
 
 

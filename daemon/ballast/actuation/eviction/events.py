@@ -37,14 +37,14 @@ class EvictionEvents:
         self._count.labels(planner, "evicted").inc()
         node = facts.nodes.get(step.source)
         to = f", to go to {step.target}" if step.target else ""
-        self._tell(
+        self._emit(
             WriteTarget("Node", step.source, uid=node.uid if node else ""),
             "PodEvicted",
             f"{step.pod}{to}: {step.reason}",
         )
         if step.workload is not None:
             moved = f"{step.pod} was evicted from {step.source}{to}: {step.reason}"
-            self._tell(_target(step.workload), "PodEvicted", moved)
+            self._emit(_target(step.workload), "PodEvicted", moved)
 
     def refused(self, planner: str, status: str, check: str) -> None:
         self._count.labels(planner, "budget" if check == "pdb" else status).inc()
@@ -61,16 +61,16 @@ class EvictionEvents:
         for step in found.late:
             self._effects.labels(planner, "late").inc()
             if step.workload is not None:
-                self._tell(_target(step.workload), "ReplacementLate", f"{step.why}; {planner} stops", warning=True)
+                self._emit(_target(step.workload), "ReplacementLate", f"{step.why}; {planner} stops", warning=True)
         for step in found.returned:
             if step.workload is not None:
                 why = f"the replacement of {step.pod} went back to {step.source}; the workload is left alone"
-                self._tell(_target(step.workload), "ReplacementReturned", why, warning=True)
+                self._emit(_target(step.workload), "ReplacementReturned", why, warning=True)
         if found.finished and found.share is not None:
             self._effects.labels(planner, "without-effect" if found.stop or found.ineffective else "effective").inc()
 
-    def _tell(self, target: WriteTarget, reason: str, message: str, *, warning: bool = False) -> None:
-        self._events.tell(target, reason, message, part=PART, warning=warning)
+    def _emit(self, target: WriteTarget, reason: str, message: str, *, warning: bool = False) -> None:
+        self._events.emit(target, reason, message, part=PART, warning=warning)
 
 
 def document(

@@ -219,7 +219,7 @@ class BatchJob:
         for (pod, reason), outcome in zip(leaving, outcomes, strict=True):
             if outcome.done:
                 target = WriteTarget("Pod", pod.name, pod.namespace, pod.uid)
-                self._events.tell(target, "BatchNoRoom", f"let go without a node: {reason}", part=PART, warning=True)
+                self._events.emit(target, "BatchNoRoom", f"let go without a node: {reason}", part=PART, warning=True)
                 self._progress_at = self._clock.monotonic()
 
     def _give_up(self, waiting: Sequence[Pod], why: str) -> str:

@@ -42,7 +42,7 @@ NO_NEEDS: Mapping[str, Need] = MappingProxyType({})
 class Targets(Protocol):
     """Reads and changes the targets of a policy (see `Actuators`)."""
 
-    def look(self, policy: PowerPolicy) -> Mapping[str, TargetStatus]:
+    def read(self, policy: PowerPolicy) -> Mapping[str, TargetStatus]:
         """The status of every target, by namespace/name. Raises ClusterError."""
 
     def apply(
@@ -117,7 +117,7 @@ class PolicyController:
             self._last_valid = now.at
         view = TickReport(self.policy, now, watts, silent_for=float(now.at - self._last_valid), limit=self._limit)
         try:
-            statuses = self._targets.look(self.policy)
+            statuses = self._targets.read(self.policy)
         except ClusterError as error:
             return _failed(self._resting(view), f"the targets cannot be seen: {error}", str(error))
         view = replace(view, statuses=statuses)

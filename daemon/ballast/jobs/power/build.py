@@ -211,7 +211,7 @@ def _averaged_own(budget: PolicyController, actuators: Actuators, average: Avera
 def _own(policy: PowerPolicy, actuators: Actuators) -> Fraction | None:
     """Watts of the replicas that run now, as their controllers count them; None where one cannot be seen."""
     total = Fraction(0)
-    statuses = actuators.look(policy)
+    statuses = actuators.read(policy)
     for name, place in policy.places.items():
         running = _running(statuses[name])
         if running is None or place.member.watts_per_replica is None:

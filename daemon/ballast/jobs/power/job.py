@@ -15,7 +15,7 @@ import structlog
 from ballast.cluster.context import Context
 from ballast.jobs.power import sentences
 from ballast.jobs.power.budget import PolicyController
-from ballast.jobs.power.conditions import PowerEvents, tell_conditions
+from ballast.jobs.power.conditions import PowerEvents, report_conditions
 from ballast.jobs.power.departed import DepartedTargets
 from ballast.jobs.power.document import TargetRows, policy_document
 from ballast.jobs.power.history import PolicyHistory
@@ -153,7 +153,7 @@ class PowerJob:
             self._led += 1
         views.sort(key=lambda view: view.policy.name)
         troubles = {"SwitchUnreadable": unreadable, "CapsNotGivenBack": leaving}
-        tell_conditions(self._conditions, views, paused, {reason: text for reason, text in troubles.items() if text})
+        report_conditions(self._conditions, views, paused, {reason: text for reason, text in troubles.items() if text})
         self._news.about(views, paused if hold is None else None, quiet=self._shadow or hold is not None)
         for metrics in self._all_metrics():
             metrics.leader.set(hold is None)
