@@ -95,7 +95,7 @@ def events() -> str:
 
 def condition_types() -> frozenset[str]:
     """The types that the code sets."""
-    return frozenset(_names({"report", "set", "say"}, SOURCE.rglob("*.py")))
+    return frozenset(_names({"report", "set", "set_status"}, SOURCE.rglob("*.py")))
 
 
 def event_reasons() -> frozenset[str]:
@@ -108,7 +108,7 @@ def event_reasons() -> frozenset[str]:
         or (isinstance(node, ast.FunctionDef) and node.name == "_moments")
         for word in _words(node)
     }
-    return frozenset(_names({"tell", "_tell"}, SOURCE.rglob("*.py"))) | begun | frozenset(_keywords())
+    return frozenset(_names({"emit", "_emit"}, SOURCE.rglob("*.py"))) | begun | frozenset(_keywords())
 
 
 def _names(functions: set[str], files: Iterable[Path]) -> Iterator[str]:
@@ -117,7 +117,7 @@ def _names(functions: set[str], files: Iterable[Path]) -> Iterator[str]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             called = getattr(getattr(node, "func", None), "attr", getattr(getattr(node, "func", None), "id", ""))
             if isinstance(node, ast.Call) and called in functions:
-                first = node.args[:1] if functions == {"report", "set", "say"} else node.args[1:2]
+                first = node.args[:1] if functions == {"report", "set", "set_status"} else node.args[1:2]
                 yield from (word for argument in first for word in _words(argument))
 
 

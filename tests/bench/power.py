@@ -173,9 +173,9 @@ def _job(policy: PowerPolicy, feed: Fraction) -> list[float]:
     for _ in range(4):
         tick()
     spent = _spent(tick)
-    assert job.courses[0].view is not None
-    assert job.courses[0].view.action is None
-    assert job.courses[0].view.reason == Reason.INSIDE
+    assert job.runs[0].view is not None
+    assert job.runs[0].view.action is None
+    assert job.runs[0].view.reason == Reason.INSIDE
     return spent
 
 

@@ -60,7 +60,7 @@ def test_one_policy_over_all_kinds_of_targets(bench: Bench) -> None:
     policy = bench.policy("web", "statefulsets.apps/db", "api", "jobs")
     actuators = bench.actuators(policy)
     namespace = bench.client.namespace
-    standings = actuators.look(policy)
+    standings = actuators.read(policy)
     assert {name.partition("/")[2]: (each.actuator, each.count) for name, each in standings.items()} == {
         "web": (Actuator.SCALE, 6),
         "db": (Actuator.SCALE, 4),
@@ -79,9 +79,9 @@ def test_one_policy_over_all_kinds_of_targets(bench: Bench) -> None:
     soon("the autoscaler controller lowers the replicas", lambda: bench.spec(paths["api"])["replicas"] == 4)
     eventually(
         "the cap counts, whatever the demand",
-        lambda: (found := actuators.look(policy)[f"{namespace}/api"]).replicas == found.count == 4,
+        lambda: (found := actuators.read(policy)[f"{namespace}/api"]).replicas == found.count == 4,
     )
-    assert actuators.apply(actuators.look(policy), bench.counts(web=3, db=2, api=4, jobs=2), reason="again") == []
+    assert actuators.apply(actuators.read(policy), bench.counts(web=3, db=2, api=4, jobs=2), reason="again") == []
     written = [item["manager"] for item in bench.client.get(hpa)["metadata"]["managedFields"]]
     assert "ballast" in written
     assert all(outcome.done for outcome in actuators.restore(reason="released"))
@@ -98,8 +98,8 @@ def test_increases_wait_for_pods_that_nobody_has_placed(bench: Bench) -> None:
     pods.start()
     try:
         actuators = bench.actuators(policy, pods.pods)
-        eventually("the pod waits", lambda: only(actuators.look(policy)).pending == 1)
-        (outcome,) = actuators.apply(actuators.look(policy), bench.counts(web=3), reason="power rises")
+        eventually("the pod waits", lambda: only(actuators.read(policy)).pending == 1)
+        (outcome,) = actuators.apply(actuators.read(policy), bench.counts(web=3), reason="power rises")
         assert (outcome.result, "still Pending" in outcome.reason) == (Result.REFUSED, True)
         assert bench.spec(path)["replicas"] == 1
     finally:
@@ -113,12 +113,12 @@ def test_anything_with_a_scale(bench: Bench) -> None:
     bench.client.create(widgets, body)
     policy = bench.policy("widgets.example.com/w")
     actuators = bench.actuators(policy)
-    standing = only(actuators.look(policy))
+    standing = only(actuators.read(policy))
     assert (standing.actuator, standing.count, standing.kind) == (Actuator.SCALE, 5, "Widget")
-    assert actuators.apply(actuators.look(policy), bench.counts(w=2), reason="power falls")[0].done
+    assert actuators.apply(actuators.read(policy), bench.counts(w=2), reason="power falls")[0].done
     assert bench.client.get(f"{widgets}/w")["spec"]["size"] == 2
-    assert only(actuators.look(policy)).count == 2
-    stale = actuators.look(policy)
+    assert only(actuators.read(policy)).count == 2
+    stale = actuators.read(policy)
     bench.client.patch(f"{widgets}/w", {"spec": {"size": 7}})
     (outcome,) = actuators.apply(stale, bench.counts(w=1), reason="power falls")
     assert outcome.result is Result.CONFLICT
@@ -129,7 +129,7 @@ def test_in_an_emergency_many_are_reduced_while_others_write_to_them(bench: Benc
     paths = [bench.workload(name, 1 + number % 3, paused=True) for number, name in enumerate(names)]
     policy = bench.policy(*names)
     actuators = bench.actuators(policy)
-    standings = actuators.look(policy)
+    standings = actuators.read(policy)
     for path in paths[::3]:
         bench.client.patch(path, {"metadata": {"annotations": {"team": "blue"}}})
     bench.client.patch(f"{paths[1]}/scale", {"spec": {"replicas": 9}})

@@ -122,7 +122,7 @@ def settled(actuators: Actuators, policy: PowerPolicy, current: Callable[[], str
     """Once the watch shows the current version; controllers may write the status meanwhile."""
 
     def seen() -> Mapping[str, TargetStatus] | None:
-        found = actuators.look(policy)
+        found = actuators.read(policy)
         return found if only(found).version == current() else None
 
     return eventually("the watch shows it", seen)
@@ -133,13 +133,13 @@ def test_replicas_are_set_against_the_version_that_was_seen(bench: Bench, kind: 
     path = bench.workload("web", 0, plural)
     policy = bench.policy(f"{kind}/web")
     actuators = bench.actuators(policy)
-    standings = actuators.look(policy)
+    standings = actuators.read(policy)
     assert (only(standings).actuator, only(standings).count) == (Actuator.SCALE, 0)
     bench.client.patch(path, {"metadata": {"annotations": {"team": "blue"}}})
     (outcome,) = actuators.apply(standings, bench.counts(web=2), reason="test")
     assert outcome.done
     assert bench.spec(path)["replicas"] == 2
-    assert only(actuators.look(policy)).count == 2
+    assert only(actuators.read(policy)).count == 2
     stale = only(standings)
     write = actuators._write(stale, 1, "test", together=False)
     assert bench.writer.submit(write).result is Result.CONFLICT
@@ -149,7 +149,7 @@ def test_someone_elses_replicas_are_not_overwritten(bench: Bench) -> None:
     path = bench.workload("web", 0)
     policy = bench.policy("web")
     actuators = bench.actuators(policy)
-    standings = actuators.look(policy)
+    standings = actuators.read(policy)
     bench.client.patch(f"{path}/scale", {"spec": {"replicas": 3}})
     (outcome,) = actuators.apply(standings, bench.counts(web=1), reason="test")
     assert (outcome.result, "from 0 to 3" in outcome.reason) == (Result.CONFLICT, True)
@@ -159,21 +159,21 @@ def test_someone_elses_replicas_are_not_overwritten(bench: Bench) -> None:
 def cap_goes_there_and_back(bench: Bench, path: str, field: str, actuator: Actuator) -> None:
     policy = bench.policy("web")
     actuators = bench.actuators(policy)
-    standings = actuators.look(policy)
+    standings = actuators.read(policy)
     assert (only(standings).actuator, only(standings).count, only(standings).original) == (actuator, 0, 20)
     bench.client.patch(path, {"metadata": {"labels": {"team": "blue"}}})
     before = bench.client.patch(f"{bench.collection('deployments')}/web/scale", {"spec": {"replicas": 9}})
     assert before["spec"]["replicas"] == 9
     standings = eventually(
-        "the replicas are seen", lambda: found if only(found := actuators.look(policy)).count == 9 else None
+        "the replicas are seen", lambda: found if only(found := actuators.read(policy)).count == 9 else None
     )
     assert actuators.apply(standings, bench.counts(web=4), reason="test")[0].done
     assert bench.spec(path)[field] == 4
     assert bench.notes(path)[ORIGINAL] == "20"
-    standing = only(actuators.look(policy))
+    standing = only(actuators.read(policy))
     assert (standing.count, standing.capped, standing.maximum) == (4, True, 20)
     settled(actuators, policy, lambda: bench.version(path))
-    stale = actuators.look(policy)
+    stale = actuators.read(policy)
     bench.client.patch(path, {"spec": {field: 6}})
     (outcome,) = actuators.apply(stale, bench.counts(web=3), reason="test")
     assert outcome.result is Result.CONFLICT
@@ -204,9 +204,9 @@ def test_what_excludes_a_target_is_seen(bench: Bench) -> None:
     path = bench.workload("web", 0)
     policy = bench.policy("web")
     actuators = bench.actuators(policy)
-    assert only(actuators.look(policy)).usable
+    assert only(actuators.read(policy)).usable
     bench.client.patch(path, {"metadata": {"annotations": {"ballast.dev/exclude-power": "true"}}})
-    eventually("it is excluded", lambda: only(actuators.look(policy)).excluded)
+    eventually("it is excluded", lambda: only(actuators.read(policy)).excluded)
 
 
 def test_who_wrote_a_field_is_seen(bench: Bench) -> None:
@@ -214,8 +214,8 @@ def test_who_wrote_a_field_is_seen(bench: Bench) -> None:
     policy = bench.policy("web")
     actuators = bench.actuators(policy)
     for _ in range(3):
-        standings = eventually("5 are seen", lambda: found if only(found := actuators.look(policy)).count == 5 else 0)
+        standings = eventually("5 are seen", lambda: found if only(found := actuators.read(policy)).count == 5 else 0)
         assert actuators.apply(standings, bench.counts(web=3), reason="test")[0].done
         bench.client.patch(f"{path}/scale", {"spec": {"replicas": 5}}, fieldManager="argocd-controller")
-    problem = eventually("it is contended", lambda: only(actuators.look(policy)).problem)
+    problem = eventually("it is contended", lambda: only(actuators.read(policy)).problem)
     assert "Argo CD (field manager argocd-controller)" in problem

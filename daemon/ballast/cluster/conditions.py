@@ -54,7 +54,7 @@ class Conditions:
         if condition in self._by_type:
             self._put(condition, "False", reason, message, source)
 
-    def say(self, condition: str, holds: bool, reason: str, message: str) -> None:
+    def set_status(self, condition: str, holds: bool, reason: str, message: str) -> None:
         """Sets the condition True or False, creating it if needed."""
         self._put(condition, "True" if holds else "False", reason, message, "")
 

@@ -30,7 +30,7 @@ _Topic: TypeAlias = tuple[str, WriteTarget | None]
 
 @dataclass
 class _Seen:
-    told_at: float
+    sent_at: float
     more: int = 0
 
 
@@ -79,24 +79,24 @@ class Events:
             reason = write.done_event
         message = write.reason if outcome.done else f"{write.reason}: {outcome.reason}"
         topic = (reason, None if write.aggregated else write.target)
-        self._tell(topic, write.target, reason, message, write.part, warning=not outcome.done)
+        self._emit(topic, write.target, reason, message, write.part, warning=not outcome.done)
 
-    def tell(self, target: WriteTarget, reason: str, message: str, *, part: str, warning: bool = False) -> None:
+    def emit(self, target: WriteTarget, reason: str, message: str, *, part: str, warning: bool = False) -> None:
         """What happened to `target` without a write of ours; `reason` is CamelCase."""
-        self._tell((reason, target), target, reason, message, part, warning=warning)
+        self._emit((reason, target), target, reason, message, part, warning=warning)
 
-    def _tell(
+    def _emit(
         self, topic: _Topic, target: WriteTarget, reason: str, message: str, part: str | None, *, warning: bool
     ) -> None:
         now = self._clock.monotonic()
         with self._lock:
             seen = self._seen.get(topic)
-            if seen is not None and now - seen.told_at < QUIET:
+            if seen is not None and now - seen.sent_at < QUIET:
                 seen.more += 1
                 return
             more = seen.more if seen else 0
             if len(self._seen) > 1000:
-                self._seen = {old: when for old, when in self._seen.items() if now - when.told_at < QUIET}
+                self._seen = {old: when for old, when in self._seen.items() if now - when.sent_at < QUIET}
             self._seen[topic] = _Seen(now)
         try:
             self._waiting.put_nowait(self._event(target, reason, message, part, more, warning=warning))

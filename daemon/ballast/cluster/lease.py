@@ -36,6 +36,9 @@ class Leadership(ABC):
     problem: str | None = None
     """Why the Lease can be neither acquired nor renewed now."""
 
+    beat: float | None = None
+    """When its loop came round last (monotonic seconds); None before its first time, or without a loop."""
+
     def __init__(self) -> None:
         self._on_gain: Callable[[], None] | None = None
         self._on_loss: Callable[[], None] | None = None
@@ -154,7 +157,7 @@ class Elector(Leadership):
         self._held: dict[str, Any] | None = None
         self._seen = ("", 0.0)
         self._holder = ""
-        self.beat: float | None = None
+        self.beat = None
         """When it last tried (monotonic)."""
 
     def start(self) -> None:

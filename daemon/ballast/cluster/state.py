@@ -63,7 +63,7 @@ class StateStore:
             found = _StoredState(found.main, self._all_parts(found.parts), found.keys)
         layout = state_layout.laid_out(wanted, found.main.data, found.data)
         if layout is None:
-            return self._writer.tell(self._refused(wanted, found, reason))
+            return self._writer.record(self._refused(wanted, found, reason))
         if layout.main == found.main.data:
             return WriteOutcome(self._writing(0, found.main, layout.main, reason), Result.DONE, "nothing to change")
         for number, data in layout.parts.items():

@@ -74,9 +74,9 @@ class Writer:
         with a cause (a disruption budget, say) or of a webhook fails this write alone. What cannot be sent before
         `deadline` (see `within`) is given up at once, because its plan would be too old then.
         """
-        return self.tell(self._attempt(write, math.inf if deadline is None else deadline))
+        return self.record(self._attempt(write, math.inf if deadline is None else deadline))
 
-    def tell(self, outcome: WriteOutcome) -> WriteOutcome:
+    def record(self, outcome: WriteOutcome) -> WriteOutcome:
         """Records an outcome and reports it as an Event while its part is on; also before `submit`."""
         write = outcome.write
         record(self._metrics, outcome)

@@ -1,4 +1,4 @@
-"""Plans as JSON shows them."""
+"""Plans as the API and the command line show them."""
 
 from __future__ import annotations
 
@@ -6,34 +6,42 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
+from ballast.eviction.answers import Step
 from ballast.eviction.plan import EvictionPlan
 from ballast.eviction.planners.planner import Effect
 from ballast.eviction.planners.registry import planner
 
 
 def as_json(plan: EvictionPlan) -> dict[str, Any]:
-    """A plan as `/api/v1/plans` and `ballast plan -o json` show it; a gain that counts pods is an integer."""
-    counts = planner(plan.kind).effect is Effect.STARTS
+    """A plan as `ballast plan -o json` shows it."""
     return {
         "kind": plan.kind,
-        "steps": [
-            {
-                "pod": move.pod,
-                "from": move.source,
-                "to": move.target,
-                "gain": int(move.gain) if counts else move.gain,
-                "gain_error": move.gain_error,
-                "cost": move.cost,
-                "reason": move.reason,
-            }
-            for move in plan.steps
-        ],
+        "steps": msgspec.to_builtins(steps(plan)),
         "before": numbers(plan.before),
         "after": numbers(plan.after),
         "refused": dict(plan.refused),
         "placed": list(plan.placed),
         **({"empty": list(plan.empty)} if plan.empty is not None else {}),
     }
+
+
+def steps(plan: EvictionPlan) -> list[Step]:
+    """The evictions of a plan; a gain that counts pods is an integer."""
+    counts = planner(plan.kind).effect is Effect.STARTS
+    return [
+        Step(
+            pod=move.pod,
+            source=move.source,
+            to=move.target,
+            gain=int(move.gain) if counts else move.gain,
+            gain_error=move.gain_error,
+            cost=move.cost,
+            reason=move.reason,
+        )
+        for move in plan.steps
+    ]
 
 
 def numbers(values: Mapping[str, float]) -> dict[str, float | None]:

@@ -24,7 +24,7 @@ NODE_ARRIVES = 900.0
 
 
 @dataclass
-class Numbers:
+class ReplicaCounts:
     """Unfinished pods of a workload; `going` are terminating, `ready` are Ready and stay."""
 
     there: int = 0
@@ -90,7 +90,7 @@ class Facts:
             self._budgets.setdefault(budget.namespace, []).append(budget)
         self._keys: dict[tuple[str, int], tuple[Owner, WorkloadKey]] = {}
         self._covering: dict[tuple[str, int], tuple[Mapping[str, str], tuple[DisruptionBudget, ...]]] = {}
-        self._numbers: dict[WorkloadKey, Numbers] = {}
+        self._numbers: dict[WorkloadKey, ReplicaCounts] = {}
         for pod in pods:
             if pod.owner is not None and not pod.finished:
                 self._count(pod, pod.owner)
@@ -121,7 +121,7 @@ class Facts:
             return workload.replicas
         return None if key[1] in LISTED else self.numbers(key).there
 
-    def numbers(self, key: WorkloadKey) -> Numbers:
+    def numbers(self, key: WorkloadKey) -> ReplicaCounts:
         return self._numbers.get(key, _NONE)
 
     def scaled_at(self, pod: Pod) -> float | None:
@@ -171,13 +171,13 @@ class Facts:
         return found[1]
 
     def _count(self, pod: Pod, owner: Owner) -> None:
-        numbers = self._numbers.setdefault(self._key(pod.namespace, owner), Numbers())
+        numbers = self._numbers.setdefault(self._key(pod.namespace, owner), ReplicaCounts())
         numbers.there += 1
         numbers.going += pod.deleting
         numbers.ready += pod.ready and not pod.deleting
 
 
-_NONE = Numbers()
+_NONE = ReplicaCounts()
 
 
 def promised(scale_ups: Iterable[ScaleUp], now: float) -> frozenset[str]:

@@ -71,11 +71,11 @@ class ExtenderReservations:
         with self._lock:
             self._reservations.release(name)
 
-    def standing(self) -> tuple[Reservation, ...]:
+    def active(self) -> tuple[Reservation, ...]:
         """All reservations whose deadline has not passed."""
         with self._lock:
             self.expire()
-            return self._reservations.standing()
+            return self._reservations.active()
 
     def fits(self, node: str, shape: Shape) -> bool | None:
         """Whether a pod of this shape finds room beside all that is there, decided or reserved; None if unknown."""
@@ -102,7 +102,7 @@ class ExtenderReservations:
         if self.idle or self._assumed.waiting(pod.uid) is not None or self._assumed.shown_bound(pod.uid):
             return False
         owner = next((each.uid for each in pod.owner_references or () if each.controller), "")
-        return any(each.holder in (owner, pod.uid) for each in self.standing())
+        return any(each.holder in (owner, pod.uid) for each in self.active())
 
     def prefer(self, uid: str, named: Named) -> Priorities | None:
         """With the lock held: to the node where room is held for this pod, if the watch shows it waiting."""

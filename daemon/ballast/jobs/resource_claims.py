@@ -1,4 +1,4 @@
-"""The devices of resource claims as the watches show them now, computed anew only where they have changed."""
+"""The devices of resource claims as the watches show them now, computed again only where they have changed."""
 
 from __future__ import annotations
 

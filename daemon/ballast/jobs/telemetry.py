@@ -132,7 +132,7 @@ class TelemetryCycle:
     def _backfill(self, reading: Reading, names: NodeNames) -> None:
         """Asks for what the resources of `reading` have missed: everything at the start, the gap after an outage.
 
-        A clock that was set back starts anew too: what was read before was stamped by another time.
+        A clock that was set back starts again too: what was read before was stamped by another time.
         """
         given = [resource for resource, samples in reading.samples.items() if samples.rows.size]
         if not given:

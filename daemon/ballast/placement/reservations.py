@@ -69,7 +69,7 @@ class Reservations:
     def __len__(self) -> int:
         return len(self._standing)
 
-    def standing(self) -> tuple[Reservation, ...]:
+    def active(self) -> tuple[Reservation, ...]:
         """All reservations."""
         return tuple(self._standing.values())
 

@@ -40,7 +40,7 @@ class Anchor:
 
 
 @dataclass(frozen=True, slots=True)
-class Away:
+class DepartedShare:
     """What a target had when it stopped taking part: its share of the anchor's load, and its replicas."""
 
     load: Fraction
@@ -150,7 +150,7 @@ class ControllerState:
     """Replicas last seen or decided, by namespace/name."""
     baseline: Mapping[str, int] = field(default_factory=dict)
     """Replicas to return to first, by namespace/name, also of the targets in `away`."""
-    away: Mapping[str, Away] = field(default_factory=dict)
+    away: Mapping[str, DepartedShare] = field(default_factory=dict)
     """Targets that do not take part now, by namespace/name."""
     window: ChangeWindow | None = None
     """The open window of a change."""

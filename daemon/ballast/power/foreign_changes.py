@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from ballast.power.anchor import shifted
-from ballast.power.controller_state import Anchor, Away, ControllerState
+from ballast.power.controller_state import Anchor, ControllerState, DepartedShare
 from ballast.power.policy import PowerPolicy
 
 ZERO = Fraction(0)
@@ -61,7 +61,7 @@ def _left(state: ControllerState, names: Iterable[str], watts: Mapping[str, Frac
     for name in names:
         assert state.anchor is not None
         count, anchor = state.last[name], _shifted(state, {name: -state.last[name]}, watts)
-        away = {**state.away, name: Away(state.anchor.load - anchor.load, count)}
+        away = {**state.away, name: DepartedShare(state.anchor.load - anchor.load, count)}
         last = {other: each for other, each in state.last.items() if other != name}
         state = replace(state, anchor=anchor, last=last, away=away)
     return state
@@ -81,7 +81,7 @@ def _came(state: ControllerState, counts: Mapping[str, int], watts: Mapping[str,
     anchor, price_now = state.anchor, min(Fraction(1), state.anchor.watts / state.reference)
     load = anchor.load
     for name, count in counts.items():
-        before = state.away.get(name, Away(ZERO, 0))
+        before = state.away.get(name, DepartedShare(ZERO, 0))
         load += before.load + (count - before.count) * watts[name] * price_now
     away = {name: each for name, each in state.away.items() if name not in counts}
     return replace(state, anchor=Anchor(anchor.watts, max(ZERO, load)), last={**state.last, **counts}, away=away)

@@ -36,11 +36,11 @@ from ballast.model.limits import by_resource
 from ballast.model.snapshot import Snapshot
 from ballast.runtime.condition_saver import ConditionSaver
 from ballast.runtime.context import build_context
-from ballast.runtime.health import Alive, Health
+from ballast.runtime.health import Alive, Health, Loop, LoopKind
 from ballast.runtime.long_history import LongHistory
 from ballast.runtime.scheduler import JobScheduler
 from ballast.serving.app import create_app, create_extender_app, create_health_app
-from ballast.serving.board import Board, CycleRecord
+from ballast.serving.board import Board, CycleRecord, DaemonAnswers
 from ballast.serving.callers import Callers
 from ballast.serving.server import Server
 from ballast.serving.views import pods
@@ -94,8 +94,6 @@ class Daemon:
             pods=context.cache.pods,
             claim=lambda pod: claims.now().of(pod),
         )
-        board.pod_scores = self.extender.scores_of
-        board.node_terms = partial(self.extender.node_terms, settings.publishing.strategy)
         context.cache.follow_pods(self.extender, self.extender.give_way)
         usage = PodUsageCache(reader.source, context.api.get, settings)
         self.siblings = SiblingUsage(self.extender, usage, context.cache.pods, context.clock)
@@ -103,7 +101,6 @@ class Daemon:
         self._feeds = power_build.client(settings, policies)
         self.power = power_build.build(context, policies, board, self._feeds) if policies else None
         self.eviction = eviction_build.build(context, self.extender.reservations, reader.source, board, self.power)
-        board.explain = self.eviction.explain if evicts else _no_evictions
         self.batch = batch_build.build(context, self.extender.reservations, board)
         self.publishing = PublishingJob(context)
         self.crane = crane.build(context, chosen.policy, reader.source)
@@ -124,9 +121,11 @@ class Daemon:
         self.condition_saver = ConditionSaver(self._saved, context.leadership.is_leader)
         self.scheduler = JobScheduler(context.clock, context.metrics, self._record)
         self._schedule()
-        self.servers = self._listeners()
-        health = Health(context, board, self._with_threads(), self.scheduler.overdue, self._beats)
-        board.alive, board.ready = health.alive, health.ready
+        health = Health(context, board, self._with_threads, self.scheduler.overdue, self._loops)
+        explain = self.eviction.explain if evicts else _no_evictions
+        terms = partial(self.extender.node_terms, settings.publishing.strategy)
+        answers = DaemonAnswers(health.ready, health.alive, self.extender.scores_of, explain, terms)
+        self.servers = self._listeners(answers)
         context.leadership.subscribe(self._gained, self._lost)
 
     @property
@@ -234,29 +233,28 @@ class Daemon:
             **{f"listener {server.name}": server for server in self.servers},
         }
 
-    def _beats(self) -> dict[str, float | None]:
-        """When each loop came round last."""
+    def _loops(self) -> list[Loop]:
         context = self.context
         watches = {**context.cache.beats, **context.workloads.beats}
-        return {
-            "lease": getattr(context.leadership, "beat", None),
-            "supervisor": self.scheduler.supervised,
-            "endpoint": self._endpoint.beat,
-            **{f"watch of {kind}": beat for kind, beat in watches.items()},
-            **{f"listener {server.name}": server.beat for server in self.servers},
-        }
+        return [
+            Loop("lease", LoopKind.LEASE, context.leadership.beat),
+            Loop("supervisor", LoopKind.SUPERVISOR, self.scheduler.supervised),
+            Loop("endpoint", LoopKind.ENDPOINT, self._endpoint.beat),
+            *(Loop(f"watch of {kind}", LoopKind.WATCH, beat) for kind, beat in watches.items()),
+            *(Loop(f"listener {server.name}", LoopKind.LISTENER, server.beat) for server in self.servers),
+        ]
 
-    def _listeners(self) -> list[Server]:
+    def _listeners(self, answers: DaemonAnswers) -> list[Server]:
         """The page first; then the probes' port, and the extender's where it has one of its own."""
         settings, metrics = self.context.settings, self.context.metrics
         http, apart, authority = settings.http, settings.http.of_extender(), settings.extender.client_ca_file
         refused, callers = metrics.http_refused.labels("431").inc, Callers(settings.extender)
         reviewed = (TokenReviewer(self.context.api), http.reviewed) if http.reviewed else None
         scheduling = None if apart else self.extender
-        page = create_app(self.board, metrics, scheduling, callers, http.allowed_hosts, reviewed)
+        page = create_app(self.board, metrics, scheduling, callers, http.allowed_hosts, reviewed, answers)
         servers = [
             Server(page, http, refused, optional_ca=None if apart else authority),
-            Server(create_health_app(self.board, metrics), http.of_health(), refused, "HEALTH_PORT"),
+            Server(create_health_app(self.board, metrics, answers), http.of_health(), refused, "HEALTH_PORT"),
         ]
         if apart is not None:
             if authority is not None:

@@ -5,7 +5,9 @@ Stale data never makes a replica unready: it would take the page away when it is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Protocol
 
 from ballast.cluster.context import Context
@@ -21,36 +23,62 @@ class Alive(Protocol):
     def alive(self) -> bool: ...
 
 
-PATIENCE = {"lease": 120.0, "supervisor": 120.0, "listener": 150.0, "endpoint": 600.0, "watch": 900.0}
-"""Seconds that a loop may take to come round, by the first word of its name: a list and a watch take minutes."""
+class LoopKind(Enum):
+    """What a loop does."""
+
+    LEASE = auto()
+    SUPERVISOR = auto()
+    LISTENER = auto()
+    ENDPOINT = auto()
+    WATCH = auto()
+
+
+PATIENCE = {
+    LoopKind.LEASE: 120.0,
+    LoopKind.SUPERVISOR: 120.0,
+    LoopKind.LISTENER: 150.0,
+    LoopKind.ENDPOINT: 600.0,
+    LoopKind.WATCH: 900.0,
+}
+"""Seconds that a loop may take to come round: a list and a watch take minutes."""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop of a thread, with the name that `/livez` shows."""
+
+    name: str
+    kind: LoopKind
+    beat: float | None
+    """When it came round last (monotonic seconds); None before its first time."""
 
 
 class Health:
     """`overdue` gives the jobs that have not beaten in time, with the seconds since their last beat.
 
-    `beats` gives when each other loop came round last (monotonic), None before its first time.
+    `parts` gives the parts with threads, by name, and `loops` the other loops.
     """
 
     def __init__(
         self,
         context: Context,
         board: Board,
-        parts: Mapping[str, Alive],
+        parts: Callable[[], Mapping[str, Alive]],
         overdue: Callable[[], Mapping[str, float]],
-        beats: Callable[[], Mapping[str, float | None]] = dict,
+        loops: Callable[[], Sequence[Loop]] = tuple,
     ) -> None:
         self._context, self._board, self._parts, self._overdue = context, board, parts, overdue
-        self._beats = beats
+        self._loops = loops
 
     def alive(self) -> list[Check]:
         """Whether the loops beat, and no thread they rely on has ended."""
         late = ", ".join(f"{name} has not beaten for {age:.0f} s" for name, age in self._overdue().items())
-        dead = ", ".join(name for name, part in self._parts.items() if not part.alive)
+        dead = ", ".join(name for name, part in self._parts().items() if not part.alive)
         now = self._context.machine_clock.monotonic()
         silent = ", ".join(
-            f"{name} has not come round for {now - beat:.0f} s"
-            for name, beat in self._beats().items()
-            if beat is not None and now - beat > PATIENCE[name.partition(" ")[0]]
+            f"{loop.name} has not come round for {now - loop.beat:.0f} s"
+            for loop in self._loops()
+            if loop.beat is not None and now - loop.beat > PATIENCE[loop.kind]
         )
         return [
             Check("jobs", not late, late),

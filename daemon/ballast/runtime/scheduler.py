@@ -136,7 +136,7 @@ class JobScheduler:
         log.warning("a cycle was skipped: the one before it still runs", job=event.job_id, reason=reason)
 
     def _supervise(self) -> None:
-        """apscheduler waits for wall times: after a step of the wall clock, every next run is computed anew."""
+        """apscheduler waits for wall times: after a step of the wall clock, every next run is computed again."""
         offset = self._clock.wall() - self._clock.monotonic()
         while not self._clock.wait(self._stop, 1.0 * self._clock.speed):
             self._supervised = self._machine.monotonic()

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from heapq import nlargest
 from itertools import islice
-from operator import itemgetter
+from operator import attrgetter
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-HISTORY_POINTS = 2_880
-"""Points of one power policy, the newest: a day at one each 30 s."""
-
-TARGET_POINTS = 50
-"""Changes of one target's replicas that are kept."""
-
-ACTIONS_KEPT = 100
-"""Actions of one power policy, the newest."""
+from ballast.eviction.answers import Evictions, Plan
+from ballast.serving.api_types import ACTIONS_KEPT, HISTORY_POINTS, Policy, Power
 
 PLANS_KEPT = 50
 """Eviction plans, the newest."""
@@ -32,38 +27,48 @@ RESERVATIONS = 2_000
 """Reservations of room for pods."""
 
 
-def power(document: Mapping[str, Any], mode: str | None, conditions: Sequence[Mapping[str, Any]]) -> bytes:
-    """`api_types.Power`. The `history` of a policy is oldest first, its `actions` newest first."""
-    policies = [_policy(policy) for policy in document.get("policies", ())]
+def power(document: Power, mode: str | None, conditions: Sequence[Any]) -> bytes:
+    """The document of the board as JSON, with `conditions`; `mode` is shown until the document has one.
+
+    The `history` of a policy is oldest first, its `actions` newest first.
+    """
     return msgspec.json.encode(
-        {"mode": mode, "paused": None} | {**document, "policies": policies, "conditions": conditions}
+        replace(
+            document,
+            mode=mode if document.mode is None else document.mode,
+            policies=[_policy(policy) for policy in document.policies],
+            conditions=conditions,
+        )
     )
 
 
-def plans(documents: Iterable[Mapping[str, Any]]) -> bytes:
-    """A list of `api_types.Plan`; `documents` come newest first and stay so."""
-    shown: list[Mapping[str, Any]] = []
+def plans(documents: Iterable[Plan]) -> bytes:
+    """The plans as JSON; `documents` come newest first and stay so."""
+    shown: list[Plan] = []
     rows = 0
     for plan in islice(documents, PLANS_KEPT):
-        rows += len(plan.get("steps", ())) + len(plan.get("verdicts", ()))
+        rows += len(plan.steps) + len(plan.verdicts)
         if shown and rows > PLAN_ROWS:
             break
         shown.append(plan)
     return msgspec.json.encode(shown)
 
 
-def evictions(document: Mapping[str, Any], mode: str | None) -> bytes:
-    """`api_types.Evictions`; `recent` comes newest first and stays so."""
-    bounded = {
-        "recent": list(islice(document.get("recent", ()), EVICTIONS)),
-        "reservations": list(islice(document.get("reservations", ()), RESERVATIONS)),
-    }
-    return msgspec.json.encode({"mode": mode, "paused": None, "limits": {}, "breaker": None} | {**document, **bounded})
+def evictions(document: Evictions, mode: str | None) -> bytes:
+    """The document of the board as JSON; `mode` is shown where the document has none. `recent` comes newest first."""
+    return msgspec.json.encode(
+        replace(
+            document,
+            mode=mode if document.mode is None else document.mode,
+            recent=document.recent[:EVICTIONS],
+            reservations=document.reservations[:RESERVATIONS],
+        )
+    )
 
 
-def _policy(policy: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        **policy,
-        "history": list(policy.get("history", ()))[-HISTORY_POINTS:],
-        "actions": nlargest(ACTIONS_KEPT, policy.get("actions", ()), key=itemgetter("time")),
-    }
+def _policy(policy: Policy) -> Policy:
+    return replace(
+        policy,
+        history=policy.history[-HISTORY_POINTS:],
+        actions=nlargest(ACTIONS_KEPT, policy.actions, key=attrgetter("time")),
+    )

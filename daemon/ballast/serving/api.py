@@ -1,4 +1,4 @@
-"""`/api/v1`: the daemon's state as JSON, read only. `api_types` has the answers."""
+"""`/api/v1`: the daemon's state as JSON, read only. `api_types` and `eviction.answers` have the answers."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from ballast.model.snapshot import Snapshot
 from ballast.parts import Part
 from ballast.serving import activity
 from ballast.serving.api_types import CycleRecord, SnapshotSummary, Status
-from ballast.serving.board import Board
-from ballast.serving.document import JSON, Latest
+from ballast.serving.board import Board, DaemonAnswers
+from ballast.serving.document import JSON, CachedDocument
 from ballast.serving.openapi import DOCUMENT
 from ballast.serving.rate_limit import RateLimit
 from ballast.serving.rendering import Rendered
@@ -32,12 +32,12 @@ from ballast.serving.views.troubles import troubles
 class Api:
     """The handlers over one board."""
 
-    def __init__(self, board: Board, refused: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, board: Board, answers: DaemonAnswers, refused: Callable[[], object] = lambda: None) -> None:
         """`refused` is called for each request of a caller who asks too often."""
-        self._board = board
+        self._board, self._answers = board, answers
         self._refused = refused
         self._limit, self._one = RateLimit(SystemClock()), CapacityLimiter(1)
-        self._power, self._plans, self._evictions = Latest(), Latest(), Latest()
+        self._power, self._plans, self._evictions = CachedDocument(), CachedDocument(), CachedDocument()
 
     def routes(self) -> list[BaseRoute]:
         """Every path under `/api/v1`."""
@@ -52,7 +52,7 @@ class Api:
             Route("/api/v1/plans", self.plans),
             Route("/api/v1/evictions", self.evictions),
             Route("/api/v1/openapi.json", self.openapi),
-            *PageApi(self._board).routes(),
+            *PageApi(self._board, self._answers).routes(),
         ]
 
     async def status(self, request: Request) -> Response:
@@ -64,7 +64,7 @@ class Api:
                 version=__version__,
                 time=now,
                 leader=leader,
-                ready=all(check.ok for check in board.ready()),
+                ready=all(check.ok for check in self._answers.ready()),
                 frozen=board.frozen,
                 current=board.current() is not None,
                 modes={part: self._mode(part) for part in Part},
@@ -99,7 +99,7 @@ class Api:
         if wait := self._limit.wait(request.client.host if request.client else ""):
             self._refused()
             raise HTTPException(429, "too many requests; ask again later", {"retry-after": str(math.ceil(wait))})
-        found = await to_thread.run_sync(self._board.pod_scores, namespace, name, limiter=self._one)
+        found = await to_thread.run_sync(self._answers.pod_scores, namespace, name, limiter=self._one)
         if found is None:
             raise HTTPException(404, f"no pod {namespace}/{name}")
         return _json(found)

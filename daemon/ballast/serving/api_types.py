@@ -1,26 +1,29 @@
-"""The answers of `/api/v1`, for `openapi.json`: times are Unix seconds, what is not known is null, never 0."""
+"""The answers of `/api/v1` beside those of evictions: times are Unix seconds, what is not known is null, never 0.
+
+The handlers encode these objects, and `openapi.json` is generated from them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec import Meta, field
 
 from ballast.cluster.conditions import StatusCondition
-from ballast.serving.activity import ACTIONS_KEPT, HISTORY_POINTS, TARGET_POINTS
+from ballast.model.answer import NAMESPACED, UNIX, Answer, Numbers
 from ballast.serving.views.troubles import Trouble
 
-NAMESPACED = Meta(description="namespace/name")
-UNIX = Meta(description="Unix time")
+HISTORY_POINTS = 2_880
+"""Points of one power policy, the newest: a day at one each 30 s."""
+
+TARGET_POINTS = 50
+"""Changes of one target's replicas that are kept."""
+
+ACTIONS_KEPT = 100
+"""Actions of one power policy, the newest."""
 
 State = Literal["known", "young", "down", "unmeasured", "silent"]
-Loads = Mapping[str, Mapping[str, float]]
-Numbers = Mapping[str, float | None]
-
-
-class Answer(Struct, forbid_unknown_fields=True):
-    """An object with these keys and no others."""
 
 
 class Error(Answer):
@@ -247,15 +250,18 @@ class PowerAction(Answer):
 Point = tuple[float, float | None, float | None, float | None, float | None, int | None, str]
 """Unix time, watts, reference, low and high end of the dead band (watts), replicas, state."""
 
+Draw = tuple[float, float | None, float | None, float | None, int]
+"""Unix time, watts of what runs, watts measured, watts above the feed, unmet demand."""
+
+PolicyState = Literal["STABLE", "PENDING_INCREASE", "PENDING_DECREASE"]
+
 
 class Policy(Answer):
     """One power policy: its feed, its state and its targets."""
 
     name: str
     feed: Feed
-    state: Annotated[
-        Literal["STABLE", "PENDING_INCREASE", "PENDING_DECREASE"] | None, Meta(description="null before it has started")
-    ]
+    state: Annotated[PolicyState | None, Meta(description="null before it has started")]
     reference: Annotated[
         float | None, Meta(description="watts that the present replicas stand for; null before the first window ends")
     ]
@@ -281,7 +287,7 @@ class Policy(Answer):
         ),
     ]
     draws: Annotated[
-        Sequence[tuple[float, float | None, float | None, float | None, int]],
+        Sequence[Draw],
         Meta(
             description=f"oldest first, at most {HISTORY_POINTS}: "
             "[Unix time, watts of what runs, watts measured, watts above the feed, unmet demand]"
@@ -297,104 +303,3 @@ class Power(Answer):
     paused: Annotated[str | None, Meta(description="why nothing is written now")]
     policies: Sequence[Policy]
     conditions: Sequence[StatusCondition]
-
-
-class Step(Answer):
-    """One eviction of a plan."""
-
-    pod: Annotated[str, NAMESPACED]
-    source: str | None = field(name="from")
-    to: str | None
-    gain: Annotated[float, Meta(description="redistribute: waiting pods that start; else the fall of the objective")]
-    gain_error: Annotated[float, Meta(description="its standard error")]
-    cost: Annotated[float, Meta(description="the price of the eviction, in the measure of the gain")]
-    reason: str
-
-
-class Verdict(Answer):
-    """What the checks say about one pod."""
-
-    pod: Annotated[str, NAMESPACED]
-    check: Annotated[str | None, Meta(description="the check that refused it")]
-    verdict: Literal["allowed", "refused"]
-    reason: str
-
-
-class Plan(Answer):
-    """One eviction plan."""
-
-    id: str
-    time: float
-    mode: str
-    kind: str
-    steps: Sequence[Step]
-    before: Annotated[Numbers, Meta(description="standard deviation of the load between nodes, by resource")]
-    after: Annotated[Numbers, Meta(description="the same, as predicted")]
-    refused: Annotated[Mapping[str, int], Meta(description="pods by the first check that refused them")]
-    placed: Annotated[Sequence[str], Meta(description="waiting pods that would start")]
-    verdicts: Sequence[Verdict]
-    sentence: str
-    empty: Annotated[Sequence[str] | UnsetType, Meta(description="nodes that are or become empty")] = UNSET
-
-
-class Predicted(Answer):
-    """The effect that a plan predicts. `load` is by node and resource, in fractions of allocatable."""
-
-    gain: float
-    load: Loads
-    before: Numbers
-    after: Numbers
-    starts: Annotated[int | UnsetType, Meta(description="waiting pods this eviction makes room for")] = UNSET
-
-
-class Measured(Answer):
-    """The effect that was measured; empty until then."""
-
-    load: Loads | UnsetType = UNSET
-    before: Numbers | UnsetType = UNSET
-    after: Numbers | UnsetType = UNSET
-    started: Annotated[int | UnsetType, Meta(description="waiting pods that started")] = UNSET
-    share: Annotated[float | UnsetType | None, Meta(description="measured effect / predicted effect")] = UNSET
-
-
-class Eviction(Answer):
-    """One eviction and its outcome."""
-
-    pod: Annotated[str, NAMESPACED]
-    uid: str
-    workload: Annotated[str | None, Meta(description="namespace/kind/name")]
-    source: str = field(name="from")
-    to: Annotated[str | None, Meta(description="the node its replacement is steered to; null where it is not steered")]
-    time: float
-    kind: str
-    plan: Annotated[str, Meta(description="id of its plan")]
-    status: Literal["recorded", "evicted", "refused", "landed", "ready", "failed", "stopped"]
-    landed_on: str | None
-    ready_at: Annotated[float | None, UNIX]
-    predicted: Predicted
-    measured: Measured
-    why: str | None
-
-
-class HeldRoom(Answer):
-    """Room on a node that is held for a pod: cores of cpu, bytes of memory."""
-
-    node: str
-    for_: Annotated[str, Meta(description="the pod, namespace/name")] = field(name="for")
-    kind: str
-    until: Annotated[float | None, UNIX]
-    cpu: float
-    memory: float
-
-
-class Evictions(Answer):
-    """Recent evictions, and the room that is held for pods."""
-
-    mode: str | None
-    paused: Annotated[str | None, Meta(description="why nothing is evicted now")]
-    limits: Annotated[
-        Mapping[str, str | Sequence[str]], Meta(description="as in the settings; empty before the first cycle")
-    ]
-    breaker: Annotated[str | None, Meta(description="why evictions have stopped")]
-    recent: Annotated[Sequence[Eviction], Meta(description="newest first")]
-    reservations: Sequence[HeldRoom]

@@ -18,7 +18,7 @@ from ballast.clock import SystemClock
 from ballast.metrics import Metrics
 from ballast.serving import page
 from ballast.serving.api import Api
-from ballast.serving.board import Board
+from ballast.serving.board import Board, DaemonAnswers
 from ballast.serving.callers import BrowserHosts, Callers
 from ballast.serving.document import GZIP_LEVEL, accepts_gzip
 from ballast.serving.exposition import Exposition
@@ -38,15 +38,17 @@ def create_app(
     callers: Callers | None = None,
     hosts: Collection[str] = (),
     reviewed: tuple[Review, Collection[str]] | None = None,
+    answers: DaemonAnswers | None = None,
 ) -> Starlette:
     """The application over one board; with `scheduling` also the extender, which asks `callers`.
 
     Browsers are answered by addresses, names of the cluster and `hosts`. `reviewed`: who reviews
-    tokens, and the paths that need one.
+    tokens, and the paths that need one. `answers`: whom to ask; without it, everything is ready and unknown.
 
     Bodies above `MAX_BODY` bytes are answered 413; the extender has a limit of its own.
     """
-    watcher, health = Watcher(board), HealthRoutes(board)
+    answers = answers or DaemonAnswers()
+    watcher, health = Watcher(board), HealthRoutes(board, answers)
     exposition = Exposition(board, metrics)
 
     def refused(code: int) -> None:
@@ -68,7 +70,7 @@ def create_app(
         Route("/livez", health.livez),
         Route("/readyz", health.readyz),
         *(ExtenderRoutes(scheduling, SystemClock(), metrics, callers).routes() if scheduling else ()),
-        *Api(board, partial(refused, 429)).routes(),
+        *Api(board, answers, partial(refused, 429)).routes(),
         *page.routes(),
     ]
     around = [Middleware(BrowserHosts, hosts, refused)]
@@ -77,9 +79,9 @@ def create_app(
     return _app(routes, metrics, around)
 
 
-def create_health_app(board: Board, metrics: Metrics) -> Starlette:
+def create_health_app(board: Board, metrics: Metrics, answers: DaemonAnswers) -> Starlette:
     """`/livez` and `/readyz` alone."""
-    health = HealthRoutes(board)
+    health = HealthRoutes(board, answers)
     return _app([Route("/livez", health.livez), Route("/readyz", health.readyz)], metrics)
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ballast.clock import Clock, SystemClock
+from ballast.eviction.answers import Evictions, Plan
 from ballast.model.snapshot import Snapshot
-from ballast.serving.api_types import CycleRecord
+from ballast.serving.api_types import CycleRecord, Power
 from ballast.serving.rendering import Rendered
 from ballast.serving.views.history import FleetHistory
 
-__all__ = ["Board", "Check", "CycleRecord"]
+__all__ = ["Board", "Check", "CycleRecord", "DaemonAnswers"]
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,31 @@ class Check:
     name: str
     ok: bool
     message: str = ""
+
+
+def _unknown(*_: str) -> None:
+    """There is nothing of that name."""
+
+
+@dataclass(frozen=True)
+class DaemonAnswers:
+    """What the parts of the daemon answer when the HTTP handlers ask. Any thread may call them."""
+
+    ready: Callable[[], list[Check]] = list
+    """The lines of `/readyz`."""
+
+    alive: Callable[[], list[Check]] = list
+    """The lines of `/livez`."""
+
+    pod_scores: Callable[[str, str], dict[str, Any] | None] = _unknown
+    """`api_types.PodScores` by namespace and name, None for an unknown pod. It is slow."""
+
+    explain: Callable[[str, str], dict[str, Any] | None] = _unknown
+    """`views.types.Explanation` by namespace and name, None for an unknown pod. It is slow.
+    Raises BallastError where it cannot be said now."""
+
+    node_terms: Callable[[str], dict[str, Any] | None] = _unknown
+    """`views.types.NodeScore` of a node, None for an unknown one."""
 
 
 @dataclass
@@ -53,36 +80,22 @@ class Board:
     paused: Callable[[str], str | None] = lambda part: None
     """Why a part is paused, None where it is not."""
 
-    ready: Callable[[], list[Check]] = list
-    """The lines of `/readyz`."""
-
-    alive: Callable[[], list[Check]] = list
-    """The lines of `/livez`."""
-
     config: list[dict[str, Any]] = field(default_factory=list)
     """`{"name", "value", "origin"}` of every setting, secrets masked."""
 
-    power: Mapping[str, Any] = field(default_factory=dict)
-    """`api_types.Power` without `conditions`; actions may come in any order."""
+    power: Power = field(default_factory=partial(Power, mode=None, paused=None, policies=(), conditions=()))
+    """Without `conditions`, which are added to each answer; actions may come in any order."""
 
-    plans: Sequence[Mapping[str, Any]] = ()
-    """`api_types.Plan`, newest first."""
+    plans: Sequence[Plan] = ()
+    """Newest first."""
 
-    evictions: Mapping[str, Any] = field(default_factory=dict)
-    """`api_types.Evictions` without `mode` and `paused`."""
+    evictions: Evictions = field(
+        default_factory=partial(Evictions, mode=None, paused=None, limits={}, breaker=None, recent=(), reservations=())
+    )
+    """Without `mode`, which is added to each answer."""
 
     long_history: Callable[[str, int], dict[str, Any] | None] = lambda node, days: None
     """`types.NodeHistory` by node and days, from Prometheus; None where it has none. It is slow."""
-
-    pod_scores: Callable[[str, str], dict[str, Any] | None] = lambda namespace, name: None
-    """`api_types.PodScores` by namespace and name, None for an unknown pod. It is slow; any thread may call it."""
-
-    explain: Callable[[str, str], dict[str, Any] | None] = lambda namespace, name: None
-    """`views.types.Explanation` by namespace and name, None for an unknown pod. It is slow; any thread may call it.
-    Raises BallastError where it cannot be said now."""
-
-    node_terms: Callable[[str], dict[str, Any] | None] = lambda node: None
-    """`views.types.NodeScore` of a node, None for an unknown one."""
 
     find_pods: Callable[[str], list[dict[str, Any]]] = lambda text: []
     """`views.types.FoundPod` of at most FOUND pods whose namespace/name contains a text."""

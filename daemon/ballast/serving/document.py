@@ -72,7 +72,7 @@ class Document:
         return Response(body, media_type=self.media_type, headers=headers)
 
 
-class Latest:
+class CachedDocument:
     """A document that is rebuilt when the facts behind it have changed."""
 
     def __init__(self) -> None:

@@ -9,22 +9,22 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from ballast.model.snapshot import Snapshot
-from ballast.serving.board import Board, Check
+from ballast.serving.board import Board, Check, DaemonAnswers
 
 
 class HealthRoutes:
-    """The handlers over one board. Stale data never makes a replica unready; it is reported here and in conditions."""
+    """The handlers of probes. Stale data never makes a replica unready; it is reported here and in conditions."""
 
-    def __init__(self, board: Board) -> None:
-        self._board = board
+    def __init__(self, board: Board, answers: DaemonAnswers) -> None:
+        self._board, self._answers = board, answers
 
     async def livez(self, request: Request) -> Response:
         """Whether the daemon's threads are alive; 503 when one is not."""
-        return self._answer("livez", self._board.alive, request)
+        return self._answer("livez", self._answers.alive, request)
 
     async def readyz(self, request: Request) -> Response:
         """Whether the daemon can serve; 503 when it cannot."""
-        return self._answer("readyz", self._board.ready, request)
+        return self._answer("readyz", self._answers.ready, request)
 
     def _answer(self, name: str, checks: Callable[[], list[Check]], request: Request) -> Response:
         results = checks()

@@ -1,4 +1,4 @@
-"""The OpenAPI document of `/api/v1`, generated from `api_types`; answers are tested against it."""
+"""The OpenAPI document of `/api/v1`, generated from the types that the handlers encode."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from msgspec.json import schema_components
 
 from ballast import __version__
+from ballast.eviction import answers
 from ballast.serving import api_types
 from ballast.serving.views import types
 
@@ -20,8 +21,8 @@ ANSWERS: dict[str, Any] = {
     "cycles": list[api_types.CycleRecord],
     "config": list[api_types.Setting],
     "power": api_types.Power,
-    "plans": list[api_types.Plan],
-    "evictions": api_types.Evictions,
+    "plans": list[answers.Plan],
+    "evictions": answers.Evictions,
     "fleet": types.FleetNames,
     "fleet_loads": types.FleetLoads,
     "overview": types.Overview,
@@ -32,7 +33,7 @@ ANSWERS: dict[str, Any] = {
     "pods": list[types.FoundPod],
     "explain": types.Explanation,
     "plan_summaries": list[types.PlanSummary],
-    "plan": api_types.Plan,
+    "plan": answers.Plan,
     "openapi": Schema,
     "error": api_types.Error,
 }

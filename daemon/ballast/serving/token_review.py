@@ -1,4 +1,4 @@
-"""Paths that only those may read whom the cluster knows and allows it."""
+"""Guards paths: callers need a token that the cluster knows and allows to `get` them."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ log = structlog.get_logger("ballast")
 
 
 class Reviewed:
-    """Answers 401 to whom nobody knows, 403 to who may not `get` the path, 429 to who asks with too many tokens.
+    """Answers 401 for an unknown token, 403 without the right to `get` the path, 429 for too many tokens.
 
-    503 while the API server does not say. `paths` are whole paths, or prefixes where they end with a slash; those are
-    asked for as such, so that one right covers the whole. Verdicts are kept by the hash of the token.
+    Answers 503 while the API server does not answer. `paths` are whole paths, or prefixes where they end with a slash;
+    those are asked for as such, so that one right covers the whole. Verdicts are kept by the hash of the token.
     """
 
     def __init__(

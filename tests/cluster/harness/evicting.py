@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from ballast.actuation.eviction.evictor import Attempt, Evictor, EvictorOptions
@@ -152,7 +153,7 @@ class Actor:
         return self.evictor.follow_up(self.cache.pods(), self.snapshot())
 
     def recent(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.evictor.document()["recent"][0]
+        found: dict[str, Any] = msgspec.to_builtins(self.evictor.document().recent[0])
         return found
 
     def snapshot(self) -> Snapshot:

@@ -165,7 +165,7 @@ class FakeExtender:
     def release(self, name: str) -> None:
         self.held.pop(name, None)
 
-    def standing(self) -> tuple[Reservation, ...]:
+    def active(self) -> tuple[Reservation, ...]:
         return tuple(self.held.values())
 
     def fits(self, node: str, shape: Shape) -> bool | None:
@@ -182,7 +182,7 @@ class Told:
 
     all: list[tuple[str, str, str]] = field(default_factory=list)
 
-    def tell(self, target: Any, reason: str, message: str, *, part: str, warning: bool = False) -> None:
+    def emit(self, target: Any, reason: str, message: str, *, part: str, warning: bool = False) -> None:
         self.all.append((str(target), reason, message))
 
 
@@ -258,7 +258,7 @@ class Replica:
         return self.evictor.follow_up(tuple(self.server.pods.values()), self.snapshot())
 
     def recent(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.evictor.document()["recent"]
+        found: list[dict[str, Any]] = msgspec.to_builtins(self.evictor.document().recent)
         return found
 
 

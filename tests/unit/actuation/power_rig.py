@@ -198,7 +198,7 @@ class Rig:
     def look(self, wanted: PowerPolicy, *, fresh: bool = True) -> Mapping[str, TargetStatus]:
         if fresh:
             self.cache.look()
-        return self.actuators.look(wanted)
+        return self.actuators.read(wanted)
 
     def standing(self, wanted: PowerPolicy, *, fresh: bool = True) -> TargetStatus:
         (found,) = self.look(wanted, fresh=fresh).values()

@@ -20,7 +20,7 @@ def test_a_redistribution_evicts_one_and_holds_the_room_for_those_that_wait(serv
         server.pods["shop/web-1"], server.pods["shop/web-2"], kind="redistribute", starts=(first,)
     )
     assert [attempt.status for attempt in attempts] == ["evicted"]
-    assert {(each.node, each.purpose.value) for each in replica.extender.standing()} == {
+    assert {(each.node, each.purpose.value) for each in replica.extender.active()} == {
         ("n5", "replacement"),
         ("n0", "waiting"),
     }
@@ -98,7 +98,7 @@ def test_room_is_held_over_two_looks_at_what_became_of_it(server: EvictingApi) -
 def test_the_document_shows_what_is_held(server: EvictingApi) -> None:
     replica = Replica(server)
     replica.carry_out(server.pods["shop/web-1"])
-    found = replica.evictor.document({"rate": "20/1h"}, "too many nodes are not Ready")
+    found = msgspec.to_builtins(replica.evictor.document({"rate": "20/1h"}, "too many nodes are not Ready"))
     assert found["reservations"] == [
         {
             "node": "n5",
@@ -118,8 +118,8 @@ def test_a_new_leader_holds_the_reservations_of_the_one_before(server: EvictingA
     before.carry_out(server.pods["shop/web-1"])
     after = Replica(server)
     assert after.evictor.resume() == "took over 1 evictions that are not finished"
-    assert [(each.name, each.node, each.until) for each in after.extender.standing()] == [
-        (each.name, each.node, each.until) for each in before.extender.standing()
+    assert [(each.name, each.node, each.until) for each in after.extender.active()] == [
+        (each.name, each.node, each.until) for each in before.extender.active()
     ]
     assert after.evictor.history() == before.evictor.history()
     assert isinstance(after.evictor, Evictor)

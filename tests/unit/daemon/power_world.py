@@ -87,7 +87,7 @@ class Cluster:
     emergencies: int = 0
     dry: bool = False
 
-    def look(self, policy: PowerPolicy) -> dict[str, TargetStatus]:
+    def read(self, policy: PowerPolicy) -> dict[str, TargetStatus]:
         if self.blind:
             raise ClusterError("the watch is silent")
         found = {}

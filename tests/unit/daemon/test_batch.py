@@ -40,12 +40,12 @@ def test_pods_behind_the_gate_are_planned_and_bound(calm: Rig) -> None:
     create(calm, *map(pod, WEB))
     seen(daemon, *WEB)
     told = cycle(daemon)
-    assert told.startswith("let 5 pods go")
+    assert told.startswith("released 5 pods")
     until(lambda: bound(calm, *WEB), "their nodes")
     assert [gates(calm, name) for name in WEB] == [[]] * 5
     until(lambda: cycle(daemon).startswith(f"no pod has the gate {GATE}"))
     assert metric(daemon, "ballast_batch_gated_pods") == 0
-    assert len(daemon.extender.reservations.standing()) == 0
+    assert len(daemon.extender.reservations.active()) == 0
     assert sum(results(daemon).values()) == 5
     assert set(results(daemon)) <= {"planned", "elsewhere"}
 
@@ -54,21 +54,21 @@ def test_at_most_ahead_pods_are_let_go_before_the_scheduler_has_taken_them(calm:
     daemon = batching(calm, BATCH__AHEAD="2")
     create(calm, *(pod(name, schedulerName="nobody") for name in WEB))
     seen(daemon, *WEB)
-    assert cycle(daemon).startswith("let 2 pods go, 3 to go")
+    assert cycle(daemon).startswith("released 2 pods, 3 to go")
     assert [gates(calm, name) for name in WEB] == [[], [], [GATE], [GATE], [GATE]]
-    rooms = daemon.extender.reservations.standing()
+    rooms = daemon.extender.reservations.active()
     assert [(room.pod, room.purpose) for room in rooms] == [(f"{SHOP}/{name}", Purpose.BATCH) for name in WEB[:2]]
-    assert cycle(daemon).startswith("let 0 pods go, 3 to go")
+    assert cycle(daemon).startswith("released 0 pods, 3 to go")
     calm.cluster.resources.delete(POD, SHOP, WEB[0])
     until(lambda: not any(each.name == WEB[0] for each in daemon.context.cache.pods_on("")))
-    assert cycle(daemon).startswith("let 1 pod go, 1 gone, 2 to go")
+    assert cycle(daemon).startswith("released 1 pod, 1 gone, 2 to go")
 
 
 def test_gates_of_others_are_neither_removed_nor_waited_for(calm: Rig) -> None:
     daemon = batching(calm)
     create(calm, pod("both", gates=("other.dev/quota", GATE)), pod("theirs", gates=("other.dev/quota",)), pod("ours"))
     seen(daemon, "both", "theirs", "ours")
-    assert cycle(daemon).startswith("let 1 pod go")
+    assert cycle(daemon).startswith("released 1 pod")
     until(lambda: bound(calm, "ours"))
     calm.clock.advance(10 * TIMEOUT)
     cycle(daemon)
@@ -77,7 +77,7 @@ def test_gates_of_others_are_neither_removed_nor_waited_for(calm: Rig) -> None:
         POD, SHOP, "both", lambda each: {**each, "spec": {**each["spec"], "schedulingGates": [{"name": GATE}]}}
     )
     until(lambda: any(each.gates == (GATE,) for each in daemon.context.cache.pods_on("")))
-    assert cycle(daemon).startswith("let 1 pod go"), "it is as new, whatever its age"
+    assert cycle(daemon).startswith("released 1 pod"), "it is as new, whatever its age"
     assert gates(calm, "theirs") == ["other.dev/quota"]
 
 
@@ -91,7 +91,7 @@ def test_pods_come_together_before_they_are_planned(calm: Rig) -> None:
     seen(daemon, "web-0", "web-1")
     assert cycle(daemon).startswith("gathering: 2 pods so far")
     calm.clock.advance(5.5)
-    assert cycle(daemon).startswith("let 2 pods go")
+    assert cycle(daemon).startswith("released 2 pods")
 
 
 def test_a_pod_without_room_goes_at_once_or_last_and_an_event_says_why(calm: Rig) -> None:
@@ -99,7 +99,7 @@ def test_a_pod_without_room_goes_at_once_or_last_and_an_event_says_why(calm: Rig
     waits = {"schedulerName": "nobody"}
     create(calm, pod("huge", cpu="4000", **waits), pod("nowhere", nodeSelector={"no": "such"}, **waits), pod("web-0"))
     seen(daemon, "huge", "nowhere", "web-0")
-    assert cycle(daemon).startswith("let 1 pod go")
+    assert cycle(daemon).startswith("released 1 pod")
     assert [gates(calm, name) for name in ("huge", "nowhere")] == [[], []]
     events = until(lambda: [each for each in _events(calm) if each["reason"] == "BatchNoRoom"][1:] and _events(calm))
     told = {each["involvedObject"]["name"]: each["message"] for each in events if each["reason"] == "BatchNoRoom"}
@@ -118,9 +118,9 @@ def test_without_progress_every_gate_goes_before_the_timeout_is_over(calm: Rig) 
     daemon = batching(calm, BATCH__AHEAD="1")
     create(calm, *(pod(name, schedulerName="nobody") for name in WEB))
     seen(daemon, *WEB)
-    assert cycle(daemon).startswith("let 1 pod go, 4 to go")
+    assert cycle(daemon).startswith("released 1 pod, 4 to go")
     calm.clock.advance(TIMEOUT - 10)
-    assert cycle(daemon).startswith("let ")
+    assert cycle(daemon).startswith("released ")
     assert sum(map(len, (gates(calm, name) for name in WEB))) >= 3
     calm.clock.advance(8)
     told = cycle(daemon)
@@ -134,7 +134,7 @@ def test_a_pod_that_the_scheduler_leaves_alone_gives_its_place_away(calm: Rig) -
     daemon = batching(calm, BATCH__AHEAD="1")
     create(calm, pod("aaa", schedulerName="nobody"), pod("web-0"))
     seen(daemon, "aaa", "web-0")
-    assert cycle(daemon).startswith("let 1 pod go, 1 to go")
+    assert cycle(daemon).startswith("released 1 pod, 1 to go")
     calm.clock.advance(PATIENCE + 1)
     assert "1 that the scheduler takes long for" in cycle(daemon)
     until(lambda: bound(calm, "web-0"))
@@ -165,17 +165,17 @@ def test_after_a_failure_the_next_batch_is_planned_again(calm: Rig) -> None:
     daemon.batch._planner.worker._command = good
     create(calm, pod("web-1"))
     seen(daemon, "web-1")
-    assert cycle(daemon).startswith("let 1 pod go")
+    assert cycle(daemon).startswith("released 1 pod")
 
 
 def test_dry_run_plans_says_what_it_would_do_and_who_waits_for_nobody(calm: Rig) -> None:
     daemon = batching(calm, "dry-run")
     create(calm, *map(pod, WEB))
     seen(daemon, *WEB)
-    assert cycle(daemon).startswith(f"would let 5 pods go, {SHOP}/web-0 to node-")
+    assert cycle(daemon).startswith(f"would release 5 pods, {SHOP}/web-0 to node-")
     assert condition(daemon, "BatchGatesHeld") is None
     calm.clock.advance(TIMEOUT + 1)
-    assert cycle(daemon).startswith("would let 5 pods go")
+    assert cycle(daemon).startswith("would release 5 pods")
     assert "BALLAST_BATCH__MODE is dry-run, so nobody removes it. `ballast release batch` does." in (
         condition(daemon, "BatchGatesHeld") or ""
     )
@@ -207,7 +207,7 @@ def test_a_new_leader_lets_old_pods_go_before_it_has_settled_and_plans_the_young
     seen(daemon, *WEB)
     told = [cycle(daemon) for _ in range(3)]
     assert told[0].startswith("5 pods wait: a new leader acts after 2 complete cycles, 0 ended")
-    assert told[2].startswith("let 5 pods go")
+    assert told[2].startswith("released 5 pods")
     until(lambda: bound(calm, *WEB))
     calm.lose_lease(daemon)
     create(calm, pod("old"))
@@ -226,4 +226,4 @@ def test_the_one_of_two_replicas_that_leads_writes(calm: Rig) -> None:
         seen(each, *WEB)
     assert cycle(second).startswith("standing by")
     assert [gates(calm, name) for name in WEB] == [[GATE]] * 5
-    assert cycle(first).startswith("let 5 pods go")
+    assert cycle(first).startswith("released 5 pods")

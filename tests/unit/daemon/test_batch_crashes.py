@@ -107,7 +107,7 @@ def test_a_pod_that_is_gone_or_another_by_then_costs_nothing(calm: Rig) -> None:
     calm.cluster.resources.delete(POD, "shop", "web-1")
     create(calm, pod("web-1"))
     daemon.context.cache.pods_on = lambda node: held if node == "" else ()  # type: ignore[method-assign]
-    assert cycle(daemon).startswith("let 1 pod go")
+    assert cycle(daemon).startswith("released 1 pod")
     assert gates(calm, "web-1") == [GATE], "another pod of that name"
-    assert len(daemon.extender.reservations.standing()) <= 1
+    assert len(daemon.extender.reservations.active()) <= 1
     assert condition(daemon, "BatchGivenUp") is None

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.eviction.gate import NAMES
@@ -71,13 +72,13 @@ def test_a_hot_node_is_relieved_and_its_pod_followed_to_where_it_was_meant_to_go
     told = evict(daemon)
     assert told.startswith("relieve: evicted 1 of 1 pod, shop/")
     assert told.endswith("; redistribute: no pod waits; next in 60 s")
-    [step] = daemon.board.plans[0]["steps"]
-    namespace, name = step["pod"].split("/")
+    [step] = daemon.board.plans[0].steps
+    namespace, name = step.pod.split("/")
     assert evictions(calm) == 1
     found = calm.cluster.store.get(POD, namespace, name)
     assert found is None or "deletionTimestamp" in found.read()["metadata"]
     [shown] = get(daemon, "/api/v1/evictions").json()["recent"]
-    assert (shown["pod"], shown["from"], shown["to"]) == (step["pod"], step["from"], step["to"])
+    assert (shown["pod"], shown["from"], shown["to"]) == (step.pod, step.source, step.to)
     assert shown["status"] in ("evicted", "landed", "ready")
 
 
@@ -105,12 +106,12 @@ def test_a_dry_run_agrees_with_the_real_run_verdict_by_verdict_and_writes_nothin
         with rig(tmp_path / mode) as calm:
             daemon = evicting(calm, mode, EVICTION__LIMIT_NODE="3")
             evict(daemon)
-            found[mode] = [{**plan, "mode": "", "sentence": ""} for plan in daemon.board.plans]
+            found[mode] = [replace(plan, mode="", sentence="") for plan in daemon.board.plans]
             if mode == "dry-run":
                 assert set(calm.patches()) <= {"leases", "configmaps"}
-                assert daemon.board.plans[0]["sentence"].startswith("relieve: would evict")
+                assert daemon.board.plans[0].sentence.startswith("relieve: would evict")
     assert found["on"] == found["dry-run"]
-    assert found["on"][0]["steps"]
+    assert found["on"][0].steps
 
 
 def test_limits_and_rests_count_the_steps_of_a_dry_run(calm: Rig) -> None:
@@ -238,8 +239,8 @@ def test_pods_are_measured_and_without_it_requests_count(calm: Rig) -> None:
 def test_a_workload_that_was_just_scaled_is_left_alone(calm: Rig) -> None:
     daemon = evicting(calm, "dry-run")
     evict(daemon)
-    [step] = daemon.board.plans[0]["steps"]
-    pod = next(pod for pod in daemon.context.cache.pods() if f"{pod.namespace}/{pod.name}" == step["pod"])
+    [step] = daemon.board.plans[0].steps
+    pod = next(pod for pod in daemon.context.cache.pods() if f"{pod.namespace}/{pod.name}" == step.pod)
     facts, relieve = daemon.eviction.facts, planner("relieve")
     key = facts.gate(relieve, {pod.namespace}).facts.key(pod)
     assert key is not None

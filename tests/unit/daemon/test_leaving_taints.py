@@ -38,10 +38,10 @@ def _node(calm: Rig, name: str) -> dict[str, Any]:
 def test_a_taint_is_enough_where_no_scheduler_asks(calm: Rig) -> None:
     daemon = evicting(calm, steered=False, EVICTION__LANDING="taint")
     assert evict(daemon).startswith("relieve: evicted 1 of 1 pod")
-    [step] = daemon.board.plans[0]["steps"]
-    assert step["to"] is None
+    [step] = daemon.board.plans[0].steps
+    assert step.to is None
     assert evictions(calm) == 1
-    assert tainted(calm) in ([step["from"]], [])
+    assert tainted(calm) in ([step.source], [])
     for _ in range(20):
         cycle(calm, daemon)
         until(lambda: _shown(calm, daemon), "the watch shows the taints")
@@ -97,6 +97,6 @@ def test_nodes_are_emptied_step_by_step_and_given_back(calm: Rig) -> None:
     )
     told = evict(daemon)
     plan = daemon.board.plans[0]
-    assert plan["kind"] == "consolidate"
-    assert plan["empty"] == tainted(calm, "ballast.dev/empty"), told
-    assert len(plan["empty"]) <= 1
+    assert plan.kind == "consolidate"
+    assert list(plan.empty) == tainted(calm, "ballast.dev/empty"), told
+    assert len(plan.empty) <= 1

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from ballast.runtime.health import PATIENCE, Health
+from ballast.runtime.health import PATIENCE, Health, Loop, LoopKind
 from tests.fakes import FakeClock
 
 
-@pytest.mark.parametrize("name", ["lease", "supervisor", "listener port", "endpoint", "watch of nodes"])
-def test_a_loop_that_does_not_come_round_is_named(name: str) -> None:
+@pytest.mark.parametrize("kind", LoopKind)
+def test_a_loop_that_does_not_come_round_is_named(kind: LoopKind) -> None:
     clock = FakeClock()
     context: Any = SimpleNamespace(machine_clock=clock)
-    beats: dict[str, float | None] = {name: None, "lease": clock.monotonic()}
-    health = Health(context, None, {}, dict, lambda: beats)  # type: ignore[arg-type]
+    loops = [Loop("one", kind, None)]
+    health = Health(context, None, dict, dict, lambda: loops)  # type: ignore[arg-type]
     assert all(check.ok for check in health.alive())
-    beats[name] = clock.monotonic()
-    clock.advance(PATIENCE[name.partition(" ")[0]] + 1)
-    beats = {**beats, "lease": clock.monotonic()} if name != "lease" else beats
+    loops = [Loop("one", kind, clock.monotonic())]
+    clock.advance(PATIENCE[kind] + 1)
+    loops.append(Loop("two", LoopKind.LEASE, clock.monotonic()))
     failing = [check for check in health.alive() if not check.ok]
-    assert [(check.name, check.message.partition(" has")[0]) for check in failing] == [("loops", name)]
+    assert [(check.name, check.message.partition(" has")[0]) for check in failing] == [("loops", "one")]

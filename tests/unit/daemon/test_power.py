@@ -294,7 +294,7 @@ def test_a_day_of_constant_power_writes_nothing_but_the_lease(plant: Plant) -> N
         daemon.power.cycle()  # type: ignore[union-attr]
     assert power_state(plant) == before
     assert set(plant.rig.patches()) == {"leases", "configmaps"}
-    assert daemon.board.power["policies"][0]["history"][-1][-1] == "STABLE"
+    assert daemon.board.power.policies[0].history[-1][-1] == "STABLE"
 
 
 def test_a_night_below_all_bounds_writes_nothing_either(plant: Plant) -> None:

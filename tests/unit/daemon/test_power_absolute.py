@@ -10,7 +10,7 @@ import pytest
 from ballast.actuation.scaling.target_status import Actuator
 from ballast.jobs.power.budget import PolicyController
 from ballast.jobs.power.store import PowerStore
-from ballast.jobs.power.view import TickContext, TickReport, Why
+from ballast.jobs.power.view import IdleReason, TickContext, TickReport
 from ballast.model.workload import Autoscaler, Workload
 from ballast.power.controller_result import Reason
 from ballast.power.measuring.meter import Meter
@@ -283,7 +283,7 @@ def test_a_fall_whose_effect_does_not_come_stops_the_policy() -> None:
     for _ in range(30):
         view = measured(one, 100, 200)
     assert one.total == 10
-    assert view.reason == Why.NO_EFFECT
+    assert view.reason == IdleReason.NO_EFFECT
     assert "-100 W was predicted, +0 W were measured" in view.words
     measured(one, 50, 200)
     assert one.total == 10
@@ -297,7 +297,7 @@ def test_a_confirmed_baseline_lets_a_stopped_policy_go_on() -> None:
     measured(one, 200, 200)
     for _ in range(30):
         measured(one, 100, 200)
-    assert measured(one, 50, 200).reason == Why.NO_EFFECT
+    assert measured(one, 50, 200).reason == IdleReason.NO_EFFECT
     measured(one, 50, 200, confirmed=WALL + one.at)
     assert one.total == 5
 

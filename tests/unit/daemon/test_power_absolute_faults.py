@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.jobs.power import budget
-from ballast.jobs.power.view import Why
+from ballast.jobs.power.view import IdleReason
 from ballast.power.controller_result import Reason
 from tests.unit.daemon.power_world import TICK, PowerRun
 from tests.unit.power.worlds import examples, feeds, policy
@@ -78,7 +78,7 @@ def test_nothing_is_done_that_could_not_be_written_down() -> None:
     one = power_run()
     one.tick(1000)
     one.keys.broken = "no space"
-    assert one.run([700.0] * 3).reason == Why.NOT_STORED
+    assert one.run([700.0] * 3).reason == IdleReason.NOT_STORED
     assert one.cluster.writes == []
     one.keys.broken = ""
     one.tick(700)
@@ -111,7 +111,7 @@ def test_what_is_held_changes_nothing_and_a_resume_acts_at_the_next_sample() -> 
     one.tick(1000)
     for _ in range(5):
         view = one.tick(700, hold="paused by key paused.power")
-        assert (view.reason, view.words) == (Why.HELD, "paused by key paused.power")
+        assert (view.reason, view.words) == (IdleReason.HELD, "paused by key paused.power")
     assert one.cluster.writes == []
     assert view.over is not None, "it is said meanwhile"
     one.tick(700)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ballast.actuation.scaling.target_status import Actuator
 from ballast.jobs.power import budget
 from ballast.jobs.power.sentences import sentence
-from ballast.jobs.power.view import Why
+from ballast.jobs.power.view import IdleReason
 from ballast.power.controller_result import Reason
 from ballast.power.sections.needs import Need
 from tests.unit.daemon.power_world import TICK, PowerRun
@@ -68,7 +68,7 @@ def test_the_next_leader_finishes_the_plan_and_nothing_twice() -> None:
     one.run(DOWN[:-2])
     assert one.dies(700, 2, landed=False), "between the two targets"
     assert one.cluster.counts == {"ns/t0": 7, "ns/t1": 10}
-    assert one.tick(700).reason == Why.RESUMED
+    assert one.tick(700).reason == IdleReason.RESUMED
     one.run([700.0] * 20)
     assert one.cluster.writes == [("ns/t0", 7), ("ns/t1", 7)]
     assert plan(one) is None
@@ -102,9 +102,9 @@ def test_a_target_that_cannot_be_written_is_tried_again_and_then_planned_anew() 
     one = power_run()
     one.cluster.refusing.add("ns/t1")
     view = one.run(DOWN[:-1])
-    assert view.reason == Why.PLAN_FAILED
+    assert view.reason == IdleReason.PLAN_FAILED
     assert "no rights" in (view.problem or "")
-    assert one.tick(700).reason == Why.PLAN_FAILED
+    assert one.tick(700).reason == IdleReason.PLAN_FAILED
     assert "could not be carried out" in (one.tick(700).problem or "")
     one.cluster.refusing.clear()
     one.run([700.0] * 10)
@@ -116,7 +116,7 @@ def test_nothing_is_done_that_could_not_be_written_down() -> None:
     one.tick(1000)
     one.keys.broken = "no space"
     view = one.run([700.0] * 8)
-    assert view.reason == Why.NOT_STORED
+    assert view.reason == IdleReason.NOT_STORED
     assert one.cluster.writes == []
     one.keys.broken = ""
     one.tick(700)
@@ -144,7 +144,7 @@ def test_an_emergency_does_not_wait_for_a_plan_that_fails() -> None:
     one = power_run({"emergencyDrop": {"relative": 0.5}})
     one.cluster.refusing.add("ns/t1")
     one.run(DOWN[:-1])
-    assert one.last.reason == Why.PLAN_FAILED
+    assert one.last.reason == IdleReason.PLAN_FAILED
     one.cluster.refusing.clear()
     one.run([300.0] * 2)
     assert one.cluster.emergencies == 1
@@ -162,7 +162,7 @@ def test_a_long_plan_goes_on_tick_by_tick(monkeypatch: pytest.MonkeyPatch) -> No
     found = plan(one)
     assert found is not None
     assert found["status"] == "open"
-    assert one.tick(700).reason == Why.RESUMED
+    assert one.tick(700).reason == IdleReason.RESUMED
     one.run([700.0] * 10)
     assert one.cluster.writes == [("ns/t0", 7), ("ns/t1", 7)]
     assert plan(one) is None
@@ -172,7 +172,7 @@ def test_one_target_that_cannot_be_written_does_not_hold_up_a_long_plan(monkeypa
     monkeypatch.setattr(budget, "ROUND", 1)
     one = power_run()
     one.cluster.refusing.add("ns/t0")
-    assert one.run(DOWN[:-1]).reason == Why.PLAN_FAILED
+    assert one.run(DOWN[:-1]).reason == IdleReason.PLAN_FAILED
     one.tick(700)
     assert one.cluster.counts == {"ns/t0": 10, "ns/t1": 7}
     assert plan(one) is not None
@@ -206,7 +206,7 @@ def test_what_is_held_changes_nothing_and_its_window_begins_anew() -> None:
     one.run(DOWN[:4])
     for _ in range(5):
         view = one.tick(700, hold="paused by key paused.power")
-        assert (view.reason, view.words) == (Why.HELD, "paused by key paused.power")
+        assert (view.reason, view.words) == (IdleReason.HELD, "paused by key paused.power")
     assert one.tick(700).reason == Reason.DECREASE_DETECTED
     assert one.cluster.writes == []
     assert one.run([700.0] * 4).reason == Reason.SCALED_DOWN
@@ -283,10 +283,12 @@ def test_lost_state_waits_where_a_target_is_at_a_bound_by_our_doing() -> None:
     one = power_run(t0=2)
     one.traces = ["ns/t0"]
     view = one.run([1000.0] * 5)
-    assert view.reason == Why.BASELINE
+    assert view.reason == IdleReason.BASELINE
     assert "the state was lost" in (view.rebaselining or "")
     one.begin()
-    assert one.tick(1000, confirmed=one.views[0].now.wall - 86_400).reason == Why.BASELINE, "that was for another loss"
+    assert one.tick(1000, confirmed=one.views[0].now.wall - 86_400).reason == IdleReason.BASELINE, (
+        "that was for another loss"
+    )
     assert one.tick(1000, confirmed=view.now.wall).reason == Reason.BOOTSTRAPPED
     assert one.cluster.writes == []
 
@@ -307,7 +309,7 @@ def test_state_that_nobody_understands_counts_as_lost() -> None:
     one = power_run(t0=2)
     one.traces = ["ns/t0"]
     one.keys.data["power.state.power"] = "{rubbish"
-    assert one.tick(1000).reason == Why.BASELINE
+    assert one.tick(1000).reason == IdleReason.BASELINE
 
 
 def test_a_confirmed_time_after_the_baseline_makes_a_new_one_once() -> None:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.actuation.scaling.target_status import Actuator, TargetStatus
-from ballast.jobs.power.budget import Why
 from ballast.jobs.power.build import _own
+from ballast.jobs.power.view import IdleReason
 from ballast.model.workload import Workload
 from ballast.power.controller_result import Reason
 from tests.unit.daemon.power_world import PowerRun
@@ -220,7 +220,7 @@ def test_the_published_model_goes_on_when_its_targets_are_at_their_bounds() -> N
     one.run([1000.0, *[10.0] * 8])
     assert one.cluster.counts == {"ns/t0": 1, "ns/t1": 1}
     one.run([5.0] * 8)
-    assert one.last.reason != Why.BASELINE
+    assert one.last.reason != IdleReason.BASELINE
     one.run([100.0] * 8)
     assert one.total > 2
 
@@ -272,10 +272,10 @@ def test_a_new_meaning_waits_for_a_word_where_ballast_put_a_target_at_its_bound(
     one.run([1000.0, *[10.0] * 8])
     edited(one, feed={"query": "other_watts", "semantics": "limit"})
     view = one.tick(10)
-    assert view.reason == Why.BASELINE
+    assert view.reason == IdleReason.BASELINE
     assert "the policy's feed" in (view.rebaselining or "")
     one.begin()
-    assert one.tick(10).reason == Why.BASELINE
+    assert one.tick(10).reason == IdleReason.BASELINE
     assert one.tick(10, confirmed=one.last.now.wall).reason == Reason.BOOTSTRAPPED
 
 
@@ -299,7 +299,7 @@ def test_lost_state_waits_also_at_a_bound_of_the_object_itself() -> None:
     one = power_run(t0=3)
     one.traces = ["ns/t0"]
     one.cluster.standing["ns/t0"] = {"minimum": 3}
-    assert one.tick(10).reason == Why.BASELINE
+    assert one.tick(10).reason == IdleReason.BASELINE
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_it_ends_at_its_deadline() -> None:
     one.service.reservations.hold(held("n1", shape(3.8)))
     one.clock.advance(130)
     assert one.service.filter(incoming("b"), N3).nodes == {}
-    assert one.service.reservations.standing() == ()
+    assert one.service.reservations.active() == ()
 
 
 def test_which_schedulers_ask_is_known() -> None:

@@ -12,7 +12,7 @@ import pytest
 from ballast.clock import SystemClock
 from ballast.cluster.conditions import Conditions
 from ballast.doctor.daemon_view import SEEN
-from ballast.jobs.power.conditions import tell_conditions
+from ballast.jobs.power.conditions import report_conditions
 from ballast.jobs.power.view import TickContext, TickReport
 from ballast.metrics import Metrics
 from ballast.simulator.kube.kinds import BY_NAME
@@ -67,7 +67,7 @@ def test_a_consumption_that_cannot_be_read_is_said(consumed: Fraction | None, sa
     metered = policy(independents=[{"ref": "ns/a", "max": 4, "wattsPerReplica": 10}], consumption={"query": "w"})
     conditions = Conditions(SystemClock(), Metrics())
     view = TickReport(metered, TickContext(Fraction(0), 0.0), Watts(Fraction(100), 0.0, consumed=consumed))
-    tell_conditions(conditions, [view], None, {})
+    report_conditions(conditions, [view], None, {})
     assert {each.type: each.status for each in conditions.list()}["ConsumptionUnknown"] == said
 
 

@@ -27,7 +27,7 @@ def test_every_page_is_made_and_kept(name: str) -> None:
 
 def test_every_condition_has_a_row() -> None:
     page = SCRIPT["conditions"]()
-    set_by = r"(?:conditions?|_conditions)\.(?:report|set|say)\(\s*\"([A-Z]\w+)\""
+    set_by = r"(?:conditions?|_conditions)\.(?:report|set|set_status)\(\s*\"([A-Z]\w+)\""
     found = {name for text in SOURCES for name in re.findall(set_by, text)}
     assert {"NodesUnknown", "FeedAvailable", "LandingNotSteered"} <= found
     assert sorted(name for name in found if f"| `{name}` |" not in page) == []
@@ -35,7 +35,7 @@ def test_every_condition_has_a_row() -> None:
 
 def test_every_event_has_a_row() -> None:
     page = SCRIPT["events"]()
-    told = r"(?:\.|_)tell\([^()]*?\"([A-Z][a-z]+(?:[A-Z][a-z]+)+)\"|(?:done_)?event(?:: str)? ?= ?\"([A-Z]\w+)\""
+    told = r"(?:\.|_)emit\([^()]*?\"([A-Z][a-z]+(?:[A-Z][a-z]+)+)\"|(?:done_)?event(?:: str)? ?= ?\"([A-Z]\w+)\""
     found = {name for text in SOURCES for pair in re.findall(told, text) for name in pair if name}
     assert {"BatchNoRoom", "ScaledForPower"} <= found
     assert sorted(name for name in found if f"| `{name}` |" not in page) == []

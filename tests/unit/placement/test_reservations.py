@@ -227,7 +227,7 @@ def test_the_sums_are_those_of_what_stands(acts: list[tuple[str, int, int]]) -> 
             booked.expire(now)
         elif act == "forget":
             booked.forget_decision(uid)
-    for each in held.standing():
+    for each in held.active():
         held.release(each.name)
     for number in range(4):
         booked.remove(f"p{number}")

@@ -77,12 +77,12 @@ def test_a_node_created_anew_and_a_time_as_standby_are_no_fight() -> None:
 def test_a_condition_holds_while_any_of_its_sources_holds_it() -> None:
     conditions = Conditions(FakeClock(), Metrics())
     conditions.report("Contended", "LabelsChanged", "labels", source="labels")
-    conditions.say("Contended", False, "Resolved", "")
+    conditions.set_status("Contended", False, "Resolved", "")
     [found] = conditions.list()
     assert (found.status, found.reason, found.message) == ("True", "LabelsChanged", "labels")
-    conditions.say("Contended", True, "WrittenBack", "caps")
+    conditions.set_status("Contended", True, "WrittenBack", "caps")
     assert conditions.list()[0].message == "labels; caps"
     conditions.report("Contended", "LabelsChanged", None, source="labels")
     assert conditions.list()[0].message == "caps"
-    conditions.say("Contended", False, "Resolved", "")
+    conditions.set_status("Contended", False, "Resolved", "")
     assert conditions.list()[0].status == "False"

@@ -1,9 +1,15 @@
-"""Documents of power, plans and evictions as the daemon leaves them on the board."""
+"""Documents of power, plans and evictions as JSON, and as the daemon leaves them on the board."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
+
+import msgspec
+
+from ballast.eviction.answers import Evictions, Plan
+from ballast.serving.api_types import Power
 
 Document = dict[str, Any]
 
@@ -172,3 +178,15 @@ def evictions(now: float, count: int = 9, **changed: Any) -> Document:
         "limits": {"total": "5", "node": "1", "namespace": "0", "workload": "10%", "rate": ["20/1h", "1%/1d"]},
         "breaker": None,
     } | changed
+
+
+def as_power(document: Document) -> Power:
+    return msgspec.convert({"conditions": []} | document, Power)
+
+
+def as_plans(documents: Iterable[Document]) -> list[Plan]:
+    return msgspec.convert(list(documents), list[Plan])
+
+
+def as_evictions(document: Document) -> Evictions:
+    return msgspec.convert({"mode": None, "paused": None} | document, Evictions)

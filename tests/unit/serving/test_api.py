@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from ballast.serving.board import Board, Check, CycleRecord
+from ballast.serving.board import Board, CycleRecord, DaemonAnswers
 from ballast.serving.openapi import DOCUMENT
 from tests.unit.serving import acting
 from tests.unit.serving.client import ask
@@ -34,15 +34,14 @@ def full_board() -> Board:
     ]
     board.config = [{"name": "BALLAST_PUBLISHING__MODE", "value": "dry-run", "origin": "default"}]
     board.conditions = lambda: [CONDITION]
-    board.ready = lambda: [Check("caches", True)]
     return board
 
 
 def acting_board() -> Board:
     board = full_board()
-    board.power = acting.power(TIME, acting.policy("site-a", TIME), acting.just_started())
-    board.plans = [acting.plan(number, TIME) for number in range(3)]
-    board.evictions = acting.evictions(TIME)
+    board.power = acting.as_power(acting.power(TIME, acting.policy("site-a", TIME), acting.just_started()))
+    board.plans = acting.as_plans(acting.plan(number, TIME) for number in range(3))
+    board.evictions = acting.as_evictions(acting.evictions(TIME))
     return board
 
 
@@ -160,7 +159,8 @@ def test_what_did_not_change_is_not_sent_again(path: str) -> None:
         first = ask(port, path)
         again = ask(port, path, if_none_match=first.headers["etag"])
         packed = ask(port, path, accept_encoding="gzip")
-        board.power, board.plans, board.evictions = acting.power(TIME + 30), [], acting.evictions(TIME + 30)
+        board.power, board.plans = acting.as_power(acting.power(TIME + 30)), []
+        board.evictions = acting.as_evictions(acting.evictions(TIME + 30))
         changed = ask(port, path, if_none_match=first.headers["etag"])
     assert (again.status, again.body) == (304, b"")
     assert json.loads(gzip.decompress(packed.body)) == first.json
@@ -179,10 +179,10 @@ def test_a_condition_that_comes_changes_the_power_document() -> None:
 
 def test_the_acts_are_of_bounded_size_and_the_newest_stay() -> None:
     board = full_board()
-    board.power = acting.power(TIME, acting.policy("a", TIME, points=3_000))
-    board.power["policies"][0]["actions"] = [{"time": TIME + step} for step in range(300)]
-    board.plans = [acting.plan(number, TIME, steps=3_000) for number in range(80)]
-    board.evictions = acting.evictions(TIME, 900)
+    actions = [{"time": TIME + step, "reason": "", "changes": {}, "replicas": {}, "result": ""} for step in range(300)]
+    board.power = acting.as_power(acting.power(TIME, acting.policy("a", TIME, points=3_000, actions=actions)))
+    board.plans = acting.as_plans(acting.plan(number, TIME, steps=3_000) for number in range(80))
+    board.evictions = acting.as_evictions(acting.evictions(TIME, 900))
     with serving(board) as port:
         power, plans, evictions = (ask(port, f"/api/v1/{path}").json for path in ("power", "plans", "evictions"))
     [policy] = power["policies"]
@@ -213,7 +213,6 @@ def test_nothing_can_be_changed(method: str) -> None:
 
 
 def test_the_scores_of_a_pod_are_those_the_daemon_makes() -> None:
-    board = full_board()
     scores = {"scores": {"node-0": 61}, "raw": {"node-0": None}, "terms": {"node-0": {"cpu": 61.2}}, "unknown": []}
     document = {
         "pod": "shop/web-1",
@@ -226,8 +225,8 @@ def test_the_scores_of_a_pod_are_those_the_daemon_makes() -> None:
         "scores": scores["scores"],
         "unknown": [],
     }
-    board.pod_scores = lambda namespace, name: document if (namespace, name) == ("shop", "web-1") else None
-    with serving(board) as port:
+    answers = DaemonAnswers(pod_scores=lambda *asked: document if asked == ("shop", "web-1") else None)
+    with serving(full_board(), answers=answers) as port:
         answer, stranger = (ask(port, f"/api/v1/pods/shop/{name}/scores") for name in ("web-1", "web-2"))
     assert (answer.status, answer.json) == (200, document)
     check_schema(DOCUMENT["components"]["schemas"]["PodScores"], answer.json)

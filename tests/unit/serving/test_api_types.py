@@ -123,7 +123,7 @@ def test_a_running_daemon_answers_with_these_types(daemon: Daemon) -> None:
     asked = {name: path.replace("node-0", node) for name, path in PATHS.items()}
     for name in ("pod_scores", "explain"):
         asked[name] = asked[name].replace("{namespace}", pod.namespace).replace(node, pod.name)
-    asked["plan"] = f"/api/v1/plans/{daemon.board.plans[0]['id']}"
+    asked["plan"] = f"/api/v1/plans/{daemon.board.plans[0].id}"
     asked["pods"] += f"?find={pod.name}"
     answers = {name: check_type(name, get(daemon, path).content) for name, path in asked.items() if name != "openapi"}
     assert answers["pod_scores"]["strategies"]

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ballast.serving.board import Board, Check
+from ballast.serving.board import Board, Check, DaemonAnswers
 from tests.unit.serving.client import ask
 from tests.unit.serving.world import board_of, serving, snapshot
 
@@ -8,8 +8,8 @@ NAN = float("nan")
 
 
 def test_each_path_asks_its_own_checks() -> None:
-    board = Board(alive=lambda: [Check("loops", True)], ready=lambda: [Check("caches", True), Check("cycle", False)])
-    with serving(board) as port:
+    checks = [Check("caches", True), Check("cycle", False)]
+    with serving(Board(), answers=DaemonAnswers(alive=lambda: [Check("loops", True)], ready=lambda: checks)) as port:
         live, ready = ask(port, "/livez"), ask(port, "/readyz")
     assert (live.status, live.body) == (200, b"ok\n")
     assert (ready.status, ready.body) == (503, b"failing: cycle\n")
@@ -17,9 +17,9 @@ def test_each_path_asks_its_own_checks() -> None:
 
 def test_verbose_lists_checks_freshness_and_conditions() -> None:
     board = board_of(snapshot([[0.1, NAN], [0.2, NAN]]), frozen=True)
-    board.ready = lambda: [Check("caches", True, "2 nodes"), Check("cycle", False)]
+    answers = DaemonAnswers(ready=lambda: [Check("caches", True, "2 nodes"), Check("cycle", False)])
     board.conditions = lambda: [{"type": "Frozen", "status": "True", "reason": "Silent", "message": "1 of 2 nodes"}]
-    with serving(board) as port:
+    with serving(board, answers=answers) as port:
         answer = ask(port, "/readyz?verbose")
     assert answer.status == 503
     assert answer.body.decode().splitlines() == [
@@ -34,7 +34,7 @@ def test_verbose_lists_checks_freshness_and_conditions() -> None:
 
 
 def test_stale_data_and_no_data_leave_it_ready_but_are_said() -> None:
-    with serving(Board(ready=lambda: [Check("cycle", True, "ended")])) as port:
+    with serving(Board(), answers=DaemonAnswers(ready=lambda: [Check("cycle", True, "ended")])) as port:
         answer = ask(port, "/readyz?verbose")
     assert answer.status == 200
     assert b"data: none yet\n" in answer.body

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ballast.errors import BallastError
-from ballast.serving.board import Board, CycleRecord
+from ballast.serving.board import Board, CycleRecord, DaemonAnswers
 from tests.browser import CHROMIUM, Tab, browser
 from tests.fakes import FakeClock
 from tests.unit.serving import acting
@@ -74,20 +75,16 @@ def acting_board(mode: str, *, steps: int = 300, evictions: int = 150, targets: 
     board.clock = FakeClock(TIME)
     shadow = mode == "dry-run"
     silent = {"semantics": "limit", "watts": None, "time": None, "problem": "silent"} | acting.NO_MORE_OF_A_FEED
-    board.power = acting.power(
-        TIME,
+    policies = [
         acting.policy("site-a", TIME, targets=targets, shadow=shadow),
         acting.policy("site-b", TIME, feed=silent, over=120.0, unmet_demand=3),
-        mode=mode,
-    )
-    board.plans = [acting.plan(number, TIME, mode=mode, steps=steps) for number in range(3)]
-    board.evictions = acting.evictions(TIME, evictions, mode=mode)
+    ]
+    board.power = acting.as_power(acting.power(TIME, *policies, mode=mode))
+    board.plans = acting.as_plans(acting.plan(number, TIME, mode=mode, steps=steps) for number in range(3))
+    board.evictions = acting.as_evictions(acting.evictions(TIME, evictions, mode=mode))
     board.config = modes(mode)
     board.cycles = [CycleRecord("publishing", TIME, 0.1, True, "labels current on 3 of 4 nodes (0 changed, 1 unknown)")]
-    board.pod_scores = pod_scores
-    board.explain = explained
     board.find_pods = lambda text: [{"pod": "shop/cart-1", "node": "node-0"}]
-    board.node_terms = lambda node: {"node": node, "strategy": "load-variation", "score": 38, "terms": {"cpu": 38.25}}
     board.pods_on = lambda node: [
         {
             "pod": "shop/cart-1",
@@ -139,12 +136,19 @@ def explained(namespace: str, name: str) -> dict[str, Any]:
     }
 
 
+def node_terms(node: str) -> dict[str, Any]:
+    return {"node": node, "strategy": "load-variation", "score": 38, "terms": {"cpu": 38.25}}
+
+
+ANSWERS = DaemonAnswers(pod_scores=pod_scores, explain=explained, node_terms=node_terms)
+
+
 @pytest.mark.parametrize(
     ("width", "dark"), LOOKS, ids=[f"{width}-{'dark' if dark else 'light'}" for width, dark in LOOKS]
 )
 def test_every_view_fits_and_has_no_findings(tab: Tab, width: int, dark: bool) -> None:
     tab.look(width, dark=dark)
-    with serving(acting_board("on", steps=12, evictions=9, targets=12)) as port:
+    with serving(acting_board("on", steps=12, evictions=9, targets=12), answers=ANSWERS) as port:
         tab.open(f"http://127.0.0.1:{port}/#overview")
         tab.errors.clear()
         tab.run(AXE.read_text(encoding="utf-8") + ";true")
@@ -163,7 +167,7 @@ def test_every_view_fits_and_has_no_findings(tab: Tab, width: int, dark: bool) -
 
 def test_the_first_screen_answers(tab: Tab) -> None:
     tab.look(1280)
-    with serving(acting_board("on")) as port:
+    with serving(acting_board("on"), answers=ANSWERS) as port:
         tab.open(f"http://127.0.0.1:{port}/")
         tiles, wall, title = (
             tab.text("#tiles"),
@@ -183,7 +187,7 @@ def test_the_first_screen_answers(tab: Tab) -> None:
 
 def test_the_wall_is_walked_by_the_keyboard(tab: Tab) -> None:
     tab.look(1280)
-    with serving(acting_board("on")) as port:
+    with serving(acting_board("on"), answers=ANSWERS) as port:
         tab.open(f"http://127.0.0.1:{port}/#overview")
         tab.run("document.querySelector('#overview-wall canvas').focus()")
         for key in ("ArrowRight", "ArrowRight"):
@@ -206,7 +210,7 @@ def test_nodes_are_listed_and_unknown_is_a_word(tab: Tab) -> None:
     board = board_of(snapshot([[0.42, NAN], [0.31, NAN]], names=["busy", "dark"]), frozen=True)
     board.config = modes("dry-run")
     board.cycles = [CycleRecord("publishing", TIME, 0.1, True, "published <1> of 2 nodes")]
-    with serving(board) as port:
+    with serving(board, answers=ANSWERS) as port:
         tab.open(f"http://127.0.0.1:{port}/#nodes")
         busy, dark = (tab.text(f"#nodes tbody tr:nth-child({row})") for row in (1, 2))
         headline, incident = tab.text("#headline"), tab.text("#incident")
@@ -229,7 +233,7 @@ def test_the_past_can_be_looked_at_and_shared(tab: Tab) -> None:
     later = board_of(snapshot([[0.3], [0.4]]))
     board.snapshot, board.rendered, board.scores = later.snapshot, later.rendered, later.scores
     board.history.observe(later.rendered.snapshot if later.rendered else snapshot([[]]), later.scores, board.high)
-    with serving(board) as port:
+    with serving(board, answers=ANSWERS) as port:
         tab.open(f"http://127.0.0.1:{port}/#nodes")
         now = tab.text("#nodes tbody")
         tab.go(f"#nodes?at={past:.0f}")
@@ -246,7 +250,7 @@ def test_the_past_can_be_looked_at_and_shared(tab: Tab) -> None:
 
 def test_power_plans_and_evictions_are_shown(tab: Tab) -> None:
     tab.look(1280)
-    with serving(acting_board("on")) as port:
+    with serving(acting_board("on"), answers=ANSWERS) as port:
         tab.open(f"http://127.0.0.1:{port}/#power")
         power, charts = tab.text("#view-power"), tab.run("document.querySelectorAll('#view-power canvas').length")
         tab.go("#power/site-b")
@@ -285,9 +289,9 @@ def test_power_plans_and_evictions_are_shown(tab: Tab) -> None:
 
 def test_what_is_only_dry_is_marked(tab: Tab) -> None:
     board = acting_board("dry-run")
-    board.power = {**board.power, "paused": "paused by key paused of ConfigMap ballast-switches"}
-    board.evictions = {**board.evictions, "breaker": "14 % of the nodes are NotReady"}
-    with serving(board) as port:
+    board.power = replace(board.power, paused="paused by key paused of ConfigMap ballast-switches")
+    board.evictions = replace(board.evictions, breaker="14 % of the nodes are NotReady")
+    with serving(board, answers=ANSWERS) as port:
         tab.open(f"http://127.0.0.1:{port}/#overview")
         tiles = tab.text("#tiles")
         tab.go("#power")
@@ -309,7 +313,7 @@ def test_what_is_only_dry_is_marked(tab: Tab) -> None:
 
 
 def test_a_pod_shows_where_it_would_go_and_every_check(tab: Tab) -> None:
-    with serving(acting_board("on")) as port:
+    with serving(acting_board("on"), answers=ANSWERS) as port:
         tab.open(f"http://127.0.0.1:{port}/#pods/shop/cart-1")
         tab.await_("document.querySelector('#pod-body .checks')")
         said = tab.text("#view-pods")
@@ -333,7 +337,7 @@ def test_a_pod_shows_where_it_would_go_and_every_check(tab: Tab) -> None:
 def test_part_of_a_name_that_many_pods_have_lists_them(tab: Tab) -> None:
     board = acting_board("on")
     board.find_pods = lambda text: [{"pod": f"shop/{text}-{number}", "node": "node-0"} for number in (1, 3)]
-    with serving(board) as port:
+    with serving(board, answers=ANSWERS) as port:
         tab.open(f"http://127.0.0.1:{port}/#pods")
         tab.run(
             "document.getElementById('pod-name').value = 'cart'; document.getElementById('pod-form').requestSubmit()"
@@ -356,7 +360,7 @@ def test_conditions_become_one_incident_with_its_cause_first(tab: Tab) -> None:
         {"type": "Limited", "status": "False", "message": "never mind"},
         {"type": "Strange", "status": "True", "message": "something of tomorrow"},
     ]
-    with serving(board) as port:
+    with serving(board, answers=ANSWERS) as port:
         tab.open(f"http://127.0.0.1:{port}/")
         closed, runbook = tab.text("#incident"), tab.run("document.querySelector('#incident .do a').href")
         tab.run("document.querySelector('#incident details').open = true")

@@ -46,7 +46,7 @@ def board(*policies: dict[str, Any]) -> Board:
     """One without nodes, whose overview answers 503."""
     found = Board()
     found.clock = FakeClock(TIME)
-    found.power = acting.power(TIME, *policies)
+    found.power = acting.as_power(acting.power(TIME, *policies))
     return found
 
 

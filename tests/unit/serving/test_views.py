@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 
 from ballast.errors import BallastError
+from ballast.serving.board import DaemonAnswers
 from tests.unit.serving import acting
 from tests.unit.serving.client import ask
 from tests.unit.serving.world import TIME, board_of, fleet, serving, snapshot
@@ -46,8 +47,8 @@ def test_an_update_of_five_thousand_nodes_is_small() -> None:
 
 def test_the_overview_says_what_is_hot_and_what_was_done() -> None:
     board = board_of(snapshot([[0.95, 0.5, NAN], [0.85, 0.4, NAN]]))
-    board.plans = [acting.plan(number, TIME, mode="on") for number in range(3)]
-    board.evictions = acting.evictions(TIME, 14)
+    board.plans = acting.as_plans(acting.plan(number, TIME, mode="on") for number in range(3))
+    board.evictions = acting.as_evictions(acting.evictions(TIME, 14))
     with serving(board) as port:
         found = ask(port, "/api/v1/overview").json
     assert found["hot"] == 1
@@ -66,8 +67,8 @@ def test_the_overview_says_what_is_hot_and_what_was_done() -> None:
 
 def test_evictions_of_yesterday_are_not_of_today() -> None:
     board = board_of(snapshot([[0.5], [0.4]]))
-    board.plans = [acting.plan(0, TIME - 90_000)]
-    board.evictions = acting.evictions(TIME - 90_000, 14) | {"breaker": "14 % of the nodes are NotReady"}
+    board.plans = acting.as_plans([acting.plan(0, TIME - 90_000)])
+    board.evictions = acting.as_evictions(acting.evictions(TIME - 90_000, 14, breaker="14 % of the nodes are NotReady"))
     with serving(board) as port:
         found = ask(port, "/api/v1/overview").json
     assert found["today"] == {
@@ -83,15 +84,15 @@ def test_evictions_of_yesterday_are_not_of_today() -> None:
 
 def test_plans_are_listed_without_their_steps_and_each_can_be_read_whole() -> None:
     board = board_of(snapshot([[0.5], [0.4]]))
-    board.plans = [acting.plan(number, TIME) for number in range(3)]
+    board.plans = acting.as_plans(acting.plan(number, TIME) for number in range(3))
     with serving(board) as port:
         listed, whole, none = (
-            ask(port, f"/api/v1/plans/{name}") for name in ("summaries", board.plans[1]["id"], "nothing")
+            ask(port, f"/api/v1/plans/{name}") for name in ("summaries", board.plans[1].id, "nothing")
         )
     assert [(each["id"], each["moves"], each["refused"]) for each in listed.json] == [
         (f"plan-{number}", 3, 22) for number in range(3)
     ]
-    assert whole.json == board.plans[1]
+    assert whole.json == acting.plan(1, TIME)
     assert none.status == 404
 
 
@@ -102,8 +103,7 @@ def test_what_cannot_be_explained_now_is_503_with_the_reason() -> None:
         if name == "busy":
             raise BallastError("the planning process is busy; ask again in a minute")
 
-    board.explain = explain
-    with serving(board) as port:
+    with serving(board, answers=DaemonAnswers(explain=explain)) as port:
         busy, gone = (ask(port, f"/api/v1/pods/shop/{name}/explain") for name in ("busy", "gone"))
     assert (busy.status, busy.headers["retry-after"]) == (503, "30")
     assert busy.json == {"error": "the planning process is busy; ask again in a minute"}

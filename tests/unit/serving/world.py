@@ -12,7 +12,7 @@ from ballast.model.node import Node
 from ballast.model.node_state import NodeStates
 from ballast.model.snapshot import Snapshot, Window
 from ballast.serving.app import create_app
-from ballast.serving.board import Board
+from ballast.serving.board import Board, DaemonAnswers
 from ballast.serving.rendering import render
 from ballast.serving.server import Server
 from ballast.settings.http import HttpSettings
@@ -90,9 +90,9 @@ def board_of(taken: Snapshot | None, *, scores: dict[str, int | None] | None = N
 
 
 @contextmanager
-def serving(board: Board, http: HttpSettings = LOOPBACK) -> Iterator[int]:
+def serving(board: Board, http: HttpSettings = LOOPBACK, answers: DaemonAnswers | None = None) -> Iterator[int]:
     """A running server over `board`; yields its port."""
-    server = Server(create_app(board, Metrics()), http)
+    server = Server(create_app(board, Metrics(), answers=answers), http)
     port = server.start()
     try:
         yield port

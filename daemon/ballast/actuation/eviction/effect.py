@@ -1,4 +1,4 @@
-"""What plans said they would do to the loads, and what the loads say they did."""
+"""Compares predicted changes of load with measured ones."""
 
 from __future__ import annotations
 

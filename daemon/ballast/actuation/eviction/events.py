@@ -1,22 +1,28 @@
-"""What is said of evictions: Events, metrics, and the document of `/api/v1/evictions`."""
+"""Reports evictions: Events, metrics, and the document of `/api/v1/evictions`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from ballast.actuation.eviction.follow_up import Followed
 from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
 from ballast.actuation.eviction.requests import PART
 from ballast.cluster.events import Events
 from ballast.cluster.write import WriteTarget
+from ballast.eviction.answers import Eviction, Evictions, HeldRoom, Limits, Measured, Predicted
 from ballast.eviction.facts import Facts, WorkloadKey
 from ballast.metrics import Metrics
 from ballast.placement.reservations import Reservation
 
 _GROUPS = {"Deployment": "apps/v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "Job": "batch/v1"}
 
-Ended = tuple[Running, StepRecord, Mapping[str, Any]]
+Ended = tuple[Running, StepRecord, Measured]
+"""A step that has ended, its plan, and the effect that was measured."""
+
+_NOT_MEASURED = Measured()
 
 
 class EvictionEvents:
@@ -31,14 +37,14 @@ class EvictionEvents:
         self._count.labels(planner, "evicted").inc()
         node = facts.nodes.get(step.source)
         to = f", to go to {step.target}" if step.target else ""
-        self._tell(
+        self._emit(
             WriteTarget("Node", step.source, uid=node.uid if node else ""),
             "PodEvicted",
             f"{step.pod}{to}: {step.reason}",
         )
         if step.workload is not None:
             moved = f"{step.pod} was evicted from {step.source}{to}: {step.reason}"
-            self._tell(_target(step.workload), "PodEvicted", moved)
+            self._emit(_target(step.workload), "PodEvicted", moved)
 
     def refused(self, planner: str, status: str, check: str) -> None:
         self._count.labels(planner, "budget" if check == "pdb" else status).inc()
@@ -55,79 +61,78 @@ class EvictionEvents:
         for step in found.late:
             self._effects.labels(planner, "late").inc()
             if step.workload is not None:
-                self._tell(_target(step.workload), "ReplacementLate", f"{step.why}; {planner} stops", warning=True)
+                self._emit(_target(step.workload), "ReplacementLate", f"{step.why}; {planner} stops", warning=True)
         for step in found.returned:
             if step.workload is not None:
                 why = f"the replacement of {step.pod} went back to {step.source}; the workload is left alone"
-                self._tell(_target(step.workload), "ReplacementReturned", why, warning=True)
+                self._emit(_target(step.workload), "ReplacementReturned", why, warning=True)
         if found.finished and found.share is not None:
             self._effects.labels(planner, "without-effect" if found.stop or found.ineffective else "effective").inc()
 
-    def _tell(self, target: WriteTarget, reason: str, message: str, *, warning: bool = False) -> None:
-        self._events.tell(target, reason, message, part=PART, warning=warning)
+    def _emit(self, target: WriteTarget, reason: str, message: str, *, warning: bool = False) -> None:
+        self._events.emit(target, reason, message, part=PART, warning=warning)
 
 
 def document(
     plans: Sequence[Running],
     ended: Iterable[Ended],
     reservations: Iterable[Reservation],
-    limits: Mapping[str, Any],
+    limits: Limits,
     breaker: str | None,
-) -> dict[str, Any]:
-    """`/api/v1/evictions`, the newest first."""
-    steps: list[tuple[Running, StepRecord, Mapping[str, Any]]] = [
-        (plan, step, {}) for plan in plans for step in plan.steps
-    ]
+) -> Evictions:
+    """`/api/v1/evictions` without the mode, the newest first."""
+    steps: list[Ended] = [(plan, step, _NOT_MEASURED) for plan in plans for step in plan.steps]
     rows = [_row(*each) for each in (*ended, *steps)]
-    return {
-        "recent": sorted(rows, key=lambda row: float(row["time"]), reverse=True),
-        "reservations": [
-            {
-                "node": each.node,
-                "for": each.pod,
-                "kind": each.purpose.value,
-                "until": each.until,
-                "cpu": each.shape.requests.get("cpu", 0.0),
-                "memory": each.shape.requests.get("memory", 0.0),
-            }
+    return Evictions(
+        mode=None,
+        paused=None,
+        limits=limits,
+        breaker=breaker,
+        recent=sorted(rows, key=lambda row: row.time, reverse=True),
+        reservations=[
+            HeldRoom(
+                node=each.node,
+                for_=each.pod,
+                kind=each.purpose.value,
+                until=each.until,
+                cpu=each.shape.requests.get("cpu", 0.0),
+                memory=each.shape.requests.get("memory", 0.0),
+            )
             for each in sorted(reservations, key=lambda each: (each.node, each.name))
         ],
-        "limits": dict(limits),
-        "breaker": breaker,
-    }
+    )
 
 
-def _row(plan: Running, step: StepRecord, measured: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "pod": step.pod,
-        "uid": step.uid,
-        "workload": "/".join(step.workload) if step.workload else None,
-        "from": step.source,
-        "to": step.target,
-        "time": step.time,
-        "kind": plan.kind,
-        "plan": plan.id,
-        "status": step.status.value,
-        "landed_on": step.landed_on or None,
-        "ready_at": step.ready_at or None,
-        "predicted": {
-            "gain": step.gain,
-            "load": step.load,
-            "before": plan.before,
-            "after": plan.after,
-            **({"starts": len(step.starts)} if step.starts else {}),
-        },
-        "measured": _measured(step, measured) if step.status is not StepStatus.RECORDED else {},
-        "why": step.why or step.reason,
-    }
+def _row(plan: Running, step: StepRecord, measured: Measured) -> Eviction:
+    return Eviction(
+        pod=step.pod,
+        uid=step.uid,
+        workload="/".join(step.workload) if step.workload else None,
+        source=step.source,
+        to=step.target,
+        time=step.time,
+        kind=plan.kind,
+        plan=plan.id,
+        status=step.status.value,
+        landed_on=step.landed_on or None,
+        ready_at=step.ready_at or None,
+        predicted=Predicted(
+            gain=step.gain,
+            load=step.load,
+            before=plan.before,
+            after=plan.after,
+            starts=len(step.starts) or UNSET,
+        ),
+        measured=_measured(step, measured) if step.status is not StepStatus.RECORDED else _NOT_MEASURED,
+        why=step.why or step.reason,
+    )
 
 
-def _measured(step: StepRecord, measured: Mapping[str, Any]) -> dict[str, Any]:
+def _measured(step: StepRecord, measured: Measured) -> Measured:
     """Of the loads, those of its own nodes."""
-    found = dict(measured)
-    if "load" in found:
-        found["load"] = {node: changes for node, changes in found["load"].items() if node in step.load}
-    return found
+    if measured.load is UNSET:
+        return measured
+    return replace(measured, load={node: changes for node, changes in measured.load.items() if node in step.load})
 
 
 def _target(workload: WorkloadKey) -> WriteTarget:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -33,6 +33,7 @@ from ballast.cluster.events import Events
 from ballast.cluster.state import StateStore
 from ballast.cluster.write import WriteOutcome
 from ballast.cluster.writer import Writer
+from ballast.eviction.answers import Evictions, Limits
 from ballast.eviction.facts import WorkloadKey
 from ballast.eviction.gate import Gate
 from ballast.eviction.history import History
@@ -217,7 +218,7 @@ class Evictor:
             self.recorder.save("what came of evictions")
         return "; ".join(sentences) or None
 
-    def document(self, limits: Mapping[str, Any] | None = None, breaker: str | None = None) -> dict[str, Any]:
+    def document(self, limits: Limits | None = None, breaker: str | None = None) -> Evictions:
         """`/api/v1/evictions`."""
         return self.recorder.document(limits or {}, breaker)
 

@@ -1,16 +1,16 @@
-"""What became of a plan: where replacements are, whether they are Ready, whether the loads changed as was said."""
+"""Follows a plan: finds its replacements, sees whether they are Ready, and compares loads with the prediction."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from msgspec.structs import replace
 
 from ballast.actuation.eviction import effect
 from ballast.actuation.eviction.records import Loads, Running, StepRecord, StepStatus
+from ballast.eviction.answers import Measured
 from ballast.eviction.facts import WorkloadKey
 from ballast.eviction.planners.planner import Effect
 from ballast.eviction.planners.registry import find
@@ -95,7 +95,7 @@ class Followed:
     stop: str | None = None
     share: float | None = None
     ineffective: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    measured: Mapping[str, Any] = field(default_factory=dict)
+    measured: Measured = field(default_factory=Measured)
     landed: list[StepRecord] = field(default_factory=list)
     returned: list[StepRecord] = field(default_factory=list)
     ready: list[StepRecord] = field(default_factory=list)
@@ -202,7 +202,7 @@ def _judge(found: Followed, snapshot: Snapshot, now: float, window: float, ready
     found.finished = True
     changes = effect.measured(plan, snapshot)
     found.share = effect.share(effect.together(happened), changes)
-    found.measured = {"load": changes, "before": plan.before, "after": effect.spread(snapshot), "share": found.share}
+    found.measured = Measured(load=changes, before=plan.before, after=effect.spread(snapshot), share=found.share)
     if found.share is None:
         found.sentences.append(f"{plan.kind} of {len(happened)} pods: its effect cannot be told from chance")
         return
@@ -236,7 +236,7 @@ def _judge_starts(found: Followed, happened: Sequence[StepRecord], now: float, r
         return
     found.finished = True
     found.share = started / wanted if wanted else None
-    found.measured = {"started": started, "share": found.share}
+    found.measured = Measured(started=started, share=found.share)
     found.sentences.append(f"{found.plan.kind} started {started} of {wanted} waiting pods")
     if wanted and not started:
         found.stop = f"{found.plan.kind} stops: none of {wanted} waiting pods that it made room for started"

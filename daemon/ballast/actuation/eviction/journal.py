@@ -41,7 +41,7 @@ _reservations = msgspec.json.Decoder(tuple[_SavedReservation, ...])
 
 
 @dataclass(frozen=True)
-class Found:
+class SavedJournal:
     plans: tuple[Running, ...]
     memory: RecentEvictions
     reservations: tuple[Reservation, ...]
@@ -53,7 +53,7 @@ class Journal:
     def __init__(self, state: StateStore) -> None:
         self._state = state
 
-    def read(self) -> Found:
+    def read(self) -> SavedJournal:
         """Raises ClusterError when it cannot be read, also when it is not what Ballast writes."""
         keys = self._state.read()
         key = PLANS
@@ -68,7 +68,7 @@ class Journal:
                 f"Key {key} of ConfigMap {NAME} cannot be read: {error}. Delete the key to forget what it said; "
                 "until then nothing is evicted."
             ) from error
-        return Found(plans, memory, tuple(map(_reservation, held)))
+        return SavedJournal(plans, memory, tuple(map(_reservation, held)))
 
     def write(
         self, plans: Sequence[Running], memory: RecentEvictions, reservations: Iterable[Reservation], *, reason: str

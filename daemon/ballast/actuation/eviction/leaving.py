@@ -1,4 +1,4 @@
-"""Taints that keep replacements off the nodes they left, and off loaded ones, where no scheduler can be asked to."""
+"""Taints nodes that replacements left, and loaded nodes, to keep replacements away where no scheduler is steered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nodes replacements should rather not go to, where a taint is all that can tell the scheduler."""
+"""Chooses loaded nodes for a taint that keeps replacements away, where no scheduler asks the extender."""
 
 from __future__ import annotations
 

@@ -6,18 +6,18 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import msgspec
 
 from ballast.actuation.eviction import effect
-from ballast.actuation.eviction.events import document
+from ballast.actuation.eviction.events import Ended, document
 from ballast.actuation.eviction.follow_up import Followed
 from ballast.actuation.eviction.journal import Journal
 from ballast.actuation.eviction.records import Running, StepRecord
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.cluster.state import StateStore
 from ballast.errors import ClusterError
+from ballast.eviction.answers import Evictions, Limits, Measured
 from ballast.eviction.facts import WorkloadKey
 from ballast.eviction.history import History
 from ballast.eviction.recent_evictions import PastEviction, RecentEvictions
@@ -41,7 +41,7 @@ class EvictionRecorder:
         self._resuming = threading.Lock()
         self._memory = RecentEvictions()
         self._batch: dict[str, Pod] = {}
-        self._ended: deque[tuple[Running, StepRecord, Mapping[str, Any]]] = deque(maxlen=REMEMBERED)
+        self._ended: deque[Ended] = deque(maxlen=REMEMBERED)
         self._loaded = False
         self.plans: tuple[Running, ...] = ()
         self.unsaved = False
@@ -146,7 +146,7 @@ class EvictionRecorder:
                 running, steps=tuple(each for each in running.steps if each.uid != step.uid)
             )
             self._put(running)
-            self._ended.append((running, step, {}))
+            self._ended.append((running, step, Measured()))
             self.unsaved = True
         return running
 
@@ -195,7 +195,7 @@ class EvictionRecorder:
             plans, memory = self.plans, self._memory
         self.unsaved = True
         try:
-            outcome = self._journal.write(plans, memory, self._replacements.extender.standing(), reason=reason)
+            outcome = self._journal.write(plans, memory, self._replacements.extender.active(), reason=reason)
         except ClusterError as error:
             return f"it could not be written down first: {error}"
         if not outcome.done:
@@ -203,11 +203,11 @@ class EvictionRecorder:
         self.unsaved = False
         return None
 
-    def document(self, limits: Mapping[str, Any], breaker: str | None) -> dict[str, Any]:
+    def document(self, limits: Limits, breaker: str | None) -> Evictions:
         """`/api/v1/evictions`; `breaker` is why all evictions are halted."""
         with self._lock:
             plans, ended = self.plans, tuple(self._ended)
-        return document(plans, ended, self._replacements.extender.standing(), limits, breaker)
+        return document(plans, ended, self._replacements.extender.active(), limits, breaker)
 
     def _put(self, plan: Running, *, finished: bool = False) -> None:
         """With the lock held."""

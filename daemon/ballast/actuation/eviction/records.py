@@ -1,4 +1,4 @@
-"""What is written down of plans that are being carried out, so that the next leader can go on."""
+"""Defines the saved records of plans under way, from which the next leader goes on."""
 
 from __future__ import annotations
 

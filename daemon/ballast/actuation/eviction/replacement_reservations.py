@@ -1,4 +1,4 @@
-"""Where the pods that evictions set free will land: reservations, and whom the extender steers."""
+"""Reserves room for replacements of evicted pods, and tells which of them the extender steers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ReservationService(Protocol):
 
     def release(self, name: str) -> None: ...
 
-    def standing(self) -> tuple[Reservation, ...]: ...
+    def active(self) -> tuple[Reservation, ...]: ...
 
     def fits(self, node: str, shape: Shape) -> bool | None: ...
 
@@ -145,7 +145,7 @@ class ReplacementReservations:
         """What the leader before knew; all that was known here is forgotten."""
         self._probes = {step.scheduler: step.uid for step in steps if step.probe and step.open}
         self._failed = dict(failed)
-        for old in self.extender.standing():
+        for old in self.extender.active():
             if old.purpose is not Purpose.BATCH:
                 self.extender.release(old.name)
         for each in reservations:

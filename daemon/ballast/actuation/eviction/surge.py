@@ -88,7 +88,7 @@ class Surges:
             self._all, self._loaded = found, True
 
     def forget(self) -> None:
-        """Another replica led meanwhile: what has begun is read anew."""
+        """Another replica led meanwhile: what has begun is read again."""
         self._loaded = False
 
     def begin(self, plan: Running, step: StepRecord, deployment: Workload) -> str | None:

@@ -63,9 +63,9 @@ class Actuators:
             on_invalid=self._report_invalid,
         )
 
-    def look(self, policy: PowerPolicy) -> Mapping[str, TargetStatus]:
+    def read(self, policy: PowerPolicy) -> Mapping[str, TargetStatus]:
         """The status of every target of the policy, by namespace/name. Server errors become holds, none is raised."""
-        return self._targets.look(policy)
+        return self._targets.read(policy)
 
     def apply(
         self,
@@ -129,7 +129,7 @@ class Actuators:
     ) -> WriteOutcome:
         why = _objection(status, count, emergency=emergency)
         if why is not None:
-            return writer.tell(WriteOutcome(self._write(status, count, reason, together), Result.REFUSED, why))
+            return writer.record(WriteOutcome(self._write(status, count, reason, together), Result.REFUSED, why))
         if status.actuator is not Actuator.SCALE:
             return self._cap(status, count, writer, reason, together)
         if loads is not None and not emergency and count < (status.count or 0):
@@ -233,7 +233,7 @@ class Actuators:
             reason="left alone by the power budget",
             event="ExcludeFromPower",
         )
-        self._writer.tell(WriteOutcome(write, Result.REFUSED, reason))
+        self._writer.record(WriteOutcome(write, Result.REFUSED, reason))
 
 
 def _differs(status: TargetStatus, count: int) -> bool:

@@ -24,15 +24,15 @@ def retry_on_conflict(
     for _ in range(ATTEMPTS):
         decided = decide(seen)
         if isinstance(decided, WriteOutcome):
-            return writer.tell(decided)
+            return writer.record(decided)
         outcome = writer.submit(decided)
         if outcome.result is not Result.CONFLICT:
             break
         try:
             seen = read()
         except (NotFound, Gone) as error:
-            return writer.tell(WriteOutcome(decided, Result.GONE, str(error), error.status))
+            return writer.record(WriteOutcome(decided, Result.GONE, str(error), error.status))
         except ClusterError as error:
-            return writer.tell(WriteOutcome(decided, Result.FAILED, str(error), error.status))
+            return writer.record(WriteOutcome(decided, Result.FAILED, str(error), error.status))
     assert outcome is not None
     return outcome

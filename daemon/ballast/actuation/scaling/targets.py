@@ -133,7 +133,7 @@ class TargetReader:
         hold = self._blind(AUTOSCALERS) or self._blind(SCALED_OBJECTS)
         return None if hold is None else hold.text
 
-    def look(self, policy: PowerPolicy) -> Mapping[str, TargetStatus]:
+    def read(self, policy: PowerPolicy) -> Mapping[str, TargetStatus]:
         """The status of every target, by namespace/name."""
         if self._protected is not None:
             self._protected.refresh()

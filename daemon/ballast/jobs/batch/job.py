@@ -66,7 +66,7 @@ class BatchJob:
         self._stopped = threading.Event()
         self._new_leader = threading.Event()
         self._cycles = 0
-        self._begin_anew()
+        self._reset()
 
     def gained(self) -> None:
         """This replica leads from now on."""
@@ -85,7 +85,7 @@ class BatchJob:
             return elsewhere
         if self._new_leader.is_set():
             self._new_leader.clear()
-            self._begin_anew()
+            self._reset()
             self._cycles = 0
         settled = self._settle()
         try:
@@ -95,7 +95,7 @@ class BatchJob:
             self._compare(settled)
         return f"{sentence}; next in {duration(self._settings.interval)}"
 
-    def _begin_anew(self) -> None:
+    def _reset(self) -> None:
         self._released.forget()
         self._steps: list[BatchStep] = []
         self._misfits: dict[str, str] = {}
@@ -129,7 +129,7 @@ class BatchJob:
                 return "stopped: Ballast is stopping"
             return self._give_up(waiting, f"no plan could be made: {error}")
         if not self._acts:
-            return sentences.would_let_go(self._steps, self._misfits)
+            return sentences.would_release(self._steps, self._misfits)
         return self._carried_out(held, settled)
 
     def _hindered(self) -> str | None:
@@ -184,22 +184,22 @@ class BatchJob:
         """Lets pods go, `ahead` at a time, until the plan or the time of the cycle ends."""
         pods = {pod.uid: pod for pod in held}
         count, until = 0, self._machine.monotonic() + WORKED * self._settings.interval
-        self._let_misfits_go(pods, self._never)
+        self._release_misfits(pods, self._never)
         while self._steps or len(self._released):
             settled += self._settle()
             now = self._steps[: max(0, self._settings.ahead - len(self._released))]
             self._steps = self._steps[len(now) :]
             known = [(step, pods[step.uid]) for step in now if step.uid in pods]
-            outcomes = self._released.let_go(known) if known else []
+            outcomes = self._released.release(known) if known else []
             count += sum(outcome.done for outcome in outcomes)
             if (stopped := self._stopped_by(outcomes)) is not None:
                 return stopped
             if self._machine.monotonic() >= until or self._machine.wait(self._stopped, GLANCE):
                 break
         if not self._steps and not len(self._released):
-            self._let_misfits_go(pods, list(self._misfits))
+            self._release_misfits(pods, list(self._misfits))
         self._planned = frozenset(step.uid for step in self._steps) | frozenset(self._misfits)
-        return sentences.let_go(count, len(self._steps), len(self._misfits), settled)
+        return sentences.released(count, len(self._steps), len(self._misfits), settled)
 
     def _stopped_by(self, outcomes: Sequence[WriteOutcome]) -> str | None:
         """What a failed or refused write means for the rest of the plan."""
@@ -212,14 +212,14 @@ class BatchJob:
         self._gave_up = f"a gate could not be removed: {bad.reason}"
         return self._give_up(self._held.look(self._context.cache.pods_on("")), self._gave_up)
 
-    def _let_misfits_go(self, pods: dict[str, Pod], uids: Sequence[str]) -> None:
+    def _release_misfits(self, pods: dict[str, Pod], uids: Sequence[str]) -> None:
         """They would wait in vain behind the gate; the scheduler and an autoscaler have to see them."""
         leaving = [(pods[uid], self._misfits.pop(uid)) for uid in uids if uid in pods and uid in self._misfits]
-        outcomes = self._released.release(leaving, "no-room") if leaving else []
+        outcomes = self._released.release_without_plan(leaving, "no-room") if leaving else []
         for (pod, reason), outcome in zip(leaving, outcomes, strict=True):
             if outcome.done:
                 target = WriteTarget("Pod", pod.name, pod.namespace, pod.uid)
-                self._events.tell(target, "BatchNoRoom", f"let go without a node: {reason}", part=PART, warning=True)
+                self._events.emit(target, "BatchNoRoom", f"let go without a node: {reason}", part=PART, warning=True)
                 self._progress_at = self._clock.monotonic()
 
     def _give_up(self, waiting: Sequence[Pod], why: str) -> str:
@@ -230,7 +230,7 @@ class BatchJob:
         if not self._acts:
             self._conditions.report("BatchGivenUp", "PlanFailed", why)
             return f"planned nothing: {why}"
-        outcomes = self._released.release([(pod, why) for pod in rest], "unplanned")
+        outcomes = self._released.release_without_plan([(pod, why) for pod in rest], "unplanned")
         done = sum(outcome.result in DONE_WELL for outcome in outcomes)
         failed = next((outcome.reason for outcome in outcomes if outcome.result not in DONE_WELL), None)
         sentence = sentences.gave_up(done, len(rest), why, failed)

@@ -24,7 +24,7 @@ from ballast.placement.reservations import Purpose, Reservation
 class HeldReservations(Protocol):
     """Says what room is held in the extender."""
 
-    def standing(self) -> tuple[Reservation, ...]: ...
+    def active(self) -> tuple[Reservation, ...]: ...
 
 
 class BatchPlanner:
@@ -53,7 +53,7 @@ class BatchPlanner:
         """Of these pods, beside those that are bound, `released`, or have room held for them. Raises WorkerError."""
         nodes = self._context.cache.nodes()
         pods = [pod for pod in self._context.cache.pods() if pod.uid not in released]
-        held = [each for each in self._room.standing() if each.purpose is not Purpose.BATCH]
+        held = [each for each in self._room.active() if each.purpose is not Purpose.BATCH]
         answer = self.worker.ask(
             PlanRequest(
                 now=self._context.clock.wall(),

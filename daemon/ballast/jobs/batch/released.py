@@ -75,7 +75,7 @@ class ReleasedPods:
         """They, on the nodes that they are expected on."""
         return [msgspec.structs.replace(each.pod, node=each.node, gates=()) for each in self._followed.values()]
 
-    def let_go(self, steps: Sequence[tuple[BatchStep, Pod]]) -> list[WriteOutcome]:
+    def release(self, steps: Sequence[tuple[BatchStep, Pod]]) -> list[WriteOutcome]:
         """Holds room for each pod, then removes its gate; where that failed the room is free again."""
         for step, pod in steps:
             self._room.hold(self._reservation(step, pod))
@@ -88,7 +88,7 @@ class ReleasedPods:
                 self._room.release(_name(pod.uid))
         return outcomes
 
-    def release(self, pods: Sequence[tuple[Pod, str]], result: str) -> list[WriteOutcome]:
+    def release_without_plan(self, pods: Sequence[tuple[Pod, str]], result: str) -> list[WriteOutcome]:
         """Removes the gates of these pods without a plan, each for a reason."""
         outcomes = remove(
             self._writer,

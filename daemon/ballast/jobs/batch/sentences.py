@@ -37,25 +37,25 @@ def landed(settled: Counter[ReleaseResult]) -> str:
     return ", ".join(f"{settled[each]:,} {word}" for each, word in words.items() if settled[each])
 
 
-def let_go(count: int, left: int, misfits: int, settled: Counter[ReleaseResult]) -> str:
+def released(count: int, left: int, misfits: int, settled: Counter[ReleaseResult]) -> str:
     """What a cycle did."""
-    parts = [f"let {counted(count)} go", landed(settled)]
+    parts = [f"released {counted(count)}", landed(settled)]
     if left:
         parts.append(f"{left:,} to go")
     if misfits:
-        parts.append(f"{misfits:,} without room go last")
+        parts.append(f"{misfits:,} without room are released last")
     return ", ".join(part for part in parts if part)
 
 
-def would_let_go(steps: Sequence[BatchStep], misfits: Mapping[str, str]) -> str:
+def would_release(steps: Sequence[BatchStep], misfits: Mapping[str, str]) -> str:
     """A dry run."""
     first = f", {steps[0].pod} to {steps[0].node} first" if steps else ""
     rest = f"; {len(misfits):,} have no room" if misfits else ""
-    return f"would let {counted(len(steps))} go{first}{rest}"
+    return f"would release {counted(len(steps))}{first}{rest}"
 
 
 def gave_up(done: int, count: int, why: str, failed: str | None) -> str:
-    """All gates go."""
+    """All gates are removed."""
     rest = "" if failed is None else f"; {count - done:,} could not be removed: {failed}"
     return f"removed {done:,} of {count:,} gates without a plan: {why}{rest}"
 

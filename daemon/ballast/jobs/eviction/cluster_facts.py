@@ -80,7 +80,7 @@ class ClusterFacts:
         self._replicas = RecentScaling()
         self._invalid = InvalidAnnotations(
             settings.publishing.prefix,
-            lambda target, why: events.tell(target, "ExcludeFromEviction", why, part=Part.EVICTION, warning=True),
+            lambda target, why: events.emit(target, "ExcludeFromEviction", why, part=Part.EVICTION, warning=True),
         )
         self.hot = HotNodes(aims_of(settings), settings.telemetry.interval, settings.scoring.resources)
         self.errors = LoadErrors(evictor.options.lag)

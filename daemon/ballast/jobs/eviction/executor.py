@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+
+from msgspec import UNSET
 
 from ballast.actuation.eviction.empty_nodes import EmptyNodes
 from ballast.actuation.eviction.evictor import Attempt, Evictor
 from ballast.cluster.context import Context
-from ballast.eviction.document import as_json
+from ballast.eviction.answers import Limits, Plan, Verdict
+from ballast.eviction.document import numbers, steps
 from ballast.eviction.gate import NAMES
 from ballast.eviction.plan import EvictionPlan
 from ballast.eviction.planners.registry import planner
@@ -33,7 +35,7 @@ class PlanExecutor:
         self._settings, self._clock = context.settings.eviction, context.clock
         self._metrics, self._cache = context.metrics, context.cache
         self._board, self._facts, self._evictor, self._empty = board, facts, evictor, empty
-        self._plans: deque[dict[str, Any]] = deque(maxlen=PLANS_KEPT)
+        self._plans: deque[Plan] = deque(maxlen=PLANS_KEPT)
         self._number = 0
 
     def execute(self, plans: Sequence[EvictionPlan], snapshot: Snapshot) -> list[str]:
@@ -67,7 +69,11 @@ class PlanExecutor:
                     self._metrics.eviction_verdicts.labels(check, "allowed").inc()
         sentence = plan_sentence(plan, attempts, acts=self._settings.mode is Mode.ON)
         self._number += 1
-        self._plans.appendleft(self._document(plan, attempts, sentence))
+        self._plans.appendleft(
+            plan_document(
+                plan, attempts, sentence, number=self._number, now=self._clock.wall(), mode=self._settings.mode
+            )
+        )
         self._board.plans = tuple(self._plans)
         return sentence
 
@@ -87,33 +93,7 @@ class PlanExecutor:
         """As the watch shows it, if it is on that node; on none, if it waits."""
         return next((pod for pod in self._cache.pods_on(node) if f"{pod.namespace}/{pod.name}" == name), None)
 
-    def _document(self, plan: EvictionPlan, attempts: list[Attempt], sentence: str) -> dict[str, Any]:
-        now = self._clock.wall()
-        reasons = {step.pod: step.reason for step in reversed(plan.steps)}
-        tried = [
-            {
-                "pod": attempt.pod,
-                "check": attempt.check or None,
-                "verdict": "refused" if attempt.status == "refused" else "allowed",
-                "reason": attempt.why or reasons.get(attempt.pod, ""),
-            }
-            for attempt in attempts
-        ]
-        refused = [
-            {"pod": each.pod, "check": each.check, "verdict": "refused", "reason": each.reason}
-            for each in plan.refusals
-        ]
-        stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
-        return {
-            "id": f"{stamp}-{plan.kind}-{self._number}",
-            "time": now,
-            "mode": self._settings.mode.value,
-            **as_json(plan),
-            "verdicts": tried + refused,
-            "sentence": sentence,
-        }
-
-    def _limits(self) -> Mapping[str, Any]:
+    def _limits(self) -> Limits:
         settings = self._settings
         return {
             "total": str(settings.limit_total),
@@ -122,3 +102,35 @@ class PlanExecutor:
             "workload": str(settings.limit_workload),
             "rate": [str(rate) for rate in settings.rate],
         }
+
+
+def plan_document(
+    plan: EvictionPlan, attempts: Sequence[Attempt], sentence: str, *, number: int, now: float, mode: Mode
+) -> Plan:
+    """One plan of `/api/v1/plans`, with its number since the start; `now` is the Unix time."""
+    reasons = {step.pod: step.reason for step in reversed(plan.steps)}
+    tried = [
+        Verdict(
+            pod=attempt.pod,
+            check=attempt.check or None,
+            verdict="refused" if attempt.status == "refused" else "allowed",
+            reason=attempt.why or reasons.get(attempt.pod, ""),
+        )
+        for attempt in attempts
+    ]
+    refused = [Verdict(each.pod, each.check, "refused", each.reason) for each in plan.refusals]
+    stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
+    return Plan(
+        id=f"{stamp}-{plan.kind}-{number}",
+        time=now,
+        mode=mode.value,
+        kind=plan.kind,
+        steps=steps(plan),
+        before=numbers(plan.before),
+        after=numbers(plan.after),
+        refused=dict(plan.refused),
+        placed=plan.placed,
+        empty=UNSET if plan.empty is None else plan.empty,
+        verdicts=tried + refused,
+        sentence=sentence,
+    )

@@ -63,7 +63,7 @@ class HotNodes:
         self._overloaded = _counted(snapshot, clearly, self._overloaded if follows else {})
 
     def _forget_others(self, snapshot: Snapshot) -> None:
-        """A node created anew under an old name was not hot yet."""
+        """A node created again under an old name was not hot yet."""
         keys = frozenset(node_keys(snapshot.nodes))
         new = {name for name, _ in keys - self._keys}
         self.confirmed, self._overloaded = (

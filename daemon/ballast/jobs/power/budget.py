@@ -21,7 +21,7 @@ from ballast.jobs.power.open_plan import ROUND, is_emergency, leaving, outdated,
 from ballast.jobs.power.saved_state import SavedState
 from ballast.jobs.power.seen_targets import SeenTargets, autoscaled, drawn, gated, seen, surging
 from ballast.jobs.power.store import PowerStore, Record
-from ballast.jobs.power.view import Action, TickContext, TickReport, Why
+from ballast.jobs.power.view import Action, IdleReason, TickContext, TickReport
 from ballast.power.autoscaled import unmet_demand
 from ballast.power.controller import abandon, commit, observe, resumed
 from ballast.power.controller_result import ControllerResult, Reason, Sample
@@ -42,7 +42,7 @@ NO_NEEDS: Mapping[str, Need] = MappingProxyType({})
 class Targets(Protocol):
     """Reads and changes the targets of a policy (see `Actuators`)."""
 
-    def look(self, policy: PowerPolicy) -> Mapping[str, TargetStatus]:
+    def read(self, policy: PowerPolicy) -> Mapping[str, TargetStatus]:
         """The status of every target, by namespace/name. Raises ClusterError."""
 
     def apply(
@@ -117,9 +117,9 @@ class PolicyController:
             self._last_valid = now.at
         view = TickReport(self.policy, now, watts, silent_for=float(now.at - self._last_valid), limit=self._limit)
         try:
-            statuses = self._targets.look(self.policy)
+            statuses = self._targets.read(self.policy)
         except ClusterError as error:
-            return replace(self._resting(view), words=f"the targets cannot be seen: {error}", problem=str(error))
+            return _failed(self._resting(view), f"the targets cannot be seen: {error}", str(error))
         view = replace(view, statuses=statuses)
         view = self._metering.saw(replace(view, counts=self._seen(view).counts))
         if now.hold is not None:
@@ -127,7 +127,7 @@ class PolicyController:
         try:
             record = self._record = self._record or self._saved.read()
         except ClusterError as error:
-            return replace(self._resting(view), words=f"the state cannot be read: {error}", problem=str(error))
+            return _failed(self._resting(view), f"the state cannot be read: {error}", str(error))
         record = self._saved.valid(record, now)
         view = replace(view, state=record.state)
         targets = self._seen(view)
@@ -140,10 +140,12 @@ class PolicyController:
         if self._metering.waits:
             return replace(self._resting(view), words="waiting for the first measurement of watts per replica")
         if not targets.changeable:
-            return self._weighed(replace(self._resting(view), reason=Why.NO_TARGETS, words="no target takes part"))
+            return self._weighed(
+                replace(self._resting(view), reason=IdleReason.NO_TARGETS, words="no target takes part")
+            )
         if view.missed is not None and view.missed.stops:
             words = f"nothing more is changed, an action had no effect: {view.missed.text}"
-            return self._weighed(replace(self._resting(view), reason=Why.NO_EFFECT, words=words))
+            return self._weighed(replace(self._resting(view), reason=IdleReason.NO_EFFECT, words=words))
         return self._weighed(self._metering.acted(self._decide(view, record, targets)))
 
     def _seen(self, view: TickReport) -> SeenTargets:
@@ -173,14 +175,14 @@ class PolicyController:
                 words = f"someone else changed {moved[0]} meanwhile; it leaves the open plan"
                 view = replace(view, problem=words, foreign=len(moved))
             if dropped is None:
-                return self._apply(view, record, Why.RESUMED, targets.changeable)
+                return self._apply(view, record, IdleReason.RESUMED, targets.changeable)
             own = set_by_ballast(record.state, counts)
             record = replace(record, state=abandon(policy, record.state, own), planned=None)
             view = replace(view, problem=dropped)
             self._attempts = 0
         begun = record.state.reference if policy.paper or policy.absolute else record.state.anchor
         if begun is None and (waiting := self._saved.waiting(view, record)) is not None:
-            view = replace(view, state=record.state, reason=Why.BASELINE, words=waiting, rebaselining=waiting)
+            view = replace(view, state=record.state, reason=IdleReason.BASELINE, words=waiting, rebaselining=waiting)
             return self._remember(view, replace(record, lost=record.lost or now.wall))
         before = record.state
         if view.watts.watts is None and before.seen is None:
@@ -224,7 +226,7 @@ class PolicyController:
             problem = self._save(record, f"plan {plan.id}: {plan.reason}")
             if problem is not None:
                 words = f"nothing was changed, the plan cannot be saved: {problem}"
-                return replace(view, state=kept, reason=Why.NOT_STORED, words=words, problem=problem)
+                return _failed(replace(view, state=kept, reason=IdleReason.NOT_STORED), words, problem)
         self._record = record
         self._attempts = 0
         self._tried.clear()
@@ -261,7 +263,7 @@ class PolicyController:
         if failed:
             self._attempts += not later - self._tried
             self._record = record
-            return replace(view, state=state, reason=Why.PLAN_FAILED, problem=result, words=f"{result}; tried again")
+            return _failed(replace(view, state=state, reason=IdleReason.PLAN_FAILED), f"{result}; tried again", result)
         if later:
             self._record = record
             words = f"{len(later)} more targets follow in the next ticks"
@@ -280,7 +282,9 @@ class PolicyController:
     def _remember(self, view: TickReport, record: Record) -> TickReport:
         self._record = record
         problem = self._save(record, f"power policy {self.policy.name}: {view.reason}")
-        return view if problem is None else replace(view, problem=f"the state is not saved: {problem}")
+        if problem is None:
+            return view
+        return replace(view, problem=f"the state is not saved: {problem}", problem_in_words=False)
 
     def _resting(self, view: TickReport) -> TickReport:
         """The report of a tick without a decision; an open window starts again afterwards."""
@@ -336,3 +340,8 @@ def _limit(outcome: ControllerResult, before: str | None) -> str | None:
     if outcome.reason in (Reason.INSIDE, Reason.CANCELLED) and before in ("RateLimited", "RoundsToZero"):
         return None
     return before
+
+
+def _failed(view: TickReport, words: str, problem: str) -> TickReport:
+    """The report with `words` that contain the problem."""
+    return replace(view, words=words, problem=problem, problem_in_words=True)

@@ -211,19 +211,19 @@ def _averaged_own(budget: PolicyController, actuators: Actuators, average: Avera
 def _own(policy: PowerPolicy, actuators: Actuators) -> Fraction | None:
     """Watts of the replicas that run now, as their controllers count them; None where one cannot be seen."""
     total = Fraction(0)
-    standings = actuators.look(policy)
+    statuses = actuators.read(policy)
     for name, place in policy.places.items():
-        running = _running(standings[name])
+        running = _running(statuses[name])
         if running is None or place.member.watts_per_replica is None:
             return None
         total += running * place.member.watts
     return total
 
 
-def _running(standing: TargetStatus) -> int | None:
+def _running(status: TargetStatus) -> int | None:
     """As its controller counts them; of kinds that do not tell, those that are asked for."""
-    workload = standing.workload
-    return standing.replicas if workload is None or workload.replicas is None else workload.present
+    workload = status.workload
+    return status.replicas if workload is None or workload.replicas is None else workload.present
 
 
 def _loads(snapshot: Snapshot | None) -> Mapping[str, float] | None:
@@ -240,12 +240,12 @@ def _loads(snapshot: Snapshot | None) -> Mapping[str, float] | None:
     return found
 
 
-def _traces(api: KubeApi, annotation: str, standings: Mapping[str, TargetStatus]) -> Iterator[str]:
+def _traces(api: KubeApi, annotation: str, statuses: Mapping[str, TargetStatus]) -> Iterator[str]:
     """Targets whose replicas or caps were last set by Ballast; each is asked for when it is its turn."""
-    return (name for name, standing in standings.items() if _is_ours(api, annotation, standing))
+    return (name for name, status in statuses.items() if _is_ours(api, annotation, status))
 
 
-def _is_ours(api: KubeApi, annotation: str, standing: TargetStatus) -> bool:
-    if standing.actuator is Actuator.SCALE:
-        return is_ours(api, standing.scale_path.removesuffix("/scale"), "replicas")
-    return standing.autoscaler is not None and annotation in standing.autoscaler.annotations
+def _is_ours(api: KubeApi, annotation: str, status: TargetStatus) -> bool:
+    if status.actuator is Actuator.SCALE:
+        return is_ours(api, status.scale_path.removesuffix("/scale"), "replicas")
+    return status.autoscaler is not None and annotation in status.autoscaler.annotations

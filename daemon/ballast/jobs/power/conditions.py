@@ -10,7 +10,7 @@ from ballast.cluster.events import Events
 from ballast.cluster.state import NAME
 from ballast.cluster.write import WriteTarget
 from ballast.jobs.power import sentences
-from ballast.jobs.power.view import TickReport, Why
+from ballast.jobs.power.view import IdleReason, TickReport
 from ballast.power.controller_result import Reason
 
 _LIMITS = {
@@ -21,10 +21,10 @@ _LIMITS = {
 }
 _AGES = {"stale": "the newest sample is older than maxAge", "future": "the samples' time is in the future"}
 _SPENT = "the energy of this period is used up; targets are at their minimum until the next one begins"
-_BROKEN = (Why.NOT_STORED, Why.PLAN_FAILED)
+_BROKEN = (IdleReason.NOT_STORED, IdleReason.PLAN_FAILED)
 
 
-def tell_conditions(
+def report_conditions(
     conditions: Conditions, views: Sequence[TickReport], paused: str | None, troubles: Mapping[str, str]
 ) -> None:
     """Sets FeedAvailable, Active, Limited, OverBudget, Fallback, Paused, Contended, Degraded, EffectMissing,
@@ -39,44 +39,48 @@ def tell_conditions(
         texts = (f"{name}: {words}" if len(views) > 1 and name else words for name, words in found.items())
         return "; ".join(texts)
 
-    def say(kind: str, found: Mapping[str, str], reason: str) -> None:
-        conditions.say(kind, bool(found), reason if found else "Resolved", joined(found))
+    def set_status(kind: str, found: Mapping[str, str], reason: str) -> None:
+        conditions.set_status(kind, bool(found), reason if found else "Resolved", joined(found))
 
     silent = [view for view in views if view.watts.watts is None]
     dead = {view.policy.name: _AGES.get(view.watts.reason, view.watts.problem or "no value") for view in silent}
     reasons = sorted(view.watts.reason or "unreadable" for view in silent)
-    conditions.say("FeedAvailable", not dead, _camel(reasons[0]) if dead else "Fresh", joined(dead))
-    held = dict.fromkeys(view.words for view in views if view.reason == Why.HELD and view.words)
-    conditions.say("Active", not held, "Held" if held else "Following", joined({"": "; ".join(held)}) if held else "")
+    conditions.set_status("FeedAvailable", not dead, _camel(reasons[0]) if dead else "Fresh", joined(dead))
+    held = dict.fromkeys(view.words for view in views if view.reason == IdleReason.HELD and view.words)
+    conditions.set_status(
+        "Active", not held, "Held" if held else "Following", joined({"": "; ".join(held)}) if held else ""
+    )
     limits = {view.policy.name: view.limit for view in views if view.limit}
-    say("Limited", {name: _LIMITS[limit] for name, limit in limits.items()}, next(iter(limits.values()), ""))
+    set_status("Limited", {name: _LIMITS[limit] for name, limit in limits.items()}, next(iter(limits.values()), ""))
     fallen = [view for view in silent if view.silent_for >= float(view.policy.fallback.after)]
-    say(
+    set_status(
         "Fallback",
         {v.policy.name: f"the feed is silent: {v.policy.fallback.policy.value}" for v in fallen},
         "FeedSilent",
     )
-    conditions.say("Paused", paused is not None, "Switched" if paused else "Resumed", joined({"": paused or ""}))
-    say("Contended", {view.policy.name: words for view in views if (words := _contended(view))}, "WrittenBack")
+    conditions.set_status("Paused", paused is not None, "Switched" if paused else "Resumed", joined({"": paused or ""}))
+    set_status("Contended", {view.policy.name: words for view in views if (words := _contended(view))}, "WrittenBack")
     broken = {view.policy.name: words for view in views if (words := _broken(view))}
     found = broken | ({"": "; ".join(troubles.values())} if troubles else {})
-    say("Degraded", found, "CannotAct" if broken else next(iter(troubles), ""))
+    set_status("Degraded", found, "CannotAct" if broken else next(iter(troubles), ""))
     over = {v.policy.name: f"{sentences.roughly(v.over)} above the feed" for v in views if v.over is not None}
-    conditions.say("OverBudget", bool(over), "AboveFeed" if over else "Resolved", joined(over))
+    conditions.set_status("OverBudget", bool(over), "AboveFeed" if over else "Resolved", joined(over))
     unread = {view.policy.name: view.watts.schedule_problem for view in views if view.watts.schedule_problem}
-    conditions.say("ScheduleAvailable", not unread, "Unreadable" if unread else "Read", joined(unread))
+    conditions.set_status("ScheduleAvailable", not unread, "Unreadable" if unread else "Read", joined(unread))
     unmetered = {
         view.policy.name: "its consumption gives no usable sample"
         for view in views
         if view.policy.consumption is not None and view.watts.consumed is None
     }
-    say("ConsumptionUnknown", unmetered, "Unreadable")
+    set_status("ConsumptionUnknown", unmetered, "Unreadable")
     spent = {view.policy.name: _SPENT for view in views if view.energy_left == 0}
-    say("EnergySpent", spent, "NothingLeft")
+    set_status("EnergySpent", spent, "NothingLeft")
     missed = {view.policy.name: view.missed for view in views if view.missed is not None}
     stops = any(each.stops for each in missed.values())
-    say("EffectMissing", {name: each.text for name, each in missed.items()}, "Stopped" if stops else "NotMeasured")
-    say("Rebaselined", {v.policy.name: v.rebaselining for v in views if v.rebaselining}, "WaitingForBaseline")
+    set_status(
+        "EffectMissing", {name: each.text for name, each in missed.items()}, "Stopped" if stops else "NotMeasured"
+    )
+    set_status("Rebaselined", {v.policy.name: v.rebaselining for v in views if v.rebaselining}, "WaitingForBaseline")
 
 
 class PowerEvents:
@@ -92,7 +96,7 @@ class PowerEvents:
     def about(self, views: Sequence[TickReport], paused: str | None, *, quiet: bool) -> None:
         """Emits an Event for each change since the last call; with `quiet` the change is only remembered."""
         if bool(paused) != bool(self._paused):
-            self._tell(
+            self._emit(
                 quiet, "Paused" if paused else "Resumed", paused or "power changes are no longer paused", warning=False
             )
         self._paused = paused
@@ -102,23 +106,23 @@ class PowerEvents:
             self._last[name] = now
             for reason in sorted(now - before):
                 if reason in _BEGINS:
-                    self._tell(quiet, reason, view, warning=reason in _WARNINGS)
+                    self._emit(quiet, reason, view, warning=reason in _WARNINGS)
             if "FeedInvalid" in before - now:
-                self._tell(quiet, "FeedRecovered", view, warning=False)
+                self._emit(quiet, "FeedRecovered", view, warning=False)
             for reason in _moments(view):
                 if reason != self._detected.get(name):
-                    self._tell(quiet, reason, view, warning=False)
+                    self._emit(quiet, reason, view, warning=False)
                 if reason in _DETECTED.values():
                     self._detected[name] = reason
             if view.action is not None or view.reason in (Reason.INSIDE, Reason.CANCELLED):
                 self._detected.pop(name, None)
 
-    def _tell(self, quiet: bool, reason: str, about: TickReport | str, *, warning: bool) -> None:
+    def _emit(self, quiet: bool, reason: str, about: TickReport | str, *, warning: bool) -> None:
         if quiet:
             return
         if isinstance(about, TickReport):
             about = f"power policy {about.policy.name}: {sentences.sentence([about]).removeprefix('power: ')}"
-        self._events.tell(self._target, reason, about, part="power", warning=warning)
+        self._events.emit(self._target, reason, about, part="power", warning=warning)
 
 
 _BEGINS = ("FeedInvalid", "FallbackActivated", "PowerLimited", "Contended", "AutoscalerDetected")

@@ -6,21 +6,20 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
 
 from ballast.jobs.power.view import Action, TickReport
-from ballast.serving.activity import ACTIONS_KEPT, HISTORY_POINTS, TARGET_POINTS
+from ballast.serving.api_types import ACTIONS_KEPT, HISTORY_POINTS, TARGET_POINTS, Draw, Point, PowerAction
 
 
 @dataclass
 class PolicyHistory:
     """Bounded; the oldest goes first."""
 
-    points: deque[list[Any]] = field(default_factory=lambda: deque(maxlen=HISTORY_POINTS))
+    points: deque[Point] = field(default_factory=lambda: deque(maxlen=HISTORY_POINTS))
     """Unix time, watts, reference, low and high end of the dead band, replicas, state."""
-    draws: deque[list[Any]] = field(default_factory=lambda: deque(maxlen=HISTORY_POINTS))
+    draws: deque[Draw] = field(default_factory=lambda: deque(maxlen=HISTORY_POINTS))
     """Unix time, watts of what runs, watts measured, watts above the feed, replicas that autoscalers lack."""
-    actions: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=ACTIONS_KEPT))
+    actions: deque[PowerAction] = field(default_factory=lambda: deque(maxlen=ACTIONS_KEPT))
     counts: dict[str, deque[tuple[float, int]]] = field(default_factory=dict)
     """Unix time and replicas whenever they changed, by namespace/name."""
     newest: Mapping[str, int] = field(default_factory=dict)
@@ -34,8 +33,8 @@ class PolicyHistory:
             self.seen = view.watts.time
         self.points.append(_point(view))
         over = Fraction(0) if view.over is None and view.load is not None else view.over
-        drawn = [_float(each) for each in (view.load, view.watts.consumed, over)]
-        self.draws.append([round(view.now.wall, 1), *drawn, view.unmet_demand])
+        drawn = _float(view.load), _float(view.watts.consumed), _float(over)
+        self.draws.append((round(view.now.wall, 1), *drawn, view.unmet_demand))
         for name, count in view.counts.items() if view.counts != self.newest else ():
             past = self.counts.setdefault(name, deque(maxlen=TARGET_POINTS))
             if not past or past[-1][1] != count:
@@ -49,18 +48,18 @@ def _float(value: Fraction | None) -> float | None:
     return None if value is None else float(value)
 
 
-def _point(view: TickReport) -> list[Any]:
+def _point(view: TickReport) -> Point:
     low, high = view.band or (None, None)
     total = sum(view.counts.values()) if view.counts else None
-    levels = [_float(each) for each in (view.watts.watts, view.reference, low, high)]
-    return [round(view.now.wall, 1), *levels, total, view.state.mode.value]
+    levels = _float(view.watts.watts), _float(view.reference), _float(low), _float(high)
+    return (round(view.now.wall, 1), *levels, total, view.state.mode.value)
 
 
-def _action(action: Action) -> dict[str, Any]:
-    return {
-        "time": action.time,
-        "reason": action.reason,
-        "changes": action.changes,
-        "replicas": dict(action.after),
-        "result": action.result,
-    }
+def _action(action: Action) -> PowerAction:
+    return PowerAction(
+        time=action.time,
+        reason=action.reason,
+        changes=action.changes,
+        replicas=dict(action.after),
+        result=action.result,
+    )

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Protocol
 
 import structlog
 
 from ballast.cluster.context import Context
 from ballast.jobs.power import sentences
 from ballast.jobs.power.budget import PolicyController
-from ballast.jobs.power.conditions import PowerEvents, tell_conditions
+from ballast.jobs.power.conditions import PowerEvents, report_conditions
 from ballast.jobs.power.departed import DepartedTargets
 from ballast.jobs.power.document import TargetRows, policy_document
 from ballast.jobs.power.history import PolicyHistory
@@ -23,6 +23,7 @@ from ballast.jobs.power.metrics import PowerMetrics
 from ballast.jobs.power.view import TickContext, TickReport
 from ballast.jobs.progress import settling
 from ballast.power.values import exact
+from ballast.serving.api_types import Power
 from ballast.settings import Mode
 from ballast.telemetry.feeds.budget_feed import Watts
 from ballast.telemetry.feeds.power_schedule import ScheduleReader
@@ -75,14 +76,14 @@ class PowerJob:
     def __init__(
         self,
         context: Context,
-        courses: Sequence[PolicyRun],
+        runs: Sequence[PolicyRun],
         news: PowerEvents,
-        show: Callable[[Mapping[str, Any]], None],
+        show: Callable[[Power], None],
         leavers: DepartedTargets | None = None,
     ) -> None:
-        """`show` gets the document of `/api/v1/power` after each cycle."""
+        """`show` gets the document of `/api/v1/power`, without conditions, after each cycle."""
         settings = context.settings
-        self.courses = courses
+        self.runs = runs
         self._context = context
         self._mode = settings.power.mode.value
         self._shadow = settings.power.mode is not Mode.ON
@@ -94,11 +95,11 @@ class PowerJob:
         self._offset = settings.telemetry.offset
         self._show = show
         self._leavers = leavers
-        self._rows = [TargetRows(shadow=self._shadow) for _ in courses]
+        self._rows = [TargetRows(shadow=self._shadow) for _ in runs]
         self._facts = PowerMetrics(context.metrics.registry)
         self._would = PowerMetrics(context.metrics.registry, potential=True) if self._shadow else None
         for metrics in self._all_metrics():
-            metrics.begin(course.name for course in courses)
+            metrics.begin(run.name for run in runs)
         self._wall, self._steady = clock.wall(), clock.monotonic()
         self._led: int | None = None
         self._new = False
@@ -106,7 +107,7 @@ class PowerJob:
     @property
     def changing(self) -> frozenset[str]:
         """Namespace/name of the targets of all open plans."""
-        return frozenset().union(*(course.budget.changing for course in self.courses))
+        return frozenset().union(*(run.budget.changing for run in self.runs))
 
     def gained(self) -> None:
         """This replica leads from now on; it acts after two complete cycles."""
@@ -119,18 +120,18 @@ class PowerJob:
 
     def close(self) -> None:
         """Closes all feeds."""
-        for course in self.courses:
-            course.feed.close()
-            if course.schedule is not None:
-                course.schedule.close()
-            course.close()
+        for run in self.runs:
+            run.feed.close()
+            if run.schedule is not None:
+                run.schedule.close()
+            run.close()
 
     def cycle(self) -> str:
         """One tick of every policy; a failure of one does not stop the others. Returns the sentence of the cycle."""
         if self._new:
             self._new = False
-            for course in self.courses:
-                course.budget.forget()
+            for run in self.runs:
+                run.budget.forget()
             if self._leavers is not None:
                 self._leavers.forget()
         paused, hold = self._context.switches.paused("power"), self._hold()
@@ -145,34 +146,32 @@ class PowerJob:
         )
         asked = math.floor(wall / self._interval) * self._interval - self._offset
         views: list[TickReport] = []
-        with ThreadPoolExecutor(max_workers=min(8, len(self.courses))) as pool:
-            read: dict[Future[Watts], PolicyRun] = {
-                pool.submit(_read, course, asked, _own(course)): course for course in self.courses
-            }
+        with ThreadPoolExecutor(max_workers=min(8, len(self.runs))) as pool:
+            read: dict[Future[Watts], PolicyRun] = {pool.submit(_read, run, asked, _own(run)): run for run in self.runs}
             views.extend(self._tick(read[each], now, each.result()) for each in as_completed(read))
         if self._led is not None:
             self._led += 1
         views.sort(key=lambda view: view.policy.name)
         troubles = {"SwitchUnreadable": unreadable, "CapsNotGivenBack": leaving}
-        tell_conditions(self._conditions, views, paused, {reason: text for reason, text in troubles.items() if text})
+        report_conditions(self._conditions, views, paused, {reason: text for reason, text in troubles.items() if text})
         self._news.about(views, paused if hold is None else None, quiet=self._shadow or hold is not None)
         for metrics in self._all_metrics():
             metrics.leader.set(hold is None)
         self._show(self._document(paused))
         return sentences.sentence(views, leaving)
 
-    def _tick(self, course: PolicyRun, now: TickContext, watts: Watts) -> TickReport:
+    def _tick(self, run: PolicyRun, now: TickContext, watts: Watts) -> TickReport:
         try:
-            view = course.budget.cycle(now, watts)
+            view = run.budget.cycle(now, watts)
         except Exception as error:
-            log.exception("a power policy failed unexpectedly", policy=course.name)
-            course.budget.forget()
+            log.exception("a power policy failed unexpectedly", policy=run.name)
+            run.budget.forget()
             text = f"failed unexpectedly: {type(error).__name__}: {error}"
-            view = TickReport(course.budget.policy, now, watts, words=text, problem=text)
-        course.view = view
-        course.history.add(view)
+            view = TickReport(run.budget.policy, now, watts, words=text, problem=text, problem_in_words=True)
+        run.view = view
+        run.history.add(view)
         for metrics in self._all_metrics():
-            metrics.count(view, course.history.seen, real=self._shadow and metrics is self._facts)
+            metrics.count(view, run.history.seen, real=self._shadow and metrics is self._facts)
         return view
 
     def _hold(self) -> str | None:
@@ -192,30 +191,30 @@ class PowerJob:
     def _all_metrics(self) -> Iterable[PowerMetrics]:
         return (self._facts, self._would) if self._would else (self._facts,)
 
-    def _document(self, paused: str | None) -> dict[str, Any]:
+    def _document(self, paused: str | None) -> Power:
         policies = [
-            policy_document(course.view, course.history, course.feed.semantics, rows, shadow=self._shadow)
-            for course, rows in zip(self.courses, self._rows, strict=True)
-            if course.view is not None
+            policy_document(run.view, run.history, run.feed.semantics, rows, shadow=self._shadow)
+            for run, rows in zip(self.runs, self._rows, strict=True)
+            if run.view is not None
         ]
-        return {"mode": self._mode, "paused": paused, "policies": policies}
+        return Power(mode=self._mode, paused=paused, policies=policies, conditions=())
 
 
-def _read(course: PolicyRun, at: float, own: Fraction | None) -> Watts:
+def _read(run: PolicyRun, at: float, own: Fraction | None) -> Watts:
     try:
-        watts = replace(course.feed.read(at, own), consumed=course.consumed(at))
-        if course.schedule is None:
+        watts = replace(run.feed.read(at, own), consumed=run.consumed(at))
+        if run.schedule is None:
             return watts
-        bound, ahead = course.schedule.bound(at), course.schedule.ahead(at)
-        return replace(watts, bound=bound, ahead=ahead, schedule_problem=course.schedule.problem)
+        bound, ahead = run.schedule.bound(at), run.schedule.ahead(at)
+        return replace(watts, bound=bound, ahead=ahead, schedule_problem=run.schedule.problem)
     except Exception as error:
-        log.exception("a power feed failed unexpectedly", policy=course.name)
+        log.exception("a power feed failed unexpectedly", policy=run.name)
         return Watts(None, None, f"{type(error).__name__}: {error}", "unreadable")
 
 
-def _own(course: PolicyRun) -> Fraction | None:
+def _own(run: PolicyRun) -> Fraction | None:
     try:
-        return course.own()
+        return run.own()
     except Exception:
-        log.exception("the consumption of the targets is unknown, unexpectedly", policy=course.name)
+        log.exception("the consumption of the targets is unknown, unexpectedly", policy=run.name)
         return None

@@ -52,7 +52,7 @@ class SavedState:
         """The record with what its numbers mean, once it has some."""
         if record.state.reference is None:
             return record
-        return replace(record, meaning=self._fingerprint, watts=self._watts)
+        return replace(record, fingerprint=self._fingerprint, watts=self._watts)
 
     def valid(self, record: Record, now: TickContext) -> Record:
         """The part of the saved record that is still valid.
@@ -72,10 +72,10 @@ class SavedState:
         return replace(record, state=without(self._policy, state, gone))
 
     def _changed(self, record: Record) -> bool:
-        if record.meaning is None or (record.meaning == self._fingerprint and record.watts is self._watts):
+        if record.fingerprint is None or (record.fingerprint == self._fingerprint and record.watts is self._watts):
             return False
         pairs = ((each, self._watts.get(name, each)) for name, each in (record.watts or {}).items())
-        return record.meaning != self._fingerprint or any(old != new for old, new in pairs)
+        return record.fingerprint != self._fingerprint or any(old != new for old, new in pairs)
 
     def waiting(self, view: TickReport, record: Record) -> str | None:
         """What a new baseline waits for; None where the next valid sample may be the baseline."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from ballast.actuation.scaling.target_status import ObstacleKind
-from ballast.jobs.power.view import TickReport, Why
+from ballast.jobs.power.view import IdleReason, TickReport
 from ballast.power.controller_result import Reason
 from ballast.power.controller_state import ControllerMode
 from ballast.power.sections.choices import WhenSilent
@@ -52,7 +52,7 @@ def _one(view: TickReport) -> str:
         parts.append(f"{abs(view.unmet):,} replicas {'more' if view.unmet > 0 else 'fewer'} are beyond all bounds")
     if view.over is not None:
         parts.append(f"{watts(view.over)} over the feed")
-    if view.problem and view.problem not in parts[1]:
+    if view.problem and not view.problem_in_words:
         parts.append(view.problem)
     holds = [(name, hold) for name, status in view.left_out if (hold := status.hold) is not None]
     left_out = [f"{name} ({hold.text})" for name, hold in holds if hold.kind is not ObstacleKind.OBSERVED]
@@ -90,7 +90,7 @@ def _reasons(view: TickReport) -> str:
         Reason.UNCONFIRMED: "a fall of more than half waits for a second sample",
         Reason.CAPS_MOVED: "caps follow what the autoscalers want",
         Reason.INVALID: "the sample is not newer than the last one",
-        Why.RESUMED: "the open plan of the previous leader is finished",
+        IdleReason.RESUMED: "the open plan of the previous leader is finished",
     }
     return texts.get(reason, f"the change is done{_band(view)}")
 

@@ -29,7 +29,7 @@ class Record:
     """Unix time at which the state was found missing."""
     found: Mapping[str, int] | None = None
     """In a dry run, the real counts by namespace/name."""
-    meaning: str | None = None
+    fingerprint: str | None = None
     """The policy's fingerprint at the baseline."""
     watts: Mapping[str, Fraction] | None = None
     """Watts of one replica by namespace/name at the baseline."""
@@ -39,15 +39,14 @@ class Record:
         return replace(self, state=replace(self.state.lasting(), mode=ControllerMode.STABLE))
 
 
-@dataclass(frozen=True)
-class _Kept:
+class _Kept(msgspec.Struct, frozen=True):
     """The record's form under `power.state.<policy>`, or `power.shadow.<policy>` in dry-run."""
 
     state: ControllerState
     based: float | None = None
     lost: float | None = None
     found: Mapping[str, int] | None = None
-    meaning: str | None = None
+    fingerprint: str | None = msgspec.field(default=None, name="meaning")
     watts: Mapping[str, Fraction] | None = None
 
 
@@ -121,7 +120,7 @@ def _decoded(kept: str, plan: str | None) -> Record:
         record = msgspec.json.decode(kept, type=_Kept, dec_hook=_fraction)
         if record.state.schema != 1:
             raise ValueError(f"schema {record.state.schema} is unknown, expected 1")
-        found = Record(record.state, record.based, None, record.lost, record.found, record.meaning, record.watts)
+        found = Record(record.state, record.based, None, record.lost, record.found, record.fingerprint, record.watts)
         _check(record.state)
         if plan is None:
             return found
@@ -136,7 +135,7 @@ def _decoded(kept: str, plan: str | None) -> Record:
 
 
 def _kept(record: Record, state: ControllerState) -> _Kept:
-    return _Kept(state, record.based, record.lost, record.found, record.meaning, record.watts)
+    return _Kept(state, record.based, record.lost, record.found, record.fingerprint, record.watts)
 
 
 def _check(state: ControllerState) -> None:

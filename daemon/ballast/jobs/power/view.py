@@ -21,7 +21,7 @@ from ballast.telemetry.feeds.budget_feed import Watts
 ZERO = Fraction(0)
 
 
-class Why(StrEnum):
+class IdleReason(StrEnum):
     """Why a tick decided nothing, beside the reasons of the controller itself."""
 
     HELD = "Held"
@@ -84,7 +84,7 @@ class TickReport:
     """The controller's state after the tick."""
     needs: Mapping[str, Need] = field(default_factory=dict)
     """What targets need for their own load, by namespace/name."""
-    reason: str = Why.HELD
+    reason: str = IdleReason.HELD
     words: str = ""
     """A sentence for a reason that has no fixed one."""
     unmet: int = 0
@@ -96,6 +96,8 @@ class TickReport:
     action: Action | None = None
     problem: str | None = None
     """What went wrong, or None."""
+    problem_in_words: bool = False
+    """Whether `words` already contains the problem."""
     rebaselining: str | None = None
     """What a new baseline waits for, or None."""
     limit: str | None = None

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ballast.eviction.answers import Eviction, Evictions, Plan
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
+from ballast.serving.api_types import Policy, Power
 from ballast.serving.views.history import BINS, FleetHistory, bars_of, spread_of
 from ballast.serving.views.types import Balance, HotNode, Obstacle, Overview, Today
 
@@ -24,9 +26,9 @@ def overview(
     high: Mapping[str, float],
     *,
     now: float,
-    plans: Sequence[Mapping[str, Any]],
-    evictions: Mapping[str, Any],
-    power: Mapping[str, Any],
+    plans: Sequence[Plan],
+    evictions: Evictions,
+    power: Power,
     held: str | None,
 ) -> Overview:
     """`high`: the load from which a node is hot, by resource; `held`: why evictions are held now. The documents are
@@ -36,7 +38,7 @@ def overview(
     heat, which = _heat(snapshot, high)
     order = np.argsort(-heat, kind="stable")[:HOTTEST].tolist()
     newest = _newest(plans)
-    refused = [(check, pods, plan["kind"]) for plan in newest for check, pods in plan["refused"].items()]
+    refused = [(check, pods, plan.kind) for plan in newest for check, pods in plan.refused.items()]
     return Overview(
         time=snapshot.time,
         since=past[0] if past else None,
@@ -62,9 +64,9 @@ def overview(
             for row in order
             if heat[row] >= 0
         ],
-        today=_today(plans, evictions.get("recent", ()), power.get("policies", ()), now - DAY),
-        held=held or evictions.get("breaker"),
-        considered=sum(pods for _, pods, _ in refused) + sum(len(plan["steps"]) for plan in newest),
+        today=_today(plans, evictions.recent, power.policies, now - DAY),
+        held=held or evictions.breaker,
+        considered=sum(pods for _, pods, _ in refused) + sum(len(plan.steps) for plan in newest),
         obstacles=[Obstacle(*each) for each in sorted(refused, key=lambda each: (-each[1], each[0], each[2]))][
             :OBSTACLES
         ],
@@ -81,45 +83,39 @@ def _heat(snapshot: Snapshot, high: Mapping[str, float]) -> tuple[Floats, list[i
     return np.where(best >= 0, best, -np.inf), above.argmax(axis=0).tolist()
 
 
-def _newest(plans: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _newest(plans: Iterable[Plan]) -> list[Plan]:
     """The newest plan of each kind."""
-    found: dict[str, Mapping[str, Any]] = {}
+    found: dict[str, Plan] = {}
     for plan in plans:
-        found.setdefault(plan["kind"], plan)
+        found.setdefault(plan.kind, plan)
     return list(found.values())
 
 
-def _today(
-    plans: Iterable[Mapping[str, Any]],
-    recent: Iterable[Mapping[str, Any]],
-    policies: Iterable[Mapping[str, Any]],
-    since: float,
-) -> Today:
-    moved = [each for each in recent if each["time"] >= since]
-    made = [plan for plan in plans if plan["time"] >= since]
+def _today(plans: Iterable[Plan], recent: Iterable[Eviction], policies: Iterable[Policy], since: float) -> Today:
+    moved = [each for each in recent if each.time >= since]
+    made = [plan for plan in plans if plan.time >= since]
     pairs = [pair for each in moved if (pair := _effect(each)) is not None]
     changes = [
-        sum(map(abs, action["changes"].values()))
+        sum(map(abs, action.changes.values()))
         for policy in policies
-        for action in policy.get("actions", ())
-        if action["time"] >= since
+        for action in policy.actions
+        if action.time >= since
     ]
     return Today(
-        evictions=dict(Counter(each["status"] for each in moved)),
+        evictions=dict(Counter(each.status for each in moved)),
         predicted=round(sum(pair[0] for pair in pairs), 4) if pairs else None,
         measured=round(sum(pair[1] for pair in pairs), 4) if pairs else None,
         plans=len(made),
-        moves=len({step["pod"] for plan in made for step in plan["steps"]}),
+        moves=len({step.pod for plan in made for step in plan.steps}),
         replicas=sum(changes),
     )
 
 
-def _effect(eviction: Mapping[str, Any]) -> tuple[float, float] | None:
+def _effect(eviction: Eviction) -> tuple[float, float] | None:
     """How much load was to leave the source and how much left it, by the resource that was to fall most."""
-    source = eviction["from"]
-    predicted = ((eviction.get("predicted") or {}).get("load") or {}).get(source) or {}
-    measured = ((eviction.get("measured") or {}).get("load") or {}).get(source) or {}
-    both = [name for name, change in predicted.items() if change is not None and measured.get(name) is not None]
+    predicted = eviction.predicted.load.get(eviction.source, {})
+    measured = (eviction.measured.load or {}).get(eviction.source, {})
+    both = [name for name in predicted if name in measured]
     if not both:
         return None
     most = min(both, key=lambda name: (predicted[name], name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -15,27 +16,27 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from ballast.errors import BallastError
-from ballast.serving.board import Board
-from ballast.serving.document import JSON, Document, Latest
+from ballast.eviction.answers import Plan
+from ballast.serving.board import Board, DaemonAnswers
+from ballast.serving.document import JSON, CachedDocument, Document
 from ballast.serving.rendering import Rendered
 from ballast.serving.views import fleet
 from ballast.serving.views.overview import overview
+from ballast.serving.views.types import PlanSummary
 
 LONGEST = 253
 """Characters of a text to find."""
 
 MOST_DAYS = 90
 
-SUMMARY = ("id", "time", "mode", "kind", "before", "after", "sentence")
-
 
 class PageApi:
     """The handlers over one board."""
 
-    def __init__(self, board: Board) -> None:
-        self._board = board
+    def __init__(self, board: Board, answers: DaemonAnswers) -> None:
+        self._board, self._answers = board, answers
         self._one = CapacityLimiter(1)
-        self._overview, self._summaries, self._spread = Latest(), Latest(), Latest()
+        self._overview, self._summaries, self._spread = CachedDocument(), CachedDocument(), CachedDocument()
 
     def routes(self) -> list[BaseRoute]:
         """Every path."""
@@ -124,7 +125,7 @@ class PageApi:
     async def node_score(self, request: Request) -> Response:
         """The terms of one node's score."""
         name = request.path_params["name"]
-        found = await run_in_threadpool(self._board.node_terms, name)
+        found = await run_in_threadpool(self._answers.node_terms, name)
         if found is None:
             raise HTTPException(404, f"no node {name} among the selected ones")
         return await Document(partial(msgspec.json.encode, found)).response(request)
@@ -144,7 +145,7 @@ class PageApi:
         """Why a pod may or may not be moved."""
         namespace, name = request.path_params["namespace"], request.path_params["name"]
         try:
-            found = await run_in_threadpool(self._board.explain, namespace, name)
+            found = await run_in_threadpool(self._answers.explain, namespace, name)
         except BallastError as error:
             raise HTTPException(503, str(error), {"retry-after": "30"}) from error
         if found is None:
@@ -154,17 +155,12 @@ class PageApi:
     async def summaries(self, request: Request) -> Response:
         """Recent plans, without steps and verdicts."""
         facts = self._board.plans
-        found = [
-            {key: plan[key] for key in SUMMARY[:-1]}
-            | {"moves": len(plan["steps"]), "refused": sum(plan["refused"].values()), "sentence": plan["sentence"]}
-            for plan in facts
-        ]
-        return await self._summaries.of(facts, partial(msgspec.json.encode, found)).response(request)
+        return await self._summaries.of(facts, partial(_summarized, facts)).response(request)
 
     async def plan(self, request: Request) -> Response:
         """One plan by its id."""
         name = request.path_params["name"]
-        found = next((plan for plan in self._board.plans if plan["id"] == name), None)
+        found = next((plan for plan in self._board.plans if plan.id == name), None)
         if found is None:
             raise HTTPException(404, f"no plan {name} among the last ones")
         return await Document(partial(msgspec.json.encode, found)).response(request)
@@ -183,6 +179,25 @@ def _time(text: str) -> float:
     if not math.isfinite(time):
         raise HTTPException(400, f"at={text}: a Unix time is expected")
     return time
+
+
+def _summarized(plans: Iterable[Plan]) -> bytes:
+    return msgspec.json.encode(
+        [
+            PlanSummary(
+                id=plan.id,
+                time=plan.time,
+                mode=plan.mode,
+                kind=plan.kind,
+                before=plan.before,
+                after=plan.after,
+                moves=len(plan.steps),
+                refused=sum(plan.refused.values()),
+                sentence=plan.sentence,
+            )
+            for plan in plans
+        ]
+    )
 
 
 def _encoded(build: Any) -> bytes:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from ballast.serving.api_types import NAMESPACED, UNIX, Answer, Numbers
+from ballast.model.answer import NAMESPACED, UNIX, Answer, Numbers
 
 
 class FleetNames(Answer):
