@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -33,8 +32,6 @@ PASTS = (300.0, 900.0)
 
 FEWEST = 4
 """Readings that these are, at least."""
-
-_LINE = re.compile(r"BALLAST_[A-Z_]+=(?:'(?:[^']|'\\'')*'|[^\s;,()]+)")
 
 
 class Evidence:
@@ -156,11 +153,6 @@ class Evidence:
         """Frees the connections."""
         if "source" in vars(self):
             self.source.close()
-
-
-def lines(*texts: str) -> tuple[str, ...]:
-    """The settings in messages, as lines to copy, each once."""
-    return tuple(dict.fromkeys(line.rstrip(".:") for text in texts for line in _LINE.findall(text)))
 
 
 def named(nodes: Sequence[str], most: int = 5) -> str:

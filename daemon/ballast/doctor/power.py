@@ -12,7 +12,7 @@ from ballast.actuation.scaling.detection import Autoscalers
 from ballast.cluster.listing import list_all
 from ballast.cluster.workload_cache import AUTOSCALERS, SCALED_OBJECTS, plural_of, reader
 from ballast.doctor.cluster_view import Missing, document, text
-from ballast.doctor.evidence import PATIENCE, Evidence, lines
+from ballast.doctor.evidence import PATIENCE, Evidence
 from ballast.doctor.finding import Finding
 from ballast.errors import BallastError, ClusterError, NotFound, SettingsError, UsageError
 from ballast.jobs.power.build import PolicyFindings, client, findings
@@ -35,7 +35,7 @@ def feed(evidence: Evidence) -> Iterator[Finding]:
     found = _read(evidence)
     if found.problems:
         for problem in found.problems:
-            yield Finding("power-feed", "fail", "BALLAST_POWER__POLICIES", problem, _config(problem))
+            yield Finding("power-feed", "fail", "BALLAST_POWER__POLICIES", problem, ("ballast config check",))
         return
     for policy in found.policies:
         if policy.feed is not None:
@@ -105,10 +105,6 @@ def _usable(evidence: Evidence) -> tuple[PowerPolicy, ...]:
     if found.problems:
         raise Missing("the policies cannot be used as they are: see power-feed")
     return found.policies
-
-
-def _config(problem: str) -> tuple[str, ...]:
-    return lines(problem) or ("ballast config check",)
 
 
 def _sampled(evidence: Evidence, check: str, policy: PowerPolicy, spec: FeedSpec, key: str) -> Iterator[Finding]:
