@@ -199,10 +199,9 @@ def _listed(evidence: Evidence, kind: str) -> tuple[Autoscaler, ...]:
 
 def _no_room(member: Member, autoscaler: Autoscaler, show: str) -> Iterator[Finding]:
     who = f"{autoscaler.own_kind} {autoscaler.own_name}"
-    if autoscaler.own_kind == "ScaledObject" and (why := paused(autoscaler)):
-        key = why.rpartition("(")[2].partition(":")[0]
-        unpause = f"kubectl -n {autoscaler.namespace} annotate scaledobject {autoscaler.own_name} {key}-"
-        yield Finding("power-autoscalers", "fail", member.name, f"{why}: a cap has no effect", (unpause, show))
+    if autoscaler.own_kind == "ScaledObject" and (pause := paused(autoscaler)):
+        unpause = f"kubectl -n {autoscaler.namespace} annotate scaledobject {autoscaler.own_name} {pause.key}-"
+        yield Finding("power-autoscalers", "fail", member.name, f"{pause.text}: a cap has no effect", (unpause, show))
     if autoscaler.minimum > member.max:
         message = f"{who} keeps at least {autoscaler.minimum} replicas, the policy allows {member.max} at most"
         yield Finding("power-autoscalers", "fail", member.name, message, (f"max: {autoscaler.minimum}", show))

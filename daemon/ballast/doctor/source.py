@@ -44,5 +44,5 @@ def credentials(evidence: Evidence) -> Iterator[Finding]:
             "BALLAST_PROMETHEUS__PASSWORD_FILE=/etc/ballast/password",
             'BALLAST_PROMETHEUS__HEADERS=\'{"X-Scope-OrgID": "tenant"}\'',
         )
-        first = 3 if "org id" in str(error) else 0
+        first = 3 if error.tenant_missing else 0
         yield Finding("prometheus-credentials", "fail", url, str(error), fix[first:])
