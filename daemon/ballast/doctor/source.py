@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ballast.doctor.cluster_view import Missing
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding
-from ballast.telemetry.error_messages import NotAllowed, masked
+from ballast.telemetry.error_messages import NotAllowed, TenantMissing, masked
 
 _SERVICES = "kubectl get services --all-namespaces | grep -iE 'prometheus|thanos|mimir|victoria'"
 
@@ -44,5 +44,5 @@ def credentials(evidence: Evidence) -> Iterator[Finding]:
             "BALLAST_PROMETHEUS__PASSWORD_FILE=/etc/ballast/password",
             'BALLAST_PROMETHEUS__HEADERS=\'{"X-Scope-OrgID": "tenant"}\'',
         )
-        first = 3 if error.tenant_missing else 0
+        first = 3 if isinstance(error, TenantMissing) else 0
         yield Finding("prometheus-credentials", "fail", url, str(error), fix[first:])
