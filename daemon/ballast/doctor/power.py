@@ -11,7 +11,7 @@ from ballast.actuation.scaling.cap import paused
 from ballast.actuation.scaling.detection import Autoscalers
 from ballast.cluster.listing import list_all
 from ballast.cluster.workload_cache import AUTOSCALERS, SCALED_OBJECTS, plural_of, reader
-from ballast.doctor.cluster_view import Missing, document, text
+from ballast.doctor.cluster_view import CheckNotPossible, document, text
 from ballast.doctor.evidence import PATIENCE, Evidence
 from ballast.doctor.finding import Finding
 from ballast.errors import BallastError, ClusterError, NotFound, SettingsError, UsageError
@@ -50,7 +50,7 @@ def consumption(evidence: Evidence) -> Iterator[Finding]:
     """
     metered = [policy for policy in _usable(evidence) if policy.consumption is not None]
     if not metered:
-        raise Missing("no policy has a consumption")
+        raise CheckNotPossible("no policy has a consumption")
     for policy in metered:
         if policy.consumption is not None:
             measured = policy.model_copy(update={"feed": policy.consumption})
@@ -94,16 +94,16 @@ def autoscalers(evidence: Evidence) -> Iterator[Finding]:
 def _read(evidence: Evidence) -> PolicyFindings:
     settings = evidence.settings
     if settings.power.mode is Mode.OFF:
-        raise Missing("BALLAST_POWER__MODE is off")
+        raise CheckNotPossible("BALLAST_POWER__MODE is off")
     if not settings.power.policies:
-        raise Missing("there is no power policy")
+        raise CheckNotPossible("there is no power policy")
     return findings(settings)
 
 
 def _usable(evidence: Evidence) -> tuple[PowerPolicy, ...]:
     found = _read(evidence)
     if found.problems:
-        raise Missing("the policies cannot be used as they are: see power-feed")
+        raise CheckNotPossible("the policies cannot be used as they are: see power-feed")
     return found.policies
 
 
@@ -191,9 +191,9 @@ def _listed(evidence: Evidence, kind: str) -> tuple[Autoscaler, ...]:
     except NotFound:
         return ()
     except ClusterError as error:
-        raise Missing(f"the {kind} cannot be read: {error}") from error
+        raise CheckNotPossible(f"the {kind} cannot be read: {error}") from error
     if found is None:
-        raise Missing(f"the list of {kind} takes too long")
+        raise CheckNotPossible(f"the list of {kind} takes too long")
     return tuple(found[0])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ballast.doctor.cluster_view import Missing
+from ballast.doctor.cluster_view import CheckNotPossible
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding
 from ballast.telemetry.error_messages import NotAllowed, TenantMissing, masked
@@ -36,7 +36,7 @@ def credentials(evidence: Evidence) -> Iterator[Finding]:
     if error is None:
         yield Finding("prometheus-credentials", "ok", url, "it accepts the requests")
     elif not isinstance(error, NotAllowed):
-        raise Missing("Prometheus does not answer")
+        raise CheckNotPossible("Prometheus does not answer")
     else:
         fix = (
             "BALLAST_PROMETHEUS__TOKEN_FILE=/var/run/secrets/kubernetes.io/serviceaccount/token",

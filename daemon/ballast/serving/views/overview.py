@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ballast.model.duration import DAY
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
 from ballast.serving.views.history import BINS, FleetHistory, bars_of, spread_of
 from ballast.serving.views.types import Balance, HotNode, Obstacle, Overview, Today
 
-DAY = 86_400.0
 HOTTEST = 5
 OBSTACLES = 12
 
