@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import cached_property
 
 from ballast.clock import Clock
@@ -153,9 +152,3 @@ class Evidence:
         """Frees the connections."""
         if "source" in vars(self):
             self.source.close()
-
-
-def named(nodes: Sequence[str], most: int = 5) -> str:
-    """ "a, b and 3 more"."""
-    more = f" and {len(nodes) - most:,} more" if len(nodes) > most else ""
-    return ", ".join(nodes[:most]) + more

@@ -57,6 +57,7 @@ EVICTS_ITSELF = "descheduler.alpha.kubernetes.io/request-evict-only"
 """An eviction of this pod is only a request: it ends later, once KubeVirt or the like has made a replacement."""
 EVICTION_UNDER_WAY = "descheduler.alpha.kubernetes.io/eviction-in-progress"
 """Such a request is being carried out."""
+
 MIRROR = "kubernetes.io/config.mirror"
 """The annotation of a pod that the kubelet runs from a file on its node."""
 

@@ -14,6 +14,7 @@ from ballast.telemetry.mixing import Difference, difference
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.queries import Query, QuerySet
 from ballast.telemetry.responses import GROUP_LABEL, SeriesTable
+from ballast.words import named
 
 EVERY = 3600.0
 """Seconds between two looks; while something differs, or nothing was found, every reading is one."""
@@ -94,12 +95,10 @@ class SeriesCheck:
 
     def _mixture(self, freshness: str, found: Difference) -> Mixture:
         values = ", ".join(repr(value) if value else "none" for value in found.values)
-        nodes = ", ".join(sorted(found.nodes)[:NAMED])
-        more = f" and {len(found.nodes) - NAMED:,} more" if len(found.nodes) > NAMED else ""
+        nodes = named(sorted(found.nodes), NAMED)
         resources = ", ".join(dict.fromkeys(self._resources.get(freshness, ())))
         summary = (
-            f"several series of one node differ in {found.label} ({values}), so {resources} of {nodes}{more} "
-            "are not known"
+            f"several series of one node differ in {found.label} ({values}), so {resources} of {nodes} are not known"
         )
         fix = tuple(map(self.line, found.matchers))
         return Mixture(summary, "\n".join((f"{summary}; choose one:", *fix)), fix)
