@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding
 from ballast.model.node import Node
-from ballast.model.sample import Problem
+from ballast.model.sample import ReadingProblem
 from ballast.settings.prometheus import BUILT_IN_PRESETS
 from ballast.words import named
 
@@ -139,7 +139,7 @@ def unmeasured_nodes(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def _failed(evidence: Evidence, *reasons: str) -> list[tuple[str, Problem]]:
+def _failed(evidence: Evidence, *reasons: str) -> list[tuple[str, ReadingProblem]]:
     """The resources without samples for one of these reasons, and what is wrong with them."""
     return [(resource, problem) for resource, problem in evidence.reading.failed.items() if problem.reason in reasons]
 

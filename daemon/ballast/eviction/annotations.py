@@ -9,7 +9,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ballast.eviction.facts import Facts
-from ballast.model.exclusion import NAMESPACE, Annotated, by_operator, exclusion
+from ballast.model.exclusion import NAMESPACE, AnnotatedObject, by_operator, exclusion
 from ballast.model.pod import Pod
 
 EVICT, EVICT_LIFTS = "evict", "evict-lifts"
@@ -43,7 +43,7 @@ def objection(facts: Facts, pod: Pod, prefix: str, operators: frozenset[str] = f
 
 def strange(annotations: Mapping[str, str], prefix: str) -> str | None:
     """What is said by a value that means nothing, so that it excludes; or None."""
-    found = exclusion([Annotated("object", "", annotations)], prefix, math.inf) if annotations else None
+    found = exclusion([AnnotatedObject("object", "", annotations)], prefix, math.inf) if annotations else None
     if found is not None and found.unreadable:
         return found.said
     value = annotations.get(f"{prefix}/{EVICT}", "true")
@@ -63,12 +63,12 @@ def _names(value: str) -> list[str]:
     return [name for each in value.split(",") if (name := each.strip())]
 
 
-def _excluded(objects: Iterable[Annotated], prefix: str, now: float) -> str | None:
+def _excluded(objects: Iterable[AnnotatedObject], prefix: str, now: float) -> str | None:
     found = exclusion(objects, prefix, now)
     return found.reason if found else None
 
 
-def _not_to_evict(objects: Iterable[Annotated], prefix: str) -> str | None:
+def _not_to_evict(objects: Iterable[AnnotatedObject], prefix: str) -> str | None:
     for each in objects:
         value = each.annotations.get(f"{prefix}/{EVICT}")
         if value is not None:
@@ -92,15 +92,15 @@ def _foreign(annotations: Mapping[str, str]) -> str | None:
     return None
 
 
-def _objects(facts: Facts, pod: Pod, operators: frozenset[str]) -> Iterable[Annotated]:
+def _objects(facts: Facts, pod: Pod, operators: frozenset[str]) -> Iterable[AnnotatedObject]:
     found = _annotated(facts, pod)
     return by_operator(found, operators) if operators else found
 
 
-def _annotated(facts: Facts, pod: Pod) -> Iterator[Annotated]:
-    yield Annotated("pod", "", pod.annotations)
+def _annotated(facts: Facts, pod: Pod) -> Iterator[AnnotatedObject]:
+    yield AnnotatedObject("pod", "", pod.annotations)
     for workload in facts.chain(pod):
-        yield Annotated(workload.kind, workload.name, workload.annotations)
+        yield AnnotatedObject(workload.kind, workload.name, workload.annotations)
     namespace = facts.namespaces.get(pod.namespace)
     if namespace is not None:
-        yield Annotated(NAMESPACE, namespace.name, namespace.annotations)
+        yield AnnotatedObject(NAMESPACE, namespace.name, namespace.annotations)

@@ -11,7 +11,7 @@ import msgspec
 NAMESPACE = "namespace"
 
 
-class Annotated(NamedTuple):
+class AnnotatedObject(NamedTuple):
     """An object and its annotations. `kind` is NAMESPACE, `pod` or that of a workload; the pod itself has no name."""
 
     kind: str
@@ -37,7 +37,7 @@ class Exclusion(msgspec.Struct, frozen=True):
         return f"{self.title} {self.said}"
 
 
-def exclusion(objects: Iterable[Annotated], prefix: str, now: float) -> Exclusion | None:
+def exclusion(objects: Iterable[AnnotatedObject], prefix: str, now: float) -> Exclusion | None:
     """What `exclude` and `exclude-until` say for every part. `objects` come nearest first, `now` is Unix seconds."""
     for each in objects:
         said = each.annotations
@@ -50,7 +50,7 @@ def exclusion(objects: Iterable[Annotated], prefix: str, now: float) -> Exclusio
     return None
 
 
-def part_exclusion(objects: Iterable[Annotated], prefix: str, part: str) -> Exclusion | None:
+def part_exclusion(objects: Iterable[AnnotatedObject], prefix: str, part: str) -> Exclusion | None:
     """What `exclude-<part>` says."""
     key = f"{prefix}/exclude-{part}"
     for each in objects:
@@ -60,21 +60,21 @@ def part_exclusion(objects: Iterable[Annotated], prefix: str, part: str) -> Excl
     return None
 
 
-def by_operator(objects: Iterable[Annotated], keys: frozenset[str]) -> list[Annotated]:
+def by_operator(objects: Iterable[AnnotatedObject], keys: frozenset[str]) -> list[AnnotatedObject]:
     """The objects without those of `keys` that a tenant has set: they count on namespaces, which come last, alone."""
     return [each if each.kind == NAMESPACE else each._replace(annotations=_without(each, keys)) for each in objects]
 
 
-def _without(one: Annotated, keys: frozenset[str]) -> dict[str, str]:
+def _without(one: AnnotatedObject, keys: frozenset[str]) -> dict[str, str]:
     return {key: value for key, value in one.annotations.items() if key not in keys}
 
 
-def _flagged(one: Annotated, key: str, value: str) -> Exclusion:
+def _flagged(one: AnnotatedObject, key: str, value: str) -> Exclusion:
     note = "" if value == "true" else ', which is neither "true" nor "false"'
     return Exclusion(one.title, f'has {key}: "{value}"{note}', unreadable=bool(note))
 
 
-def _until(now: float, one: Annotated, key: str, value: str) -> Exclusion | None:
+def _until(now: float, one: AnnotatedObject, key: str, value: str) -> Exclusion | None:
     try:
         end = datetime.fromisoformat(value)
     except ValueError:

@@ -42,7 +42,7 @@ PROBLEM_REASONS = (
 are: of things that must not be merged, too old, of unknown age, ahead of the query, contradictory, no numbers."""
 
 
-class Problem(NamedTuple):
+class ReadingProblem(NamedTuple):
     """Why a resource has no samples."""
 
     reason: str
@@ -86,7 +86,7 @@ class Reading:
     """The evaluation time, Unix seconds."""
     samples: Mapping[str, Samples]
     """By resource; one that failed is absent."""
-    failed: Mapping[str, Problem] = field(default_factory=dict)
+    failed: Mapping[str, ReadingProblem] = field(default_factory=dict)
     """By resource."""
     rejected: Mapping[str, int] = field(default_factory=Counter)
     """Samples by the reasons of REJECTION_REASONS."""

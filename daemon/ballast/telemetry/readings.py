@@ -10,7 +10,7 @@ from heapq import nsmallest
 import numpy as np
 
 from ballast.errors import TelemetryError
-from ballast.model.sample import Bools, Floats, Ints, Mixture, Problem, Reading, Samples
+from ballast.model.sample import Bools, Floats, Ints, Mixture, Reading, ReadingProblem, Samples
 from ballast.settings import Settings
 from ballast.telemetry.freshness import sample_times
 from ballast.telemetry.intake import (
@@ -82,7 +82,7 @@ class ReadingBuilder:
         """One reading per time of the grid."""
         self._observe(grid, questions, answers, names)
         found = _Found([{} for _ in range(grid.count)], [Counter() for _ in range(grid.count)])
-        failed = {name: Problem("query", text) for name, text in questions.problems.items()}
+        failed = {name: ReadingProblem("query", text) for name, text in questions.problems.items()}
         failed |= self._resources(questions, answers, grid, names, found)
         tables = [
             table for table in (*answers.values.values(), *answers.newest.values()) if isinstance(table, SeriesTable)
@@ -114,9 +114,9 @@ class ReadingBuilder:
 
     def _resources(
         self, questions: QuerySet, answers: Answers, grid: Grid, names: NodeNames, found: _Found
-    ) -> dict[str, Problem]:
+    ) -> dict[str, ReadingProblem]:
         """Adds the samples of each resource, per node of the first preset that has any; says why there are none."""
-        problems: dict[str, Problem] = {}
+        problems: dict[str, ReadingProblem] = {}
         for resource in dict.fromkeys(question.resource for question in questions.asked):
             said = []
             for question in questions.asked:
@@ -142,18 +142,18 @@ class ReadingBuilder:
         names: NodeNames,
         found: _Found,
         samples: list[Samples],
-    ) -> Problem | None:
+    ) -> ReadingProblem | None:
         """Gives the samples of one question, one for each time of the grid, or says why there are none."""
         table, newest = answers.values[question], answers.newest[question.freshness]
         if isinstance(table, TelemetryError) or isinstance(newest, TelemetryError):
-            return Problem("query", _failure(table, newest) or "")
+            return ReadingProblem("query", _failure(table, newest) or "")
         if not len(table):
-            return Problem("empty", _nothing(question))
+            return ReadingProblem("empty", _nothing(question))
         if len(clusters := table.cluster_names()) > 1:
             summary = f"the answer mixes the clusters {', '.join(clusters)}"
             fix = tuple(self.check.line(f'cluster="{name}"') for name in clusters)
             found.mixtures.append(Mixture(summary, "\n".join((f"{summary}:", *fix)), fix))
-            return Problem("clusters", f"{summary}; choose one: {fix[0]}", fix)
+            return ReadingProblem("clusters", f"{summary}; choose one: {fix[0]}", fix)
         nodes = table.named(question.labels)
         rows = names.rows(nodes)
         _note_strangers(question, nodes, rows, found)
@@ -163,7 +163,7 @@ class ReadingBuilder:
         largest = largest_ratio(question.resource)
         if no_ratios(values, largest):
             unit = not_ratios(question.resource, values[:, -1], self._capacity(question.resource, rows, names))
-            return Problem(
+            return ReadingProblem(
                 "unit",
                 f"a tenth of the values of {question.resource} or more are above {largest:g}, so they are not ratios "
                 f"0..1 but {unit}",
@@ -180,7 +180,7 @@ class ReadingBuilder:
         if len(names) and np.all(rows < 0):
             samples.clear()
             said = self.check.advice(question.labels)
-            return Problem(
+            return ReadingProblem(
                 "unnamed",
                 f"no series matches a node, for example {_shown(question.label, min(nodes))}; "
                 f"set BALLAST_TELEMETRY__NODE_LABEL to the label that names the node{self._exactly}"
@@ -191,9 +191,11 @@ class ReadingBuilder:
             return self._wholesale(question, rejected[0], newest, grid.start)
         return None
 
-    def _wholesale(self, question: Query, rejected: Counter[str], newest: SeriesTable, at: float) -> Problem | None:
+    def _wholesale(
+        self, question: Query, rejected: Counter[str], newest: SeriesTable, at: float
+    ) -> ReadingProblem | None:
         if self.check.excluded(question.freshness):
-            return Problem("differing", f"{self.check.mixtures[0].summary}: see SeriesDiffer")
+            return ReadingProblem("differing", f"{self.check.mixtures[0].summary}: see SeriesDiffer")
         return explain_rejection(question, +rejected, newest, at, self._max_age(question))
 
     def _max_age(self, question: Query) -> float:

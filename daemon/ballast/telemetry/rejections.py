@@ -7,7 +7,7 @@ from collections import Counter
 
 import numpy as np
 
-from ballast.model.sample import Problem
+from ballast.model.sample import ReadingProblem
 from ballast.telemetry.queries import Query
 from ballast.telemetry.responses import SeriesTable
 
@@ -16,7 +16,7 @@ _OFFSET_STEP = 30
 
 def explain_rejection(
     question: Query, rejected: Counter[str], newest: SeriesTable, at: float, max_age: float
-) -> Problem | None:
+) -> ReadingProblem | None:
     """What rejected the most of them; None where nothing was rejected. `at` is the evaluation time, Unix seconds."""
     if not rejected:
         return None
@@ -26,13 +26,13 @@ def explain_rejection(
         return _stale(question, newest, at, max_age)
     if reason == "future":
         ahead = _newest(newest) - at
-        return Problem(
+        return ReadingProblem(
             "future",
             f"all samples of {resource} are ahead of the query, by {ahead:.0f} s; the clock of this machine is late "
             "or that of the exporters' Prometheus is ahead: synchronise them (NTP)",
         )
     if reason == "duplicate":
-        return Problem(
+        return ReadingProblem(
             "duplicate",
             f"each node has several values of {resource} that differ, so none counts; aggregate them in "
             f"BALLAST_TELEMETRY__RESOURCES: max by ({', '.join(question.labels)}) (<query>), or choose with "
@@ -40,19 +40,19 @@ def explain_rejection(
         )
     if reason in ("unmatched", "ambiguous"):
         what = "no node" if reason == "unmatched" else "several nodes at once"
-        return Problem(
+        return ReadingProblem(
             "unnamed",
             f"the series of {resource} name {what} by {question.label}; set BALLAST_TELEMETRY__NODE_LABEL or "
             "BALLAST_TELEMETRY__NODE_REWRITE",
         )
-    return Problem(
+    return ReadingProblem(
         "unreadable",
         f"no value of {resource} is a number from 0 on ({reason}); look at the exporters, or at its query in "
         "BALLAST_TELEMETRY__RESOURCES",
     )
 
 
-def _stale(question: Query, newest: SeriesTable, at: float, max_age: float) -> Problem:
+def _stale(question: Query, newest: SeriesTable, at: float, max_age: float) -> ReadingProblem:
     age = at - _newest(newest)
     if math.isnan(age):
         fix: tuple[str, ...] = ()
@@ -66,9 +66,9 @@ def _stale(question: Query, newest: SeriesTable, at: float, max_age: float) -> P
         elif question.preset is not None:
             advice = "store its raw metrics, or choose another BALLAST_PROMETHEUS__PRESET"
         text = f"the age of {question.resource} is unknown: {question.freshness} gives nothing; {advice}"
-        return Problem("ageless", text, fix)
+        return ReadingProblem("ageless", text, fix)
     earlier = f"BALLAST_TELEMETRY__OFFSET={math.ceil(age / _OFFSET_STEP) * _OFFSET_STEP}s"
-    return Problem(
+    return ReadingProblem(
         "stale",
         f"all samples of {question.resource} are older than {max_age:g} s; if exporters are scraped, they arrive late "
         f"or this machine's clock is ahead: synchronise the clocks, or query that much earlier: {earlier}",
