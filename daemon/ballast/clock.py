@@ -6,6 +6,9 @@ import threading
 import time
 from typing import Protocol
 
+AHEAD = 60.0
+"""Seconds by which another machine's clock may be ahead of ours."""
+
 
 class Clock(Protocol):
     """`wall` stamps, `monotonic` measures durations and counts suspends, `wait` sleeps until an event or a timeout."""

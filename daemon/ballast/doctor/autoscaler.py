@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from ballast.doctor.cluster_view import Missing, part, text, title
+from ballast.doctor.cluster_view import CheckNotPossible, part, text, title
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding
 from ballast.publishing.node_keys import NodeKeys
@@ -25,7 +25,7 @@ def autoscaler_labels(evidence: Evidence) -> Iterator[Finding]:
     """
     publishing = evidence.settings.publishing
     if publishing.mode is Mode.OFF:
-        raise Missing("BALLAST_PUBLISHING__MODE is off: no label is written")
+        raise CheckNotPossible("BALLAST_PUBLISHING__MODE is off: no label is written")
     keys = NodeKeys.of(publishing.prefix)
     for deployment in evidence.cluster.all("/apis/apps/v1/deployments"):
         containers = part(deployment, "spec", "template", "spec", "containers") or ()

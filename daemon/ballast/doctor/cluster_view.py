@@ -20,12 +20,12 @@ PAGE = 500
 OWN_PODS = "app.kubernetes.io/name=ballast"
 
 
-class Missing(BallastError):
+class CheckNotPossible(BallastError):
     """A check cannot be made without this."""
 
 
 class ClusterView:
-    """Of one API server. Collections are kept; `find` and `all` raise Missing for what cannot be read."""
+    """Of one API server. Collections are kept; `find` and `all` raise CheckNotPossible for what cannot be read."""
 
     def __init__(self, api: KubeApi, settings: Settings) -> None:
         self.api = api
@@ -45,9 +45,9 @@ class ClusterView:
         return None
 
     def asked(self) -> None:
-        """Raises Missing where the API server does not answer."""
+        """Raises CheckNotPossible where the API server does not answer."""
         if self.failure is not None:
-            raise Missing("the Kubernetes API does not answer")
+            raise CheckNotPossible("the Kubernetes API does not answer")
 
     def find(self, path: str) -> Document | None:
         """One object; None where there is none."""
@@ -57,7 +57,7 @@ class ClusterView:
         except NotFound:
             return None
         except ClusterError as error:
-            raise Missing(f"cannot be read: {error}") from error
+            raise CheckNotPossible(f"cannot be read: {error}") from error
 
     def all(self, path: str, **query: str) -> tuple[Document, ...]:
         """A collection, in pages; `query` such as labelSelector."""
@@ -68,7 +68,7 @@ class ClusterView:
                 try:
                     self._kept[key] = self._listed(path, query)
                 except ClusterError as error:
-                    raise Missing(f"cannot be read: {error}") from error
+                    raise CheckNotPossible(f"cannot be read: {error}") from error
             return self._kept[key]
 
     def count(self, path: str) -> int | None:
@@ -77,7 +77,7 @@ class ClusterView:
         try:
             page = document(self.api.get(path, query={"limit": 1}))
         except ClusterError as error:
-            raise Missing(f"cannot be read: {error}") from error
+            raise CheckNotPossible(f"cannot be read: {error}") from error
         rest = part(page, "metadata", "remainingItemCount")
         return rest + len(page.get("items") or ()) if isinstance(rest, int) else None
 
@@ -92,7 +92,7 @@ class ClusterView:
         position = ""
         while True:
             if self.stop.is_set():
-                raise Missing(f"the list {path} takes too long")
+                raise CheckNotPossible(f"the list {path} takes too long")
             page = document(
                 self.api.get(path, query={**query, "limit": PAGE, **({"continue": position} if position else {})})
             )

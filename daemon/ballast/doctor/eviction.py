@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ballast.doctor.cluster_view import Document, Missing, part, text, title
+from ballast.doctor.cluster_view import CheckNotPossible, Document, part, text, title
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding
 from ballast.doctor.pairing import asks_ballast
@@ -20,7 +20,7 @@ def budgets_unsatisfiable(evidence: Evidence) -> Iterator[Finding]:
     Fix: `kubectl -n prod patch pdb api --type=merge -p '{"spec":{"maxUnavailable":1,"minAvailable":null}}'`
     """
     if evidence.settings.eviction.mode is Mode.OFF:
-        raise Missing("BALLAST_EVICTION__MODE is off")
+        raise CheckNotPossible("BALLAST_EVICTION__MODE is off")
     for budget in evidence.cluster.all("/apis/policy/v1/poddisruptionbudgets"):
         if why := unsatisfiable(budget):
             namespace, name = (text(budget, "metadata", key) for key in ("namespace", "name"))
@@ -44,7 +44,7 @@ def landing(evidence: Evidence) -> Iterator[Finding]:
     """
     settings = evidence.settings
     if settings.eviction.mode is not Mode.ON:
-        raise Missing(f"BALLAST_EVICTION__MODE is {settings.eviction.mode.value}: nothing is evicted")
+        raise CheckNotPossible(f"BALLAST_EVICTION__MODE is {settings.eviction.mode.value}: nothing is evicted")
     if settings.eviction.landing == "taint":
         return
     if asks_ballast(scheduler_files(evidence.cluster), settings.http.of_extender() or settings.http):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Sequence
 from functools import cached_property
 
 from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
 from ballast.cluster.listing import list_all
 from ballast.cluster.objects.decoding import node_reader, pod_reader
-from ballast.doctor.cluster_view import ClusterView, Missing
+from ballast.doctor.cluster_view import CheckNotPossible, ClusterView
 from ballast.doctor.pod_counts import PodCounts, counted, questions
 from ballast.errors import BallastError, ClusterError
 from ballast.metrics import Metrics
@@ -34,11 +32,9 @@ PASTS = (300.0, 900.0)
 FEWEST = 4
 """Readings that these are, at least."""
 
-_LINE = re.compile(r"BALLAST_[A-Z_]+=(?:'(?:[^']|'\\'')*'|[^\s;,()]+)")
-
 
 class Evidence:
-    """Of the settings and the clusters they name. Raises Missing for what does not apply or cannot be had."""
+    """Of the settings and the clusters they name. Raises CheckNotPossible for what does not apply or cannot be had."""
 
     def __init__(self, settings: Settings, api: KubeApi, clock: Clock) -> None:
         timeout = min(settings.prometheus.timeout, Duration(f"{PATIENCE:g}s"))
@@ -59,9 +55,9 @@ class Evidence:
         try:
             found = list_all(self._api, "/api/v1/nodes", node_reader(lambda key: False), query, self.cluster.stop)
         except ClusterError as error:
-            raise Missing(f"the nodes cannot be read: {error}") from error
+            raise CheckNotPossible(f"the nodes cannot be read: {error}") from error
         if found is None:
-            raise Missing("the list of nodes takes too long")
+            raise CheckNotPossible("the list of nodes takes too long")
         return tuple(sorted(found[0], key=lambda node: node.name))
 
     @cached_property
@@ -81,16 +77,16 @@ class Evidence:
         try:
             found = list_all(self._api, "/api/v1/pods", pod_reader(lambda key: False), {}, self.cluster.stop)
         except ClusterError as error:
-            raise Missing(f"the pods cannot be read: {error}") from error
+            raise CheckNotPossible(f"the pods cannot be read: {error}") from error
         if found is None:
-            raise Missing("the list of pods takes too long")
+            raise CheckNotPossible("the list of pods takes too long")
         return tuple(pod for pod in found[0] if pod.phase == "Running" and pod.node)
 
     @cached_property
     def source(self) -> PrometheusSource:
         """Prometheus, as the daemon asks it."""
         if self.settings.telemetry.source != "prometheus":
-            raise Missing("BALLAST_TELEMETRY__SOURCE is not prometheus")
+            raise CheckNotPossible("BALLAST_TELEMETRY__SOURCE is not prometheus")
         return PrometheusSource(self.settings, self._metrics)
 
     @cached_property
@@ -98,17 +94,17 @@ class Evidence:
         """What the cheapest question to Prometheus fails with."""
         try:
             self.source.probe(self.at)
-        except Missing:
+        except CheckNotPossible:
             raise
         except BallastError as error:
             return error
         return None
 
     def asked(self) -> None:
-        """Raises Missing where Prometheus does not answer."""
+        """Raises CheckNotPossible where Prometheus does not answer."""
         if self.answer is not None:
             what = "refuses these credentials" if isinstance(self.answer, NotAllowed) else "does not answer"
-            raise Missing(f"Prometheus {what}")
+            raise CheckNotPossible(f"Prometheus {what}")
 
     @cached_property
     def reading(self) -> Reading:
@@ -156,14 +152,3 @@ class Evidence:
         """Frees the connections."""
         if "source" in vars(self):
             self.source.close()
-
-
-def lines(*texts: str) -> tuple[str, ...]:
-    """The settings in messages, as lines to copy, each once."""
-    return tuple(dict.fromkeys(line.rstrip(".:") for text in texts for line in _LINE.findall(text)))
-
-
-def named(nodes: Sequence[str], most: int = 5) -> str:
-    """ "a, b and 3 more"."""
-    more = f" and {len(nodes) - most:,} more" if len(nodes) > most else ""
-    return ", ".join(nodes[:most]) + more

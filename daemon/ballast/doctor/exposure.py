@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ipaddress import ip_address
 
-from ballast.doctor.cluster_view import ClusterView, Document, Missing, part, text
+from ballast.doctor.cluster_view import CheckNotPossible, ClusterView, Document, part, text
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding
 from ballast.settings import HttpSettings, Settings
@@ -32,7 +32,7 @@ def extender_open(evidence: Evidence) -> Iterator[Finding]:
     pods = cluster.own_pods
     if not pods:
         if not {"host", "extender_bind"} & settings.http.model_fields_set:
-            raise Missing(f"no pod of Ballast runs in namespace {cluster.namespace}")
+            raise CheckNotPossible(f"no pod of Ballast runs in namespace {cluster.namespace}")
         yield _open(subject, "it listens on every address, and no NetworkPolicy can hold for it outside of a pod")
         return
     exposed = [text(pod, "metadata", "name") for pod in pods if not _guarded(cluster, pod, serving.port)]

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from ballast.clock import AHEAD
 from ballast.cluster.identity import known_namespace
-from ballast.doctor.cluster_view import OWN_PODS, Document, Missing, part, text, title
-from ballast.doctor.evidence import Evidence, named
+from ballast.doctor.cluster_view import OWN_PODS, CheckNotPossible, Document, part, text, title
+from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding
 from ballast.publishing.node_keys import NodeKeys
 from ballast.settings import Mode, Settings
+from ballast.words import named
 
 OLD = 60.0
 """Seconds after which a Lease that is renewed every two seconds counts as left alone."""
-
-AHEAD = 60.0
-"""Seconds by which another machine's clock may differ."""
 
 
 def reachable(evidence: Evidence) -> Iterator[Finding]:
@@ -50,7 +49,7 @@ def lease(evidence: Evidence) -> Iterator[Finding]:
     if found is None or not holder:
         what = "there is no Lease" if found is None else "nobody holds the Lease"
         if not evidence.cluster.own_pods:
-            raise Missing(f"{what} {where}, and no pod of Ballast runs there")
+            raise CheckNotPossible(f"{what} {where}, and no pod of Ballast runs there")
         yield Finding("lease", "fail", where, f"{what}, though pods of Ballast run: nothing is written", fix)
         return
     age = _age(evidence, found)
@@ -74,7 +73,7 @@ def second_ballast(evidence: Evidence) -> Iterator[Finding]:
     """
     settings, cluster = evidence.settings, evidence.cluster
     if not acts(settings):
-        raise Missing("every part is off: nothing is written")
+        raise CheckNotPossible("every part is off: nothing is written")
     yield from _foreign_holder(evidence)
     home = settings.lease.namespace or cluster.namespace
     readable = False
@@ -84,17 +83,17 @@ def second_ballast(evidence: Evidence) -> Iterator[Finding]:
         )
         readable = True
         yield from _other_leases(evidence, home, leases)
-    except Missing:
+    except CheckNotPossible:
         pass
     try:
         deployments = cluster.all("/apis/apps/v1/deployments", labelSelector=OWN_PODS)
         readable = True
         yield from _other_deployments(home, deployments)
-    except Missing:
+    except CheckNotPossible:
         pass
     yield from _other_prefixes(evidence)
     if not readable:
-        raise Missing("Leases and Deployments of other namespaces cannot be read; run it as somebody who may")
+        raise CheckNotPossible("Leases and Deployments of other namespaces cannot be read; run it as somebody who may")
 
 
 def acts(settings: Settings) -> bool:
@@ -106,12 +105,12 @@ def acts(settings: Settings) -> bool:
 def _lease(evidence: Evidence) -> tuple[str, Document | None]:
     settings = evidence.settings
     if not settings.lease.enabled:
-        raise Missing("BALLAST_LEASE__ENABLED is false: this replica always writes")
+        raise CheckNotPossible("BALLAST_LEASE__ENABLED is false: this replica always writes")
     if not acts(settings):
-        raise Missing("every part is off: nothing is written, so nobody has to lead")
+        raise CheckNotPossible("every part is off: nothing is written, so nobody has to lead")
     namespace = settings.lease.namespace or known_namespace(None)
     if namespace is None:
-        raise Missing("the namespace of the Lease is not known here: set BALLAST_LEASE__NAMESPACE")
+        raise CheckNotPossible("the namespace of the Lease is not known here: set BALLAST_LEASE__NAMESPACE")
     path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{settings.lease.name}"
     return f"{namespace}/{settings.lease.name}", evidence.cluster.find(path)
 
@@ -135,7 +134,7 @@ def _foreign_holder(evidence: Evidence) -> Iterator[Finding]:
     try:
         where, found = _lease(evidence)
         pods = {text(pod, "metadata", "name") for pod in evidence.cluster.own_pods}
-    except Missing:
+    except CheckNotPossible:
         return
     if found is None or not pods or not _alive(evidence, found):
         return

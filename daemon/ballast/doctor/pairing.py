@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from ballast.doctor.cluster_view import Missing, part, text, title
+from ballast.doctor.cluster_view import CheckNotPossible, part, text, title
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding
 from ballast.doctor.scheduler_files import TRIMARAN, SchedulerFile, scheduler_files
@@ -40,7 +40,7 @@ def labels(evidence: Evidence) -> Iterator[Finding]:
             fix = (f"BALLAST_PUBLISHING__PREFIX={key.removesuffix('/score')}", "ballast profile labels")
             yield Finding("pairing-labels", "fail", file.where, message, fix)
     if not paired and publishing.mode is not Mode.ON:
-        raise Missing("no scheduler that can be seen reads the labels, and publishing is not on")
+        raise CheckNotPossible("no scheduler that can be seen reads the labels, and publishing is not on")
 
 
 def extender(evidence: Evidence) -> Iterator[Finding]:
@@ -55,7 +55,9 @@ def extender(evidence: Evidence) -> Iterator[Finding]:
     port = serving.port
     files = [(file, each) for file in scheduler_files(evidence.cluster) for each in _asking(file, port)]
     if not files:
-        raise Missing("no scheduler that can be seen asks an extender of Ballast: ballast profile extender prints one")
+        raise CheckNotPossible(
+            "no scheduler that can be seen asks an extender of Ballast: ballast profile extender prints one"
+        )
     for file, each in files:
         url = text(each, "urlPrefix")
         problems = [*_wrong_address(evidence, url, serving)]
@@ -89,7 +91,9 @@ def trimaran(evidence: Evidence) -> Iterator[Finding]:
         for args in file.arguments(plugin)
     ]
     if not found:
-        raise Missing("no scheduler that can be seen has plugins of Trimaran: ballast profile trimaran prints one")
+        raise CheckNotPossible(
+            "no scheduler that can be seen has plugins of Trimaran: ballast profile trimaran prints one"
+        )
     serving = evidence.settings.http
     for file, plugin, args in found:
         key = TRIMARAN[plugin]
@@ -121,7 +125,7 @@ def crane(evidence: Evidence) -> Iterator[Finding]:
             fix = ("BALLAST_PUBLISHING__CRANE=true", "BALLAST_PUBLISHING__MODE=on")
             yield Finding("pairing-crane", "fail", file.where, message, fix)
     if not reading and not writes:
-        raise Missing("crane's annotations are not written, and no scheduler that can be seen reads them")
+        raise CheckNotPossible("crane's annotations are not written, and no scheduler that can be seen reads them")
     if not writes:
         return
     for each in evidence.cluster.all("/apis/apps/v1/deployments"):

@@ -10,11 +10,10 @@ import numpy as np
 from ballast.errors import TelemetryError
 from ballast.settings import Settings
 from ballast.telemetry import responses as decoding
-from ballast.telemetry.exporters.terms import Terms
+from ballast.telemetry.exporters.terms import CONTAINERS, Terms
 from ballast.telemetry.pods import ages
 
 _POD = "namespace, pod, cluster"
-_CONTAINERS = ('container!=""', 'container!="POD"')
 
 
 @dataclass(frozen=True)
@@ -29,9 +28,9 @@ def questions(settings: Settings) -> dict[str, str]:
     """Resource → PromQL that counts the pods that have it, by cluster. The ages are those of memory, as in a cycle."""
     terms = Terms((), settings.prometheus.matchers, "")
     max_age, skew = ages(settings)
-    newest = terms.pick("container_memory_working_set_bytes", *_CONTAINERS)
+    newest = terms.pick("container_memory_working_set_bytes", *CONTAINERS)
     fresh = f"max by ({_POD}) (timestamp({newest})) >= time() - {max_age:g} <= time() + {skew:g}"
-    cpu = f"max by ({_POD}) ({terms.pick('container_cpu_usage_seconds_total', *_CONTAINERS)})"
+    cpu = f"max by ({_POD}) ({terms.pick('container_cpu_usage_seconds_total', *CONTAINERS)})"
     return {"cpu": f"count by (cluster) ({cpu})", "memory": f"count by (cluster) ({fresh})"}
 
 

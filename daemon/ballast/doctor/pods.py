@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ballast.doctor.cluster_view import Missing
+from ballast.doctor.cluster_view import CheckNotPossible
 from ballast.doctor.evidence import PATIENCE, Evidence
 from ballast.doctor.finding import Finding
 
@@ -21,7 +21,7 @@ def pod_usage(evidence: Evidence) -> Iterator[Finding]:
     begun = evidence.clock.monotonic()
     usage = evidence.usage
     if usage.problems and evidence.clock.monotonic() - begun >= PATIENCE:
-        raise Missing(f"the usage of pods takes more than {PATIENCE:g} s, which the daemon may wait for")
+        raise CheckNotPossible(f"the usage of pods takes more than {PATIENCE:g} s, which the daemon may wait for")
     problems = "; ".join(f"{name}: {problem}" for name, problem in sorted(usage.problems.items()))
     all_pods = evidence.cluster.count("/api/v1/pods")
     if not problems and all_pods is not None and usage.measured >= ENOUGH * all_pods:
@@ -44,10 +44,10 @@ def pod_usage(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _running(evidence: Evidence, otherwise: int | None) -> int:
-    """How many pods run. Raises Missing where their list takes too long and there is no other number."""
+    """How many pods run. Raises CheckNotPossible where their list takes too long and there is no other number."""
     try:
         return len(evidence.pods)
-    except Missing:
+    except CheckNotPossible:
         if otherwise is None:
             raise
         return otherwise

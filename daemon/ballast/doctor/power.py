@@ -11,8 +11,8 @@ from ballast.actuation.scaling.cap import paused
 from ballast.actuation.scaling.detection import Autoscalers
 from ballast.cluster.listing import list_all
 from ballast.cluster.workload_cache import AUTOSCALERS, SCALED_OBJECTS, plural_of, reader
-from ballast.doctor.cluster_view import Missing, document, text
-from ballast.doctor.evidence import PATIENCE, Evidence, lines
+from ballast.doctor.cluster_view import CheckNotPossible, document, text
+from ballast.doctor.evidence import PATIENCE, Evidence
 from ballast.doctor.finding import Finding
 from ballast.errors import BallastError, ClusterError, NotFound, SettingsError, UsageError
 from ballast.jobs.power.build import PolicyFindings, client, findings
@@ -35,7 +35,7 @@ def feed(evidence: Evidence) -> Iterator[Finding]:
     found = _read(evidence)
     if found.problems:
         for problem in found.problems:
-            yield Finding("power-feed", "fail", "BALLAST_POWER__POLICIES", problem, _config(problem))
+            yield Finding("power-feed", "fail", "BALLAST_POWER__POLICIES", problem, ("ballast config check",))
         return
     for policy in found.policies:
         if policy.feed is not None:
@@ -50,7 +50,7 @@ def consumption(evidence: Evidence) -> Iterator[Finding]:
     """
     metered = [policy for policy in _usable(evidence) if policy.consumption is not None]
     if not metered:
-        raise Missing("no policy has a consumption")
+        raise CheckNotPossible("no policy has a consumption")
     for policy in metered:
         if policy.consumption is not None:
             measured = policy.model_copy(update={"feed": policy.consumption})
@@ -94,21 +94,17 @@ def autoscalers(evidence: Evidence) -> Iterator[Finding]:
 def _read(evidence: Evidence) -> PolicyFindings:
     settings = evidence.settings
     if settings.power.mode is Mode.OFF:
-        raise Missing("BALLAST_POWER__MODE is off")
+        raise CheckNotPossible("BALLAST_POWER__MODE is off")
     if not settings.power.policies:
-        raise Missing("there is no power policy")
+        raise CheckNotPossible("there is no power policy")
     return findings(settings)
 
 
 def _usable(evidence: Evidence) -> tuple[PowerPolicy, ...]:
     found = _read(evidence)
     if found.problems:
-        raise Missing("the policies cannot be used as they are: see power-feed")
+        raise CheckNotPossible("the policies cannot be used as they are: see power-feed")
     return found.policies
-
-
-def _config(problem: str) -> tuple[str, ...]:
-    return lines(problem) or ("ballast config check",)
 
 
 def _sampled(evidence: Evidence, check: str, policy: PowerPolicy, spec: FeedSpec, key: str) -> Iterator[Finding]:
@@ -195,18 +191,17 @@ def _listed(evidence: Evidence, kind: str) -> tuple[Autoscaler, ...]:
     except NotFound:
         return ()
     except ClusterError as error:
-        raise Missing(f"the {kind} cannot be read: {error}") from error
+        raise CheckNotPossible(f"the {kind} cannot be read: {error}") from error
     if found is None:
-        raise Missing(f"the list of {kind} takes too long")
+        raise CheckNotPossible(f"the list of {kind} takes too long")
     return tuple(found[0])
 
 
 def _no_room(member: Member, autoscaler: Autoscaler, show: str) -> Iterator[Finding]:
     who = f"{autoscaler.own_kind} {autoscaler.own_name}"
-    if autoscaler.own_kind == "ScaledObject" and (why := paused(autoscaler)):
-        key = why.rpartition("(")[2].partition(":")[0]
-        unpause = f"kubectl -n {autoscaler.namespace} annotate scaledobject {autoscaler.own_name} {key}-"
-        yield Finding("power-autoscalers", "fail", member.name, f"{why}: a cap has no effect", (unpause, show))
+    if autoscaler.own_kind == "ScaledObject" and (pause := paused(autoscaler)):
+        unpause = f"kubectl -n {autoscaler.namespace} annotate scaledobject {autoscaler.own_name} {pause.key}-"
+        yield Finding("power-autoscalers", "fail", member.name, f"{pause.text}: a cap has no effect", (unpause, show))
     if autoscaler.minimum > member.max:
         message = f"{who} keeps at least {autoscaler.minimum} replicas, the policy allows {member.max} at most"
         yield Finding("power-autoscalers", "fail", member.name, message, (f"max: {autoscaler.minimum}", show))

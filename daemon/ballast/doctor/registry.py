@@ -19,7 +19,7 @@ from ballast.doctor import (
     source,
     witness,
 )
-from ballast.doctor.cluster_view import Missing
+from ballast.doctor.cluster_view import CheckNotPossible
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding, Report, report
 from ballast.errors import BallastError, UsageError
@@ -95,7 +95,7 @@ def _late(name: str, within: float) -> Finding:
 def _run(name: str, check: Check, evidence: Evidence) -> list[Finding]:
     try:
         return list(check(evidence)) or [Finding(name, "ok", "", "nothing found")]
-    except Missing as missing:
+    except CheckNotPossible as missing:
         return [Finding(name, "skipped", "", str(missing))]
     except BallastError as error:
         return [Finding(name, "fail", "", str(error))]

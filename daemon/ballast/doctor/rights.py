@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ballast.cluster import state
 from ballast.cluster.workload_cache import plural_of
-from ballast.doctor.cluster_view import Missing, document, part, text
+from ballast.doctor.cluster_view import CheckNotPossible, document, part, text
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding
 from ballast.doctor.kubernetes import acts
@@ -167,11 +167,11 @@ def _allowed(evidence: Evidence, right: Right, verb: str) -> bool:
     try:
         answer = document(evidence.cluster.api.request("POST", _REVIEWS, body=body))
     except NotFound as error:
-        raise Missing("this API server has no authorization.k8s.io/v1: rights cannot be asked for") from error
+        raise CheckNotPossible("this API server has no authorization.k8s.io/v1: rights cannot be asked for") from error
     except ClusterError as error:
-        raise Missing(f"rights cannot be asked for: {error}") from error
+        raise CheckNotPossible(f"rights cannot be asked for: {error}") from error
     if part(answer, "status", "allowed") is None:
-        raise Missing(f"the answer to a SelfSubjectAccessReview has no status: {text(answer, 'kind')}")
+        raise CheckNotPossible(f"the answer to a SelfSubjectAccessReview has no status: {text(answer, 'kind')}")
     return bool(part(answer, "status", "allowed"))
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from ballast.doctor.cluster_view import ClusterView, Document, Missing, part, text, title
+from ballast.doctor.cluster_view import CheckNotPossible, ClusterView, Document, part, text, title
 
 _KIND = "KubeSchedulerConfiguration"
 TRIMARAN = {
@@ -60,16 +60,16 @@ class SchedulerFile(NamedTuple):
 
 
 def scheduler_files(cluster: ClusterView) -> tuple[SchedulerFile, ...]:
-    """All of them. Raises Missing where neither namespace's ConfigMaps can be read."""
+    """All of them. Raises CheckNotPossible where neither namespace's ConfigMaps can be read."""
     maps: list[Document] = []
     missing = None
     for namespace in dict.fromkeys(("kube-system", cluster.namespace)):
         try:
             maps += cluster.all(f"/api/v1/namespaces/{namespace}/configmaps")
-        except Missing as error:
+        except CheckNotPossible as error:
             missing = error
     if missing is not None and not maps:
-        raise Missing(f"configurations of schedulers {missing}; run it as somebody who may read ConfigMaps")
+        raise CheckNotPossible(f"configurations of schedulers {missing}; run it as somebody who may read ConfigMaps")
     return tuple(found for each in maps for found in _in(each))
 
 

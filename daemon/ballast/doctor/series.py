@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from ballast.doctor.evidence import Evidence, lines, named
+from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding
 from ballast.model.node import Node
+from ballast.model.sample import ReadingProblem
 from ballast.settings.prometheus import BUILT_IN_PRESETS
-from ballast.telemetry.series_check import matchers_line
+from ballast.words import named
 
 _FEW = 0.02
 """Share of nodes without a sample that is nothing special: some always come or go."""
@@ -21,13 +22,12 @@ def preset_data(evidence: Evidence) -> Iterator[Finding]:
     Found: a resource has no series, or its query is refused.
     Fix: `BALLAST_PROMETHEUS__PRESET=node-exporter,kubelet`, `BALLAST_TELEMETRY__RESOURCES=cpu,memory`
     """
-    for resource in _failed(evidence, "empty", "query"):
-        problem = evidence.reading.problems[resource]
+    for resource, problem in _failed(evidence, "empty", "query"):
         setting = next(each for each in evidence.settings.telemetry.resources if each.name == resource)
         found = _presets_with(evidence, resource) if setting.query is None else ()
         present = evidence.settings.prometheus.preset
         fix = tuple(f"BALLAST_PROMETHEUS__PRESET={present},{name}" for name in found) or _otherwise(evidence, resource)
-        yield Finding("preset-data", "fail", resource, problem, fix)
+        yield Finding("preset-data", "fail", resource, problem.text, fix)
 
 
 def node_label(evidence: Evidence) -> Iterator[Finding]:
@@ -36,9 +36,8 @@ def node_label(evidence: Evidence) -> Iterator[Finding]:
     Found: no label of the series leads to a node.
     Fix: `BALLAST_TELEMETRY__NODE_REWRITE=...` or `BALLAST_TELEMETRY__NODE_IDENTITY=...` as the finding says
     """
-    for resource in _failed(evidence, "unnamed"):
-        problem = evidence.reading.problems[resource]
-        yield Finding("node-label", "fail", resource, problem, lines(problem))
+    for resource, problem in _failed(evidence, "unnamed"):
+        yield Finding("node-label", "fail", resource, problem.text, problem.fix)
 
 
 def clusters_mixed(evidence: Evidence) -> Iterator[Finding]:
@@ -52,7 +51,7 @@ def clusters_mixed(evidence: Evidence) -> Iterator[Finding]:
         if found.label != "instance":
             yield from _differing("clusters-mixed", evidence)
             return
-    if any(reason == "clusters" for reason in reading.reasons.values()):
+    if any(problem.reason == "clusters" for problem in reading.failed.values()):
         yield from _differing("clusters-mixed", evidence)
 
 
@@ -65,9 +64,8 @@ def duplicate_exporters(evidence: Evidence) -> Iterator[Finding]:
     evidence.reading  # noqa: B018 - the differences are found by it
     if any(found.label == "instance" for found in evidence.source.differences):
         yield from _differing("duplicate-exporters", evidence)
-    for resource in _failed(evidence, "duplicate"):
-        problem = evidence.reading.problems[resource]
-        yield Finding("duplicate-exporters", "fail", resource, problem, lines(problem))
+    for resource, problem in _failed(evidence, "duplicate"):
+        yield Finding("duplicate-exporters", "fail", resource, problem.text, problem.fix)
 
 
 def scrape_interval(evidence: Evidence) -> Iterator[Finding]:
@@ -94,10 +92,9 @@ def clock_skew(evidence: Evidence) -> Iterator[Finding]:
     Found: samples are from the future, or all are too old.
     Fix: `timedatectl set-ntp true`, or `BALLAST_TELEMETRY__OFFSET=...` as the finding says
     """
-    for resource in _failed(evidence, "future", "stale"):
-        problem = evidence.reading.problems[resource]
-        fix = lines(problem) or ("timedatectl set-ntp true",)
-        yield Finding("clock-skew", "fail", resource, problem, fix)
+    for resource, problem in _failed(evidence, "future", "stale"):
+        fix = problem.fix or ("timedatectl set-ntp true",)
+        yield Finding("clock-skew", "fail", resource, problem.text, fix)
 
 
 def freshness(evidence: Evidence) -> Iterator[Finding]:
@@ -106,9 +103,8 @@ def freshness(evidence: Evidence) -> Iterator[Finding]:
     Found: a query hides the times of its samples.
     Fix: the line of `BALLAST_TELEMETRY__RESOURCES` that the finding says
     """
-    for resource in _failed(evidence, "ageless"):
-        problem = evidence.reading.problems[resource]
-        yield Finding("freshness", "fail", resource, problem, lines(problem) or _otherwise(evidence, resource))
+    for resource, problem in _failed(evidence, "ageless"):
+        yield Finding("freshness", "fail", resource, problem.text, problem.fix or _otherwise(evidence, resource))
 
 
 def units(evidence: Evidence) -> Iterator[Finding]:
@@ -117,9 +113,8 @@ def units(evidence: Evidence) -> Iterator[Finding]:
     Found: values are percent, cores or bytes, or no numbers.
     Fix: `BALLAST_TELEMETRY__RESOURCES=...` with another query
     """
-    for resource in _failed(evidence, "unit", "unreadable"):
-        problem = evidence.reading.problems[resource]
-        yield Finding("units", "fail", resource, problem, lines(problem) or _otherwise(evidence, resource))
+    for resource, problem in _failed(evidence, "unit", "unreadable"):
+        yield Finding("units", "fail", resource, problem.text, problem.fix or _otherwise(evidence, resource))
 
 
 def unmeasured_nodes(evidence: Evidence) -> Iterator[Finding]:
@@ -144,8 +139,9 @@ def unmeasured_nodes(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def _failed(evidence: Evidence, *reasons: str) -> list[str]:
-    return [resource for resource, reason in evidence.reading.reasons.items() if reason in reasons]
+def _failed(evidence: Evidence, *reasons: str) -> list[tuple[str, ReadingProblem]]:
+    """The resources without samples for one of these reasons, and what is wrong with them."""
+    return [(resource, problem) for resource, problem in evidence.reading.failed.items() if problem.reason in reasons]
 
 
 def _otherwise(evidence: Evidence, resource: str) -> tuple[str, ...]:
@@ -173,10 +169,9 @@ def _presets_with(evidence: Evidence, resource: str) -> list[str]:
 
 
 def _differing(check: str, evidence: Evidence) -> Iterator[Finding]:
-    text = evidence.reading.differing
-    message = text.partition("\n")[0].removesuffix("; choose one:").removesuffix(":")
-    fix = lines(text) or (matchers_line(evidence.settings.prometheus.matchers, 'cluster="..."'),)
-    yield Finding(check, "fail", "series", message, fix)
+    mixtures = evidence.reading.mixtures
+    fix = tuple(dict.fromkeys(line for mixture in mixtures for line in mixture.fix))
+    yield Finding(check, "fail", "series", mixtures[0].summary, fix)
 
 
 def _ways_to_measure(without: list[Node], measured: list[Node], present: str) -> tuple[str, ...]:

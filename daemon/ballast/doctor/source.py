@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ballast.doctor.cluster_view import Missing
+from ballast.doctor.cluster_view import CheckNotPossible
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding
-from ballast.telemetry.error_messages import NotAllowed, masked
+from ballast.telemetry.error_messages import NotAllowed, TenantMissing, masked
 
 _SERVICES = "kubectl get services --all-namespaces | grep -iE 'prometheus|thanos|mimir|victoria'"
 
@@ -36,7 +36,7 @@ def credentials(evidence: Evidence) -> Iterator[Finding]:
     if error is None:
         yield Finding("prometheus-credentials", "ok", url, "it accepts the requests")
     elif not isinstance(error, NotAllowed):
-        raise Missing("Prometheus does not answer")
+        raise CheckNotPossible("Prometheus does not answer")
     else:
         fix = (
             "BALLAST_PROMETHEUS__TOKEN_FILE=/var/run/secrets/kubernetes.io/serviceaccount/token",
@@ -44,5 +44,5 @@ def credentials(evidence: Evidence) -> Iterator[Finding]:
             "BALLAST_PROMETHEUS__PASSWORD_FILE=/etc/ballast/password",
             'BALLAST_PROMETHEUS__HEADERS=\'{"X-Scope-OrgID": "tenant"}\'',
         )
-        first = 3 if "org id" in str(error) else 0
+        first = 3 if isinstance(error, TenantMissing) else 0
         yield Finding("prometheus-credentials", "fail", url, str(error), fix[first:])

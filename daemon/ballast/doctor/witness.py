@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ballast.doctor.cluster_view import Missing
+from ballast.doctor.cluster_view import CheckNotPossible
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding, Status
 from ballast.jobs.witnesses import TOLERANCE, apart
@@ -37,7 +37,7 @@ def sources_disagree(evidence: Evidence) -> Iterator[Finding]:
     """
     ours, theirs = evidence.reading.samples, evidence.witness.samples
     if not theirs:
-        raise Missing("metrics-server does not answer")
+        raise CheckNotPossible("metrics-server does not answer")
     for resource in TOLERANCE:
         if resource not in ours or resource not in theirs:
             continue

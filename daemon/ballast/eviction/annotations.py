@@ -9,7 +9,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ballast.eviction.facts import Facts
-from ballast.model.exclusion import Said, by_operator, exclusion
+from ballast.model.exclusion import NAMESPACE, AnnotatedObject, by_operator, exclusion
 from ballast.model.pod import Pod
 
 EVICT, EVICT_LIFTS = "evict", "evict-lifts"
@@ -19,8 +19,8 @@ _NEITHER = '"{}", which is neither "true" nor "false"'
 
 def opted_in(facts: Facts, pod: Pod, prefix: str, operators: frozenset[str] = frozenset()) -> bool:
     """`operators` are keys that count on namespaces alone."""
-    for _, said in _objects(facts, pod, operators):
-        value = said.get(f"{prefix}/{EVICT}")
+    for each in _objects(facts, pod, operators):
+        value = each.annotations.get(f"{prefix}/{EVICT}")
         if value is not None:
             return value == "true"
     return False
@@ -28,8 +28,8 @@ def opted_in(facts: Facts, pod: Pod, prefix: str, operators: frozenset[str] = fr
 
 def lifted(facts: Facts, pod: Pod, prefix: str, operators: frozenset[str] = frozenset()) -> frozenset[str]:
     """The checks that `evict-lifts` names on the nearest object that has it; `operators` as in `opted_in`."""
-    for _, said in _objects(facts, pod, operators):
-        value = said.get(f"{prefix}/{EVICT_LIFTS}")
+    for each in _objects(facts, pod, operators):
+        value = each.annotations.get(f"{prefix}/{EVICT_LIFTS}")
         if value is not None:
             return frozenset(_names(value))
     return frozenset()
@@ -43,9 +43,9 @@ def objection(facts: Facts, pod: Pod, prefix: str, operators: frozenset[str] = f
 
 def strange(annotations: Mapping[str, str], prefix: str) -> str | None:
     """What is said by a value that means nothing, so that it excludes; or None."""
-    found = exclusion([("it", annotations)], prefix, math.inf) if annotations else None
+    found = exclusion([AnnotatedObject("object", "", annotations)], prefix, math.inf) if annotations else None
     if found is not None and found.unreadable:
-        return found.reason.removeprefix("it ")
+        return found.said
     value = annotations.get(f"{prefix}/{EVICT}", "true")
     return None if value in ("true", "false") else f"has {prefix}/{EVICT}: {_NEITHER.format(value)}"
 
@@ -63,17 +63,17 @@ def _names(value: str) -> list[str]:
     return [name for each in value.split(",") if (name := each.strip())]
 
 
-def _excluded(objects: Iterable[Said], prefix: str, now: float) -> str | None:
+def _excluded(objects: Iterable[AnnotatedObject], prefix: str, now: float) -> str | None:
     found = exclusion(objects, prefix, now)
     return found.reason if found else None
 
 
-def _not_to_evict(objects: Iterable[Said], prefix: str) -> str | None:
-    for what, said in objects:
-        value = said.get(f"{prefix}/{EVICT}")
+def _not_to_evict(objects: Iterable[AnnotatedObject], prefix: str) -> str | None:
+    for each in objects:
+        value = each.annotations.get(f"{prefix}/{EVICT}")
         if value is not None:
             text = f'"{value}"' if value == "false" else _NEITHER.format(value)
-            return None if value == "true" else f"{what} has {prefix}/{EVICT}: {text}"
+            return None if value == "true" else f"{each.title} has {prefix}/{EVICT}: {text}"
     return None
 
 
@@ -92,15 +92,15 @@ def _foreign(annotations: Mapping[str, str]) -> str | None:
     return None
 
 
-def _objects(facts: Facts, pod: Pod, operators: frozenset[str]) -> Iterable[Said]:
-    found = _said(facts, pod)
+def _objects(facts: Facts, pod: Pod, operators: frozenset[str]) -> Iterable[AnnotatedObject]:
+    found = _annotated(facts, pod)
     return by_operator(found, operators) if operators else found
 
 
-def _said(facts: Facts, pod: Pod) -> Iterator[Said]:
-    yield "the pod", pod.annotations
+def _annotated(facts: Facts, pod: Pod) -> Iterator[AnnotatedObject]:
+    yield AnnotatedObject("pod", "", pod.annotations)
     for workload in facts.chain(pod):
-        yield f"{workload.kind} {workload.name}", workload.annotations
+        yield AnnotatedObject(workload.kind, workload.name, workload.annotations)
     namespace = facts.namespaces.get(pod.namespace)
     if namespace is not None:
-        yield f"namespace {namespace.name}", namespace.annotations
+        yield AnnotatedObject(NAMESPACE, namespace.name, namespace.annotations)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ballast.eviction.facts import Facts, leaving, young
 from ballast.eviction.rules import GateRules
-from ballast.model.node import Node
+from ballast.model.marks import MIRROR
+from ballast.model.node import HARD_EFFECTS, Node
 from ballast.model.pod import Pod
 
 EMPTIES = "consolidate"
@@ -34,8 +35,6 @@ _KEPT = (
     ("cluster-autoscaler.kubernetes.io/scale-down-disabled", "true"),
     ("karpenter.sh/do-not-disrupt", "true"),
 )
-_HARD = ("NoSchedule", "NoExecute")
-_MIRROR = "kubernetes.io/config.mirror"
 
 
 def handed_over(node: Node, prefix: str) -> bool:
@@ -54,10 +53,10 @@ def may_empty(node: Node, facts: Facts, rules: GateRules) -> bool:
         return False
     if node.annotations.get(f"{rules.prefix}/exclude", "false") != "false":
         return False
-    return not any(taint.effect in _HARD for taint in node.taints)
+    return not any(taint.effect in HARD_EFFECTS for taint in node.taints)
 
 
 def ends_with_its_node(pod: Pod) -> bool:
     """Pods of DaemonSets and static pods need no other node."""
     owned = pod.owner is not None and pod.owner.kind in ("DaemonSet", "Node")
-    return owned or _MIRROR in pod.annotations
+    return owned or MIRROR in pod.annotations

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from ballast.eviction.facts import Facts, WorkloadKey
+from ballast.model.marks import DELETION_COST
 from ballast.model.pod import Pod
 from ballast.model.sample import Floats
 from ballast.model.shape import ContainerShape, Shape
 
-DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 EVICTION_COST = "scheduling.koordinator.sh/eviction-cost"
 
 ORDINARY_RESTART = 30.0

@@ -8,7 +8,7 @@ import msgspec
 
 from ballast.eviction.facts import WorkloadKey
 from ballast.eviction.history import History
-from ballast.eviction.rules import DAY
+from ballast.model.duration import DAY
 
 MOST = 4000
 """Evictions that are remembered; without limits of one's own it is a tenth of that."""
@@ -41,13 +41,13 @@ class PastEviction(msgspec.Struct, frozen=True, array_like=True):
     planner: str = ""
 
 
-class Rest(msgspec.Struct, frozen=True, array_like=True):
+class WorkloadBackoff(msgspec.Struct, frozen=True, array_like=True):
     workload: WorkloadKey
     until: float
     times: int
 
 
-class Stop(msgspec.Struct, frozen=True, array_like=True):
+class PlannerStop(msgspec.Struct, frozen=True, array_like=True):
     until: float
     why: str
 
@@ -66,9 +66,9 @@ class _Saved(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...] = ()
     workloads: tuple[WorkloadKey, ...] = ()
     evictions: tuple[tuple[float, str, int, int, int], ...] = ()
-    rests: tuple[Rest, ...] = ()
+    rests: tuple[WorkloadBackoff, ...] = ()
     returned: tuple[tuple[WorkloadKey, float], ...] = ()
-    stopped: Mapping[str, Stop] = {}
+    stopped: Mapping[str, PlannerStop] = {}
     probed: Mapping[str, float] = {}
     restarts: tuple[tuple[WorkloadKey, float], ...] = ()
     ineffective: tuple[Ineffective, ...] = ()
@@ -88,11 +88,11 @@ class RecentEvictions:
 
     def __init__(self) -> None:
         self._evictions: dict[str, PastEviction] = {}
-        self._rests: dict[WorkloadKey, Rest] = {}
+        self._rests: dict[WorkloadKey, WorkloadBackoff] = {}
         self._returned: dict[WorkloadKey, float] = {}
         self._restarts: dict[WorkloadKey, float] = {}
         self._ineffective: dict[tuple[str, str], Ineffective] = {}
-        self.stopped: dict[str, Stop] = {}
+        self.stopped: dict[str, PlannerStop] = {}
         self.probed: dict[str, float] = {}
 
     def __contains__(self, uid: str) -> bool:
@@ -126,18 +126,18 @@ class RecentEvictions:
         before = self._rests.get(workload)
         times = before.times + 1 if before else 1
         rest = min(FIRST_REST * 2.0 ** (times - 1), LONGEST_REST)
-        self._rests[workload] = Rest(workload, now + rest, times)
+        self._rests[workload] = WorkloadBackoff(workload, now + rest, times)
         return rest
 
     def rest(self, workload: WorkloadKey, until: float) -> None:
-        self._rests[workload] = Rest(workload, until, 0)
+        self._rests[workload] = WorkloadBackoff(workload, until, 0)
 
     def came_back(self, workload: WorkloadKey, now: float) -> None:
         """A replacement went to where its predecessor was taken from."""
         self._returned[workload] = now
 
     def stop(self, kind: str, why: str, now: float) -> None:
-        self.stopped[kind] = Stop(now + STOP_FOR, why)
+        self.stopped[kind] = PlannerStop(now + STOP_FOR, why)
 
     def forget(self, now: float) -> None:
         """What no check asks for any more."""

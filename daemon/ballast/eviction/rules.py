@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 
+from ballast.model.duration import DAY
 from ballast.model.selector import Selector
 
 MINUTE = 60.0
 HOUR = 3600.0
-DAY = 86400.0
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,6 @@ class TelemetryCycle:
         self._witness = Witness()
         self.disagreements: tuple[str, ...] = ()
         self.last: Reading | None = None
-        self.fallback_reading: Reading | None = None
         self.witness_problem = ""
         """Why metrics-server could not be read when it was asked last."""
 
@@ -111,7 +110,6 @@ class TelemetryCycle:
         self._ingest(self._primary, reading, names)
         self._backfill(reading, names)
         self.last = reading
-        self.fallback_reading = None
         if self._fallback is not None:
             given = {name for name, samples in reading.samples.items() if samples.rows.size}
             able = [name for name in self._fallback.resources if name in self._resources]
@@ -121,7 +119,6 @@ class TelemetryCycle:
                 self.witness_problem = "; ".join(sorted(set(spare.problems.values())))
                 self._witness.answered(at, failed=bool(spare.problems))
                 self._ingest(self._fallback, spare, names)
-                self.fallback_reading = spare if needed else None
         return self._snapshot(at, names.nodes)
 
     def close(self) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ballast.model.node import Node
 from ballast.model.node_state import NodeState
 from ballast.model.snapshot import Snapshot
+from ballast.words import named
 
 NAMED = 5
 TELLING = ("kubernetes.io/os", "eks.amazonaws.com/compute-type", "type", "kubernetes.io/arch")
@@ -27,11 +28,9 @@ def unmeasured(snapshot: Snapshot, selector: str | None) -> str | None:
         return None
     nodes = [node for node, silent in zip(snapshot.nodes, rows.tolist(), strict=True) if silent]
     others = [node for node, silent in zip(snapshot.nodes, rows.tolist(), strict=True) if not silent]
-    names = ", ".join(node.name for node in nodes[:NAMED])
-    more = f" and {len(nodes) - NAMED:,} more" if len(nodes) > NAMED else ""
     both = ",".join(filter(None, (selector, leaving_out(nodes, others))))
     text = (
-        f"{names}{more} never gave a sample, while others do; they count for nothing. "
+        f"{named([node.name for node in nodes], NAMED)} never gave a sample, while others do; they count for nothing. "
         f"To leave them out, set BALLAST_CLUSTER__NODE_SELECTOR='{both}'"
     )
     if all(node.labels.get(OS) == "windows" for node in nodes):

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
+DAY = 86_400.0
+"""Seconds."""
+
 _SECONDS = {
     "d": Fraction(86_400),
     "h": Fraction(3_600),

@@ -1,4 +1,4 @@
-"""Marks by which pods of batch systems are known: those that run to an end, and those that live and die together."""
+"""Marks of pods: of those that run to an end, of those that live and die together, and of single ones."""
 
 from __future__ import annotations
 
@@ -57,6 +57,12 @@ EVICTS_ITSELF = "descheduler.alpha.kubernetes.io/request-evict-only"
 """An eviction of this pod is only a request: it ends later, once KubeVirt or the like has made a replacement."""
 EVICTION_UNDER_WAY = "descheduler.alpha.kubernetes.io/eviction-in-progress"
 """Such a request is being carried out."""
+
+MIRROR = "kubernetes.io/config.mirror"
+"""The annotation of a pod that the kubelet runs from a file on its node."""
+
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+"""The annotation by which a ReplicaSet chooses which pods it deletes first: those with the lowest number."""
 
 
 def job_kind(kind: str) -> bool:

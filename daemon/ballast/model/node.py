@@ -6,6 +6,9 @@ from collections.abc import Mapping
 
 import msgspec
 
+HARD_EFFECTS = ("NoSchedule", "NoExecute")
+"""Effects of a taint that keep pods without a toleration away."""
+
 
 class Taint(msgspec.Struct, frozen=True, gc=False):
     """A taint of a node."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,28 @@ PROBLEM_REASONS = (
 are: of things that must not be merged, too old, of unknown age, ahead of the query, contradictory, no numbers."""
 
 
+class ReadingProblem(NamedTuple):
+    """Why a resource has no samples."""
+
+    reason: str
+    """One of PROBLEM_REASONS."""
+    text: str
+    """A sentence with what mends it."""
+    fix: tuple[str, ...] = ()
+    """The settings in it that can be copied as they are, such as `BALLAST_TELEMETRY__OFFSET=150s`."""
+
+
+class Mixture(NamedTuple):
+    """Series that must not be merged, and the settings of which one is to be chosen."""
+
+    summary: str
+    """What they differ in, without advice."""
+    text: str
+    """The same with the settings, a line for each."""
+    fix: tuple[str, ...]
+    """These settings."""
+
+
 @dataclass(frozen=True)
 class Samples:
     """Accepted values of one resource at one instant.
@@ -64,10 +86,8 @@ class Reading:
     """The evaluation time, Unix seconds."""
     samples: Mapping[str, Samples]
     """By resource; one that failed is absent."""
-    problems: Mapping[str, str] = field(default_factory=dict)
-    """A sentence for each resource that failed."""
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    """Why each of them failed, one of PROBLEM_REASONS."""
+    failed: Mapping[str, ReadingProblem] = field(default_factory=dict)
+    """By resource."""
     rejected: Mapping[str, int] = field(default_factory=Counter)
     """Samples by the reasons of REJECTION_REASONS."""
     strangers: tuple[str, ...] = ()
@@ -75,7 +95,17 @@ class Reading:
     warnings: tuple[str, ...] = ()
     queries: int = 0
     """How many queries were sent."""
-    differing: str = ""
-    """What series of one node differ in that must not be merged, with the lines that choose; empty if nothing."""
+    mixtures: tuple[Mixture, ...] = ()
+    """What series of one node, or of one answer, differ in that must not be merged."""
     scrape_interval: Mapping[str, float] = field(default_factory=dict)
     """Seconds between the newest raw times, by resource; absent before it is known."""
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """A sentence for each resource that failed."""
+        return {resource: problem.text for resource, problem in self.failed.items()}
+
+    @property
+    def differing(self) -> str:
+        """The texts of `mixtures`, a line for each sentence and setting; empty if nothing differs."""
+        return "\n".join(mixture.text for mixture in self.mixtures)

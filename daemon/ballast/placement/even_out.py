@@ -54,9 +54,11 @@ def even_out(
     if few or count * len(placement.load) > LARGEST:
         yield from plan.steps(movable, admit, worth, None)
         return
+    # A draft tells nobody which moves do not pay: they are told of the plan that is made.
     quiet = replace(worth, unpaid=nobody)
     steepest = plan.draft(movable, rehearse(), quiet, None)
     aims = _target(placement, movable, counted, steepest) if len(steepest) >= LEAST else None
+    # The search knows no prices and no order of moves, so its target is judged by what of it can be carried out.
     if aims is not None and _pays(plan.draft(movable, rehearse(), quiet, aims)) <= _pays(steepest):
         aims = None
     yield from plan.steps(movable, admit, worth, aims)
@@ -75,6 +77,7 @@ class _Plan:
             for step in self._rebalance(movable & (aims >= 0), admit, limit, replace(worth, unpaid=nobody)):
                 made.append(step.pod)
                 yield step
+            # The rest of the limit goes to the steepest moves; no pod moves twice in one plan.
             placement.aims = None
             movable = movable.copy()
             movable[made] = False
@@ -112,6 +115,7 @@ def _target(placement: SimulatedPlacement, movable: Bools, counted: Bools, draft
     place = np.full(len(layout.nodes), -1)
     for number in np.unique(layout.pool[[step.source for step in draft]]).tolist():
         rows = np.flatnonzero(layout.pool == number)
+        # Pools are solved one by one: `place` turns the row of a node into its column in the problem of its pool.
         place[rows] = np.arange(len(rows))
         candidates = movable & np.isfinite(layout.used).all(axis=1) & (placement.on >= 0)
         pods = np.flatnonzero(candidates & (layout.pool[placement.on] == number) & usable[placement.on])
@@ -135,8 +139,10 @@ def _problem(placement: SimulatedPlacement, rows: Ints, pods: Ints, place: Ints,
     there = np.nan_to_num(layout.load[rows]) * whole
     base = there - _summed(layout.used[pods], home, len(rows))
     ceiling = np.minimum(placement.ceiling, _UNBOUNDED)
+    # A node above its ceiling may keep what it has: only further load is out of the question.
     below = np.where(whole > 0, np.maximum(ceiling * whole, there) - base, _UNBOUNDED)
     taken = _summed(layout.asked[pods].astype(float), home, len(rows))
+    # What node selectors, taints and other pods forbid is one rule for all pods with the same permitted nodes.
     masks: dict[bytes, list[int]] = {}
     for position, pod in enumerate(pods.tolist()):
         masks.setdefault(_sites(placement, pod, rows, int(home[position])).tobytes(), []).append(position)

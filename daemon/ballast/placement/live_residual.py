@@ -85,6 +85,7 @@ class LiveResidual:
         self._prepared = prepared
         self._requests = {}
         self._upto = len(self._model.changes)
+        # The copies are older than the changes that `_upto` skips: the nodes that differ are computed here.
         _, free = prepared.columns.matrices(self._model.fleet)
         self._follow(prepared, np.flatnonzero((free != prepared.free).any(axis=1)))
 
@@ -95,9 +96,11 @@ class LiveResidual:
             return self._plain.score(fleet, pod)
         changes = self._model.changes
         if self._upto < len(changes):
+            # A node that changed several times since the last answer is computed once.
             self._follow(prepared, np.array(list(set(changes[self._upto :]))))
             self._upto = len(changes)
         column = prepared.residuals.steps(self._request(pod, prepared.columns))
+        # Candidates are a part of the fleet's nodes; the kept table has a row for each of them.
         if isinstance(fleet, Candidates) and fleet.index is not None:
             column = column[fleet.index]
         room = column != NOWHERE
@@ -120,5 +123,6 @@ class LiveResidual:
             if len(self._requests) > 10_000:
                 self._requests.clear()
             asked = asked_by(pod) if pod else NOTHING.reserved
+            # The shape is kept beside its request, so that its id never becomes that of another one.
             found = self._requests[key] = (shape, asked, columns.vector(asked))
         return found[2]

@@ -33,6 +33,7 @@ class Autoscaled:
     def demand(self) -> int | None:
         """Replicas that it wants; None: at least as many as its cap, perhaps more."""
         known = self.running if self.wanted is None else max(self.running, self.wanted)
+        # An autoscaler never asks for more than its maximum, so at a lowered one its demand does not show.
         return None if known >= self.cap < self.original else known
 
     @property
@@ -55,11 +56,13 @@ def lend(targets: Sequence[AllocationTarget], autoscaled: Mapping[str, Autoscale
     spare = watts - watts_of(targets, present)
     if spare >= 0 and not _starving(targets, present, needs, spare):
         return present
+    # First everybody gets what it needs, up to its entitlement before anybody gets more than that.
     claimed = [
         replace(target, current=min(needs[target.name], target.current), maximum=needs[target.name], baseline=None)
         for target in targets
     ]
     wanted = fill(claimed, watts, restore_first=False)
+    # What nobody needs now raises the caps up to the entitlements, so that a demand can rise before the next plan.
     resting = [
         replace(target, current=wanted[target.name], maximum=max(wanted[target.name], target.current), baseline=None)
         for target in targets
@@ -84,5 +87,6 @@ def _starving(
     if any(not target.minimum <= caps[target.name] <= target.maximum for target in targets):
         return True
     hungry = [target for target in targets if caps[target.name] < needs[target.name]]
+    # A cap far above its need holds watts that others could have.
     idle = any(caps[target.name] > max(needs[target.name], target.minimum) + HEADROOM for target in targets)
     return any(caps[target.name] < target.current or idle or spare >= target.watts for target in hungry)

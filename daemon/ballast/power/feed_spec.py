@@ -46,7 +46,7 @@ class Unit(StrEnum):
         return Fraction(10) ** exponents[self]
 
 
-class Of(StrEnum):
+class ConsumptionScope(StrEnum):
     """Whose consumption a query gives: of everything, or of everything but the policy's own targets."""
 
     TOTAL = "total"
@@ -91,7 +91,7 @@ class Consumption(PolicySection):
 
     query: str
     freshness: str | None = None
-    of: Of = Of.TOTAL
+    of: ConsumptionScope = ConsumptionScope.TOTAL
 
 
 class Own(PolicySection):

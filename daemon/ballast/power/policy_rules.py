@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 
-from ballast.power.feed_spec import Of, Semantics
+from ballast.power.feed_spec import ConsumptionScope, Semantics
 from ballast.power.policy import Member, PowerPolicy
 from ballast.power.sections.changes import Side
 from ballast.power.sections.choices import BudgetKind, Stability, WhenSilent
@@ -198,7 +198,7 @@ def _feed(policy: PowerPolicy) -> Iterator[str]:
             "old sample would fill it. Correct one of them."
         )
     consumption = feed.consumption
-    if consumption is not None and consumption.of is Of.TOTAL and feed.own is None:
+    if consumption is not None and consumption.of is ConsumptionScope.TOTAL and feed.own is None:
         watts = [place.member.watts_per_replica for place in policy.places.values()]
         if None in watts:
             yield (

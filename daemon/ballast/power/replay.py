@@ -17,7 +17,7 @@ from ballast.power.controller_result import ControllerResult, Sample
 from ballast.power.controller_state import ControllerMode, ControllerState
 from ballast.power.measuring.meter import Meter
 from ballast.power.policy import PowerPolicy
-from ballast.power.replay_figures import FeedUtilisation, Ideal, Over, base_of
+from ballast.power.replay_figures import FeedUtilisation, Ideal, Overload, base_of
 from ballast.power.schedule import Schedule
 from ballast.power.sections.needs import Need
 
@@ -74,7 +74,7 @@ class Replay:
     actions: int
     cancels: int
     error: Fraction | None
-    over: Over
+    over: Overload
     unused: Fraction
 
     def document(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ HOUR = 3600
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
+class Overload:
     """More load than the feed gives, without margin."""
 
     share: Fraction
@@ -86,9 +86,9 @@ class FeedUtilisation:
         self._worst = max(self._worst, over)
         self._last = at, over, self._fitting(spare, replicas, most)
 
-    def over(self) -> Over:
+    def over(self) -> Overload:
         """What was over the feed, up to the last valid sample."""
-        return Over(self._over_time / self._time if self._time else ZERO, self._over / HOUR, self._worst)
+        return Overload(self._over_time / self._time if self._time else ZERO, self._over / HOUR, self._worst)
 
     def unused(self) -> Fraction:
         """Watt-hours of the whole replicas that feed · (1 - margin), maxima and demand would have let run."""

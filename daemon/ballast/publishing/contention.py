@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ballast.publishing.label_plan import PublishedKeys
+from ballast.words import named
 
 TIMES = 3
 WITHIN = 600.0
@@ -76,7 +77,7 @@ class LabelContention:
         who = f"another Ballast ({', '.join(others)})" if others else "another writer"
         return (
             f"{who} has changed Ballast's labels, annotation or taint {TIMES} times in {WITHIN / 60:.0f} minutes on "
-            f"{_listed(fought)}; they are left alone for {WITHIN / 60:.0f} minutes. Let only one write "
+            f"{named(fought, NAMED)}; they are left alone for {WITHIN / 60:.0f} minutes. Let only one write "
             "BALLAST_PUBLISHING__PREFIX, or give each its own nodes with BALLAST_CLUSTER__NODE_SELECTOR."
         )
 
@@ -89,8 +90,3 @@ def identity_of(annotation: str | None, own: str) -> str:
         return ""
     by = found.get("by") if isinstance(found, dict) else None
     return by[:253] if isinstance(by, str) and by != own and by.isprintable() else ""
-
-
-def _listed(names: Iterable[str]) -> str:
-    first, rest = list(names)[:NAMED], max(0, len(list(names)) - NAMED)
-    return ", ".join(first) + (f" and {rest:,} more" if rest else "")

@@ -21,7 +21,7 @@ from ballast.model.snapshot import Snapshot
 from ballast.publishing.label_plan import spread
 from ballast.scoring.crane import EXTRA_SECONDS, HOT_VALUE, STAMP, CranePolicy, unix
 from ballast.windows.node_lives import NodeKey, node_keys
-from ballast.windows.peak import Highest
+from ballast.windows.peak import PeakLoads
 
 RESOURCES = ("cpu", "memory")
 MEAN = 300.0
@@ -91,7 +91,7 @@ class CranePlanner:
         self._zone = zone
         self._min_coverage = min_coverage
         self._jitter = jitter
-        self._highest = Highest(len(RESOURCES), self.span)
+        self._highest = PeakLoads(len(RESOURCES), self.span)
         self._written: dict[str, dict[str, CraneAnnotations]] = {}
 
     def remember(self, time: float, names: Sequence[NodeKey], ratios: Floats) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from ballast.clock import Clock
+from ballast.model.duration import DAY
 from ballast.settings import Settings
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
 
-DAY = 86_400.0
 POINTS = 288
 """Of one answer, however many days it spans."""
 

@@ -30,6 +30,8 @@ _USER_INFO = re.compile(r"//[^/\s@]+@")
 _SECRETS = re.compile(
     r"(?i)((?:bearer|basic)\s+|(?:token|password|passwd|secret|api[-_]?key)[\"']?\s*[:=]\s*)[^\s,;&]+"
 )
+_NO_TENANT = "org id"
+"""In the answer of Mimir, Cortex, Loki and Thanos to a request without `X-Scope-OrgID`."""
 _SLOW = (TimeoutError, requests.Timeout, urllib3.exceptions.ReadTimeoutError)
 
 
@@ -39,6 +41,10 @@ class TooLarge(TelemetryError):
 
 class NotAllowed(SourceUnavailable):
     """The server wants other credentials."""
+
+
+class TenantMissing(NotAllowed):
+    """The server wants the header that names a tenant."""
 
 
 class NoConnection(SourceUnavailable):
@@ -106,7 +112,8 @@ def refused(url: str, part: str, response: requests.Response, body: bytes) -> Te
         )
         own = f"{part}TOKEN_FILE, {part}USERNAME with {part}PASSWORD_FILE, or {part}HEADERS"
         where = own if part.endswith("__") else f"{part}TOKEN_FILE, {part}HEADERS, or the user in its url"
-        return NotAllowed(f"{url} answers {status}{said or plain}: {why}; check {where}")
+        refusal = TenantMissing if _NO_TENANT in (said or plain) else NotAllowed
+        return refusal(f"{url} answers {status}{said or plain}: {why}; check {where}")
     if 300 <= status < 400:
         target = masked(response.headers.get("Location", "another address"))
         advice = f"write the final address into {part}URL, or set {part}TOKEN_FILE or {part}HEADERS if that is a login"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from ballast.telemetry.node_names import NodeNames
 
@@ -15,26 +16,43 @@ _LOOKED_AT = 2_000
 _SHOWN = 8
 
 
-def advice(series: Sequence[Mapping[str, str]], labels: Sequence[str], names: NodeNames) -> str:
-    """What to set so that the series find their nodes, as a sentence part; "" where nothing was seen."""
+class Advice(NamedTuple):
+    """What to set so that the series find their nodes."""
+
+    text: str = ""
+    """A sentence part; "" where nothing was seen."""
+    fix: tuple[str, ...] = ()
+    """The settings in it, as lines to copy."""
+
+
+def advice(series: Sequence[Mapping[str, str]], labels: Sequence[str], names: NodeNames) -> Advice:
+    """From the labels of some series that do not find their nodes by `labels`."""
     seen = series[:_LOOKED_AT]
     found = sorted({name for each in seen for name in each} - {"__name__", *labels})
     if not seen or not len(names):
-        return ""
+        return Advice()
     shares = {name: _share(seen, name, names) for name in found}
     best = max(found, key=lambda name: (shares[name], name in ("node", "nodename"), name), default=None)
     if best is not None and shares[best] >= ENOUGH:
-        return f"the label {best} names them: BALLAST_TELEMETRY__NODE_LABEL={best}"
+        line = _node_label(best)
+        return Advice(f"the label {best} names them: {line}", (line,))
     for name in (*labels, *found):
         if rewrite := _rewrite([each.get(name, "") for each in seen], names):
-            where = "" if name in labels else f" with BALLAST_TELEMETRY__NODE_LABEL={name}"
-            return f"names have more than the node's{where}: BALLAST_TELEMETRY__NODE_REWRITE='{rewrite}'"
+            line = f"BALLAST_TELEMETRY__NODE_REWRITE='{rewrite}'"
+            before = () if name in labels else (_node_label(name),)
+            where = "".join(f" with {each}" for each in before)
+            return Advice(f"names have more than the node's{where}: {line}", (*before, line))
     shown = ", ".join(found[:_SHOWN])
-    return (
-        f"no label names a node (labels: {shown}); add one where the exporter is scraped, then set "
-        "BALLAST_TELEMETRY__NODE_LABEL=node: "
-        "relabel_configs: [{source_labels: [__meta_kubernetes_pod_node_name], target_label: node}]"
+    line = _node_label("node")
+    return Advice(
+        f"no label names a node (labels: {shown}); add one where the exporter is scraped, then set {line}: "
+        "relabel_configs: [{source_labels: [__meta_kubernetes_pod_node_name], target_label: node}]",
+        (line,),
     )
+
+
+def _node_label(name: str) -> str:
+    return f"BALLAST_TELEMETRY__NODE_LABEL={name}"
 
 
 def _share(seen: Sequence[Mapping[str, str]], label: str, names: NodeNames) -> float:

@@ -13,7 +13,7 @@ from ballast.errors import ClusterError, Forbidden, NotFound, SourceUnavailable,
 from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.quantity import quantity
-from ballast.model.sample import Floats, Ints, Reading, Samples
+from ballast.model.sample import Floats, Ints, Reading, ReadingProblem, Samples
 from ballast.settings import Settings
 from ballast.telemetry.intake import accept, allowed_skew, default_max_age, largest_ratio
 from ballast.telemetry.node_names import NodeNames
@@ -49,13 +49,16 @@ class MetricsServerSource:
             items = self._items()
         except TelemetryError as error:
             self._count("error")
-            return Reading(self.name, at, {}, problems=dict.fromkeys(asked, str(error)), queries=1)
+            return Reading(
+                self.name, at, {}, failed=dict.fromkeys(asked, ReadingProblem("query", str(error))), queries=1
+            )
         self._count("ok" if items else "empty")
         if not items:
-            problem = (
-                f"{PATH} lists no node; metrics-server has just started, or cannot reach the kubelets: see its log"
+            problem = ReadingProblem(
+                "empty",
+                f"{PATH} lists no node; metrics-server has just started, or cannot reach the kubelets: see its log",
             )
-            return Reading(self.name, at, {}, problems=dict.fromkeys(asked, problem), queries=1)
+            return Reading(self.name, at, {}, failed=dict.fromkeys(asked, problem), queries=1)
         rejected: Counter[str] = Counter()
         rows = names.rows([item.metadata.name for item in items])
         times = _times(items)

@@ -10,7 +10,7 @@ from heapq import nsmallest
 import numpy as np
 
 from ballast.errors import TelemetryError
-from ballast.model.sample import Bools, Floats, Ints, Reading, Samples
+from ballast.model.sample import Bools, Floats, Ints, Mixture, Reading, ReadingProblem, Samples
 from ballast.settings import Settings
 from ballast.telemetry.freshness import sample_times
 from ballast.telemetry.intake import (
@@ -26,10 +26,10 @@ from ballast.telemetry.node_names import AMBIGUOUS, NOT_SELECTED, SEPARATOR, UNM
 from ballast.telemetry.prometheus_client import Grid
 from ballast.telemetry.queries import Query, QuerySet
 from ballast.telemetry.query_warnings import QueryWarnings
-from ballast.telemetry.rejections import QueryProblem, explain_rejection
+from ballast.telemetry.rejections import explain_rejection
 from ballast.telemetry.responses import SeriesTable
 from ballast.telemetry.scrapes import LOOKED_AT, ScrapeIntervals
-from ballast.telemetry.series_check import SeriesCheck, matchers_line
+from ballast.telemetry.series_check import SeriesCheck
 from ballast.telemetry.units import not_ratios
 
 _NAMED_STRANGERS = 5
@@ -57,7 +57,7 @@ class _Found:
     rejected: list[Counter[str]]
     warnings: set[str] = field(default_factory=set)
     strangers: set[str] = field(default_factory=set)
-    differing: list[str] = field(default_factory=list)
+    mixtures: list[Mixture] = field(default_factory=list)
 
 
 class ReadingBuilder:
@@ -82,27 +82,25 @@ class ReadingBuilder:
         """One reading per time of the grid."""
         self._observe(grid, questions, answers, names)
         found = _Found([{} for _ in range(grid.count)], [Counter() for _ in range(grid.count)])
-        failed = {name: QueryProblem("query", text) for name, text in questions.problems.items()}
+        failed = {name: ReadingProblem("query", text) for name, text in questions.problems.items()}
         failed |= self._resources(questions, answers, grid, names, found)
-        problems = {name: problem.text for name, problem in failed.items()}
         tables = [
             table for table in (*answers.values.values(), *answers.newest.values()) if isinstance(table, SeriesTable)
         ]
         warnings = self._remarks.kept(self._remarks.heard(tables) | found.warnings)
-        differing = "\n".join(filter(None, (self.check.message, *dict.fromkeys(found.differing))))
+        mixtures = (*self.check.mixtures, *dict.fromkeys(found.mixtures))
         scrapes = {each.resource: self.scrapes.of(each.freshness) for each in reversed(questions.asked)}
         for index in range(grid.count):
             yield Reading(
                 source=self._source,
                 at=grid.time(index),
                 samples=found.samples[index],
-                problems=problems,
-                reasons={name: problem.reason for name, problem in failed.items()},
+                failed=failed,
                 rejected=+found.rejected[index],
                 strangers=tuple(sorted(found.strangers)[:_NAMED_STRANGERS]),
                 warnings=warnings,
                 queries=answers.queries if index == 0 else 0,
-                differing=differing,
+                mixtures=mixtures,
                 scrape_interval={name: seconds for name, seconds in scrapes.items() if seconds is not None},
             )
 
@@ -116,9 +114,9 @@ class ReadingBuilder:
 
     def _resources(
         self, questions: QuerySet, answers: Answers, grid: Grid, names: NodeNames, found: _Found
-    ) -> dict[str, QueryProblem]:
+    ) -> dict[str, ReadingProblem]:
         """Adds the samples of each resource, per node of the first preset that has any; says why there are none."""
-        problems: dict[str, QueryProblem] = {}
+        problems: dict[str, ReadingProblem] = {}
         for resource in dict.fromkeys(question.resource for question in questions.asked):
             said = []
             for question in questions.asked:
@@ -144,19 +142,18 @@ class ReadingBuilder:
         names: NodeNames,
         found: _Found,
         samples: list[Samples],
-    ) -> QueryProblem | None:
+    ) -> ReadingProblem | None:
         """Gives the samples of one question, one for each time of the grid, or says why there are none."""
         table, newest = answers.values[question], answers.newest[question.freshness]
         if isinstance(table, TelemetryError) or isinstance(newest, TelemetryError):
-            return QueryProblem("query", _failure(table, newest) or "")
+            return ReadingProblem("query", _failure(table, newest) or "")
         if not len(table):
-            return QueryProblem("empty", _nothing(question))
+            return ReadingProblem("empty", _nothing(question))
         if len(clusters := table.cluster_names()) > 1:
-            lines = [matchers_line(self._settings.prometheus.matchers, f'cluster="{name}"') for name in clusters]
-            found.differing.append("\n".join((f"the answer mixes the clusters {', '.join(clusters)}:", *lines)))
-            return QueryProblem(
-                "clusters", f"the answer mixes the clusters {', '.join(clusters)}; choose one: {lines[0]}"
-            )
+            summary = f"the answer mixes the clusters {', '.join(clusters)}"
+            fix = tuple(self.check.line(f'cluster="{name}"') for name in clusters)
+            found.mixtures.append(Mixture(summary, "\n".join((f"{summary}:", *fix)), fix))
+            return ReadingProblem("clusters", f"{summary}; choose one: {fix[0]}", fix)
         nodes = table.named(question.labels)
         rows = names.rows(nodes)
         _note_strangers(question, nodes, rows, found)
@@ -166,7 +163,7 @@ class ReadingBuilder:
         largest = largest_ratio(question.resource)
         if no_ratios(values, largest):
             unit = not_ratios(question.resource, values[:, -1], self._capacity(question.resource, rows, names))
-            return QueryProblem(
+            return ReadingProblem(
                 "unit",
                 f"a tenth of the values of {question.resource} or more are above {largest:g}, so they are not ratios "
                 f"0..1 but {unit}",
@@ -183,11 +180,12 @@ class ReadingBuilder:
         if len(names) and np.all(rows < 0):
             samples.clear()
             said = self.check.advice(question.labels)
-            return QueryProblem(
+            return ReadingProblem(
                 "unnamed",
                 f"no series matches a node, for example {_shown(question.label, min(nodes))}; "
                 f"set BALLAST_TELEMETRY__NODE_LABEL to the label that names the node{self._exactly}"
-                f"{f' ({said})' if said else ''}",
+                f"{f' ({said.text})' if said.text else ''}",
+                said.fix,
             )
         if grid.count == 1 and not samples[0].rows.size:
             return self._wholesale(question, rejected[0], newest, grid.start)
@@ -195,10 +193,9 @@ class ReadingBuilder:
 
     def _wholesale(
         self, question: Query, rejected: Counter[str], newest: SeriesTable, at: float
-    ) -> QueryProblem | None:
+    ) -> ReadingProblem | None:
         if self.check.excluded(question.freshness):
-            text = self.check.message.partition("\n")[0].removesuffix("; choose one:")
-            return QueryProblem("differing", f"{text}: see SeriesDiffer")
+            return ReadingProblem("differing", f"{self.check.mixtures[0].summary}: see SeriesDiffer")
         return explain_rejection(question, +rejected, newest, at, self._max_age(question))
 
     def _max_age(self, question: Query) -> float:

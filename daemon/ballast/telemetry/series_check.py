@@ -7,12 +7,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ballast.model.sample import Mixture
 from ballast.settings import Settings
-from ballast.telemetry.layout import advice
+from ballast.telemetry.layout import Advice, advice
 from ballast.telemetry.mixing import Difference, difference
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.queries import Query, QuerySet
 from ballast.telemetry.responses import GROUP_LABEL, SeriesTable
+from ballast.words import named
 
 EVERY = 3600.0
 """Seconds between two looks; while something differs, or nothing was found, every reading is one."""
@@ -28,7 +30,7 @@ class SeriesCheck:
         self._lag = 15.0 + float(settings.telemetry.interval)
         self._due = -np.inf
         self._found: dict[str, Difference] = {}
-        self._advice: dict[tuple[str, ...], str] = {}
+        self._advice: dict[tuple[str, ...], Advice] = {}
         self._resources: dict[str, list[str]] = {}
 
     def due(self, at: float) -> bool:
@@ -53,9 +55,9 @@ class SeriesCheck:
         found = self._found.get(freshness)
         return frozenset() if found is None else found.nodes
 
-    def advice(self, labels: tuple[str, ...]) -> str:
-        """What to set where these labels name no node; "" if it is not known."""
-        return self._advice.get(labels, "")
+    def advice(self, labels: tuple[str, ...]) -> Advice:
+        """What to set where these labels name no node; empty if it is not known."""
+        return self._advice.get(labels, Advice())
 
     @property
     def differences(self) -> tuple[Difference, ...]:
@@ -63,9 +65,9 @@ class SeriesCheck:
         return tuple(self._found.values())
 
     @property
-    def message(self) -> str:
-        """What differs, for the condition `SeriesDiffer`; "" if nothing does."""
-        return "\n".join(self._sentence(*each) for each in self._found.items())
+    def mixtures(self) -> tuple[Mixture, ...]:
+        """What differs, in words."""
+        return tuple(self._mixture(*each) for each in self._found.items())
 
     def line(self, matcher: str) -> str:
         """The setting with this matcher beside those that are set."""
@@ -91,18 +93,15 @@ class SeriesCheck:
         if len(series) < len(names):
             self._advice[question.labels] = advice(table.every, question.labels, names)
 
-    def _sentence(self, freshness: str, found: Difference) -> str:
+    def _mixture(self, freshness: str, found: Difference) -> Mixture:
         values = ", ".join(repr(value) if value else "none" for value in found.values)
-        nodes = ", ".join(sorted(found.nodes)[:NAMED])
-        more = f" and {len(found.nodes) - NAMED:,} more" if len(found.nodes) > NAMED else ""
+        nodes = named(sorted(found.nodes), NAMED)
         resources = ", ".join(dict.fromkeys(self._resources.get(freshness, ())))
-        return "\n".join(
-            (
-                f"several series of one node differ in {found.label} ({values}), so {resources} of {nodes}{more} "
-                "are not known; choose one:",
-                *map(self.line, found.matchers),
-            )
+        summary = (
+            f"several series of one node differ in {found.label} ({values}), so {resources} of {nodes} are not known"
         )
+        fix = tuple(map(self.line, found.matchers))
+        return Mixture(summary, "\n".join((f"{summary}; choose one:", *fix)), fix)
 
 
 def matchers_line(present: tuple[str, ...], matcher: str) -> str:

@@ -13,7 +13,7 @@ BUCKET = 300.0
 """Seconds."""
 
 
-class Highest:
+class PeakLoads:
     """Keeps the highest value of each 5 minutes, per row and name; names that are no longer told are forgotten.
 
     A name is that of one node alone, such as its name and UID.

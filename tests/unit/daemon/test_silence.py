@@ -14,7 +14,7 @@ from ballast.jobs.telemetry import TelemetryCycle, TelemetryRules
 from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.node_state import NodeState
-from ballast.model.sample import Reading, Samples
+from ballast.model.sample import Reading, ReadingProblem, Samples
 from ballast.model.snapshot import Snapshot
 from ballast.publishing.freeze import Freeze
 from ballast.telemetry.node_names import NodeNames
@@ -95,8 +95,8 @@ class Prometheus:
                 times.append(newest)
             samples[resource] = Samples(np.array(rows, np.int64), np.array(values, float), np.array(times, float))
         paces = dict.fromkeys(samples, max(pace, 30.0))
-        problems = dict.fromkeys(self.failing, "422")
-        return Reading(self.name, at, samples, problems=problems, scrape_interval=paces)
+        failed = dict.fromkeys(self.failing, ReadingProblem("query", "422"))
+        return Reading(self.name, at, samples, failed=failed, scrape_interval=paces)
 
     def backfill(self, start: float, end: float, step: float, names: NodeNames) -> Iterator[Reading]:
         for at in np.arange(start, end + step / 2, step).tolist():

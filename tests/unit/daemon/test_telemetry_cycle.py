@@ -10,7 +10,7 @@ from ballast.jobs.telemetry import TelemetryCycle, TelemetryRules, source_title
 from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.node_state import NodeState
-from ballast.model.sample import Reading, Samples
+from ballast.model.sample import Reading, ReadingProblem, Samples
 from ballast.telemetry.node_names import NodeNames
 from tests.fakes import FakeClock
 
@@ -54,7 +54,7 @@ class FakeSource:
             self.name,
             at,
             {resource: samples for resource in wanted if resource not in self.failing},
-            problems={resource: "down" for resource in wanted if resource in self.failing},
+            failed={resource: ReadingProblem("query", "down") for resource in wanted if resource in self.failing},
         )
 
 
@@ -176,7 +176,7 @@ def test_a_past_that_cannot_be_read_is_asked_for_three_times() -> None:
     class Forgetful(FakeSource):
         def backfill(self, start: float, end: float, step: float, names: NodeNames) -> Iterator[Reading]:
             self.backfills.append((start, end))
-            yield Reading(self.name, start, {}, problems={"cpu": "out of bounds"})
+            yield Reading(self.name, start, {}, failed={"cpu": ReadingProblem("query", "out of bounds")})
 
     clock = FakeClock()
     source = Forgetful("prometheus", ("cpu", "memory"))

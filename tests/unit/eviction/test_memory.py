@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.eviction.recent_evictions import MOST, STOP_FOR, PastEviction, RecentEvictions
-from ballast.eviction.rules import DAY, HOUR
+from ballast.eviction.rules import HOUR
+from ballast.model.duration import DAY
 
 NOW = 1_700_000_000.0
 WEB, API = ("shop", "Deployment", "web"), ("shop", "Deployment", "api")

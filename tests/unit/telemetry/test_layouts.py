@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
@@ -179,9 +178,9 @@ def test_a_line_to_copy_mends_it(layout: Layout, line: str, wire: RequestsMock) 
     assert _known(before) == set()
     said = "\n".join((before.differing, *before.problems.values()))
     assert line in said
-    (copied,) = {
-        found for found in re.findall(r"BALLAST_[A-Z_]+=(?:'[^']*'|[^\s;,)]+)", said) if found.startswith(line)
-    }
+    fixes = (*(each.fix for each in before.mixtures), *(each.fix for each in before.failed.values()))
+    assert all(each in said for fix in fixes for each in fix)
+    (copied,) = {each for fix in fixes for each in fix if each.startswith(line)}
     name, _, value = shlex.split(copied)[0].partition("=")
     if name.endswith("OFFSET"):
         layout = Layout([replace(each, age=5) for each in layout.exporters])

@@ -6,6 +6,7 @@ import pytest
 from responses import RequestsMock
 
 from ballast.errors import BallastError
+from ballast.telemetry.error_messages import NotAllowed, TenantMissing
 from tests.unit.telemetry.fake_prometheus import URL, settings, source
 
 AT = 1_700_000_000.0
@@ -17,6 +18,15 @@ def refusal(wire: RequestsMock, status: int, body: str, kind: str = "text/plain"
     with pytest.raises(BallastError) as raised:
         watcher.probe(AT)
     return str(raised.value)
+
+
+def test_a_missing_tenant_is_told_from_wrong_credentials(wire: RequestsMock) -> None:
+    for body, refusal in (("no org id\n", TenantMissing), ("who are you", NotAllowed)):
+        wire.reset()
+        wire.add("POST", f"{URL}/api/v1/query", body=body, status=401, content_type="text/plain")
+        with pytest.raises(NotAllowed) as raised:
+            source(settings()).probe(AT)
+        assert type(raised.value) is refusal
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.windows.peak import BUCKET, Highest
+from ballast.windows.peak import BUCKET, PeakLoads
 
 DAY = 86_400.0
 
 
-def observed(*values: tuple[float, float], seconds: float = 3_600.0) -> Highest:
+def observed(*values: tuple[float, float], seconds: float = 3_600.0) -> PeakLoads:
     """One row, one name; (bucket, value)."""
-    found = Highest(1, seconds)
+    found = PeakLoads(1, seconds)
     for bucket, value in values:
         found.observe(bucket * BUCKET, ["a"], np.array([[value]]))
     return found
@@ -45,7 +45,7 @@ def test_the_past_may_come_after_the_present() -> None:
 
 
 def test_names_come_and_go() -> None:
-    found = Highest(2, BUCKET)
+    found = PeakLoads(2, BUCKET)
     found.observe(0.0, ["a", "b"], np.array([[0.1, 0.2], [0.3, 0.4]]))
     found.observe(1.0, ["b", "c"], np.array([[0.0, 0.5], [0.0, 0.6]]))
     assert np.allclose(found.over(BUCKET, 0.5), [[0.2, 0.5], [0.4, 0.6]])

@@ -11,7 +11,7 @@ from ballast.actuation.eviction.leaving import LeavingTaints
 from ballast.actuation.eviction.loaded import loaded
 from ballast.actuation.eviction.records import StepRecord
 from ballast.clock import Clock
-from ballast.eviction.rules import DAY
+from ballast.model.duration import DAY
 from ballast.model.pod import Pod
 from ballast.model.shape import Shape
 from ballast.model.snapshot import Snapshot

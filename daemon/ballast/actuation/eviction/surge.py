@@ -18,12 +18,12 @@ from ballast.actuation.eviction.requests import PART
 from ballast.actuation.scaling import scale
 from ballast.clock import Clock
 from ballast.cluster.client import KubeApi
-from ballast.cluster.objects.decoding import DELETION_COST
 from ballast.cluster.state import StateStore
 from ballast.cluster.write import MERGE_PATCH, Write, WriteTarget, object_path
 from ballast.cluster.writer import Writer
 from ballast.errors import NOT_JSON, ClusterError, Gone, NotFound
 from ballast.eviction.facts import WorkloadKey
+from ballast.model.marks import DELETION_COST
 from ballast.model.pod import Pod
 from ballast.model.workload import Workload
 

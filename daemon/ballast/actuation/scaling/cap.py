@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
@@ -115,12 +116,19 @@ def least(autoscaler: Autoscaler) -> int:
     return max(1, autoscaler.minimum)
 
 
-def paused(scaled_object: Autoscaler) -> str | None:
+class Pause(NamedTuple):
+    """What pauses a ScaledObject: the key of an annotation, and a sentence part with it."""
+
+    key: str
+    text: str
+
+
+def paused(scaled_object: Autoscaler) -> Pause | None:
     """Why a cap has no effect now, or None: KEDA removes the autoscaler of a paused ScaledObject."""
     for key in (_PAUSED, _PAUSED_AT):
         value = scaled_object.annotations.get(key)
         if value is not None and (key == _PAUSED_AT or value != "false"):
-            return f'ScaledObject {scaled_object.own_name} is paused ({key}: "{value}")'
+            return Pause(key, f'ScaledObject {scaled_object.own_name} is paused ({key}: "{value}")')
     return None
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ballast.actuation.scaling.cap import PART
-from ballast.cluster.objects.decoding import DELETION_COST
 from ballast.cluster.write import MERGE_PATCH, Write, WriteTarget, object_path
+from ballast.model.marks import DELETION_COST
 from ballast.model.pod import Pod
 
 KINDS = ("Deployment", "ReplicaSet")

@@ -23,7 +23,7 @@ from ballast.cluster.client import KubeApi
 from ballast.cluster.watch import WATCH_SILENT
 from ballast.cluster.workload_cache import AUTOSCALERS, NAMESPACES, SCALED_OBJECTS, WorkloadCache, plural_of
 from ballast.errors import ClusterError
-from ballast.model.exclusion import by_operator, exclusion, part_exclusion
+from ballast.model.exclusion import NAMESPACE, AnnotatedObject, by_operator, exclusion, part_exclusion
 from ballast.model.pod import Pod
 from ballast.model.selector import Selector
 from ballast.model.workload import Autoscaler, Workload
@@ -269,7 +269,7 @@ class TargetReader:
             capped=ours,
             original=before if ours else autoscaler.maximum,
             excluded=excluded,
-            obstacle=_problem(no_effect) if no_effect else self.contention.contended(seen.name),
+            obstacle=_problem(no_effect.text) if no_effect else self.contention.contended(seen.name),
             version=autoscaler.version,
         )
 
@@ -300,9 +300,9 @@ class TargetReader:
 
     def _excluded(self, workload: Workload) -> str | None:
         namespace = self._cache.namespace(workload.namespace)
-        objects = [(f"{workload.kind} {workload.name}", workload.annotations)]
+        objects = [AnnotatedObject(workload.kind, workload.name, workload.annotations)]
         if namespace is not None:
-            objects.append((f"namespace {namespace.name}", namespace.annotations))
+            objects.append(AnnotatedObject(NAMESPACE, namespace.name, namespace.annotations))
         if self._protected is not None and self._protected.operator_only:
             objects = by_operator(objects, self._protected.operator_only)
         found = exclusion(objects, self._prefix, self._clock.wall()) or part_exclusion(objects, self._prefix, PART)

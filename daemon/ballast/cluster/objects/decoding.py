@@ -16,7 +16,7 @@ from ballast.cluster.objects.resizes import booked
 from ballast.cluster.objects.shared_values import NO_STRINGS
 from ballast.cluster.objects.shared_values import Shared as Shared
 from ballast.model.devices import ANNOTATIONS as DEVICE_ANNOTATIONS
-from ballast.model.marks import EVICTION_UNDER_WAY, EVICTS_ITSELF, GANG_ANNOTATIONS
+from ballast.model.marks import DELETION_COST, EVICTION_UNDER_WAY, EVICTS_ITSELF, GANG_ANNOTATIONS, MIRROR
 from ballast.model.node import Node, Taint
 from ballast.model.pod import Pod
 from ballast.model.quantity import quantity
@@ -33,11 +33,10 @@ FOREIGN_OPT_OUTS = (
 )
 # Whether a pod comes from a file on its node, and which of its local volumes may be lost.
 POD_NATURE = (
-    "kubernetes.io/config.mirror",
+    MIRROR,
     "kubernetes.io/config.source",
     "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes",
 )
-DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 SLICE = 25
 """Objects of a page that are read in one piece, in a quarter of a millisecond."""
 

@@ -7,7 +7,8 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
 from ballast.eviction.check_input import CheckInput, CheckResult, allow, refuse
-from ballast.eviction.rules import DAY, HOUR, MINUTE, EvictionLimit
+from ballast.eviction.rules import HOUR, MINUTE, EvictionLimit
+from ballast.model.duration import DAY
 
 _UNITS = ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"))
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from ballast.eviction.check_input import CheckInput, CheckResult, allow, refuse
-from ballast.model.marks import GANG_ANNOTATIONS, GANG_KINDS, GANG_LABELS, job_kind
+from ballast.model.marks import GANG_ANNOTATIONS, GANG_KINDS, GANG_LABELS, MIRROR, job_kind
 from ballast.model.pod import Pod
 
 CRITICAL = 2_000_000_000
-_MIRROR = "kubernetes.io/config.mirror"
 _SOURCE = "kubernetes.io/config.source"
 
 
 def mirror(case: CheckInput) -> CheckResult:
-    if _MIRROR in case.pod.annotations:
+    if MIRROR in case.pod.annotations:
         return refuse("it mirrors a static pod")
     return allow("it is no mirror pod")
 

@@ -12,6 +12,7 @@ from ballast.model.sample import Bools, Floats
 from ballast.placement.planners.redistribute import redistribute
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.placement.planners.step import Admit, PlannedMove
+from ballast.words import named
 
 
 class Redistribute:
@@ -56,8 +57,7 @@ class Redistribute:
         if not step.starts:
             waiting = pod_name(given.layout.pods[int(step.numbers["for"])])
             return f"makes way for the next eviction, which makes room for {waiting}"
-        names = [pod_name(given.layout.pods[pod]) for pod in step.starts]
-        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        shown = named([pod_name(given.layout.pods[pod]) for pod in step.starts], 3)
         nodes = " and ".join(given.layout.nodes[row].name for row in dict.fromkeys(step.starts_on))
         price = step.numbers.get("price", 0.0)
         return f"makes room on {nodes} for {shown}" + (f"; takes that of {price:.1f} later pods" if price else "")

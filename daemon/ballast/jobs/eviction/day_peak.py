@@ -6,12 +6,12 @@ from collections import deque
 
 import numpy as np
 
+from ballast.model.duration import DAY
 from ballast.model.node import Node
 from ballast.model.node_state import ALWAYS_NEEDED
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
 
-DAY = 86_400.0
 EVERY = 300.0
 """Seconds between two values that are kept."""
 

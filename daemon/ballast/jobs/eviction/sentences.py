@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ballast.actuation.eviction.evictor import SURGING, Attempt
 from ballast.eviction.plan import EvictionPlan
+from ballast.words import pods
 
 
 def plan_sentence(plan: EvictionPlan, attempts: Sequence[Attempt], *, acts: bool, held: str | None = None) -> str:
@@ -14,14 +15,14 @@ def plan_sentence(plan: EvictionPlan, attempts: Sequence[Attempt], *, acts: bool
     if not plan.steps:
         return f"{plan.kind}: nothing to move{_refused(plan.refused)}"
     if held is not None:
-        return f"{plan.kind}: {_pods(len(plan.steps))} to move, {held}"
+        return f"{plan.kind}: {pods(len(plan.steps))} to move, {held}"
     done = sum(attempt.permitted for attempt in attempts)
     verb = "evicted" if acts else "would evict"
     first_starts = sum(attempt.status == SURGING for attempt in attempts)
     done -= first_starts
     first = next((attempt.pod for attempt in attempts if attempt.permitted), None)
     named = f", {first}" if first and done == 1 else f", {first} first" if first else ""
-    text = f"{plan.kind}: {verb} {done} of {_pods(len(plan.steps))}{named}"
+    text = f"{plan.kind}: {verb} {done} of {pods(len(plan.steps))}{named}"
     refused = Counter(attempt.check or attempt.why for attempt in attempts if attempt.status == "refused")
     if refused:
         text += f"; refused at the last moment by {_counts(refused)}"
@@ -41,7 +42,3 @@ def _counts(counts: Mapping[str, int], most: int = 3) -> str:
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     text = ", ".join(f"{name} {count:,}" for name, count in ordered[:most])
     return text + (f" and {len(ordered) - most} more checks" if len(ordered) > most else "")
-
-
-def _pods(count: int) -> str:
-    return f"{count:,} pod" if count == 1 else f"{count:,} pods"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ballast.clock import AHEAD
 from ballast.jobs.power.store import Record
 from ballast.jobs.power.view import TickReport
 from ballast.power.absolute import carried
@@ -17,9 +18,6 @@ from ballast.power.sections.choices import ForeignChanges
 
 PLAN_LASTS = 600.0
 """Seconds after which an open plan is dropped, because the sample behind it is too old."""
-
-AHEAD = 60.0
-"""Seconds that the clock of the leader that made a plan may be ahead of ours."""
 
 ATTEMPTS = 2
 """Ticks in which an open plan is tried before it is dropped and the next one decides about the rest."""

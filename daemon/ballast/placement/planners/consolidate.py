@@ -70,6 +70,7 @@ class _Consolidation:
         self._placement, self._movable, self._given = placement, movable, emptying
         self._together, self._hand_over = together, hand_over
         layout = placement.layout
+        # A pod that ends is not moved, but it still counts in what the other nodes have to hold.
         ending = np.array([pod.deleting for pod in layout.pods], bool)
         self._needs: Bools = np.asarray(layout.present & ~emptying.stays)
         self._going: Bools = self._needs & ~ending
@@ -95,6 +96,8 @@ class _Consolidation:
         empty = [row for row in begun if not len(self._pods(row))]
         others = self._others | (self._given.begun & ~_rows(empty, pool))
         room = self._room.copy(self._patience)
+        # Empty nodes are given back for three reasons, in this order: pods wait for them, the others are loaded above
+        # `patience`, or the others cannot lose `reserve` of their number.
         for pod in self._waiting(pool):
             needed = self._needed(room, pod, others & pool, empty)
             if needed is not None:
@@ -120,6 +123,7 @@ class _Consolidation:
             if self._movable[pod] and self._together([pod]):
                 yield self._step(pod, row, target, share)
             else:
+                # It is not moved in this plan, so what follows has to count it where it runs.
                 self._placement.move(pod, row)
 
     def _begin(self, pool: Bools, left: int) -> Iterator[PlannedMove]:
@@ -131,6 +135,7 @@ class _Consolidation:
                 return
             pods = self._pods(row)
             within = self._given.limit is None or self._made + len(pods) <= self._given.limit
+            # A node is begun only if this plan moves every pod of it that needs another node: none of them is ending.
             whole = len(pods) == np.count_nonzero(self._needs & (self._placement.on == row))
             if not (within and whole and self._movable[pods].all()):
                 continue
@@ -165,6 +170,7 @@ class _Consolidation:
             self._room.put(pod, target)
             moves.append((pod, target))
         else:
+            # Only here has every pod found a target; the reserve is judged for the node as a whole.
             room = self._room.copy(ceiling)
             if room.holds(others) and self._reserve.stands(room, others):
                 return moves

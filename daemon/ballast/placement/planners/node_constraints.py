@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ballast.model.node import Node, Taint
+from ballast.model.node import HARD_EFFECTS, Node, Taint
 from ballast.model.sample import Bools, Ints
 from ballast.model.template import NodeTerm, Template, Toleration
 
-_HARD = ("NoSchedule", "NoExecute")
 _INTEGER = re.compile("0|-?[1-9][0-9]*")
 
 
@@ -24,7 +23,7 @@ class NodeConstraints:
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = nodes
         self._schedulable = np.array([node.schedulable and not node.deleting for node in nodes], bool)
-        self._tainted = [row for row, node in enumerate(nodes) if any(t.effect in _HARD for t in node.taints)]
+        self._tainted = [row for row, node in enumerate(nodes) if any(t.effect in HARD_EFFECTS for t in node.taints)]
         self._allowed: dict[Template, Bools] = {}
         self._chosen: dict[object, Bools] = {}
         self._tolerated: dict[tuple[Toleration, ...], Bools] = {}
@@ -88,7 +87,7 @@ def holds(term: NodeTerm, node: Node) -> bool:
 
 
 def _tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
-    return taint.effect not in _HARD or any(_tolerates(each, taint) for each in tolerations)
+    return taint.effect not in HARD_EFFECTS or any(_tolerates(each, taint) for each in tolerations)
 
 
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:

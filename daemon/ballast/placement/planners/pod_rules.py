@@ -50,7 +50,9 @@ class PodRules:
             template = self._pods[rows[0]].template
             name = self._name(rows)
             for term in template.anti_affinity:
-                yield from self._apart(rows, self._crowd(term), self._domain(term.topology_key), name)
+                yield from self._apart(
+                    rows, self._crowd(term), self._domain(term.topology_key), f"podAntiAffinity of {name}"
+                )
             moving = self._moving(rows)
             if not len(moving):
                 continue
@@ -97,13 +99,12 @@ class PodRules:
 
     def _apart(self, rows: Sequence[int], others: Ints, domain: Ints, name: str) -> Iterator[Rule]:
         """Two rules, so that pods which both stay where they are never collide."""
-        text = name if name.startswith("host port") else f"podAntiAffinity of {name}"
         moving, staying = self._moving(rows), np.array([row for row in rows if self._fixed[row]], np.int64)
         if len(moving) and len(others):
-            yield Rule(RuleKind.APART, moving, domain=domain, others=others, name=text)
+            yield Rule(RuleKind.APART, moving, domain=domain, others=others, name=name)
         victims = others[~self._fixed[others]]
         if len(staying) and len(victims):
-            yield Rule(RuleKind.APART, victims, domain=domain, others=staying, name=text)
+            yield Rule(RuleKind.APART, victims, domain=domain, others=staying, name=name)
 
     def _spread(self, moving: Ints, template: Template, spread: TopologySpread, name: str) -> Rule:
         domain = self._domain(spread.topology_key)

@@ -76,6 +76,8 @@ class _PairSearch:
         """Two pods leave `source`."""
         placement = self._placement
         for one, other in combinations_with_replacement(self._mobile(source), 2):
+            # Pods that are alike are as good as each other: one stands for its kind, two where a kind is paired with
+            # itself.
             pair = (one[0], other[0]) if one is not other else tuple(one[:2])
             if len(pair) < 2 or not self._enough(source, pair):
                 continue
@@ -87,6 +89,7 @@ class _PairSearch:
                     placement.move(pod, -1)
                 if not placement.runs_on(self._waiting, source):
                     continue
+                # The waiting pod takes its room first, so that neither of the two is sent back to it.
                 placement.move(self._waiting, source)
                 targets = []
                 for pod in pair:
@@ -111,6 +114,7 @@ class _PairSearch:
             places[source] = False
             for between in _nearest(placement, victim, places, _BETWEEN):
                 for first in self._mobile(between):
+                    # Room by requests is cheap to tell: pairs that lack it are not counted as tried.
                     room = placement.free[between] + placement.layout.asked[first[0]]
                     if not ((room >= asked) | (asked == 0)).all():
                         continue
@@ -126,6 +130,7 @@ class _PairSearch:
         placement = self._placement
         with self._trial(first, victim):
             open_to = placement.open_to(first)
+            # Room on `source` is for the waiting pod.
             open_to[source] = False
             target = self._choose(first, open_to)
             if target is None:
@@ -187,8 +192,10 @@ class _PairSearch:
         try:
             yield
         finally:
+            # All leave before the first returns: one may stand in the room of another.
             for pod in tried:
                 placement.move(pod, -1)
             for pod, home in zip(tried, homes, strict=True):
                 placement.move(pod, home)
+            # Sums of floats that are taken back are not exactly what they were.
             placement.load = load

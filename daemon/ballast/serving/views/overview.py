@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from ballast.eviction.answers import Eviction, Evictions, Plan
+from ballast.model.duration import DAY
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
 from ballast.serving.api_types import Policy, Power
 from ballast.serving.views.history import BINS, FleetHistory, bars_of, spread_of
 from ballast.serving.views.types import Balance, HotNode, Obstacle, Overview, Today
 
-DAY = 86_400.0
 HOTTEST = 5
 OBSTACLES = 12
 

@@ -8,11 +8,10 @@ its exporter, the pressure counts as it is.
 
 from __future__ import annotations
 
-from ballast.telemetry.exporters.terms import Exporter, Terms
+from ballast.telemetry.exporters.terms import CONTAINERS, Exporter, Terms
 
 HOST = "ballast_host"
 _WITHOUT_PORT = r"(\\[.+\\]|[^:]+|.*:.*:.*)(?::[^:]+)?"
-_CONTAINERS = ('container!=""', 'container!="POD"')
 _PERIOD = 0.1
 """Seconds of the kubelet's CPU quota period."""
 _MOST = 0.99
@@ -43,8 +42,8 @@ def _unthrottled(terms: Terms) -> str:
     A container is throttled at most for the time that is counted, summed over cpus, and for its throttled periods.
     """
     container = f"namespace, pod, container, id, {terms.by}"
-    seconds = f"max by ({container}) ({terms.rate('container_cpu_cfs_throttled_seconds_total', *_CONTAINERS)})"
-    periods = f"max by ({container}) ({terms.rate('container_cpu_cfs_throttled_periods_total', *_CONTAINERS)})"
+    seconds = f"max by ({container}) ({terms.rate('container_cpu_cfs_throttled_seconds_total', *CONTAINERS)})"
+    periods = f"max by ({container}) ({terms.rate('container_cpu_cfs_throttled_periods_total', *CONTAINERS)})"
     share = f"{seconds} < {_PERIOD} * {periods} or {_PERIOD} * {periods} or {seconds}"
     awake = f"ln(1 - clamp_max({share}, {_MOST}))"
     return f"exp(sum by ({HOST}, cluster) ({_by_host(terms, awake)}))"

@@ -10,6 +10,8 @@ from ballast.settings.prometheus import quoted_label
 UNIT_LABEL = "ballast_unit"
 BYTES = "bytes"
 CORES = "cores"
+CONTAINERS = ('container!=""', 'container!="POD"')
+"""Matchers of cadvisor's series of containers, without those of whole pods and their sandboxes."""
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from ballast.clock import Clock
+from ballast.clock import AHEAD, Clock
 from ballast.errors import SettingsError, UsageError
 from ballast.metrics import Metrics
-from ballast.power.feed_spec import FeedSpec, Of, Semantics, remaining
+from ballast.power.feed_spec import ConsumptionScope, FeedSpec, Semantics, remaining
 from ballast.power.policy import PowerPolicy
 from ballast.power.values import exact
 from ballast.telemetry.feeds.feed_access import access
@@ -30,9 +30,6 @@ from ballast.telemetry.feeds.power_feed import (
 )
 from ballast.telemetry.http import HttpSession
 from ballast.telemetry.prometheus_client import PrometheusClient
-
-AHEAD = 60.0
-"""Seconds by which another machine's clock may be ahead of ours."""
 
 LEAST_AGE = 60.0
 
@@ -148,7 +145,7 @@ class BudgetFeed:
     def needs_own(self) -> bool:
         """Whether `read` needs the power that the policy's targets use."""
         consumption = self._feed.consumption
-        return consumption is not None and consumption.of is Of.TOTAL and self._feed.own is None
+        return consumption is not None and consumption.of is ConsumptionScope.TOTAL and self._feed.own is None
 
     def read(self, at: float, own: Fraction | None = None) -> Watts:
         """The budget at `at` (Unix seconds); `own` is what the policy's targets use now, in watts."""
