@@ -13,6 +13,7 @@ from ballast.settings.masking import mask_urls
 from ballast.settings.model import Settings
 from ballast.settings.names import CONFIG_FILE, VARIABLES, suggestion, variable
 from ballast.settings.sources.layer import Layer
+from ballast.yaml_loader import TreeLoader
 
 
 def read_file(path: Path) -> Layer:
@@ -47,7 +48,7 @@ def read_file(path: Path) -> Layer:
     return layer
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(TreeLoader):
     """Refuses a key that is given twice in one mapping."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
