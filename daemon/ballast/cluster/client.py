@@ -267,8 +267,10 @@ class KubeApi:
 
     def hidden(self, said: bytes) -> bytes:
         """Without what this process proves its identity with: a refusal may repeat it."""
-        words = map(redaction.of_authorization, (self._configuration.api_key or {}).values())
-        return redaction.removed(said, (*redaction.of_url(self._url), *chain.from_iterable(words)))
+        own, proxy = self._configuration, str(self._configuration.proxy or "")
+        words = map(redaction.of_authorization, (own.api_key or {}).values())
+        proxied = (*redaction.of_proxy(proxy), *redaction.of_headers(own.proxy_headers or {}))
+        return redaction.removed(said, (*redaction.of_url(self._url), *proxied, *chain.from_iterable(words)))
 
     def _unreachable(self, error: Exception) -> Unreachable:
         reason = getattr(error, "reason", None) or error

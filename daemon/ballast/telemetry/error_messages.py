@@ -96,7 +96,7 @@ def unreachable(
 
 def refused(url: str, part: str, response: requests.Response, body: bytes) -> TelemetryError:
     """For an answer other than 200."""
-    status, said = response.status_code, _said(body)
+    status, said = response.status_code, _said(response, body)
     plain = "" if said else _plain(response, body)
     if status in (401, 403):
         why = (
@@ -145,13 +145,13 @@ class _ErrorBody(msgspec.Struct):
     error: str = ""
 
 
-def _said(body: bytes) -> str:
-    """The error text in the JSON of Prometheus, with a leading comma; empty without one."""
+def _said(response: requests.Response, body: bytes) -> str:
+    """The error text in the JSON of Prometheus, as `_plain` masks it, with a leading comma; empty without one."""
     try:
         words = msgspec.json.decode(body, type=_ErrorBody).error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
-    return f", {words[:300]}" if words else ""
+    return f", {_without_credentials(response, words)[:300]}" if words else ""
 
 
 def _plain(response: requests.Response, body: bytes) -> str:
@@ -159,15 +159,19 @@ def _plain(response: requests.Response, body: bytes) -> str:
     text = body[:_READ].decode(errors="replace")
     if "html" in response.headers.get("Content-Type", "") or text.lstrip()[:1] in ("<", "{", "["):
         return ""
+    text = _without_credentials(response, text)
+    text = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    return f", {text if len(text) <= LONGEST else text[: LONGEST - 1] + '…'}" if text else ""
+
+
+def _without_credentials(response: requests.Response, text: str) -> str:
     sent = getattr(response.request, "headers", None) or {}
     secrets = {
         word for name, value in sent.items() if name not in _HARMLESS for word in (str(value), *str(value).split())
     }
     for secret in sorted(filter(lambda word: len(word) > 3, secrets), key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
-    text = _SECRETS.sub(rf"\1{HIDDEN}", _USER_INFO.sub(f"//{HIDDEN}@", text))
-    text = " ".join("".join(char if char.isprintable() else " " for char in text).split())
-    return f", {text if len(text) <= LONGEST else text[: LONGEST - 1] + '…'}" if text else ""
+    return _SECRETS.sub(rf"\1{HIDDEN}", _USER_INFO.sub(f"//{HIDDEN}@", text))
 
 
 def _chain(error: BaseException) -> list[BaseException]:
