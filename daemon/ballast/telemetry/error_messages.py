@@ -61,6 +61,16 @@ def too_large(url: str, part: str, limit: int) -> TooLarge:
     )
 
 
+def not_decoded(url: str, sent: tuple[int, int, int], size: int, limit: int) -> TooLarge:
+    """For an answer of so many bytes, series and points, that would take `size` bytes more when decoded."""
+    length, series, points = sent
+    return TooLarge(
+        f"{url} sent {length / 2**20:.3g} MiB with about {series:,} series and {points:,} points, which would take "
+        f"{size / 2**20:.3g} MiB when read; all telemetry answers together may take {limit / 2**20:g} MiB; ask for "
+        "less: aggregate by node in BALLAST_TELEMETRY__RESOURCES, or narrow BALLAST_PROMETHEUS__MATCHERS"
+    )
+
+
 def coded_twice(url: str, coding: str) -> SourceUnavailable:
     """For an answer that is packed more than once."""
     return SourceUnavailable(
