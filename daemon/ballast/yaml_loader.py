@@ -17,7 +17,7 @@ class TreeLoader(yaml.SafeLoader):
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         """As in PyYAML."""
-        event = self.peek_event()
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         anchor = event.anchor
         if anchor is None:
             return super().compose_node(parent, index)
