@@ -18,12 +18,12 @@ class TreeLoader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         """As in PyYAML."""
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
-        anchor = event.anchor
+        anchor, mark = event.anchor, event.start_mark
         if anchor is None:
             return super().compose_node(parent, index)
         if isinstance(event, yaml.AliasEvent):
             if anchor in self._open:
-                raise ComposerError(None, None, f"*{anchor} stands within &{anchor} itself", event.start_mark)
+                raise ComposerError(None, None, f"*{anchor} stands within &{anchor} itself", mark)
             return super().compose_node(parent, index)
         self._open.add(anchor)
         try:
