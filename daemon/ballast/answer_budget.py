@@ -1,4 +1,4 @@
-"""Bounds the bytes of telemetry answers that are held at the same time, however many servers send them."""
+"""Bounds what telemetry answers hold at the same time, as bytes and decoded, however many servers send them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from ballast.errors import TelemetryError
 from ballast.heap import trim
 
 IN_FLIGHT = 96 * 2**20
-"""Bytes of all answers that arrive or wait to be read: one of the largest kind, and some beside it."""
+"""Bytes of all answers that arrive, wait to be read or are decoded: one of the largest kind, and some beside it."""
 
 WORTH = 4 * 2**20
 """Bytes of one answer after which freed memory goes back to the kernel."""
 
 PAUSE = 5.0
 """Seconds until then: who releases an answer may still hold it."""
+
+WORTH_DECODED = 16 * 2**20
+"""As WORTH, for what was decoded: the next cycle of 15,000 nodes takes the same memory again."""
 
 
 class AnswersInFlight(TelemetryError):
@@ -47,11 +50,11 @@ class AnswerBudget:
             self._held += size
             return True
 
-    def give_back(self, size: int) -> None:
-        """Releases bytes."""
+    def give_back(self, size: int, worth: int = WORTH) -> None:
+        """Releases bytes; `worth` and more go back to the kernel."""
         with self._lock:
             self._held -= size
-            due = size >= WORTH and not self._trimming
+            due = size >= worth and not self._trimming
             self._trimming |= due
         if due:
             timer = threading.Timer(PAUSE, self._trim)

@@ -24,22 +24,43 @@ from ballast.clock import SystemClock
 _now = SystemClock().monotonic
 
 
+class Deadline:
+    """Until when an answer has to be read."""
+
+    def __init__(self, seconds: float) -> None:
+        self._at = _now() + seconds
+        self._idle: float | None = None
+
+    def lift(self, idle: float) -> None:
+        """From now on the answer may take any time, and each read of it `idle` seconds."""
+        self._idle = idle
+
+    def left(self) -> float:
+        """Seconds for the next read. Raises TimeoutError where there are none."""
+        if self._idle is not None:
+            return self._idle
+        left = self._at - _now()
+        if left <= 0:
+            raise TimeoutError("the deadline of the request has passed")
+        return left
+
+
 class _Current(threading.local):
-    at: float | None = None
+    deadline: Deadline | None = None
 
 
 _current = _Current()
 
 
 @contextmanager
-def deadline(seconds: float) -> Iterator[None]:
+def deadline(seconds: float) -> Iterator[Deadline]:
     """What this thread asks within has `seconds` in all, until the last byte of the answer, also if read later."""
-    before = _current.at
-    _current.at = _now() + seconds
+    before = _current.deadline
+    _current.deadline = now = Deadline(seconds)
     try:
-        yield
+        yield now
     finally:
-        _current.at = before
+        _current.deadline = before
 
 
 def keep_deadlines(manager: urllib3.PoolManager) -> None:
@@ -64,20 +85,20 @@ class DeadlineAdapter(requests.adapters.HTTPAdapter):
 
 
 class _Reads(io.RawIOBase):
-    """What a socket receives until a moment. `ended`: the other side has closed it."""
+    """What a socket receives until a deadline. `ended`: the other side has closed it."""
 
-    def __init__(self, sock: socket.socket, at: float | None) -> None:
+    def __init__(self, sock: socket.socket, until: Deadline | None) -> None:
         self._sock = sock
         self._inner: Any = sock.makefile("rb", buffering=0)
-        self._at = at
+        self._until = until
         self.ended = False
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        if self._at is not None:
-            self._sock.settimeout(_left(self._at))
+        if self._until is not None:
+            self._sock.settimeout(self._until.left())
         count: int | None = self._inner.readinto(buffer)
         self.ended = count == 0
         return count
@@ -91,7 +112,7 @@ class _Response(HTTPResponse):
     """Headers that end with the connection were cut off; http.client takes them for complete."""
 
     def __init__(self, sock: socket.socket, *args: Any, **options: Any) -> None:
-        self._reads = _Reads(sock, _current.at)
+        self._reads = _Reads(sock, _current.deadline)
         super().__init__(self, *args, **options)  # type: ignore[arg-type]
 
     def makefile(self, mode: str) -> io.BufferedReader:
@@ -109,11 +130,11 @@ class _Timely(HTTPConnection):
     response_class = _Response
 
     def connect(self) -> None:
-        _left(_current.at)
+        _check()
         super().connect()
 
     def request(self, *args: Any, **options: Any) -> None:
-        _left(_current.at)
+        _check()
         if self.sock is not None:
             self.sock.settimeout(self.timeout)
         super().request(*args, **options)
@@ -131,11 +152,7 @@ class _HttpsPool(urllib3.HTTPSConnectionPool):
     ConnectionCls = _TimelyTls
 
 
-def _left(at: float | None) -> float:
-    """Seconds. Raises TimeoutError where there are none."""
-    if at is None:
-        return 0.0
-    left = at - _now()
-    if left <= 0:
-        raise TimeoutError("the deadline of the request has passed")
-    return left
+def _check() -> None:
+    """Raises TimeoutError where the deadline has passed."""
+    if _current.deadline is not None:
+        _current.deadline.left()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Iterator, Mapping
-from urllib.parse import parse_qsl, quote, quote_plus, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit, urlunsplit
 
 import msgspec
 
@@ -45,6 +45,14 @@ def of_authorization(header: str | None) -> Iterator[str]:
         except ValueError:
             return
         yield from (pair, pair.partition(":")[2])
+
+
+def of_proxy(url: str) -> Iterator[str]:
+    """User and password, as they stand in the URL, decoded, and as HTTP Basic sends them to the proxy."""
+    info = (url.partition("//")[2] or url).rpartition("@")[0]
+    for pair in (info, unquote(info)):
+        yield from (pair, pair.partition(":")[2])
+        yield from (base64.b64encode(pair.encode(coding, "replace")).decode() for coding in ("utf-8", "latin-1"))
 
 
 def removed(said: bytes, secrets: Iterable[str]) -> bytes:

@@ -96,6 +96,41 @@ def telemetry(server: Dripping, timeout: float = DEADLINE) -> Any:
         session.close()
 
 
+def watching(server: Dripping) -> Any:
+    api = KubeApi(lambda: configuration(server.url), Metrics(), DEADLINE)
+    return api.stream("/api/v1/nodes", {"watch": "true"}, idle=60.0)
+
+
+@pytest.mark.parametrize(
+    "drops",
+    [
+        *(DROPS[name] for name in ("status line", "headers", "one header", "continue")),
+        (b"HTTP/1.1 500 Internal Server Error\r\nConnection: close\r\n\r\n", b" "),
+        (b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 100000\r\n\r\n", b" "),
+    ],
+    ids=["status line", "headers", "one header", "continue", "refusal", "refused credentials"],
+)
+def test_a_dripping_server_costs_a_watch_the_deadline_of_its_headers(
+    drops: tuple[bytes, bytes], dripping: Callable[..., Dripping]
+) -> None:
+    server, clock = dripping(*drops), SystemClock()
+    began = clock.monotonic()
+    with pytest.raises(Unreachable):
+        watching(server)
+    assert clock.monotonic() - began < PATIENCE
+
+
+def test_the_lines_of_a_watch_have_no_deadline(dripping: Callable[..., Dripping]) -> None:
+    server, clock = dripping(HEAD + b"Connection: close\r\n\r\n", b"{}\n"), SystemClock()
+    began = clock.monotonic()
+    with watching(server) as lines:
+        for line in lines:
+            assert line == b"{}"
+            if clock.monotonic() - began > 3 * DEADLINE:
+                return
+    raise AssertionError("the watch ended early")
+
+
 @pytest.mark.parametrize("ask", [kubernetes, telemetry])
 @pytest.mark.parametrize("drops", DROPS.values(), ids=DROPS)
 def test_a_dripping_server_costs_its_deadline(

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 import yaml
 
+from ballast import yaml_loader
 from ballast.cluster.objects import wire
 from ballast.cluster.objects.decoding import Shared, to_node, to_pod
 from ballast.errors import BadFile, UsageError
@@ -26,6 +27,8 @@ W = TypeVar("W", wire.Node, wire.Pod)
 
 _TIME_KEY = re.compile(r"([Tt]ime|Timestamp)$")
 _LISTED = re.compile(r"List$")
+_DEEPEST = 10
+"""Lists in one another; kubectl prints one, a script that joins its answers two."""
 _TOO_DEEP = "is nested too deeply to be read. Print it with `kubectl get … -o json`."
 
 
@@ -59,7 +62,7 @@ def read_document(path: Path, option: str) -> object:
         if content.lstrip()[:1] in (b"{", b"["):
             raise BadFile(f"{option} {path}: {error}.") from None
     try:
-        return yaml.safe_load(content)
+        return yaml_loader.load(content)
     except UnicodeDecodeError as error:
         raise BadFile(f"{option} {path} is not UTF-8 ({error}). Save it as UTF-8.") from None
     except RecursionError:
@@ -168,7 +171,7 @@ def _check_quantities(owner: Json, *quantities: Json | None) -> None:
                 raise BadFile(f"{owner.get('kind', 'Pod')} {name_of(owner)}: {name}: {error}.") from None
 
 
-def _items(document: object, source: str) -> Iterator[Json]:
+def _items(document: object, source: str, depth: int = 1) -> Iterator[Json]:
     """The items of a list and of the lists in it."""
     if not isinstance(document, Mapping) or not isinstance(document.get("items"), list | None):
         raise BadFile(f"{source}: give the list that `kubectl get nodes,pods -A -o json` prints.")
@@ -177,10 +180,12 @@ def _items(document: object, source: str) -> Iterator[Json]:
     for item in document.get("items") or ():
         if not isinstance(item, Mapping):
             raise BadFile(f"{source}: an item is not an object.")
-        if "items" in item:
-            yield from _items(item, source)
-        else:
+        if "items" not in item:
             yield {**item, "kind": item.get("kind") or inner}
+        elif depth == _DEEPEST:
+            raise BadFile(f"{source}: lists are nested too deeply to be read. Print one with `kubectl get … -o json`.")
+        else:
+            yield from _items(item, source, depth + 1)
 
 
 def _read(document: object, kind: type[W], source: str, build: Callable[[W], T]) -> T:
@@ -209,18 +214,20 @@ def _refuse_duplicates(source: str, kind: str, names: Iterable[str]) -> None:
 
 def _times(value: object) -> Iterator[float]:
     """Unix seconds of every time in an object."""
-    if isinstance(value, Mapping):
-        for key, each in value.items():
-            if isinstance(each, str) and _TIME_KEY.search(key):
+    waiting = [value]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, list):
+            waiting += found
+        elif isinstance(found, Mapping):
+            for key, each in found.items():
+                if not (isinstance(each, str) and _TIME_KEY.search(key)):
+                    waiting.append(each)
+                    continue
                 try:
                     yield datetime.fromisoformat(each).timestamp()
                 except ValueError:
                     continue
-            else:
-                yield from _times(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from _times(each)
 
 
 def _keep(annotation: str) -> bool:

@@ -148,14 +148,16 @@ class KubeApi:
     def stream(self, path: str, query: Mapping[str, str | int], *, idle: float = 90.0) -> Lines:
         """An answer that arrives line by line; `idle` is how many seconds may pass without a byte.
 
-        Raises as `request` does. The caller closes it; another thread may do so at any time.
+        Its headers, and a refusal, have the time of other requests in all. Raises as `request` does. The caller closes
+        it; another thread may do so at any time.
         """
-        with self._counted("GET", path, query) as answered:
+        with self._counted("GET", path, query) as answered, deadline(min(self._timeout, idle)) as limit:
             response = self._send("GET", path, query, {}, None, idle, stream=True)
             answered(response.status)
             if response.status >= 400:
                 said = self.hidden(self._rest(response))
                 raise refusal("GET", path, query, response.status, response.headers, said)
+            limit.lift(idle)
             return Lines(response, self._unreachable)
 
     def close(self) -> None:
@@ -265,8 +267,10 @@ class KubeApi:
 
     def hidden(self, said: bytes) -> bytes:
         """Without what this process proves its identity with: a refusal may repeat it."""
-        words = map(redaction.of_authorization, (self._configuration.api_key or {}).values())
-        return redaction.removed(said, (*redaction.of_url(self._url), *chain.from_iterable(words)))
+        own, proxy = self._configuration, str(self._configuration.proxy or "")
+        words = map(redaction.of_authorization, (own.api_key or {}).values())
+        proxied = (*redaction.of_proxy(proxy), *redaction.of_headers(own.proxy_headers or {}))
+        return redaction.removed(said, (*redaction.of_url(self._url), *proxied, *chain.from_iterable(words)))
 
     def _unreachable(self, error: Exception) -> Unreachable:
         reason = getattr(error, "reason", None) or error

@@ -229,10 +229,11 @@ class Reflector(Generic[T]):
             event = _event.decode(line)
             if event.type == "ERROR":
                 status = _status.decode(event.object).code
-                raise refusal("GET", self._path, {"watch": "true"}, status, {}, bytes(event.object))
+                raise refusal("GET", self._path, {"watch": "true"}, status, {}, self._api.hidden(bytes(event.object)))
             found = _identity.decode(event.object).metadata
         except NOT_JSON as error:
-            raise ClusterError(f"watch of {self._path}: not a watch event ({error}): {line[:80]!r}") from error
+            said = self._api.hidden(line)[:80]
+            raise ClusterError(f"watch of {self._path}: not a watch event ({error}): {said!r}") from error
         if not newer(found.resource_version, self._version):
             return
         if event.type != "BOOKMARK" and (item := self._reader.read(event.object)) is not None:

@@ -53,7 +53,7 @@ class ClusterView:
         """One object; None where there is none."""
         self.asked()
         try:
-            return document(self.api.get(path))
+            return document(self.api, self.api.get(path))
         except NotFound:
             return None
         except ClusterError as error:
@@ -75,7 +75,7 @@ class ClusterView:
         """How many objects a collection has, by one short page; None where the server does not say."""
         self.asked()
         try:
-            page = document(self.api.get(path, query={"limit": 1}))
+            page = document(self.api, self.api.get(path, query={"limit": 1}))
         except ClusterError as error:
             raise CheckNotPossible(f"cannot be read: {error}") from error
         rest = part(page, "metadata", "remainingItemCount")
@@ -93,21 +93,21 @@ class ClusterView:
         while True:
             if self.stop.is_set():
                 raise CheckNotPossible(f"the list {path} takes too long")
-            page = document(
-                self.api.get(path, query={**query, "limit": PAGE, **({"continue": position} if position else {})})
-            )
+            following = {"continue": position} if position else {}
+            page = document(self.api, self.api.get(path, query={**query, "limit": PAGE, **following}))
             found += page.get("items") or ()
             position = text(page, "metadata", "continue")
             if not position:
                 return tuple(found)
 
 
-def document(body: bytes) -> Document:
-    """A JSON object. Raises ClusterError for anything else."""
+def document(api: KubeApi, body: bytes) -> Document:
+    """A JSON object that `api` answered. Raises ClusterError for anything else."""
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
     except NOT_JSON as error:
-        raise ClusterError(f"not an object of the Kubernetes API ({error}): {body[:80]!r}") from error
+        said = api.hidden(body)[:80]
+        raise ClusterError(f"not an object of the Kubernetes API ({error}): {said!r}") from error
 
 
 def part(found: Document, *keys: str) -> Any:

@@ -167,7 +167,8 @@ def _path(evidence: Evidence, member: Member) -> str:
     plural, _, group = member.kind.partition(".")
     version = "apps/v1"
     if group != "apps":
-        version = text(document(evidence.cluster.api.get(f"/apis/{group}")), "preferredVersion", "groupVersion")
+        api = evidence.cluster.api
+        version = text(document(api, api.get(f"/apis/{group}")), "preferredVersion", "groupVersion")
     return f"/apis/{version}/namespaces/{namespace}/{plural}/{name}"
 
 

@@ -164,8 +164,9 @@ def _allowed(evidence: Evidence, right: Right, verb: str) -> bool:
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": attributes},
     }
+    api = evidence.cluster.api
     try:
-        answer = document(evidence.cluster.api.request("POST", _REVIEWS, body=body))
+        answer = document(api, api.request("POST", _REVIEWS, body=body))
     except NotFound as error:
         raise CheckNotPossible("this API server has no authorization.k8s.io/v1: rights cannot be asked for") from error
     except ClusterError as error:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from ballast.doctor.cluster_view import CheckNotPossible, ClusterView, Document, part, text, title
+from ballast.yaml_loader import TreeLoader
 
 _KIND = "KubeSchedulerConfiguration"
 TRIMARAN = {
@@ -78,7 +79,7 @@ def _in(configmap: Document) -> Iterator[SchedulerFile]:
         if not isinstance(content, str) or _KIND not in content:
             continue
         try:
-            found = list(yaml.safe_load_all(content))
+            found = list(yaml.load_all(content, TreeLoader))
         except (yaml.YAMLError, ValueError, RecursionError):
             continue
         for each in _documents(found):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import yaml
 
+from ballast import yaml_loader
 from ballast.errors import UsageError
 from ballast.scoring import balanced, dominant_residual, dynamic, load_variation
 from ballast.scoring.crane import DEFAULT_POLICY, parse_policy
@@ -99,7 +100,7 @@ def _policy(path: Path) -> object:
 
 def _document(path: Path, setting: str) -> object:
     try:
-        return yaml.safe_load(path.read_text())
+        return yaml_loader.load(path.read_text())
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{setting}: {path} cannot be read: {error}.") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:

@@ -67,6 +67,16 @@ def too_large(url: str, part: str, limit: int) -> TooLarge:
     )
 
 
+def not_decoded(url: str, sent: tuple[int, int, int], size: int, limit: int) -> TooLarge:
+    """For an answer of so many bytes, series and points, that would take `size` bytes more when decoded."""
+    length, series, points = sent
+    return TooLarge(
+        f"{url} sent {length / 2**20:.3g} MiB with about {series:,} series and {points:,} points, which would take "
+        f"{size / 2**20:.3g} MiB when read; all telemetry answers together may take {limit / 2**20:g} MiB; ask for "
+        "less: aggregate by node in BALLAST_TELEMETRY__RESOURCES, or narrow BALLAST_PROMETHEUS__MATCHERS"
+    )
+
+
 def coded_twice(url: str, coding: str) -> SourceUnavailable:
     """For an answer that is packed more than once."""
     return SourceUnavailable(
@@ -102,7 +112,7 @@ def unreachable(
 
 def refused(url: str, part: str, response: requests.Response, body: bytes) -> TelemetryError:
     """For an answer other than 200."""
-    status, said = response.status_code, _said(body)
+    status, said = response.status_code, _said(response, body)
     plain = "" if said else _plain(response, body)
     if status in (401, 403):
         why = (
@@ -152,13 +162,13 @@ class _ErrorBody(msgspec.Struct):
     error: str = ""
 
 
-def _said(body: bytes) -> str:
-    """The error text in the JSON of Prometheus, with a leading comma; empty without one."""
+def _said(response: requests.Response, body: bytes) -> str:
+    """The error text in the JSON of Prometheus, as `_plain` masks it, with a leading comma; empty without one."""
     try:
         words = msgspec.json.decode(body, type=_ErrorBody).error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
-    return f", {words[:300]}" if words else ""
+    return f", {_without_credentials(response, words)[:300]}" if words else ""
 
 
 def _plain(response: requests.Response, body: bytes) -> str:
@@ -166,15 +176,19 @@ def _plain(response: requests.Response, body: bytes) -> str:
     text = body[:_READ].decode(errors="replace")
     if "html" in response.headers.get("Content-Type", "") or text.lstrip()[:1] in ("<", "{", "["):
         return ""
+    text = _without_credentials(response, text)
+    text = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    return f", {text if len(text) <= LONGEST else text[: LONGEST - 1] + '…'}" if text else ""
+
+
+def _without_credentials(response: requests.Response, text: str) -> str:
     sent = getattr(response.request, "headers", None) or {}
     secrets = {
         word for name, value in sent.items() if name not in _HARMLESS for word in (str(value), *str(value).split())
     }
     for secret in sorted(filter(lambda word: len(word) > 3, secrets), key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
-    text = _SECRETS.sub(rf"\1{HIDDEN}", _USER_INFO.sub(f"//{HIDDEN}@", text))
-    text = " ".join("".join(char if char.isprintable() else " " for char in text).split())
-    return f", {text if len(text) <= LONGEST else text[: LONGEST - 1] + '…'}" if text else ""
+    return _SECRETS.sub(rf"\1{HIDDEN}", _USER_INFO.sub(f"//{HIDDEN}@", text))
 
 
 def _chain(error: BaseException) -> list[BaseException]:

@@ -7,8 +7,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 from urllib.parse import unquote, urlsplit
+from urllib.request import getproxies
 
 import msgspec
 import requests
@@ -203,7 +205,8 @@ class HttpSession:
         return redaction.removed(body, (*self._secrets, *self._sent()))
 
     def _sent(self) -> Iterator[str]:
-        """What the files of secrets hold now; nothing of those that cannot be read."""
+        """What the files of secrets hold now, nothing of those that cannot be read; and what the proxies are sent."""
+        yield from chain.from_iterable(map(redaction.of_proxy, getproxies().values()))
         with suppress(TelemetryError):
             yield from redaction.of_authorization(self._credentials())
         with suppress(TelemetryError):

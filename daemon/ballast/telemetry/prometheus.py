@@ -26,6 +26,8 @@ from ballast.telemetry.scrapes import LOOKED_AT, ScrapeIntervals
 MAX_POINTS = 11_000
 _POINTS_PER_ANSWER = 50_000
 _FIRST_PIECE = 10
+_TIMES_AT_ONCE = 25
+"""Of 15,000 nodes a third of a million points, which have room when they are decoded."""
 
 
 class PrometheusSource:
@@ -98,10 +100,12 @@ class PrometheusSource:
         """Seconds between scrapes by resource, as far as the ages of the samples since `start` tell them."""
         asked, seen = self._asked(), ScrapeIntervals()
         for freshness in asked.freshness:
-            grid = Grid(start, step, int((end - start) / step + 1e-6) + 1)
-            table = self._table(FRESHNESS, self._client.start(freshness, grid), asked.labels, grid)
-            if isinstance(table, SeriesTable):
-                seen.seen(freshness, table.nodes[:LOOKED_AT], table.values[:LOOKED_AT])
+            count = int((end - start) / step + 1e-6) + 1
+            for first in range(0, count, _TIMES_AT_ONCE):
+                grid = Grid(start + first * step, step, min(_TIMES_AT_ONCE, count - first))
+                table = self._table(FRESHNESS, self._client.start(freshness, grid), asked.labels, grid)
+                if isinstance(table, SeriesTable):
+                    seen.seen(freshness, table.nodes[:LOOKED_AT], table.values[:LOOKED_AT])
         found = {question.resource: seen.of(question.freshness) for question in reversed(asked.asked)}
         return {resource: seconds for resource, seconds in found.items() if seconds is not None}
 

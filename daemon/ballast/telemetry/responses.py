@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from operator import attrgetter
@@ -11,12 +12,23 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from ballast.answer_budget import ANSWERS, WORTH_DECODED, AnswerBudget
 from ballast.errors import TelemetryError
 from ballast.model.sample import Bools, Floats
+from ballast.telemetry.error_messages import not_decoded
 from ballast.telemetry.exporters.terms import UNIT_LABEL
 from ballast.telemetry.node_names import SEPARATOR
 
 GROUP_LABEL = "ballast_group"
+
+SERIES, POINT, STRING, LABEL = 80, 150, 16, 128
+"""Bytes that these become while an answer is decoded, measured; a label only where all of them are asked for."""
+
+REMARKS = 2**20
+"""Bytes of warnings, and of infos, that are read."""
+
+CELL = 10
+"""Bytes of a series at one time of a range."""
 
 
 @dataclass(frozen=True)
@@ -89,33 +101,65 @@ class SeriesTable:
         )
 
 
-def instant(body: bytes, labels: Sequence[str], url: str, *, every: bool = False) -> SeriesTable:
-    """Decodes the answer to an instant query, with all labels if they are wanted. Raises TelemetryError."""
-    envelope = _envelope(body, url)
-    series = _series(envelope, "vector", tuple(labels), every=every)
-    values, unreadable = _floats([None if (point := one.value) is None else point.value for one in series])
-    present = np.ones(len(series), dtype=np.bool_)
-    return _table(series, tuple(labels), values[:, None], present[:, None], unreadable[:, None], envelope)
+def instant(
+    body: bytes, labels: Sequence[str], url: str, *, every: bool = False, budget: AnswerBudget = ANSWERS
+) -> SeriesTable:
+    """Decodes the answer to an instant query, with all labels if they are wanted.
+
+    Raises TelemetryError, TooLarge where `budget` has no room for what it becomes.
+    """
+    with _room(body, url, budget, quote=LABEL // 4 if every else STRING // 2):
+        envelope = _envelope(body, url)
+        series = _series(envelope, "vector", tuple(labels), every=every)
+        values, unreadable = _floats([None if (point := one.value) is None else point.value for one in series])
+        present = np.ones(len(series), dtype=np.bool_)
+        return _table(series, tuple(labels), values[:, None], present[:, None], unreadable[:, None], envelope)
 
 
-def grid(body: bytes, labels: Sequence[str], url: str, start: float, step: float, count: int) -> SeriesTable:
-    """Decodes the answer to a range query over `count` times from `start` on. Raises TelemetryError."""
-    envelope = _envelope(body, url)
-    series = _series(envelope, "matrix", tuple(labels))
-    sizes = np.fromiter((len(one.values) for one in series), dtype=np.int64, count=len(series))
-    total = int(sizes.sum())
-    times = np.fromiter((point.time for one in series for point in one.values), dtype=np.float64, count=total)
-    flat, wrong = _floats([point.value for one in series for point in one.values])
-    rows = np.repeat(np.arange(len(series)), sizes)
-    columns = np.rint((times - start) / step).astype(np.int64)
-    inside = (columns >= 0) & (columns < count)
-    rows, columns, flat, wrong = rows[inside], columns[inside], flat[inside], wrong[inside]
-    shape = (len(series), count)
-    values, present, unreadable = np.full(shape, np.nan), np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
-    values[rows, columns] = flat
-    present[rows, columns] = True
-    unreadable[rows, columns] = wrong
-    return _table(series, tuple(labels), values, present, unreadable, envelope)
+def grid(
+    body: bytes,
+    labels: Sequence[str],
+    url: str,
+    start: float,
+    step: float,
+    count: int,
+    *,
+    budget: AnswerBudget = ANSWERS,
+) -> SeriesTable:
+    """Decodes the answer to a range query over `count` times from `start` on. Raises as `instant`."""
+    with _room(body, url, budget, times=count):
+        envelope = _envelope(body, url)
+        series = _series(envelope, "matrix", tuple(labels))
+        sizes = np.fromiter((len(one.values) for one in series), dtype=np.int64, count=len(series))
+        total = int(sizes.sum())
+        times = np.fromiter((point.time for one in series for point in one.values), dtype=np.float64, count=total)
+        flat, wrong = _floats([point.value for one in series for point in one.values])
+        rows = np.repeat(np.arange(len(series)), sizes)
+        columns = np.rint((times - start) / step).astype(np.int64)
+        inside = (columns >= 0) & (columns < count)
+        rows, columns, flat, wrong = rows[inside], columns[inside], flat[inside], wrong[inside]
+        shape = (len(series), count)
+        values, present, unreadable = np.full(shape, np.nan), np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
+        values[rows, columns] = flat
+        present[rows, columns] = True
+        unreadable[rows, columns] = wrong
+        return _table(series, tuple(labels), values, present, unreadable, envelope)
+
+
+@contextmanager
+def _room(body: bytes, url: str, budget: AnswerBudget, *, times: int = 0, quote: int = STRING // 2) -> Iterator[None]:
+    """Holds room for what the answer becomes, beside its own bytes, while it is decoded. Raises TooLarge.
+
+    It counts signs: a series has two braces, a point one bracket, a string two quotes.
+    """
+    series, points = body.count(b"{") // 2, body.count(b"[")
+    size = series * (SERIES + CELL * times) + points * POINT + body.count(b'"') * quote
+    if not budget.take(size):
+        raise not_decoded(url, (len(body), series, points), size, budget.limit)
+    try:
+        yield
+    finally:
+        budget.give_back(size, WORTH_DECODED)
 
 
 class _Point(msgspec.Struct, array_like=True, gc=False):
@@ -134,10 +178,11 @@ class _Envelope(msgspec.Struct, gc=False):
     status: str
     data: _Data | None = None
     error: str = ""
-    warnings: list[str] = []
-    infos: list[str] = []
+    warnings: msgspec.Raw = msgspec.Raw(b"[]")
+    infos: msgspec.Raw = msgspec.Raw(b"[]")
 
 
+_decode_remarks = msgspec.json.Decoder(list[str]).decode
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 
 
@@ -213,10 +258,19 @@ def _table(
         values,
         present,
         unreadable,
-        tuple(envelope.warnings),
-        tuple(envelope.infos),
+        _remarks(envelope.warnings),
+        _remarks(envelope.infos),
         every,
     )
+
+
+def _remarks(said: msgspec.Raw) -> tuple[str, ...]:
+    if len(bytes(said)) > REMARKS:
+        return (f"the answer has remarks of more than {REMARKS / 2**20:g} MiB, which are not read",)
+    try:
+        return tuple(_decode_remarks(said))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise TelemetryError(f"the remarks of the answer cannot be read: {error}") from None
 
 
 def _floats(texts: Sequence[str | None]) -> tuple[Floats, Bools]:

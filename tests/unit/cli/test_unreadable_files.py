@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ballast.cli.files import pod, read_document
+from ballast.cli.files import ClusterFile, cluster, pod, read_document
 from ballast.cli.metrics_file import metrics
 from ballast.errors import BadFile
 
@@ -23,6 +24,9 @@ DEEP = 100_000
         (b"[" * DEEP + b"]" * DEEP, "nested too deeply"),
         (b'{"a":' * DEEP + b"1" + b"}" * DEEP, "nested too deeply"),
         (b"a: " + b"[" * 5000 + b"]" * 5000, "nested too deeply"),
+        (b"kind: List\nitems: &a [{kind: List, items: *a}]", "[*]a stands within &a itself"),
+        (b"kind: List\nitems: [{kind: Node, metadata: &m {annotations: *m}}]", "[*]m stands within &m itself"),
+        (b"&a [&b {c: [*b]}]", "[*]b stands within &b itself"),
         (b"2026-99-99: x", "JSON nor YAML"),
         (b"\x00\x01\x02", "JSON nor YAML"),
     ],
@@ -34,6 +38,28 @@ def test_what_cannot_be_read_is_said(tmp_path: Path, content: bytes, says: str) 
         read_document(path, "--cluster")
     assert f"--cluster {path}" in str(refused.value)
     assert len(str(refused.value)) < 1000
+
+
+def test_a_value_may_be_given_twice(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text("a: &a {x: 1}\nb: [*a, *a]\nc: {<<: *a}")
+    assert read_document(path, "--cluster") == {"a": {"x": 1}, "b": [{"x": 1}, {"x": 1}], "c": {"x": 1}}
+
+
+def test_lists_in_lists_have_an_end() -> None:
+    document: dict[str, Any] = {"kind": "List", "items": []}
+    for _ in range(400):
+        document = {"kind": "List", "items": [document]}
+    with pytest.raises(BadFile, match="--cluster: lists are nested too deeply"):
+        cluster(document, "--cluster")
+
+
+def test_the_newest_time_is_found_at_any_depth() -> None:
+    deep: object = {"lastTransitionTime": "2026-01-01T00:00:00Z"}
+    for _ in range(5000):
+        deep = [deep]
+    node = {"kind": "Node", "metadata": {"name": "a"}, "more": deep, "status": {"startTime": "no time"}}
+    assert ClusterFile((), (), {"Node": [node]}).newest == 1767225600.0
 
 
 @pytest.mark.parametrize("value", [1e303, 1e9, -1e303])

@@ -393,3 +393,19 @@ def test_without_any_configuration_the_way_out_is_told(monkeypatch: pytest.Monke
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(SettingsError, match="Set BALLAST_CLUSTER__KUBECONFIG"):
         connected(None)
+
+
+@pytest.mark.parametrize("status_code", [403, 407, 500])
+def test_a_proxy_of_the_kubernetes_api_that_repeats_its_password_is_masked(status_code: int) -> None:
+    pair = "puser:PROXYSECRET77"
+    coded = base64.b64encode(pair.encode()).decode()
+    words = f"the proxy was sent Basic {coded}, which is {pair}"
+    with serving(lambda request: status(status_code, message=words)) as server:
+        proxy = server.url.replace("//", f"//{pair}@")
+        made = configuration("http://kubernetes.example", proxy=proxy, proxy_headers={"proxy-authorization": coded})
+        api = KubeApi(lambda: made, Metrics())
+        with pytest.raises(ClusterError) as refused:
+            api.get("/api/v1/nodes")
+    assert "SECRET77" not in str(refused.value)
+    assert coded not in str(refused.value)
+    assert "the proxy was sent Basic ********" in str(refused.value)

@@ -202,6 +202,35 @@ def test_an_unreadable_event_is_not_the_end(follow: Any) -> None:
     until(lambda: names(cache) == ["a", "b"])
 
 
+TOKEN = "SECRETTOKEN123"
+
+
+@pytest.mark.parametrize(
+    "echo",
+    [
+        event("ERROR", {"kind": "Status", "code": 500, "message": f"a proxy says: it was sent Bearer {TOKEN}"}),
+        b"a proxy says: you sent Bearer " + TOKEN.encode() + b"\n",
+        b"x" * 74 + TOKEN.encode() + b"\n",
+        json.dumps({"type": "ADDED", "object": [f"Bearer {TOKEN}"]}).encode() + b"\n",
+    ],
+    ids=["event", "text", "cut", "shape"],
+)
+def test_a_watch_that_repeats_the_token_does_not_show_it(echo: bytes) -> None:
+    world = World(node("a", 3))
+    with serving(world) as server:
+        api = api_for(server, api_key={"authorization": f"Bearer {TOKEN}"})
+        cache = Cache(api, SystemClock(), Metrics(), pods=False, node_selector=None)
+        cache.start()
+        world.events.put(echo)
+        until(lambda: cache.problem("nodes"))
+        world.events.put(HANG_UP)
+        cache.stop()
+        world.events.put(HANG_UP)
+    assert server.requests[-1].headers["Authorization"] == f"Bearer {TOKEN}"
+    assert "SECRET" not in cache.problem("nodes")
+    assert "*****" in cache.problem("nodes") or "Expected" in cache.problem("nodes")
+
+
 def test_a_defect_of_ours_is_told_and_answered_by_listing_again(follow: Any, monkeypatch: Any) -> None:
     world = World(node("a", 3))
     cache, _, metrics = follow(world)

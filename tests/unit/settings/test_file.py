@@ -144,3 +144,10 @@ def test_annotations_of_operators_stand_beside_the_mode_of_power(tmp_path: Path)
     found = load({"BALLAST_CONFIG_FILE": str(path), "BALLAST_PROMETHEUS__URL": "http://p"})
     assert found.power.operator_only == ("exclude-power",)
     assert found.power.policies == ({"name": "sun"},)
+
+
+def test_a_value_that_stands_within_itself_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "ballast.yaml"
+    path.write_text("telemetry:\n  resources: &r [{name: cpu}, *r]\n")
+    with pytest.raises(SettingsError, match=r"\*r stands within &r itself"):
+        load({"BALLAST_CONFIG_FILE": str(path)})

@@ -61,6 +61,48 @@ def test_a_refusal_that_repeats_a_secret_is_masked(status: int, query: str, acce
     assert "S3cr3t" not in said
 
 
+@pytest.mark.parametrize("shape", ["json", "text"])
+@pytest.mark.parametrize("status", [200, 400, 403, 407, 422, 500, 503])
+@pytest.mark.parametrize("user", ["puser:PROXYSECRET77", "puser:PROXY%2FSECRET77"])
+def test_a_proxy_that_repeats_its_password_is_masked(
+    status: int, user: str, shape: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = []
+
+    def answer(request: Request) -> Answer:
+        header = request.headers["Proxy-Authorization"]
+        pair = base64.b64decode(header.removeprefix("Basic ")).decode()
+        sent.append(header)
+        words = f"sent Proxy-Authorization: {header}, which is {pair}, or {header.partition(' ')[2]}, of {user}"
+        body = json.dumps({"status": "error", "error": words}) if shape == "json" else words
+        return Answer(body.encode(), status)
+
+    with serving(answer) as server:
+        for name in ("no_proxy", "NO_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("http_proxy", server.url.replace("//", f"//{user}@"))
+        session = HttpSession("http://prometheus.example", part="BALLAST_PROMETHEUS__", timeout=10)
+        try:
+            said = session.get("http://prometheus.example/api/v1/query").decode()
+            assert (status, shape) == (200, "text") or "********" in said
+        except BallastError as error:
+            said = str(error)
+        session.close()
+    if (status, shape) != (200, "text"):
+        assert "SECRET77" not in said
+        assert sent[0].removeprefix("Basic ") not in said
+
+
+def test_the_words_of_an_error_are_masked_as_plain_text_is() -> None:
+    words = "upstream http://prom:PASSWORDTOK@10.0.0.1 was sent password=PASSWORDTOK and Bearer PASSWORDTOK"
+    with serving(lambda request: Answer(json.dumps({"status": "error", "error": words}).encode(), 422)) as server:
+        session = HttpSession(server.url, part="BALLAST_PROMETHEUS__", timeout=10)
+        with pytest.raises(BallastError, match=r"upstream http://\*+@10\.0\.0\.1 was sent") as refused:
+            session.get(server.url)
+        session.close()
+    assert "TOK" not in str(refused.value)
+
+
 def test_an_unreachable_address_is_named_without_its_query() -> None:
     url = "http://user:PASSWORDTOK@127.0.0.1:1/watts?token=QUERYSECRETTOK#FRAGMENTTOK"
     with pytest.raises(BallastError, match=r"http://127\.0\.0\.1:1/watts cannot be reached") as refused:

@@ -55,7 +55,7 @@ def decode(body: bytes) -> Scale:
         found = _decoder.decode(body)
         selector = parse(found.status.selector) if found.status.selector else None
     except (*NOT_JSON, ValueError) as error:
-        raise ClusterError(f"not a Scale ({error}): {body[:80]!r}") from error
+        raise ClusterError(f"not a Scale ({error})") from error
     return Scale(found.spec.replicas, found.metadata.resource_version, selector)
 
 

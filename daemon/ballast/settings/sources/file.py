@@ -13,6 +13,7 @@ from ballast.settings.masking import mask_urls
 from ballast.settings.model import Settings
 from ballast.settings.names import CONFIG_FILE, VARIABLES, suggestion, variable
 from ballast.settings.sources.source import SettingsSource
+from ballast.yaml_loader import TreeLoader
 
 
 class FileSource(SettingsSource):
@@ -74,7 +75,7 @@ class FileSource(SettingsSource):
         self.problems.append(f"{self._path.name}: {key} is not a setting of Ballast. {hint} Correct or remove it.")
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(TreeLoader):
     """Refuses a key that is given twice in one mapping."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
