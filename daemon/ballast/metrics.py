@@ -57,7 +57,7 @@ class Metrics:
         self.http_refused = Counter(
             "ballast_http_refused",
             "HTTP requests refused for their size: headers, or requests before an answer (431), a body (413), a field "
-            "(400), all bodies together (503); for who asks (401, 403); for a browser's Host (421); for how often (429).",
+            "(400), all bodies together (503); for who asks (401, 403, 421 for a browser); for how often (429).",
             ["code"],
             registry=registry,
         )

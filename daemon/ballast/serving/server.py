@@ -123,9 +123,11 @@ class Server:
 class _Loop(uvloop.Loop):
     """With a limit for handshakes, which uvicorn has no option for."""
 
-    async def create_server(self, *args: Any, **options: Any) -> asyncio.Server:
-        limit = {"ssl_handshake_timeout": HANDSHAKE} if options.get("ssl") else {}
-        return await super().create_server(*args, **options, **limit)
+    async def create_server(self, *args: Any, **options: Any) -> Any:
+        """As uvicorn asks for it."""
+        if options.get("ssl"):
+            options["ssl_handshake_timeout"] = HANDSHAKE
+        return await super().create_server(*args, **options)
 
 
 class _Certificate:
