@@ -60,6 +60,10 @@ _NOT = """## What this does not show
 * A former leader's late patch of node labels has no version, so it may pass; the promise is that the leader puts it
   right.
 * An eviction that was written down and perhaps not sent is not tried again for a day. The pod stays where it is.
+* A former leader's late eviction may arrive after its successor has given the plan up. The promise is that it counts
+  among the past ones, for all limits.
+* After a cut, evictions stand still while more than 5 % of the requests of the last five minutes failed
+  (`EvictionsHalted`). The judge waits 75 s for the end, so some cells of `cut` are not counted.
 """
 
 
