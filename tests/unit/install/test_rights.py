@@ -295,7 +295,8 @@ def test_the_chart_gives_what_the_doctor_asks_for(helm: Helm, mode: str, tmp_pat
     [container] = pod_templates(manifests)["Deployment/ballast"]["spec"]["containers"]
     file = tmp_path / "ballast.yaml"
     file.write_text(one(manifests, "ConfigMap", "ballast-config")["data"]["ballast.yaml"])
-    settings = load(environment(container) | {"BALLAST_CONFIG_FILE": str(file)})
+    variables = {name: value for name, value in environment(container).items() if value is not None}
+    settings = load(variables | {"BALLAST_CONFIG_FILE": str(file)})
     asked = {
         (right.namespace or "*", f"{right.group}/{right.resource}".lstrip("/"), right.name or "*", verb)
         for right in needed(settings, findings(settings).policies, NAMESPACE)
