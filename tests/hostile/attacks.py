@@ -39,10 +39,7 @@ def raw(*parts: bytes, count: int = 1, wait: bool = True) -> Attack:
                     client.sendall(part)
         for client in held:
             if wait:
-                with contextlib.suppress(OSError):
-                    client.settimeout(2)
-                    while client.recv(65536):
-                        pass
+                drain(client)
             client.close()
 
     return attack
@@ -81,6 +78,48 @@ def flood(path: str, clients: int = 8, seconds: float = 3.0) -> Attack:
     return attack
 
 
+def in_a_row(requests: bytes, connections: int = 4) -> Attack:
+    """Sends requests without waiting for their answers, which are read all the while."""
+
+    def stream(of: Victim) -> None:
+        with contextlib.suppress(OSError), of.dial() as client:
+            reader = threading.Thread(target=drain, args=(client,))
+            reader.start()
+            client.sendall(requests)
+            reader.join()
+
+    def attack(of: Victim) -> None:
+        threads = [threading.Thread(target=stream, args=(of,)) for _ in range(connections)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    return attack
+
+
+def drain(client: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        client.settimeout(2)
+        while client.recv(65536):
+            pass
+
+
+def untaken(request: bytes, count: int) -> Attack:
+    """Asks on many connections, and takes one byte of each answer."""
+
+    def attack(of: Victim) -> None:
+        with contextlib.ExitStack() as stack:
+            for _ in range(count):
+                with contextlib.suppress(OSError):
+                    client = stack.enter_context(of.dial())
+                    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                    client.sendall(request)
+                    client.recv(1)
+
+    return attack
+
+
 HEAD = b"POST /scheduler/prioritize HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
 CHUNK = b"100000\r\n" + b"x" * 1_048_576 + b"\r\n"
 HEADLESS = b'{"Pod":{"metadata":{"name":"a"},"spec":{}},"Nodes":{"items":['
@@ -91,6 +130,10 @@ NESTED = (b"[" * 500_000, b'{"Pod":' * 300_000, args(of()).replace(b'"spec": {}'
 def asking(**requests: str) -> list[dict[str, Any]]:
     """Containers."""
     return [{"resources": {"requests": requests}}]
+
+
+MANY_NAMES = args(of(), [f"{number:0200}" for number in range(60_000)])
+LARGE_ANSWER = HEAD.replace(b"prioritize", b"filter") + b"content-length: %d\r\n\r\n" % len(MANY_NAMES) + MANY_NAMES
 
 
 def labelled(number: int) -> bytes:
@@ -107,6 +150,8 @@ ATTACKS: Mapping[str, Attack] = {
     "headers on many connections": raw(b"GET / HTTP/1.1\r\n", b"a: b\r\n" * 10_000, count=60),
     "unfinished bodies": raw(HEAD + b"content-length: 60000000\r\n\r\n", b"x" * 59_000_000, count=9),
     "unfinished bodies in chunks": raw(HEAD + b"transfer-encoding: chunked\r\n\r\n", CHUNK, count=80),
+    "requests in a row": in_a_row(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n" * 1_000_000),
+    "answers that nobody takes": untaken(LARGE_ANSWER, 40),
     "slow connections": raw(b"G", count=1500, wait=False),
     "containers, 0.5 MB": posts(args(of(containers=[{}] * 166_000))),
     "containers, 12 MB": posts(args(of(containers=[{}] * 4_000_000))),
