@@ -175,11 +175,23 @@ BROWSER = {"user_agent": "Mozilla/5.0 (X11; Linux x86_64)"}
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:2020", "127.0.0.1.evil.example", "svc.example", "a.b"])
-@pytest.mark.parametrize("headers", [BROWSER, {"origin": "http://evil.example"}, {"sec_fetch_mode": "cors"}])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        BROWSER,
+        {"origin": "http://evil.example"},
+        {"sec_fetch_mode": "cors"},
+        {"user_agent": "x", "accept_language": "en"},
+        {"user_agent": "x", "referer": "http://evil.example/"},
+        {"user_agent": "x", "cookie": "a=b"},
+    ],
+)
 def test_a_browser_that_names_another_host_is_refused(host: str, headers: dict[str, str]) -> None:
-    with serving(ExtenderSettings()) as port:
+    metrics = Metrics()
+    with serving(ExtenderSettings(), metrics) as port:
         answer = ask(port, "/api/v1/config", host=host, **headers)
     assert answer.status == 421
+    assert metrics.registry.get_sample_value("ballast_http_refused_total", {"code": "421"}) == 1
     assert "BALLAST_HTTP__ALLOWED_HOSTS" in answer.json["error"]
 
 

@@ -380,8 +380,10 @@ def test_names_of_nodes_beyond_what_kubernetes_allows_are_400(verb: str, form: s
         "names": {"Pod": POD, "Nodes": None, "NodeNames": names},
         "nodes": {"Pod": POD, "Nodes": {"items": [{"metadata": {"name": name}} for name in names]}},
     }[form]
-    with serving(Fake()) as port:
+    metrics = Metrics()
+    with serving(Fake(), metrics) as port:
         assert post(port, f"/scheduler/{verb}", json.dumps(args, separators=(",", ":")).encode()).status == 400
+    assert metrics.registry.get_sample_value("ballast_http_refused_total", {"code": "400"}) == 1
 
 
 def test_fields_at_the_limits_are_read() -> None:

@@ -38,10 +38,12 @@ class Fake:
 
 
 @contextmanager
-def serving(review: Any, monkeypatch: pytest.MonkeyPatch, *paths: str, clock: Any = None) -> Iterator[int]:
+def serving(
+    review: Any, monkeypatch: pytest.MonkeyPatch, *paths: str, clock: Any = None, metrics: Metrics | None = None
+) -> Iterator[int]:
     if clock is not None:
         monkeypatch.setattr("ballast.serving.app.SystemClock", lambda: clock)
-    app = create_app(board_of(None), Metrics(), reviewed=(review, paths))
+    app = create_app(board_of(None), metrics or Metrics(), reviewed=(review, paths))
     server = Server(app, LOOPBACK)
     try:
         yield server.start()
@@ -54,8 +56,8 @@ def status(port: int, path: str, token: str | None = None) -> int:
 
 
 def test_only_whom_the_cluster_knows_and_allows_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    review = Fake()
-    with serving(review, monkeypatch, "/metrics", "/api/") as port:
+    review, metrics = Fake(), Metrics()
+    with serving(review, monkeypatch, "/metrics", "/api/", metrics=metrics) as port:
         for path in ("/metrics", "/api/v1/cycles"):
             assert status(port, path) == 401
             assert status(port, path, "stranger") == 401
@@ -64,6 +66,10 @@ def test_only_whom_the_cluster_knows_and_allows_reads(monkeypatch: pytest.Monkey
         for path in ("/livez", "/watcher/health", "/"):
             assert status(port, path) not in (401, 403)
     assert {path for _, path in review.asked} == {"/metrics", "/api/"}
+    counted = {
+        code: metrics.registry.get_sample_value("ballast_http_refused_total", {"code": code}) for code in ("401", "403")
+    }
+    assert counted == {"401": 4, "403": 2}
 
 
 @pytest.mark.parametrize(
