@@ -6,6 +6,7 @@ import re
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,12 +69,30 @@ def install(plane: ControlPlane, values: Mapping[str, Any]) -> Installed:
         plane.api.patch(
             f"{path_of(manifest)}?fieldManager=helm&force=true&fieldValidation=Strict", manifest, kind=APPLY
         )
+    for binding in (each for each in manifests if each["kind"].endswith("RoleBinding")):
+        eventually(f"{binding['metadata']['name']} is in force", partial(_in_force, plane.api, binding))
     pod = one(manifests, "Deployment", "ballast")["spec"]["template"]["spec"]
     account = pod["serviceAccountName"]
     plane.rights[account] = plane.rights.get(account, set()) | granted(manifests, account)
     [container] = pod["containers"]
     settings = {name: value for name, value in environment(container).items() if value is not None}
     return Installed(NAMESPACE, account, settings)
+
+
+def _in_force(api: Api, binding: Json) -> bool:
+    """Whether the API server already grants the first right of the role; it learns of new roles by a watch."""
+    space, role, [subject] = binding["metadata"].get("namespace"), binding["roleRef"], binding["subjects"]
+    rules = api.get(path_of({**role, "apiVersion": f"{role['apiGroup']}/v1", "metadata": binding["metadata"] | role}))
+    first = next((each for each in rules["rules"] if each.get("resources")), None)
+    if first is None:
+        return True
+    resource, _, part = first["resources"][0].partition("/")
+    wanted = {"verb": first["verbs"][0], "group": first["apiGroups"][0], "resource": resource, "subresource": part}
+    named = {"name": first["resourceNames"][0]} if first.get("resourceNames") else {}
+    user = f"system:serviceaccount:{subject['namespace']}:{subject['name']}"
+    asked = {"user": user, "resourceAttributes": {**wanted, **named, "namespace": space or ""}}
+    answer = api.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", {"spec": asked})
+    return bool(answer["status"]["allowed"])
 
 
 def uninstall(plane: ControlPlane, values: Mapping[str, Any]) -> None:
