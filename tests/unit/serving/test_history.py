@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.model.snapshot import Snapshot
-from ballast.serving.views.history import BINS, SLOTS, STEP, FleetHistory
+from ballast.serving.views.history import BINS, GONE, SLOTS, STEP, FleetHistory
 from tests.unit.serving.client import ask
 from tests.unit.serving.world import TIME, board_of, fleet, serving, snapshot
 
@@ -89,7 +89,42 @@ def test_the_memory_is_bounded_and_a_smaller_one_keeps_fewer_hours() -> None:
 def test_five_thousand_nodes_take_a_few_megabytes() -> None:
     history = seen(FleetHistory(), fleet(5_000))
     assert history.slots == SLOTS
-    assert history._ring.nbytes == 5_000 * 3 * SLOTS
+    assert history._ring.nbytes == 5_625 * 3 * SLOTS
+
+
+@given(st.lists(st.lists(st.integers(0, 400), max_size=60, unique=True), max_size=25))
+def test_of_nodes_that_are_gone_the_latest_are_kept_and_no_others(rounds: list[list[int]]) -> None:
+    history, last = FleetHistory(), {}
+    for step, there in enumerate(rounds):
+        loads = [number / 1000 for number in there]
+        names = [str(number) for number in there]
+        seen(history, snapshot([loads, loads], names=names, time=START + STEP * step))
+        last.update(dict.fromkeys(names, step))
+        present = {name: history.node(name) for name in names}
+        assert [each and each["load"]["cpu"][-1] for each in present.values()] == pytest.approx(loads, abs=0.003)
+    known = sorted((name for name in last if history.node(name)), key=lambda name: last[name])
+    assert len(known) >= min(len(last), GONE)
+    assert {last[name] for name in last if name not in known} <= set(range(last[known[0]] + 1)) if known else not last
+
+
+def test_churn_of_a_day_takes_no_more_memory_than_that_of_an_hour() -> None:
+    history, sizes, number = FleetHistory(), set(), 0
+    stays = [f"stays-{each}" for each in range(1_000)]
+    for step in range(SLOTS):
+        number += 6
+        names = [*stays, *(f"churn-{number + each}" for each in range(6))]
+        seen(history, snapshot(np.full((2, len(names)), 0.5).tolist(), names=names, time=START + STEP * step))
+        sizes.add((history._ring.nbytes, len(history._rows) <= 1_200))
+    assert sizes == {(1_131 * 3 * SLOTS, True)}
+    assert len((history.node("stays-7") or {"times": []})["times"]) == SLOTS
+
+
+def test_nodes_that_are_all_absent_for_a_moment_lose_nothing() -> None:
+    names = [f"n-{each}" for each in range(300)]
+    history = seen(FleetHistory(), snapshot(np.full((2, 300), 0.5).tolist(), names=names, time=START))
+    seen(history, snapshot([[], []], names=[], time=START + STEP))
+    seen(history, snapshot(np.full((2, 300), 0.5).tolist(), names=names[::-1], time=START + 2 * STEP))
+    assert all((history.node(name) or {"load": {}})["load"]["cpu"] == [0.5, None, 0.5] for name in names)
 
 
 def test_the_oldest_distribution_and_the_hot_nodes_are_kept() -> None:

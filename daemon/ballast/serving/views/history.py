@@ -1,7 +1,8 @@
 """The last 24 hours in five-minute means, for the page: loads and scores of nodes, and how unevenly load is spread.
 
-Loads are kept in steps of half a percent in one byte each: 5,000 nodes with four resources take 7.2 MB, and never more
-than BOUND bytes are taken; beyond that fewer hours are kept.
+Loads are kept in steps of half a percent in one byte each: 5,000 nodes with four resources take 8.1 MB, and never more
+than BOUND bytes are taken; beyond that fewer hours are kept. Of nodes that are gone the latest are kept, an eighth of
+those that are there and GONE at least; so nodes that come and go all day take no more memory than in the first hours.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ SLOTS = 288
 
 BOUND = 48 * 2**20
 """Bytes for the loads and scores of all nodes."""
+
+GONE = 100
+"""Nodes."""
 
 BINS = 20
 """Bars of a distribution, 5 % each; the last one also has what is above."""
@@ -50,11 +54,12 @@ class FleetHistory:
             if self._series != (*snapshot.resources, SCORE):
                 self._start(snapshot.resources)
             names = [node.name for node in snapshot.nodes]
-            self._make_room(names)
+            self._give_rows(names)
             slot = int(snapshot.time // STEP)
             if slot != self._slot:
                 self._begin(slot)
             rows = np.array([self._rows[name] for name in names], np.int64)
+            self._seen[rows] = slot
             values = np.empty((len(self._series), len(names)))
             values[:-1] = snapshot.primary.mean * PER_LOAD
             values[-1] = [np.nan if (score := scores.get(name)) is None else score * PER_SCORE for name in names]
@@ -137,6 +142,7 @@ class FleetHistory:
         self._ring: Bytes = np.full((SLOTS, len(self._series), 0), UNKNOWN, np.uint8)
         self._sums = np.zeros((len(self._series), 0), np.float32)
         self._counts = np.zeros((len(self._series), 0), np.uint16)
+        self._seen = np.zeros(0, np.int64)
         self._written = np.full(SLOTS, -1, np.int64)
         self._deviation = np.full((SLOTS, len(resources)), np.nan)
         self._hot = np.zeros(SLOTS, np.int64)
@@ -157,24 +163,36 @@ class FleetHistory:
         self._written[self._written > slot] = -1
         self._sums[:], self._counts[:] = 0, 0
 
-    def _make_room(self, names: Sequence[str]) -> None:
-        """Gives each node a row. Nodes of which nothing is kept any more lose theirs."""
+    def _give_rows(self, names: Sequence[str]) -> None:
+        """Gives each node a row: a free one, then those of nodes that are longest gone."""
         new = [name for name in names if name not in self._rows]
         if not new:
             return
-        there, kept_of = set(names), (self._ring != UNKNOWN).any(axis=(0, 1))
-        gone = [name for name, row in self._rows.items() if name not in there and kept_of[row]]
-        room = max(0, self._bound // (len(self._series) * SLOTS) - len(names))
-        kept = [*(name for name in self._rows if name in there), *new, *gone[:room]]
-        slots = max(1, min(SLOTS, self._bound // (len(self._series) * len(kept))))
-        old = np.array([self._rows.get(name, -1) for name in kept], np.int64)
-        ring = np.full((slots, len(self._series), len(kept)), UNKNOWN, np.uint8)
+        there = set(names)
+        wanted = len(names) + min(
+            max(GONE, len(names) // 8), max(0, self._bound // (len(self._series) * SLOTS) - len(names))
+        )
+        if len(self._rows) + len(new) > self._ring.shape[2] < wanted:
+            self._grow(wanted)
+        free = set(range(self._ring.shape[2])).difference(self._rows.values())
+        gone = sorted((name for name in self._rows if name not in there), key=lambda name: self._seen[self._rows[name]])
+        free.update(self._rows.pop(name) for name in gone[: max(0, len(new) - len(free))])
+        rows = sorted(free)[: len(new)]
+        self._ring[:, :, rows] = UNKNOWN
+        self._sums[:, rows], self._counts[:, rows] = 0, 0
+        self._rows.update(zip(new, rows, strict=True))
+
+    def _grow(self, rows: int) -> None:
+        slots = max(1, min(SLOTS, self._bound // (len(self._series) * rows)))
+        old = self._ring.shape[2]
+        ring = np.full((slots, len(self._series), rows), UNKNOWN, np.uint8)
         for slot, _ in self._filled(min(slots, self.slots)):
-            ring[slot % slots][:, old >= 0] = self._ring[slot % self.slots][:, old[old >= 0]]
-        sums, counts = (np.zeros((len(self._series), len(kept)), kind) for kind in (np.float32, np.uint16))
-        sums[:, old >= 0], counts[:, old >= 0] = self._sums[:, old[old >= 0]], self._counts[:, old[old >= 0]]
-        self._ring, self._sums, self._counts = ring, sums, counts
-        self._rows = {name: row for row, name in enumerate(kept)}
+            ring[slot % slots, :, :old] = self._ring[slot % self.slots]
+        self._ring = ring
+        self._sums, self._counts, self._seen = (
+            np.pad(each, [*[(0, 0)] * (each.ndim - 1), (0, rows - old)])
+            for each in (self._sums, self._counts, self._seen)
+        )
 
     def _note(self, snapshot: Snapshot, high: Mapping[str, float], place: int) -> None:
         self._written[place] = self._slot
