@@ -1,7 +1,7 @@
 """A deadline for a whole HTTP request: a server that sends drop by drop takes no more than that.
 
-The timeouts of urllib3 and requests begin anew at every read: with the status line, each header, the size of each chunk
-and each piece of the body. Here every read of a response waits for what is left of the request's deadline.
+The timeouts of urllib3 and requests begin again at every read: with the status line, each header, the size of each
+chunk and each piece of the body. Here every read of a response waits for what is left of the request's deadline.
 """
 
 from __future__ import annotations

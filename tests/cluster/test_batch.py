@@ -61,7 +61,7 @@ def test_small_first_behind_the_gate_places_many_more_pods(
 
 @pytest.mark.timeout(300)
 def test_a_killed_leader_leaves_no_pod_gated_for_a_minute(cluster: ControlPlane, tmp_path: Path) -> None:
-    """Nothing schedules the pods: the first leader lets go a few, and then nothing moves."""
+    """Nothing schedules the pods: the first leader releases a few, and then nothing moves."""
     add_nodes(cluster.api, [node(name) for name in NODES])
     with Machines(NODES, memory=LOAD) as machines, prometheus(cluster.tools, tmp_path, machines.targets()) as server:
         settings = {"BALLAST_PROMETHEUS__URL": server.url, "BALLAST_BATCH__AHEAD": "3", **_own("first")}
@@ -72,7 +72,7 @@ def test_a_killed_leader_leaves_no_pod_gated_for_a_minute(cluster: ControlPlane,
                 for number in range(40):
                     cluster.api.post(PODS, gated(pod(f"web-{number:02d}")))
                 born = time.monotonic()
-                eventually("some were let go", lambda: len(_held(cluster)) < 40, within=40, every=0.2)
+                eventually("some were released", lambda: len(_held(cluster)) < 40, within=40, every=0.2)
                 first.kill()
                 cluster.api.post(PODS, gated(pod("late")))
                 eventually("the second one leads", second.leads, within=40)

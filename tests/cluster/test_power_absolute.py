@@ -146,7 +146,7 @@ def test_a_reset_or_re_created_workload_at_night_is_trimmed(site: Site) -> None:
     site.api.delete(f"{APPS}/deployments/web")
     eventually("it is gone", lambda: not site.running("web"), within=40)
     site.deployment("web", 10)
-    eventually("so is a workload that is created anew", lambda: site.replicas("web", "other") <= 6, within=20)
+    eventually("so is a workload that is created again", lambda: site.replicas("web", "other") <= 6, within=20)
     site.watts(200)
     eventually("the morning brings what the watts carry", lambda: site.replicas("web", "other") == 20, within=40)
     throughout("and no more", lambda: site.replicas("web", "other") == 20, seconds=4)

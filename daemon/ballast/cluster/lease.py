@@ -177,7 +177,7 @@ class Elector(Leadership):
             self._release(self._held)
 
     def is_leader(self) -> bool:
-        """True only while no other replica can have taken the Lease; asked anew before every write."""
+        """True only while no other replica can have taken the Lease; asked again before every write."""
         return self._clock.monotonic() < self._leads_until and not self._stop.is_set()
 
     @property

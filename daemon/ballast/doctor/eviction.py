@@ -24,8 +24,8 @@ def budgets_unsatisfiable(evidence: Evidence) -> Iterator[Finding]:
     for budget in evidence.cluster.all("/apis/policy/v1/poddisruptionbudgets"):
         if why := unsatisfiable(budget):
             namespace, name = (text(budget, "metadata", key) for key in ("namespace", "name"))
-            mend = '{"spec":{"maxUnavailable":1,"minAvailable":null}}'
-            fix = (f"kubectl -n {namespace} patch pdb {name} --type=merge -p '{mend}'",)
+            change = '{"spec":{"maxUnavailable":1,"minAvailable":null}}'
+            fix = (f"kubectl -n {namespace} patch pdb {name} --type=merge -p '{change}'",)
             yield Finding("budgets-unsatisfiable", "warn", title(budget), why, fix)
 
 

@@ -30,7 +30,7 @@ class Report(Struct, frozen=True):
 
     @property
     def failed(self) -> bool:
-        """Whether anything has to be mended."""
+        """Whether anything has to be fixed."""
         return self.summary["fail"] > 0
 
 

@@ -66,7 +66,7 @@ def targets(evidence: Evidence) -> Iterator[Finding]:
     for policy in _usable(evidence):
         for place in policy.places.values():
             if problem := _unscalable(evidence, place.member):
-                yield Finding("power-targets", "fail", place.member.name, problem, _look(place.member))
+                yield Finding("power-targets", "fail", place.member.name, problem, _show_commands(place.member))
 
 
 def autoscalers(evidence: Evidence) -> Iterator[Finding]:
@@ -208,6 +208,6 @@ def _no_room(member: Member, autoscaler: Autoscaler, show: str) -> Iterator[Find
         yield Finding("power-autoscalers", "fail", member.name, message, (f"max: {autoscaler.minimum}", show))
 
 
-def _look(member: Member) -> tuple[str, ...]:
+def _show_commands(member: Member) -> tuple[str, ...]:
     namespace = member.name.partition("/")[0]
     return (f"kubectl -n {namespace} get {member.kind}", f"kubectl get {member.kind} -A")

@@ -49,7 +49,7 @@ def markdown() -> str:
 
 
 def described(check: Check) -> tuple[str, str, str]:
-    """(what is asked, what is found, what mends it). Raises ValueError for a check that does not say all three."""
+    """(what is asked, what is found, what fixes it). Raises ValueError for a check that does not say all three."""
     asked, _, rest = inspect.cleandoc(check.__doc__ or "").partition("\n\nFound:")
     found, _, fix = rest.partition("\nFix:")
     if not (asked and found and fix):

@@ -16,7 +16,7 @@ from ballast.model.snapshot import Snapshot
 from ballast.publishing.freeze import Freeze
 from ballast.publishing.round import Round
 from ballast.settings import Mode, PublishingSettings, Settings, TelemetrySettings
-from ballast.words import duration
+from ballast.words import duration, named
 
 NAMED = 5
 ALLOWED_JITTER = 0.05
@@ -45,8 +45,7 @@ def report_telemetry(
     conditions.report("FallbackInUse", "PrimarySilent", f"{', '.join(lent)} from the fallback source" if lent else None)
     conditions.report("FallbackMissing", "NoAnswer", telemetry.witness_problem)
     names = [node.name for node, known in zip(snapshot.nodes, snapshot.known, strict=True) if not known]
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    conditions.report("NodesUnknown", "NoWindow", f"unknown: {', '.join(names[:NAMED])}{more}" if names else None)
+    conditions.report("NodesUnknown", "NoWindow", f"unknown: {named(names, NAMED)}" if names else None)
     conditions.report("NodesUnmeasured", "NeverMeasured", unmeasured(snapshot, settings.cluster.node_selector))
     conditions.report("ScrapesSlow", "IntervalTooShort", _slow(snapshot, settings.telemetry.interval))
     frozen = (

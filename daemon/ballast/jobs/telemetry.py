@@ -103,7 +103,7 @@ class TelemetryCycle:
     def cycle(self, names: NodeNames) -> Snapshot:
         """Reads, ingests and summarises the nodes of `names`, which are sorted by name."""
         at = self.due()
-        self._lives.look(names.nodes, self._clock.monotonic())
+        self._lives.observe(names.nodes, self._clock.monotonic())
         for ring in self._rings.values():
             ring.advance(at)
         reading = self._primary.read(at, names)

@@ -48,7 +48,7 @@ class ReadingProblem(NamedTuple):
     reason: str
     """One of PROBLEM_REASONS."""
     text: str
-    """A sentence with what mends it."""
+    """A sentence with what fixes it."""
     fix: tuple[str, ...] = ()
     """The settings in it that can be copied as they are, such as `BALLAST_TELEMETRY__OFFSET=150s`."""
 

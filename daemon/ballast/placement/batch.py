@@ -1,4 +1,4 @@
-"""Where pods that are planned together should go, and in which order they should be let go.
+"""Where pods that are planned together should go, and in which order they should be released.
 
 Every pod is placed, one after another, on the node with the least L of the dominant-residual criterion
 (`scoring/residual.py`); what it is to keep free is weighed by the requests of the batch itself, which are known.
@@ -58,7 +58,7 @@ class Misfit(msgspec.Struct, frozen=True):
 
 
 class BatchPlan(msgspec.Struct, frozen=True):
-    """`steps` are in the order in which the pods should be let go."""
+    """`steps` are in the order in which the pods should be released."""
 
     steps: tuple[BatchStep, ...] = ()
     misfits: tuple[Misfit, ...] = ()

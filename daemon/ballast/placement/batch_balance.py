@@ -37,7 +37,7 @@ def balanced(
     measured: MeasuredLoad,
     namespaces: Mapping[str, Mapping[str, str]] | None = None,
 ) -> dict[int, int] | None:
-    """{pod row: node row} with the least Σ w Var of load, for pods let go in the order of `rows`.
+    """{pod row: node row} with the least Σ w Var of load, for pods released in the order of `rows`.
 
     None where no node's load is known, where no such placement is found, or where the rules between the pods of the
     batch do not hold at every step of it.

@@ -121,7 +121,7 @@ class LabelPlanner:
     renewed when it is `refresh` seconds old, earlier by up to `jitter` of that, spread over the nodes by their names.
     A node that is silent, down or never measured loses its score and window, and its taint after `forget_after`
     seconds; the taint with its load only gets worse. A young one keeps all it carries for so long. So does one keep its
-    score whose load is known, but of which the strategy knows nothing. A node created anew under an old name begins
+    score whose load is known, but of which the strategy knows nothing. A node created again under an old name begins
     with what it carries itself.
     """
 

@@ -44,7 +44,7 @@ class _Assumed:
 
 
 class Publisher:
-    """Writes what the planner decided, through the one writer, for at most one interval; the rest is planned anew."""
+    """Writes what the planner decided, through the one writer, for at most one interval; the rest is planned again."""
 
     def __init__(
         self, api: KubeApi, writer: Writer, clock: Clock, keys: NodeKeys, planner: LabelPlanner, *, interval: float

@@ -1,4 +1,4 @@
-"""Makes the C library keep the memory of one answer for the next, and give back that of a large one."""
+"""How the C library keeps freed memory: that of an answer for the next one, that of a large one not, one heap."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ LARGE = 2 * 2**20
 PAUSE = 5.0
 
 
-def keep_freed_memory() -> None:
-    """Keeps up to `KEEP` freed bytes in the heap. Does nothing without glibc.
+def tune_malloc() -> None:
+    """Gives all threads one heap, which keeps up to `KEEP` freed bytes. Call before threads start. glibc only.
 
     By default glibc returns the memory of an answer of some hundred kilobytes to the kernel, and the next answer pays
-    for its page faults: 0.5 of 1.2 ms for 5,000 names.
+    for its page faults: 0.5 of 1.2 ms for 5,000 names. And threads have heaps of their own, whose holes others cannot
+    use: after a simulated day of 1,000 nodes, 50 MB of holes beside 35 MB in use, and growing; 5 MB with one heap.
+    Python's lock is held at nearly every allocation, so the threads do not wait for the heap.
     """
     with suppress(OSError, AttributeError):
         adjust = ctypes.CDLL(None).mallopt
+        adjust(_ARENA_MAX, 1)
         adjust(_TRIM_THRESHOLD, KEEP)
         adjust(_MMAP_THRESHOLD, LARGE)
 
@@ -57,3 +60,4 @@ class FreedMemory:
 # malloc.h
 _TRIM_THRESHOLD = -1
 _MMAP_THRESHOLD = -3
+_ARENA_MAX = -8

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp
 from ballast.clock import SystemClock
 from ballast.errors import SettingsError
 from ballast.serving import protocol
-from ballast.serving.malloc import keep_freed_memory
+from ballast.serving.malloc import tune_malloc
 from ballast.settings.http import HttpSettings
 
 BACKLOG = 1024
@@ -90,7 +90,7 @@ class Server:
         listener = _bind(self._settings.host, self._settings.port, self._setting)
         port: int = listener.getsockname()[1]
         sys.setswitchinterval(GIVE_WAY)
-        keep_freed_memory()
+        tune_malloc()
         self._thread = threading.Thread(target=self._run, args=(listener,), name=f"serving {self.name}", daemon=True)
         self._thread.start()
         return port

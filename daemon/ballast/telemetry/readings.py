@@ -110,7 +110,7 @@ class ReadingBuilder:
             if isinstance(table, SeriesTable) and len(table):
                 self.scrapes.seen(freshness, table.nodes[:LOOKED_AT], table.values[:LOOKED_AT])
         if any(isinstance(table, SeriesTable) and table.every is not None for table in answers.newest.values()):
-            self.check.look(grid.start, questions, answers.newest, names, self.scrapes.slowest())
+            self.check.check(grid.start, questions, answers.newest, names, self.scrapes.slowest())
 
     def _resources(
         self, questions: QuerySet, answers: Answers, grid: Grid, names: NodeNames, found: _Found

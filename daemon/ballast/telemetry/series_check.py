@@ -17,13 +17,13 @@ from ballast.telemetry.responses import GROUP_LABEL, SeriesTable
 from ballast.words import named
 
 EVERY = 3600.0
-"""Seconds between two looks; while something differs, or nothing was found, every reading is one."""
+"""Seconds between two checks; while something differs, or nothing was found, every reading is checked."""
 
 NAMED = 5
 
 
 class SeriesCheck:
-    """The look costs no query of its own: the freshness of one reading is asked with all labels."""
+    """The check costs no query of its own: the freshness of one reading is asked with all labels."""
 
     def __init__(self, settings: Settings) -> None:
         self._matchers = settings.prometheus.matchers
@@ -37,18 +37,18 @@ class SeriesCheck:
         """Whether the reading at this Unix time is one."""
         return at >= self._due or at < self._due - EVERY
 
-    def look(self, at: float, asked: QuerySet, newest: Mapping[str, object], names: NodeNames, scrapes: float) -> None:
+    def check(self, at: float, asked: QuerySet, newest: Mapping[str, object], names: NodeNames, scrapes: float) -> None:
         """`newest` are the tables with all labels by freshness expression; `scrapes` are so many seconds apart."""
-        looked = False
+        checked = False
         for freshness in asked.raw:
             table = newest[freshness]
             if not isinstance(table, SeriesTable) or not table.every:
                 continue
             question = next(each for each in asked.asked if each.freshness == freshness)
-            looked = True
-            self._look(question, table, names, max(self._lag, scrapes + 15.0))
+            checked = True
+            self._compare(question, table, names, max(self._lag, scrapes + 15.0))
             self._resources[freshness] = [each.resource for each in asked.asked if each.freshness == freshness]
-        self._due = at + EVERY if looked and not self._found else at
+        self._due = at + EVERY if checked and not self._found else at
 
     def excluded(self, freshness: str) -> frozenset[str]:
         """The nodes whose series must not be merged."""
@@ -73,7 +73,7 @@ class SeriesCheck:
         """The setting with this matcher beside those that are set."""
         return matchers_line(self._matchers, matcher)
 
-    def _look(self, question: Query, table: SeriesTable, names: NodeNames, lag: float) -> None:
+    def _compare(self, question: Query, table: SeriesTable, names: NodeNames, lag: float) -> None:
         assert table.every is not None
         rows = names.rows(table.named(question.labels))
         times = np.where(table.present[:, 0] & ~table.unreadable[:, 0], table.values[:, 0], np.nan)

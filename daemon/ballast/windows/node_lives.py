@@ -35,7 +35,7 @@ class NodeLives:
         self._nodes: tuple[Node, ...] = ()
         self._down: Bools = np.empty(0, bool)
 
-    def look(self, nodes: tuple[Node, ...], now: float) -> None:
+    def observe(self, nodes: tuple[Node, ...], now: float) -> None:
         """The nodes of a cycle at monotonic time `now`; the same tuple as before says that nothing changed."""
         if nodes is not self._nodes:
             keys = node_keys(nodes)

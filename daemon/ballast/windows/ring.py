@@ -2,7 +2,7 @@
 
 A slot is `floor(time / step + ½)`. The ring holds slot `s` in row `s mod rows`, together with the absolute number
 `s`, so gaps, silent nodes and clock jumps age out by comparison alone and nothing has to be swept. Columns belong to
-keys: a node by name and UID, so that a node created anew under an old name begins with nothing.
+keys: a node by name and UID, so that a node created again under an old name begins with nothing.
 """
 
 from __future__ import annotations

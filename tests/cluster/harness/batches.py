@@ -42,7 +42,7 @@ def batch(plane: ControlPlane, pods: Sequence[Json], *, within: float = 240) -> 
         assert all(each["spec"].get("nodeName") or _refused(each) for each in items)
         return [bool(each["spec"].get("nodeName")) for each in items]
 
-    return eventually("every pod was let go and tried", tried, within=within, every=0.5)
+    return eventually("every pod was released and tried", tried, within=within, every=0.5)
 
 
 def _refused(pod: Json) -> bool:

@@ -43,7 +43,7 @@ class Work:
         ]
 
     def __enter__(self) -> Work:
-        self._look()
+        self._observe()
         self._machines.__enter__()
         for thread in self._threads:
             thread.start()
@@ -83,9 +83,9 @@ class Work:
 
     def _follow(self) -> None:
         while not self._stop.wait(self._every):
-            self._look()
+            self._observe()
 
-    def _look(self) -> None:
+    def _observe(self) -> None:
         """Everything moves on to now, then follows what is there now."""
         pods = [pod for pod in self._api.items(PODS) if pod["spec"].get("nodeName")]
         now = time.time()

@@ -32,7 +32,7 @@ class Batch(Part):
             self.api.post(self._pods, made)
 
     def calm(self) -> None:
-        """Gated pods are let go in any case."""
+        """Gated pods are released in any case."""
 
     def settled(self) -> bool:
         pods = self.api.items(self._pods)

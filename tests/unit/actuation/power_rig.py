@@ -60,9 +60,9 @@ class SeenCache:
         self.ages: dict[str, float] = {}
         self.problems: dict[str, str] = {}
         self.objects: dict[str, Any] = {}
-        self.look()
+        self.observe()
 
-    def look(self) -> None:
+    def observe(self) -> None:
         self.objects = msgspec.json.decode(msgspec.json.encode(self._api.objects))
         self._decoded: dict[str, Any] = {}
 
@@ -195,19 +195,19 @@ class Rig:
     def report(self, outcome: WriteOutcome) -> None:
         self.reported.append(outcome)
 
-    def look(self, wanted: PowerPolicy, *, fresh: bool = True) -> Mapping[str, TargetStatus]:
+    def observe(self, wanted: PowerPolicy, *, fresh: bool = True) -> Mapping[str, TargetStatus]:
         if fresh:
-            self.cache.look()
+            self.cache.observe()
         return self.actuators.read(wanted)
 
     def standing(self, wanted: PowerPolicy, *, fresh: bool = True) -> TargetStatus:
-        (found,) = self.look(wanted, fresh=fresh).values()
+        (found,) = self.observe(wanted, fresh=fresh).values()
         return found
 
     def apply(
         self, wanted: PowerPolicy, counts: Mapping[str, int], *, fresh: bool = True, **more: Any
     ) -> list[WriteOutcome]:
-        standings = self.look(wanted, fresh=fresh)
+        standings = self.observe(wanted, fresh=fresh)
         return self.actuators.apply(
             standings, {f"shop/{name}": count for name, count in counts.items()}, reason="power falls", **more
         )

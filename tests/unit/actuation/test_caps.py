@@ -83,14 +83,14 @@ def test_the_original_is_the_most_and_stays_noted() -> None:
     standing = found.standing(policy("api"))
     assert (standing.capped, standing.count, standing.replicas) == (True, 20, 6)
     assert found.apply(policy("api"), {"api": 25}) == []
-    found.cache.look()
+    found.cache.observe()
     assert found.actuators.restore(reason="released")[0].done
     assert found.notes(HPA) == {}
 
 
 def test_an_original_that_became_unreadable_meanwhile_is_not_overwritten() -> None:
     found = under_hpa()
-    standings = found.look(policy("api"))
+    standings = found.observe(policy("api"))
     found.api.objects[HPA]["metadata"]["annotations"] = {ORIGINAL: "many"}
     found.edit(HPA, minReplicas=3)
     (outcome,) = found.actuators.apply(standings, {"shop/api": 4}, reason="x")
@@ -109,11 +109,11 @@ def test_a_cap_is_never_below_what_the_autoscaler_keeps() -> None:
 
 def test_a_conflict_is_read_again_and_a_foreign_cap_is_not_overwritten() -> None:
     found = under_hpa()
-    standings = found.look(policy("api"))
+    standings = found.observe(policy("api"))
     found.edit(HPA, minReplicas=5)
     assert found.actuators.apply(standings, {"shop/api": 4}, reason="x")[0].done
     assert found.spec(HPA)["maxReplicas"] == 5
-    standings = found.look(policy("api"))
+    standings = found.observe(policy("api"))
     found.edit(HPA, maxReplicas=12)
     (outcome,) = found.actuators.apply(standings, {"shop/api": 7}, reason="x")
     assert (outcome.result, "from 5 to 12" in outcome.reason) == (Result.CONFLICT, True)
@@ -230,7 +230,7 @@ def test_caps_of_some_targets_are_given_back() -> None:
     assert len(found.actuators.restore({"shop/api", "shop/db"}, reason="no policy names them")) == 2
     assert [found.spec(f"{HPAS}/{name}")["maxReplicas"] for name in ("api", "web", "db")] == [20, 5, 30]
     assert found.standing(policy("api"), fresh=False).capped is False
-    found.cache.look()
+    found.cache.observe()
     assert found.actuators.restore({"shop/api", "shop/db"}, reason="no policy names them") == []
     found.cache.unlisted.add("horizontalpodautoscalers")
     with pytest.raises(ClusterError, match="have not been listed"):
@@ -241,7 +241,7 @@ def test_only_a_cap_that_is_still_ours_is_given_back() -> None:
     found = under_hpa()
     found.apply(policy("api"), {"api": 4})
     found.edit(HPA, maxReplicas=12)
-    found.cache.look()
+    found.cache.observe()
     assert found.actuators.restore(reason="released")[0].done
     assert found.spec(HPA)["maxReplicas"] == 12
     assert found.notes(HPA) == {}
@@ -260,16 +260,16 @@ def test_what_keda_copied_to_its_hpa_is_not_given_back() -> None:
     found.apply(policy("api"), {"api": 4})
     copied = {"annotations": dict(found.notes(SO)), "ownerReferences": OWNED}
     found.api._store(f"{HPAS}/keda-hpa-api", {"metadata": meta("keda-hpa-api", **copied), "spec": {"maxReplicas": 4}})
-    found.cache.look()
+    found.cache.observe()
     (outcome,) = found.actuators.restore(reason="released")
     assert outcome.write.path == SO
     assert found.spec(SO)["maxReplicaCount"] == 20
 
 
-def test_a_conflict_while_giving_back_is_decided_anew() -> None:
+def test_a_conflict_while_giving_back_is_decided_again() -> None:
     found = under_hpa()
     found.apply(policy("api"), {"api": 4})
-    found.cache.look()
+    found.cache.observe()
     found.edit(HPA, minReplicas=3)
     assert found.actuators.restore(reason="released")[0].done
     assert found.spec(HPA) | {"scaleTargetRef": None} == {
@@ -282,7 +282,7 @@ def test_a_conflict_while_giving_back_is_decided_anew() -> None:
 def test_giving_back_ends_where_the_writer_refuses() -> None:
     found = under_hpa()
     found.apply(policy("api"), {"api": 4})
-    found.cache.look()
+    found.cache.observe()
     found.pause = "paused by key paused.power"
     (outcome,) = found.actuators.restore(reason="released")
     assert outcome.reason == found.pause

@@ -30,7 +30,7 @@ def test_what_someone_else_has_set_stays() -> None:
     assert chosen(theirs, pod("b", "cold")) == {"b": -20}
 
 
-def test_what_ballast_has_set_is_set_anew_or_taken_back() -> None:
+def test_what_ballast_has_set_is_set_again_or_taken_back() -> None:
     ours = {COST: "-60", MARK: "-60"}
     assert chosen(pod("a", "warm", ours), pod("b", "hot")) == {"a": None, "b": -95}
     assert chosen(pod("a", "warm", ours), pod("b", "cold")) == {}

@@ -73,7 +73,7 @@ def test_until_the_watch_catches_up_our_own_write_counts() -> None:
 
 def test_a_conflict_is_read_again_and_tried_again() -> None:
     found = rig()
-    standings = found.look(policy("api"))
+    standings = found.observe(policy("api"))
     found.edit(API, paused=False)
     (outcome,) = found.actuators.apply(standings, {"shop/api": 2}, reason="power falls")
     assert outcome.done
@@ -82,7 +82,7 @@ def test_a_conflict_is_read_again_and_tried_again() -> None:
 
 def test_what_someone_else_set_meanwhile_is_not_overwritten() -> None:
     found = rig()
-    standings = found.look(policy("api"))
+    standings = found.observe(policy("api"))
     found.edit(API, replicas=8)
     (outcome,) = found.actuators.apply(standings, {"shop/api": 2}, reason="power falls")
     assert outcome.result is Result.CONFLICT
@@ -92,7 +92,7 @@ def test_what_someone_else_set_meanwhile_is_not_overwritten() -> None:
 
 def test_someone_else_may_have_wanted_the_same() -> None:
     found = rig()
-    standings = found.look(policy("api"))
+    standings = found.observe(policy("api"))
     found.edit(API, replicas=2)
     (outcome,) = found.actuators.apply(standings, {"shop/api": 2}, reason="power falls")
     assert outcome.done
@@ -101,10 +101,10 @@ def test_someone_else_may_have_wanted_the_same() -> None:
 
 def test_an_autoscaler_that_came_meanwhile_is_left_in_charge() -> None:
     found = rig()
-    standings = found.look(policy("api"))
+    standings = found.observe(policy("api"))
     found.edit(API, paused=False)
     found.api._store("/x/horizontalpodautoscalers/api", autoscaler("api", 9))
-    found.cache.look()
+    found.cache.observe()
     (outcome,) = found.actuators.apply(standings, {"shop/api": 2}, reason="power falls")
     assert outcome.result is Result.CONFLICT
     assert found.spec(API)["replicas"] == 5
@@ -112,7 +112,7 @@ def test_an_autoscaler_that_came_meanwhile_is_left_in_charge() -> None:
 
 def test_a_workload_that_vanished_is_gone() -> None:
     found = rig()
-    standings = found.look(policy("api"))
+    standings = found.observe(policy("api"))
     del found.api.objects[API]
     assert found.actuators.apply(standings, {"shop/api": 2}, reason="x")[0].result is Result.GONE
     assert "there is no deployments.apps/shop/api" in (found.standing(policy("api")).problem or "")
@@ -120,7 +120,7 @@ def test_a_workload_that_vanished_is_gone() -> None:
 
 def test_a_read_that_fails_after_a_conflict_ends_it() -> None:
     found = rig()
-    standings = found.look(policy("api"))
+    standings = found.observe(policy("api"))
     found.edit(API, paused=False)
     found.api.before = refuse("/scale")
     assert found.actuators.apply(standings, {"shop/api": 2}, reason="x")[0].result is Result.FAILED

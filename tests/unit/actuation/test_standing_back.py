@@ -63,7 +63,7 @@ def test_annotations_exclude_and_the_nearest_wins(
 def test_an_annotation_that_cannot_be_read_is_told_once() -> None:
     found = said({"ballast.dev/exclude-until": "soon"})
     for _ in range(3):
-        found.look(policy("api"))
+        found.observe(policy("api"))
     (outcome,) = found.reported
     assert (outcome.write.event, "no RFC 3339 time" in outcome.reason) == ("ExcludeFromPower", True)
     assert outcome.write.target.name == "api"
@@ -80,7 +80,7 @@ def test_ballast_what_it_reads_from_and_metrics_server_are_left_alone() -> None:
     }
     found.pods = (Pod("shop", "ballast-0", labels={"app": "ballast"}, phase="Running"),)
     seen = {
-        name: each.excluded for name, each in found.look(policy("ballast", "metrics", "prom", "feed", "api")).items()
+        name: each.excluded for name, each in found.observe(policy("ballast", "metrics", "prom", "feed", "api")).items()
     }
     assert seen == {
         "shop/ballast": "it is Ballast itself",
@@ -90,13 +90,13 @@ def test_ballast_what_it_reads_from_and_metrics_server_are_left_alone() -> None:
         "shop/api": None,
     }
     asked = [path for _, path, _ in found.api.requests]
-    found.look(policy("api"))
+    found.observe(policy("api"))
     assert [path for _, path, _ in found.api.requests] == asked
 
 
 def fight(found: Rig, times: int, manager: str = "argocd-controller") -> None:
     for _ in range(times):
-        found.look(policy("api"))
+        found.observe(policy("api"))
         found.apply(policy("api"), {"api": 3})
         found.edit(API, manager, replicas=5)
 

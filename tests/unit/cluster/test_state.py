@@ -49,7 +49,7 @@ def test_with_nothing_to_change_nothing_is_sent(rig: Rig, state: StateStore) -> 
     assert len(rig.api.writes) == 1
 
 
-def test_a_conflict_is_decided_anew_on_what_the_other_wrote(rig: Rig, state: StateStore) -> None:
+def test_a_conflict_is_decided_again_on_what_the_other_wrote(rig: Rig, state: StateStore) -> None:
     state.update(lambda keys: {"a": "1"}, reason="test")
     meddled: list[Any] = []
 

@@ -1,4 +1,4 @@
-"""Pods behind the gate are planned together and let go, whatever happens to whom."""
+"""Pods behind the gate are planned together and released, whatever happens to whom."""
 
 from __future__ import annotations
 

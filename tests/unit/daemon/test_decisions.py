@@ -43,9 +43,9 @@ class ExtenderWorld:
         )
         self.service.replace([])
         if taken is not None:
-            self.look(taken)
+            self.observe(taken)
 
-    def look(self, taken: Snapshot) -> None:
+    def observe(self, taken: Snapshot) -> None:
         self.board.snapshot = taken
         self.board.rendered = render(taken, {}, fetched=self.clock.wall())
         self.service.observe(taken)
@@ -152,13 +152,13 @@ def test_a_list_tells_of_pods_that_are_gone() -> None:
     ("reason", "prepare"),
     [
         ("no-snapshot", lambda world: None),
-        ("old-snapshot", lambda world: (world.look(snapshot([0.1, 0.2, 0.3])), world.clock.advance(91))),
-        ("frozen", lambda world: (world.look(snapshot([0.1, 0.2, 0.3])), setattr(world.board, "frozen", True))),
+        ("old-snapshot", lambda world: (world.observe(snapshot([0.1, 0.2, 0.3])), world.clock.advance(91))),
+        ("frozen", lambda world: (world.observe(snapshot([0.1, 0.2, 0.3])), setattr(world.board, "frozen", True))),
         (
             "no-pods",
-            lambda world: (world.look(snapshot([0.1, 0.2, 0.3])), setattr(world, "pods_age", WATCH_SILENT + 1)),
+            lambda world: (world.observe(snapshot([0.1, 0.2, 0.3])), setattr(world, "pods_age", WATCH_SILENT + 1)),
         ),
-        ("unknown-nodes", lambda world: world.look(snapshot([NAN, NAN, NAN]))),
+        ("unknown-nodes", lambda world: world.observe(snapshot([NAN, NAN, NAN]))),
     ],
 )
 def test_without_knowledge_all_get_5_and_nothing_is_assumed(reason: str, prepare: Any) -> None:
@@ -227,7 +227,7 @@ def test_what_was_asked_for_lately_is_at_hand_after_each_renewal(monkeypatch: py
     monkeypatch.setattr(Criterion, "losses", lambda *args: (computed.append(1), whole(*args))[1])
     world.chosen("a", N3, cpu="2")
     assert computed
-    world.look(snapshot([0.1, 0.1, 0.1], time=TIME + 5))
+    world.observe(snapshot([0.1, 0.1, 0.1], time=TIME + 5))
     computed.clear()
     world.chosen("b", N3, cpu="2")
     assert not computed
@@ -255,9 +255,9 @@ def test_long_work_waits_for_a_decision_where_schedulers_ask() -> None:
 def test_decisions_survive_the_next_snapshot_and_other_nodes() -> None:
     world = ExtenderWorld(snapshot([0.3, 0.3, 0.3]))
     first = world.chosen("a", N3, cpu="8")
-    world.look(snapshot([0.3, 0.3, 0.3], time=TIME + 5))
+    world.observe(snapshot([0.3, 0.3, 0.3], time=TIME + 5))
     assert world.chosen("b", N3, cpu="8") != first
-    world.look(snapshot([0.3] * 4, names=[*N3, "n3"], time=TIME + 6))
+    world.observe(snapshot([0.3] * 4, names=[*N3, "n3"], time=TIME + 6))
     model = world.service._state.model  # type: ignore[union-attr]
     assert sorted(model.placed.reserved("cpu").tolist()) == [0, 0, 8000, 8000]
 
@@ -322,7 +322,7 @@ def test_a_bound_pod_of_any_size_counts_and_is_gone_again() -> None:
     huge = [pod(f"huge{number}", "n0", size, bound=TIME + 5) for number in range(5)]
     for each in huge:
         world.service.put(each)
-    world.look(snapshot([0.2, 0.2, 0.2], names=["n0", "n1", "other"]))
+    world.observe(snapshot([0.2, 0.2, 0.2], names=["n0", "n1", "other"]))
     assert {world.chosen(f"p{number}", ["n0", "n1"], "least-allocated") for number in range(9)} == {"n1"}
     for each in huge:
         world.service.remove(each)

@@ -44,11 +44,11 @@ def test_windows_in_a_row_are_counted_truly() -> None:
     assert found.confirmed == {"a": 3, "b": 1}
 
 
-def test_an_unknown_load_in_between_starts_anew() -> None:
+def test_an_unknown_load_in_between_starts_again() -> None:
     assert looked(snapshot(0, a=0.85), snapshot(30, a=NAN), snapshot(60, a=0.85)).confirmed == {"a": 1}
 
 
-def test_the_same_window_counts_once_and_a_gap_starts_anew() -> None:
+def test_the_same_window_counts_once_and_a_gap_starts_again() -> None:
     assert looked(snapshot(0, a=0.85), snapshot(0, a=0.85)).confirmed == {"a": 1}
     assert looked(snapshot(0, a=0.85), snapshot(300, a=0.85)).confirmed == {"a": 1}
     assert looked(snapshot(30, a=0.85), snapshot(0, a=0.85)).confirmed == {"a": 1}

@@ -41,5 +41,5 @@ def test_a_node_that_is_known_again_filters_by_its_load_and_a_new_one_by_none() 
     assert back.overloaded(0.9, ["n0", "n1"]) == {}
     young = snapshot([NAN, 0.2], time=TIME + 60)
     known = np.array([False, True])
-    anew = dataclasses.replace(young, states=NodeStates.of(known, ~known))
-    assert state(anew, gone).overloaded(0.9, ["n0", "n1"]) == {}
+    again = dataclasses.replace(young, states=NodeStates.of(known, ~known))
+    assert state(again, gone).overloaded(0.9, ["n0", "n1"]) == {}

@@ -98,7 +98,7 @@ def test_someone_elses_change_meanwhile_is_not_undone_by_the_open_plan() -> None
     assert one.total == pytest.approx((20 + 4 / 0.85) * 0.7, abs=1.5)
 
 
-def test_a_target_that_cannot_be_written_is_tried_again_and_then_planned_anew() -> None:
+def test_a_target_that_cannot_be_written_is_tried_again_and_then_planned_again() -> None:
     one = power_run()
     one.cluster.refusing.add("ns/t1")
     view = one.run(DOWN[:-1])
@@ -201,7 +201,7 @@ def test_an_emergency_does_not_wait_for_a_long_plan(monkeypatch: pytest.MonkeyPa
     assert plan(one) is None
 
 
-def test_what_is_held_changes_nothing_and_its_window_begins_anew() -> None:
+def test_what_is_held_changes_nothing_and_its_window_begins_again() -> None:
     one = power_run()
     one.run(DOWN[:4])
     for _ in range(5):

@@ -299,7 +299,7 @@ def test_one_lost_resource_makes_a_node_silent_and_says_which() -> None:
     assert cluster.freeze.frozen
 
 
-def test_a_node_created_anew_under_an_old_name_begins_anew() -> None:
+def test_a_node_created_again_under_an_old_name_begins_again() -> None:
     spot = Exporter("spot", load=0.9)
     cluster = Cluster([*fleet(5), spot])
     snapshot = cluster.run(20 * MINUTE)

@@ -149,7 +149,7 @@ def test_stale_samples_do_not_count_however_fresh_the_answer_looks(calm: Rig) ->
 
 
 @pytest.mark.parametrize("seconds", [3600.0, -3600.0])
-def test_after_a_step_of_the_wall_clock_windows_are_read_anew(calm: Rig, seconds: float) -> None:
+def test_after_a_step_of_the_wall_clock_windows_are_read_again(calm: Rig, seconds: float) -> None:
     daemon = calm.settled()
     calm.clock.step_wall(seconds)
     told, _ = calm.cycle(daemon)

@@ -169,7 +169,7 @@ def test_claims_that_wait_for_a_pod() -> None:
         assert where(Attachments((waiting,), (volume,), (static,)), on="") == found
 
 
-def test_ephemeral_claims_are_made_anew() -> None:
+def test_ephemeral_claims_are_made_again() -> None:
     zonal = StorageClass("fast", "csi.x", waits=True, topologies=at(ZONE, "b"), default=True)
     known = Attachments((claim("p-scratch", "v"),), (PersistentVolume("v", at(ZONE, "a")),), (zonal,))
     assert where(known, claims=(), ephemeral=(("scratch", "fast"),)) == "23"

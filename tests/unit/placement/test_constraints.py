@@ -245,7 +245,7 @@ crowds = st.lists(st.tuples(st.integers(0, 4), labels, templates), min_size=1, m
 
 @settings(deadline=None)
 @given(crowds, st.lists(st.tuples(st.integers(0, 5), st.integers(-1, 4)), max_size=6))
-def test_moving_pods_leaves_what_building_anew_gives(crowd: Any, moves: Any) -> None:
+def test_moving_pods_leaves_what_building_again_gives(crowd: Any, moves: Any) -> None:
     pods = [a_pod(f"p{i}", 1, 1, f"n{on}", labels={"app": a}, template=t) for i, (on, a, t) in enumerate(crowd)]
     places = [on for on, _, _ in crowd]
     standing = standing_of(a_layout(NODES, pods))
@@ -253,14 +253,14 @@ def test_moving_pods_leaves_what_building_anew_gives(crowd: Any, moves: Any) -> 
         pod = number % len(pods)
         standing.move(pod, target)
         places[pod] = target
-    anew_pods = [
+    again_pods = [
         a_pod(f"p{i}", 1, 1, f"n{on}" if on >= 0 else "", 0.0, labels={"app": a}, template=t)
         for i, (on, (_, a, t)) in enumerate(zip(places, crowd, strict=True))
     ]
-    anew = standing_of(a_layout(NODES, anew_pods))
+    again = standing_of(a_layout(NODES, again_pods))
     for pod in range(len(pods)):
-        assert standing.feasible(pod).tolist() == anew.feasible(pod).tolist()
-        assert (standing.free == anew.free).all()
+        assert standing.feasible(pod).tolist() == again.feasible(pod).tolist()
+        assert (standing.free == again.free).all()
 
 
 @settings(deadline=None)

@@ -108,7 +108,7 @@ def test_a_silent_feed_leads_to_what_was_said(fallback: dict[str, Any], silent: 
     assert run.ticks[10].total == sum(silent)
 
 
-def test_after_a_long_silence_a_window_begins_anew() -> None:
+def test_after_a_long_silence_a_window_begins_again() -> None:
     one = policy(fallback={"after": "60s"})
     run = follow(one, [1000.0, 500.0, *[None] * 5, *[500.0] * 5], one=40)
     assert run.ticks[6].state is ControllerMode.PENDING_DECREASE

@@ -62,7 +62,7 @@ def test_who_is_no_ballast_is_another_writer() -> None:
     assert (contention.problem(now) or "").startswith("another writer has changed")
 
 
-def test_a_node_created_anew_and_a_time_as_standby_are_no_fight() -> None:
+def test_a_node_created_again_and_a_time_as_standby_are_no_fight() -> None:
     contention = LabelContention("a/ballast", 150.0)
     fight(contention, TIMES - 1)
     contention.begin({"n1": "another"}, 61.0)

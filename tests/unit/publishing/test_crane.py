@@ -128,7 +128,7 @@ def test_a_dead_exporter_does_not_look_fresh() -> None:
     world.round()
     world.newest = TIME - 5
     world.later(600)
-    assert world.round() == {}, "no newer sample, so nothing is stamped anew"
+    assert world.round() == {}, "no newer sample, so nothing is stamped again"
 
 
 def test_nothing_is_written_of_what_is_not_known() -> None:

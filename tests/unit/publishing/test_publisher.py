@@ -191,7 +191,7 @@ def test_a_round_ends_before_the_next_and_leaves_what_is_left() -> None:
     assert stand.round().written > 0
 
 
-def test_what_was_left_waiting_is_planned_anew() -> None:
+def test_what_was_left_waiting_is_planned_again() -> None:
     stand = Stand("a", "b")
     stand.api.before = failing(TooManyRequests("later", retry_after=20.0), "b")
     assert stand.round().failed == 1

@@ -133,7 +133,7 @@ def test_scores_fall_with_l_and_differ_where_l_differs_by_3_percent_of_the_sprea
 
 @pytest.mark.parametrize("root", [True, False])
 @pytest.mark.parametrize("seed", range(3))
-def test_keeping_up_with_changes_gives_what_computing_anew_gives(root: bool, seed: int) -> None:
+def test_keeping_up_with_changes_gives_what_computing_again_gives(root: bool, seed: int) -> None:
     dice = np.random.default_rng(seed)
     profiles = dice.integers(0, 8, (5, 3)).astype(float)
     profiles[0] = 0
@@ -144,8 +144,8 @@ def test_keeping_up_with_changes_gives_what_computing_anew_gives(root: bool, see
     for _ in range(120):
         request = profiles[dice.integers(5)]
         found = kept.steps(request)
-        anew = Residuals(criterion, whole, free).steps(request)
-        assert found.tolist() == anew.tolist()
+        again = Residuals(criterion, whole, free).steps(request)
+        assert found.tolist() == again.tolist()
         if placed and dice.random() < 0.3:
             row, taken = placed.pop(int(dice.integers(len(placed))))
             kept.release(row, taken)

@@ -12,7 +12,7 @@ from ballast.cli import files, live
 from ballast.cli.metrics_file import MetricsFile, loads, metrics
 from ballast.cli.planning.eviction_settings import settings_of
 from ballast.cli.planning.evidence import Origin, variables
-from ballast.cli.planning.placement_file import check_weights, listed
+from ballast.cli.planning.placement_file import check_weights
 from ballast.cli.pod_metrics import pod_usage
 from ballast.model.pod import Pod
 from ballast.model.sample import Bools, Floats, Ints
@@ -20,6 +20,7 @@ from ballast.model.selector import parse
 from ballast.placement.planners.layout import Layout, layout
 from ballast.placement.planners.pod_rules import PodRules
 from ballast.placement.solvers import Problem, arrange
+from ballast.words import named
 
 NEEDED = ("cpu", "memory")
 KINDS = {"disk": "Storage", "network": "Bandwidth"}
@@ -179,12 +180,12 @@ def _notes(
 ) -> Iterator[str]:
     dark = [node.name for node, good in zip(arranged.nodes, known, strict=True) if not good]
     if dark:
-        yield f"The load of {listed(dark)} is unknown: their pods stay, and no pod goes there."
+        yield f"The load of {named(dark)} is unknown: their pods stay, and no pod goes there."
     for column, name in enumerate(extra):
         if given is None:
             yield f"{name} is shown but does not count. To count it, give --weights cpu=1,memory=1,{name}=1."
         without = [node.name for node, r in zip(arranged.nodes, ratio[:, column], strict=True) if not np.isfinite(r)]
         if without and weight.get(name, 0.0) > 0:
-            yield f"{name} does not count for {listed(without)}: the speed of the link or disk is unknown."
+            yield f"{name} does not count for {named(without)}: the speed of the link or disk is unknown."
     if fixed.any():
         yield f"{int(fixed.sum())} of {len(arranged.pods)} pods stay on their node."

@@ -12,6 +12,7 @@ from ballast.errors import BadFile, UsageError
 from ballast.model.quantity import quantity
 from ballast.model.sample import Floats, Ints
 from ballast.placement.solvers import Problem, Rule, RuleKind, arrange
+from ballast.words import named
 
 Json: TypeAlias = Mapping[str, Any]
 
@@ -73,13 +74,7 @@ def _unknown(nodes: Sequence[str], resources: Sequence[str], capacity: Floats) -
     for column, resource in enumerate(resources):
         without = [nodes[row] for row in np.flatnonzero(~(capacity[:, column] > 0)).tolist()]
         if without:
-            yield f"{resource} does not count for {listed(without)}: the capacity is unknown or 0."
-
-
-def listed(names: Sequence[str], most: int = 5) -> str:
-    """The first names, and how many more there are."""
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+            yield f"{resource} does not count for {named(without)}: the capacity is unknown or 0."
 
 
 class _FileReader:
@@ -186,7 +181,7 @@ class _FileReader:
     def rule(self, kind: RuleKind, names: list[str], nodes: Mapping[str, int], pods: Mapping[str, int]) -> Rule:
         by_node = kind in (RuleKind.AFFINE, RuleKind.FORBID)
         names = [*names[:1], *sorted(set(names[1:]))] if by_node else sorted(set(names))
-        text = f"{kind} [{listed(names, 8)}]"
+        text = f"{kind} [{named(names, 8)}]"
         if by_node:
             if len(names) < 2:
                 raise self.bad(f"rules: {text} names no node. Give a pod and at least one node.")

@@ -93,7 +93,7 @@ class ObjectBudget:
         return key in self._above or key in self._opaque
 
     def renew(self) -> None:
-        """Forgets all, before all are listed anew."""
+        """Forgets all, before all are listed again."""
         with self._lock:
             self._above.clear()
             self._of_namespace.clear()

@@ -23,7 +23,7 @@ _REASONS = {
 
 
 class Repair(AnyPod):
-    """The gain of a step is what it mends: 1 for each constraint and for a duplicate, a preference by its weight."""
+    """The gain of a step is what it fixes: 1 for each constraint and for a duplicate, a preference by its weight."""
 
     name = "repair"
 

@@ -1,1 +1,1 @@
-"""Pods behind a scheduling gate, planned together and let go in the order of the plan."""
+"""Pods behind a scheduling gate, planned together and released in the order of the plan."""

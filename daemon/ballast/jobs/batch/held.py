@@ -21,7 +21,7 @@ class HeldPods:
         self._first: dict[str, float] = {}
         self._others: set[str] = set()
 
-    def look(self, pods: Iterable[Pod]) -> list[Pod]:
+    def observe(self, pods: Iterable[Pod]) -> list[Pod]:
         """Those that nothing but our gate holds, by namespace and name."""
         now = self._clock.monotonic()
         carrying = held_by(self._gate, pods)

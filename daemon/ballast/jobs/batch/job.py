@@ -79,7 +79,7 @@ class BatchJob:
 
     def cycle(self) -> str:
         """Never raises for what the cluster or the planning process does: then the gates go."""
-        held = self._held.look(self._context.cache.pods_on(""))
+        held = self._held.observe(self._context.cache.pods_on(""))
         self._context.metrics.batch_gated.set(len(held))
         if (elsewhere := self._context.leadership.standing_by()) is not None:
             return elsewhere
@@ -210,7 +210,7 @@ class BatchJob:
         if bad.result is Result.REFUSED:
             return f"stopped: {bad.reason}"
         self._gave_up = f"a gate could not be removed: {bad.reason}"
-        return self._give_up(self._held.look(self._context.cache.pods_on("")), self._gave_up)
+        return self._give_up(self._held.observe(self._context.cache.pods_on("")), self._gave_up)
 
     def _release_misfits(self, pods: dict[str, Pod], uids: Sequence[str]) -> None:
         """They would wait in vain behind the gate; the scheduler and an autoscaler have to see them."""
@@ -219,7 +219,7 @@ class BatchJob:
         for (pod, reason), outcome in zip(leaving, outcomes, strict=True):
             if outcome.done:
                 target = WriteTarget("Pod", pod.name, pod.namespace, pod.uid)
-                self._events.emit(target, "BatchNoRoom", f"let go without a node: {reason}", part=PART, warning=True)
+                self._events.emit(target, "BatchNoRoom", f"released without a node: {reason}", part=PART, warning=True)
                 self._progress_at = self._clock.monotonic()
 
     def _give_up(self, waiting: Sequence[Pod], why: str) -> str:

@@ -24,7 +24,7 @@ PATIENCE = 30.0
 
 
 class ReleaseResult(StrEnum):
-    """What became of a pod that was let go by the plan."""
+    """What became of a pod that was released by the plan."""
 
     PLANNED = "planned"
     ELSEWHERE = "elsewhere"

@@ -10,7 +10,7 @@ from ballast.jobs.power.view import IdleReason, TickReport
 from ballast.power.controller_result import Reason
 from ballast.power.controller_state import ControllerMode
 from ballast.power.sections.choices import WhenSilent
-from ballast.words import duration
+from ballast.words import duration, named
 
 NAMED = 3
 
@@ -57,8 +57,7 @@ def _one(view: TickReport) -> str:
     holds = [(name, hold) for name, status in view.left_out if (hold := status.hold) is not None]
     left_out = [f"{name} ({hold.text})" for name, hold in holds if hold.kind is not ObstacleKind.OBSERVED]
     if left_out:
-        more = f" and {len(left_out) - NAMED} more" if len(left_out) > NAMED else ""
-        parts.append(f"left alone: {', '.join(left_out[:NAMED])}{more}")
+        parts.append(f"left alone: {named(left_out, NAMED)}")
     return ", ".join(parts[:2]) + "".join(f"; {part}" for part in parts[2:])
 
 
@@ -122,5 +121,4 @@ def _action(view: TickReport) -> str:
     assert action is not None
     verb = "would scale" if action.result == "dry-run" else "scaled"
     changes = [f"{name} {action.before.get(name)} → {action.after[name]}" for name in action.changes]
-    more = f" and {len(changes) - NAMED} more" if len(changes) > NAMED else ""
-    return f"{verb} {', '.join(changes[:NAMED])}{more} ({action.reason})" if changes else f"{verb} nothing"
+    return f"{verb} {named(changes, NAMED)} ({action.reason})" if changes else f"{verb} nothing"

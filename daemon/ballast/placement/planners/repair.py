@@ -41,10 +41,10 @@ class Violations:
 def repair(
     placement: SimulatedPlacement, movable: Bools, workload: Ints, admit: Admit, *, limit: int | None = None
 ) -> Iterator[PlannedMove]:
-    """Yields steps, already made in `placement`, until no movable pod has a fault that a move would mend.
+    """Yields steps, already made in `placement`, until no movable pod has a fault that a move would fix.
 
     `workload` [pod] numbers the workloads, -1 for none. The pod with most wrong goes first. No step gives another pod
-    a fault that it did not have. `gain` is the weight of the faults that it mends; `numbers` name them by 1.
+    a fault that it did not have. `gain` is the weight of the faults that it fixes; `numbers` name them by 1.
     """
     search = _RepairSearch(placement, workload)
     left = movable & placement.layout.present
@@ -107,7 +107,7 @@ class _RepairSearch:
         return Violations(hard, bool((open_to & free).any()), best - int(preference[row]))
 
     def step(self, pod: int) -> PlannedMove | None:
-        """The best node for a pod with faults, None where none mends any without a new one."""
+        """The best node for a pod with faults, None where none fixes any without a new one."""
         placement = self._placement
         before, source = self.faults(pod), int(placement.on[pod])
         if not before.weight:

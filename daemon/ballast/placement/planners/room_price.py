@@ -40,7 +40,7 @@ class RoomPrice:
         return self._arrivals > 0 and self._arrivals >= self._room()
 
     def forget(self) -> None:
-        """A step was made: N is counted anew."""
+        """A step was made: N is counted again."""
         self._held = None
 
     def _price(self, lost: Floats) -> Floats:

@@ -41,7 +41,7 @@ class Assignment:
             self.relations.shift(unit, int(on[unit]), 1)
 
     def reckon(self) -> None:
-        """Sums loads and room anew: many small changes leave rounding errors."""
+        """Sums loads and room again: many small changes leave rounding errors."""
         units = self.units
         placed = self.on >= 0
         rows = self.on[placed]

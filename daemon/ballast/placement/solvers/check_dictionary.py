@@ -42,9 +42,9 @@ class CheckDictionary:
         choice = np.where(np.asarray(good.any(axis=1))[:, None], good, self._preferred[pod])
         node = np.where(choice, rng.random(choice.shape), -1.0).argmax(axis=1)
         keep = both_bits & self.tends[pod, node] & (rows.sum(axis=1) == 1)
-        mended = np.where(keep[:, None], rows, False)
-        mended[np.arange(len(pod)), node] = True
-        chromosomes[one, pod] = mended
+        repaired = np.where(keep[:, None], rows, False)
+        repaired[np.arange(len(pod)), node] = True
+        chromosomes[one, pod] = repaired
         return len(pod)
 
 

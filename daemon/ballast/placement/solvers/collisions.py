@@ -13,9 +13,9 @@ from ballast.model.sample import Ints
 from ballast.placement.solvers import linear
 from ballast.placement.solvers.problem import Problem, Rule, RuleKind
 from ballast.placement.solvers.units import Units, units
+from ballast.words import named
 
 _SECONDS = 5.0
-_LISTED = 5
 # Rules that are taken away one by one.
 _MANY = 300
 
@@ -45,8 +45,8 @@ def explain(found: Units, left: Iterable[int]) -> Infeasible:
     some = [problem.pods[row] for row in np.flatnonzero(np.isin(found.of, list(left))).tolist()]
     rules = [rule.name for rule in problem.rules if np.isin(found.of[rule.pods], list(left)).any()]
     return Infeasible(
-        f"No node was found for {_listed(some)}. "
-        + (f"Rules on them: {_listed(rules)}. " if rules else "")
+        f"No node was found for {named(some)}. "
+        + (f"Rules on them: {named(rules)}. " if rules else "")
         + "Relax a rule, lower requests or add a node.",
         tuple(rules),
     )
@@ -65,11 +65,11 @@ def _too_large(found: Units, unit: int) -> Infeasible:
         for column, kind in enumerate(problem.kinds)
         if found.request[unit, column] > found.room[sites, column].max()
     ] or [f"{found.request[unit, column]:g} of {kind}" for column, kind in enumerate(problem.kinds)]
-    who = f"Pod {pods[0]} asks" if len(pods) == 1 else f"Pods {_listed(pods)}, which stay together, ask"
+    who = f"Pod {pods[0]} asks" if len(pods) == 1 else f"Pods {named(pods)}, which stay together, ask"
     rules = [rule.name for rule in problem.rules if np.isin(rule.pods, np.flatnonzero(found.of == unit)).any()]
     return Infeasible(
         f"{who} for {' and '.join(parts)}: no node that rules leave is large enough."
-        + (f" Rules on it: {_listed(rules)}." if rules else ""),
+        + (f" Rules on it: {named(rules)}." if rules else ""),
         tuple(rules),
     )
 
@@ -155,8 +155,3 @@ def _restricted(problem: Problem, pods: Ints) -> Problem:
         home=problem.home[pods],
         rules=tuple(rules),
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _LISTED
-    return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")

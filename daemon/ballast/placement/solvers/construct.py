@@ -10,7 +10,7 @@ from ballast.placement.solvers.units import Units
 
 # Units whose costs are computed together.
 _BLOCK = 64
-# After this many units the loads are summed anew.
+# After this many units the loads are summed again.
 _AFRESH = 64 * _BLOCK
 
 
@@ -41,7 +41,7 @@ def longest_first(
 
 
 def _fill(assignment: Assignment, block: Ints, *, tight: bool) -> list[int]:
-    """Places units one after another; costs are products of matrices, and after each unit those of its node anew."""
+    """Places units one after another; costs are products of matrices, and after each unit those of its node again."""
     units = assignment.units
     missing = ~units.there
     aim = _aim(units)

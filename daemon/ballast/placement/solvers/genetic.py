@@ -1,7 +1,7 @@
 """A memetic algorithm: every individual is a local optimum of exchanges; children inherit whole nodes.
 
 A child keeps what one parent has on a random half of the nodes, and of the rest what the other parent has on the other
-half; pods that neither gives a node are placed anew, the longest first. (Falkenauer, A hybrid grouping genetic
+half; pods that neither gives a node are placed again, the longest first. (Falkenauer, A hybrid grouping genetic
 algorithm for bin packing, Journal of Heuristics 2, 1996; Moscato on memetic algorithms, 1989.)
 """
 

@@ -104,9 +104,9 @@ class PaperPopulation:
         if order[best] < self.sigma:
             self.sigma, self.on = float(order[best]), self.bits[best].argmax(axis=1)
         elif not np.isfinite(self.sigma):
-            mended = self.bits[[int(self.sigmas.argmin())]].copy()
-            self.dictionary.repair(mended, np.random.default_rng(0))
-            self.on = mended[0].argmax(axis=1)
+            repaired = self.bits[[int(self.sigmas.argmin())]].copy()
+            self.dictionary.repair(repaired, np.random.default_rng(0))
+            self.on = repaired[0].argmax(axis=1)
 
     def _repair(self) -> None:
         if self._quirks.broken is Broken.REPAIR:

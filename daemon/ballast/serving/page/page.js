@@ -29,7 +29,7 @@ function drawFacts() {
 }
 
 const MEANINGS = {
-  on: { publishing: "labels are written", power: "replicas and caps are changed", eviction: "pods are evicted", batch: "pods behind the gate are planned and let go" },
+  on: { publishing: "labels are written", power: "replicas and caps are changed", eviction: "pods are evicted", batch: "pods behind the gate are planned and released" },
   "dry-run": { publishing: "labels are computed, not written", power: "replicas are computed, not changed", eviction: "plans are made, no pod is evicted", batch: "plans are made, no gate is removed" },
 };
 function meaning(part, mode) {

@@ -189,10 +189,9 @@ class FleetHistory:
         for slot, _ in self._filled(min(slots, self.slots)):
             ring[slot % slots, :, :old] = self._ring[slot % self.slots]
         self._ring = ring
-        self._sums, self._counts, self._seen = (
-            np.pad(each, [*[(0, 0)] * (each.ndim - 1), (0, rows - old)])
-            for each in (self._sums, self._counts, self._seen)
-        )
+        right = ((0, 0), (0, rows - old))
+        self._sums, self._counts = np.pad(self._sums, right), np.pad(self._counts, right)
+        self._seen = np.pad(self._seen, (0, rows - old))
 
     def _note(self, snapshot: Snapshot, high: Mapping[str, float], place: int) -> None:
         self._written[place] = self._slot
