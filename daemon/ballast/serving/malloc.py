@@ -1,4 +1,4 @@
-"""How the C library keeps freed memory: that of an answer for the next one, that of a large one not, one heap."""
+"""How the C library keeps freed memory: in one heap, for the next answer; that of a large answer goes back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def tune_malloc() -> None:
 
     By default glibc returns the memory of an answer of some hundred kilobytes to the kernel, and the next answer pays
     for its page faults: 0.5 of 1.2 ms for 5,000 names. And threads have heaps of their own, whose holes others cannot
-    use: after a simulated day of 1,000 nodes, 50 MB of holes beside 35 MB in use, and growing; 5 MB with one heap.
+    use: after nine simulated hours of 1,000 nodes and 375 new ones an hour, 54 MB beside 35 MB in use; 13 in one heap.
     Python's lock is held at nearly every allocation, so the threads do not wait for the heap.
     """
     with suppress(OSError, AttributeError):
