@@ -23,7 +23,9 @@ def spoiled(text: str) -> PowerRun:
     return one
 
 
-@pytest.mark.parametrize("number", ["1e999999999", "1E-999999999", "inf", "nan", "1/0", "1_000", " 1", "0x10", "9" * 5000])
+@pytest.mark.parametrize(
+    "number", ["1e999999999", "1E-999999999", "inf", "nan", "1/0", "1_000", " 1", "0x10", "9" * 5000]
+)
 @pytest.mark.parametrize("field", ["reference", "seen"])
 def test_a_number_of_any_size_is_refused_at_once(number: str, field: str) -> None:
     one = spoiled(json.dumps({"state": {field: number}}))
