@@ -15,7 +15,6 @@ from ballast.cluster.write import Result
 from ballast.errors import NOT_JSON, Superseded
 from ballast.power.controller_state import ControllerMode, ControllerState, PowerPlan
 
-
 _FRACTION = re.compile(r"-?\d+(?:/\d+)?", re.ASCII)
 """What `str` of a Fraction gives; other forms may stand for numbers of any size."""
 
