@@ -238,6 +238,18 @@ REFUSED: Mapping[str, tuple[Values, str]] = {
         {**modes("off", "off", "off"), "scheduler": {"enabled": True}},
         "scheduler.pairing=extender asks the leader",
     ),
+    "a scheduler that cannot show the extender's token": (
+        {
+            "scheduler": {"enabled": True},
+            "existingSecrets": {"extender": {"token_file": {"name": "x", "key": "token"}}},
+        },
+        "extender.token_file lets in only who shows a secret",
+    ),
+    "a scheduler that cannot show a certificate": (
+        {"scheduler": {"enabled": True}, "settings": {"http": {"client_ca_file": "/ca"}}},
+        "http.client_ca_file lets in only",
+    ),
+    "a random port for the probes": ({"settings": {"http": {"health_port": 0}}}, "settings.http.health_port=0"),
     "a scheduler's configuration that is no YAML": (
         {"scheduler": {"enabled": True, "config": "a: [b"}},
         "scheduler.config is no YAML",
