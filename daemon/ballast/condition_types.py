@@ -115,7 +115,7 @@ CONDITION_TYPES: Mapping[str, ConditionType] = {
     ),
     "SecondBallast": ConditionType(
         "Nodes carry scores of another Ballast",
-        "Nodes carry scores of another Ballast, under another prefix.",
+        "Another Ballast writes these nodes too, or their labels under another prefix.",
         "Stop one of the two, or remove what it left; `ballast doctor --only second-ballast` prints the lines.",
         mild=True,
     ),

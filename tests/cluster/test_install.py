@@ -89,6 +89,7 @@ def test_the_admission_policy_keeps_ballast_to_its_own_prefix(release: Release) 
         "a foreign annotation removed": {"metadata": {"annotations": {"owner": None}}},
         "foreign taints removed": {"spec": {"taints": [own]}},
         "a foreign taint added": {"spec": {"taints": [foreign, {"key": "x", "effect": "NoExecute"}]}},
+        "a taint of ours that evicts": {"spec": {"taints": [foreign, {**own, "effect": "NoExecute"}]}},
         "a cordon": {"spec": {"unschedulable": True}},
         "a finalizer": {"metadata": {"finalizers": ["example.org/keep"]}},
     }

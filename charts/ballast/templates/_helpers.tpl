@@ -165,6 +165,11 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if or (include "ballast.ownTls" .) (include "ballast.tlsSecret" .) }}HTTPS{{ else }}HTTP{{ end -}}
 {{- end }}
 
+{{/* The extender's port where it has one of its own; "" where it is asked at the common one. */}}
+{{- define "ballast.extenderPort" -}}
+{{- with include "ballast.setting" (list . "http" "extender_bind") }}{{ splitList ":" . | last }}{{ end -}}
+{{- end }}
+
 {{- define "ballast.healthPort" -}}
 {{ include "ballast.setting" (list . "http" "health_port") | default "2021" }}
 {{- end }}

@@ -16,6 +16,7 @@ from ballast.model.pod import Pod
 from ballast.model.workload import Workload
 
 METRICS_SERVER = (("k8s-app", "metrics-server"), ("app.kubernetes.io/name", "metrics-server"))
+KUBE_SYSTEM = "kube-system"
 REFRESH = 300.0
 
 
@@ -33,7 +34,10 @@ class Protected:
         urls: Iterable[str],
         operator_only: frozenset[str] = frozenset(),
     ) -> None:
-        """`operator_only` are keys of annotations that protect namespaces alone."""
+        """`operator_only` are keys of annotations that protect namespaces alone.
+
+        Where there are any, the labels of metrics-server count in the namespaces of operators alone, too.
+        """
         self.operator_only = operator_only
         self._api = api
         self._clock = clock
@@ -68,7 +72,8 @@ class Protected:
         own = self._own_labels if home == self._namespace else None
         if own and workload.selector is not None and workload.selector.matches(own):
             return "it is Ballast itself"
-        if any(labels.get(key) == value for key, value in METRICS_SERVER):
+        trusted = not self.operator_only or home in (KUBE_SYSTEM, self._namespace)
+        if trusted and any(labels.get(key) == value for key, value in METRICS_SERVER):
             return "it is metrics-server"
         for (namespace, name), selector in self._selectors.items():
             found = selector.items() <= labels.items() if selector else workload.name == name

@@ -191,7 +191,7 @@ def _items(document: object, source: str, depth: int = 1) -> Iterator[Json]:
 def _read(document: object, kind: type[W], source: str, build: Callable[[W], T]) -> T:
     try:
         return build(msgspec.convert(document, kind))
-    except (msgspec.ValidationError, UnicodeEncodeError) as error:
+    except (ValueError, OverflowError) as error:
         raise BadFile(f"{source}: {kind.__name__} {name_of(document)}: {error}.") from None
 
 
@@ -226,7 +226,7 @@ def _times(value: object) -> Iterator[float]:
                     continue
                 try:
                     yield datetime.fromisoformat(each).timestamp()
-                except ValueError:
+                except (ValueError, OverflowError):
                     continue
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import msgspec
-
 from ballast.cluster import configmaps, state_layout
 from ballast.cluster.client import KubeApi
 from ballast.cluster.configmaps import ConfigMapStore
 from ballast.cluster.state_layout import PARTS, SCHEMA, SPLIT
 from ballast.cluster.write import Result, Write, WriteOutcome
 from ballast.cluster.writer import Writer
-from ballast.errors import ClusterError
+from ballast.errors import NOT_JSON, ClusterError
 
 NAME = "ballast-state"
 NAMES = (NAME, *(f"{NAME}-{number}" for number in range(1, PARTS + 1)))
@@ -109,7 +107,7 @@ class StateStore:
                 }
                 keys = state_layout.joined(main.data, {number: part.data for number, part in parts.items()})
                 return _StoredState(main, parts, keys)
-            except (KeyError, IndexError, msgspec.DecodeError) as error:
+            except (KeyError, IndexError, *NOT_JSON) as error:
                 missing = error
         raise ClusterError(
             f"ConfigMap {self._namespace}/{NAME} names parts that cannot be read ({missing}); restore {NAME}-1 to "

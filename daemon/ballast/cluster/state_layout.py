@@ -49,12 +49,16 @@ def size(data: Mapping[str, str]) -> int:
 
 
 def index(main: Mapping[str, str]) -> dict[str, list[Place]]:
-    """Where the values are that `main` does not hold itself. Raises msgspec.DecodeError."""
-    return _index.decode(main.get(INDEX, "{}"))
+    """Where the values are that `main` does not hold itself. Raises NOT_JSON, KeyError for a place with two values."""
+    found = _index.decode(main.get(INDEX, "{}"))
+    places = [place for each in found.values() for place in each]
+    if len({(place.part, place.name) for place in places}) < len(places):
+        raise KeyError("a place with two values")
+    return found
 
 
 def joined(main: Mapping[str, str], parts: Mapping[int, Mapping[str, str]]) -> dict[str, str]:
-    """All keys with their values. Raises KeyError for a chunk that is not there, msgspec.DecodeError."""
+    """All keys with their values. Raises KeyError for a chunk that is not there, and as `index`."""
     keys = {key: value for key, value in main.items() if key not in _RESERVED}
     for key, places in index(main).items():
         keys[key] = "".join(parts[place.part][place.name] for place in places)

@@ -179,7 +179,7 @@ class Reflector(Generic[T]):
                     _log.warning("cannot list or watch a collection; trying again", kind=self.kind, problem=problem)
                 self._problem = problem
             if failures:
-                longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** (failures - 1))
+                longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(failures - 1, 64))
                 self._clock.wait(self._stop, max(wait, longest * self._random.uniform(0.5, 1.0)))
 
     def _list(self) -> None:

@@ -25,6 +25,7 @@ DEAREST = 20.0
 """Most ordinary evictions that one counts as."""
 
 _NAMED = ("cpu", "memory")
+_MOST_DOUBLINGS = 64
 
 
 def prices(facts: Facts, pods: Iterable[Pod], restarts: Mapping[WorkloadKey, float]) -> Floats:
@@ -44,7 +45,7 @@ def prices(facts: Facts, pods: Iterable[Pod], restarts: Mapping[WorkloadKey, flo
 def price_of(facts: Facts, pod: Pod, restarts: Mapping[WorkloadKey, float]) -> float:
     """Between 1 / DEAREST and DEAREST."""
     wanted = pod.priority, _number(pod, DELETION_COST), _number(pod, EVICTION_COST)
-    marks = 2.0 ** (sum(map(_size, wanted)) / 3)
+    marks = 2.0 ** min(sum(map(_size, wanted)) / 3, _MOST_DOUBLINGS)
     replicas = facts.replicas(pod) or 1
     key = facts.key(pod)
     seconds = restarts.get(key, ORDINARY_RESTART) if key is not None else ORDINARY_RESTART
@@ -56,7 +57,7 @@ def price_of(facts: Facts, pod: Pod, restarts: Mapping[WorkloadKey, float]) -> f
 
 def _size(value: int) -> float:
     """Decimal digits, with the sign: 1,000,000 is 6, -100 is -2."""
-    return math.copysign(math.log10(1 + abs(value)), value)
+    return math.copysign(math.log10(1 + abs(value)), -1 if value < 0 else 1)
 
 
 def _number(pod: Pod, key: str) -> int:

@@ -111,7 +111,7 @@ class RecentEvictions:
         """Moves off a node did not lower this load; it is left alone for an hour, doubled each time up to a day."""
         before = self._ineffective.get((node, resource))
         times = before.times + 1 if before else 1
-        until = now + min(STOP_FOR * 2.0 ** (times - 1), DAY)
+        until = now + _doubled(STOP_FOR, times, DAY)
         self._ineffective[node, resource] = Ineffective(node, resource, until, times, why)
 
     def restarted(self, workload: WorkloadKey, seconds: float) -> None:
@@ -125,7 +125,7 @@ class RecentEvictions:
         """The API server refused one of its pods; returns the seconds for which it is left alone."""
         before = self._rests.get(workload)
         times = before.times + 1 if before else 1
-        rest = min(FIRST_REST * 2.0 ** (times - 1), LONGEST_REST)
+        rest = _doubled(FIRST_REST, times, LONGEST_REST)
         self._rests[workload] = WorkloadBackoff(workload, now + rest, times)
         return rest
 
@@ -231,3 +231,8 @@ class RecentEvictions:
         made.stopped = dict(saved.stopped)
         made.probed = dict(saved.probed)
         return made
+
+
+def _doubled(first: float, times: int, most: float) -> float:
+    """Seconds of the rest number `times`; a float cannot hold the power of thousands of them."""
+    return min(first * 2.0 ** min(times - 1, 64), most)

@@ -11,7 +11,7 @@ from ballast.model.node import Node
 from ballast.publishing.label_plan import LabelPlanner, LabelRules
 from ballast.publishing.node_keys import NodeKeys
 from ballast.publishing.publisher import PART, Publisher
-from ballast.settings import Settings
+from ballast.settings import Mode, Settings
 
 
 class PublishingJob:
@@ -33,6 +33,8 @@ class PublishingJob:
         context.conditions.report("PublishingFailing", "WriteFailed", result.problem)
         context.conditions.report("Contended", "LabelsChanged", self.publisher.contended(), source="labels")
         context.conditions.report("SecondBallast", "OtherPrefix", _others(self._keys, known.snapshot.nodes))
+        other = self.publisher.others() if settings.publishing.mode is Mode.ON else None
+        context.conditions.report("SecondBallast", "SameNodes", other, source="identity")
         return sentences.publishing_sentence(
             result,
             known.snapshot,

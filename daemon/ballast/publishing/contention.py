@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ballast.publishing.annotations import window_end
 from ballast.publishing.label_plan import PublishedKeys
 from ballast.words import named
 
@@ -34,8 +35,10 @@ class LabelContention:
         """`identity` is what our annotations carry. After `patience` seconds without a round nothing is expected."""
         self._identity = identity
         self._patience = patience
+        self._own = f'"by":{json.dumps(identity)}'
         self._records: dict[str, _NodeChanges] = {}
         self._last = 0.0
+        self._since: float | None = None
 
     def begin(self, uids: Mapping[str, str], now: float) -> None:
         """A round begins. After a while as a standby another replica has written, which is no fight."""
@@ -43,6 +46,7 @@ class LabelContention:
         self._last = now
         if idle:
             self._records.clear()
+            self._since = None
         else:
             self._records = {name: each for name, each in self._records.items() if uids.get(name) == each.uid}
 
@@ -67,6 +71,27 @@ class LabelContention:
         """Whether this node is not written now."""
         record = self._records.get(name)
         return record is not None and now < record.alone_until
+
+    def others(self, carried: Mapping[str, PublishedKeys], at: float) -> str | None:
+        """Which other Ballast has written nodes since we began, at the Unix time `at` of the first round; or None.
+
+        It is found also where both write the same, so that nothing is fought over.
+        """
+        self._since = at if self._since is None else self._since
+        found: dict[str, list[str]] = {}
+        for name, keys in carried.items():
+            if keys.window is None or self._own in keys.window:
+                continue
+            by, end = identity_of(keys.window, self._identity), window_end(keys.window)
+            if by and end is not None and end >= self._since:
+                found.setdefault(by, []).append(name)
+        if not found:
+            return None
+        who = "; ".join(f"{by} has written {named(sorted(names), NAMED)}" for by, names in sorted(found.items()))
+        return (
+            f"another Ballast publishes too: {who}. Stop one of them, or give each its own nodes with "
+            "BALLAST_CLUSTER__NODE_SELECTOR."
+        )
 
     def problem(self, now: float) -> str | None:
         """Who else writes, and where; None without a fight."""

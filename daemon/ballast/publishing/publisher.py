@@ -59,6 +59,7 @@ class Publisher:
         self._assumed: dict[str, _Assumed] = {}
         self._uids: dict[str, str] = {}
         self._failed: set[str] = set()
+        self._others: str | None = None
         self._stop = threading.Event()
 
     def stop(self) -> None:
@@ -82,6 +83,7 @@ class Publisher:
         """
         carried = self._carried(snapshot, current)
         now = self._clock.monotonic()
+        self._others = self._contention.others(carried, snapshot.time)
         changes = self._planner.plan(snapshot, scores, carried, freeze, now)
         there = [
             change
@@ -93,6 +95,10 @@ class Publisher:
     def contended(self) -> str | None:
         """Who else writes our keys, on which nodes, while these are left alone."""
         return self._contention.problem(self._clock.monotonic())
+
+    def others(self) -> str | None:
+        """Which other Ballast has written nodes since this one began, as of the last round."""
+        return self._others
 
     def _carried(self, snapshot: Snapshot, current: Callable[[str], Node | None]) -> dict[str, PublishedKeys]:
         carried = {}

@@ -31,6 +31,8 @@ class Callers:
         """Raises SettingsError for a token file that cannot be used."""
         self._file = SecretFile(settings.token_file, "BALLAST_EXTENDER__TOKEN_FILE") if settings.token_file else None
         self._token = self._file.read().strip() if self._file else ""
+        if self._file and not self._token:
+            raise SettingsError(f"BALLAST_EXTENDER__TOKEN_FILE={settings.token_file} holds blanks alone.")
         self._certificates = settings.client_ca_file is not None
 
     @property
@@ -45,7 +47,7 @@ class Callers:
         if self._file is None:
             return not self._certificates
         with suppress(SettingsError):
-            self._token = self._file.read().strip()
+            self._token = self._file.read().strip() or self._token
         scheme, _, shown = request.headers.get("authorization", "").partition(" ")
         by_path = _same(str(request.path_params.get("token", "")), self._token)
         return (scheme.lower() == "bearer" and _same(shown.strip(), self._token)) or by_path

@@ -38,8 +38,8 @@ GIVE_WAY = 0.0005
 class Server:
     """Serves `app` until `stop()`.
 
-    With certificate and key files it speaks TLS, with a client CA it also demands client certificates. A renewed
-    certificate is loaded without a restart.
+    With certificate and key files it speaks TLS, with a client CA it also demands client certificates. Renewed files
+    are loaded without a restart.
     """
 
     def __init__(
@@ -131,12 +131,20 @@ class _Loop(uvloop.Loop):
 
 
 class _Certificate:
-    """The TLS context, or None without a certificate. Loading into a live context serves the next handshakes."""
+    """The TLS context, or None without a certificate.
+
+    Connections go on with a context made of the files as they were last read, so that a renewed certificate, and
+    another client CA, count from the next handshake on.
+    """
 
     def __init__(self, settings: HttpSettings, optional_ca: Path | None) -> None:
         self._cert, self._key, client_ca = settings.tls_cert_file, settings.tls_key_file, settings.client_ca_file
         self.context: ssl.SSLContext | None = None
         self._loaded = 0
+        self._setting, self._authority, self._verify = "BALLAST_HTTP__CLIENT_CA_FILE", client_ca, ssl.CERT_REQUIRED
+        if client_ca is None:
+            self._setting, self._authority = "BALLAST_EXTENDER__CLIENT_CA_FILE", optional_ca
+            self._verify = ssl.CERT_OPTIONAL
         if self._cert is None and self._key is None:
             if client_ca is not None:
                 raise SettingsError(
@@ -146,46 +154,50 @@ class _Certificate:
             return
         if self._cert is None or self._key is None:
             raise SettingsError("BALLAST_HTTP__TLS_CERT_FILE and BALLAST_HTTP__TLS_KEY_FILE must be set together.")
-        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self.context = self._newest = self._made()
+        self.context.sni_callback = self._use_newest
+
+    def _made(self) -> ssl.SSLContext:
+        """Raises SettingsError for files that cannot be used."""
+        assert self._cert is not None
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         try:
-            self._load()
+            loaded = self._changed()
+            context.load_cert_chain(self._cert, self._key)
         except (OSError, ssl.SSLError) as error:
             raise SettingsError(
                 f"BALLAST_HTTP__TLS_CERT_FILE={self._cert} with BALLAST_HTTP__TLS_KEY_FILE={self._key} "
                 f"cannot be loaded: {error}. Both must be PEM files of one pair."
             ) from error
-        if client_ca is not None:
-            self._trust("BALLAST_HTTP__CLIENT_CA_FILE", client_ca)
-            self.context.verify_mode = ssl.CERT_REQUIRED
-        elif optional_ca is not None:
-            self._trust("BALLAST_EXTENDER__CLIENT_CA_FILE", optional_ca)
-            self.context.verify_mode = ssl.CERT_OPTIONAL
+        if self._authority is not None:
+            try:
+                context.load_verify_locations(self._authority)
+            except (OSError, ssl.SSLError) as error:
+                raise SettingsError(
+                    f"{self._setting}={self._authority} cannot be loaded: {error}. It must be a PEM bundle."
+                ) from error
+            context.verify_mode = self._verify
+            # A resumed session would not show its certificate again.
+            context.options |= ssl.OP_NO_TICKET
+            context.num_tickets = 0
+        self._loaded = loaded
+        return context
 
-    def _trust(self, setting: str, authority: Path) -> None:
-        assert self.context is not None
-        try:
-            self.context.load_verify_locations(authority)
-        except (OSError, ssl.SSLError) as error:
-            raise SettingsError(f"{setting}={authority} cannot be loaded: {error}. It must be a PEM bundle.") from error
+    def _use_newest(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+        """Called in each handshake, also where the client names no server."""
+        connection.context = self._newest
 
     async def renew(self) -> None:
         if self.context is None:
             return
         try:
             if self._changed() != self._loaded:
-                self._load()
-        except (OSError, ssl.SSLError):
-            return  # half-written files; the old pair serves on and the next check tries again
-
-    def _load(self) -> None:
-        assert self.context is not None
-        assert self._cert is not None
-        loaded = self._changed()
-        self.context.load_cert_chain(self._cert, self._key)
-        self._loaded = loaded
+                self._newest = self._made()
+        except (OSError, SettingsError):
+            return  # half-written files; the old ones serve on and the next check tries again
 
     def _changed(self) -> int:
-        return max(path.stat().st_mtime_ns for path in (self._cert, self._key) if path is not None)
+        return max(path.stat().st_mtime_ns for path in (self._cert, self._key, self._authority) if path is not None)
 
 
 def _bind(host: str, port: int, setting: str) -> socket.socket:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any, cast
 
 import pytest
 
+from ballast.actuation.protected import Protected
 from ballast.actuation.scaling.target_status import ObstacleKind
 from ballast.cluster.write import Result
 from ballast.model.pod import Pod
+from ballast.model.workload import Workload
+from tests.fakes import FakeClock
 from tests.unit.actuation.power_rig import APPS, HPAS, Rig, autoscaler, policy, workload
 
 API = f"{APPS}/deployments/api"
@@ -215,3 +219,26 @@ def test_the_text_of_a_condition_does_not_change_while_a_target_is_contended() -
     assert after is not None
     assert (before.kind, before.lasting) == (ObstacleKind.CONTENDED, after.lasting)
     assert before.text != after.text
+
+
+@pytest.mark.parametrize(
+    ("home", "key", "left_alone"),
+    [
+        ("shop", "", True),
+        ("shop", "ballast.dev/exclude-power", False),
+        ("kube-system", "ballast.dev/exclude-power", True),
+        ("ballast", "ballast.dev/exclude-power", True),
+    ],
+)
+def test_no_tenant_leaves_the_budget_as_metrics_server(home: str, key: str, left_alone: bool) -> None:
+    protected = Protected(
+        cast(Any, None),
+        FakeClock(),
+        tuple,
+        namespace="ballast",
+        own=None,
+        urls=[],
+        operator_only=frozenset({key} - {""}),
+    )
+    labelled = Workload("Deployment", home, "api", "u", pod_labels={"app.kubernetes.io/name": "metrics-server"})
+    assert (protected.reason(labelled) is not None) is left_alone

@@ -12,6 +12,10 @@ from ballast.cli.metrics_file import metrics
 from ballast.errors import BadFile
 
 DEEP = 100_000
+REPEATED = b"\n".join(
+    [b"a0: &a0 [x, x]", *(b"a%d: &a%d [%s]" % (n, n, b", ".join([b"*a%d" % (n - 1)] * 9)) for n in range(1, 9))]
+)
+"""A few hundred bytes that stand for 86 million values."""
 
 
 @pytest.mark.parametrize(
@@ -27,6 +31,7 @@ DEEP = 100_000
         (b"kind: List\nitems: &a [{kind: List, items: *a}]", "[*]a stands within &a itself"),
         (b"kind: List\nitems: [{kind: Node, metadata: &m {annotations: *m}}]", "[*]m stands within &m itself"),
         (b"&a [&b {c: [*b]}]", "[*]b stands within &b itself"),
+        (REPEATED, "aliases stand for more than 1,000,000 values"),
         (b"2026-99-99: x", "JSON nor YAML"),
         (b"\x00\x01\x02", "JSON nor YAML"),
     ],
@@ -73,3 +78,9 @@ def test_a_pod_with_text_that_is_no_unicode_is_refused() -> None:
     container = {"name": "c", "resources": {"requests": {"\ud800": "1"}}}
     with pytest.raises(BadFile, match=r"cluster: Pod a: .*surrogates"):
         pod({"metadata": {"name": "a"}, "spec": {"containers": [container]}}, "cluster")
+
+
+def test_a_time_before_all_clocks_is_said() -> None:
+    meta = {"name": "n1", "creationTimestamp": "0001-01-01T00:00:00"}
+    with pytest.raises(BadFile, match="--cluster: Node n1: year 0"):
+        cluster({"items": [{"kind": "Node", "metadata": meta}]}, "--cluster")

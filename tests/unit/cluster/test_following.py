@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import queue
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from ballast.clock import SystemClock
 from ballast.cluster.cache import Cache
 from ballast.cluster.listing import PAGE
+from ballast.cluster.objects.decoding import Reader
+from ballast.cluster.watch import Collection, Reflector
+from ballast.errors import Forbidden
 from ballast.metrics import Metrics
 from tests.unit.cluster.server import Answer, Request, Server, api_for, serving, status
 
@@ -316,3 +321,26 @@ def test_a_watch_goes_on_after_an_event_that_is_no_utf8(follow: Any) -> None:
     assert names(cache) == ["a", "good"]
     sample = metrics.registry.get_sample_value("ballast_watch_restarts_total", {"kind": "nodes", "reason": "defect"})
     assert sample is None
+
+
+class _Hasty(SystemClock):
+    """Waits for nothing, so that hours of attempts pass in a moment."""
+
+    def wait(self, event: threading.Event, timeout: float | None) -> bool:
+        return event.is_set()
+
+
+def test_a_collection_that_is_forbidden_for_hours_is_still_tried() -> None:
+    tried = itertools.count()
+    api = SimpleNamespace(get=lambda *_, **__: _forbidden(tried))
+    reader = Reader("nodes", lambda raw: raw)
+    watch = Reflector(cast(Any, api), _Hasty(), Metrics(), cast(Any, None), reader, Collection("/api/v1/nodes"))
+    watch.start()
+    until(lambda: next(tried) > 1500 or not watch.alive)
+    assert watch.alive
+    watch.stop()
+
+
+def _forbidden(tried: Iterator[int]) -> bytes:
+    next(tried)
+    raise Forbidden("nodes is forbidden", status=403)

@@ -213,6 +213,25 @@ def test_parts_that_are_gone_are_named(rig: Rig, state: StateStore) -> None:
         state.read()
 
 
+@pytest.mark.parametrize(
+    "index",
+    [
+        '{"a": [[1, "x", ' + "[" * 100_000 + "]" * 100_000 + "]]}",
+        '{"a": [[99999999999999999999999, "x"]]}',
+        '{"a": [[0, "x"]]}',
+        '{"a": [[1, "1"], [1, "1"]]}',
+        '{"a": 1}',
+        "[",
+    ],
+    ids=["deep", "huge", "zero", "twice", "wrong type", "cut"],
+)
+def test_an_index_that_was_tampered_with_is_a_sentence(index: str, rig: Rig, state: StateStore) -> None:
+    rig.api._store(PATH, {"metadata": {"name": NAME}, "data": {"schema": "1+parts", "parts": index}})
+    rig.api._store(f"{PATH}-1", {"metadata": {"name": f"{NAME}-1"}, "data": {"1": "x"}})
+    with pytest.raises(ClusterError, match="names parts that cannot be read"):
+        state.read()
+
+
 @given(st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 700_000), max_size=6), st.data())
 @settings(max_examples=25)
 def test_any_layout_gives_back_what_was_laid_out(lengths: dict[str, int], data: st.DataObject) -> None:

@@ -17,7 +17,7 @@ from ballast.jobs.power.view import TickContext, TickReport
 from ballast.metrics import Metrics
 from ballast.simulator.kube.kinds import BY_NAME
 from ballast.telemetry.feeds.budget_feed import Watts
-from tests.unit.daemon.rig import NODE, Rig, condition, rig, until
+from tests.unit.daemon.rig import NODE, WINDOW, Rig, condition, rig, until
 from tests.unit.power.worlds import policy
 
 
@@ -46,6 +46,17 @@ def test_scores_under_another_prefix_are_said(calm: Rig) -> None:
     calm.cluster.resources.patch(NODE, "", calm.names[0], "application/merge-patch+json", body)
     calm.cycle(daemon, 2)
     assert condition(daemon, "SecondBallast") == "nodes have scores under other.example.com too"
+
+
+def test_another_ballast_that_agrees_on_every_label_is_said(calm: Rig) -> None:
+    daemon = calm.settled()
+    name = calm.names[0]
+    theirs = calm.own(name)[WINDOW].replace('"by":"ballast/ballast"', '"by":"elsewhere/ballast"')
+    body = {"metadata": {"annotations": {WINDOW: theirs}}}
+    calm.cluster.resources.patch(NODE, "", name, "application/merge-patch+json", body)
+    calm.cycle(daemon)
+    assert condition(daemon, "Contended") is None
+    assert f"elsewhere/ballast has written {name}." in (condition(daemon, "SecondBallast") or "")
 
 
 def test_a_budget_that_can_never_be_met_is_said(calm: Rig) -> None:

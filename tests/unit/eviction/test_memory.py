@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.eviction.recent_evictions import MOST, STOP_FOR, PastEviction, RecentEvictions
+from ballast.eviction.recent_evictions import LONGEST_REST, MOST, STOP_FOR, PastEviction, RecentEvictions
 from ballast.eviction.rules import HOUR
 from ballast.model.duration import DAY
 
@@ -128,3 +128,14 @@ def test_a_restart_time_follows_what_is_measured() -> None:
     memory.restarted(WEB, 10.0)
     memory.restarted(WEB, 30.0)
     assert memory.history(NOW).restarts == {WEB: 20.0}
+
+
+def test_a_workload_refused_for_months_only_rests_longest() -> None:
+    memory = RecentEvictions()
+    rests = {memory.refused(WEB, NOW) for _ in range(3000)}
+    assert max(rests) == LONGEST_REST
+    for _ in range(3000):
+        memory.without_effect("n1", "cpu", "its cpu did not fall", NOW)
+    assert ("n1", "cpu") in memory.history(NOW + DAY - 1).ineffective
+    again = RecentEvictions.decode(memory.encode())
+    assert again.refused(WEB, NOW) == LONGEST_REST

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ballast.eviction.price import price_of
+from ballast.eviction.price import DEAREST, price_of
 from ballast.model.node import Node
 from ballast.model.node_state import NodeStates
 from ballast.model.pod import Owner
@@ -158,3 +158,13 @@ def test_what_makes_an_eviction_dear() -> None:
         assert price(annotations={key: "dear"}) == ordinary
     assert price(restarts=300.0) > ordinary > price(restarts=2.0)
     assert price(owner=Owner("CloneSet", "one", "u", True)) > ordinary
+
+
+@pytest.mark.parametrize(
+    "key", ["controller.kubernetes.io/pod-deletion-cost", "scheduling.koordinator.sh/eviction-cost"]
+)
+def test_a_cost_of_thousands_of_digits_is_the_dearest_or_cheapest(key: str) -> None:
+    shop = Shop(workloads=(DEPLOYMENT, SET))
+    facts = shop.gate().facts
+    assert price_of(facts, a_pod(annotations={key: "9" * 4000}), {}) == DEAREST
+    assert price_of(facts, a_pod(annotations={key: "-" + "9" * 4000}), {}) == 1 / DEAREST

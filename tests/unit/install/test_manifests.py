@@ -231,6 +231,13 @@ def test_by_default_strangers_reach_the_probes_alone(helm: Helm) -> None:
     assert policy["egress"] == [{}]
 
 
+def test_an_extender_with_a_port_of_its_own_is_let_through(helm: Helm) -> None:
+    values = {"settings": {"http": {"extender_bind": "[::]:2022"}}}
+    probes, rest = one(helm.template(values), "NetworkPolicy", "ballast")["spec"]["ingress"]
+    assert [each["port"] for each in probes["ports"]] == ["health"]
+    assert [each["port"] for each in rest["ports"]] == ["http", 2022]
+
+
 def test_another_name_of_the_release_names_the_extender_s_service(helm: Helm) -> None:
     def service(values: Values) -> list[str]:
         [box] = one(helm.template(values), "Deployment", values.get("fullnameOverride", "ballast"))["spec"]["template"][

@@ -238,6 +238,18 @@ REFUSED: Mapping[str, tuple[Values, str]] = {
         {**modes("off", "off", "off"), "scheduler": {"enabled": True}},
         "scheduler.pairing=extender asks the leader",
     ),
+    "a scheduler that cannot show the extender's token": (
+        {
+            "scheduler": {"enabled": True},
+            "existingSecrets": {"extender": {"token_file": {"name": "x", "key": "token"}}},
+        },
+        "extender.token_file lets in only who shows a secret",
+    ),
+    "a scheduler that cannot show a certificate": (
+        {"scheduler": {"enabled": True}, "settings": {"http": {"client_ca_file": "/ca"}}},
+        "http.client_ca_file lets in only",
+    ),
+    "a random port for the probes": ({"settings": {"http": {"health_port": 0}}}, "settings.http.health_port=0"),
     "a scheduler's configuration that is no YAML": (
         {"scheduler": {"enabled": True, "config": "a: [b"}},
         "scheduler.config is no YAML",
@@ -284,7 +296,7 @@ def test_policies_may_use_every_key_and_its_second_name(helm: Helm) -> None:
     assert of_kind(helm.template(values), "ConfigMap")
 
 
-@pytest.mark.parametrize(("version", "count"), [("1.29.0", 0), ("1.30.0", 5), ("1.36.3", 5)])
+@pytest.mark.parametrize(("version", "count"), [("1.29.0", 0), ("1.30.0", 6), ("1.36.3", 6)])
 def test_admission_policies_stand_where_they_are_served(helm: Helm, version: str, count: int) -> None:
     manifests = helm.template({}, "--kube-version", version)
     assert len(of_kind(manifests, "ValidatingAdmissionPolicy")) == count

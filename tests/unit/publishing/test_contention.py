@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 from ballast.cluster.conditions import Conditions
 from ballast.metrics import Metrics
@@ -86,3 +87,24 @@ def test_a_condition_holds_while_any_of_its_sources_holds_it() -> None:
     assert conditions.list()[0].message == "caps"
     conditions.set_status("Contended", False, "Resolved", "")
     assert conditions.list()[0].status == "False"
+
+
+def _written(by: str, end: str) -> PublishedKeys:
+    return PublishedKeys("7", "low", json.dumps({"by": by, "end": end, "v": 1}, separators=(",", ":")), False)
+
+
+def test_another_ballast_that_writes_the_same_is_found_by_its_identity() -> None:
+    contention = LabelContention("a/ballast", 150.0)
+    began = 1_700_000_000.0
+    old, new = "2023-11-14T22:13:19Z", "2023-11-14T22:14:20Z"
+    carried = {
+        "n1": _written("a/ballast", new),
+        "n2": _written("b/ballast", old),
+        "n3": PublishedKeys(None, None, None, False),
+        "n4": PublishedKeys("7", "low", "[[", False),
+    }
+    assert contention.others(carried, began) is None
+    carried["n3"] = _written("b/ballast", new)
+    assert "b/ballast has written n3. Stop one" in (contention.others(carried, began + 90) or "")
+    contention.begin(UIDS, 1000.0)
+    assert contention.others(carried, began + 1000) is None, "after a time as standby it begins anew"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +123,11 @@ def test_a_new_token_counts_at_once_and_a_broken_file_changes_nothing(with_token
         with_token.token_file.write_text("")
         assert post(port, "/scheduler/another-token/prioritize").status == 200
         assert post(port, "/scheduler//prioritize").status == 401
+        with_token.token_file.write_text("  \n")
+        for path in ("/scheduler/prioritize", "/scheduler//prioritize", "/scheduler/%20/prioritize"):
+            assert post(port, path).status == 401
+            assert post(port, path, authorization="Bearer ").status == 401
+        assert post(port, "/scheduler/another-token/prioritize").status == 200
 
 
 def test_without_a_token_there_is_no_such_path(tmp_path: Path) -> None:
@@ -129,8 +136,9 @@ def test_without_a_token_there_is_no_such_path(tmp_path: Path) -> None:
         assert post(port, "/scheduler/x/prioritize").status == 404
 
 
-def test_an_unusable_token_file_stops_the_start(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("")
+@pytest.mark.parametrize("text", ["", "\n", " ", "  \n"])
+def test_an_unusable_token_file_stops_the_start(text: str, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(text)
     with pytest.raises(SettingsError, match="BALLAST_EXTENDER__TOKEN_FILE"):
         Callers(ExtenderSettings(token_file=tmp_path / "token"))
 
@@ -169,6 +177,46 @@ def test_certificates_are_asked_of_schedulers_alone(token: bool, tmp_path: Path)
             asked("/scheduler/prioritize", "POST", strangers)
         shown = asked("/scheduler/prioritize", "POST", None, authorization="Bearer a-token")
         assert shown == (200 if token else 401)
+
+
+def test_of_certificates_only_those_of_the_newest_ca_that_are_valid_now_count(tmp_path: Path) -> None:
+    authority, before, after = trustme.CA(), trustme.CA(), trustme.CA()
+    issued = authority.issue_cert("localhost")
+    cert, key, trusted = tmp_path / "tls.crt", tmp_path / "tls.key", tmp_path / "clients.crt"
+    issued.private_key_pem.write_to_path(key)
+    issued.cert_chain_pems[0].write_to_path(cert)
+    before.cert_pem.write_to_path(trusted)
+    where = HttpSettings(host="127.0.0.1", port=0, tls_cert_file=cert, tls_key_file=key)
+    app = create_app(board_of(None), Metrics(), Fake(), Callers(ExtenderSettings(client_ca_file=trusted)))
+    server = Server(app, where, optional_ca=trusted)
+    port = server.start()
+
+    def asked(who: trustme.LeafCert) -> int:
+        context = ssl.create_default_context()
+        authority.configure_trust(context)
+        who.configure_cert(context)
+        connection = http.client.HTTPSConnection("localhost", port, timeout=20, context=context)
+        try:
+            connection.request("POST", "/scheduler/prioritize", ARGS, {"content-type": "application/json"})
+            return connection.getresponse().status
+        except OSError:
+            return 0
+        finally:
+            connection.close()
+
+    try:
+        past = datetime.now(UTC) - timedelta(days=1)
+        expired = before.issue_cert("kube-scheduler", not_before=past - timedelta(days=1), not_after=past)
+        old, new = before.issue_cert("kube-scheduler"), after.issue_cert("kube-scheduler")
+        assert [asked(each) for each in (old, new, expired)] == [200, 0, 0]
+        trusted.write_text("half written")
+        asyncio.run(server.renew_certificate())
+        assert [asked(each) for each in (old, new)] == [200, 0]
+        after.cert_pem.write_to_path(trusted)
+        asyncio.run(server.renew_certificate())
+        assert [asked(each) for each in (old, new)] == [0, 200]
+    finally:
+        server.stop()
 
 
 BROWSER = {"user_agent": "Mozilla/5.0 (X11; Linux x86_64)"}

@@ -41,6 +41,7 @@ def build(
         namespace=context.namespace,
         own=os.environ.get("POD_NAME") or os.environ.get("HOSTNAME"),
         urls=[url for url in (settings.prometheus.url, *power_build.urls(power_build.policies(settings))) if url],
+        operator_only=frozenset(f"{settings.publishing.prefix}/{name}" for name in settings.eviction.operator_only),
     )
     eviction, prefix = settings.eviction, settings.publishing.prefix
     replacements = ReplacementReservations(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -13,6 +14,9 @@ from ballast.cluster.state import StateStore as Keys
 from ballast.cluster.write import Result
 from ballast.errors import NOT_JSON, Superseded
 from ballast.power.controller_state import ControllerMode, ControllerState, PowerPlan
+
+_FRACTION = re.compile(r"-?\d+(?:/\d+)?", re.ASCII)
+"""What `str` of a Fraction gives; other forms may stand for numbers of any size."""
 
 
 @dataclass(frozen=True)
@@ -166,4 +170,6 @@ def _plain(value: object) -> dict[str, Any]:
 def _fraction(kind: type[Any], value: Any) -> Any:
     if kind is not Fraction:
         raise ValueError(f"{kind} is not expected")
+    if isinstance(value, str) and not _FRACTION.fullmatch(value):
+        raise ValueError(f"{value[:40]!r} is no fraction such as 2/3")
     return Fraction(value)

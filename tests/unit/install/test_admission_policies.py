@@ -1,0 +1,72 @@
+"""What the admission policies leave of the rights that RBAC cannot narrow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.install.chart import NAMESPACE, POLICIES, Helm, Values, one
+
+EVICTING: Values = {"settings": {"eviction": {"mode": "on", "surge": True}}}
+
+
+def expressions(helm: Helm, values: Values, name: str) -> str:
+    """All that the policy demands."""
+    spec = one(helm.template(values), "ValidatingAdmissionPolicy", f"{name}.{NAMESPACE}")["spec"]
+    return "\n".join(each["expression"] for each in spec["validations"])
+
+
+def matched(helm: Helm, values: Values, name: str) -> set[tuple[str, str]]:
+    """(operation, resource) that the policy looks at."""
+    spec = one(helm.template(values), "ValidatingAdmissionPolicy", f"{name}.{NAMESPACE}")["spec"]
+    rules: list[dict[str, Any]] = spec["matchConstraints"]["resourceRules"]
+    return {(verb, resource) for rule in rules for verb in rule["operations"] for resource in rule["resources"]}
+
+
+def test_no_taint_of_ballast_evicts(helm: Helm) -> None:
+    assert "t.effect != 'NoExecute' || t in oldObject.spec" in expressions(helm, {}, "ballast")
+
+
+def test_of_a_pod_s_status_only_the_nominated_node_is_left(helm: Helm) -> None:
+    said = expressions(helm, {}, "ballast-pods")
+    for field in ("startTime", "resourceClaimStatuses", "extendedResourceClaimStatus", "qosClass", "hostIP", "phase"):
+        assert f"object.?status.?{field} == oldObject.?status.?{field}" in said
+    assert "nominatedNodeName" not in said
+
+
+@pytest.mark.parametrize(("given", "demanded"), [(None, "!object.?deleteOptions"), ("30s", ".orValue(1) > 0")])
+def test_a_pod_s_own_grace_period_stays_unless_a_setting_replaces_it(
+    helm: Helm, given: str | None, demanded: str
+) -> None:
+    values = {"settings": {"eviction": {"mode": "on", **({"grace_period": given} if given else {})}}}
+    [grace] = [
+        each for each in expressions(helm, values, "ballast-evictions").splitlines() if "gracePeriodSeconds" in each
+    ]
+    assert demanded in grace
+
+
+def test_any_deployment_is_scaled_by_one_and_targets_of_power_freely(helm: Helm) -> None:
+    assert matched(helm, EVICTING, "ballast-replicas") == {("UPDATE", "deployments/scale")}
+    said = expressions(helm, EVICTING, "ballast-replicas")
+    assert "request.name in [] " in said
+    assert "request.namespace != 'kube-system' && variables.replicas > 0" in said
+    assert "variables.replicas - variables.replicasBefore in [-1, 1]" in said
+    settings = {**EVICTING["settings"], "power": {"mode": "on", "policies": POLICIES}}
+    said = expressions(helm, {"settings": settings}, "ballast-replicas")
+    assert "request.name in ['batch/reports','shop/api','shop/cart'] " in said
+
+
+def test_what_is_created_has_ballast_s_own_names(helm: Helm) -> None:
+    values = {"fullnameOverride": "other", "settings": {"lease": {"name": "pair"}}}
+    assert matched(helm, values, "other-own") == {
+        ("CREATE", "configmaps"),
+        ("CREATE", "leases"),
+        ("CREATE", "endpointslices"),
+        ("UPDATE", "endpointslices"),
+    }
+    said = expressions(helm, values, "other-own")
+    assert "['ballast-state', 'ballast-state-1', " in said
+    assert "'ballast-state-8']" in said
+    assert "['pair'] : ['other-extender']" in said
+    assert "labels[?'kubernetes.io/service-name'].orValue('') == 'other-extender'" in said
