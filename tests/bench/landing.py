@@ -39,7 +39,7 @@ def _left(tools: Tools, size: Size, way: str) -> float:
         plane = ControlPlane(tools, Path(folder))
         try:
             given = {"POD_NAMESPACE": "default"}
-            return left(plane, Path(folder), size, way, kubeconfig=plane.kubeconfig("admin"), given=given)
+            return left(plane, Path(folder), size, way, kubeconfig=plane.kubeconfig("admin"), given=given).real
         finally:
             plane.stop()
 

@@ -153,6 +153,7 @@ class ControlPlane:
             f"--service-account-private-key-file={self.certificates.account_key}",
             "--leader-elect=false",
             "--kube-api-qps=200",
+            "--node-monitor-grace-period=300s",  # a pause of the machine is no lost node
             "--secure-port=0",
         ]
         self.run(Process("kube-controller-manager", command, self.folder / "kube-controller-manager.log"))

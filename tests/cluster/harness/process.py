@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import socket
@@ -11,11 +12,14 @@ from pathlib import Path
 
 from tests.cluster.harness.waiting import eventually
 
+_PORTS = itertools.cycle(range(12_000 + os.getpid() % 100 * 200, 12_200 + os.getpid() % 100 * 200))
+"""200 ports for each process of the tests, below those that the kernel gives to connections (from 32,768). So nobody
+takes a port between its choice and its use, or while its owner is stopped."""
+
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """The next of this process that nobody listens at."""
+    return next(port for port in _PORTS if _is_free(port))
 
 
 class Process:
@@ -105,5 +109,8 @@ class Process:
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind(("127.0.0.1", port))
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
     return True

@@ -181,7 +181,9 @@ def _plan(daemon: Daemon, size: Size) -> Json:
 
 
 def _recent(daemon: Daemon, size: Size, status: str) -> list[Json]:
-    rows = [row for row in daemon.get("/api/v1/evictions").json()["recent"] if row["status"] != "refused"]
+    """Evictions that happened, once there are as many as may be and all have this status."""
+    recent = daemon.get("/api/v1/evictions").json()["recent"]
+    rows = [row for row in recent if row["status"] not in ("refused", "failed")]
     return rows if len(rows) >= size.moves and all(row["status"] == status for row in rows) else []
 
 

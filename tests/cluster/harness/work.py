@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Mapping
 from http.server import ThreadingHTTPServer
+from typing import NamedTuple
 
 from tests.cluster.harness.api import Api, Json
 from tests.cluster.harness.machines import Machines
@@ -16,6 +17,13 @@ from tests.http_answers import AnsweringHandler
 
 Use = tuple[float, float]
 """Cores and bytes."""
+
+
+class Placed(NamedTuple):
+    """Where a pod is, and the bytes that it uses."""
+
+    node: str
+    memory: float
 
 
 class Work:
@@ -64,6 +72,15 @@ class Work:
     def loads(self) -> dict[str, Use]:
         """{node: load of cpu and memory} of what is there now."""
         return self._loads([pod for pod in self._api.items(PODS) if pod["spec"].get("nodeName")])
+
+    def placed(self) -> dict[str, Placed]:
+        """{name of a pod: where it is} of what is bound and not ending."""
+        pods = [pod for pod in self._api.items(PODS) if "deletionTimestamp" not in pod["metadata"]]
+        return {
+            pod["metadata"]["name"]: Placed(pod["spec"]["nodeName"], self._use(pod)[1])
+            for pod in pods
+            if pod["spec"].get("nodeName") in self._names
+        }
 
     def deviations(self) -> dict[str, float]:
         loads = self.loads().values()
