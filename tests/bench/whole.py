@@ -20,7 +20,7 @@ from tests.bench.processes import Shape, simulated
 from tests.bench.rows import Row, at_most
 
 NODES = 5_000
-NAME = "ip-10-0-{row:05d}.eu-central-1.internal"
+NAME = "ip-10-0-12-{row:05d}.eu-central-1.internal"
 """38 characters with the row."""
 ORDERS = 25
 EVERY = 0.005

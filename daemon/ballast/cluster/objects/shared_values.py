@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from sys import getrefcount
 from typing import Generic, TypeVar
 
 import msgspec
@@ -20,6 +21,9 @@ V = TypeVar("V")
 POOL_BYTES = 8 * 2**20
 """Of the keys of one pool. A pool that is full is forgotten; what was handed out stays as it is."""
 
+LEAST = 1_000
+"""Values of a pool before it looks for those that nobody else holds."""
+
 LONGEST = 1024
 """Characters of a string that is shared."""
 
@@ -30,21 +34,45 @@ NO_STRINGS: dict[str, str] = {}
 
 
 class Pool(Generic[K, V]):
-    """Values by what they are made of."""
+    """Values by what they are made of.
 
-    def __init__(self, most: int) -> None:
+    Each time it has grown by a quarter, it drops the values that nobody else holds any more, by CPython's reference
+    counts: those of objects that are gone. So its size follows the cluster, however many pods come and go.
+    """
+
+    def __init__(self, most: int, *, by_itself: bool = False) -> None:
+        """`by_itself`: a value is its own key, so the pool refers to it twice."""
         self.held: dict[K, V] = {}
         self._most = most
+        self._own = _HELD_ONCE + by_itself
+        self._sweep_at = LEAST
         self._bytes = 0
 
     def add(self, key: K, value: V) -> V:
         """Keeps the value of a key that was not held."""
+        if len(self.held) >= self._sweep_at:
+            self._drop_unused()
         self._bytes += size(key)
         if len(self.held) >= self._most or self._bytes > POOL_BYTES:
             self.held.clear()
             self._bytes = size(key)
         self.held[key] = value
         return value
+
+    def _drop_unused(self) -> None:
+        counts = zip(self.held, _reference_counts(self.held), strict=True)
+        for key in [key for key, count in counts if count <= self._own]:
+            del self.held[key]
+            self._bytes -= size(key)
+        self._sweep_at = max(LEAST, len(self.held) * 5 // 4)
+
+
+def _reference_counts(held: Mapping[K, V]) -> list[int]:
+    """Of each value; the counting itself adds a few, always as many."""
+    return list(map(getrefcount, held.values()))
+
+
+_HELD_ONCE = _reference_counts({None: object()})[0]
 
 
 class Shared:
@@ -53,7 +81,7 @@ class Shared:
     def __init__(self) -> None:
         self.misses = 0
         """How many label sets, shapes, templates and owners were not held yet."""
-        self._strings: Pool[str, str] = Pool(_STRINGS)
+        self._strings: Pool[str, str] = Pool(_STRINGS, by_itself=True)
         self._mappings: Pool[tuple[tuple[str, str], ...], Mapping[str, str]] = Pool(_OTHERS)
         self._shapes: Pool[bytes, Shape] = Pool(_OTHERS)
         self._templates: Pool[Hashable, Template] = Pool(_OTHERS)
