@@ -64,7 +64,9 @@ def test_a_tenants_fat_objects_take_nothing_from_the_others(plane: ControlPlane,
             eventually("all nodes have labels", lambda of=leader: current(of), within=60)
             for name in honest:
                 assert leader.get(f"/api/v1/pods/default/{name}/scores").status_code == 200
-            eventually("the namespace is named", lambda of=leader: "tenant" in too_large(of), within=30)
+            eventually(
+                "the namespace is named", lambda of=leader: "tenant" in of.condition("ObjectsTooLarge"), within=30
+            )
             for each in (first, second) if leader is first else (second,):
                 assert each.get("/livez").status_code == 200
                 assert peak(each) < MEMORY, f"{each.name} took {peak(each)} MiB"
@@ -108,18 +110,6 @@ def of_each_kind() -> Iterator[tuple[str, Json]]:
 
 def current(daemon: Daemon) -> bool:
     return f"labels current on {len(NODES)} of {len(NODES)} nodes" in daemon.log.read_text()
-
-
-def too_large(daemon: Daemon) -> str:
-    """The condition, as the API says it."""
-    return next(
-        (
-            each["message"]
-            for each in daemon.get("/api/v1/status").json()["conditions"]
-            if each["type"] == "ObjectsTooLarge"
-        ),
-        "",
-    )
 
 
 def peak(daemon: Daemon) -> int:

@@ -24,23 +24,27 @@ TAINTING = {
 }
 
 
+WAYS = ("stock", "taint", "policy", "extender")
+
+
 @pytest.mark.timeout(500)
-@pytest.mark.parametrize("policy", [False, True], ids=["by-evictor", "by-policy"])
-def test_a_plan_evens_out_load_on_a_scheduler_that_asks_nobody(
-    cluster: ControlPlane, tmp_path: Path, policy: bool
-) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_a_plan_evens_out_load_on_a_scheduler_that_asks_nobody(cluster: ControlPlane, tmp_path: Path, way: str) -> None:
+    """Replacements land on the least loaded nodes, or nearly. What the stock scheduler alone does is only printed."""
     size = Size(nodes=10, apps=60, replicas=4, moves=5, window=6, interval=1, cpu=False)
-    with landing(cluster, policy=policy) as installed:
+    with landing(cluster, policy=way == "policy") as installed:
         kubeconfig = cluster.account_kubeconfig(installed.namespace, installed.account)
         given = {**installed.settings, "POD_NAMESPACE": installed.namespace}
         since = cluster.audit.here()
-        found = left(cluster, tmp_path, size, "taint", kubeconfig=kubeconfig, given=given)
+        by = "taint" if way == "policy" else way
+        found = left(cluster, tmp_path, size, by, kubeconfig=kubeconfig, given=given)
         assert not tainted(cluster)
         sweep(cluster.api)
         assert [call.uri for call in cluster.audit.calls(user=installed.user, since=since) if call.forbidden] == []
     print("left of the deviation of memory:", found)
     assert found.lowest < found.anywhere
-    assert found.real <= (found.lowest + found.anywhere) / 2
+    if way != "stock":
+        assert found.real <= (found.lowest + found.anywhere) / 2
 
 
 @contextmanager

@@ -59,6 +59,29 @@ def test_fifty_nodes_get_their_labels_and_nothing_is_forbidden(
     assert not cluster.api.get(f"{slices}/ballast-extender")["endpoints"]
 
 
+@pytest.mark.timeout(180)
+def test_two_ballasts_with_leases_of_their_own_find_each_other(cluster: ControlPlane, tmp_path: Path) -> None:
+    names = NODES[:4]
+    add_nodes(cluster.api, [node(name) for name in names])
+    kubeconfig = cluster.kubeconfig("admin")
+    for namespace in ("one", "two"):
+        cluster.account_token(namespace, "ballast")
+    with Machines(names, memory=0.1) as machines, prometheus(cluster.tools, tmp_path, machines.targets()) as server:
+        settings = {**FAST, "BALLAST_PROMETHEUS__URL": server.url, "BALLAST_EVICTION__MODE": "off"}
+        with (
+            Daemon(cluster, "one", kubeconfig, {**settings, "POD_NAMESPACE": "one"}) as one,
+            Daemon(cluster, "two", kubeconfig, {**settings, "POD_NAMESPACE": "two"}) as two,
+        ):
+            eventually("both lead", lambda: one.leads() and two.leads(), within=40)
+            eventually("all nodes are labelled", lambda: _labels(cluster), within=60, every=0.5)
+            for name in names:
+                machines[name].memory = 0.95
+            kind = "SecondBallast"
+            said = eventually("one is found", lambda: one.condition(kind) or two.condition(kind), within=60)
+    assert "another Ballast publishes too: " in said
+    assert "BALLAST_CLUSTER__NODE_SELECTOR" in said
+
+
 def _labels(cluster: ControlPlane) -> dict[str, dict[str, str]]:
     found = {each["metadata"]["name"]: each["metadata"]["labels"] for each in cluster.api.items("/api/v1/nodes")}
     missing = [name for name, labels in found.items() if not {"ballast.dev/score", "ballast.dev/load"} <= labels.keys()]

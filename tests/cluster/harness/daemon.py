@@ -70,6 +70,11 @@ class Daemon(Process):
         assert found.status_code == 200, found.text
         return dict(found.json())
 
+    def condition(self, kind: str) -> str:
+        """Its message, as the API says it; empty where it is not true."""
+        conditions = self.get("/api/v1/status").json()["conditions"]
+        return next((str(each["message"]) for each in conditions if each["type"] == kind), "")
+
     def samples(self) -> Iterator[tuple[str, dict[str, str], float]]:
         """(name, labels, value) of everything in /metrics."""
         from prometheus_client.parser import text_string_to_metric_families

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import statistics
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +25,7 @@ from tests.cluster.harness.rebalancing import (
     _plan,
     _recent,
     settings,
+    settle,
     uses,
 )
 from tests.cluster.harness.scheduler import STOCK, scheduler
@@ -118,7 +118,7 @@ def _world(cluster: ControlPlane, folder: Path, size: Size, seed: int = 7) -> It
         Work(api, names, (CORES, MEMORY * GIB), used, every=size.interval / 2) as work,
         prometheus(cluster.tools, folder, work.targets(), interval=f"{size.interval}s") as server,
     ):
-        time.sleep(size.settled)
+        settle(server, size)
         try:
             yield work, {"BALLAST_PROMETHEUS__URL": server.url}
         finally:

@@ -15,7 +15,7 @@ from tests.cluster.harness.control_plane import ControlPlane
 from tests.cluster.harness.daemon import Daemon
 from tests.cluster.harness.evicting import DEPLOYMENTS, deployment, is_ready
 from tests.cluster.harness.objects import PODS, add_nodes, node, pod
-from tests.cluster.harness.prometheus import prometheus
+from tests.cluster.harness.prometheus import Prometheus, prometheus
 from tests.cluster.harness.scheduler import STOCK, scheduler
 from tests.cluster.harness.waiting import eventually
 from tests.cluster.harness.work import Work
@@ -100,6 +100,18 @@ def uses(size: Size, seed: int) -> dict[str, tuple[float, float]]:
     }
 
 
+def settle(server: Prometheus, size: Size) -> None:
+    """Waits until windows tell of the pods as they are now: each target was scraped often enough since."""
+    began = time.monotonic()
+
+    def scraped() -> bool:
+        passed = int(time.monotonic() - began)
+        found = server.series(f"count_over_time(up[{passed}s])") if passed else ()
+        return bool(found) and all(float(each["value"][1]) >= size.settled / size.interval for each in found)
+
+    eventually("each target was scraped", scraped, within=4 * size.settled + 60, every=0.5)
+
+
 def compare(
     cluster: ControlPlane,
     folder: Path,
@@ -126,7 +138,7 @@ def compare(
         prometheus(cluster.tools, folder, work.targets(), interval=f"{size.interval}s") as server,
     ):
         told = {**given, "BALLAST_PROMETHEUS__URL": server.url}
-        time.sleep(size.settled)
+        settle(server, size)
         before = work.deviations()
         with Daemon(cluster, "plans", kubeconfig, {**told, **settings(size, "dry-run")}) as daemon:
             plan = eventually("a plan", lambda: _plan(daemon, size), within=120, every=0.5)
@@ -136,7 +148,7 @@ def compare(
                 api.post(f"{PODS}/{name}/eviction", {"metadata": {"name": name, "namespace": "default"}})
             _all_ready(cluster, pods)
         stock = _left(work.deviations(), before)
-        time.sleep(size.settled)
+        settle(server, size)
         before = work.deviations()
         with (
             Daemon(cluster, "acts", kubeconfig, {**told, **settings(size, "on")}) as daemon,
