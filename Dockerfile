@@ -13,7 +13,7 @@ RUN /opt/build/bin/python -m pip wheel --no-deps --no-build-isolation --wheel-di
  && /opt/build/bin/python -m pip --python /opt/ballast/bin/python install --no-deps --no-index dist/*.whl
 
 FROM ${BASE}
-ARG VERSION=0.2.0
+ARG VERSION=0.3.0-dev
 ARG REVISION=unknown
 ARG SOURCE=https://github.com/kube-ballast/ballast
 LABEL org.opencontainers.image.title="ballast" \

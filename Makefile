@@ -21,18 +21,18 @@ test-deep: $(DEV)  ## the properties of the core, ten times as many examples
 	HYPOTHESIS_PROFILE=deep $(BIN)/pytest -n 2 --timeout 600 tests/unit/power tests/unit/daemon/test_power_budget.py $(ARGS)
 
 fuzz: $(DEV)  ## mutated input for every decoder and parser, 100,000 cases in a minute
-	$(BIN)/python -m tests.fuzz $(ARGS)
+	$(BIN)/python -m ballast_lab.fuzz $(ARGS)
 
 test-hostile: $(DEV)  ## one daemon against callers that mean harm; takes about six minutes
-	$(BIN)/pytest -p no:cacheprovider -s tests/hostile $(ARGS)
+	$(BIN)/pytest -p no:cacheprovider -s lab/ballast_lab/hostile $(ARGS)
 
 soak: $(DEV)  ## a simulated day of the daemon alone; takes about a quarter of an hour
-	$(BIN)/python -m tests.bench --only soak $(ARGS)
+	$(BIN)/python -m ballast_lab.bench --only soak $(ARGS)
 
 test-faults: ARGS ?= --sample 24 --minutes 2
 test-faults: $(DEV)  ## daemons hurt at their writes on a real control plane; ARGS= runs every cell
 	tests/cluster/tools/build >/dev/null
-	PYTHONPATH=daemon $(BIN)/python -m tests.faults $(ARGS)
+	PYTHONPATH=daemon $(BIN)/python -m ballast_lab.faults $(ARGS)
 
 check: $(DEV)  ## lint, types, layers, locks
 	$(BIN)/ruff check .
@@ -42,7 +42,7 @@ check: $(DEV)  ## lint, types, layers, locks
 	scripts/lock --check
 
 bench: $(DEV)  ## measures the promises and writes docs/benchmarks.md
-	$(BIN)/python -m tests.bench $(ARGS)
+	$(BIN)/python -m ballast_lab.bench $(ARGS)
 
 docs: $(RUN) $(DOCS)/.ready  ## builds the documentation into site/; a broken link or anchor fails
 	$(BIN)/python scripts/reference_pages.py
@@ -52,7 +52,7 @@ docs: $(RUN) $(DOCS)/.ready  ## builds the documentation into site/; a broken li
 lock: $(DEV)  ## renews the hashed requirement files
 	scripts/lock
 
-IMAGE ?= ballast:0.2.0
+IMAGE ?= ballast:0.3.0-dev
 BUILDER ?= $(firstword $(foreach tool,docker podman buildah,$(if $(shell command -v $(tool)),$(tool))))
 
 image:  ## builds the image; with PUSH=1 it is pushed too

@@ -11,8 +11,8 @@ import re
 import sys
 from pathlib import Path
 
-from ballast.experiments import load_scoreboard
-from ballast.experiments.scoreboard import openb
+from ballast_lab.experiments import load_scoreboard
+from ballast_lab.experiments.scoreboard import openb
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

@@ -7,7 +7,7 @@ import re
 import sys
 from pathlib import Path
 
-from ballast.experiments.svg import BOTTOM, COLOURS, HEIGHT, LEFT, RIGHT, TOP, WIDTH, line, paper, svg, text
+from ballast_lab.experiments.svg import BOTTOM, COLOURS, HEIGHT, LEFT, RIGHT, TOP, WIDTH, line, paper, svg, text
 
 OUT = Path(__file__).resolve().parents[1] / "docs" / "pictures" / "hotspot.svg"
 EVERY = 5.0

@@ -6,8 +6,8 @@ from functools import cache
 
 from prometheus_client import CollectorRegistry
 
+from ballast.base.metrics import Metrics
 from ballast.jobs.power.metrics import PowerMetrics
-from ballast.metrics import Metrics
 from ballast.serving.exposition import GAUGES
 from ballast.serving.families import LOADS, SCORE, SPREAD
 

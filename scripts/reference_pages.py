@@ -18,11 +18,11 @@ from typing import Any
 from prometheus_client.metrics_core import Metric
 from typer.main import get_command
 
+from ballast.base.condition_types import CONDITION_TYPES
+from ballast.base.metrics import Metrics
 from ballast.cli.app import app
 from ballast.cli.lazy import LazyCommand
-from ballast.condition_types import CONDITION_TYPES
 from ballast.jobs.power.metrics import PowerMetrics
-from ballast.metrics import Metrics
 from ballast.serving import exposition, families
 from ballast.serving.openapi import DOCUMENT
 

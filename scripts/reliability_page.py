@@ -15,10 +15,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.faults.cells import AT_START, all_cells  # noqa: E402
-from tests.faults.faults import FAULTS  # noqa: E402
-from tests.faults.judge import PROMISES  # noqa: E402
-from tests.faults.parts.registry import PARTS  # noqa: E402
+from ballast_lab.faults.cells import AT_START, all_cells  # noqa: E402
+from ballast_lab.faults.faults import FAULTS  # noqa: E402
+from ballast_lab.faults.judge import PROMISES  # noqa: E402
+from ballast_lab.faults.parts.registry import PARTS  # noqa: E402
 
 PAGE = ROOT / "docs" / "reliability.md"
 FOUND = ROOT / "docs" / "reliability.json"
@@ -40,10 +40,11 @@ _BEGINNING = """# Reliability
 <!-- Written by scripts/reliability_page.py; edit that, or run the judge again. -->
 
 Ballast changes a cluster, so it has to keep its promises when it dies in the middle of a change. A judge of faults
-(`tests/faults`) starts daemons against a real etcd, kube-apiserver, kube-controller-manager and kube-scheduler. A
-forwarder between each daemon and the API server holds one chosen write, either *before* it arrives or *after* it was
-done and before its answer comes back. Then the fault is done. No test hook is in the product. Afterwards the judge
-reads the audit log of the API server, which has the body and the answer of every write, and checks each promise below.
+(`lab/ballast_lab/faults`) starts daemons against a real etcd, kube-apiserver, kube-controller-manager and
+kube-scheduler. A forwarder between each daemon and the API server holds one chosen write, either *before* it arrives or
+*after* it was done and before its answer comes back. Then the fault is done. No test hook is in the product. Afterwards
+the judge reads the audit log of the API server, which has the body and the answer of every write, and checks each
+promise below.
 
 `make test-faults` runs a sample, `make test-faults ARGS=` all cells. The seed is printed; the same seed chooses the
 same cells in the same order.

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from ballast.condition_types import CONDITION_TYPES, ConditionType
+from ballast.base.condition_types import CONDITION_TYPES, ConditionType
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "docs" / "runbooks"

@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.browser import Tab, browser  # noqa: E402
+from ballast_lab.harness.browser import Tab, browser  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
 QUALITY = 80

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.harness.chart import Installed, install, uninstall
-from tests.cluster.harness.control_plane import ControlPlane
-from tests.cluster.harness.objects import add_nodes, node, sweep
-from tests.cluster.harness.prometheus import prometheus
-from tests.cluster.harness.release import LOADS, ROOT, Release
-from tests.cluster.harness.rights import Right, report
-from tests.cluster.harness.tools import Tools
+from ballast_lab.harness.chart import Installed, install, uninstall
+from ballast_lab.harness.control_plane import ControlPlane
+from ballast_lab.harness.objects import add_nodes, node, sweep
+from ballast_lab.harness.prometheus import prometheus
+from ballast_lab.harness.release import LOADS, ROOT, Release
+from ballast_lab.harness.rights import Right, report
+from ballast_lab.harness.tools import Tools
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

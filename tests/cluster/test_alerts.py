@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from tests.cluster.harness.release import CHART
-from tests.cluster.harness.tools import Tools
+from ballast_lab.harness.release import CHART
+from ballast_lab.harness.tools import Tools
 
 RULES = CHART / "rules" / "alerts.yaml"
 

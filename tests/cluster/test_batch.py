@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from ballast.publishing.extender_profile import extender_profile
-from tests.cluster.harness.api import Json
-from tests.cluster.harness.batches import GATE, SMALL_FIRST, batch, gated
-from tests.cluster.harness.chart import Installed, install, uninstall
-from tests.cluster.harness.control_plane import ControlPlane
-from tests.cluster.harness.daemon import Daemon
-from tests.cluster.harness.machines import Machines
-from tests.cluster.harness.objects import PODS, add_nodes, node, pod, sweep
-from tests.cluster.harness.prometheus import prometheus
-from tests.cluster.harness.scheduler import STOCK, scheduler
-from tests.cluster.harness.waiting import eventually
-from tests.cluster.harness.worlds import WORLDS, accepted_by_size, arrivals, nodes_of, place, pods_of
+from ballast_lab.harness.api import Json
+from ballast_lab.harness.batches import GATE, SMALL_FIRST, batch, gated
+from ballast_lab.harness.chart import Installed, install, uninstall
+from ballast_lab.harness.control_plane import ControlPlane
+from ballast_lab.harness.daemon import Daemon
+from ballast_lab.harness.machines import Machines
+from ballast_lab.harness.objects import PODS, add_nodes, node, pod, sweep
+from ballast_lab.harness.prometheus import prometheus
+from ballast_lab.harness.scheduler import STOCK, scheduler
+from ballast_lab.harness.waiting import eventually
+from ballast_lab.harness.worlds import WORLDS, accepted_by_size, arrivals, nodes_of, place, pods_of
 from tests.cluster.test_extender import ballast
 from tests.unit.install.chart import modes
 

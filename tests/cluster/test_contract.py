@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.harness.control_plane import ControlPlane
+from ballast_lab.harness.control_plane import ControlPlane
 from tests.contract.objects import client, kube_api
 from tests.contract.test_cluster_room import *  # noqa: F403
 from tests.contract.test_kube_api import *  # noqa: F403

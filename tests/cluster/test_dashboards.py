@@ -8,10 +8,10 @@ from functools import partial
 
 import pytest
 
-from tests.cluster.harness.process import Process, free_port
-from tests.cluster.harness.prometheus import Prometheus, Target, answers, prometheus
-from tests.cluster.harness.tools import Tools
-from tests.cluster.harness.waiting import eventually
+from ballast_lab.harness.process import Process, free_port
+from ballast_lab.harness.prometheus import Prometheus, Target, answers, prometheus
+from ballast_lab.harness.tools import Tools
+from ballast_lab.harness.waiting import eventually
 from tests.unit.install.chart import CHART
 from tests.unit.install.test_dashboards import DASHBOARDS, shown
 

@@ -12,16 +12,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ballast.experiments.openb.running import Run
-from ballast.experiments.openb.trace import FIRST_SEED, PodKind, TraceWorkload
 from ballast.model.devices import MILLI
 from ballast.publishing.extender_profile import extender_profile
-from tests.cluster.harness.api import Json
-from tests.cluster.harness.chart import Installed
-from tests.cluster.harness.control_plane import ControlPlane
-from tests.cluster.harness.objects import add_nodes, node, pod, sweep
-from tests.cluster.harness.scheduler import STOCK, scheduler
-from tests.cluster.harness.worlds import place
+from ballast_lab.experiments.openb.running import Run
+from ballast_lab.experiments.openb.trace import FIRST_SEED, PodKind, TraceWorkload
+from ballast_lab.harness.api import Json
+from ballast_lab.harness.chart import Installed
+from ballast_lab.harness.control_plane import ControlPlane
+from ballast_lab.harness.objects import add_nodes, node, pod, sweep
+from ballast_lab.harness.scheduler import STOCK, scheduler
+from ballast_lab.harness.worlds import place
 from tests.cluster.test_extender import ballast
 
 GPU = "nvidia.com/gpu"

@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from ballast.model.pod import Pod
-from tests.cluster.harness.chart import Installed, install, uninstall
-from tests.cluster.harness.control_plane import ControlPlane
-from tests.cluster.harness.evicting import (
+from ballast_lab.harness.chart import Installed, install, uninstall
+from ballast_lab.harness.control_plane import ControlPlane
+from ballast_lab.harness.evicting import (
     BUDGETS,
     DEPLOYMENTS,
     STATE,
@@ -25,10 +25,10 @@ from tests.cluster.harness.evicting import (
     deployment,
     running,
 )
-from tests.cluster.harness.objects import PODS, add_nodes, node, pod, set_labels, sweep
-from tests.cluster.harness.rebalancing import Size, compare
-from tests.cluster.harness.scheduler import STOCK, scheduler
-from tests.cluster.harness.waiting import eventually
+from ballast_lab.harness.objects import PODS, add_nodes, node, pod, set_labels, sweep
+from ballast_lab.harness.rebalancing import Size, compare
+from ballast_lab.harness.scheduler import STOCK, scheduler
+from ballast_lab.harness.waiting import eventually
 
 NODES = [f"n{number}" for number in range(4)]
 Counts = Counter[tuple[str, int]]

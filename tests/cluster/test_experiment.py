@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from ballast.base.metrics import Metrics
 from ballast.cluster.client import connect
-from ballast.experiments.real_scheduler import LABEL, NAME, ExperimentFailed, results
-from ballast.experiments.worlds import worlds
-from ballast.metrics import Metrics
 from ballast.settings.cluster import ClusterSettings
-from tests.cluster.harness.control_plane import ControlPlane
-from tests.cluster.harness.objects import add_nodes, node
-from tests.cluster.harness.scheduler import STOCK, scheduler
+from ballast_lab.experiments.real_scheduler import LABEL, NAME, ExperimentFailed, results
+from ballast_lab.experiments.worlds import worlds
+from ballast_lab.harness.control_plane import ControlPlane
+from ballast_lab.harness.objects import add_nodes, node
+from ballast_lab.harness.scheduler import STOCK, scheduler
 
 PODS = 120
 

@@ -16,14 +16,14 @@ import pytest
 
 from ballast.publishing.extender_profile import extender_profile
 from ballast.publishing.labels_profile import labels_profile
-from tests.cluster.harness.burst import CORES, REFRESH, burst, judge, knowing, refreshed, slowly
-from tests.cluster.harness.chart import Installed
-from tests.cluster.harness.control_plane import ControlPlane
-from tests.cluster.harness.daemon import Daemon
-from tests.cluster.harness.objects import PODS, add_nodes, node, placements, pod, sweep
-from tests.cluster.harness.process import Process
-from tests.cluster.harness.scheduler import STOCK, scheduler
-from tests.cluster.harness.waiting import eventually
+from ballast_lab.harness.burst import CORES, REFRESH, burst, judge, knowing, refreshed, slowly
+from ballast_lab.harness.chart import Installed
+from ballast_lab.harness.control_plane import ControlPlane
+from ballast_lab.harness.daemon import Daemon
+from ballast_lab.harness.objects import PODS, add_nodes, node, placements, pod, sweep
+from ballast_lab.harness.process import Process
+from ballast_lab.harness.scheduler import STOCK, scheduler
+from ballast_lab.harness.waiting import eventually
 
 
 @contextmanager

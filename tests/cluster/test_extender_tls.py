@@ -13,12 +13,12 @@ import requests
 import trustme
 
 from ballast.publishing.extender_profile import FOLDER
-from tests.cluster.harness.burst import CORES, burst, knowing
-from tests.cluster.harness.chart import Installed
-from tests.cluster.harness.control_plane import ControlPlane
-from tests.cluster.harness.daemon import Daemon
-from tests.cluster.harness.objects import add_nodes, node
-from tests.cluster.harness.scheduler import scheduler
+from ballast_lab.harness.burst import CORES, burst, knowing
+from ballast_lab.harness.chart import Installed
+from ballast_lab.harness.control_plane import ControlPlane
+from ballast_lab.harness.daemon import Daemon
+from ballast_lab.harness.objects import add_nodes, node
+from ballast_lab.harness.scheduler import scheduler
 
 STOCK = "default-scheduler"
 LOADS = {"busy": 0.6, "idle": 0.1}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.cluster.harness.control_plane import ControlPlane
-from tests.cluster.harness.objects import PODS, add_nodes, node, pod
-from tests.cluster.harness.waiting import eventually
+from ballast_lab.harness.control_plane import ControlPlane
+from ballast_lab.harness.objects import PODS, add_nodes, node, pod
+from ballast_lab.harness.waiting import eventually
 
 
 def test_the_real_api_server_makes_nodes_ready_and_runs_a_bound_pod(cluster: ControlPlane) -> None:

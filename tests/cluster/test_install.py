@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.cluster.harness.api import Api
-from tests.cluster.harness.release import LATE, Release, create, forbidden, hooks, writes
-from tests.cluster.harness.waiting import eventually
+from ballast_lab.harness.api import Api
+from ballast_lab.harness.release import LATE, Release, create, forbidden, hooks, writes
+from ballast_lab.harness.waiting import eventually
 
 KEYS = {"ballast.dev/score", "ballast.dev/load"}
 TAINTS = {"ballast.dev/overloaded", "ballast.dev/load"}

@@ -10,10 +10,10 @@ import jsonschema
 import pytest
 
 from ballast.serving.openapi import DOCUMENT
-from tests.cluster.harness.api import Api
-from tests.cluster.harness.objects import pod
-from tests.cluster.harness.release import Release, create, forbidden, hooks, writes
-from tests.cluster.harness.waiting import eventually
+from ballast_lab.harness.api import Api
+from ballast_lab.harness.objects import pod
+from ballast_lab.harness.release import Release, create, forbidden, hooks, writes
+from ballast_lab.harness.waiting import eventually
 
 OTHERS_OFF = {"publishing": {"mode": "off"}, "power": {"mode": "off"}, "eviction": {"mode": "off"}}
 KEEPING = {

@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from ballast.publishing.labels_profile import labels_profile
-from tests.cluster.harness.control_plane import ControlPlane
-from tests.cluster.harness.objects import PODS, add_nodes, node, placements, pod, set_labels, sweep
-from tests.cluster.harness.scheduler import STOCK, plugin_scores, scheduler
-from tests.cluster.harness.waiting import eventually
+from ballast_lab.harness.control_plane import ControlPlane
+from ballast_lab.harness.objects import PODS, add_nodes, node, placements, pod, set_labels, sweep
+from ballast_lab.harness.scheduler import STOCK, plugin_scores, scheduler
+from ballast_lab.harness.waiting import eventually
 
 LABEL = "ballast.dev/score"
 OURS = "ballast-labels"

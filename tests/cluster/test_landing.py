@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.harness.chart import Installed, install, uninstall
-from tests.cluster.harness.control_plane import ControlPlane
-from tests.cluster.harness.landing import left, tainted
-from tests.cluster.harness.objects import sweep
-from tests.cluster.harness.rebalancing import Size
+from ballast_lab.harness.chart import Installed, install, uninstall
+from ballast_lab.harness.control_plane import ControlPlane
+from ballast_lab.harness.landing import left, tainted
+from ballast_lab.harness.objects import sweep
+from ballast_lab.harness.rebalancing import Size
 
 TAINTING = {
     "settings": {

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.harness.audit import Call
-from tests.cluster.harness.chart import Installed
-from tests.cluster.harness.control_plane import ControlPlane
-from tests.cluster.harness.daemon import FAST, Daemon
-from tests.cluster.harness.kubeconfig import write_kubeconfig
-from tests.cluster.harness.machines import Machines
-from tests.cluster.harness.objects import add_nodes, node
-from tests.cluster.harness.prometheus import prometheus
-from tests.cluster.harness.waiting import eventually, throughout
+from ballast_lab.harness.audit import Call
+from ballast_lab.harness.chart import Installed
+from ballast_lab.harness.control_plane import ControlPlane
+from ballast_lab.harness.daemon import FAST, Daemon
+from ballast_lab.harness.kubeconfig import write_kubeconfig
+from ballast_lab.harness.machines import Machines
+from ballast_lab.harness.objects import add_nodes, node
+from ballast_lab.harness.prometheus import prometheus
+from ballast_lab.harness.waiting import eventually, throughout
 
 NODES = [f"n{number}" for number in range(8)]
 LEASE = 15.0

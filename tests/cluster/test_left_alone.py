@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.harness.acting import NODES, acting
-from tests.cluster.harness.api import Json
-from tests.cluster.harness.control_plane import RUNS, ControlPlane
-from tests.cluster.harness.evicting import DEPLOYMENTS, deployment, is_ready
-from tests.cluster.harness.objects import PODS, pod
-from tests.cluster.harness.waiting import eventually
+from ballast_lab.harness.acting import NODES, acting
+from ballast_lab.harness.api import Json
+from ballast_lab.harness.control_plane import RUNS, ControlPlane
+from ballast_lab.harness.evicting import DEPLOYMENTS, deployment, is_ready
+from ballast_lab.harness.objects import PODS, pod
+from ballast_lab.harness.waiting import eventually
 from tests.http_answers import AnsweringHandler
 
 JOBS = "/apis/batch/v1/namespaces/default/jobs"

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.harness.api import Json
-from tests.cluster.harness.control_plane import ControlPlane
-from tests.cluster.harness.daemon import FAST, Daemon
-from tests.cluster.harness.machines import Machines
-from tests.cluster.harness.objects import PODS, add_nodes, node, placements, pod
-from tests.cluster.harness.prometheus import prometheus
-from tests.cluster.harness.scheduler import STOCK, scheduler
-from tests.cluster.harness.tools import Tools
-from tests.cluster.harness.waiting import eventually
+from ballast_lab.harness.api import Json
+from ballast_lab.harness.control_plane import ControlPlane
+from ballast_lab.harness.daemon import FAST, Daemon
+from ballast_lab.harness.machines import Machines
+from ballast_lab.harness.objects import PODS, add_nodes, node, placements, pod
+from ballast_lab.harness.prometheus import prometheus
+from ballast_lab.harness.scheduler import STOCK, scheduler
+from ballast_lab.harness.tools import Tools
+from ballast_lab.harness.waiting import eventually
 
 KEY = "ballast.dev/load"
 FEATURES = "TaintTolerationComparisonOperators=true"

@@ -26,13 +26,13 @@ from ballast.cli import files
 from ballast.cli.supporting_objects import supporting_objects
 from ballast.placement.planners.layout import layout
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
-from tests.cluster.harness.api import Api, Refused
-from tests.cluster.harness.control_plane import ControlPlane
-from tests.cluster.harness.objects import PODS, add_nodes, node, sweep
-from tests.cluster.harness.random_devices import DEVICES, make_devices
-from tests.cluster.harness.random_pods import EAGER, HOST, TESTED, ZONE, RandomPods
-from tests.cluster.harness.scheduler import scheduler
-from tests.cluster.harness.waiting import eventually
+from ballast_lab.harness.api import Api, Refused
+from ballast_lab.harness.control_plane import ControlPlane
+from ballast_lab.harness.objects import PODS, add_nodes, node, sweep
+from ballast_lab.harness.random_devices import DEVICES, make_devices
+from ballast_lab.harness.random_pods import EAGER, HOST, TESTED, ZONE, RandomPods
+from ballast_lab.harness.scheduler import scheduler
+from ballast_lab.harness.waiting import eventually
 from tests.http_answers import AnsweringHandler
 
 Json = dict[str, Any]

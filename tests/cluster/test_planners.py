@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.harness.acting import HPAS, NODES, acting
-from tests.cluster.harness.api import Json
-from tests.cluster.harness.control_plane import ControlPlane
-from tests.cluster.harness.daemon import Daemon
-from tests.cluster.harness.evicting import DEPLOYMENTS, deployment, is_ready, running
-from tests.cluster.harness.objects import PODS, set_labels
-from tests.cluster.harness.waiting import eventually
+from ballast_lab.harness.acting import HPAS, NODES, acting
+from ballast_lab.harness.api import Json
+from ballast_lab.harness.control_plane import ControlPlane
+from ballast_lab.harness.daemon import Daemon
+from ballast_lab.harness.evicting import DEPLOYMENTS, deployment, is_ready, running
+from ballast_lab.harness.objects import PODS, set_labels
+from ballast_lab.harness.waiting import eventually
 
 EMPTY = "ballast.dev/empty"
 

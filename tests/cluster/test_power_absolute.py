@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.harness.api import Api
-from tests.cluster.harness.control_plane import ControlPlane
-from tests.cluster.harness.daemon import FAST, Daemon
-from tests.cluster.harness.objects import add_nodes, node
-from tests.cluster.harness.scheduler import STOCK, scheduler
-from tests.cluster.harness.waiting import eventually, throughout
+from ballast_lab.harness.api import Api
+from ballast_lab.harness.control_plane import ControlPlane
+from ballast_lab.harness.daemon import FAST, Daemon
+from ballast_lab.harness.objects import add_nodes, node
+from ballast_lab.harness.scheduler import STOCK, scheduler
+from ballast_lab.harness.waiting import eventually, throughout
 
 CORE = "/api/v1/namespaces/default"
 APPS = "/apis/apps/v1/namespaces/default"

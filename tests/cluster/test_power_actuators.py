@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from ballast.actuation.scaling.target_status import Actuator
-from ballast.clock import SystemClock
+from ballast.base.clock import SystemClock
+from ballast.base.metrics import Metrics
 from ballast.cluster.cache import Cache
 from ballast.cluster.write import Result
-from ballast.metrics import Metrics
-from tests.cluster.harness.control_plane import ControlPlane
+from ballast_lab.harness.control_plane import ControlPlane
 from tests.contract import keda
 from tests.contract.objects import Client, client, eventually, kube_api
 from tests.contract.test_power_actuators import Bench, only

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from ballast.metrics import Metrics
+from ballast.base.metrics import Metrics
 from ballast.model.node import Node
 from ballast.settings import load
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.prometheus import PrometheusSource
-from tests.cluster.harness.prometheus import Prometheus, prometheus
-from tests.cluster.harness.tools import Tools
+from ballast_lab.harness.prometheus import Prometheus, prometheus
+from ballast_lab.harness.tools import Tools
 
 CORES, MEMORY, LINK = 4, 16e9, 1.25e9
 SPAN, STEP = 1200, 15

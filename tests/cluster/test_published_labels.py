@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.harness.chart import Installed
-from tests.cluster.harness.control_plane import ControlPlane
-from tests.cluster.harness.daemon import FAST, Daemon
-from tests.cluster.harness.machines import Machines
-from tests.cluster.harness.objects import add_nodes, node
-from tests.cluster.harness.prometheus import prometheus
-from tests.cluster.harness.waiting import eventually
+from ballast_lab.harness.chart import Installed
+from ballast_lab.harness.control_plane import ControlPlane
+from ballast_lab.harness.daemon import FAST, Daemon
+from ballast_lab.harness.machines import Machines
+from ballast_lab.harness.objects import add_nodes, node
+from ballast_lab.harness.prometheus import prometheus
+from ballast_lab.harness.waiting import eventually
 
 NODES = [f"n{number:02d}" for number in range(50)]
 

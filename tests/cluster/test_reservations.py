@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from ballast.publishing.extender_profile import extender_profile
-from tests.cluster.harness.api import Json
-from tests.cluster.harness.control_plane import ControlPlane
-from tests.cluster.harness.daemon import Daemon
-from tests.cluster.harness.evicting import DEPLOYMENTS, clear, deployment
-from tests.cluster.harness.forwarder import Forwarder
-from tests.cluster.harness.machines import Machines
-from tests.cluster.harness.objects import PODS, add_nodes, node, placements, pod
-from tests.cluster.harness.prometheus import prometheus
-from tests.cluster.harness.rebalancing import Size, settings
-from tests.cluster.harness.scheduler import scheduler
-from tests.cluster.harness.waiting import eventually
+from ballast_lab.harness.api import Json
+from ballast_lab.harness.control_plane import ControlPlane
+from ballast_lab.harness.daemon import Daemon
+from ballast_lab.harness.evicting import DEPLOYMENTS, clear, deployment
+from ballast_lab.harness.forwarder import Forwarder
+from ballast_lab.harness.machines import Machines
+from ballast_lab.harness.objects import PODS, add_nodes, node, placements, pod
+from ballast_lab.harness.prometheus import prometheus
+from ballast_lab.harness.rebalancing import Size, settings
+from ballast_lab.harness.scheduler import scheduler
+from ballast_lab.harness.waiting import eventually
 
 NODES = [f"n{number:02d}" for number in range(16)]
 GATE = "example.org/wait"

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.cluster.harness.api import Json
-from tests.cluster.harness.chart import Installed
-from tests.cluster.harness.control_plane import ControlPlane
-from tests.cluster.harness.objects import PODS, add_nodes, node, pod
-from tests.cluster.harness.waiting import eventually
+from ballast_lab.harness.api import Json
+from ballast_lab.harness.chart import Installed
+from ballast_lab.harness.control_plane import ControlPlane
+from ballast_lab.harness.objects import PODS, add_nodes, node, pod
+from ballast_lab.harness.waiting import eventually
 from tests.cluster.test_extender import ballast
 
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"

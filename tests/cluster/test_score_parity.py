@@ -12,10 +12,10 @@ import yaml
 from ballast.cli import files
 from ballast.cli.metrics_file import fleet, metrics
 from ballast.scoring.strategy import strategy
-from tests.cluster.harness.control_plane import ControlPlane
-from tests.cluster.harness.objects import PODS, add_nodes, placements
-from tests.cluster.harness.scheduler import plugin_scores, scheduler
-from tests.cluster.harness.waiting import eventually
+from ballast_lab.harness.control_plane import ControlPlane
+from ballast_lab.harness.objects import PODS, add_nodes, placements
+from ballast_lab.harness.scheduler import plugin_scores, scheduler
+from ballast_lab.harness.waiting import eventually
 
 Json = dict[str, Any]
 

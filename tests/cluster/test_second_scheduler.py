@@ -9,13 +9,13 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from tests.cluster.harness.api import Api, Json
-from tests.cluster.harness.burst import knowing
-from tests.cluster.harness.chart import install, render, uninstall
-from tests.cluster.harness.control_plane import ControlPlane
-from tests.cluster.harness.objects import add_nodes, node, placements, pod
-from tests.cluster.harness.scheduler import scheduler
-from tests.cluster.harness.waiting import eventually
+from ballast_lab.harness.api import Api, Json
+from ballast_lab.harness.burst import knowing
+from ballast_lab.harness.chart import install, render, uninstall
+from ballast_lab.harness.control_plane import ControlPlane
+from ballast_lab.harness.objects import add_nodes, node, placements, pod
+from ballast_lab.harness.scheduler import scheduler
+from ballast_lab.harness.waiting import eventually
 from tests.unit.install.chart import one
 
 SPACE = "opted-in"

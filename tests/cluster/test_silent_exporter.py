@@ -9,12 +9,12 @@ import pytest
 
 from ballast.settings import load
 from ballast.telemetry import presets
-from tests.cluster.harness.control_plane import ControlPlane
-from tests.cluster.harness.daemon import FAST, Daemon
-from tests.cluster.harness.machines import Machines
-from tests.cluster.harness.objects import add_nodes, node
-from tests.cluster.harness.prometheus import NodeExporter, Target, prometheus
-from tests.cluster.harness.waiting import eventually
+from ballast_lab.harness.control_plane import ControlPlane
+from ballast_lab.harness.daemon import FAST, Daemon
+from ballast_lab.harness.machines import Machines
+from ballast_lab.harness.objects import add_nodes, node
+from ballast_lab.harness.prometheus import NodeExporter, Target, prometheus
+from ballast_lab.harness.waiting import eventually
 
 MAX_AGE = 6.0
 NODES = ["alive-0", "alive-1", "alive-2", "alive-3", "alive-4", "alive-5", "alive-6", "alive-7", "pushed"]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.harness.release import ROOT, Release, forbidden
-from tests.cluster.harness.waiting import eventually
+from ballast_lab.harness.release import ROOT, Release, forbidden
+from ballast_lab.harness.waiting import eventually
 
 SETTINGS = "publishing.mode=on"
 

@@ -23,15 +23,15 @@ from ballast.publishing.bin_packing_profile import bin_packing_profile
 from ballast.publishing.extender_profile import extender_profile
 from ballast.publishing.trimaran_profile import trimaran_profile
 from ballast.scoring.strategy import NAMES
-from tests.cluster.harness.api import Json
-from tests.cluster.harness.chart import Installed, install, uninstall
-from tests.cluster.harness.control_plane import ControlPlane
-from tests.cluster.harness.daemon import FAST, Daemon
-from tests.cluster.harness.machines import Machines
-from tests.cluster.harness.objects import PODS, add_nodes, node, placements, pod
-from tests.cluster.harness.prometheus import prometheus
-from tests.cluster.harness.scheduler import STOCK, plugin_scores, scheduler
-from tests.cluster.harness.waiting import eventually
+from ballast_lab.harness.api import Json
+from ballast_lab.harness.chart import Installed, install, uninstall
+from ballast_lab.harness.control_plane import ControlPlane
+from ballast_lab.harness.daemon import FAST, Daemon
+from ballast_lab.harness.machines import Machines
+from ballast_lab.harness.objects import PODS, add_nodes, node, placements, pod
+from ballast_lab.harness.prometheus import prometheus
+from ballast_lab.harness.scheduler import STOCK, plugin_scores, scheduler
+from ballast_lab.harness.waiting import eventually
 from tests.unit.serving.gojay import parse_float
 
 LOADS = {"n0": 0.2, "n1": 0.4, "n2": 0.6}

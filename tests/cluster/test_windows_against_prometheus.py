@@ -10,22 +10,22 @@ from dataclasses import dataclass
 
 import pytest
 
-from ballast.clock import SystemClock
+from ballast.base.clock import SystemClock
+from ballast.base.metrics import Metrics
 from ballast.jobs.telemetry import TelemetryCycle, TelemetryRules
-from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.snapshot import Snapshot
 from ballast.settings import Settings, load
 from ballast.telemetry import presets
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.prometheus import PrometheusSource
-from tests.cluster.harness.control_plane import ControlPlane
-from tests.cluster.harness.daemon import FAST, Daemon
-from tests.cluster.harness.objects import add_nodes, node
-from tests.cluster.harness.prometheus import NodeExporter, Prometheus, Target, prometheus
-from tests.cluster.harness.simulation import Simulation
-from tests.cluster.harness.tools import Tools
-from tests.cluster.harness.waiting import eventually
+from ballast_lab.harness.control_plane import ControlPlane
+from ballast_lab.harness.daemon import FAST, Daemon
+from ballast_lab.harness.objects import add_nodes, node
+from ballast_lab.harness.prometheus import NodeExporter, Prometheus, Target, prometheus
+from ballast_lab.harness.simulation import Simulation
+from ballast_lab.harness.tools import Tools
+from ballast_lab.harness.waiting import eventually
 
 REAL = ("a", "b")
 SIMULATED = 12

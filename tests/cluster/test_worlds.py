@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from ballast.publishing.extender_profile import extender_profile
-from tests.cluster.harness.chart import Installed
-from tests.cluster.harness.control_plane import ControlPlane
-from tests.cluster.harness.objects import add_nodes, sweep
-from tests.cluster.harness.scheduler import STOCK, scheduler
-from tests.cluster.harness.worlds import WORLDS, arrivals, nodes_of, place, pods_of
+from ballast_lab.harness.chart import Installed
+from ballast_lab.harness.control_plane import ControlPlane
+from ballast_lab.harness.objects import add_nodes, sweep
+from ballast_lab.harness.scheduler import STOCK, scheduler
+from ballast_lab.harness.worlds import WORLDS, arrivals, nodes_of, place, pods_of
 from tests.cluster.test_extender import ballast
 
 LOAD = 0.3

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ballast.simulator.cluster import EmbeddedCluster
-from ballast.simulator.world import World
+from ballast_lab.simulator.cluster import EmbeddedCluster
+from ballast_lab.simulator.world import World
 from tests.contract.objects import client, kube_api
 
 __all__ = ["client", "kube_api"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from ballast.errors import ClusterError, Conflict, NotFound
+from ballast.base.errors import ClusterError, Conflict, NotFound
 from tests.contract.objects import Client, eventually
 
 _COUNT = {"type": "integer", "format": "int32"}

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 import pytest
 
+from ballast.base.errors import Conflict, NotFound
+from ballast.base.metrics import Metrics
 from ballast.cluster.client import KubeApi, connect
 from ballast.cluster.write import MERGE_PATCH
-from ballast.errors import Conflict, NotFound
-from ballast.metrics import Metrics
 
 T = TypeVar("T")
 _PATIENCE = 20.0

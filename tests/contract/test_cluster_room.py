@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from ballast.clock import SystemClock
+from ballast.base.clock import SystemClock
+from ballast.base.errors import NotFound
+from ballast.base.metrics import Metrics
 from ballast.cluster.cache import Cache
 from ballast.cluster.events import Events
 from ballast.cluster.leader_endpoint import LeaderEndpoint, OwnPlace
@@ -21,8 +23,6 @@ from ballast.cluster.state import StateStore
 from ballast.cluster.switches import NAME, Switches
 from ballast.cluster.write import Result
 from ballast.cluster.writer import Writer
-from ballast.errors import NotFound
-from ballast.metrics import Metrics
 from tests.contract.objects import Client, eventually
 
 CLOCK = SystemClock()

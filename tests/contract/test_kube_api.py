@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from ballast.base.errors import ClusterError, Conflict, NotFound, TooManyRequests, Unauthorized
+from ballast.base.metrics import Metrics
 from ballast.cluster.client import KubeApi, load_configuration
-from ballast.errors import ClusterError, Conflict, NotFound, TooManyRequests, Unauthorized
-from ballast.metrics import Metrics
 from tests.contract.objects import Client, eventually
 
 

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from ballast.clock import SystemClock
+from ballast.base.clock import SystemClock
+from ballast.base.errors import Forbidden, TooManyRequests, Unauthorized, Unreachable
+from ballast.base.metrics import Metrics
 from ballast.cluster.cache import Cache
 from ballast.cluster.client import KubeApi, connect
 from ballast.cluster.lease import Elector, LeaseTimes
@@ -20,10 +22,8 @@ from ballast.cluster.pace import Pace
 from ballast.cluster.switches import Switches
 from ballast.cluster.write import Result
 from ballast.cluster.writer import Writer
-from ballast.errors import Forbidden, TooManyRequests, Unauthorized, Unreachable
-from ballast.metrics import Metrics
-from ballast.simulator.cluster import EmbeddedCluster
-from ballast.simulator.world import World
+from ballast_lab.simulator.cluster import EmbeddedCluster
+from ballast_lab.simulator.world import World
 from tests.contract.objects import eventually
 
 CLOCK = SystemClock()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tests.bench import book
-from tests.bench.__main__ import TOPICS
+from ballast_lab.bench import book
+from ballast_lab.bench.__main__ import TOPICS
 
 
 def test_the_page_is_made_from_the_measurements() -> None:

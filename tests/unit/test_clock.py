@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from ballast.clock import Clock, ScaledClock, SystemClock
+from ballast.base.clock import Clock, ScaledClock, SystemClock
 
 
 @pytest.mark.parametrize("clock", [SystemClock(), ScaledClock(10)])

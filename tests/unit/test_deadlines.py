@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from ballast.clock import SystemClock
+from ballast.base.clock import SystemClock
+from ballast.base.errors import AnswerTooLarge, SourceUnavailable, Unreachable
+from ballast.base.metrics import Metrics
 from ballast.cluster.client import KubeApi
-from ballast.errors import AnswerTooLarge, SourceUnavailable, Unreachable
-from ballast.metrics import Metrics
 from ballast.telemetry.http import HttpSession
 from tests.unit.cluster.server import configuration
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from ballast import log
+from ballast.base import log
 
 
 @pytest.fixture(autouse=True)

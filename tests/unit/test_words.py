@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ballast.words import named, pods
+from ballast.base.words import named, pods
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from ballast.base.parts import Part
 from ballast.cluster.emergency import EmergencyWriter
 from ballast.cluster.write import Result, Write, WriteOutcome, WriteTarget, object_path
 from ballast.cluster.writer import Writer
 from ballast.model.pod import Pod
-from ballast.parts import Part
 
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 PART = Part.BATCH

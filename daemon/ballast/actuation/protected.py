@@ -8,10 +8,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ballast.clock import Clock
+from ballast.base.clock import Clock
+from ballast.base.errors import ClusterError, NotFound
 from ballast.cluster.client import KubeApi
 from ballast.cluster.write import object_path
-from ballast.errors import ClusterError, NotFound
 from ballast.model.pod import Pod
 from ballast.model.workload import Workload
 

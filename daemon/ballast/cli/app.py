@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ballast import __version__
-from ballast.cli.lazy import group
+from ballast.cli.lazy import LAB, group
 
 COMMANDS = {
     "run": (
@@ -15,7 +15,7 @@ COMMANDS = {
         "Run the daemon until SIGTERM or Ctrl-C.",
     ),
     "demo": (
-        "ballast.cli.demo:demo",
+        f"{LAB}:demo",
         "Start a simulated cluster with Ballast watching it, in one process, until Ctrl-C.",
     ),
     "doctor": (
@@ -41,7 +41,7 @@ COMMANDS = {
     ),
     "explain": ("ballast.cli.explain:explain", "Show why a pod may or may not be evicted."),
     "experiment": (
-        "ballast.cli.groups:experiment",
+        f"{LAB}:experiment",
         "Reproduce published tables and measure on public traces, offline.",
     ),
     "release": (

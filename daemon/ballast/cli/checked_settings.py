@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ballast.errors import SettingsError
+from ballast.base.errors import SettingsError
+from ballast.base.extensions import shadowed
 from ballast.extender import strategies
-from ballast.extensions import shadowed
 from ballast.scoring.strategy import GROUP, NAMES
 from ballast.settings import Mode, Settings, examine, needed_to_run
 from ballast.settings.prometheus import BUILT_IN_PRESETS, PRESETS_GROUP

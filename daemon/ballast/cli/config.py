@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from ballast.base.errors import SettingsError, UsageError
 from ballast.cli.output import Output, OutputOption
-from ballast.errors import SettingsError, UsageError
 from ballast.settings import Settings, examine, explain
 
 app = typer.Typer(no_args_is_help=True, help="Show and check the settings.")

@@ -8,16 +8,16 @@ from typing import Annotated
 import msgspec
 import typer
 
-from ballast import log
+from ballast.base import log
+from ballast.base.clock import SystemClock
+from ballast.base.errors import UsageError
+from ballast.base.metrics import Metrics
 from ballast.cli.observing.remote import find, settings_of
 from ballast.cli.output import Output, OutputOption
-from ballast.clock import SystemClock
 from ballast.cluster.client import connect
 from ballast.doctor.evidence import PATIENCE, Evidence
 from ballast.doctor.finding import Report
 from ballast.doctor.registry import CHECKS, WITHIN, examine
-from ballast.errors import UsageError
-from ballast.metrics import Metrics
 from ballast.settings import load
 
 

@@ -9,7 +9,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ballast import log
+from ballast.base import log
+from ballast.base.errors import BadFile, BallastError, UsageError
+from ballast.base.words import duration
 from ballast.cli.live import daemons_explanation
 from ballast.cli.observing.past import eviction_words, evictions_of, node_explanation, node_words
 from ballast.cli.observing.remote import find
@@ -17,11 +19,9 @@ from ballast.cli.output import Output, OutputOption
 from ballast.cli.planning.eviction_settings import offline_rules, settings_of
 from ballast.cli.planning.evidence import Origin, gather, variables
 from ballast.cli.planning.plan import Cluster, Kubeconfig, Live, Metrics, PodMetrics, Set
-from ballast.errors import BadFile, BallastError, UsageError
 from ballast.eviction.explanation import explanation
 from ballast.eviction.gate import Gate
 from ballast.jobs.eviction.rules import aims_of
-from ballast.words import duration
 
 
 def explain(

@@ -13,10 +13,10 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 import yaml
 
-from ballast import yaml_loader
+from ballast.base import yaml_loader
+from ballast.base.errors import BadFile, UsageError
 from ballast.cluster.objects import wire
 from ballast.cluster.objects.decoding import Shared, to_node, to_pod
-from ballast.errors import BadFile, UsageError
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.quantity import quantity

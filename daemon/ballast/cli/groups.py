@@ -6,7 +6,6 @@ from ballast.cli.lazy import group
 
 PLAN = "ballast.cli.planning.plan:app"
 POWER = "ballast.cli.power.commands:app"
-EXPERIMENT = "ballast.cli.experiment:app"
 
 plan = group(
     rest=PLAN,
@@ -30,34 +29,4 @@ power = group(
         "allocate": (f"{POWER}/allocate", "Split a change of the number of replicas between the targets of a policy."),
     },
     help="Try out a power policy, offline.",
-)
-experiment = group(
-    rest=EXPERIMENT,
-    commands={
-        "dominant-residual": (
-            f"{EXPERIMENT}/dominant-residual",
-            "Sweep 7 values of lambda and 11 of C, and count the pods that find a node.",
-        ),
-        "redistribution": (
-            f"{EXPERIMENT}/redistribution",
-            "Count the pods that find a node: without redistribution, with gated redistribution, and as published.",
-        ),
-        "windows": (
-            f"{EXPERIMENT}/windows",
-            "Order nodes by windows of public load traces, and compare with the load of the next hour.",
-        ),
-        "power": (
-            f"{EXPERIMENT}/power",
-            "Follow power feeds with the published model, Ballast's budgets and simple rules, and count what was over.",
-        ),
-        "genetic": (
-            f"{EXPERIMENT}/genetic",
-            "Repeat figures 2 to 9 and tables 1 to 3 of the genetic algorithm for Kubernetes (Hu and Xue).",
-        ),
-        "openb": (
-            f"{EXPERIMENT}/openb",
-            "Place GPU pods until 130 % of the devices are asked for, and count the devices in use.",
-        ),
-    },
-    help="Reproduce published tables and measure on public traces, offline.",
 )

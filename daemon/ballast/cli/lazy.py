@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import typer
@@ -13,7 +14,25 @@ from typer.main import get_command
 if TYPE_CHECKING:
     from typer._click import Command, Context
 
+from ballast.base.errors import UsageError
+
 HELP_NAMES = ["-h", "--help"]
+LAB = "ballast.commands"
+"""The entry points that the package `ballast_lab` brings."""
+
+
+def load_command(name: str, what: str) -> Any:
+    """What the lab brings under this name, imported; raises UsageError where the lab is not installed."""
+    try:
+        [point] = entry_points(group=LAB, name=name)
+        return point.load()
+    except (ValueError, ModuleNotFoundError) as error:
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] != "ballast_lab":
+            raise
+        raise UsageError(
+            f"{what} needs the package ballast_lab, which is not installed here (the image leaves it out). Install it "
+            "beside the daemon with: pip install kube-ballast"
+        ) from None
 
 
 class LazyCommand(TyperCommand):
@@ -31,7 +50,10 @@ class LazyCommand(TyperCommand):
         """The command, imported."""
         module, _, place = self._target.partition(":")
         attribute, _, member = place.partition("/")
-        found = getattr(import_module(module), attribute)
+        if module == LAB:
+            found = load_command(attribute, f"ballast {attribute}")
+        else:
+            found = getattr(import_module(module), attribute)
         if isinstance(found, typer.Typer):
             found.rich_markup_mode, found._add_completion = None, False
             whole = get_command(found)

@@ -12,13 +12,13 @@ import requests
 import typer
 from msgspec import Struct
 
+from ballast.base.errors import NOT_JSON, BallastError, ClusterError, NotFound
+from ballast.base.metrics import Metrics
 from ballast.cli import files
 from ballast.cluster import configmaps, switches
 from ballast.cluster.client import KubeApi, connect
 from ballast.cluster.identity import own_namespace
 from ballast.cluster.objects.attachments import TRIGGERED
-from ballast.errors import NOT_JSON, BallastError, ClusterError, NotFound
-from ballast.metrics import Metrics
 from ballast.settings import Settings
 
 LISTS = {

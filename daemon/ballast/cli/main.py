@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ballast.errors import BallastError, SettingsError, UsageError
+from ballast.base.errors import BallastError, SettingsError, UsageError
 
 PLUGIN = "kubectl-ballast"
 

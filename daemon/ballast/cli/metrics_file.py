@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ballast.base.errors import BadFile
 from ballast.cli.files import ClusterFile
-from ballast.errors import BadFile
 from ballast.model.node_state import ALWAYS_NEEDED
 from ballast.model.sample import Floats
 from ballast.scoring.fleet import Fleet, NodeLoads, amounts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ballast.errors import UsageError
+from ballast.base.errors import UsageError
 from ballast.publishing.bin_packing_profile import MOST_ALLOCATED, RATIO, STRATEGIES
 from ballast.scoring import most_allocated, requested_to_capacity
 from ballast.scoring.allocation import parse_weights

@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
+from ballast.base.parts import SWITCHES, Part
 from ballast.cluster.identity import known_namespace
-from ballast.parts import SWITCHES, Part
 from ballast.settings import Mode, load
 
 PartArgument = Annotated[Part | None, typer.Argument(help="The part to switch. Default: all parts.")]

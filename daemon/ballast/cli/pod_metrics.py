@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ballast.errors import BadFile
+from ballast.base.errors import BadFile
 from ballast.model.quantity import quantity
 
 

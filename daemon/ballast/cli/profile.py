@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 import typer
 import yaml
 
+from ballast.base.errors import UsageError
 from ballast.cli.output import Output
 from ballast.cluster.identity import own_namespace
-from ballast.errors import UsageError
 from ballast.publishing.bin_packing_profile import MOST_ALLOCATED, RATIO, STRATEGIES, bin_packing_profile
 from ballast.publishing.crane_profile import crane_profile
 from ballast.publishing.extender_profile import extender_profile

@@ -9,11 +9,14 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from ballast import log
 from ballast.actuation import gates
 from ballast.actuation.eviction import release as eviction
 from ballast.actuation.scaling import release as power
-from ballast.clock import Clock, SystemClock
+from ballast.base import log
+from ballast.base.clock import Clock, SystemClock
+from ballast.base.errors import BallastError, ClusterError, NotFound, UsageError
+from ballast.base.metrics import Metrics
+from ballast.base.parts import Part
 from ballast.cluster import listing
 from ballast.cluster.client import KubeApi, connect
 from ballast.cluster.emergency import EmergencyWriter
@@ -25,10 +28,7 @@ from ballast.cluster.state import StateStore
 from ballast.cluster.workload_cache import AUTOSCALERS, SCALED_OBJECTS, path_of, reader
 from ballast.cluster.write import Result, WriteOutcome
 from ballast.cluster.writer import Writer
-from ballast.errors import BallastError, ClusterError, NotFound, UsageError
-from ballast.metrics import Metrics
 from ballast.model.workload import Autoscaler
-from ballast.parts import Part
 from ballast.publishing import release as publishing
 from ballast.publishing.crane_plan import is_written
 from ballast.publishing.node_keys import NodeKeys

@@ -9,7 +9,7 @@ from types import FrameType
 
 import structlog
 
-from ballast import log
+from ballast.base import log
 from ballast.cli.checked_settings import checked
 from ballast.settings import explain
 

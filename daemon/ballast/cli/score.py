@@ -12,11 +12,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ballast import log
+from ballast.base import log
+from ballast.base.errors import NOT_JSON, BallastError, UsageError
 from ballast.cli import files
 from ballast.cli.metrics_file import fleet, metrics
 from ballast.cli.output import Output, OutputOption
-from ballast.errors import NOT_JSON, BallastError, UsageError
 from ballast.scoring.fleet import Fleet
 from ballast.scoring.strategy import NAMES, strategy
 

@@ -8,11 +8,11 @@ from typing import TypeVar
 
 import msgspec
 
+from ballast.base.errors import BadFile
 from ballast.cli.files import ClusterFile, name_of
 from ballast.cluster import workloads as wire
 from ballast.cluster.objects import attachments as attached
 from ballast.cluster.objects.decoding import Shared
-from ballast.errors import BadFile
 from ballast.eviction.facts import LISTED
 from ballast.model.attachments import Attachments, NodeClaim, ScaleUp
 from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Workload

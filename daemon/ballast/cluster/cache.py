@@ -6,11 +6,11 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ballast.clock import Clock
+from ballast.base.clock import Clock
+from ballast.base.metrics import Metrics
 from ballast.cluster.client import KubeApi
 from ballast.cluster.objects.decoding import annotation_filter, give_way, node_reader, pod_reader
 from ballast.cluster.watch import Collection, Reflector, Sink, WatchGroup
-from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 

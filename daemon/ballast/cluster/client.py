@@ -14,12 +14,12 @@ import msgspec
 import urllib3
 from urllib3.exceptions import HTTPError, InsecureRequestWarning
 
-from ballast import redaction
-from ballast.clock import SystemClock
+from ballast.base import redaction
+from ballast.base.clock import SystemClock
+from ballast.base.deadlines import deadline, keep_deadlines
+from ballast.base.errors import AnswerTooLarge, ClusterError, SettingsError, Unauthorized, Unreachable
+from ballast.base.metrics import Metrics
 from ballast.cluster.error_messages import refusal, verb_of
-from ballast.deadlines import deadline, keep_deadlines
-from ballast.errors import AnswerTooLarge, ClusterError, SettingsError, Unauthorized, Unreachable
-from ballast.metrics import Metrics
 
 CONNECT_TIMEOUT = 5.0
 READ_TIMEOUT = 30.0

@@ -8,26 +8,17 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from ballast.clock import Clock
+from ballast.answers.api import StatusCondition
+from ballast.base.clock import Clock
+from ballast.base.condition_types import CONDITION_TYPES, GOOD
+from ballast.base.metrics import Metrics
 from ballast.cluster.state import StateStore
 from ballast.cluster.write import WriteOutcome
-from ballast.condition_types import CONDITION_TYPES, GOOD
-from ballast.metrics import Metrics
 
 LONGEST = 1000
 """Characters of a message."""
 
 REWORDED = 60.0
-
-
-class StatusCondition(msgspec.Struct, frozen=True, rename="camel"):
-    """`status` is "True" or "False"; `last_transition_time` (RFC 3339) is when that last changed."""
-
-    type: str
-    status: str
-    reason: str
-    message: str
-    last_transition_time: str
 
 
 class Conditions:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import msgspec
 
+from ballast.base.errors import NOT_JSON, ClusterError, NotFound
 from ballast.cluster.client import KubeApi
 from ballast.cluster.objects import wire
 from ballast.cluster.write import Write, WriteTarget, object_path
-from ballast.errors import NOT_JSON, ClusterError, NotFound
 
 _decoder = msgspec.json.Decoder(wire.ConfigMap)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ballast.clock import Clock
+from ballast.base.clock import Clock
+from ballast.base.metrics import Metrics
 from ballast.cluster.cache import Cache
 from ballast.cluster.client import KubeApi
 from ballast.cluster.conditions import Conditions
@@ -14,7 +15,6 @@ from ballast.cluster.state import StateStore
 from ballast.cluster.switches import Switches
 from ballast.cluster.workload_cache import WorkloadCache
 from ballast.cluster.writer import Writer
-from ballast.metrics import Metrics
 from ballast.settings import Settings
 
 

@@ -8,8 +8,17 @@ from urllib.parse import unquote
 
 import msgspec
 
+from ballast.base.errors import (
+    NOT_JSON,
+    ClusterError,
+    Conflict,
+    Forbidden,
+    Gone,
+    NotFound,
+    TooManyRequests,
+    Unauthorized,
+)
 from ballast.cluster.objects import wire
-from ballast.errors import NOT_JSON, ClusterError, Conflict, Forbidden, Gone, NotFound, TooManyRequests, Unauthorized
 
 _PATH = re.compile(
     r"/(?:api/[^/]+|apis/(?P<group>[^/]+)/[^/]+)"

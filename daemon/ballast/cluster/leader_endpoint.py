@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import structlog
 
-from ballast.clock import Clock
+from ballast.base.clock import Clock
+from ballast.base.errors import ClusterError, Forbidden, NotFound
 from ballast.cluster.client import KubeApi
 from ballast.cluster.threads import going
 from ballast.cluster.write import MERGE_PATCH, Result, Write, WriteOutcome, WriteTarget, object_path
 from ballast.cluster.writer import Writer
-from ballast.errors import ClusterError, Forbidden, NotFound
 
 STOP_PATIENCE = 2.0
 EVERY = 60.0

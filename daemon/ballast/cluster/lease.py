@@ -14,13 +14,13 @@ from typing import Any
 import msgspec
 import structlog
 
-from ballast.clock import Clock
+from ballast.base.clock import Clock
+from ballast.base.errors import ClusterError, Conflict, NotFound
+from ballast.base.metrics import Metrics
 from ballast.cluster.client import KubeApi
 from ballast.cluster.objects import wire
 from ballast.cluster.threads import going
 from ballast.cluster.write import FIELD_MANAGER, Result, Write, WriteOutcome, WriteTarget, object_path, record
-from ballast.errors import ClusterError, Conflict, NotFound
-from ballast.metrics import Metrics
 
 STOP_PATIENCE = 2.0
 _log = structlog.get_logger("lease")

@@ -6,10 +6,10 @@ import threading
 from collections.abc import Mapping
 from typing import Generic, TypeVar
 
+from ballast.base.errors import NOT_JSON, AnswerTooLarge, ClusterError, Gone
 from ballast.cluster.client import KubeApi
 from ballast.cluster.objects import wire
 from ballast.cluster.objects.decoding import Reader
-from ballast.errors import NOT_JSON, AnswerTooLarge, ClusterError, Gone
 
 T = TypeVar("T")
 

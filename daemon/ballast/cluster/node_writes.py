@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from ballast.base.errors import ClusterError, Gone, NotFound
 from ballast.cluster.client import KubeApi
 from ballast.cluster.write import MERGE_PATCH, Result, Write, WriteOutcome, WriteTarget, object_path
 from ballast.cluster.writer import Writer
-from ballast.errors import ClusterError, Gone, NotFound
 from ballast.model.node import Taint
 
 Taints: TypeAlias = list[dict[str, Any]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 
-from ballast.clock import Clock
+from ballast.base.clock import Clock
 
 LONGEST_HOLD = 300.0
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from ballast.base.errors import NOT_JSON, ClusterError
 from ballast.cluster import configmaps, state_layout
 from ballast.cluster.client import KubeApi
 from ballast.cluster.configmaps import ConfigMapStore
 from ballast.cluster.state_layout import PARTS, SCHEMA, SPLIT
 from ballast.cluster.write import Result, Write, WriteOutcome
 from ballast.cluster.writer import Writer
-from ballast.errors import NOT_JSON, ClusterError
 
 NAME = "ballast-state"
 NAMES = (NAME, *(f"{NAME}-{number}" for number in range(1, PARTS + 1)))

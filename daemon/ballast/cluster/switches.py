@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 import msgspec
 
-from ballast.clock import Clock
+from ballast.base.clock import Clock
+from ballast.base.metrics import Metrics
+from ballast.base.parts import SWITCHES
 from ballast.cluster.client import KubeApi
 from ballast.cluster.configmaps import collection
 from ballast.cluster.objects import wire
 from ballast.cluster.objects.decoding import Reader
 from ballast.cluster.watch import Collection, Reflector
-from ballast.metrics import Metrics
-from ballast.parts import SWITCHES
 
 NAME = SWITCHES
 

@@ -6,8 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
+from ballast.base.errors import NOT_JSON, ClusterError
 from ballast.cluster.client import KubeApi
-from ballast.errors import NOT_JSON, ClusterError
 
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

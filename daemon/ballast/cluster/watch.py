@@ -12,15 +12,15 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 import structlog
 
-from ballast.clock import Clock
+from ballast.base.clock import Clock
+from ballast.base.errors import NOT_JSON, AnswerTooLarge, ClusterError, Gone, NotFound, TooManyRequests
+from ballast.base.metrics import Metrics
 from ballast.cluster.client import KubeApi, Lines
 from ballast.cluster.error_messages import refusal
 from ballast.cluster.listing import list_all
 from ballast.cluster.objects import wire
 from ballast.cluster.objects.decoding import Reader
 from ballast.cluster.threads import going
-from ballast.errors import NOT_JSON, AnswerTooLarge, ClusterError, Gone, NotFound, TooManyRequests
-from ballast.metrics import Metrics
 
 T = TypeVar("T")
 

@@ -9,7 +9,9 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from ballast.clock import Clock
+from ballast.base.clock import Clock
+from ballast.base.errors import NOT_JSON, ClusterError
+from ballast.base.metrics import Metrics
 from ballast.cluster import workloads as forms
 from ballast.cluster.client import KubeApi
 from ballast.cluster.objects import attachments as attached
@@ -19,8 +21,6 @@ from ballast.cluster.objects.decoding import Reader
 from ballast.cluster.objects.object_budget import ObjectBudget
 from ballast.cluster.objects.shared_values import Shared
 from ballast.cluster.watch import Collection, Reflector, WatchGroup
-from ballast.errors import NOT_JSON, ClusterError
-from ballast.metrics import Metrics
 from ballast.model.attachments import Attachments, DeviceClaim, DeviceSlice, NodeClaim, ScaleUp
 from ballast.model.workload import Autoscaler, DisruptionBudget, Namespace, Workload
 

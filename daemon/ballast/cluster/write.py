@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import structlog
 
-from ballast.metrics import Metrics
+from ballast.base.metrics import Metrics
 
 MERGE_PATCH = "application/merge-patch+json"
 FIELD_MANAGER = "ballast"

@@ -9,12 +9,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Protocol
 
-from ballast.clock import Clock
+from ballast.base.clock import Clock
+from ballast.base.errors import ClusterError, Conflict, Gone, NotFound, TooManyRequests
+from ballast.base.metrics import Metrics
 from ballast.cluster.client import KubeApi
 from ballast.cluster.pace import Pace
 from ballast.cluster.write import FIELD_MANAGER, Result, Write, WriteOutcome, record
-from ballast.errors import ClusterError, Conflict, Gone, NotFound, TooManyRequests
-from ballast.metrics import Metrics
 
 _ATTEMPTS = 3
 _DEFAULT_HOLD = 1.0

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
+from ballast.base.errors import NOT_JSON, BallastError, ClusterError, NotFound
 from ballast.cluster.client import KubeApi
 from ballast.cluster.identity import own_namespace
-from ballast.errors import NOT_JSON, BallastError, ClusterError, NotFound
 from ballast.settings import Settings
 
 Document = Mapping[str, Any]

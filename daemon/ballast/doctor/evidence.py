@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from functools import cached_property
 
-from ballast.clock import Clock
+from ballast.base.clock import Clock
+from ballast.base.errors import BallastError, ClusterError
+from ballast.base.metrics import Metrics
 from ballast.cluster.client import KubeApi
 from ballast.cluster.listing import list_all
 from ballast.cluster.objects.decoding import node_reader, pod_reader
 from ballast.doctor.cluster_view import CheckNotPossible, ClusterView
 from ballast.doctor.pod_counts import PodCounts, counted, questions
-from ballast.errors import BallastError, ClusterError
-from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.sample import Reading

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from ballast.clock import AHEAD
+from ballast.base.clock import AHEAD
+from ballast.base.words import named
 from ballast.cluster.identity import known_namespace
 from ballast.doctor.cluster_view import OWN_PODS, CheckNotPossible, Document, part, text, title
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding
 from ballast.publishing.node_keys import NodeKeys
 from ballast.settings import Mode, Settings
-from ballast.words import named
 
 OLD = 60.0
 """Seconds after which a Lease that is renewed every two seconds counts as left alone."""

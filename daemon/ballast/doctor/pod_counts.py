@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ballast.errors import TelemetryError
+from ballast.base.errors import TelemetryError
 from ballast.settings import Settings
 from ballast.telemetry import responses as decoding
 from ballast.telemetry.exporters.terms import CONTAINERS, Terms

@@ -9,14 +9,14 @@ from fractions import Fraction
 from ballast.actuation.scaling import scale
 from ballast.actuation.scaling.cap import paused
 from ballast.actuation.scaling.detection import Autoscalers
+from ballast.base.errors import BallastError, ClusterError, NotFound, SettingsError, UsageError
+from ballast.base.metrics import Metrics
 from ballast.cluster.listing import list_all
 from ballast.cluster.workload_cache import AUTOSCALERS, SCALED_OBJECTS, plural_of, reader
 from ballast.doctor.cluster_view import CheckNotPossible, document, text
 from ballast.doctor.evidence import PATIENCE, Evidence
 from ballast.doctor.finding import Finding
-from ballast.errors import BallastError, ClusterError, NotFound, SettingsError, UsageError
 from ballast.jobs.power.build import PolicyFindings, client, findings
-from ballast.metrics import Metrics
 from ballast.model.workload import Autoscaler, Workload
 from ballast.power.feed_spec import FeedSpec
 from ballast.power.policy import Member, PowerPolicy

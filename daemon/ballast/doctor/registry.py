@@ -6,6 +6,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from ballast.base.errors import BallastError, UsageError
 from ballast.doctor import (
     autoscaler,
     eviction,
@@ -22,7 +23,6 @@ from ballast.doctor import (
 from ballast.doctor.cluster_view import CheckNotPossible
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding, Report, report
-from ballast.errors import BallastError, UsageError
 
 Check = Callable[[Evidence], Iterator[Finding]]
 

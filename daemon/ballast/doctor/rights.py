@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
+from ballast.base.errors import ClusterError, NotFound
 from ballast.cluster import state
 from ballast.cluster.workload_cache import plural_of
 from ballast.doctor.cluster_view import CheckNotPossible, document, part, text
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding
 from ballast.doctor.kubernetes import acts
-from ballast.errors import ClusterError, NotFound
 from ballast.eviction.emptying import EMPTIES
 from ballast.jobs.power.build import findings
 from ballast.power.policy import PowerPolicy

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from ballast.base.yaml_loader import TreeLoader
 from ballast.doctor.cluster_view import CheckNotPossible, ClusterView, Document, part, text, title
-from ballast.yaml_loader import TreeLoader
 
 _KIND = "KubeSchedulerConfiguration"
 TRIMARAN = {

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from ballast.base.words import named
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding
 from ballast.model.node import Node
 from ballast.model.sample import ReadingProblem
 from ballast.settings.prometheus import BUILT_IN_PRESETS
-from ballast.words import named
 
 _FEW = 0.02
 """Share of nodes without a sample that is nothing special: some always come or go."""

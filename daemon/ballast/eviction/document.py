@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ballast.eviction.answers import Step
+from ballast.answers.evictions import Step
 from ballast.eviction.plan import EvictionPlan
 from ballast.eviction.planners.planner import Effect
 from ballast.eviction.planners.registry import planner

@@ -9,6 +9,7 @@ from enum import Enum, auto
 
 import numpy as np
 
+from ballast.base.extensions import extensions
 from ballast.eviction.annotations import EVICT, EVICT_LIFTS, lifted, opted_in
 from ballast.eviction.check_input import LOOKED_NOWHERE, Check, CheckInput, Feasibility, GateVerdict
 from ballast.eviction.checks import acting, availability, limits, load, nature, storage
@@ -16,7 +17,6 @@ from ballast.eviction.facts import Facts
 from ballast.eviction.history import NOTHING_YET, History
 from ballast.eviction.rules import GateRules
 from ballast.eviction.tally import Tally
-from ballast.extensions import extensions
 from ballast.model.pod import FINISHED, Pod
 from ballast.model.sample import Ints
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from ballast.clock import Clock
+from ballast.base.clock import Clock
+from ballast.base.metrics import Metrics
 from ballast.cluster.objects import wire
 from ballast.cluster.objects.decoding import Shared, give_way, to_pod
 from ballast.cluster.watch import WATCH_SILENT
 from ballast.extender.reservations import ExtenderReservations
 from ballast.extender.snapshot_state import SnapshotState
 from ballast.extender.strategies import Strategies
-from ballast.metrics import Metrics
 from ballast.model.devices import ANNOTATIONS, claim_of
 from ballast.model.pod import Pod
 from ballast.model.sample import Floats

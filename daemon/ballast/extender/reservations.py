@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ballast.clock import Clock
+from ballast.base.clock import Clock
+from ballast.base.metrics import Metrics
 from ballast.cluster.objects import wire
-from ballast.metrics import Metrics
 from ballast.model.pod import Pod
 from ballast.model.shape import Shape
 from ballast.placement.assumed_pods import AssumedPods

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import structlog
 
-from ballast.clock import Clock
+from ballast.base.clock import Clock
 from ballast.extender.decisions import ExtenderService
 from ballast.model.pod import Pod
 from ballast.telemetry.pod_usage_cache import PodUsageCache

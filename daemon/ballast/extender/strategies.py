@@ -7,8 +7,8 @@ from pathlib import Path
 
 import yaml
 
-from ballast import yaml_loader
-from ballast.errors import UsageError
+from ballast.base import yaml_loader
+from ballast.base.errors import UsageError
 from ballast.scoring import balanced, dominant_residual, dynamic, load_variation
 from ballast.scoring.crane import DEFAULT_POLICY, parse_policy
 from ballast.scoring.protocol import Strategy

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ballast.base.words import duration
 from ballast.cluster.context import Context
 from ballast.model.snapshot import Snapshot
 from ballast.publishing.freeze import Freeze
 from ballast.telemetry.node_names import NodeNames
-from ballast.words import duration
 
 LEADER_SETTLES = 2
 """Complete cycles after which a new leader acts."""

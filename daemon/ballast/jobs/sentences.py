@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 
-from ballast.cluster.conditions import Conditions, StatusCondition
+from ballast.answers.api import StatusCondition
+from ballast.base.words import duration, named
+from ballast.cluster.conditions import Conditions
 from ballast.jobs.telemetry import TelemetryCycle
 from ballast.jobs.unmeasured import unmeasured
 from ballast.model.node_state import NodeState
@@ -16,7 +18,6 @@ from ballast.model.snapshot import Snapshot
 from ballast.publishing.freeze import Freeze
 from ballast.publishing.round import Round
 from ballast.settings import Mode, PublishingSettings, Settings, TelemetrySettings
-from ballast.words import duration, named
 
 NAMED = 5
 ALLOWED_JITTER = 0.05

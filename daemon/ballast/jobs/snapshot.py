@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from ballast.base.errors import ClusterError
 from ballast.cluster.context import Context
-from ballast.errors import ClusterError
 from ballast.extender.decisions import ExtenderService
 from ballast.jobs import sentences
 from ballast.jobs.progress import Known, Progress

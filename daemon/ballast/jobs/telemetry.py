@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import structlog
 
-from ballast.clock import Clock
+from ballast.base.clock import Clock
+from ballast.base.metrics import Metrics
 from ballast.cluster.context import Context
 from ballast.jobs.witnesses import Witness, disagreements
-from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.node_state import NodeEvidence, NodeStates, node_states
 from ballast.model.sample import REJECTION_REASONS, Floats, Ints, Reading

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ballast.base.words import named
 from ballast.model.node import Node
 from ballast.model.node_state import NodeState
 from ballast.model.snapshot import Snapshot
-from ballast.words import named
 
 NAMED = 5
 TELLING = ("kubernetes.io/os", "eks.amazonaws.com/compute-type", "type", "kubernetes.io/arch")

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from ballast.errors import NOT_JSON
+from ballast.base.errors import NOT_JSON
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.quantity import quantity

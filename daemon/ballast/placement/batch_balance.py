@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ballast.errors import PlacementError
+from ballast.base.errors import PlacementError
 from ballast.model.sample import Bools, Floats, Ints
 from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
-from ballast.placement.solvers import Problem, Rule, RuleKind, arrange, solve
+from ballast.solving import Problem, Rule, RuleKind, arrange, solve
 
 EVALUATIONS_PER_POD = 100
 MOST_EVALUATIONS = 50_000

@@ -17,7 +17,7 @@ from ballast.placement.planners.rebalance import rebalance
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.placement.planners.step import Admit, PlannedMove
 from ballast.placement.planners.worth import Worth, free, nobody
-from ballast.placement.solvers import Problem, Rule, RuleKind, arrange, improve
+from ballast.solving import Problem, Rule, RuleKind, arrange, improve
 
 MANY = 0.05
 """Share of the movable pods from which on a plan aims at a target; below it gains nothing worth its time."""

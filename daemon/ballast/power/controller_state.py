@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from ballast.errors import NOT_JSON
+from ballast.base.errors import NOT_JSON
 
 
 class ControllerMode(StrEnum):

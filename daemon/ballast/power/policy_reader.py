@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from ballast.errors import SettingsError
+from ballast.base.errors import SettingsError
 from ballast.power import feed_spec, policy, schedule
 from ballast.power.policy import PowerPolicy
 from ballast.power.policy_rules import contradictions

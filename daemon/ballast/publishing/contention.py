@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ballast.base.words import named
 from ballast.publishing.annotations import window_end
 from ballast.publishing.label_plan import PublishedKeys
-from ballast.words import named
 
 TIMES = 3
 WITHIN = 600.0

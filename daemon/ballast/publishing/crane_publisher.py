@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ballast.clock import Clock
+from ballast.base.clock import Clock
 from ballast.cluster.node_writes import node_metadata
 from ballast.cluster.write import Result, WriteOutcome
 from ballast.cluster.writer import Writer

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from ballast.clock import Clock
+from ballast.base.clock import Clock
+from ballast.base.parts import Part
 from ballast.cluster.client import KubeApi
 from ballast.cluster.node_writes import Taints, node_metadata, replace_taints, with_taint, with_values
 from ballast.cluster.objects import wire
@@ -16,7 +17,6 @@ from ballast.cluster.write import Result, WriteOutcome
 from ballast.cluster.writer import Writer
 from ballast.model.node import Node
 from ballast.model.snapshot import Snapshot
-from ballast.parts import Part
 from ballast.publishing.contention import LabelContention
 from ballast.publishing.freeze import Freeze
 from ballast.publishing.label_plan import LabelPlanner, NodeChange, PublishedKeys

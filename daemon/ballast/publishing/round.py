@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ballast.clock import Clock
+from ballast.base.clock import Clock
 from ballast.cluster.write import Result, WriteOutcome
 from ballast.cluster.writer import Writer
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import structlog
 
+from ballast.base.errors import ClusterError
 from ballast.cluster.conditions import SavedConditions
 from ballast.cluster.threads import going
 from ballast.cluster.write import Result
-from ballast.errors import ClusterError
 
 log = structlog.get_logger("ballast")
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ballast.clock import Clock, SystemClock
+from ballast.base.clock import Clock, SystemClock
+from ballast.base.metrics import Metrics
+from ballast.base.parts import Part
 from ballast.cluster.cache import Cache
 from ballast.cluster.client import KubeApi, connect
 from ballast.cluster.conditions import Conditions
@@ -18,8 +20,6 @@ from ballast.cluster.state import StateStore
 from ballast.cluster.switches import Switches
 from ballast.cluster.workload_cache import WorkloadCache
 from ballast.cluster.writer import Writer
-from ballast.metrics import Metrics
-from ballast.parts import Part
 from ballast.settings import Mode, Settings
 
 

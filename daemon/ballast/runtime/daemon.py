@@ -13,13 +13,13 @@ from typing import Any
 import structlog
 
 from ballast.actuation.scaling.targets import kinds_of
-from ballast.clock import Clock
+from ballast.base.clock import Clock
+from ballast.base.errors import BallastError, SettingsError
 from ballast.cluster.conditions import SavedConditions
 from ballast.cluster.context import Context
 from ballast.cluster.leader_endpoint import LeaderEndpoint, OwnPlace
 from ballast.cluster.objects.object_budget import too_large
 from ballast.cluster.token_review import TokenReviewer
-from ballast.errors import BallastError, SettingsError
 from ballast.extender import strategies
 from ballast.extender.decisions import ExtenderService
 from ballast.extender.sibling_usage import SiblingUsage

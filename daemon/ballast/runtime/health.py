@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Protocol
 
+from ballast.base.parts import Part
 from ballast.cluster.context import Context
-from ballast.parts import Part
 from ballast.serving.board import Board, Check
 from ballast.settings import Mode
 

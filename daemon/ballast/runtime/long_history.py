@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ballast.clock import Clock
+from ballast.base.clock import Clock
 from ballast.model.duration import DAY
 from ballast.settings import Settings
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient

@@ -14,10 +14,10 @@ from apscheduler.events import EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.base import BaseTrigger
 
-from ballast.clock import Clock, SystemClock
+from ballast.base.clock import Clock, SystemClock
+from ballast.base.errors import BallastError
+from ballast.base.metrics import Metrics
 from ballast.cluster.threads import going
-from ballast.errors import BallastError
-from ballast.metrics import Metrics
 from ballast.serving.board import CycleRecord
 
 log = structlog.get_logger("ballast.cycle")

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from ballast.errors import UsageError
+from ballast.base.errors import UsageError
 from ballast.model import duration
 from ballast.model.pod import Pod
 from ballast.model.sample import Ints

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 
-from ballast.errors import UsageError
+from ballast.base.errors import UsageError
 
 LARGEST_WEIGHT = 1e9
 """So that sums of weights stay finite."""

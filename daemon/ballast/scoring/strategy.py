@@ -12,7 +12,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TypeAlias
 
-from ballast.errors import UsageError
+from ballast.base.errors import UsageError
 from ballast.scoring import (
     balanced,
     blend,

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from ballast.eviction.answers import Evictions, Plan
-from ballast.serving.api_types import ACTIONS_KEPT, HISTORY_POINTS, Policy, Power
+from ballast.answers.api import ACTIONS_KEPT, HISTORY_POINTS, Policy, Power
+from ballast.answers.evictions import Evictions, Plan
 
 PLANS_KEPT = 50
 """Eviction plans, the newest."""

@@ -15,11 +15,11 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from ballast import __version__
-from ballast.clock import SystemClock
+from ballast.answers.api import CycleRecord, SnapshotSummary, Status
+from ballast.base.clock import SystemClock
+from ballast.base.parts import Part
 from ballast.model.snapshot import Snapshot
-from ballast.parts import Part
 from ballast.serving import activity
-from ballast.serving.api_types import CycleRecord, SnapshotSummary, Status
 from ballast.serving.board import Board, DaemonAnswers
 from ballast.serving.document import JSON, CachedDocument
 from ballast.serving.openapi import DOCUMENT

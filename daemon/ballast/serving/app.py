@@ -14,8 +14,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from ballast.clock import SystemClock
-from ballast.metrics import Metrics
+from ballast.base.clock import SystemClock
+from ballast.base.metrics import Metrics
 from ballast.serving import page
 from ballast.serving.api import Api
 from ballast.serving.board import Board, DaemonAnswers

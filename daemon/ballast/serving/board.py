@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from ballast.clock import Clock, SystemClock
-from ballast.eviction.answers import Evictions, Plan
+from ballast.answers.api import CycleRecord, Power
+from ballast.answers.evictions import Evictions, Plan
+from ballast.base.clock import Clock, SystemClock
 from ballast.model.snapshot import Snapshot
-from ballast.serving.api_types import CycleRecord, Power
 from ballast.serving.rendering import Rendered
 from ballast.serving.views.history import FleetHistory
 

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ballast.errors import SettingsError
+from ballast.base.errors import SettingsError
 from ballast.settings.extender import ExtenderSettings
 from ballast.settings.secrets import SecretFile
 

@@ -1,4 +1,4 @@
-"""`/metrics`: the counters of `ballast.metrics`, gauges about the snapshot, the process, and the per-node families."""
+"""`/metrics`: the counters of `base.metrics`, gauges about the snapshot, the process, and the per-node families."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from ballast import __version__
-from ballast.metrics import Metrics
+from ballast.base.metrics import Metrics
+from ballast.base.parts import Part
 from ballast.model.snapshot import Snapshot
-from ballast.parts import Part
 from ballast.serving.board import Board
 from ballast.serving.families import LOADS, SCORE, SPREAD
 

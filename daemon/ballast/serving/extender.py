@@ -14,12 +14,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from ballast.clock import Clock
+from ballast.base.body_budget import BodiesInFlight, BodyBudget
+from ballast.base.clock import Clock
+from ballast.base.errors import NOT_JSON, BallastError, UsageError
+from ballast.base.malloc import FreedMemory
+from ballast.base.metrics import Metrics
 from ballast.cluster.objects import wire
-from ballast.errors import NOT_JSON, BallastError, UsageError
-from ballast.metrics import Metrics
 from ballast.placement.choice import NEUTRAL
-from ballast.serving.body_budget import BodiesInFlight, BodyBudget
 from ballast.serving.callers import Callers
 from ballast.serving.document import JSON
 from ballast.serving.extender_wire import (
@@ -30,7 +31,6 @@ from ballast.serving.extender_wire import (
     prioritize_args,
 )
 from ballast.serving.host_index import Hosts, Named
-from ballast.serving.malloc import FreedMemory
 
 MAX_BODY = 64 * 1024 * 1024
 """Bytes; 5,000 whole nodes, as a scheduler without nodeCacheCapable sends them, are about 45 MB."""

@@ -11,8 +11,8 @@ from contextlib import suppress
 
 import msgspec
 
+from ballast.base.errors import BallastError
 from ballast.cluster.objects import wire
-from ballast.errors import BallastError
 from ballast.serving.host_index import Names, compact
 
 MOST_NAMES = 250_000

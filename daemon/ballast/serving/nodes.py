@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
+from ballast.answers.api import Load, Node, NodeDetail, Nodes, Published, State, Statistics
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot, Window
-from ballast.serving.api_types import Load, Node, NodeDetail, Nodes, Published, State, Statistics
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from typing import Any
 from msgspec.json import schema_components
 
 from ballast import __version__
-from ballast.eviction import answers
-from ballast.serving import api_types
-from ballast.serving.views import types
+from ballast.answers import api as api_types
+from ballast.answers import evictions as answers
+from ballast.answers import views as types
 
 Schema = dict[str, Any]
 

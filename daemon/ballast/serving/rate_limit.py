@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from ballast.clock import Clock
+from ballast.base.clock import Clock
 
 RATE = 5.0
 BURST = 20.0

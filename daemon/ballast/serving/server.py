@@ -16,10 +16,10 @@ import uvicorn
 import uvloop
 from starlette.types import ASGIApp
 
-from ballast.clock import SystemClock
-from ballast.errors import SettingsError
+from ballast.base.clock import SystemClock
+from ballast.base.errors import SettingsError
+from ballast.base.malloc import tune_malloc
 from ballast.serving import protocol
-from ballast.serving.malloc import tune_malloc
 from ballast.settings.http import HttpSettings
 
 BACKLOG = 1024

@@ -12,9 +12,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ballast.clock import Clock
+from ballast.base.clock import Clock
+from ballast.base.errors import ClusterError
 from ballast.cluster.token_review import TokenVerdict
-from ballast.errors import ClusterError
 from ballast.serving.rate_limit import RateLimit
 
 REMEMBERED = 1000

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
-from ballast.errors import SettingsError, UsageError
+from ballast.base.errors import SettingsError, UsageError
 from ballast.settings.extender import ExtenderSettings
 from ballast.settings.model import Settings
 from ballast.settings.names import variable

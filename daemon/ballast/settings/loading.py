@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from ballast.errors import SettingsError
+from ballast.base.errors import SettingsError
 from ballast.settings.consistency import contradictions, impossible_windows, remarks
 from ballast.settings.messages import problem, shown
 from ballast.settings.model import Settings

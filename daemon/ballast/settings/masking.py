@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ballast.redaction import HIDDEN
+from ballast.base.redaction import HIDDEN
 
 _URL = re.compile(r"(?<=://)[^\s\"'<>]+")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")

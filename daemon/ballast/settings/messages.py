@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import SecretStr
 from pydantic_core import ErrorDetails
 
-from ballast.redaction import HIDDEN
+from ballast.base.redaction import HIDDEN
 from ballast.settings.masking import mask_address, mask_urls
 from ballast.settings.model import Settings
 from ballast.settings.names import VARIABLES, variable

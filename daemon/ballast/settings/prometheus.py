@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, WithJsonSchema
 
-from ballast.extensions import installed
+from ballast.base.extensions import installed
 from ballast.settings.part import File, Positive, SettingsPart
 from ballast.settings.values.collection import as_list, as_map
 from ballast.settings.values.duration import Duration

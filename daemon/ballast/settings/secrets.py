@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ballast.errors import SettingsError
+from ballast.base.errors import SettingsError
 
 
 class SecretFile:

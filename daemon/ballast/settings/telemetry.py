@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
 
-from ballast.extensions import installed
+from ballast.base.extensions import installed
 from ballast.settings.part import Positive, SettingsPart
 from ballast.settings.prometheus import BUILT_IN_PRESETS, PRESETS_GROUP
 from ballast.settings.values.collection import TEXT_OR_MAP, as_list, as_map

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from requests.auth import _basic_auth_str
 
-from ballast.errors import SettingsError, SourceUnavailable
+from ballast.base.errors import SettingsError, SourceUnavailable
 from ballast.settings.prometheus import PrometheusSettings
 from ballast.settings.secrets import SecretFile
 

@@ -10,8 +10,8 @@ import msgspec
 import requests
 import urllib3
 
-from ballast.errors import SourceUnavailable, TelemetryError
-from ballast.redaction import HIDDEN
+from ballast.base.errors import SourceUnavailable, TelemetryError
+from ballast.base.redaction import HIDDEN
 
 LONGEST = 200
 """Characters of a plain-text answer that are quoted."""

@@ -19,12 +19,12 @@ import urllib3
 from requests.auth import AuthBase
 from requests.utils import DEFAULT_CA_BUNDLE_PATH
 
-from ballast import redaction
-from ballast.answer_budget import ANSWERS, AnswerBudget, AnswerShare
-from ballast.clock import Clock, SystemClock
-from ballast.deadlines import DeadlineAdapter
-from ballast.deadlines import deadline as whole_deadline
-from ballast.errors import SourceUnavailable, TelemetryError
+from ballast.base import redaction
+from ballast.base.answer_budget import ANSWERS, AnswerBudget, AnswerShare
+from ballast.base.clock import Clock, SystemClock
+from ballast.base.deadlines import DeadlineAdapter
+from ballast.base.deadlines import deadline as whole_deadline
+from ballast.base.errors import SourceUnavailable, TelemetryError
 from ballast.telemetry.credentials import Credentials, basic
 from ballast.telemetry.error_messages import (
     NoConnection,

@@ -9,8 +9,8 @@ from datetime import datetime
 import msgspec
 import numpy as np
 
-from ballast.errors import ClusterError, Forbidden, NotFound, SourceUnavailable, TelemetryError
-from ballast.metrics import Metrics
+from ballast.base.errors import ClusterError, Forbidden, NotFound, SourceUnavailable, TelemetryError
+from ballast.base.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.quantity import quantity
 from ballast.model.sample import Floats, Ints, Reading, ReadingProblem, Samples

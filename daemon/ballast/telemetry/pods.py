@@ -14,7 +14,7 @@ from datetime import datetime
 import msgspec
 import numpy as np
 
-from ballast.errors import ClusterError, TelemetryError
+from ballast.base.errors import ClusterError, TelemetryError
 from ballast.model.quantity import quantity
 from ballast.model.sample import Samples
 from ballast.settings import Settings

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from ballast.extensions import extension
+from ballast.base.extensions import extension
 from ballast.settings.prometheus import BUILT_IN_PRESETS, PRESETS_GROUP
 
 

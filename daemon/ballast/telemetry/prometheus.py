@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 
-from ballast.answer_budget import AnswersInFlight
-from ballast.errors import SourceUnavailable, TelemetryError
-from ballast.metrics import Metrics
+from ballast.base.answer_budget import AnswersInFlight
+from ballast.base.errors import SourceUnavailable, TelemetryError
+from ballast.base.metrics import Metrics
 from ballast.model.sample import Reading
 from ballast.settings import Settings
 from ballast.telemetry import presets

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from prometheus_api_client import PrometheusConnect
 
-from ballast.errors import SettingsError, SourceUnavailable
+from ballast.base.errors import SettingsError, SourceUnavailable
 from ballast.settings import Settings
 from ballast.telemetry.credentials import prometheus_credentials
 from ballast.telemetry.error_messages import masked

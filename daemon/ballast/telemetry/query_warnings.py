@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import structlog
 
-from ballast.metrics import Metrics
+from ballast.base.metrics import Metrics
 from ballast.telemetry.responses import SeriesTable
 
 log = structlog.get_logger("ballast.telemetry")

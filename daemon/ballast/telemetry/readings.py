@@ -9,7 +9,7 @@ from heapq import nsmallest
 
 import numpy as np
 
-from ballast.errors import TelemetryError
+from ballast.base.errors import TelemetryError
 from ballast.model.sample import Bools, Floats, Ints, Mixture, Reading, ReadingProblem, Samples
 from ballast.settings import Settings
 from ballast.telemetry.freshness import sample_times

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ballast.base.words import named
 from ballast.model.sample import Mixture
 from ballast.settings import Settings
 from ballast.telemetry.layout import Advice, advice
@@ -14,7 +15,6 @@ from ballast.telemetry.mixing import Difference, difference
 from ballast.telemetry.node_names import NodeNames
 from ballast.telemetry.queries import Query, QuerySet
 from ballast.telemetry.responses import GROUP_LABEL, SeriesTable
-from ballast.words import named
 
 EVERY = 3600.0
 """Seconds between two checks; while something differs, or nothing was found, every reading is checked."""

@@ -13,15 +13,15 @@ import numpy as np
 
 from ballast.actuation.eviction.evictor import Attempt, Evictor, EvictorOptions
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
+from ballast.base.errors import ClusterError, NotFound
+from ballast.base.metrics import Metrics
 from ballast.cluster.pace import Pace
 from ballast.cluster.state import StateStore
 from ballast.cluster.writer import Writer
-from ballast.errors import ClusterError, NotFound
 from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import Gate
 from ballast.eviction.plan import EvictionPlan, Kind, Move
 from ballast.eviction.rules import UNLIMITED, GateRules
-from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.node_state import NodeStates
 from ballast.model.pod import Owner, Pod
@@ -96,7 +96,7 @@ class EvictingApi(FakeApi):
         if (error := self.refuse(pod)) is not None:
             raise error
         if pod.uid != body["deleteOptions"]["preconditions"]["uid"]:
-            from ballast.errors import Conflict
+            from ballast.base.errors import Conflict
 
             raise Conflict("the UID in the precondition does not match", status=409)
         self.evict_now(pod)

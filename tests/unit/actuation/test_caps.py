@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ballast.actuation.scaling.target_status import Actuator
+from ballast.base.errors import ClusterError
 from ballast.cluster.write import Result
-from ballast.errors import ClusterError
 from ballast.power.policy import PowerPolicy
 from tests.unit.actuation.power_rig import (
     APPS,

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from ballast.actuation.eviction import effect
 from ballast.actuation.eviction.api_errors import ENOUGH, OVER, ApiErrors
 from ballast.actuation.eviction.records import Loads, Running, StepRecord, StepStatus
+from ballast.base.metrics import Metrics
 from ballast.eviction.plan import Move
-from ballast.metrics import Metrics
 from tests.fakes import FakeClock
 from tests.unit.actuation.evicting_api import GIB, NODES, NOW, nodes, snapshot
 

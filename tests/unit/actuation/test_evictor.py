@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ballast.errors import ClusterError
+from ballast.base.errors import ClusterError
 from ballast.eviction.recent_evictions import STOP_FOR
 from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
 from tests.unit.actuation.evicting_api import FREE, KEY, NODES, NOW, WINDOW, EvictingApi, Replica, plans

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ballast.errors import ClusterError, TooManyRequests, Unreachable
+from ballast.base.errors import ClusterError, TooManyRequests, Unreachable
 from ballast.eviction.gate import NAMES, PASSED, Gate
 from ballast.eviction.rules import UNLIMITED, EvictionLimit, GateRules
 from ballast.model.pod import Pod

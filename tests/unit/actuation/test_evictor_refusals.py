@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ballast.errors import ClusterError, Forbidden, TooManyRequests, Unreachable
+from ballast.base.errors import ClusterError, Forbidden, TooManyRequests, Unreachable
 from ballast.model.marks import EVICTS_ITSELF
 from ballast.model.selector import Requirement, Selector
 from ballast.model.workload import DisruptionBudget

@@ -11,9 +11,9 @@ from ballast.actuation.eviction.empty_nodes import EmptyNodes
 from ballast.actuation.eviction.leaving import LeavingTaints
 from ballast.actuation.eviction.release import carries, unmark
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
+from ballast.base.metrics import Metrics
 from ballast.cluster.pace import Pace
 from ballast.cluster.writer import Writer
-from ballast.metrics import Metrics
 from ballast.model.node import Node, Taint
 from ballast.model.pod import Owner, Pod
 from tests.fakes import FakeClock

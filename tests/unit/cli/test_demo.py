@@ -13,8 +13,8 @@ import pytest
 import requests
 from typer.testing import CliRunner
 
+from ballast.base.errors import UsageError
 from ballast.cli.app import app
-from ballast.errors import UsageError
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:

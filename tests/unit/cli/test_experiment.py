@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from lab_tests.experiments.traces import write_planetlab
 from tests.unit.cli.conftest import Run
-from tests.unit.experiments.traces import write_planetlab
 
 REQUESTS = [[(1 + size) * 100, (1 + kind) * 512, 20 * kind] for kind in range(3) for size in range(4)]
 

@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from lab_tests.experiments.openb_samples import trace
 from tests.unit.cli.conftest import Run
-from tests.unit.experiments.openb_samples import trace
 
 
 @pytest.fixture

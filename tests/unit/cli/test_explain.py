@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from pytest_httpserver import HTTPServer
 
+from ballast.base.metrics import Metrics
 from ballast.cluster.client import connect
 from ballast.eviction.gate import NAMES
-from ballast.metrics import Metrics
 from ballast.settings import load as load_settings
-from ballast.simulator import EmbeddedCluster, World
+from ballast_lab.simulator import EmbeddedCluster, World
 from tests.fakes import FakeClock
 from tests.unit.cli.clusters import budget, listed, node, pod, watcher, workload
 from tests.unit.cli.conftest import Run

@@ -8,10 +8,10 @@ import pytest
 from pytest_httpserver import HTTPServer
 from typer.testing import CliRunner
 
+from ballast.base.errors import BallastError, UsageError
 from ballast.cli.app import app
 from ballast.cli.observing import remote
 from ballast.cli.observing.overview import hot, limits_of, spread, today
-from ballast.errors import BallastError, UsageError
 
 Daemon = Callable[..., str]
 NOON = 1_795_348_800.0

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ballast.cli.app import app
-from ballast.simulator import EmbeddedCluster, World
+from ballast_lab.simulator import EmbeddedCluster, World
 from tests.unit.daemon.rig import CONFIG_MAP, OWN
 
 KUBECTL = """#!{python}

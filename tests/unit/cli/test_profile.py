@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
+from ballast.base.errors import UsageError
 from ballast.cli.main import main
 from ballast.cli.output import Output
 from ballast.cli.profile import PROFILES, profile
-from ballast.errors import UsageError
 from ballast.publishing.labels_profile import labels_profile
 
 

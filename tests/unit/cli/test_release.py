@@ -11,12 +11,12 @@ import pytest
 import structlog
 from typer.testing import CliRunner
 
+from ballast.base.errors import BallastError, ClusterError, SettingsError, UsageError
 from ballast.cli.app import app
 from ballast.cluster.write import Write, WriteOutcome
 from ballast.cluster.writer import Writer
-from ballast.errors import BallastError, ClusterError, SettingsError, UsageError
-from ballast.simulator import EmbeddedCluster, World
-from ballast.simulator.kube.kinds import BY_NAME
+from ballast_lab.simulator import EmbeddedCluster, World
+from ballast_lab.simulator.kube.kinds import BY_NAME
 from tests.unit.daemon.rig import LEASE, NODE, OWN, POD
 
 FOREIGN_LABELS = {"team": "blue", "other.dev/score": "3"}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ballast.simulator import EmbeddedCluster, World
+from ballast_lab.simulator import EmbeddedCluster, World
 from tests.unit.daemon.rig import ENDPOINT_SLICE, LEASE, OWN, until
 
 ENDS = 20

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from ballast.base.errors import BadFile
 from ballast.cli.files import ClusterFile, cluster, pod, read_document
 from ballast.cli.metrics_file import metrics
-from ballast.errors import BadFile
 
 DEEP = 100_000
 REPEATED = b"\n".join(

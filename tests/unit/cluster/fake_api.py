@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from ballast.errors import Conflict, NotFound
+from ballast.base.errors import Conflict, NotFound
 
 
 def merged(target: Any, patch: Any) -> Any:

@@ -112,10 +112,10 @@ def megabytes(name: str) -> float:
 
 def read(url: str, whole: bool) -> None:
     """In a process of its own: lists, and prints megabytes."""
-    from ballast.clock import SystemClock
+    from ballast.base.clock import SystemClock
+    from ballast.base.metrics import Metrics
     from ballast.cluster.cache import Cache
     from ballast.cluster.client import KubeApi
-    from ballast.metrics import Metrics
     from tests.unit.cluster.server import configuration
 
     metrics = Metrics()

@@ -11,8 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from ballast.base.metrics import Metrics
 from ballast.cluster.client import KubeApi
-from ballast.metrics import Metrics
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,7 @@ import pytest
 import trustme
 import yaml
 
-from ballast.cluster.client import KubeApi, connect
-from ballast.cluster.listing import list_all
-from ballast.cluster.objects.decoding import Reader
-from ballast.errors import (
+from ballast.base.errors import (
     ClusterError,
     Conflict,
     Forbidden,
@@ -31,7 +28,10 @@ from ballast.errors import (
     Unauthorized,
     Unreachable,
 )
-from ballast.metrics import Metrics
+from ballast.base.metrics import Metrics
+from ballast.cluster.client import KubeApi, connect
+from ballast.cluster.listing import list_all
+from ballast.cluster.objects.decoding import Reader
 from tests.unit.cluster.server import Answer, Request, api_for, configuration, serving, status
 
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from ballast.base.errors import Forbidden
+from ballast.base.metrics import Metrics
 from ballast.cluster.events import Events
 from ballast.cluster.node_writes import node_metadata
 from ballast.cluster.write import Result, Write, WriteOutcome, WriteTarget
-from ballast.errors import Forbidden
-from ballast.metrics import Metrics
 from tests.fakes import FakeClock
 from tests.unit.cluster.fake_api import FakeApi
 

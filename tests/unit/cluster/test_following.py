@@ -12,13 +12,13 @@ from typing import Any, cast
 
 import pytest
 
-from ballast.clock import SystemClock
+from ballast.base.clock import SystemClock
+from ballast.base.errors import Forbidden
+from ballast.base.metrics import Metrics
 from ballast.cluster.cache import Cache
 from ballast.cluster.listing import PAGE
 from ballast.cluster.objects.decoding import Reader
 from ballast.cluster.watch import Collection, Reflector
-from ballast.errors import Forbidden
-from ballast.metrics import Metrics
 from tests.unit.cluster.server import Answer, Request, Server, api_for, serving, status
 
 HANG_UP = b""

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from ballast.clock import SystemClock
+from ballast.base.clock import SystemClock
+from ballast.base.errors import Forbidden
 from ballast.cluster.leader_endpoint import LeaderEndpoint, OwnPlace
-from ballast.errors import Forbidden
 from tests.unit.cluster.fake_api import FakeApi
 from tests.unit.cluster.test_writer import Rig
 

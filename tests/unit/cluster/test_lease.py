@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ballast.clock import SystemClock
+from ballast.base.clock import SystemClock
+from ballast.base.errors import Forbidden, Unreachable
+from ballast.base.metrics import Metrics
 from ballast.cluster.lease import AlwaysLeader, Elector, read_lease
-from ballast.errors import Forbidden, Unreachable
-from ballast.metrics import Metrics
 from tests.fakes import FakeClock
 from tests.unit.cluster.fake_api import FakeApi
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ballast.base.errors import ClusterError, Unreachable
+from ballast.base.metrics import Metrics
 from ballast.cluster.conditions import Conditions, SavedConditions
 from ballast.cluster.state import NAME, NAMES, StateStore
 from ballast.cluster.state_layout import PART, PARTS, joined, laid_out
 from ballast.cluster.state_layout import size as state_size
 from ballast.cluster.write import Result
-from ballast.errors import ClusterError, Unreachable
-from ballast.metrics import Metrics
 from tests.fakes import FakeClock
 from tests.unit.cluster.fake_api import FakeApi
 from tests.unit.cluster.test_writer import Rig

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from ballast.base.metrics import Metrics
 from ballast.cluster.objects import wire
 from ballast.cluster.switches import Switches
-from ballast.metrics import Metrics
 from tests.fakes import FakeClock
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from ballast.clock import SystemClock
+from ballast.base.clock import SystemClock
+from ballast.base.metrics import Metrics
 from ballast.cluster.objects.decoding import annotation_filter
 from ballast.cluster.workload_cache import WorkloadCache
-from ballast.metrics import Metrics
 from ballast.model.selector import parse
 from tests.contract.objects import eventually
 from tests.unit.cluster.server import Answer, Request, Server, api_for, serving, status

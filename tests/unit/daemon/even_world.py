@@ -9,13 +9,13 @@ from zlib import crc32
 
 import numpy as np
 
-from ballast.clock import Clock
+from ballast.base.clock import Clock
 from ballast.model.sample import Floats
 from ballast.runtime.daemon import Daemon
-from ballast.simulator import World
-from ballast.simulator.objects import GIB
-from ballast.simulator.usage import Usage
-from ballast.simulator.world import SHAPES
+from ballast_lab.simulator import World
+from ballast_lab.simulator.objects import GIB
+from ballast_lab.simulator.usage import Usage
+from ballast_lab.simulator.world import SHAPES
 from tests.unit.daemon.rig import Rig, rig, until
 
 MEAN, HIGH, WINDOW, STEP = 0.6, 0.8, 900.0, 30.0

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from ballast.runtime.daemon import Daemon
-from ballast.simulator.kube.kinds import BY_NAME
+from ballast_lab.simulator.kube.kinds import BY_NAME
 from tests.unit.daemon.rig import Rig, until
 
 DEPLOYMENT, AUTOSCALER = BY_NAME["Deployment"], BY_NAME["HorizontalPodAutoscaler"]

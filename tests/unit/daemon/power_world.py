@@ -9,8 +9,8 @@ from fractions import Fraction
 from typing import Any
 
 from ballast.actuation.scaling.target_status import Actuator, ObstacleKind, TargetObstacle, TargetStatus
+from ballast.base.errors import ClusterError
 from ballast.cluster.write import Result, Write, WriteOutcome, WriteTarget
-from ballast.errors import ClusterError
 from ballast.jobs.power.budget import PolicyController
 from ballast.jobs.power.store import PowerStore
 from ballast.jobs.power.view import TickContext, TickReport

@@ -17,12 +17,12 @@ import requests
 from ballast.model.snapshot import Snapshot
 from ballast.runtime.daemon import Daemon
 from ballast.settings import load
-from ballast.simulator import EmbeddedCluster, World
-from ballast.simulator.kube.kinds import BY_NAME
+from ballast_lab.simulator import EmbeddedCluster, World
+from ballast_lab.simulator.kube.kinds import BY_NAME
 from tests.fakes import FakeClock
 
 NODE, POD, CONFIG_MAP, LEASE = (BY_NAME[name] for name in ("Node", "Pod", "ConfigMap", "Lease"))
-PLANNER = (sys.executable, "-c", "from ballast.jobs.eviction.planner_main import main; main()")
+PLANNER = (sys.executable, "-c", "from ballast.planning.worker import main; main()")
 """The planning process at the priority of the test, so that a busy machine does not starve it."""
 
 ENDPOINT_SLICE = BY_NAME["EndpointSlice"]

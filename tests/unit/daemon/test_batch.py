@@ -109,7 +109,7 @@ def test_a_pod_without_room_goes_at_once_or_last_and_an_event_says_why(calm: Rig
 
 
 def _events(calm: Rig) -> list[dict[str, object]]:
-    from ballast.simulator.kube.kinds import BY_NAME
+    from ballast_lab.simulator.kube.kinds import BY_NAME
 
     return [each.read() for each in calm.cluster.store.all(BY_NAME["Event"], SHOP)]
 

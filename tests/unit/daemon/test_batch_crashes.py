@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ballast.errors import ClusterError
+from ballast.base.errors import ClusterError
 from ballast.runtime.daemon import Daemon
 from tests.unit.daemon.batching import GATE, batching, create, cycle, found, gates, pod, seen
 from tests.unit.daemon.rig import POD, Rig, condition, rig, until

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ballast.base.errors import UsageError
+from ballast.base.metrics import Metrics
 from ballast.cluster.objects import wire
 from ballast.cluster.objects.decoding import Shared, to_pod
 from ballast.cluster.watch import WATCH_SILENT
-from ballast.errors import UsageError
 from ballast.extender.decisions import ExtenderService
-from ballast.metrics import Metrics
 from ballast.model.shape import ContainerShape, shape_of
 from ballast.model.snapshot import Snapshot
 from ballast.scoring.fleet import fleet_of

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 import requests
 
-from ballast.clock import ScaledClock
-from ballast.errors import UsageError
-from ballast.runtime import demo
+from ballast.base.clock import ScaledClock
+from ballast.base.errors import UsageError
 from ballast.runtime.daemon import Daemon
-from ballast.runtime.demo import Options, run
 from ballast.settings import load
-from ballast.simulator import EmbeddedCluster, World
+from ballast_lab.demo import running as demo
+from ballast_lab.demo.running import Options, run
+from ballast_lab.simulator import EmbeddedCluster, World
 from tests.unit.daemon.rig import PATIENCE
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ballast.runtime import hotspot
-from ballast.runtime.demo import Options, run
-from ballast.simulator.extender_client import Extender
-from ballast.simulator.kube.kinds import POD
+from ballast_lab.demo import hotspot
+from ballast_lab.demo.running import Options, run
+from ballast_lab.simulator.extender_client import Extender
+from ballast_lab.simulator.kube.kinds import POD
 from tests.unit.daemon.rig import until
 
 FALLEN = 0.85
@@ -43,7 +43,7 @@ def test_the_words_of_a_spread() -> None:
 
 
 def test_the_scheduler_follows_the_extender(httpserver: Any) -> None:
-    from ballast.simulator import EmbeddedCluster, World
+    from ballast_lab.simulator import EmbeddedCluster, World
 
     with EmbeddedCluster(World(5, 1, scene="calm")) as cluster:
         names = cluster.world.node_names

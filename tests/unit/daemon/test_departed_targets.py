@@ -7,8 +7,8 @@ from collections.abc import Collection
 
 import pytest
 
+from ballast.base.errors import ClusterError
 from ballast.cluster.write import Result, WriteOutcome
-from ballast.errors import ClusterError
 from ballast.jobs.power.departed import PAUSE, DepartedTargets
 from ballast.power.policy import PowerPolicy
 from tests.unit.daemon.power_world import WRITE, CrashPoint, Keys

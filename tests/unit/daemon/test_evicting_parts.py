@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ballast.base.metrics import Metrics
 from ballast.eviction.plan import Aims
 from ballast.jobs.eviction.hot_nodes import HotNodes, loads
 from ballast.jobs.eviction.recent_scaling import RecentScaling
-from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.node_state import NodeStates
 from ballast.model.snapshot import Snapshot, Window

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 import pytest
 import structlog
 
-from ballast.clock import SystemClock
-from ballast.errors import TelemetryError
-from ballast.metrics import Metrics
+from ballast.base.clock import SystemClock
+from ballast.base.errors import TelemetryError
+from ballast.base.metrics import Metrics
 from ballast.runtime.scheduler import GridTrigger, JobScheduler
 from ballast.serving.board import CycleRecord
 from tests.fakes import FakeClock

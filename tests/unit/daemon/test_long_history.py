@@ -9,7 +9,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from ballast.errors import SourceUnavailable
+from ballast.base.errors import SourceUnavailable
 from ballast.runtime.long_history import POINTS, LongHistory
 from ballast.settings import load
 from tests.fakes import FakeClock

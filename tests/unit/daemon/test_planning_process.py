@@ -13,18 +13,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ballast.errors import WorkerError
+from ballast.base.errors import WorkerError
 from ballast.eviction.facts import ClusterObjects
 from ballast.eviction.history import History
 from ballast.eviction.rules import GateRules
-from ballast.jobs.eviction import planning_process as module
-from ballast.jobs.eviction.planner_main import answer
-from ballast.jobs.eviction.planning_process import PlanningProcess
-from ballast.jobs.eviction.planning_request import PlanRequest, RequestedPlan, receive, send
 from ballast.model.node import Node
 from ballast.model.pod import Owner, Pod
 from ballast.model.shape import ContainerShape, shape_of
 from ballast.model.workload import Workload
+from ballast.planning import process as module
+from ballast.planning.process import PlanningProcess
+from ballast.planning.request import PlanRequest, RequestedPlan, receive, send
+from ballast.planning.worker import answer
 from ballast.telemetry.pods import PodAnswers
 from tests.unit.daemon.rig import until
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import requests
 
-from ballast import log
+from ballast.base import log
 from ballast.settings import explain
-from ballast.simulator.kube.kinds import BY_NAME
+from ballast_lab.simulator.kube.kinds import BY_NAME
 from tests.unit.cluster.server import Answer, Request, serving
 from tests.unit.daemon.rig import Rig, get, rig
 

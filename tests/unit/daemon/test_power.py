@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from ballast.errors import SettingsError
+from ballast.base.errors import SettingsError
 from ballast.jobs.power.build import findings
-from ballast.runtime import demo
 from ballast.runtime.daemon import Daemon
 from ballast.settings import load
-from ballast.simulator.kube.kinds import BY_NAME
+from ballast_lab.demo import running as demo
+from ballast_lab.simulator.kube.kinds import BY_NAME
 from tests.unit.daemon.plant import Plant, policy
 from tests.unit.daemon.rig import OWN, condition, get, metric, rig, until
 

@@ -8,7 +8,7 @@ from typing import Any
 import requests
 
 from ballast.runtime.daemon import Daemon
-from ballast.simulator.kube.kinds import BY_NAME
+from ballast_lab.simulator.kube.kinds import BY_NAME
 from tests.unit.daemon.rig import POD, Rig, rig, until
 
 SLICE, CLAIM = BY_NAME["ResourceSlice"], BY_NAME["ResourceClaim"]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ballast.errors import UsageError
+from ballast.base.errors import UsageError
 from ballast.model.node import Node
 from ballast.model.node_state import NodeStates
 from ballast.model.pod import Pod

@@ -5,8 +5,8 @@ from typing import Any, cast
 
 from structlog.testing import capture_logs
 
+from ballast.base.errors import ClusterError
 from ballast.cluster.conditions import SavedConditions
-from ballast.errors import ClusterError
 from ballast.runtime.condition_saver import ConditionSaver
 from tests.unit.cluster.test_following import until
 

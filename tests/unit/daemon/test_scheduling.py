@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import requests
 
-from ballast.errors import SettingsError
+from ballast.base.errors import SettingsError
 from ballast.runtime.daemon import Daemon
 from ballast.settings.http import HttpSettings
-from tests.cluster.harness.process import free_port
+from ballast_lab.harness.process import free_port
 from tests.unit.daemon.rig import POD, Rig, condition, get, metric, until
 
 ASKING = {"metadata": {"name": "asking", "namespace": "default", "uid": "asking"}, "spec": {"containers": [{}]}}

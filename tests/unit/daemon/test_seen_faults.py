@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from ballast.clock import SystemClock
+from ballast.base.clock import SystemClock
+from ballast.base.metrics import Metrics
 from ballast.cluster.conditions import Conditions
 from ballast.doctor.daemon_view import SEEN
 from ballast.jobs.power.conditions import report_conditions
 from ballast.jobs.power.view import TickContext, TickReport
-from ballast.metrics import Metrics
-from ballast.simulator.kube.kinds import BY_NAME
 from ballast.telemetry.feeds.budget_feed import Watts
+from ballast_lab.simulator.kube.kinds import BY_NAME
 from tests.unit.daemon.rig import NODE, WINDOW, Rig, condition, rig, until
 from tests.unit.power.worlds import policy
 

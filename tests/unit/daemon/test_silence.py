@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from ballast.base.metrics import Metrics
 from ballast.jobs.telemetry import TelemetryCycle, TelemetryRules
-from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.node_state import NodeState
 from ballast.model.sample import Reading, ReadingProblem, Samples

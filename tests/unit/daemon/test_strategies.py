@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from ballast.base.errors import UsageError
+from ballast.base.metrics import Metrics
 from ballast.cluster.objects.decoding import Shared, to_pod
 from ballast.cluster.watch import WATCH_SILENT
-from ballast.errors import UsageError
 from ballast.extender.decisions import ExtenderService
 from ballast.extender.strategies import Strategies, problems
-from ballast.metrics import Metrics
 from ballast.model.pod import Owner, Pod
 from ballast.model.shape import ContainerShape, shape_of
 from ballast.model.snapshot import Snapshot

@@ -6,8 +6,8 @@ import json
 import runpy
 from typing import Any
 
-from tests.faults.cells import AT_START, all_cells
-from tests.faults.parts.registry import PARTS
+from ballast_lab.faults.cells import AT_START, all_cells
+from ballast_lab.faults.parts.registry import PARTS
 from tests.unit.docs.pages import DOCS, ROOT
 
 SCRIPT: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "reliability_page.py"))

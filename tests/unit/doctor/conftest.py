@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from ballast.clock import SystemClock
+from ballast.base.clock import SystemClock
+from ballast.base.metrics import Metrics
 from ballast.cluster.client import connect
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding, Report
 from ballast.doctor.registry import examine
-from ballast.metrics import Metrics
 from ballast.settings import load
-from ballast.simulator import EmbeddedCluster, World
-from ballast.simulator.kube.kinds import BY_NAME
+from ballast_lab.simulator import EmbeddedCluster, World
+from ballast_lab.simulator.kube.kinds import BY_NAME
 
 
 @dataclass

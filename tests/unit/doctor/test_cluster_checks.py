@@ -125,8 +125,8 @@ def test_another_deployment_is_a_second_ballast(patient: Patient) -> None:
 
 def test_scores_under_another_prefix_are_a_second_ballast(patient: Patient) -> None:
     assert patient.only("second-ballast", PUBLISHING__PREFIX="mine.example").status == "ok"
-    from ballast.simulator.kube.kinds import NODE
-    from ballast.simulator.kube.patching import MERGE
+    from ballast_lab.simulator.kube.kinds import NODE
+    from ballast_lab.simulator.kube.patching import MERGE
 
     labels = {"metadata": {"labels": {"ballast.dev/score": "3", "ballast.dev/load": "low"}}}
     name = patient.cluster.world.node_names[0]

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from ballast.base.errors import UsageError
 from ballast.cli.app import app
 from ballast.doctor.finding import Finding
 from ballast.doctor.registry import CHECKS
-from ballast.errors import UsageError
 from tests.unit.doctor.conftest import Patient, wrong
 
 

@@ -11,8 +11,8 @@ from ballast.publishing.crane_profile import crane_profile
 from ballast.publishing.extender_profile import extender_profile
 from ballast.publishing.labels_profile import labels_profile
 from ballast.publishing.trimaran_profile import trimaran_profile
-from ballast.simulator.kube.kinds import NODE
-from ballast.simulator.kube.patching import MERGE
+from ballast_lab.simulator.kube.kinds import NODE
+from ballast_lab.simulator.kube.patching import MERGE
 from tests.unit.doctor.conftest import Patient
 
 ON = {"PUBLISHING__MODE": "on"}

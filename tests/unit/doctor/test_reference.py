@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ballast.condition_types import CONDITION_TYPES
+from ballast.base.condition_types import CONDITION_TYPES
 from ballast.doctor.daemon_view import SEEN
 from ballast.doctor.reference import described, markdown
 from ballast.doctor.registry import CHECKS

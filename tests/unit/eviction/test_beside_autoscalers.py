@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ballast.eviction.plan import Kind
-from tests.bench.autoscalers import AUTOSCALERS, run
+from ballast_lab.bench.autoscalers import AUTOSCALERS, run
 
 
 @pytest.mark.parametrize("kind", ["rebalance", "consolidate"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.bench.consolidation import MOVED_A_DAY, run
+from ballast_lab.bench.consolidation import MOVED_A_DAY, run
 
 
 def test_emptied_nodes_save_node_hours_and_make_no_node_hot() -> None:

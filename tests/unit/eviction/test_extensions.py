@@ -12,8 +12,8 @@ from types import ModuleType
 
 import pytest
 
-from ballast import extensions
-from ballast.errors import SettingsError, UsageError
+from ballast.base import extensions
+from ballast.base.errors import SettingsError, UsageError
 from ballast.eviction import gate
 from ballast.eviction.check_input import CheckInput, CheckResult, refuse
 from ballast.eviction.gate import BUILT_IN, Row, Scope

@@ -8,8 +8,8 @@ from fnmatch import fnmatch
 
 import pytest
 
-from ballast import __version__
 from tests.unit.install.chart import ROOT, Helm, one
+from tests.unit.install.test_version import SEMANTIC
 
 Step = tuple[str, str]
 
@@ -94,4 +94,4 @@ def test_the_image_says_what_it_is() -> None:
     labels = argument(stages()[-1], "LABEL")
     for name in ("title", "description", "licenses", "version", "revision"):
         assert f"org.opencontainers.image.{name}=" in labels
-    assert ("ARG", f"VERSION={__version__}") in steps()
+    assert ("ARG", f"VERSION={SEMANTIC}") in steps()

@@ -8,7 +8,6 @@ from typing import Any
 import kubernetes_validate
 import pytest
 
-from ballast import __version__
 from tests.unit.install.chart import (
     CHART,
     EVERYTHING,
@@ -24,6 +23,7 @@ from tests.unit.install.chart import (
     one,
     pod_templates,
 )
+from tests.unit.install.test_version import SEMANTIC
 
 VALUE_SETS: dict[str, Values] = {"default": {}, "publishing": PUBLISHING, "power": POWER, "everything": EVERYTHING}
 VALUE_SETS |= {"scheduler": SCHEDULER, "neighbours": NEIGHBOURS}
@@ -80,9 +80,9 @@ def test_objects_are_unique_and_live_in_the_release_namespace(helm: Helm, values
 
 def test_the_application_version_is_that_of_the_package(helm: Helm) -> None:
     chart = helm.run("show", "chart", CHART)
-    assert re.search(rf"^appVersion: {re.escape(__version__)}$", chart, re.MULTILINE)
+    assert re.search(rf"^appVersion: {re.escape(SEMANTIC)}$", chart, re.MULTILINE)
     deployment = one(helm.template(), "Deployment", "ballast")
-    assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == f"ballast:{__version__}"
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == f"ballast:{SEMANTIC}"
 
 
 def test_an_image_digest_wins_over_the_tag(helm: Helm) -> None:

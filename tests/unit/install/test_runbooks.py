@@ -7,9 +7,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+from ballast.base.condition_types import CONDITION_TYPES, GOOD
+from ballast.base.metrics import Metrics
 from ballast.cluster.conditions import Conditions
-from ballast.condition_types import CONDITION_TYPES, GOOD
-from ballast.metrics import Metrics
 from tests.fakes import FakeClock
 from tests.unit.install.chart import ROOT
 

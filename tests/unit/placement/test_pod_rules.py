@@ -7,14 +7,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ballast.errors import Infeasible
+from ballast.base.errors import Infeasible
 from ballast.model.node import Taint
 from ballast.model.pod import Pod
 from ballast.model.selector import Requirement, Selector
 from ballast.model.template import HostPort, PodTerm, Template, Toleration, TopologySpread
 from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.pod_rules import PodRules
-from ballast.placement.solvers import Problem, arrange, solve
+from ballast.solving import Problem, arrange
+from ballast_lab.solvers import solve
 from tests.unit.placement.worlds import a_layout, a_node, a_pod, standing_of
 
 NODES = [

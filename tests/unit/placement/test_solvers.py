@@ -7,11 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ballast.base.errors import Infeasible
 from ballast.cli.planning.placement_file import problem_of
-from ballast.errors import Infeasible
-from ballast.placement.solvers import SOLVERS, Problem, Solution, arrange, solve
-from ballast.placement.solvers.exact import standing_out
-from ballast.placement.solvers.units import units
+from ballast.solving import Problem, Solution, arrange
+from ballast.solving.exact import standing_out
+from ballast.solving.units import units
+from ballast_lab.solvers import SOLVERS, solve
 from tests.unit.placement.problems import Json, all_placements, broken, documents, value
 
 OURS = tuple(name for name in SOLVERS if name != "genetic-paper")

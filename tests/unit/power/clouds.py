@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ballast.experiments.power.signals import CLOUD_HOURS, CLOUD_TICK, cloudy_day
 from ballast.power.policy import PowerPolicy
 from ballast.power.replay import Replay, replay
+from ballast_lab.experiments.power.signals import CLOUD_HOURS, CLOUD_TICK, cloudy_day
 from tests.unit.power.worlds import policy, samples
 
 EACH = 50

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ballast.errors import SettingsError
+from ballast.base.errors import SettingsError
 from ballast.power.feed_spec import FeedSpec, remaining
 from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read

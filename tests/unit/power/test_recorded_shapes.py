@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ballast.experiments.power.closed_loop import WAYS, lived
-from ballast.experiments.power.contestants import absolute, published
-from ballast.experiments.power.figures import judged
-from ballast.experiments.power.signals import Signal, recorded
+from ballast_lab.experiments.power.closed_loop import WAYS, lived
+from ballast_lab.experiments.power.contestants import absolute, published
+from ballast_lab.experiments.power.figures import judged
+from ballast_lab.experiments.power.signals import Signal, recorded
 
 SHAPES = {signal.name: signal for signal in recorded()}
 STEEP_AT_THE_END = {"Solar_Power": 1}

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from ballast.errors import SettingsError
+from ballast.base.errors import SettingsError
 from ballast.power.replay import NO_DEMAND, NO_WATTS, Replay, replay
 from ballast.power.schedule import Schedule
 from tests.unit.power.worlds import policy, samples

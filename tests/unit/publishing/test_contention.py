@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 
+from ballast.base.metrics import Metrics
 from ballast.cluster.conditions import Conditions
-from ballast.metrics import Metrics
 from ballast.publishing.contention import TIMES, WITHIN, LabelContention
 from ballast.publishing.label_plan import PublishedKeys
 from tests.fakes import FakeClock

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from ballast.base.errors import ClusterError, Forbidden, TooManyRequests
+from ballast.base.metrics import Metrics
 from ballast.cluster.node_writes import with_taint
 from ballast.cluster.objects import wire
 from ballast.cluster.objects.decoding import Shared, annotation_filter, to_node
 from ballast.cluster.pace import Pace
 from ballast.cluster.writer import Writer
-from ballast.errors import ClusterError, Forbidden, TooManyRequests
-from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.publishing.freeze import Freeze
 from ballast.publishing.label_plan import LabelPlanner, LabelRules

@@ -6,10 +6,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ballast.base.errors import ClusterError
+from ballast.base.metrics import Metrics
 from ballast.cluster.pace import Pace
 from ballast.cluster.writer import Writer
-from ballast.errors import ClusterError
-from ballast.metrics import Metrics
 from ballast.model.node import Node, Taint
 from ballast.publishing.publisher import PART
 from ballast.publishing.release import release

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ballast.errors import UsageError
+from ballast.base.errors import UsageError
 from ballast.scoring.requested_to_capacity import curve
 from ballast.scoring.strategy import strategy
 from tests.unit.scoring.worlds import a_fleet, by_node, node, pod, scored

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ballast.errors import UsageError
+from ballast.base.errors import UsageError
 from ballast.scoring.strategy import NAMES, strategy
 from ballast.settings import load as settings
 from tests.unit.scoring.worlds import a_fleet, load, node, pod, scored

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ballast.errors import UsageError
+from ballast.base.errors import UsageError
 from ballast.model.devices import Claim
 from ballast.scoring.devices.placed import PlacedDevices
 from ballast.scoring.devices.room import columns, taken, times

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ballast.errors import UsageError
+from ballast.base.errors import UsageError
 from ballast.scoring import crane
 from ballast.scoring.strategy import strategy
 from tests.unit.scoring.worlds import NOW, a_fleet, load, node, pod, scored

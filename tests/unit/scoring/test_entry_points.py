@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from ballast.base.errors import SettingsError, UsageError
 from ballast.cli.checked_settings import checked
-from ballast.errors import SettingsError, UsageError
 from ballast.scoring import strategy as registry
 from ballast.scoring.protocol import TRAITS
 from ballast.scoring.strategy import NAMES, names, strategy

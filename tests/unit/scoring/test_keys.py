@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ballast.errors import UsageError
+from ballast.base.errors import UsageError
 from ballast.scoring.keys import StrategyKeys
 from ballast.scoring.strategy import strategy
 

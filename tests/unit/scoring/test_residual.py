@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.errors import UsageError
+from ballast.base.errors import UsageError
 from ballast.scoring.dominant_residual import DominantResidual, exact_scores
 from ballast.scoring.profiles import Arrivals, observed
 from ballast.scoring.residual import NOWHERE, Criterion, Residuals, steps
@@ -23,7 +23,7 @@ from ballast.scoring.strategy import strategy
 from tests.unit.scoring.worlds import a_fleet, by_node, node, pod, scored
 
 DATA = Path(__file__).parents[2] / "data"
-WORLDS = json.loads((files("ballast.experiments") / "data/worlds.json").read_text())
+WORLDS = json.loads((files("ballast_lab.experiments") / "data/worlds.json").read_text())
 PODS = json.loads((DATA / "pods_seed0.json").read_text())
 MIB, GIB = 2**20, 2**30
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ballast.errors import UsageError
+from ballast.base.errors import UsageError
 from ballast.model.sample import Floats
 from ballast.scoring import load_variation, low_risk, peaks, target_load
 from ballast.scoring.demand import demand

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from ballast.eviction.answers import Evictions, Plan
-from ballast.serving.api_types import Power
+from ballast.answers.api import Power
+from ballast.answers.evictions import Evictions, Plan
 
 Document = dict[str, Any]
 

@@ -12,7 +12,7 @@ import pytest
 from ballast.eviction.gate import NAMES
 from ballast.runtime.daemon import Daemon
 from ballast.serving.openapi import ANSWERS, DOCUMENT
-from ballast.simulator.kube.kinds import BY_NAME
+from ballast_lab.simulator.kube.kinds import BY_NAME
 from tests.unit.daemon.rig import Rig, get, rig, until
 from tests.unit.serving import acting
 from tests.unit.serving.client import ask

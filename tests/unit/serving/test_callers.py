@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import trustme
 
-from ballast.errors import SettingsError
-from ballast.metrics import Metrics
+from ballast.base.errors import SettingsError
+from ballast.base.metrics import Metrics
 from ballast.serving.app import create_app
 from ballast.serving.callers import Callers
 from ballast.serving.rate_limit import BURST, MOST_CALLERS, RATE, RateLimit

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+from ballast.base.errors import UsageError
+from ballast.base.metrics import Metrics
 from ballast.cluster.objects import wire
-from ballast.errors import UsageError
-from ballast.metrics import Metrics
 from ballast.serving import protocol
 from ballast.serving.app import create_app
 from ballast.serving.extender import MAX_BODY, NEUTRAL_HEADER, PAUSES, Priorities, Rejections

@@ -8,7 +8,7 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics import parser as openmetrics_parser
 from prometheus_client.parser import text_string_to_metric_families
 
-from ballast.metrics import Metrics
+from ballast.base.metrics import Metrics
 from ballast.model.node_state import NodeState
 from ballast.serving.board import Board
 from ballast.serving.exposition import Exposition, exported_names

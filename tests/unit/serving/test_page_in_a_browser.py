@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ballast.errors import BallastError
+from ballast.base.errors import BallastError
 from ballast.serving.board import Board, CycleRecord, DaemonAnswers
-from tests.browser import CHROMIUM, Tab, browser
+from ballast_lab.harness.browser import CHROMIUM, Tab, browser
 from tests.fakes import FakeClock
 from tests.unit.serving import acting
 from tests.unit.serving.world import TIME, board_of, serving, snapshot

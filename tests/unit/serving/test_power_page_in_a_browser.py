@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ballast.serving.board import Board
-from tests.browser import CHROMIUM, Tab, browser
+from ballast_lab.harness.browser import CHROMIUM, Tab, browser
 from tests.fakes import FakeClock
 from tests.unit.serving import acting
 from tests.unit.serving.world import TIME, serving

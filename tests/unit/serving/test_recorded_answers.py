@@ -13,7 +13,8 @@ from ballast.actuation.eviction.events import document
 from ballast.actuation.eviction.evictor import Attempt
 from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
 from ballast.actuation.scaling.target_status import Actuator, TargetStatus
-from ballast.eviction.answers import Measured
+from ballast.answers.api import Power
+from ballast.answers.evictions import Measured
 from ballast.eviction.plan import EvictionPlan, Move, Refusal
 from ballast.jobs.eviction.executor import plan_document
 from ballast.jobs.power.document import TargetRows, policy_document
@@ -25,7 +26,6 @@ from ballast.power.controller_state import ChangeWindow, ControllerMode, Control
 from ballast.power.measuring.learning import Learned
 from ballast.power.sections.needs import Need
 from ballast.serving import activity
-from ballast.serving.api_types import Power
 from ballast.settings import Mode
 from ballast.telemetry.feeds.budget_feed import Watts
 from tests.unit.power.worlds import policy

@@ -16,8 +16,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ballast.errors import SettingsError
-from ballast.metrics import Metrics
+from ballast.base.errors import SettingsError
+from ballast.base.metrics import Metrics
 from ballast.serving import protocol, server
 from ballast.serving.app import MAX_BODY, create_app
 from ballast.serving.server import Server

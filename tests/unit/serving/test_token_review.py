@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from ballast.base.errors import ClusterError
+from ballast.base.metrics import Metrics
 from ballast.cluster.token_review import ACCESS, TOKENS, TokenReviewer, TokenVerdict
-from ballast.errors import ClusterError
-from ballast.metrics import Metrics
 from ballast.serving.app import create_app
 from ballast.serving.server import Server
 from ballast.serving.token_review import ALLOWED_FOR, REFUSED_FOR, REMEMBERED, Reviewed

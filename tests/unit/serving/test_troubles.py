@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.condition_types import CONDITION_TYPES, GOOD
+from ballast.base.condition_types import CONDITION_TYPES, GOOD
 from ballast.serving.views.troubles import troubles
 
 

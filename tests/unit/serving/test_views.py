@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 
-from ballast.errors import BallastError
+from ballast.base.errors import BallastError
 from ballast.serving.board import DaemonAnswers
 from tests.unit.serving import acting
 from tests.unit.serving.client import ask

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from ballast.metrics import Metrics
+from ballast.base.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.node_state import NodeStates
 from ballast.model.snapshot import Snapshot, Window

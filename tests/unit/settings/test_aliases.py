@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ballast.errors import SettingsError
+from ballast.base.errors import SettingsError
 from ballast.settings import examine, explain, load
 from ballast.settings.sources import aliases
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.errors import SettingsError
+from ballast.base.errors import SettingsError
 from ballast.settings import Duration, Mode, ResourceSetting, Settings, examine, load
 from ballast.settings.names import VARIABLES, injected, suggestion
 

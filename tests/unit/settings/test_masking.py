@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ballast.errors import SettingsError
+from ballast.base.errors import SettingsError
 from ballast.settings import examine, explain, load, mask_urls
 from ballast.settings.masking import mask_address
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ballast.errors import SettingsError
+from ballast.base.errors import SettingsError
 from ballast.settings.secrets import SecretFile
 
 VARIABLE = "BALLAST_PROMETHEUS__TOKEN_FILE"

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 import requests
 from responses import RequestsMock
 
-from ballast.metrics import Metrics
+from ballast.base.metrics import Metrics
 from ballast.model.node import Node
 from ballast.settings import PrometheusSettings, Settings, TelemetrySettings, WindowSettings
 from ballast.telemetry.node_names import NodeNames

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from responses import RequestsMock
 
-from ballast.metrics import Metrics
+from ballast.base.metrics import Metrics
 from ballast.model.sample import Reading
 from ballast.settings import load
 from ballast.telemetry.node_names import NodeNames

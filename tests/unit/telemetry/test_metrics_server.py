@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ballast.errors import ClusterError, Forbidden, NotFound
-from ballast.metrics import Metrics
+from ballast.base.errors import ClusterError, Forbidden, NotFound
+from ballast.base.metrics import Metrics
 from ballast.model.node import Node
 from ballast.telemetry.metrics_server import PATH, MetricsServerSource
 from ballast.telemetry.node_names import NodeNames

@@ -4,7 +4,7 @@ import json
 
 from responses import RequestsMock
 
-from ballast.errors import ClusterError
+from ballast.base.errors import ClusterError
 from ballast.telemetry import presets
 from ballast.telemetry.pods import PodUsage, ask_metrics_server, decode
 from tests.unit.telemetry.fake_prometheus import FakePrometheus, QueryRefused, Series, settings, source

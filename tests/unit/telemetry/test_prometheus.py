@@ -4,8 +4,8 @@ import pytest
 from responses import RequestsMock
 from structlog.testing import capture_logs
 
-from ballast.errors import SettingsError
-from ballast.metrics import Metrics
+from ballast.base.errors import SettingsError
+from ballast.base.metrics import Metrics
 from ballast.settings import ClusterSettings, Settings
 from ballast.telemetry.node_names import NodeNames
 from tests.unit.telemetry.fake_prometheus import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from responses import RequestsMock
 
-from ballast.errors import BallastError
+from ballast.base.errors import BallastError
 from ballast.telemetry.error_messages import NotAllowed, TenantMissing
 from tests.unit.telemetry.fake_prometheus import URL, settings, source
 

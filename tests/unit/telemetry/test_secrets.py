@@ -14,9 +14,9 @@ import requests
 import trustme
 from responses import RequestsMock
 
-from ballast.errors import BallastError, SettingsError
+from ballast.base.errors import BallastError, SettingsError
+from ballast.base.redaction import removed
 from ballast.power.feed_spec import FeedSpec
-from ballast.redaction import removed
 from ballast.telemetry.credentials import basic
 from ballast.telemetry.feeds.feed_access import access, read_headers
 from ballast.telemetry.http import HttpAccess, HttpSession

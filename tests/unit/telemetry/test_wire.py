@@ -16,9 +16,9 @@ import trustme
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from ballast.clock import SystemClock
-from ballast.errors import SourceUnavailable, TelemetryError
-from ballast.metrics import Metrics
+from ballast.base.clock import SystemClock
+from ballast.base.errors import SourceUnavailable, TelemetryError
+from ballast.base.metrics import Metrics
 from ballast.model.sample import Reading
 from ballast.settings import PrometheusSettings, Settings
 from ballast.telemetry import http as wire_module

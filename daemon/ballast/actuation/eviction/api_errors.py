@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from ballast.clock import Clock
-from ballast.metrics import Metrics
+from ballast.base.clock import Clock
+from ballast.base.metrics import Metrics
 
 OVER = 300.0
 ENOUGH = 20

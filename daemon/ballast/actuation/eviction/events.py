@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from ballast.actuation.eviction.follow_up import Followed
 from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
 from ballast.actuation.eviction.requests import PART
+from ballast.answers.evictions import Eviction, Evictions, HeldRoom, Limits, Measured, Predicted
+from ballast.base.metrics import Metrics
 from ballast.cluster.events import Events
 from ballast.cluster.write import WriteTarget
-from ballast.eviction.answers import Eviction, Evictions, HeldRoom, Limits, Measured, Predicted
 from ballast.eviction.facts import Facts, WorkloadKey
-from ballast.metrics import Metrics
 from ballast.placement.reservations import Reservation
 
 _GROUPS = {"Deployment": "apps/v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "Job": "batch/v1"}

@@ -28,18 +28,18 @@ from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.actuation.eviction.requests import EvictionResponse, answer, eviction, nomination
 from ballast.actuation.eviction.surge import Surges
-from ballast.clock import Clock
+from ballast.answers.evictions import Evictions, Limits
+from ballast.base.clock import Clock
+from ballast.base.metrics import Metrics
 from ballast.cluster.events import Events
 from ballast.cluster.state import StateStore
 from ballast.cluster.write import WriteOutcome
 from ballast.cluster.writer import Writer
-from ballast.eviction.answers import Evictions, Limits
 from ballast.eviction.facts import WorkloadKey
 from ballast.eviction.gate import Gate
 from ballast.eviction.history import History
 from ballast.eviction.plan import EvictionPlan, Move
 from ballast.eviction.planners.registry import planner
-from ballast.metrics import Metrics
 from ballast.model.node import Node
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ballast.actuation.eviction import effect
 from ballast.actuation.eviction.records import Loads, Running, StepRecord, StepStatus
-from ballast.eviction.answers import Measured
+from ballast.answers.evictions import Measured
 from ballast.eviction.facts import WorkloadKey
 from ballast.eviction.planners.planner import Effect
 from ballast.eviction.planners.registry import find

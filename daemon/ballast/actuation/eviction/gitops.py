@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from ballast.errors import NOT_JSON
+from ballast.base.errors import NOT_JSON
 
 _MARKS = (
     "argocd.argoproj.io/",

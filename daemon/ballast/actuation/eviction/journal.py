@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import msgspec
 
 from ballast.actuation.eviction.records import Running
+from ballast.base.errors import ClusterError
 from ballast.cluster.state import NAME, StateStore
 from ballast.cluster.write import WriteOutcome
-from ballast.errors import ClusterError
 from ballast.eviction.recent_evictions import RecentEvictions
 from ballast.model.shape import Amounts, ContainerShape, shape_of
 from ballast.placement.reservations import Purpose, Reservation

@@ -15,9 +15,9 @@ from ballast.actuation.eviction.follow_up import Followed
 from ballast.actuation.eviction.journal import Journal
 from ballast.actuation.eviction.records import Running, StepRecord
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
+from ballast.answers.evictions import Evictions, Limits, Measured
+from ballast.base.errors import ClusterError
 from ballast.cluster.state import StateStore
-from ballast.errors import ClusterError
-from ballast.eviction.answers import Evictions, Limits, Measured
 from ballast.eviction.facts import WorkloadKey
 from ballast.eviction.history import History
 from ballast.eviction.recent_evictions import PastEviction, RecentEvictions

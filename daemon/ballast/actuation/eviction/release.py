@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from ballast.actuation.eviction.leaving import LEAVING, LOADED
 from ballast.actuation.eviction.requests import PART
 from ballast.actuation.eviction.surge import Surges
-from ballast.clock import Clock
+from ballast.base.clock import Clock
 from ballast.cluster.client import KubeApi
 from ballast.cluster.node_writes import Taints, node_metadata, replace_taints, with_taint
 from ballast.cluster.state import StateStore

@@ -10,7 +10,7 @@ from ballast.actuation.eviction.follow_up import all_bound
 from ballast.actuation.eviction.leaving import LeavingTaints
 from ballast.actuation.eviction.loaded import loaded
 from ballast.actuation.eviction.records import StepRecord
-from ballast.clock import Clock
+from ballast.base.clock import Clock
 from ballast.model.duration import DAY
 from ballast.model.pod import Pod
 from ballast.model.shape import Shape

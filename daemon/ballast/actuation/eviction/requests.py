@@ -6,9 +6,9 @@ from enum import Enum, auto
 from typing import Any
 
 from ballast.actuation.eviction.records import StepRecord
+from ballast.base.parts import Part
 from ballast.cluster.write import MERGE_PATCH, Result, Write, WriteOutcome, WriteTarget, object_path
 from ballast.model.pod import Pod
-from ballast.parts import Part
 
 PART = Part.EVICTION
 REASON = 256

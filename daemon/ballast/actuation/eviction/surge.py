@@ -16,12 +16,12 @@ from ballast.actuation.eviction.gitops import objection
 from ballast.actuation.eviction.records import Running, StepRecord, StepStatus
 from ballast.actuation.eviction.requests import PART
 from ballast.actuation.scaling import scale
-from ballast.clock import Clock
+from ballast.base.clock import Clock
+from ballast.base.errors import NOT_JSON, ClusterError, Gone, NotFound
 from ballast.cluster.client import KubeApi
 from ballast.cluster.state import StateStore
 from ballast.cluster.write import MERGE_PATCH, Write, WriteTarget, object_path
 from ballast.cluster.writer import Writer
-from ballast.errors import NOT_JSON, ClusterError, Gone, NotFound
 from ballast.eviction.facts import WorkloadKey
 from ballast.model.marks import DELETION_COST
 from ballast.model.pod import Pod

@@ -14,13 +14,13 @@ from ballast.actuation.scaling.cap import PART, ceiling, form_named, form_of, le
 from ballast.actuation.scaling.scale import Scale
 from ballast.actuation.scaling.target_status import Actuator, TargetStatus
 from ballast.actuation.scaling.targets import TargetReader
-from ballast.clock import Clock
+from ballast.base.clock import Clock
+from ballast.base.errors import ClusterError
 from ballast.cluster.client import KubeApi
 from ballast.cluster.emergency import EmergencyWriter
 from ballast.cluster.workload_cache import WorkloadCache
 from ballast.cluster.write import Result, Write, WriteOutcome, WriteTarget
 from ballast.cluster.writer import Writer
-from ballast.errors import ClusterError
 from ballast.model.pod import Pod
 from ballast.model.workload import Autoscaler, Workload
 from ballast.power.policy import PowerPolicy

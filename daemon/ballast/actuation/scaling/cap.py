@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from ballast.base.parts import Part
 from ballast.cluster.objects.decoding import Shared
 from ballast.cluster.workloads import WireAutoscaler, WireScaledObject, to_autoscaler, to_scaled_object
 from ballast.cluster.write import MERGE_PATCH, Write, WriteTarget, object_path
 from ballast.model.workload import Autoscaler
-from ballast.parts import Part
 
 ORIGINAL = "original-max-replicas"
 SET = "power-cap"

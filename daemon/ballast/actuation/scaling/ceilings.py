@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ballast.clock import Clock
+from ballast.base.clock import Clock
 from ballast.model.workload import Workload
 
 LASTS = 600.0

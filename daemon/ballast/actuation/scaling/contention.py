@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ballast.actuation.scaling.target_status import ObstacleKind, TargetObstacle
-from ballast.clock import Clock
+from ballast.base.clock import Clock
 
 TIMES = 3
 WITHIN = 600.0

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
+from ballast.base.errors import ClusterError
 from ballast.cluster.client import KubeApi
 from ballast.cluster.write import FIELD_MANAGER
-from ballast.errors import ClusterError
 
 
 def is_ours(api: KubeApi, path: str, field: str) -> bool:

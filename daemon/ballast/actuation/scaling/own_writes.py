@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from ballast.actuation.scaling.scale import Scale
-from ballast.clock import Clock
+from ballast.base.clock import Clock
 from ballast.cluster.watch import newer
 from ballast.model.workload import Autoscaler
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from ballast.actuation.scaling import retry_on_conflict
 from ballast.actuation.scaling.cap import ORIGINAL, SET, Form, form_of, is_ours, original
+from ballast.base.errors import NOT_JSON, ClusterError
 from ballast.cluster.client import KubeApi
 from ballast.cluster.write import Result, Write, WriteOutcome
 from ballast.cluster.writer import Writer
-from ballast.errors import NOT_JSON, ClusterError
 from ballast.model.workload import Autoscaler
 
 

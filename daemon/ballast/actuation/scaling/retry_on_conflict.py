@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from ballast.base.errors import ClusterError, Gone, NotFound
 from ballast.cluster.write import Result, Write, WriteOutcome
 from ballast.cluster.writer import Writer
-from ballast.errors import ClusterError, Gone, NotFound
 
 S = TypeVar("S")
 ATTEMPTS = 5

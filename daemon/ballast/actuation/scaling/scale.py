@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import msgspec
 
 from ballast.actuation.scaling.cap import PART
+from ballast.base.errors import NOT_JSON, ClusterError
 from ballast.cluster.client import KubeApi
 from ballast.cluster.objects import wire
 from ballast.cluster.write import MERGE_PATCH, Write, WriteTarget, object_path
-from ballast.errors import NOT_JSON, ClusterError
 from ballast.model.selector import Selector, parse
 from ballast.model.workload import Workload
 

@@ -18,11 +18,11 @@ from ballast.actuation.scaling.managed_fields import manager_of
 from ballast.actuation.scaling.own_writes import OwnWrites
 from ballast.actuation.scaling.scale import Scale
 from ballast.actuation.scaling.target_status import Actuator, ObstacleKind, TargetObstacle, TargetStatus
-from ballast.clock import Clock
+from ballast.base.clock import Clock
+from ballast.base.errors import ClusterError
 from ballast.cluster.client import KubeApi
 from ballast.cluster.watch import WATCH_SILENT
 from ballast.cluster.workload_cache import AUTOSCALERS, NAMESPACES, SCALED_OBJECTS, WorkloadCache, plural_of
-from ballast.errors import ClusterError
 from ballast.model.exclusion import NAMESPACE, AnnotatedObject, by_operator, exclusion, part_exclusion
 from ballast.model.pod import Pod
 from ballast.model.selector import Selector

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
+from ballast.base.errors import BallastError
 from ballast.cli.observing.remote import NoAnswer, Remote
-from ballast.errors import BallastError
 
 
 def node_explanation(remote: Remote, name: str) -> dict[str, Any]:

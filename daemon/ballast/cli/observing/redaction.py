@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ballast.redaction import HIDDEN, removed
+from ballast.base.redaction import HIDDEN, removed
 
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)[^\s/\"'<>]*@")
 _QUERY = re.compile(

@@ -13,8 +13,8 @@ import msgspec
 import requests
 import typer
 
-from ballast.errors import BallastError, UsageError
-from ballast.redaction import HIDDEN
+from ballast.base.errors import BallastError, UsageError
+from ballast.base.redaction import HIDDEN
 
 if TYPE_CHECKING:
     from ballast.cluster.client import KubeApi
@@ -103,9 +103,9 @@ def chosen(namespace: str | None) -> str:
 
 def through_cluster(namespace: str) -> Remote:
     """The daemon behind the Service, with your rights. Raises BallastError without a way to the API server."""
+    from ballast.base.errors import ClusterError
+    from ballast.base.metrics import Metrics
     from ballast.cluster.client import connect
-    from ballast.errors import ClusterError
-    from ballast.metrics import Metrics
 
     api = connect(_Kubeconfig(os.environ.get("BALLAST_CLUSTER__KUBECONFIG") or None), Metrics(), TIMEOUT)
 

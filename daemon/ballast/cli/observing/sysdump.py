@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ballast import __version__
+from ballast.base.errors import BallastError
 from ballast.cli.observing.redaction import known_secrets, redacted
 from ballast.cli.observing.remote import NamespaceOption, Remote, UrlOption, chosen, find, through_cluster
 from ballast.cli.output import Output, OutputOption
-from ballast.errors import BallastError
 
 if TYPE_CHECKING:
     from ballast.cluster.client import KubeApi

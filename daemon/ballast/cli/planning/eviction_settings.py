@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from ballast.errors import SettingsError, UsageError
+from ballast.base.errors import SettingsError, UsageError
 from ballast.eviction.rules import UNLIMITED, GateRules
 from ballast.jobs.eviction.rules import rules_of
 from ballast.settings import Settings, examine

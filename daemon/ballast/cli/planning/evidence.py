@@ -10,13 +10,13 @@ import numpy as np
 import typer
 
 from ballast.actuation.protected import METRICS_SERVER
+from ballast.base.errors import BadFile, UsageError
 from ballast.cli import files, live
 from ballast.cli.metrics_file import errors, loads, metrics
 from ballast.cli.planning.collection import uncollected
 from ballast.cli.pod_metrics import pod_usage
 from ballast.cli.supporting_objects import ABSENT, SupportingObjects, supporting_objects
 from ballast.cluster.objects.decoding import annotation_filter
-from ballast.errors import BadFile, UsageError
 from ballast.eviction.facts import ClusterObjects, Facts, WorkloadKey, promised
 from ballast.model.limits import named
 from ballast.model.node_state import ALWAYS_NEEDED, explained

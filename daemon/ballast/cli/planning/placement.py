@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -16,16 +16,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ballast import log
+from ballast.base import log
+from ballast.base.errors import UsageError
 from ballast.cli import files
+from ballast.cli.lazy import load_command
 from ballast.cli.output import Output, OutputOption
 from ballast.cli.planning.evidence import Origin
 from ballast.cli.planning.placement_file import problem_of
-from ballast.errors import UsageError
-from ballast.placement.solvers import Objective, Problem, Solution, solve
-from ballast.placement.solvers.objective import loads
-from ballast.placement.solvers.paper import Broken, Quirks
-from ballast.placement.solvers.solution import Progress
+from ballast.solving import Objective, Problem, Solution, solve
+from ballast.solving.objective import loads
+from ballast.solving.solution import Progress
 
 SECONDS = 5.0
 """How long to search unless told otherwise."""
@@ -105,7 +105,7 @@ def place(
     log.configure("warning")
     if seconds is not None and (not math.isfinite(seconds) or seconds < 0):
         raise UsageError(f"--seconds {seconds:g}: give a number of seconds that is at least 0.")
-    quirks = _quirks(quirk or (), solver)
+    method, options = _options(solver, quirk or [])
     problem = _problem(problem_file, Origin(cluster, metrics_file, pod_metrics, live, kubeconfig), weights)
     for note in problem.notes:
         typer.echo(f"warning: {note}", err=True)
@@ -113,7 +113,7 @@ def place(
         seconds = SECONDS
     started = time.monotonic()
     with _progress(seconds, evaluations) as progress:
-        found = solve(
+        found = method(
             problem,
             solver=solver.value,
             seconds=seconds,
@@ -122,7 +122,7 @@ def place(
             max_moves=max_moves,
             clock=time.monotonic,
             progress=progress,
-            quirks=quirks,
+            **options,
         )
     took = time.monotonic() - started
     if output is Output.JSON:
@@ -186,21 +186,14 @@ def _weights(text: str | None) -> dict[str, float] | None:
     return found
 
 
-def _quirks(pairs: list[str] | tuple[str, ...], solver: Solver) -> Quirks:
-    if pairs and solver is not Solver.GENETIC_PAPER:
+def _options(solver: Solver, quirks: list[str]) -> tuple[Callable[..., Solution], dict[str, Any]]:
+    """What solves, and the options that it takes beside those of all solvers. The published solvers are of the lab."""
+    if quirks and solver is not Solver.GENETIC_PAPER:
         raise UsageError("--quirk sets a switch of genetic-paper: add --solver genetic-paper.")
-    fields = {name.replace("_", "-"): name for name in Quirks.__dataclass_fields__}
-    values: dict[str, Any] = {}
-    for pair in pairs:
-        name, _, value = pair.partition("=")
-        choices = tuple(Broken) if name == "broken" else ("true", "false")
-        if name not in fields or value not in choices:
-            allowed = ", ".join(
-                f"{each}={'|'.join(Broken)}" if each == "broken" else f"{each}=true|false" for each in fields
-            )
-            raise UsageError(f"--quirk {pair}: give one of {allowed}.")
-        values[fields[name]] = Broken(value) if name == "broken" else value == "true"
-    return Quirks(**values)
+    if not solver.startswith("genetic"):
+        return solve, {}
+    lab = load_command("place", f"--solver {solver}")
+    return lab.solve, {"quirks": lab.read_quirks(quirks)}
 
 
 @contextmanager

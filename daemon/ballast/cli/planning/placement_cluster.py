@@ -8,6 +8,7 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 
+from ballast.base.words import named
 from ballast.cli import files, live
 from ballast.cli.metrics_file import MetricsFile, loads, metrics
 from ballast.cli.planning.eviction_settings import settings_of
@@ -19,8 +20,7 @@ from ballast.model.sample import Bools, Floats, Ints
 from ballast.model.selector import parse
 from ballast.placement.planners.layout import Layout, layout
 from ballast.placement.planners.pod_rules import PodRules
-from ballast.placement.solvers import Problem, arrange
-from ballast.words import named
+from ballast.solving import Problem, arrange
 
 NEEDED = ("cpu", "memory")
 KINDS = {"disk": "Storage", "network": "Bandwidth"}

@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ballast.errors import BadFile, UsageError
+from ballast.base.errors import BadFile, UsageError
+from ballast.base.words import named
 from ballast.model.quantity import quantity
 from ballast.model.sample import Floats, Ints
-from ballast.placement.solvers import Problem, Rule, RuleKind, arrange
-from ballast.words import named
+from ballast.solving import Problem, Rule, RuleKind, arrange
 
 Json: TypeAlias = Mapping[str, Any]
 

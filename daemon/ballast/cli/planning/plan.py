@@ -16,14 +16,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ballast import log
+from ballast.base import log
+from ballast.base.errors import UsageError
 from ballast.cli.live import daemons_plan
 from ballast.cli.output import Output, OutputOption
 from ballast.cli.planning.eviction_settings import offline_rules, settings_of
 from ballast.cli.planning.evidence import Origin, gather, variables
 from ballast.cli.planning.placement import place
 from ballast.cli.planning.placement_criterion import criterion, taken
-from ballast.errors import UsageError
 from ballast.eviction.document import as_json
 from ballast.eviction.emptying import EMPTIES
 from ballast.eviction.gate import Gate

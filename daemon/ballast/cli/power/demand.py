@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 
-from ballast.errors import UsageError
+from ballast.base.errors import UsageError
 from ballast.power.policy import PowerPolicy
 from ballast.power.replay import RecordedDemand
 from ballast.power.values import exact

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 
-from ballast.errors import SettingsError, UsageError
+from ballast.base.errors import SettingsError, UsageError
 from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
 from ballast.power.policy_rules import remarks, unusable_at

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from ballast.errors import UsageError
+from ballast.base.errors import UsageError
 from ballast.model.sample import Floats
 from ballast.power.controller_result import Sample
 from ballast.power.feed_spec import remaining

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ballast.base.words import named
 from ballast.eviction.planners.planner import Aims, Effect, PlanInput, PlanningDemand, Spare, bound, pod_name
 from ballast.model.limits import Limit
 from ballast.model.sample import Bools, Floats
 from ballast.placement.planners.redistribute import redistribute
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.placement.planners.step import Admit, PlannedMove
-from ballast.words import named
 
 
 class Redistribute:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from ballast.errors import UsageError
+from ballast.base.errors import UsageError
+from ballast.base.extensions import extensions
 from ballast.eviction.planners.consolidate import Consolidate
 from ballast.eviction.planners.planner import Effect, Planner
 from ballast.eviction.planners.rebalance import Rebalance
 from ballast.eviction.planners.redistribute import Redistribute
 from ballast.eviction.planners.relieve import Relieve
 from ballast.eviction.planners.repair import Repair
-from ballast.extensions import extensions
 
 GROUP = "ballast.planners"
 BUILT_IN: tuple[Planner, ...] = (Relieve(), Redistribute(), Rebalance(), Repair(), Consolidate())

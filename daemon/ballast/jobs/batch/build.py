@@ -10,8 +10,8 @@ from ballast.cluster.emergency import EmergencyWriter
 from ballast.jobs.batch.job import BatchJob
 from ballast.jobs.batch.planner import BatchPlanner, HeldReservations
 from ballast.jobs.batch.released import ReleasedPods, RoomHolder
-from ballast.jobs.eviction.planning_process import PlanningProcess
 from ballast.placement.batch import BatchOrder, BatchRules
+from ballast.planning.process import PlanningProcess
 from ballast.serving.board import Board
 from ballast.settings import Mode
 

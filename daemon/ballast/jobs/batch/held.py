@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ballast.actuation.gates import held_by
-from ballast.clock import Clock
+from ballast.base.clock import Clock
 from ballast.model.pod import Pod
 
 

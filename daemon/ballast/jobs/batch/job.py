@@ -11,21 +11,21 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ballast.actuation.gates import gate_name
+from ballast.base.errors import WorkerError
+from ballast.base.parts import Part
+from ballast.base.words import duration
 from ballast.cluster.context import Context
 from ballast.cluster.emergency import BURST, QPS
 from ballast.cluster.watch import WATCH_SILENT
 from ballast.cluster.write import Result, WriteOutcome, WriteTarget
-from ballast.errors import WorkerError
 from ballast.jobs.batch import sentences
 from ballast.jobs.batch.held import HeldPods
 from ballast.jobs.batch.planner import BatchPlanner
 from ballast.jobs.batch.released import DONE_WELL, ReleasedPods, ReleaseResult
 from ballast.jobs.progress import settling
 from ballast.model.pod import Pod
-from ballast.parts import Part
 from ballast.placement.batch import BatchStep
 from ballast.settings import Mode
-from ballast.words import duration
 
 PART = Part.BATCH
 KINDS = ("namespaces",)

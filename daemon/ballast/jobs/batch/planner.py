@@ -11,14 +11,14 @@ from ballast.cluster.context import Context
 from ballast.eviction.facts import ClusterObjects
 from ballast.jobs.batch.released import ReleasedPods
 from ballast.jobs.eviction.hot_nodes import loads, watched_of
-from ballast.jobs.eviction.planning_process import PlanningProcess
-from ballast.jobs.eviction.planning_request import PlanRequest, RequestedBatch
 from ballast.jobs.eviction.rules import aims_of
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
 from ballast.placement.batch import BatchPlan, BatchRules
 from ballast.placement.batch_balance import MeasuredLoad
 from ballast.placement.reservations import Purpose, Reservation
+from ballast.planning.process import PlanningProcess
+from ballast.planning.request import PlanRequest, RequestedBatch
 
 
 class HeldReservations(Protocol):

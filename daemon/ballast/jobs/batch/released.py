@@ -11,10 +11,10 @@ from typing import Protocol
 import msgspec
 
 from ballast.actuation.gates import removal, remove
-from ballast.clock import Clock
+from ballast.base.clock import Clock
+from ballast.base.metrics import Metrics
 from ballast.cluster.emergency import EmergencyWriter
 from ballast.cluster.write import Result, WriteOutcome
-from ballast.metrics import Metrics
 from ballast.model.pod import Pod
 from ballast.placement.batch import BatchStep
 from ballast.placement.reservations import Purpose, Reservation

@@ -10,7 +10,7 @@ from ballast.actuation.eviction.leaving import LeavingTaints
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations, ReservationService
 from ballast.actuation.eviction.surge import Surges
 from ballast.actuation.protected import Protected
-from ballast.clock import SystemClock
+from ballast.base.clock import SystemClock
 from ballast.cluster.context import Context
 from ballast.eviction.facts import WorkloadKey
 from ballast.jobs.eviction.cluster_facts import ClusterFacts
@@ -18,10 +18,10 @@ from ballast.jobs.eviction.executor import PlanExecutor
 from ballast.jobs.eviction.explainer import Explainer
 from ballast.jobs.eviction.inputs import PlanInputs
 from ballast.jobs.eviction.job import EvictionJob
-from ballast.jobs.eviction.planning_process import PlanningProcess
 from ballast.jobs.eviction.rules import aims_of
 from ballast.jobs.power import build as power_build
 from ballast.jobs.power.job import PowerJob
+from ballast.planning.process import PlanningProcess
 from ballast.serving.board import Board
 from ballast.settings import Duration, Mode, Settings
 from ballast.telemetry.pod_usage_cache import PodUsageCache

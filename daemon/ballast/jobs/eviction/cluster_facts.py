@@ -10,6 +10,8 @@ import numpy as np
 from ballast.actuation.eviction.evictor import Evictor
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.actuation.protected import Protected
+from ballast.base.parts import Part
+from ballast.base.words import duration
 from ballast.cluster.context import Context
 from ballast.cluster.watch import WATCH_SILENT
 from ballast.cluster.workload_cache import CLAIMS, CLASSES, CSI_NODES, NODE_CLAIMS, SCALE_UPS, SLICES, VOLUMES
@@ -27,11 +29,9 @@ from ballast.jobs.eviction.rules import aims_of, rules_of
 from ballast.model.node_state import NodeState
 from ballast.model.pod import Pod
 from ballast.model.snapshot import Snapshot
-from ballast.parts import Part
 from ballast.serving.board import Board
 from ballast.settings import Mode
 from ballast.windows.standard_error import LoadErrors
-from ballast.words import duration
 
 KINDS = (
     "deployments",

@@ -11,8 +11,8 @@ from msgspec import UNSET
 
 from ballast.actuation.eviction.empty_nodes import EmptyNodes
 from ballast.actuation.eviction.evictor import Attempt, Evictor
+from ballast.answers.evictions import Limits, Plan, Verdict
 from ballast.cluster.context import Context
-from ballast.eviction.answers import Limits, Plan, Verdict
 from ballast.eviction.document import numbers, steps
 from ballast.eviction.gate import NAMES
 from ballast.eviction.plan import EvictionPlan

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from ballast.errors import BallastError, WorkerError
+from ballast.base.errors import BallastError, WorkerError
 from ballast.jobs.eviction.inputs import PlanInputs
-from ballast.jobs.eviction.planning_process import PlanningProcess
-from ballast.jobs.eviction.planning_request import RequestedExplanation
 from ballast.model.limits import Limit
 from ballast.model.snapshot import Snapshot
+from ballast.planning.process import PlanningProcess
+from ballast.planning.request import RequestedExplanation
 
 WAIT = 10.0
 """Seconds that a question waits for the one before it."""

@@ -12,8 +12,9 @@ import numpy as np
 from ballast.actuation.eviction.evictor import Evictor
 from ballast.actuation.eviction.replacement_reservations import ReplacementReservations
 from ballast.actuation.eviction.surge import Surges
+from ballast.base.errors import ClusterError
+from ballast.base.parts import Part
 from ballast.cluster.context import Context
-from ballast.errors import ClusterError
 from ballast.eviction.emptying import EMPTIES
 from ballast.eviction.planners.planner import PlanningDemand
 from ballast.eviction.planners.registry import planner, planners
@@ -21,13 +22,12 @@ from ballast.eviction.rules import UNLIMITED, GateRules
 from ballast.jobs.eviction.cluster_facts import ClusterFacts
 from ballast.jobs.eviction.day_peak import DayPeak
 from ballast.jobs.eviction.hot_nodes import loads, of_nodes, watched_of
-from ballast.jobs.eviction.planning_request import PlanRequest, RequestedPlan
 from ballast.jobs.eviction.rules import aims_of, limit
 from ballast.model.node_state import NodeState
 from ballast.model.pod import Pod
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
-from ballast.parts import Part
+from ballast.planning.request import PlanRequest, RequestedPlan
 from ballast.telemetry.pod_usage_cache import PodUsageCache
 
 OF_PODS = ("cpu", "memory", "disk", "network")

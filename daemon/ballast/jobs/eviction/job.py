@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from ballast.base.errors import WorkerError
+from ballast.base.words import duration
 from ballast.cluster.context import Context
-from ballast.errors import WorkerError
 from ballast.jobs.eviction.cluster_facts import ClusterFacts
 from ballast.jobs.eviction.executor import PlanExecutor
 from ballast.jobs.eviction.explainer import Explainer
 from ballast.jobs.eviction.inputs import PlanInputs
-from ballast.jobs.eviction.planning_process import PlanningProcess
-from ballast.jobs.eviction.planning_request import PlanRequest, PlanResponse
 from ballast.model.snapshot import Snapshot
-from ballast.words import duration
+from ballast.planning.process import PlanningProcess
+from ballast.planning.request import PlanRequest, PlanResponse
 
 MEASURED = 0.5
 """Share of the pods whose use has to be known."""

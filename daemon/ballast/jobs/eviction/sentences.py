@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ballast.actuation.eviction.evictor import SURGING, Attempt
+from ballast.base.words import pods
 from ballast.eviction.plan import EvictionPlan
-from ballast.words import pods
 
 
 def plan_sentence(plan: EvictionPlan, attempts: Sequence[Attempt], *, acts: bool, held: str | None = None) -> str:

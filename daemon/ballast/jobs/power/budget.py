@@ -13,9 +13,9 @@ from types import MappingProxyType
 from typing import Protocol
 
 from ballast.actuation.scaling.target_status import TargetStatus
+from ballast.base.errors import ClusterError, Superseded
 from ballast.cluster.write import Result
 from ballast.cluster.write import WriteOutcome as Written
-from ballast.errors import ClusterError, Superseded
 from ballast.jobs.power.metering import Metering
 from ballast.jobs.power.open_plan import ROUND, is_emergency, leaving, outdated, set_by_ballast, urgent, without_moved
 from ballast.jobs.power.saved_state import SavedState

@@ -13,13 +13,13 @@ from ballast.actuation.scaling.actuators import Actuators
 from ballast.actuation.scaling.cap import ORIGINAL
 from ballast.actuation.scaling.managed_fields import is_ours
 from ballast.actuation.scaling.target_status import Actuator, TargetStatus
-from ballast.clock import Clock
+from ballast.base.clock import Clock
+from ballast.base.errors import ClusterError, SettingsError
 from ballast.cluster.cache import Cache
 from ballast.cluster.client import KubeApi
 from ballast.cluster.context import Context
 from ballast.cluster.emergency import EmergencyWriter
 from ballast.cluster.watch import WATCH_SILENT
-from ballast.errors import ClusterError, SettingsError
 from ballast.jobs.power.budget import PolicyController
 from ballast.jobs.power.conditions import PowerEvents
 from ballast.jobs.power.departed import DepartedTargets

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 
+from ballast.base.errors import NOT_JSON, ClusterError
 from ballast.cluster.state import StateStore as Keys
 from ballast.cluster.write import Result, WriteOutcome
-from ballast.errors import NOT_JSON, ClusterError
 from ballast.power.policy import PowerPolicy
 
 KEY = "power.left"

@@ -6,10 +6,7 @@ from fractions import Fraction
 from itertools import islice
 from operator import is_
 
-from ballast.jobs.power import sentences
-from ballast.jobs.power.history import PolicyHistory
-from ballast.jobs.power.view import IdleReason, TickReport
-from ballast.serving.api_types import (
+from ballast.answers.api import (
     EnergyUse,
     Feed,
     LearnedWatts,
@@ -19,6 +16,9 @@ from ballast.serving.api_types import (
     Target,
     TargetNeeds,
 )
+from ballast.jobs.power import sentences
+from ballast.jobs.power.history import PolicyHistory
+from ballast.jobs.power.view import IdleReason, TickReport
 
 AHEAD = 100
 """Rows of a schedule that are shown."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from ballast.answers.api import ACTIONS_KEPT, HISTORY_POINTS, TARGET_POINTS, Draw, Point, PowerAction
 from ballast.jobs.power.view import Action, TickReport
-from ballast.serving.api_types import ACTIONS_KEPT, HISTORY_POINTS, TARGET_POINTS, Draw, Point, PowerAction
 
 
 @dataclass

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import structlog
 
+from ballast.answers.api import Power
 from ballast.cluster.context import Context
 from ballast.jobs.power import sentences
 from ballast.jobs.power.budget import PolicyController
@@ -23,7 +24,6 @@ from ballast.jobs.power.metrics import PowerMetrics
 from ballast.jobs.power.view import TickContext, TickReport
 from ballast.jobs.progress import settling
 from ballast.power.values import exact
-from ballast.serving.api_types import Power
 from ballast.settings import Mode
 from ballast.telemetry.feeds.budget_feed import Watts
 from ballast.telemetry.feeds.power_schedule import ScheduleReader

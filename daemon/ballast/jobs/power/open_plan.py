@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ballast.clock import AHEAD
+from ballast.base.clock import AHEAD
 from ballast.jobs.power.store import Record
 from ballast.jobs.power.view import TickReport
 from ballast.power.absolute import carried

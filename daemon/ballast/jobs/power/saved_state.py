@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from ballast.actuation.scaling.target_status import TargetStatus
-from ballast.errors import ClusterError, Superseded
+from ballast.base.errors import ClusterError, Superseded
 from ballast.jobs.power.store import PowerStore, Record
 from ballast.jobs.power.view import TickContext, TickReport
 from ballast.power.controller import rebaselined, resumed

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from ballast.actuation.scaling.target_status import ObstacleKind
+from ballast.base.words import duration, named
 from ballast.jobs.power.view import IdleReason, TickReport
 from ballast.power.controller_result import Reason
 from ballast.power.controller_state import ControllerMode
 from ballast.power.sections.choices import WhenSilent
-from ballast.words import duration, named
 
 NAMED = 3
 

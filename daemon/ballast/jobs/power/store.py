@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
+from ballast.base.errors import NOT_JSON, Superseded
 from ballast.cluster.state import StateStore as Keys
 from ballast.cluster.write import Result
-from ballast.errors import NOT_JSON, Superseded
 from ballast.power.controller_state import ControllerMode, ControllerState, PowerPlan
 
 _FRACTION = re.compile(r"-?\d+(?:/\d+)?", re.ASCII)

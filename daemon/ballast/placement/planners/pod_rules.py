@@ -16,7 +16,7 @@ from ballast.model.sample import Bools, Ints
 from ballast.model.selector import Selector
 from ballast.model.template import HostPort, PodTerm, Template, TopologySpread
 from ballast.placement.planners.node_constraints import NodeConstraints
-from ballast.placement.solvers import Rule, RuleKind
+from ballast.solving import Rule, RuleKind
 
 _ANY = HostPort(0).address
 

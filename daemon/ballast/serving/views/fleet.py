@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
+from ballast.answers.views import FleetLoads, FleetNames
 from ballast.model.node_state import NodeState
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot, Window
 from ballast.serving.nodes import Verdicts
 from ballast.serving.views.history import SCORE, FleetHistory
-from ballast.serving.views.types import FleetLoads, FleetNames
 
 ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
 STATES = tuple(state.value for state in NodeState)

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ballast.eviction.answers import Eviction, Evictions, Plan
+from ballast.answers.api import Policy, Power
+from ballast.answers.evictions import Eviction, Evictions, Plan
+from ballast.answers.views import Balance, HotNode, Obstacle, Overview, Today
 from ballast.model.duration import DAY
 from ballast.model.sample import Floats
 from ballast.model.snapshot import Snapshot
-from ballast.serving.api_types import Policy, Power
 from ballast.serving.views.history import BINS, FleetHistory, bars_of, spread_of
-from ballast.serving.views.types import Balance, HotNode, Obstacle, Overview, Today
 
 HOTTEST = 5
 OBSTACLES = 12

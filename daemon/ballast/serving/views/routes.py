@@ -15,14 +15,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from ballast.errors import BallastError
-from ballast.eviction.answers import Plan
+from ballast.answers.evictions import Plan
+from ballast.answers.views import PlanSummary
+from ballast.base.errors import BallastError
 from ballast.serving.board import Board, DaemonAnswers
 from ballast.serving.document import JSON, CachedDocument, Document
 from ballast.serving.rendering import Rendered
 from ballast.serving.views import fleet
 from ballast.serving.views.overview import overview
-from ballast.serving.views.types import PlanSummary
 
 LONGEST = 253
 """Characters of a text to find."""

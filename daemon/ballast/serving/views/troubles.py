@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from typing import Any
 
-from msgspec import Meta, Struct
-
-from ballast.condition_types import CONDITION_TYPES, GOOD, ConditionType
+from ballast.answers.api import Trouble
+from ballast.base.condition_types import CONDITION_TYPES, GOOD, ConditionType
 
 RUNBOOKS = "https://github.com/kube-ballast/ballast/blob/main/docs/runbooks/"
 RANK = {name: rank for rank, name in enumerate(CONDITION_TYPES)}
-
-
-class Trouble(Struct, frozen=True, forbid_unknown_fields=True):
-    """A condition that holds and should not, or does not hold and should."""
-
-    type: str
-    title: Annotated[str, Meta(description="what is wrong, in a few words")]
-    message: str
-    since: Annotated[str, Meta(description="RFC 3339; empty where unknown")]
-    do: Annotated[str, Meta(description="the first thing to try, in Markdown; links are those of docs/runbooks")]
-    mild: Annotated[bool, Meta(description="worth knowing, but nobody has to get up")]
-    runbook: Annotated[str | None, Meta(description="address of its page in the documentation")]
 
 
 def troubles(conditions: Iterable[Mapping[str, Any]], *, leader: bool) -> list[Trouble]:

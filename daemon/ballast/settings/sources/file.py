@@ -9,11 +9,11 @@ from typing import Any
 
 import yaml
 
+from ballast.base.yaml_loader import TreeLoader
 from ballast.settings.masking import mask_urls
 from ballast.settings.model import Settings
 from ballast.settings.names import CONFIG_FILE, VARIABLES, suggestion, variable
 from ballast.settings.sources.source import SettingsSource
-from ballast.yaml_loader import TreeLoader
 
 
 class FileSource(SettingsSource):

@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from ballast.clock import AHEAD, Clock
-from ballast.errors import SettingsError, UsageError
-from ballast.metrics import Metrics
+from ballast.base.clock import AHEAD, Clock
+from ballast.base.errors import SettingsError, UsageError
+from ballast.base.metrics import Metrics
 from ballast.power.feed_spec import ConsumptionScope, FeedSpec, Semantics, remaining
 from ballast.power.policy import PowerPolicy
 from ballast.power.values import exact

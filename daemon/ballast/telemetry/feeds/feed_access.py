@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from ballast.errors import SettingsError, SourceUnavailable
+from ballast.base.errors import SettingsError, SourceUnavailable
 from ballast.power.feed_spec import UrlAccess
 from ballast.settings.secrets import SecretFile
 from ballast.telemetry.http import HttpAccess

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
-from ballast.errors import TelemetryError
-from ballast.metrics import Metrics
+from ballast.base.errors import TelemetryError
+from ballast.base.metrics import Metrics
 from ballast.power.policy import PowerPolicy
 from ballast.power.sections.needs import Need
 from ballast.power.values import exact

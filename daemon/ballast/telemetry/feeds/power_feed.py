@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ballast.clock import Clock
-from ballast.errors import SettingsError, TelemetryError, UsageError
+from ballast.base.clock import Clock
+from ballast.base.errors import SettingsError, TelemetryError, UsageError
 from ballast.telemetry import responses
 from ballast.telemetry.prometheus_client import Grid, PrometheusClient
 from ballast.telemetry.queries import is_plain_selector

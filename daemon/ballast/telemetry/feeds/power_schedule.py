@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from ballast.errors import NOT_JSON, TelemetryError, UsageError
+from ballast.base.errors import NOT_JSON, TelemetryError, UsageError
 from ballast.power.policy import PowerPolicy
 from ballast.power.schedule import DAY, Schedule
 from ballast.power.values import exact

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pytest_httpserver import HTTPServer
 
-from ballast.errors import SettingsError, SourceUnavailable
-from ballast.metrics import Metrics
+from ballast.base.errors import SettingsError, SourceUnavailable
+from ballast.base.metrics import Metrics
 from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
 from ballast.telemetry.feeds.budget_feed import BudgetFeed, Watts, problems

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from responses import RequestsMock
 
-from ballast.errors import SettingsError, SourceUnavailable, UsageError
+from ballast.base.errors import SettingsError, SourceUnavailable, UsageError
 from ballast.telemetry.feeds.power_feed import CsvFeed, HttpFeed, PowerSample, PrometheusFeed, trace
 from ballast.telemetry.prometheus_client import PrometheusClient
 from tests.fakes import FakeClock

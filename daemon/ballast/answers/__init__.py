@@ -1,0 +1,1 @@
+"""What the HTTP API answers, as types: the page and the command line read the same."""

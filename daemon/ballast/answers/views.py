@@ -1,0 +1,175 @@
+"""The answers of `/api/v1` that the page is made of, beside `serving.api_types`. What is not known is null, never 0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
+
+from msgspec import Meta, field
+
+from ballast.answers.answer import NAMESPACED, UNIX, Answer, Numbers
+
+
+class FleetNames(Answer):
+    """All nodes in columns: what hardly ever changes. `pool` and `zone` are places in `pools` and `zones`, by node."""
+
+    roster: Annotated[str, Meta(description="names this order of nodes; columns of one roster belong together")]
+    names: Sequence[str]
+    pools: Sequence[str]
+    pool: Sequence[int]
+    zones: Annotated[Sequence[str], Meta(description="of label topology.kubernetes.io/zone")]
+    zone: Sequence[int]
+
+
+class FleetLoads(Answer):
+    """All nodes in columns, in the order of `roster`: what changes with every snapshot."""
+
+    roster: str
+    time: float
+    window: str
+    resources: Sequence[str]
+    load: Annotated[
+        Mapping[str, Sequence[int | None]],
+        Meta(description="by resource, in thousandths of allocatable, null while unknown"),
+    ]
+    score: Sequence[int | None]
+    state: Annotated[Sequence[int], Meta(description="0 known, 1 young, 2 down, 3 unmeasured, 4 silent")]
+    class_: Annotated[Sequence[int | None], Meta(description="0 low, 1 normal, 2 high")] = field(name="class")
+    published: Annotated[Sequence[int | None], Meta(description="the label score that the node carries")]
+    schedulable: Annotated[Sequence[int], Meta(description="1 ready and not cordoned, else 0")]
+
+
+class SpreadHistory(Answer):
+    """The last 24 hours of the cluster in steps of five minutes, as far as this replica has seen them."""
+
+    step: float
+    times: Annotated[Sequence[float], Meta(description="when each step began, oldest first")]
+    spread: Annotated[
+        Mapping[str, Sequence[float | None]], Meta(description="standard deviation of the load between nodes")
+    ]
+    hot: Annotated[Sequence[int], Meta(description="nodes at or above BALLAST_PUBLISHING__HIGH")]
+
+
+class NodeScore(Answer):
+    """The score of one node as it is published, and what it is made of."""
+
+    node: str
+    strategy: str
+    score: int | None
+    terms: Annotated[Mapping[str, float], Meta(description="by name; empty while unknown")]
+
+
+class NodeHistory(Answer):
+    """The last 24 hours of one node in means over five minutes, as far as this replica has seen them."""
+
+    node: str
+    step: float
+    times: Annotated[Sequence[float], Meta(description="when each step began, oldest first")]
+    load: Annotated[Mapping[str, Sequence[float | None]], Meta(description="in fractions of allocatable")]
+    score: Sequence[float | None]
+
+
+class PodOnNode(Answer):
+    """A pod on a node, and what it requests: cores and bytes."""
+
+    pod: Annotated[str, NAMESPACED]
+    owner: Annotated[str | None, Meta(description="kind/name")]
+    phase: str
+    ready: bool
+    created: Annotated[float, UNIX]
+    requests: Mapping[str, float]
+
+
+class FoundPod(Answer):
+    """A pod that a search found."""
+
+    pod: Annotated[str, NAMESPACED]
+    node: str | None
+
+
+class CheckVerdict(Answer):
+    """What one check says about a pod; `numbers` are what it goes by."""
+
+    number: int
+    check: str
+    verdict: Literal["allowed", "refused"]
+    reason: str
+    numbers: Mapping[str, float]
+
+
+class Explanation(Answer):
+    """Whether a pod may be moved, with all checks in their order."""
+
+    pod: Annotated[str, NAMESPACED]
+    node: str | None
+    workload: Annotated[str | None, Meta(description="kind namespace/name")]
+    allowed: bool
+    checks: Sequence[CheckVerdict]
+    notes: Sequence[str]
+
+
+class Balance(Answer):
+    """How evenly the load of one resource is spread over the known, schedulable nodes, in fractions."""
+
+    now: Annotated[float | None, Meta(description="standard deviation between the nodes")]
+    before: Annotated[float | None, Meta(description="the same at `since`")]
+    mean: float | None
+    highest: float | None
+    threshold: Annotated[float | None, Meta(description="load from which a node is hot; null where there is none")]
+    bars: Annotated[Sequence[int], Meta(description="nodes by load, in 20 bars of 5 %; the last has what is above too")]
+    bars_before: Sequence[int]
+
+
+class HotNode(Answer):
+    """A node at or above the threshold, by the resource that is furthest above."""
+
+    node: str
+    resource: str
+    load: float
+
+
+class Today(Answer):
+    """What was done in the last 24 hours."""
+
+    evictions: Annotated[Mapping[str, int], Meta(description="by status")]
+    predicted: Annotated[float | None, Meta(description="load taken off nodes as predicted, where it was measured too")]
+    measured: Annotated[float | None, Meta(description="load taken off the same nodes, as measured")]
+    plans: int
+    moves: Annotated[int, Meta(description="pods that plans moved, or in dry-run would have moved")]
+    replicas: Annotated[int, Meta(description="replicas that power policies added and removed, together")]
+
+
+class Obstacle(Answer):
+    """What kept pods from being moved in the newest plan of each kind."""
+
+    check: str
+    pods: int
+    kind: str
+
+
+class Overview(Answer):
+    """Whether the cluster is balanced, what is hot, what was done about it, and what stands in the way."""
+
+    time: float
+    since: Annotated[float | None, Meta(description="the oldest time that is remembered, at most 24 hours ago")]
+    balance: Annotated[Mapping[str, Balance], Meta(description="by resource")]
+    hot: Annotated[int, Meta(description="nodes at or above BALLAST_PUBLISHING__HIGH")]
+    hottest: Annotated[Sequence[HotNode], Meta(description="at most 5, the hottest first")]
+    today: Today
+    held: Annotated[str | None, Meta(description="why nothing is evicted now")]
+    considered: Annotated[int, Meta(description="pods in the newest plans")]
+    obstacles: Annotated[Sequence[Obstacle], Meta(description="the most frequent first")]
+
+
+class PlanSummary(Answer):
+    """One eviction plan, without its steps and verdicts."""
+
+    id: str
+    time: float
+    mode: str
+    kind: str
+    before: Numbers
+    after: Numbers
+    moves: int
+    refused: int
+    sentence: str

@@ -1,0 +1,161 @@
+"""A process beside the daemon for what takes long: it has no credentials, little priority, and limits."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import IO
+
+import msgspec
+
+from ballast.base.errors import WorkerError
+from ballast.planning.request import PlanRequest, PlanResponse, decode, send
+
+DEADLINE = 60.0
+MEMORY = 256 * 2**20
+MEMORY_PER_POD = 3072
+MEMORY_PER_NODE = 16 * 1024
+PAUSE = 0.0005
+"""Seconds in which waiting requests have their turn, between two pieces that are handed over."""
+
+COMMAND = (sys.executable, "-m", "ballast.planning.start")
+_never = threading.Event()
+_KEPT = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TMPDIR")
+_GOOD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+
+
+class PlanningProcess:
+    """Started when it is first needed, and again after it ended. Threads have their turn one after the other."""
+
+    def __init__(self, command: Sequence[str] = COMMAND, *, deadline: float = DEADLINE) -> None:
+        """`deadline`: seconds of the machine after which the process is killed."""
+        self._command = tuple(command)
+        self._deadline = deadline
+        self._lock, self._turn = threading.Lock(), threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stopped = False
+
+    @property
+    def pid(self) -> int | None:
+        """The process, while there is one."""
+        return self._process.pid if self._process else None
+
+    def ask(self, request: PlanRequest) -> PlanResponse:
+        """Raises WorkerError when the process cannot be started, ends, or takes too long."""
+        with self._turn:
+            return self._ask(request)
+
+    def _ask(self, request: PlanRequest) -> PlanResponse:
+        process = self._started()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        late = threading.Event()
+        timer = threading.Timer(self._deadline, _kill, [process, late])
+        timer.daemon = True
+        timer.start()
+        try:
+            return _asked(process.stdin, process.stdout, request, self._deadline)
+        except (OSError, EOFError, ValueError, msgspec.DecodeError) as error:
+            raise WorkerError(self._ending(process, late.is_set(), error)) from error
+        except WorkerError:
+            self._end(process)
+            raise
+        finally:
+            timer.cancel()
+
+    def prepare(self) -> None:
+        """Starts it, if it does not run, before there is something to ask. Raises WorkerError."""
+        self._started()
+
+    def stop(self) -> None:
+        """Ends it at once, also in the middle of a request."""
+        with self._lock:
+            self._stopped = True
+            process = self._process
+        if process is not None:
+            self._end(process)
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        """In a group of its own, out of reach of a terminal's signals, but not in a session of its own: Linux may
+        schedule sessions as peers, whatever their priority.
+        """
+        process = self._process
+        if process is not None and process.poll() is not None:
+            self._end(process)
+        with self._lock:
+            if self._stopped:
+                raise WorkerError("Ballast is stopping")
+            if self._process is None:
+                try:
+                    self._process = subprocess.Popen(  # noqa: S603
+                        self._command,
+                        stdin=subprocess.PIPE,
+                        stdout=subprocess.PIPE,
+                        env=_environment(),
+                        cwd="/",
+                        process_group=0,
+                    )
+                except OSError as error:
+                    raise WorkerError(f"no process for planning can be started: {error}") from error
+            return self._process
+
+    def _ending(self, process: subprocess.Popen[bytes], late: bool, error: Exception) -> str:
+        code = self._end(process)
+        if self._stopped:
+            return "Ballast is stopping"
+        if late:
+            return f"planning took longer than {self._deadline:.0f} s and was ended"
+        how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+        return f"the process that plans ended {how} ({type(error).__name__}); the next cycle starts a new one"
+
+    def _end(self, process: subprocess.Popen[bytes]) -> int:
+        """Its exit code."""
+        process.kill()
+        code = process.wait()
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()
+        with self._lock:
+            if self._process is process:
+                self._process = None
+        return code
+
+
+def allowance(request: PlanRequest) -> int:
+    """Bytes that the worker may have for a request."""
+    bodies = sum(map(len, request.usage.bodies.values())) if request.usage else 0
+    return (
+        MEMORY + MEMORY_PER_POD * len(request.objects.pods) + MEMORY_PER_NODE * len(request.objects.nodes) + 8 * bodies
+    )
+
+
+def _asked(stdin: IO[bytes], stdout: IO[bytes], request: PlanRequest, seconds: float) -> PlanResponse:
+    try:
+        stdin.write(pickle.dumps((allowance(request), seconds)))
+        send(request, stdin.write, lambda: _never.wait(PAUSE))
+        stdin.flush()
+    except BrokenPipeError:
+        pass  # it says why, if it can
+    size = stdout.read(8)
+    if len(size) < 8:
+        raise EOFError
+    body = stdout.read(int.from_bytes(size, "big"))
+    answer = decode(body)
+    if answer.problem:
+        raise WorkerError(f"the plan could not be made: {answer.problem}")
+    return answer
+
+
+def _kill(process: subprocess.Popen[bytes], late: threading.Event) -> None:
+    late.set()
+    process.kill()
+
+
+def _environment() -> dict[str, str]:
+    return {name: os.environ[name] for name in _KEPT if name in os.environ} | _GOOD

@@ -1,0 +1,171 @@
+"""Rules between pods, kept by counts: how many movers and how many of the others each domain holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ballast.model.sample import Bools, Ints
+from ballast.solving.problem import Rule, RuleKind
+from ballast.solving.units import Units
+
+
+class Relations:
+    """Follows a placement of units. `permits` asks whether a unit that is nowhere may go to a node."""
+
+    def __init__(self, units: Units) -> None:
+        self._each = [_KINDS[rule.kind](rule, len(units.problem.nodes)) for rule in units.rules]
+        self._of: list[list[_Relation]] = [[] for _ in range(units.size)]
+        for relation in self._each:
+            for unit in relation.members:
+                self._of[unit].append(relation)
+        self.simple: Bools = np.array([not each for each in self._of] + [True], bool)
+
+    def permits(self, unit: int, node: int) -> bool:
+        """Whether every rule would hold for the unit, and go on to hold for others, with the unit on the node."""
+        return all(relation.permits(unit, node) for relation in self._of[unit])
+
+    def releases(self, unit: int, node: int) -> bool:
+        """Whether what remains keeps its rules after the unit has gone from the node."""
+        return all(relation.holds(node) for relation in self._of[unit])
+
+    def shift(self, unit: int, node: int, count: int) -> None:
+        """Adds a unit to a node; count -1 takes it away."""
+        for relation in self._of[unit]:
+            relation.shift(unit, node, count)
+
+    def exchange(self, changes: Sequence[tuple[int, int, int]]) -> bool:
+        """Makes changes (unit, source, target) together if all rules hold afterwards; else changes nothing."""
+        for unit, source, _ in changes:
+            self.shift(unit, source, -1)
+        done: list[tuple[int, int]] = []
+        good = True
+        for unit, _, target in changes:
+            if not self.permits(unit, target):
+                good = False
+                break
+            self.shift(unit, target, 1)
+            done.append((unit, target))
+        good = good and all(self.releases(unit, source) for unit, source, _ in changes)
+        good = good and all(self.releases(unit, target) for unit, _, target in changes)
+        if not good:
+            for unit, target in done:
+                self.shift(unit, target, -1)
+            for unit, source, _ in changes:
+                self.shift(unit, source, 1)
+        return good
+
+
+class _Relation:
+    def __init__(self, rule: Rule, nodes: int) -> None:
+        self.rule = rule
+        self.domain: list[int] = (np.arange(nodes) if rule.domain is None else rule.domain).tolist()
+        size = max(self.domain, default=-1) + 1
+        self.movers = _counted(rule.pods)
+        self.crowd = self.movers if rule.others is None else _counted(rule.others)
+        self.members = sorted({*self.movers, *self.crowd})
+        self.moving = [0] * size
+        self.crowded = [0] * size
+
+    def shift(self, unit: int, node: int, count: int) -> None:
+        domain = self.domain[node]
+        if domain >= 0:
+            self.moving[domain] += count * self.movers.get(unit, 0)
+            self.crowded[domain] += count * self.crowd.get(unit, 0)
+
+    def permits(self, unit: int, node: int) -> bool:
+        raise NotImplementedError
+
+    def holds(self, node: int) -> bool:
+        return True
+
+
+class _Apart(_Relation):
+    def permits(self, unit: int, node: int) -> bool:
+        domain = self.domain[node]
+        if domain < 0:
+            return True
+        moves, crowds = self.movers.get(unit, 0), self.crowd.get(unit, 0)
+        if moves and crowds and max(moves, crowds) > 1:
+            return False
+        return not (moves and self.crowded[domain]) and not (crowds and self.moving[domain])
+
+
+class _Near(_Relation):
+    def __init__(self, rule: Rule, nodes: int) -> None:
+        super().__init__(rule, nodes)
+        size = len(self.moving)
+        self.both = [0] * size
+        self.everywhere = 0
+
+    def shift(self, unit: int, node: int, count: int) -> None:
+        super().shift(unit, node, count)
+        domain = self.domain[node]
+        self.everywhere += count * self.crowd.get(unit, 0)
+        if domain >= 0 and unit in self.crowd:
+            self.both[domain] += count * self.movers.get(unit, 0)
+
+    def permits(self, unit: int, node: int) -> bool:
+        if unit in self.movers and self.domain[node] < 0:
+            return False
+        alone = self.everywhere == 1
+        self.shift(unit, node, 1)
+        good = self.holds(node)
+        if good and alone and self.everywhere > 1:
+            # The one pod that had nobody to be near to, wherever it is, now has somebody.
+            good = all(not both or crowd > 1 for both, crowd in zip(self.both, self.crowded, strict=True))
+        self.shift(unit, node, -1)
+        return good
+
+    def holds(self, node: int) -> bool:
+        domain = self.domain[node]
+        if domain < 0 or not self.moving[domain]:
+            return True
+        if self.moving[domain] > self.both[domain] and not self.crowded[domain]:
+            return False
+        return not self.both[domain] or self.crowded[domain] >= 2 or self.everywhere == 1
+
+
+class _Spread(_Relation):
+    def __init__(self, rule: Rule, nodes: int) -> None:
+        super().__init__(rule, nodes)
+        assert rule.nodes is not None
+        self.eligible = rule.nodes.tolist()
+        self.present = sorted({d for d, good in zip(self.domain, self.eligible, strict=True) if good and d >= 0})
+
+    def shift(self, unit: int, node: int, count: int) -> None:
+        domain = self.domain[node]
+        if domain >= 0:
+            self.moving[domain] += count * self.movers.get(unit, 0)
+            if self.eligible[node]:
+                self.crowded[domain] += count * self.crowd.get(unit, 0)
+
+    def permits(self, unit: int, node: int) -> bool:
+        if unit in self.movers and (self.domain[node] < 0 or not self.present):
+            return False
+        self.shift(unit, node, 1)
+        good = self.holds(node)
+        self.shift(unit, node, -1)
+        return good
+
+    def holds(self, node: int) -> bool:
+        if not self.present:
+            return True
+        least = min(self.crowded[domain] for domain in self.present)
+        if len(self.present) < self.rule.min_domains:
+            least = 0
+        most = least + self.rule.skew
+        return all(not moving or self.crowded[domain] <= most for domain, moving in enumerate(self.moving))
+
+
+def _counted(units: Ints) -> dict[int, int]:
+    names, counts = np.unique(units, return_counts=True)
+    return dict(zip(names.tolist(), counts.tolist(), strict=True))
+
+
+_KINDS: dict[RuleKind, type[_Relation]] = {
+    RuleKind.APART: _Apart,
+    RuleKind.NEAR: _Near,
+    RuleKind.SPREAD: _Spread,
+}

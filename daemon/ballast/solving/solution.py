@@ -1,0 +1,103 @@
+"""What a solver answers, and how long it may search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ballast.model.sample import Ints
+from ballast.solving.objective import Objective, objective
+from ballast.solving.problem import Problem
+
+Progress = Callable[[int, float], None]
+"""Called with the evaluations so far and the best value."""
+
+
+@dataclass(eq=False)
+class TimeBudget:
+    """How long to search: evaluations (candidate placements or changes of one), and seconds by `clock`.
+
+    The clock is read between evaluations; without one only evaluations count.
+    """
+
+    evaluations: int | None = None
+    seconds: float | None = None
+    clock: Callable[[], float] | None = None
+    progress: Progress | None = None
+    spent: int = 0
+    over: bool = False
+    """Whether what is left is too little for another step."""
+    _until: float | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        if self.seconds and self.clock is None:
+            raise ValueError("seconds need a clock")
+        if self.seconds is not None and self.clock is not None:
+            self._until = self.clock() + self.seconds
+
+    @property
+    def once(self) -> bool:
+        """Whether one constructive pass is all."""
+        return (not self.seconds and self.evaluations is None) or self.seconds == 0 or self.evaluations == 0
+
+    def left(self) -> int:
+        """Evaluations that may still be spent; 0 when the time is over."""
+        if self.over or (self._until is not None and self.clock is not None and self.clock() >= self._until):
+            return 0
+        return 2**62 if self.evaluations is None else max(0, self.evaluations - self.spent)
+
+    def remaining(self) -> float:
+        """Seconds that are left; without a clock, for ever."""
+        return float("inf") if self._until is None or self.clock is None else max(0.0, self._until - self.clock())
+
+    def share(self, part: float) -> TimeBudget:
+        """A budget that ends after this part of what is left; what it spends has to be added by `spend`."""
+        left = None if self.evaluations is None else int(part * max(0, self.evaluations - self.spent))
+        inner = TimeBudget(left, None, self.clock, None)
+        if self._until is not None and self.clock is not None:
+            now = self.clock()
+            inner._until = now + part * max(0.0, self._until - now)
+        return inner
+
+    def spend(self, evaluations: int, value: float | None = None) -> None:
+        """Counts evaluations and reports the progress."""
+        self.spent += evaluations
+        if self.progress is not None and value is not None:
+            self.progress(self.spent, value)
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A placement of every pod: `on` [pod] is a row of the problem's nodes.
+
+    `before` is None if a pod came without a node. `violations` has one sentence for each hard rule that is broken; it
+    is empty for every solver but the published one. `bound` is a proved lower bound of the value, `generations` is
+    None for solvers that have none.
+    """
+
+    solver: str
+    problem: Problem
+    on: Ints
+    objective: Objective
+    before: Objective | None
+    violations: tuple[str, ...] = ()
+    evaluations: int = 0
+    generations: int | None = None
+    bound: float | None = None
+
+    @property
+    def placement(self) -> Mapping[str, str]:
+        """The node of each pod, by names in sorted order."""
+        return {pod: self.problem.nodes[row] for pod, row in zip(self.problem.pods, self.on.tolist(), strict=True)}
+
+    @property
+    def moves(self) -> int:
+        """Pods that leave the node they came with."""
+        return int(np.count_nonzero((self.problem.home >= 0) & (self.problem.home != self.on)))
+
+
+def before(problem: Problem) -> Objective | None:
+    """The objective of the placement that pods came with, if each came with a node."""
+    return objective(problem, problem.home) if (problem.home >= 0).all() and len(problem.pods) else None

@@ -1,0 +1,113 @@
+"""One function for all solvers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ballast.model.sample import Ints
+from ballast.solving import exact
+from ballast.solving.assignment import Assignment
+from ballast.solving.begin import begin
+from ballast.solving.exchange import Exchange
+from ballast.solving.late_acceptance import descend, late_acceptance
+from ballast.solving.objective import objective
+from ballast.solving.problem import Problem
+from ballast.solving.solution import Progress, Solution, TimeBudget, before
+from ballast.solving.steepest import steepest
+from ballast.solving.units import units
+from ballast.solving.violations import violations
+
+SOLVERS = ("auto", "late-acceptance", "longest-first", "steepest", "exact")
+_ANY = 2**62
+# Placements that `auto` enumerates.
+_FEW = 5e6
+# The share of the budget that the exact solver gives to a search beforehand.
+_SEARCH = 0.2
+_CAREFUL = 1e-12
+
+Search = Callable[[Assignment, TimeBudget, np.random.Generator, int], int]
+"""Improves an assignment until the budget ends, moving so many pods at most; returns the number of generations."""
+
+
+def solve(
+    problem: Problem,
+    *,
+    solver: str = "auto",
+    seconds: float | None = None,
+    evaluations: int | None = None,
+    seed: int = 0,
+    max_moves: int | None = None,
+    clock: Callable[[], float] | None = None,
+    progress: Progress | None = None,
+    search: Search | None = None,
+) -> Solution:
+    """Places every pod. Search ends after `evaluations` or `seconds` by `clock`; with both None it makes one pass.
+
+    The result depends on the problem, the seed and the evaluations alone, unless the seconds end first. `max_moves`
+    bounds the pods that leave the node they came with. `search` is a method of another package, named by `solver`.
+    Raises Infeasible, naming the rules that collide, ValueError for a solver that is not in SOLVERS or for seconds
+    without a clock.
+    """
+    if solver not in SOLVERS and search is None:
+        raise ValueError(f"there is no solver {solver}; choose one of {', '.join(SOLVERS)}")
+    budget = TimeBudget(evaluations, seconds, clock, progress)
+    rng = np.random.default_rng(seed)
+    contracted = units(problem)
+    if solver == "auto":
+        solver = _auto(contracted.size, len(problem.nodes), max_moves)
+    assignment = begin(contracted, max_moves, from_home=solver == "steepest")
+    budget.spend(1, assignment.value())
+    moves_left = _ANY if max_moves is None else max_moves - contracted.moves(assignment.on)
+    generations, bound = (None if search is None else 0), None
+    if not budget.once:
+        if max_moves is not None and solver not in ("steepest", "longest-first"):
+            moves_left = steepest(assignment, budget, moves_left)
+        if solver == "steepest":
+            steepest(assignment, budget, moves_left)
+        elif solver == "late-acceptance":
+            late_acceptance(assignment, budget, rng, moves_left)
+        elif search is not None:
+            generations = search(assignment, budget, rng, moves_left)
+        elif solver == "exact":
+            bound = _exact(assignment, budget, rng, _ANY if max_moves is None else max_moves, moves_left)
+    on = contracted.pods(assignment.on)
+    found = objective(problem, on)
+    if bound is not None:
+        bound = min(bound, found.value)
+    return Solution(
+        solver, problem, on, found, before(problem), violations(problem, on), budget.spent, generations, bound
+    )
+
+
+def improve(problem: Problem, on: Ints, *, evaluations: int, max_moves: int, seed: int = 0) -> Ints:
+    """[pod]: a placement by late acceptance that begins at `on` and is at least as even.
+
+    At most `max_moves` pods are then away from the node they came with, `on` included.
+    """
+    contracted = units(problem)
+    assignment = Assignment(contracted, on)
+    left = max_moves - contracted.moves(assignment.on)
+    late_acceptance(assignment, TimeBudget(evaluations), np.random.default_rng(seed), left)
+    return contracted.pods(assignment.on)
+
+
+def _auto(size: int, nodes: int, max_moves: int | None) -> str:
+    """Exact where all placements can be compared in about a second, else late acceptance: it was best at every size."""
+    few = size * np.log(max(2, nodes)) <= np.log(_FEW)
+    return "exact" if few and max_moves is None else "late-acceptance"
+
+
+def _exact(
+    assignment: Assignment, budget: TimeBudget, rng: np.random.Generator, max_moves: int, moves_left: int
+) -> float:
+    if exact.countable(assignment.units):
+        descend(Exchange(assignment, rng, moves_left), budget)
+        if exact.enumerate_all(assignment, budget, max_moves):
+            return assignment.value() * (1 - _CAREFUL)
+    else:
+        search = budget.share(_SEARCH)
+        late_acceptance(assignment, search, rng, moves_left)
+        budget.spend(search.spent, assignment.value())
+    return exact.bound(assignment, budget, max_moves)

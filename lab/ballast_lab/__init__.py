@@ -1,0 +1,1 @@
+"""What is not the daemon: an embedded cluster, experiments, published solvers, benchmarks, and attacks on Ballast."""

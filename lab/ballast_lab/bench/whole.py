@@ -1,0 +1,191 @@
+"""How long a scheduler waits for the whole daemon: `ballast run` with every job on, nothing pinned."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+
+import numpy as np
+
+from ballast_lab.bench.processes import Shape, simulated
+from ballast_lab.bench.rows import Row, at_most
+
+NODES = 5_000
+NAME = "ip-10-0-12-{row:05d}.eu-central-1.internal"
+"""38 characters with the row."""
+ORDERS = 25
+EVERY = 0.005
+SECONDS = 600.0
+SETTLED = 45.0
+"""Seconds after the start before anything is measured: lists, windows read back, first plans."""
+PATIENCE = 180.0
+QUICK = {"seconds": 60.0}
+SETTINGS = {
+    "BALLAST_TELEMETRY__INTERVAL": "15s",
+    "BALLAST_PUBLISHING__MODE": "on",
+    "BALLAST_EVICTION__MODE": "dry-run",
+    "BALLAST_EVICTION__INTERVAL": "60s",
+    "BALLAST_BATCH__MODE": "on",
+    "BALLAST_POWER__MODE": "on",
+    "BALLAST_POWER__POLICIES": json.dumps(
+        [
+            {
+                "name": "sun",
+                "feed": {"query": "simulated_power_watts", "semantics": "available"},
+                "independents": [{"ref": "deployments.apps/shop/api", "min": 1, "max": 1000}],
+            }
+        ]
+    ),
+    "BALLAST_LOG__LEVEL": "error",
+    "BALLAST_HTTP__HOST": "127.0.0.1",
+}
+
+
+def measure(seconds: float = SECONDS) -> list[Row]:
+    """Milliseconds from the request to the last byte, beside a server of another process that sends the same bytes."""
+    shape = Shape(NAME, pods=6, scene="breathing")
+    with simulated(NODES, shape) as cluster, _daemon(cluster.environment) as port, _echo() as echo:
+        time.sleep(SETTLED)
+        took, base = _asked(port, echo, seconds)
+    p50, p99, worst = (float(np.percentile(took, each)) for each in (50, 99, 100))
+    base50, base99, base_worst = (float(np.percentile(base, each)) for each in (50, 99, 100))
+    at = f"{NODES:,} nodes with names of {len(NAME.format(row=0))} characters, all jobs on, {seconds:.0f} s"
+    rows: list[Row] = []
+    for what, value, same, limit in (
+        ("p50", p50, base50, 1.5),
+        ("p99", p99, base99, 8.0),
+        ("worst", worst, base_worst, 60.0),
+    ):
+        rows.append(
+            {
+                "what": f"prioritize in the whole daemon, {what}",
+                "at": at,
+                "reach": f"≤ {limit:g} ms",
+                "measured": f"{value:.2f} ms (a server that only sends the same bytes, meanwhile: {same:.2f} ms; "
+                f"{len(took):,} requests; load average {os.getloadavg()[0]:.1f})",
+                "verdict": at_most(value, limit),
+            }
+        )
+    return rows
+
+
+@contextmanager
+def _daemon(environment: dict[str, str]) -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    own = {**SETTINGS, "BALLAST_HTTP__PORT": str(port), "BALLAST_HTTP__HEALTH_PORT": "0"}
+    daemon = subprocess.Popen([sys.executable, "-m", "ballast", "run"], env={**os.environ, **environment, **own})
+    began = time.monotonic()
+    try:
+        while not _knows(port):
+            assert daemon.poll() is None, "ballast run ended"
+            assert time.monotonic() - began < PATIENCE, "no node is known"
+            time.sleep(0.5)
+        yield port
+    finally:
+        daemon.terminate()
+        daemon.wait(60)
+
+
+def _knows(port: int) -> bool:
+    """Whether it decides by load."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+            return b"x-ballast-neutral" not in _exchange(connection, next(_requests()), bytearray(1 << 20))
+    except OSError:
+        return False
+
+
+def _asked(port: int, echo: int, seconds: float) -> tuple[list[float], list[float]]:
+    """Milliseconds of the daemon and of the echo, in turns, `EVERY` seconds apart."""
+    took: tuple[list[float], list[float]] = ([], [])
+    buffer = bytearray(1 << 20)
+    with (
+        socket.create_connection(("127.0.0.1", port)) as one,
+        socket.create_connection(("127.0.0.1", echo)) as other,
+    ):
+        for connection in (one, other):
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        until = time.monotonic() + seconds
+        for request in _requests():
+            for connection, times in zip((one, other), took, strict=True):
+                began = time.perf_counter()
+                head = _exchange(connection, request, buffer)
+                times.append(1000 * (time.perf_counter() - began))
+                assert head.startswith(b"HTTP/1.1 200"), head
+            if time.monotonic() > until:
+                return took
+            time.sleep(EVERY)
+    raise AssertionError("unreachable")
+
+
+def _exchange(connection: socket.socket, request: bytes, buffer: bytearray) -> bytes:
+    """The head of the answer."""
+    view = memoryview(buffer)
+    connection.sendall(request)
+    size = connection.recv_into(view)
+    head = bytes(view[:size]).partition(b"\r\n\r\n")[0]
+    fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
+    whole = len(head) + 4 + int(fields[b"content-length"])
+    while size < whole:
+        size += connection.recv_into(view[size:])
+    return head.lower().replace(b"http/1.1", b"HTTP/1.1")
+
+
+def _requests() -> Iterator[bytes]:
+    dice, names = random.Random(1), [NAME.format(row=row) for row in range(NODES)]
+    orders = [json.dumps(dice.sample(names, NODES), separators=(",", ":")).encode() for _ in range(ORDERS)]
+    number = 0
+    while True:
+        number += 1
+        requests = {"cpu": f"{50 * (1 + number % 12)}m", "memory": f"{128 * (1 + number % 12)}Mi"}
+        pod = {
+            "metadata": {"name": f"p{number}", "namespace": "default", "uid": f"waiting-{number}"},
+            "spec": {"containers": [{"name": "c", "resources": {"requests": requests}}]},
+        }
+        body = b'{"Pod":%b,"Nodes":null,"NodeNames":%b}' % (json.dumps(pod).encode(), orders[number % ORDERS])
+        yield (
+            b"POST /scheduler/prioritize HTTP/1.1\r\nHost: ballast\r\nContent-Type: application/json\r\n"
+            b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+        )
+
+
+@contextmanager
+def _echo() -> Iterator[int]:
+    """A server of a process of its own that answers each request with as many bytes as the daemon does."""
+    ours, theirs = get_context("spawn").Pipe()
+    process = get_context("spawn").Process(target=_answer, args=(theirs, next(_requests())))
+    process.start()
+    try:
+        yield ours.recv()
+    finally:
+        process.terminate()
+        process.join()
+
+
+def _answer(parent: Connection, request: bytes) -> None:
+    body = b"[" + b"x" * (NODES * (len(NAME.format(row=0)) + 20)) + b"]"
+    answer = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        parent.send(listener.getsockname()[1])
+        connection, _ = listener.accept()
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        buffer = memoryview(bytearray(1 << 20))
+        while True:
+            size = connection.recv_into(buffer)
+            if not size:
+                return
+            head, _, _ = bytes(buffer[:size]).partition(b"\r\n\r\n")
+            whole = len(head) + 4 + int(head.lower().rpartition(b"content-length: ")[2].split(b"\r\n")[0])
+            while size < whole:
+                size += connection.recv_into(buffer)
+            connection.sendall(answer)

@@ -1,0 +1,1 @@
+"""The commands of `ballast` that need the lab."""

@@ -1,0 +1,1 @@
+"""The real daemon against the embedded cluster."""

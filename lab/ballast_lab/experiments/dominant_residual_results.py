@@ -1,0 +1,87 @@
+"""The sweep of the dominant-residual method beside the published numbers, as rows, tables and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ballast_lab.experiments.dominant_residual import PAPER, STOCK, Sweep, TableRow
+from ballast_lab.experiments.drawing import best_by_lambda, heat_map
+from ballast_lab.experiments.redistribution import NONE
+from ballast_lab.experiments.results import ResultRow, Results, markdown
+from ballast_lab.experiments.scheduling import gain
+from ballast_lab.experiments.worlds import CALIBRATED
+
+PAPER_GAIN = 37.3
+"""Percent more pods than kube-scheduler, as published."""
+
+
+def results(found: Sweep, redistribution: str = NONE) -> Results:
+    """`redistribution` is the rule that ran beside it."""
+    details = {each: value for each, value in found.document().items() if each != "experiment"}
+    return Results(
+        "dominant-residual",
+        tuple(_rows(found)),
+        f"{_beside_paper(found)}\n{_tables(found)}",
+        {"best-by-lambda.svg": best_by_lambda(found), "heat-map.svg": heat_map(found)},
+        {**details, "redistribution": redistribution},
+    )
+
+
+def _rows(found: Sweep) -> Iterator[ResultRow]:
+    for name, row in found.rules().items():
+        yield ResultRow("pods placed", name, PAPER.get(name), row.count)
+    yield ResultRow("gain in percent", "most over the default", PAPER_GAIN, 100 * gain(found.best()[2], found.base))
+    for lambda_, most in zip(found.lambdas, found.counts.max(axis=1).tolist(), strict=True):
+        yield ResultRow("figure 1", f"lambda {lambda_:g}, best C", 744.0 if lambda_ == 0.1 else None, most)
+    for lambda_, counts in zip(found.lambdas, found.counts.tolist(), strict=True):
+        for c, count in zip(found.cs, counts, strict=True):
+            published = 744.0 if lambda_ == 0.1 and c in (22.0, 50.0) else None
+            yield ResultRow("figure 2", f"lambda {lambda_:g}, C {c:g}", published, count)
+
+
+def _beside_paper(found: Sweep) -> str:
+    rules, (lambda_, c, best) = found.rules(), found.best()
+    stock = rules[STOCK]
+    rows = [
+        ("kube-scheduler's default", f"{PAPER[STOCK]}", f"{stock.count:.0f} ({stock.least} to {stock.most})"),
+        (
+            f"most of {len(found.lambdas) * len(found.cs)} settings",
+            "744 at λ = 0.1, C = 22 and 50",
+            f"{best:.0f} at λ = {lambda_:g}, C = {c:g}",
+        ),
+        *((name, "744", f"{rules[name].count:.0f}") for name in PAPER if name.startswith("lambda") and name in rules),
+        ("fewest of them", "above the default", f"{found.counts.min():.0f}"),
+        ("most over the default", f"+{PAPER_GAIN:g} %", f"{100 * gain(best, found.base):+.1f} %"),
+    ]
+    return markdown(("pods placed", "paper", "here"), rows)
+
+
+def _tables(found: Sweep) -> str:
+    """One table, or one for the calibrated worlds and one for the others where both are there."""
+    parts = {
+        "Calibrated worlds:": tuple(place for place in found.places if place.world in CALIBRATED),
+        "Ordinary worlds:": tuple(place for place in found.places if place.world not in CALIBRATED),
+    }
+    if not all(parts.values()):
+        return _table(found.rules())
+    return "\n".join(
+        f"{title}\n\n{_table(Sweep(found.lambdas, found.cs, places).rules())}" for title, places in parts.items()
+    )
+
+
+def _table(rules: Mapping[str, TableRow]) -> str:
+    heads = ("rule", "pods", "gain", "volume", "first waits after", "placed of dev / small / medium / large, %")
+    moves = any(row.moves for row in rules.values())
+    rows = (
+        (
+            name,
+            f"{row.count:.0f}",
+            f"{100 * row.gain:+.1f} %",
+            f"{100 * row.volume:.1f} %",
+            f"{row.first:.0f}",
+            " / ".join(f"{100 * share:.0f}" for share in row.accepted),
+            *([f"{row.moves:.1f}"] if moves else []),
+        )
+        for name, row in rules.items()
+    )
+    return markdown((*heads, *(["evictions"] if moves else [])), rows)

@@ -1,0 +1,142 @@
+"""The whole experiment: tables, rows beside published numbers, and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from ballast_lab.experiments.power import closed_loop, days, figures, idle, signals
+from ballast_lab.experiments.power.contestants import CONTESTANTS
+from ballast_lab.experiments.power.drawing import cloudy_figure
+from ballast_lab.experiments.power.signals import Signal
+from ballast_lab.experiments.results import ResultRow, Results, markdown
+from ballast_lab.experiments.running import run
+
+RAMPS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
+MODELS = ("published", "published, 30 %", "anchor", "absolute", "absolute, no wait")
+LONG = ("published", "anchor", "absolute", "step caps", "clamp")
+COMPOSITION = {"large": 7.0, "small": 7.0}
+"""What the published model's author recorded after one ramp up and down, from 15 and 3."""
+
+Found = Mapping[str, Mapping[str, Mapping[str, float]]]
+
+
+def results(
+    public: Sequence[Signal] = (),
+    notes: Sequence[str] = (),
+    *,
+    seeds: Sequence[int] = (0, 1, 2),
+    jobs: int = 1,
+    begin: Callable[[int], Callable[[], None]] = lambda total: lambda: None,
+) -> Results:
+    """The experiment on its own signals and on `public` ones; `notes` say which of these are missing."""
+    parts: dict[str, tuple[Sequence[Signal], Sequence[str]]] = {
+        "recorded signals": (signals.recorded(), MODELS),
+        "ramps": ([signals.ramp(each) for each in RAMPS], MODELS[:4]),
+        "ratchets and square wave": (signals.disturbed(), MODELS[:4]),
+        "clouds": ([signals.clouds(seed) for seed in seeds], LONG),
+        "public series": (public, LONG),
+    }
+    calls = [(each, name) for found, names in parts.values() for each in found for name in names]
+    answers = iter(run(measured, calls, jobs, begin(len(calls))))
+    tables = {
+        title: {each.name: {name: next(answers) for name in names} for each in found}
+        for title, (found, names) in parts.items()
+    }
+    published = {each.name: each.published for each in signals.recorded()}
+    rows = [row for title, found in tables.items() for row in _rows(title, found, published)]
+    text = "".join(_table(title, found) for title, found in tables.items() if found)
+    for more, shown in (_closed_loop(), _idle(), _composition(), _autoscaled()):
+        rows += more
+        text += shown
+    text += "".join(f"\n{note}\n" for note in notes)
+    figure = {"power.svg": cloudy_figure(signals.clouds(seeds[0]))}
+    return Results("power", tuple(rows), text, figure, {"left_out": list(notes)})
+
+
+def measured(signal: Signal, name: str) -> dict[str, float]:
+    """The figures of one contestant on one signal."""
+    followed = CONTESTANTS[name](signal)
+    return {**figures.judged(signal, followed), **figures.ends(signal, followed)}
+
+
+def _rows(title: str, found: Found, published: Mapping[str, Mapping[str, float]]) -> Iterable[ResultRow]:
+    for signal, by_name in found.items():
+        for name, each in by_name.items():
+            known = published.get(signal, {}) if name == "published" else {}
+            for figure, value in each.items():
+                yield ResultRow(title, f"{signal}: {name}: {figure}", known.get(figure), value)
+
+
+def _table(title: str, found: Found) -> str:
+    heads = ["signal", "who", "error", "rows over", "time over", "Wh over", "Wh unused", "actions"]
+    lines = [
+        [
+            signal,
+            name,
+            f"{each['error']:.1f}",
+            f"{each['rows over']:.1f} %",
+            f"{each['time over']:.1f} %",
+            f"{each['Wh over']:.1f}",
+            f"{each['Wh unused']:.1f}",
+            f"{each['actions']:.0f}",
+        ]
+        for signal, by_name in found.items()
+        for name, each in by_name.items()
+    ]
+    return f"{title.capitalize()}\n\n{markdown(heads, lines)}\n"
+
+
+def _closed_loop() -> tuple[list[ResultRow], str]:
+    title = "closed loop"
+    found = {(lag, way.name): dict(closed_loop.lived(way, lag)) for lag in closed_loop.LAGS for way in closed_loop.WAYS}
+    rows = [
+        ResultRow(title, f"{lag} s: {way}: {figure}", None, value)
+        for (lag, way), each in found.items()
+        for figure, value in each.items()
+    ]
+    lines = [
+        [f"{lag} s", way, f"{each['actions']:.0f}", f"{each['s over']:.0f}", f"{each['fewest']:.0f}–{each['most']:.0f}"]
+        for (lag, way), each in found.items()
+    ]
+    heads = ["averaged over", "who", "actions", "s over", "replicas after the step"]
+    return rows, f"Closed loop\n\n{markdown(heads, lines)}\n"
+
+
+def _idle() -> tuple[list[ResultRow], str]:
+    title = "idle power"
+    found = {each: idle.lived(each) for each in idle.IDLE}
+    rows = [
+        ResultRow(title, f"{each} W: {way}: {figure}", None, value)
+        for each, ways in found.items()
+        for way, (share, count) in ways.items()
+        for figure, value in (("drawn of the feed, percent", 100 * share), ("replicas", count))
+    ]
+    lines = [
+        [f"{each} W", *(f"{100 * share:.0f} %, {count:.0f} replicas" for share, count in ways.values())]
+        for each, ways in found.items()
+    ]
+    heads = ["idle node", *next(iter(found.values()))]
+    return rows, f"Idle power: drawn of the feed, and what runs\n\n{markdown(heads, lines)}\n"
+
+
+def _composition() -> tuple[list[ResultRow], str]:
+    title = "composition"
+    found = {name: days.composition(keys) for name, keys in days.WAYS.items()}
+    rows = [
+        ResultRow(title, f"{name}: {short}", COMPOSITION[short] if name == "published" else None, each[target])
+        for name, each in found.items()
+        for short, target in (("large", days.LARGE), ("small", days.SMALL))
+    ]
+    lines = [[name, f"{each[days.LARGE]}", f"{each[days.SMALL]}"] for name, each in found.items()]
+    return rows, f"Ten days and nights from 15 and 3 replicas\n\n{markdown(['who', 'large', 'small'], lines)}\n"
+
+
+def _autoscaled() -> tuple[list[ResultRow], str]:
+    title = "autoscaler"
+    found = {name: days.autoscaled(keys) for name, keys in days.WAYS.items() if name != "published"}
+    rows = [
+        ResultRow(title, f"{name}: {key}", None, value) for name, each in found.items() for key, value in each.items()
+    ]
+    lines = [[name, *(f"{value:.1f}" for value in each.values())] for name, each in found.items()]
+    heads = ["who", *next(iter(found.values()))]
+    return rows, f"A web service with an autoscaler, two solar days\n\n{markdown(heads, lines)}\n"

@@ -1,0 +1,246 @@
+"""What is done to a daemon, or to what it talks to, at a write."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from ballast_lab.faults.forwarder import Then, When
+from ballast_lab.faults.replica import FAKETIME, Gear, Replica
+
+if TYPE_CHECKING:
+    from ballast_lab.faults.lane import Lane
+
+_SHORT = 4.0
+"""Seconds of a pause, delay or cut that no Lease runs out in."""
+
+
+class Fault:
+    """`act` in the forwarder's thread while the write is held; `finish` in the lane's, until there is a leader."""
+
+    name = ""
+    about = ""
+    standby = False
+
+    def gear(self) -> Gear:
+        return Gear()
+
+    def fits(self, part: str, kind: str, when: When) -> bool:
+        return True
+
+    def possible(self) -> str | None:
+        """Why it cannot be done here, or None."""
+        return None
+
+    def act(self, lane: Lane, victim: Replica) -> Then:
+        raise NotImplementedError
+
+    def finish(self, lane: Lane, victim: Replica) -> None:
+        """Nothing to do."""
+
+
+class Kill(Fault):
+    name, about = "kill", "SIGKILL; another daemon starts"
+
+    def act(self, lane: Lane, victim: Replica) -> Then:
+        lane.killed(victim)
+        return Then.CUT
+
+    def finish(self, lane: Lane, victim: Replica) -> None:
+        lane.succeed(Gear())
+        lane.kill_again()
+
+
+class Upgrade(Fault):
+    name, about = "upgrade", "SIGKILL of another version (`--other`); this one starts"
+    source: ClassVar[Path | None] = None
+    """Where the packages of the other version are."""
+
+    def possible(self) -> str | None:
+        return None if self.source else "no other version was given"
+
+    def gear(self) -> Gear:
+        return Gear(source=self.source)
+
+    def act(self, lane: Lane, victim: Replica) -> Then:
+        lane.killed(victim)
+        return Then.CUT
+
+    def finish(self, lane: Lane, victim: Replica) -> None:
+        lane.succeed(Gear())
+
+
+class Downgrade(Upgrade):
+    name, about = "downgrade", "SIGKILL; another version starts"
+
+    def gear(self) -> Gear:
+        return Gear()
+
+    def finish(self, lane: Lane, victim: Replica) -> None:
+        lane.succeed(Gear(source=self.source))
+
+
+class Pause(Fault):
+    name, about = "pause", f"SIGSTOP, SIGCONT after {_SHORT:g} s"
+
+    def act(self, lane: Lane, victim: Replica) -> Then:
+        victim.process.signal(signal.SIGSTOP)
+        time.sleep(_SHORT)
+        victim.process.signal(signal.SIGCONT)
+        return Then.GO_ON
+
+
+class Freeze(Fault):
+    name, about = "freeze", "SIGSTOP until another one leads and has finished; then the held write arrives, and SIGCONT"
+    standby = True
+
+    def fits(self, part: str, kind: str, when: When) -> bool:
+        return kind != "endpoint"
+
+    def act(self, lane: Lane, victim: Replica) -> Then:
+        victim.process.signal(signal.SIGSTOP)
+        try:
+            lane.standby_leads()
+            lane.settle(60)
+        finally:
+            threading.Timer(1.0, victim.process.signal, [signal.SIGCONT]).start()
+        return Then.GO_ON
+
+    def finish(self, lane: Lane, victim: Replica) -> None:
+        lane.standby_leads()
+        lane.settle()
+        time.sleep(_SHORT)
+        lane.promote()
+
+
+class Cut(Fault):
+    name, about = "cut", f"no connection to the API server for {_SHORT:g} s"
+
+    def act(self, lane: Lane, victim: Replica) -> Then:
+        threading.Thread(target=victim.forwarder.cut).start()
+        return Then.CUT
+
+    def finish(self, lane: Lane, victim: Replica) -> None:
+        time.sleep(_SHORT)
+        victim.forwarder.heal()
+
+
+class Split(Cut):
+    name, about = "split", "no connection until another one leads and has finished"
+    standby = True
+
+    def fits(self, part: str, kind: str, when: When) -> bool:
+        return kind != "endpoint"
+
+    def finish(self, lane: Lane, victim: Replica) -> None:
+        lane.standby_leads()
+        lane.settle()
+        victim.forwarder.heal()
+        time.sleep(_SHORT)
+        lane.promote()
+
+
+class Drip(Fault):
+    name, about = "drip", "its answer drips, 20 bytes a second"
+
+    def fits(self, part: str, kind: str, when: When) -> bool:
+        return when is When.AFTER
+
+    def act(self, lane: Lane, victim: Replica) -> Then:
+        return Then.DRIP
+
+    def finish(self, lane: Lane, victim: Replica) -> None:
+        time.sleep(_SHORT)
+
+
+class Delay(Fault):
+    name, about = "delay", f"the request arrives, or its answer comes, {_SHORT:g} s late"
+
+    def act(self, lane: Lane, victim: Replica) -> Then:
+        time.sleep(_SHORT)
+        return Then.GO_ON
+
+
+class Clock(Fault):
+    """The wall clock jumps and jumps back; monotonic time goes on."""
+
+    def __init__(self, name: str, seconds: int) -> None:
+        self.name, self.seconds = name, seconds
+        self.about = f"the wall clock jumps by {seconds / 3600:+g} h, and back after {_SHORT:g} s"
+
+    def possible(self) -> str | None:
+        return None if FAKETIME.exists() else "Debian's libfaketime is not installed"
+
+    def gear(self) -> Gear:
+        return Gear(clock=True)
+
+    def act(self, lane: Lane, victim: Replica) -> Then:
+        victim.turn_clock(self.seconds)
+        return Then.GO_ON
+
+    def finish(self, lane: Lane, victim: Replica) -> None:
+        time.sleep(_SHORT)
+        victim.turn_clock(0)
+
+
+class Disk(Fault):
+    name, about = "disk", "the disk for logs and temporary files is full until all is done"
+
+    def possible(self) -> str | None:
+        return None if os.geteuid() == 0 else "only root can mount a small disk"
+
+    def gear(self) -> Gear:
+        return Gear(disk=True)
+
+    def act(self, lane: Lane, victim: Replica) -> Then:
+        victim.fill_disk()
+        return Then.GO_ON
+
+    def finish(self, lane: Lane, victim: Replica) -> None:
+        lane.settle()
+        victim.empty_disk()
+
+
+class SecondRelease(Fault):
+    name, about = "second-release", "another Ballast with a Lease of its own does the same until it has finished too"
+
+    def fits(self, part: str, kind: str, when: When) -> bool:
+        return part != "eviction"
+
+    def act(self, lane: Lane, victim: Replica) -> Then:
+        lane.second_release()
+        return Then.GO_ON
+
+    def finish(self, lane: Lane, victim: Replica) -> None:
+        lane.end_second_release()
+
+
+class Shared(Fault):
+    """Hits all lanes at once: `hold` is set by who makes it happen, and waits until it is over."""
+
+    def __init__(self, name: str, about: str) -> None:
+        self.name, self.about = name, about
+        self.hold: Callable[[], None] = lambda: None
+
+    def act(self, lane: Lane, victim: Replica) -> Then:
+        self.hold()
+        return Then.GO_ON
+
+    def finish(self, lane: Lane, victim: Replica) -> None:
+        """Evictions rest for minutes after an API server that failed too often; another daemon has not seen it."""
+        if lane.part.name == "eviction":
+            lane.succeed(Gear())
+
+
+APISERVER = Shared("api-server", "SIGKILL of the API server, and its restart")
+ETCD = Shared("etcd", "compaction up to now, SIGKILL of etcd, and its restart")
+_ALL: tuple[Fault, ...] = (
+    *(Kill(), Pause(), Freeze(), Cut(), Split(), Delay(), Drip(), APISERVER, ETCD),
+    *(Clock("clock+1h", 3600), Clock("clock-1h", -3600), Disk(), Upgrade(), Downgrade(), SecondRelease()),
+)
+FAULTS: dict[str, Fault] = {each.name: each for each in _ALL}
