@@ -1,4 +1,4 @@
-"""Writes dashboards/*.json and the copies that the chart ships. With `--check` it only tells whether they are in step.
+"""Writes the dashboards that the chart ships. With `--check` it only tells whether they are in step.
 
 All replicas export the per-node metrics, so node series are reduced with `max by`, and counters summed over replicas.
 """
@@ -15,7 +15,7 @@ from node_dashboard import node
 from panels import OF, Panel, built, lines, spread, started, stat, table, variable
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = (ROOT / "dashboards", ROOT / "charts" / "ballast" / "dashboards")
+FOLDER = ROOT / "charts" / "ballast" / "dashboards"
 
 WINDOW = f'{OF},resource="$resource",window="$window"'
 POLICY = f'{OF},policy=~"$policy"'
@@ -361,12 +361,11 @@ def rendered() -> dict[str, str]:
 
 def main() -> None:
     for name, text in rendered().items():
-        for folder in FOLDERS:
-            path = folder / name
-            if "--check" not in sys.argv[1:]:
-                path.write_text(text)
-            elif not path.exists() or path.read_text() != text:
-                sys.exit(f"{path.relative_to(ROOT)} is out of step: run .venv/bin/python scripts/dashboards.py")
+        path = FOLDER / name
+        if "--check" not in sys.argv[1:]:
+            path.write_text(text)
+        elif not path.exists() or path.read_text() != text:
+            sys.exit(f"{path.relative_to(ROOT)} is out of step: run .venv/bin/python scripts/dashboards.py")
 
 
 if __name__ == "__main__":

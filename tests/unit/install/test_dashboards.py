@@ -20,7 +20,7 @@ from ballast.serving.exposition import exported_names
 from tests.unit.install.chart import CHART, EVERYTHING, MONITORING, ROOT, Helm, one
 
 NAMES = ("fleet", "node", "power", "evictions", "extender")
-DASHBOARDS = {name: ROOT / "dashboards" / f"{name}.json" for name in NAMES}
+DASHBOARDS = {name: CHART / "dashboards" / f"{name}.json" for name in NAMES}
 RULES = CHART / "rules" / "alerts.yaml"
 GRAFANA = {
     "$__rate_interval": "5m",
