@@ -93,7 +93,7 @@ def test_a_started_query_counts_until_its_future_is_dropped(server: HTTPServer) 
     client.close()
     for thread in threading.enumerate():
         if thread.name == "prometheus":
-            thread.join(30)
+            thread.join(60)
     gc.collect()
     assert ANSWERS.held == before
 

@@ -17,7 +17,7 @@ from ballast.telemetry.http import HttpSession
 from tests.unit.cluster.server import configuration
 
 DEADLINE = 0.3
-PATIENCE = 10.0
+PATIENCE = 30.0
 """Far below what the drops would take, far above a slow machine."""
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"

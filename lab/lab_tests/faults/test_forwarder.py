@@ -77,7 +77,7 @@ def forwarder(server: Server) -> Iterator[Forwarder]:
 
 def patch(forwarder: Forwarder) -> int:
     """The status, 0 without an answer."""
-    connection = http.client.HTTPConnection(forwarder.url.removeprefix("http://"), timeout=30)
+    connection = http.client.HTTPConnection(forwarder.url.removeprefix("http://"), timeout=60)
     try:
         connection.request("PATCH", NODE, json.dumps(LABELS))
         answer = connection.getresponse()

@@ -9,7 +9,7 @@ from ballast_lab.simulator import EmbeddedCluster, World
 from lab_tests.simulator.client import Client
 from tests.fakes import FakeClock
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 @pytest.fixture

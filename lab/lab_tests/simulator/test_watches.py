@@ -108,6 +108,6 @@ def test_a_waiting_watch_sends_a_change_at_once(cluster: EmbeddedCluster) -> Non
 
 def test_a_stop_ends_open_watches(clock: FakeClock) -> None:
     cluster = EmbeddedCluster(World(nodes=2, clock=clock, scene="calm")).start()
-    with requests.get(f"{cluster.url}{NODES}", params={"watch": "true"}, stream=True, timeout=20) as response:
+    with requests.get(f"{cluster.url}{NODES}", params={"watch": "true"}, stream=True, timeout=60) as response:
         cluster.stop()
         assert len(list(response.iter_lines())) == 2

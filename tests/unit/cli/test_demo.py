@@ -34,16 +34,16 @@ def test_the_cluster_alone_says_how_to_watch_it_and_stops_cleanly(tmp_path: Path
     assert environment["BALLAST_PROMETHEUS__URL"] == printed["prometheus"]
     server = json.loads(kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
     assert server == printed["kubernetes"]
-    assert len(requests.get(f"{server}/api/v1/nodes", timeout=10).json()["items"]) == 3
+    assert len(requests.get(f"{server}/api/v1/nodes", timeout=60).json()["items"]) == 3
     process.send_signal(number)
-    rest, errors = process.communicate(timeout=30)
+    rest, errors = process.communicate(timeout=60)
     assert (process.returncode, rest) == (0, "")
     assert errors == "stopped\n"
 
 
 def test_in_words_it_prints_exports_and_ends_after_some_seconds() -> None:
     process = start("--cluster-only", "--nodes", "2", "--seconds", "0.1", "--listen", "127.0.0.1:0", "--scene", "calm")
-    words, errors = process.communicate(timeout=30)
+    words, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
     assert "An embedded cluster of 2 nodes and 30 pods" in words
     assert "export BALLAST_CLUSTER__KUBECONFIG=" in words

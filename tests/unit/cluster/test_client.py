@@ -270,9 +270,9 @@ def test_a_stream_ends_at_once_when_another_thread_closes_it(tls: bool, authorit
         with api.stream("/api/v1/nodes", {"watch": "true"}) as lines:
             thread = threading.Thread(target=read)
             thread.start()
-            assert first.wait(5)
+            assert first.wait(60)
             lines.close()
-            thread.join(5)
+            thread.join(60)
             assert not thread.is_alive()
         held.set()
     assert seen == [b'{"first":1}']

@@ -117,13 +117,13 @@ def test_it_finishes_with_the_writer() -> None:
     emergency = threading.Thread(target=lambda: answers.append(rig.all(PLENTY)))
     emergency.start()
     for _ in range(AT_ONCE):
-        assert begun.acquire(timeout=30)
+        assert begun.acquire(timeout=60)
     ending = threading.Thread(target=rig.writer.finish, args=[10.0])
     ending.start()
     while not rig.writer._finished.is_set():
         ending.join(0.01)
     finishing.set()
-    ending.join(10)
-    emergency.join(10)
+    ending.join(60)
+    emergency.join(60)
     done = [outcome for outcome in answers[0] if outcome.done]
     assert len(rig.api.writes) == len(done) == AT_ONCE

@@ -50,7 +50,7 @@ class World:
         return [each["targetRef"]["name"] for each in self.slice["endpoints"]]
 
     def wait(self) -> None:
-        assert self.changed.acquire(timeout=20)
+        assert self.changed.acquire(timeout=60)
 
 
 def test_the_endpoint_follows_leadership_and_goes_on_stop() -> None:
@@ -146,7 +146,7 @@ def test_a_missing_right_is_one_warning(verb: str) -> None:
     with capture_logs() as lines:
         world.leader.start(2020)
         world.leader.leading(True)
-        assert asked.acquire(timeout=20)
+        assert asked.acquire(timeout=60)
         world.leader.stop()
     assert len([line for line in lines if line["log_level"] == "warning"]) == 1
 

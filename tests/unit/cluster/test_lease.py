@@ -180,7 +180,7 @@ def test_the_thread_acquires_and_stops() -> None:
     api, gained = FakeApi(), threading.Event()
     leader = elector(api, SystemClock(), "a", on_gain=gained.set)
     leader.start()
-    assert gained.wait(5)
+    assert gained.wait(60)
     leader.stop()
     assert api.objects[PATH]["spec"]["holderIdentity"] == ""
 

@@ -30,7 +30,7 @@ INTERVAL = 30.0
 OWN = "ballast"
 SCORE, LOAD, WINDOW, TAINT = (f"ballast.dev/{key}" for key in ("score", "load", "window", "overloaded"))
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 class HandClock(FakeClock):
@@ -232,7 +232,7 @@ def rig(folder: Path, **options: Any) -> Iterator[Rig]:
 
 
 def get(daemon: Daemon, path: str) -> requests.Response:
-    return requests.get(daemon.url.rstrip("/") + path, timeout=10)
+    return requests.get(daemon.url.rstrip("/") + path, timeout=60)
 
 
 def watcher(daemon: Daemon) -> dict[str, Any]:

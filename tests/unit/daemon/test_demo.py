@@ -58,9 +58,9 @@ def test_ctrl_c_ends_a_demo_with_its_summary_and_the_page_answers_before() -> No
     assert process.stdout is not None
     lines = iter(process.stdout.readline, "")
     address = next(found.group() for line in lines if (found := re.search(r"http://127\.0\.0\.1:\d+/", line)))
-    assert requests.get(address, timeout=10).status_code == 200
+    assert requests.get(address, timeout=60).status_code == 200
     process.send_signal(signal.SIGINT)
-    printed, said = process.communicate(timeout=30)
+    printed, said = process.communicate(timeout=60)
     assert process.returncode == 0
     assert "Traceback" not in said
     assert re.search(r"^nodes +5$", printed, re.MULTILINE)

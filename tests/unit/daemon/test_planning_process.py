@@ -178,7 +178,7 @@ def test_a_stop_ends_an_errand_under_way() -> None:
     thread.start()
     until(lambda: worker.pid, "a process")
     worker.stop()
-    thread.join(10)
+    thread.join(60)
     assert told == ["Ballast is stopping"]
     with pytest.raises(WorkerError, match="stopping"):
         worker.ask(errand())

@@ -155,7 +155,7 @@ def test_no_planted_secret_is_shown_anywhere(place: str, tmp_path: Path, told: i
         for body in (b"{}", b"{", b"[" * 9000, b'{"Pod": {"metadata": {"name": "x"}}, "NodeNames": ["a"]}'):
             for path in ("prioritize", "filter", "prioritize?profile=nonsense"):
                 address = f"{daemon.url}scheduler/PLANTEDextender/{path}"
-                answer = requests.post(address, body, headers={"content-type": "application/json"}, timeout=20)
+                answer = requests.post(address, body, headers={"content-type": "application/json"}, timeout=60)
                 assert not PLANTED.search(answer.text)
         daemon.board.config = explain(one.environment(**overrides))
         for _ in range(3):

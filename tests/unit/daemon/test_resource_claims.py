@@ -58,7 +58,7 @@ def waiting(rig: Rig) -> dict[str, Any]:
 def points(daemon: Daemon, pod: dict[str, Any], names: list[str]) -> dict[str, int]:
     body = {"Pod": pod, "Nodes": None, "NodeNames": names}
     url = daemon.url.rstrip("/") + "/scheduler/prioritize?profile=dominant-residual"
-    answer = requests.post(url, json=body, timeout=20)
+    answer = requests.post(url, json=body, timeout=60)
     assert answer.status_code == 200, answer.text
     return {each["Host"]: each["Score"] for each in answer.json()}
 

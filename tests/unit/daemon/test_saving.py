@@ -26,7 +26,7 @@ def test_a_defect_is_told_and_the_next_save_is_tried() -> None:
         saving.start()
         for _ in range(2):
             saving.ask()
-            assert called.acquire(timeout=5)
+            assert called.acquire(timeout=60)
         assert saving.alive
         saving.stop()
     assert [line["log_level"] for line in lines if "exc_info" in line] == ["error"]

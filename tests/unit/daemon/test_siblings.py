@@ -51,7 +51,7 @@ def test_the_use_of_siblings_is_known_once_pods_are_in_flight(calm: Rig) -> None
     args = {"Pod": asking, "Nodes": None, "NodeNames": calm.names}
 
     def decides() -> bool:
-        requests.post(f"{daemon.url}scheduler/prioritize?profile=least-allocated", json=args, timeout=10)
+        requests.post(f"{daemon.url}scheduler/prioritize?profile=least-allocated", json=args, timeout=60)
         return daemon.extender.in_use()
 
     until(decides, "it decides")

@@ -100,7 +100,7 @@ def test_others_are_refused_and_counted(path: str, headers: dict[str, str], with
 
 def test_no_body_is_read_of_a_stranger(with_token: ExtenderSettings) -> None:
     with serving(with_token) as port:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         connection.putrequest("POST", "/scheduler/prioritize")
         connection.putheader("content-type", "application/json")
         connection.putheader("content-length", "60000000")
@@ -159,7 +159,7 @@ def test_certificates_are_asked_of_schedulers_alone(token: bool, tmp_path: Path)
         authority.configure_trust(context)
         if who is not None:
             who.issue_cert("kube-scheduler").configure_cert(context)
-        connection: Any = http.client.HTTPSConnection("localhost", port, timeout=20, context=context)
+        connection: Any = http.client.HTTPSConnection("localhost", port, timeout=60, context=context)
         try:
             body = ARGS if method == "POST" else None
             connection.request(method, path, body, {"content-type": "application/json", **headers})
@@ -195,7 +195,7 @@ def test_of_certificates_only_those_of_the_newest_ca_that_are_valid_now_count(tm
         context = ssl.create_default_context()
         authority.configure_trust(context)
         who.configure_cert(context)
-        connection = http.client.HTTPSConnection("localhost", port, timeout=20, context=context)
+        connection = http.client.HTTPSConnection("localhost", port, timeout=60, context=context)
         try:
             connection.request("POST", "/scheduler/prioritize", ARGS, {"content-type": "application/json"})
             return connection.getresponse().status

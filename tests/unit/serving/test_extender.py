@@ -402,7 +402,7 @@ def test_bodies_without_an_end_leave_room_for_short_ones(monkeypatch: pytest.Mon
     size = 20 * 1024 * 1024
     with serving(Fake(), metrics) as port, ExitStack() as stack:
         for _ in range(5):
-            client = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
             with suppress(ConnectionError):  # a refused body's connection is closed
                 client.sendall(head % (size + 1) + b" " * size)
         answers = [post(port, "/scheduler/prioritize", FORMS[0]).status for _ in range(3)]
