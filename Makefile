@@ -5,13 +5,16 @@ RUN := $(VENV)/.run
 DEV := $(VENV)/.dev
 DOCS := $(VENV)/docs
 
-.PHONY: demo test test-cluster test-deep test-hostile test-faults fuzz soak check bench docs lock clean image chart sbom advisories
+.PHONY: demo test test-slow test-cluster test-deep test-hostile test-faults fuzz soak check bench docs lock clean image chart sbom advisories
 
 demo: $(RUN)  ## an embedded cluster and the daemon watching it
 	$(BIN)/ballast demo $(ARGS)
 
-test: $(DEV)  ## everything that needs Python alone
-	$(BIN)/pytest -n 2 --cov --cov-report= $(ARGS)
+test: $(DEV)  ## the core, and the shell with fakes: two minutes
+	HYPOTHESIS_PROFILE=quick $(BIN)/pytest -n 4 -m "not slow" tests/unit $(ARGS)
+
+test-slow: $(DEV)  ## the rest of what needs Python, a browser or helm, and properties at length; with coverage
+	$(BIN)/pytest -n 2 -m "slow or hypothesis" --cov --cov-report= $(ARGS)
 	$(BIN)/coverage report
 
 test-cluster: $(DEV)  ## against the real control plane, Prometheus and node_exporter

@@ -1,8 +1,21 @@
-"""No example of a property fails for being slow: machines are shared, and no test is about time."""
+"""The profile of all properties, and the folders whose tests are slow since they talk to a whole simulated cluster."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
 
-settings.register_profile("patient", parent=settings(), deadline=None)
-settings.load_profile("patient")
+from tests.properties import PROFILE, examples
+
+SLOW = [Path(__file__).parent / folder for folder in ("contract", "unit/doctor")]
+
+settings.register_profile(PROFILE, parent=examples(derandomize=PROFILE == "quick"))
+settings.load_profile(PROFILE)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if any(folder in item.path.parents for folder in SLOW):
+            item.add_marker(pytest.mark.slow)

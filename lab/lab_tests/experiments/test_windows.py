@@ -2,18 +2,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from ballast_lab.experiments.load_traces import LoadTrace
 from ballast_lab.experiments.predictors import DEFAULT, ORDERS, PREDICTORS
 from ballast_lab.experiments.windows import Quality, part_qualities, results, winners
+from tests.properties import examples
 
 FIVE_MINUTES = 300.0
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.integers(0, 2**32 - 1))
 def test_correlations_are_those_of_scipy(seed: int) -> None:
     """With one moment alone: the second half of two hours has one whole hour ahead once."""

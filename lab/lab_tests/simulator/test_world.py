@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast_lab.simulator import SCENES, EmbeddedCluster, World
@@ -11,6 +11,7 @@ from ballast_lab.simulator.kube.store import Store
 from ballast_lab.simulator.population import populate
 from lab_tests.simulator.client import Client
 from tests.fakes import FakeClock
+from tests.properties import examples
 
 
 def contents(world: World) -> list[bytes]:
@@ -29,7 +30,7 @@ def test_the_same_seed_is_the_same_world_byte_for_byte() -> None:
 
 
 @given(st.lists(st.floats(-86_400.0, 86_400.0), min_size=1, max_size=5))
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_the_past_is_the_same_asked_alone_or_together(offsets: list[float]) -> None:
     world = World(5, seed=2, clock=FakeClock())
     contents(world)

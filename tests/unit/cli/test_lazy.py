@@ -12,8 +12,10 @@ import typer
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from ballast.cli import groups
 from ballast.cli.app import app
 from ballast.cli.lazy import LazyCommand
+from ballast_lab.cli import experiment
 
 HEAVY = (
     "apscheduler",
@@ -76,10 +78,9 @@ def lazy_commands(group: typer.Typer, path: str = "") -> Iterator[tuple[str, Laz
             yield f"{path}{name}", command
 
 
+GROUPS = {"plan": groups.plan, "power": groups.power, "experiment": experiment.app}
 ALL = dict(lazy_commands(app)) | {
-    name: command
-    for group in ("plan", "power", "experiment")
-    for name, command in lazy_commands(getattr(import_module("ballast.cli.groups"), group), f"{group} ")
+    path: command for name, group in GROUPS.items() for path, command in lazy_commands(group, f"{name} ")
 }
 
 
@@ -90,16 +91,15 @@ def test_a_list_describes_a_command_as_its_own_help_does(name: str) -> None:
     assert " ".join((loaded.help or "").split()).startswith(command.short_help.rstrip("."))
 
 
-@pytest.mark.parametrize("name", ["plan", "power", "experiment"])
+@pytest.mark.parametrize("name", ["plan", "power"])
 def test_a_lazy_group_has_every_command(name: str) -> None:
-    group = import_module("ballast.cli.groups")
-    real = import_module(getattr(group, name.upper()).partition(":")[0]).app
+    real = import_module(getattr(groups, name.upper()).partition(":")[0]).app
     listed = {path.partition(" ")[2] for path in ALL if path.startswith(f"{name} ")}
     there = set(get_command(real).commands)  # type: ignore[attr-defined]
     assert listed == there
-    lazy = get_command(getattr(group, name))
+    lazy = get_command(GROUPS[name])
     context = lazy.make_context(name, [], resilient_parsing=True)
-    assert [each for each in there if lazy.get_command(context, each) is None] == []  # type: ignore[attr-defined]
+    assert [command for command in there if lazy.get_command(context, command) is None] == []  # type: ignore[attr-defined]
     assert lazy.get_command(context, "none-such") is None  # type: ignore[attr-defined]
 
 

@@ -19,6 +19,8 @@ from ballast_lab.simulator import EmbeddedCluster, World
 from ballast_lab.simulator.kube.kinds import BY_NAME
 from tests.unit.daemon.rig import LEASE, NODE, OWN, POD
 
+pytestmark = pytest.mark.slow
+
 FOREIGN_LABELS = {"team": "blue", "other.dev/score": "3"}
 FOREIGN_TAINTS = [{"key": "team", "value": "blue", "effect": "NoSchedule"}]
 OURS = {"ballast.dev/score": "7", "ballast.dev/load": "normal"}

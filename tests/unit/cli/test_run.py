@@ -13,6 +13,8 @@ import pytest
 from ballast_lab.simulator import EmbeddedCluster, World
 from tests.unit.daemon.rig import ENDPOINT_SLICE, LEASE, OWN, until
 
+pytestmark = pytest.mark.slow
+
 ENDS = 20
 """Seconds within which a daemon must have ended; it takes a fraction of that."""
 

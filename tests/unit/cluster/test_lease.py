@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.base.clock import SystemClock
@@ -15,6 +15,7 @@ from ballast.base.errors import Forbidden, Unreachable
 from ballast.base.metrics import Metrics
 from ballast.cluster.lease import AlwaysLeader, Elector, read_lease
 from tests.fakes import FakeClock
+from tests.properties import examples
 from tests.unit.cluster.fake_api import FakeApi
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/ballast"
@@ -247,7 +248,7 @@ def schedules(draw: st.DrawFn) -> list[tuple[Any, ...]]:
     return draw(st.lists(st.one_of(tick, st.tuples(st.just("advance"), delay)), max_size=40))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(schedule=schedules(), walls=st.tuples(*[st.floats(0, 2e9)] * 3))
 def test_two_never_lead_at_once_whatever_is_delayed_or_lost(
     schedule: list[tuple[Any, ...]], walls: tuple[float, float, float]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.base.errors import ClusterError, Unreachable
@@ -16,6 +16,7 @@ from ballast.cluster.state_layout import PART, PARTS, joined, laid_out
 from ballast.cluster.state_layout import size as state_size
 from ballast.cluster.write import Result
 from tests.fakes import FakeClock
+from tests.properties import examples
 from tests.unit.cluster.fake_api import FakeApi
 from tests.unit.cluster.test_writer import Rig
 
@@ -233,7 +234,7 @@ def test_an_index_that_was_tampered_with_is_a_sentence(index: str, rig: Rig, sta
 
 
 @given(st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 700_000), max_size=6), st.data())
-@settings(max_examples=25)
+@examples(25)
 def test_any_layout_gives_back_what_was_laid_out(lengths: dict[str, int], data: st.DataObject) -> None:
     main: Mapping[str, str] = {}
     parts: dict[int, Mapping[str, str]] = {}

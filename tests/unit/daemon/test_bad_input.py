@@ -25,6 +25,8 @@ from tests.unit.daemon.rig import (
     watcher,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,8 @@ from ballast.runtime.daemon import Daemon
 from tests.unit.daemon.batching import GATE, SHOP, batching, create, cycle, found, gates, pod, seen
 from tests.unit.daemon.rig import POD, Rig, condition, get, metric, rig, until, verbose
 
+pytestmark = pytest.mark.slow
+
 WEB = [f"web-{number}" for number in range(5)]
 TIMEOUT = 60.0
 DEAD = (sys.executable, "-c", "raise SystemExit(3)")

@@ -13,6 +13,8 @@ from ballast.runtime.daemon import Daemon
 from tests.unit.daemon.batching import GATE, batching, create, cycle, found, gates, pod, seen
 from tests.unit.daemon.rig import POD, Rig, condition, rig, until
 
+pytestmark = pytest.mark.slow
+
 WEB = [f"web-{number}" for number in range(3)]
 
 

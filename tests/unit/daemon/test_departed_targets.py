@@ -14,6 +14,8 @@ from ballast.power.policy import PowerPolicy
 from tests.unit.daemon.power_world import WRITE, CrashPoint, Keys
 from tests.unit.power.worlds import members, policy
 
+pytestmark = pytest.mark.slow
+
 
 class Plant:
     """What is stored, and who got a cap back."""

@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.unit.daemon.rig import (
     LOAD,
     NODE,
@@ -21,6 +23,8 @@ from tests.unit.daemon.rig import (
     watcher,
     window,
 )
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_first_cycle_knows_every_node_from_the_past(calm: Rig) -> None:

@@ -17,6 +17,8 @@ from ballast.eviction.planners.registry import planner
 from ballast.runtime.daemon import Daemon
 from tests.unit.daemon.rig import NODE, POD, Rig, condition, get, metric, rig, until, verbose
 
+pytestmark = pytest.mark.slow
+
 HOT = {
     "PUBLISHING__MODE": "off",
     "EVICTION__HIGH": "0.5",

@@ -14,6 +14,8 @@ from ballast.runtime.daemon import Daemon
 from tests.unit.daemon.rig import NODE, Rig, condition, rig, until
 from tests.unit.daemon.test_evicting import cycle, evict, evicting, evictions
 
+pytestmark = pytest.mark.slow
+
 LEAVING = "ballast.dev/leaving"
 
 

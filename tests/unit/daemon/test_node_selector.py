@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import pytest
+
 from tests.unit.daemon.rig import Rig, condition, metric
+
+pytestmark = pytest.mark.slow
 
 
 def test_with_a_selector_only_its_nodes_are_known_and_others_are_no_strangers(calm: Rig) -> None:

@@ -9,6 +9,8 @@ import pytest
 from ballast.eviction.rules import GateRules
 from tests.unit.daemon.even_world import noisy_day
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("noise", [0.02, 0.1])
 def test_noise_moves_nothing_and_a_hot_node_is_soon_relieved(tmp_path: Path, noise: float) -> None:

@@ -28,6 +28,8 @@ from ballast.planning.worker import answer
 from ballast.telemetry.pods import PodAnswers
 from tests.unit.daemon.rig import until
 
+pytestmark = pytest.mark.slow
+
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="/proc, SCHED_IDLE and RLIMIT_DATA are Linux's")
 NOW = 1_700_000_000.0
 SHAPE = shape_of([ContainerShape({"cpu": 1.0, "memory": 2.0**30})])

@@ -20,6 +20,8 @@ from ballast_lab.simulator.kube.kinds import BY_NAME
 from tests.unit.cluster.server import Answer, Request, serving
 from tests.unit.daemon.rig import Rig, get, rig
 
+pytestmark = pytest.mark.slow
+
 SHOWN = (
     "/",
     "/metrics",

@@ -20,6 +20,8 @@ from ballast_lab.simulator.kube.kinds import BY_NAME
 from tests.unit.daemon.plant import Plant, policy
 from tests.unit.daemon.rig import OWN, condition, get, metric, rig, until
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def plant(tmp_path: Path) -> Iterator[Plant]:

@@ -11,6 +11,8 @@ import pytest
 from tests.unit.daemon.plant import FEED, SIDE, TARGETS, Plant
 from tests.unit.daemon.rig import Rig, condition, get, metric, rig, until
 
+pytestmark = pytest.mark.slow
+
 EACH = 50
 """Watts of a replica: 20 of them draw the 1000 W of the beginning."""
 UNCHANGED = {"plant/one": 10, "plant/two": 10}

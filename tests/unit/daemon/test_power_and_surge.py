@@ -10,6 +10,8 @@ import pytest
 from tests.unit.daemon.plant import TARGETS, Plant
 from tests.unit.daemon.rig import rig
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def plant(tmp_path: Path) -> Iterator[Plant]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 import requests
 
 from ballast.runtime.daemon import Daemon
 from ballast_lab.simulator.kube.kinds import BY_NAME
 from tests.unit.daemon.rig import POD, Rig, rig, until
+
+pytestmark = pytest.mark.slow
 
 SLICE, CLAIM = BY_NAME["ResourceSlice"], BY_NAME["ResourceClaim"]
 DRIVER = "gpu.example.com"

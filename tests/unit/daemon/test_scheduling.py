@@ -14,6 +14,8 @@ from ballast.settings.http import HttpSettings
 from ballast_lab.harness.process import free_port
 from tests.unit.daemon.rig import POD, Rig, condition, get, metric, until
 
+pytestmark = pytest.mark.slow
+
 ASKING = {"metadata": {"name": "asking", "namespace": "default", "uid": "asking"}, "spec": {"containers": [{}]}}
 
 

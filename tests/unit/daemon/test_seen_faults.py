@@ -20,6 +20,8 @@ from ballast_lab.simulator.kube.kinds import BY_NAME
 from tests.unit.daemon.rig import NODE, WINDOW, Rig, condition, rig, until
 from tests.unit.power.worlds import policy
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def calm(tmp_path: Path) -> Iterator[Rig]:

@@ -12,6 +12,8 @@ from tests.unit.daemon.rig import POD, Rig, until
 from tests.unit.daemon.test_scheduling import waiting
 from tests.unit.placement.snapshots import TIME, pod
 
+pytestmark = pytest.mark.slow
+
 
 def owned(name: str, owner: str, node: str = "n0", **fields: Any) -> Pod:
     return msgspec.structs.replace(pod(name, node), owner=Owner("ReplicaSet", owner, owner, True), **fields)

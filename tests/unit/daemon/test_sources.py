@@ -17,6 +17,8 @@ from tests.unit.daemon.rig import (
     watcher,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def test_metrics_server_steps_in_while_prometheus_is_silent_and_steps_back(calm: Rig) -> None:
     daemon = calm.settled(WINDOWS__LENGTHS="5m", WINDOWS__MIN_SAMPLES="3")

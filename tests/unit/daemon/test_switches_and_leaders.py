@@ -20,6 +20,8 @@ from tests.unit.daemon.rig import (
     watcher,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def test_dry_run_writes_only_its_lease_its_state_and_its_endpoint(calm: Rig) -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "ballast-0", "namespace": OWN}}

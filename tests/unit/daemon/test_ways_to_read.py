@@ -13,6 +13,8 @@ from ballast.scoring.strategy import NAMES
 from tests.unit.daemon.rig import SCORE, Rig, get, metric, until
 from tests.unit.daemon.test_scheduling import ask, chosen, waiting
 
+pytestmark = pytest.mark.slow
+
 FOR_LABELS = sorted(set(NAMES) - {"balanced", "dynamic"})
 
 

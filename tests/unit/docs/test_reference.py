@@ -13,6 +13,8 @@ from ballast.cli.app import app
 from ballast.serving.openapi import DOCUMENT
 from tests.unit.docs.pages import DOCS, ROOT
 
+pytestmark = pytest.mark.slow
+
 SCRIPT: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "reference_pages.py"))
 SOURCES = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "daemon" / "ballast").rglob("*.py"))]
 

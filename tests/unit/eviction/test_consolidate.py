@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from hypothesis import given, settings, target
+from hypothesis import given, target
 from hypothesis import strategies as st
 
 from ballast.eviction.facts import ClusterObjects, Facts
@@ -22,6 +22,7 @@ from ballast.model.pod import Owner, Pod
 from ballast.model.shape import ContainerShape, shape_of
 from ballast.model.workload import Workload
 from ballast.placement.planners.layout import layout
+from tests.properties import examples
 
 NOW = 1_700_000_000.0
 RESOURCES = ("cpu", "memory")
@@ -195,7 +196,7 @@ def worlds(draw: st.DrawFn) -> World:
 
 
 @given(worlds())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_the_others_hold_everything_however_it_is_counted(world: World) -> None:
     plan = world.plan()
     assert plan.empty is not None
@@ -246,7 +247,7 @@ def world_home(world: World, name: str) -> str:
 
 
 @given(worlds(), st.randoms(use_true_random=False))
-@settings(max_examples=20, deadline=None)
+@examples(20)
 def test_the_order_of_nodes_and_pods_changes_nothing(world: World, random: Any) -> None:
     order = random.sample(range(len(world.nodes)), len(world.nodes))
     other = replace(

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from hypothesis import given, settings, target
+from hypothesis import given, target
 from hypothesis import strategies as st
 
 from ballast.eviction.facts import ClusterObjects, Facts
@@ -23,6 +23,7 @@ from ballast.model.selector import Requirement, Selector
 from ballast.model.shape import ContainerShape, Shape, shape_of
 from ballast.model.workload import DisruptionBudget, Workload
 from ballast.placement.planners.layout import layout
+from tests.properties import examples
 
 NOW = 1_700_000_000.0
 RESOURCES = ("cpu", "memory")
@@ -120,7 +121,7 @@ def _shape(cpu: float, memory: float) -> Shape:
 
 
 @given(worlds(), st.sampled_from(KINDS), st.data())
-@settings(max_examples=250, deadline=None)
+@examples(250)
 def test_no_order_and_no_failure_breaks_a_budget_a_limit_or_a_minimum(
     world: World, kind: Kind, data: st.DataObject
 ) -> None:
@@ -173,7 +174,7 @@ def _at_most(most: int | None, *found: int) -> None:
 
 
 @given(worlds(), st.sampled_from(KINDS), st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_the_same_cluster_in_any_order_gives_the_same_plan(world: World, kind: Kind, random: Any) -> None:
     def shuffled(items: Any) -> Any:
         return tuple(random.sample(items, len(items)))
@@ -195,7 +196,7 @@ def test_the_same_cluster_in_any_order_gives_the_same_plan(world: World, kind: K
 
 
 @given(worlds(), st.sampled_from(KINDS))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_every_pod_that_is_considered_is_moved_or_refused_once(world: World, kind: Kind) -> None:
     plan = world.plan(kind)
     bound = sum(bool(pod.node) for pod in world.pods)

@@ -8,6 +8,8 @@ import pytest
 
 from tests.unit.install.chart import NAMESPACE, POLICIES, Helm, Values, one
 
+pytestmark = pytest.mark.slow
+
 EVICTING: Values = {"settings": {"eviction": {"mode": "on", "surge": True}}}
 
 

@@ -19,6 +19,8 @@ from ballast.jobs.power.metrics import PowerMetrics
 from ballast.serving.exposition import exported_names
 from tests.unit.install.chart import CHART, EVERYTHING, MONITORING, ROOT, Helm, one
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("fleet", "node", "power", "evictions", "extender")
 DASHBOARDS = {name: CHART / "dashboards" / f"{name}.json" for name in NAMES}
 RULES = CHART / "rules" / "alerts.yaml"

@@ -11,6 +11,8 @@ import yaml
 
 from tests.unit.install.chart import CHART, ROOT
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_values_schema_follows_the_settings() -> None:
     done = subprocess.run(

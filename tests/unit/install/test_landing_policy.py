@@ -6,6 +6,8 @@ import pytest
 
 from tests.unit.install.chart import NAMESPACE, Helm, Values, modes, of_kind
 
+pytestmark = pytest.mark.slow
+
 KINDS = ("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding")
 
 

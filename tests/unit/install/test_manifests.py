@@ -25,6 +25,8 @@ from tests.unit.install.chart import (
 )
 from tests.unit.install.test_version import SEMANTIC
 
+pytestmark = pytest.mark.slow
+
 VALUE_SETS: dict[str, Values] = {"default": {}, "publishing": PUBLISHING, "power": POWER, "everything": EVERYTHING}
 VALUE_SETS |= {"scheduler": SCHEDULER, "neighbours": NEIGHBOURS}
 CUSTOM = ("ServiceMonitor", "PodMonitor", "PrometheusRule", "Certificate", "Issuer", "GrafanaDashboard")

@@ -12,6 +12,8 @@ import yaml
 from tests.unit.install.chart import MONITORING, ROOT, Helm, one
 from tests.unit.install.test_values import loaded
 
+pytestmark = pytest.mark.slow
+
 PAGES = {path.stem: path for path in sorted((ROOT / "docs" / "install").glob("*.md")) if path.stem != "README"}
 WANTED = {"eks", "gke", "aks", "openshift", "k3s", "kubeadm", "talos", "karpenter", "cluster-autoscaler", "argo-cd"}
 WANTED |= {"flux", "keda", "kube-prometheus-stack", "victoriametrics", "grafana-cloud"}

@@ -26,6 +26,8 @@ from tests.unit.install.chart import (
     pod_templates,
 )
 
+pytestmark = pytest.mark.slow
+
 Grant = tuple[str, str, str, str]
 """(namespace or "*", group/resource, name or "*", verb)."""
 

@@ -7,11 +7,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+import pytest
+
 from ballast.base.condition_types import CONDITION_TYPES, GOOD
 from ballast.base.metrics import Metrics
 from ballast.cluster.conditions import Conditions
 from tests.fakes import FakeClock
 from tests.unit.install.chart import ROOT
+
+pytestmark = pytest.mark.slow
 
 SETTERS = {"report", "say", "set", "clear"}
 

@@ -27,6 +27,8 @@ from tests.unit.install.chart import (
     pod_templates,
 )
 
+pytestmark = pytest.mark.slow
+
 TLS_URL = f"https://ballast-extender.{NAMESPACE}.svc:2020"
 NEW = ("--kube-version", "1.36.3")
 

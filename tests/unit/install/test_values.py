@@ -29,6 +29,8 @@ from tests.unit.install.chart import (
     pod_templates,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def daemon(manifests: list[Manifest]) -> Manifest:
     box = one(manifests, "Deployment", "ballast")["spec"]["template"]["spec"]["containers"][0]

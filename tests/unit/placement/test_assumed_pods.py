@@ -5,7 +5,7 @@ from collections import Counter
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.model.pod import Pod
@@ -15,6 +15,7 @@ from ballast.placement.fleet_model import FleetModel, Held
 from ballast.scoring.fleet import REMEMBERED
 from ballast.scoring.in_flight import DEFAULTS
 from ballast.scoring.profiles import Arrivals
+from tests.properties import examples
 from tests.unit.placement.snapshots import EMPTY, LARGE, SMALL, TIME, pod, shape, snapshot
 
 WORLD = snapshot([0.1, 0.2, 0.3])
@@ -199,7 +200,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(STEPS)
 def test_whatever_happens_the_sums_are_those_of_what_is_held(steps: list[tuple]) -> None:  # type: ignore[type-arg]
     booked, _ = bookings()

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.eviction.facts import ClusterObjects, Facts
@@ -20,6 +20,7 @@ from ballast.placement.planners.load_spread import deviations
 from ballast.placement.planners.rebalance import rebalance
 from ballast.placement.planners.step import PlannedMove
 from ballast.placement.planners.worth import Worth
+from tests.properties import examples
 from tests.unit.placement.worlds import a_layout, a_node, a_pod, every_node, everybody, standing_of
 
 OWNERS = [Owner("ReplicaSet", f"w{number}", f"u{number}", True) for number in range(6)]
@@ -87,7 +88,7 @@ def test_a_cluster_beyond_the_bound_takes_the_steepest(monkeypatch: pytest.Monke
     assert towards(layout) == steepest(layout)
 
 
-@settings(deadline=None, max_examples=15)
+@examples(15)
 @given(st.integers(0, 1000), st.sampled_from([None, 3, 6]), st.sampled_from([0.0, 0.3, 3.0]), st.booleans())
 def test_each_move_pays_by_itself_and_all_gain_no_less(seed: int, limit: int | None, price: float, pools: bool) -> None:
     layout = uneven(5, 6, seed, pool_label="pool" if pools else None)

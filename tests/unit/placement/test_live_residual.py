@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import msgspec
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.model.devices import Claim
@@ -12,6 +12,7 @@ from ballast.placement.fleet_model import FleetModel, Held
 from ballast.placement.live_residual import LiveResidual
 from ballast.scoring.dominant_residual import DominantResidual
 from ballast.scoring.profiles import Profile
+from tests.properties import examples
 from tests.unit.placement.snapshots import LARGE, SMALL, TIME, pod, shape, snapshot
 
 PROFILES = (Profile({"cpu": 500, "memory": 2**30}, 3.0), Profile({"cpu": 4000, "memory": 2**33}, 1.0))
@@ -24,7 +25,7 @@ def placed(model: FleetModel, pods: list[tuple[int, int]]) -> None:
         model.place(Held(f"n{node}", SHAPES[kind], TIME))
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(PLACED, PLACED, PLACED)
 def test_it_scores_as_the_plain_strategy_does_at_every_moment(
     before: list[tuple[int, int]], meanwhile: list[tuple[int, int]], after: list[tuple[int, int]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from ballast.base.errors import Infeasible
@@ -16,13 +16,14 @@ from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.pod_rules import PodRules
 from ballast.solving import Problem, arrange
 from ballast_lab.solvers import solve
+from tests.properties import examples
 from tests.unit.placement.worlds import a_layout, a_node, a_pod, standing_of
 
 NODES = [
     a_node(f"n{row}", labels={"zone": zone, "host": f"n{row}"}, taints=(Taint("dedicated", "NoSchedule"),) * (row == 4))
     for row, zone in enumerate("aabbc")
 ]
-FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = examples(25, suppress_health_check=[HealthCheck.too_slow])
 
 
 def of(name: str) -> Selector:

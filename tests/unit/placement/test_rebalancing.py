@@ -13,6 +13,7 @@ from ballast.placement.planners.load_spread import deviations
 from ballast.placement.planners.rebalance import rebalance
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
 from ballast.placement.planners.step import PlannedMove
+from tests.properties import examples
 from tests.unit.placement.worlds import a_layout, a_node, a_pod, every_node, everybody, standing_of
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -82,7 +83,7 @@ def test_each_step_is_the_steepest_there_is(world: Any, ceiling: float) -> None:
         assert step.gain == pytest.approx(measured, abs=1e-11)
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.integers(0, 2**32 - 1))
 def test_the_shortlist_loses_nothing(seed: int) -> None:
     """The same steps with and without it, where nodes differ in size and many are full."""

@@ -12,6 +12,7 @@ from ballast.model.pod import Pod
 from ballast.model.template import Template
 from ballast.placement.planners.redistribute import redistribute
 from ballast.placement.planners.room_price import WORTH
+from tests.properties import examples
 from tests.unit.placement.worlds import a_layout, a_node, a_pod, everybody, standing_of
 
 Vector = np.ndarray[Any, np.dtype[np.float64]]
@@ -92,7 +93,7 @@ def first_step(nodes: list[Node], pods: list[Pod], arrivals: float | None = None
     return None if step is None else (int(step.gain), layout.pods[step.pod].name)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(crowded())
 def test_the_search_finds_what_trying_everything_finds(world: Any) -> None:
     assert first_step(*world) == naive(*world)
@@ -119,7 +120,7 @@ def held(nodes: list[Node], pods: list[Pod]) -> float:
     )
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(crowded(), st.sampled_from([0.0, 1.0, 5.0, 1e9]))
 def test_a_step_takes_little_room_from_later_pods(world: Any, arrivals: float) -> None:
     nodes, pods = world
@@ -146,7 +147,7 @@ def test_a_step_takes_little_room_from_later_pods(world: Any, arrivals: float) -
         before = after
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(crowded())
 def test_without_arrivals_all_that_the_published_rule_starts_can_start(world: Any) -> None:
     assert (first_step(*world, arrivals=0.0) or (0,))[0] >= min(1, (naive(*world) or (0,))[0])

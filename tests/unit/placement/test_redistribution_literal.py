@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.model.node import Node
@@ -16,6 +16,7 @@ from ballast.placement.planners.node_choice import OBSERVED
 from ballast.placement.planners.redistribute import redistribute
 from ballast.scoring.dominant_residual import DominantResidual
 from ballast.scoring.profiles import Profile
+from tests.properties import examples
 from tests.unit.placement.worlds import a_layout, a_node, a_pod, everybody, standing_of
 
 APPS = ("web", "db", "job")
@@ -200,7 +201,7 @@ def planned(trial: Trial) -> tuple[int, str, str, dict[str, str]] | None:
     return int(step.gain), layout.pods[step.pod].name, layout.nodes[step.target].name, names
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(neighbourly())
 def test_the_search_finds_what_the_procedure_finds(trial: Trial) -> None:
     assert planned(trial) == literal(trial)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from ballast.base.errors import Infeasible
@@ -13,10 +13,11 @@ from ballast.solving import Problem, Solution, arrange
 from ballast.solving.exact import standing_out
 from ballast.solving.units import units
 from ballast_lab.solvers import SOLVERS, solve
+from tests.properties import examples
 from tests.unit.placement.problems import Json, all_placements, broken, documents, value
 
 OURS = tuple(name for name in SOLVERS if name != "genetic-paper")
-FEW = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = examples(15, suppress_health_check=[HealthCheck.too_slow])
 
 
 def solved(document: Json, solver: str, **options: Any) -> Solution:

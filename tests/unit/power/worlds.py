@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -19,12 +17,11 @@ from ballast.power.policy import PowerPolicy
 from ballast.power.policy_reader import read
 from ballast.power.replay import Replay, replay
 from ballast.power.target import AllocationTarget
+from tests import properties
 
-DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
 TICK = 15
 
-examples = settings(max_examples=2_000 if DEEP else 200, deadline=None)
-"""200 examples of a property; 2,000 with HYPOTHESIS_PROFILE=deep."""
+examples = properties.examples(200)
 
 WINDOW = 60
 FLOOR = 1

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.model.attachments import DeviceClaim, DeviceRequest, DeviceSlice, GivenDevice
@@ -15,6 +15,7 @@ from ballast.model.pod import Pod
 from ballast.model.template import Template
 from ballast.scoring.devices.claimed import ClaimedDevices, claimed_devices
 from ballast.scoring.strategy import strategy
+from tests.properties import examples
 from tests.unit.scoring.worlds import a_fleet, a_pod, by_node, node, pod
 
 DRIVER = "gpu.example.com"
@@ -49,7 +50,7 @@ def test_devices_that_claims_were_given_are_not_free() -> None:
     assert found.asked == {"one": {RESOURCE: 2}, "two": {RESOURCE: 1}}
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=5), st.data())
 def test_free_and_given_devices_are_all_of_them(counts: list[int], data: st.DataObject) -> None:
     devices = [(f"n{node}", f"gpu-{number}") for node, count in enumerate(counts) for number in range(count)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.base.errors import UsageError
@@ -17,6 +17,7 @@ from ballast.scoring.devices.placed import PlacedDevices
 from ballast.scoring.devices.room import columns, taken, times
 from ballast.scoring.dominant_residual import volumes
 from ballast.scoring.strategy import strategy
+from tests.properties import examples
 from tests.unit.scoring.worlds import a_fleet, by_node, node, pod, scored
 
 FREE = st.lists(st.integers(0, 4).map(lambda quarter: 250 * quarter), min_size=1, max_size=4)
@@ -39,13 +40,13 @@ def room(free: list[int], count: int, milli: int) -> float:
     return float(times(np.array([[free]], float), np.array([count]), np.array([milli], float))[0, 0])
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(FREE, CLAIMS)
 def test_room_is_what_can_be_packed(free: list[int], claim: tuple[int, int]) -> None:
     assert room(free, *claim) == packed(tuple(sorted(free)), *claim)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=8), st.integers(1, 8), st.integers(1, 1000), st.data())
 def test_less_free_is_never_more_room(free: list[int], count: int, milli: int, data: st.DataObject) -> None:
     device = data.draw(st.integers(0, len(free) - 1))
@@ -61,7 +62,7 @@ def test_halves_of_two_devices_are_no_whole_device() -> None:
     assert room([1000, 1000, 1000, 1000, 1000], 2, 1000) == 2
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(FREE, CLAIMS)
 def test_what_is_taken_comes_from_different_devices_with_room(free: list[int], claim: tuple[int, int]) -> None:
     count, milli = claim
@@ -85,7 +86,7 @@ def test_more_devices_than_there_are_fit_nowhere() -> None:
 KNOWN = st.tuples(st.sampled_from([200, 500, 1000]), st.sampled_from("ab"))
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.lists(KNOWN, max_size=4), st.sampled_from([100, 300, 500, 1000]))
 def test_an_unknown_device_never_leaves_more_room_than_any_known_one(known: list[tuple[int, str]], milli: int) -> None:
     def free(on: str | None) -> np.ndarray[Any, np.dtype[np.float64]]:

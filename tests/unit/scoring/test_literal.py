@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import betainc
 
 from ballast.cli.metrics_file import metrics
 from ballast.model.quantity import quantity
 from ballast.scoring import low_risk
+from tests.properties import examples
 from tests.unit.scoring.worlds import NOW, a_fleet, load, node, pod, scored, vectors
 
 Json = Mapping[str, Any]
@@ -177,7 +178,7 @@ def fleets(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any], dict[str, A
     return allocatable, capacity, entries, placed, pod(*draw(containers))
 
 
-@settings(max_examples=120)
+@examples(120)
 @given(
     given=fleets(),
     margin=st.sampled_from([1.0, 0.5, 2.0]),

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.scoring.blend import Blend
 from ballast.scoring.strategy import NAMES, strategy
+from tests.properties import examples
 from tests.unit.scoring.test_dynamic import POLICY, stamp
 from tests.unit.scoring.worlds import a_fleet, a_pod, by_node, load, node, pod, scored
 
@@ -47,7 +48,7 @@ def situations(draw: st.DrawFn) -> tuple[list[Any], list[Any], Any, Any]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=40)
+@examples(40)
 @given(situation=situations(), in_flight=st.sampled_from(["off", "upstream", "full"]))
 def test_scores_are_in_range_and_never_nan(name: str, situation: Any, in_flight: str) -> None:
     nodes, placed, watcher, arriving = situation
@@ -60,7 +61,7 @@ def test_scores_are_in_range_and_never_nan(name: str, situation: Any, in_flight:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=40)
+@examples(40)
 @given(situation=situations(), dice=st.randoms())
 def test_scores_do_not_depend_on_the_order_of_nodes_and_pods(name: str, situation: Any, dice: Any) -> None:
     nodes, placed, watcher, arriving = situation
@@ -83,7 +84,7 @@ def test_a_blend_orders_finely_what_it_scores_roughly(situation: Any) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=40)
+@examples(40)
 @given(situation=situations())
 def test_nodes_are_scored_without_a_pod_too(name: str, situation: Any) -> None:
     nodes, placed, watcher, _ = situation

@@ -19,6 +19,8 @@ from tests.unit.serving.client import ask
 from tests.unit.serving.test_api import acting_board
 from tests.unit.serving.world import serving
 
+pytestmark = pytest.mark.slow
+
 PATHS = {
     operation["get"]["operationId"]: path.replace("{name}", "node-0") for path, operation in DOCUMENT["paths"].items()
 }

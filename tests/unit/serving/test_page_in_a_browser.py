@@ -17,7 +17,7 @@ from tests.fakes import FakeClock
 from tests.unit.serving import acting
 from tests.unit.serving.world import TIME, board_of, serving, snapshot
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
 AXE = Path(__file__).parent / "axe" / "axe.min.js"
 NAN = float("nan")
 LOOKS = [(1920, False), (1280, False), (1280, True), (390, False), (390, True)]

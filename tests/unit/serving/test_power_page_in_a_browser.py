@@ -14,7 +14,7 @@ from tests.fakes import FakeClock
 from tests.unit.serving import acting
 from tests.unit.serving.world import TIME, serving
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
 LEGENDS = (
     "JSON.stringify([...document.querySelectorAll('#power-chart .u-legend .u-label')].map(each => each.textContent))"
 )

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ballast.windows.ring import Ring
 from ballast.windows.statistics import WindowRules, summarise_all
+from tests.properties import examples
 from tests.unit.windows.oracle import Oracle
 
 STEP = 10.0
@@ -44,13 +45,13 @@ rules = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.lists(st.one_of(writes, full_writes, ticks, ticks, fleets), max_size=40), rules)
 def test_windows_are_those_of_everything_ever_written(story: list[Any], rules: WindowRules) -> None:
     play(story, rules, Oracle(STEP))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(st.one_of(writes, full_writes, ticks, steps), max_size=40), rules)
 def test_windows_survive_clocks_that_step(story: list[Any], rules: WindowRules) -> None:
     play(story, rules, Oracle(STEP, rows=Ring(RESOURCES, STEP, SPAN).rows))

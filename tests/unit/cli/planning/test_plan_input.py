@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.properties import examples
 from tests.unit.cli.clusters import budget, listed, node, pod, pod_metrics, watcher, workload
 from tests.unit.cli.conftest import Run
 from tests.unit.cli.planning.conftest import LOADS, Answer, Plan, crowd, shop
@@ -109,7 +110,7 @@ def test_bad_files_are_named(
 JUNK = (None, "x", 1, True, [], [None], ["x"], {"a": None})
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_junk_anywhere_is_a_plan_or_a_clear_error(
     data: st.DataObject, files: Callable[[str, Any], str], ballast: Run

@@ -21,6 +21,8 @@ from ballast.model.template import OPAQUE, PLAIN
 from tests.unit.cluster import fat
 from tests.unit.cluster.server import Answer, Request, serving
 
+pytestmark = pytest.mark.slow
+
 
 def reads(reader: Reader[Any], document: dict[str, Any]) -> Any:
     found = reader.read(json.dumps(document).encode())
