@@ -13,7 +13,7 @@ from ballast.doctor.cluster_view import CheckNotPossible, document, part, text
 from ballast.doctor.evidence import Evidence
 from ballast.doctor.finding import Finding
 from ballast.doctor.kubernetes import acts
-from ballast.eviction.emptying import EMPTIES
+from ballast.eviction.planners.registry import planner
 from ballast.jobs.power.build import findings
 from ballast.power.policy import PowerPolicy
 from ballast.settings import Mode, Settings
@@ -85,7 +85,8 @@ def _needed(settings: Settings, policies: Sequence[PowerPolicy], namespace: str)
     if eviction is Mode.ON:
         yield Right("", "pods/eviction", ("create",))
         if settings.publishing.mode is not Mode.ON and (
-            settings.eviction.landing == "taint" or EMPTIES in settings.eviction.planners
+            settings.eviction.landing == "taint"
+            or any(planner(name).whole_nodes for name in settings.eviction.planners)
         ):
             yield Right("", "nodes", ("patch",))
     if eviction is Mode.ON and settings.eviction.surge:

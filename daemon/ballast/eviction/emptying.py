@@ -8,27 +8,8 @@ from ballast.model.marks import MIRROR
 from ballast.model.node import HARD_EFFECTS, Node
 from ballast.model.pod import Pod
 
-EMPTIES = "consolidate"
-"""The planner that empties nodes."""
-
 EMPTY = "empty"
 """Name, under Ballast's prefix, of the taint of nodes that are to be empty, and of the label of those that are."""
-
-FOR_NOW = (
-    "pdb",
-    "min-ready",
-    "min-age",
-    "limit-node",
-    "limit-namespace",
-    "limit-total",
-    "limit-workload",
-    "workload-window",
-    "rate",
-    "cooldown",
-    "replacement",
-    "retry",
-)
-"""Checks whose refusal time alone ends."""
 
 _ROLES = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 _KEPT = (

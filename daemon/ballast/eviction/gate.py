@@ -31,18 +31,32 @@ class Scope(Enum):
     OUTLOOK = auto()
 
 
+class Alike(Enum):
+    """Which pods the refusal of one pod holds for too, while a plan is made: that pod alone, pods on its node, pods of
+    its workload that are as ready, of its namespace, of its disruption budgets, or all pods."""
+
+    POD = auto()
+    NODE = auto()
+    WORKLOAD = auto()
+    NAMESPACE = auto()
+    BUDGETS = auto()
+    ALL = auto()
+
+
 @dataclass(frozen=True)
 class Row:
-    """One check: its name, its function, and what its answer depends on.
-
-    `liftable`: the annotation `evict: "true"` lifts it, and `evict-lifts` where it names it; `by_name`: only this.
-    """
+    """One check: its name, its function, and what its answer depends on."""
 
     name: str
     check: Check
     scope: Scope
     liftable: bool = False
+    """Whether the annotation `evict: "true"` lifts it, and `evict-lifts` where it names it."""
     by_name: bool = False
+    """Whether only `evict-lifts` lifts it."""
+    alike: Alike = Alike.POD
+    temporary: bool = False
+    """Whether time alone ends its refusal: a pod that it refuses does not keep its node from being emptied."""
 
 
 GROUP = "ballast.checks"
@@ -73,28 +87,28 @@ BUILT_IN = (
     Row("pvc", storage.pvc, Scope.TEMPLATE, liftable=True),
     Row("resource-claims", storage.resource_claims, Scope.TEMPLATE),
     Row("without-pdb", availability.without_pdb, Scope.TEMPLATE, liftable=True),
-    Row("pdb", availability.pdb, Scope.WORKLOAD),
+    Row("pdb", availability.pdb, Scope.WORKLOAD, alike=Alike.BUDGETS, temporary=True),
     Row("node-fit", load.node_fit, Scope.OUTLOOK),
     Row("single-replica", availability.single_replica, Scope.TEMPLATE, liftable=True),
-    Row("min-ready", availability.min_ready, Scope.WORKLOAD),
-    Row("min-age", nature.min_age, Scope.POD, liftable=True),
+    Row("min-ready", availability.min_ready, Scope.WORKLOAD, alike=Alike.WORKLOAD, temporary=True),
+    Row("min-age", nature.min_age, Scope.POD, liftable=True, temporary=True),
     Row("pod-selector", nature.pod_selector, Scope.TEMPLATE),
     Row("namespace", nature.namespace, Scope.TEMPLATE),
     Row("opt-out", acting.opt_out, Scope.TEMPLATE),
-    Row("limit-node", limits.limit_node, Scope.NODE),
-    Row("limit-namespace", limits.limit_namespace, Scope.WORKLOAD),
-    Row("limit-total", limits.limit_total, Scope.NODE),
-    Row("limit-workload", limits.limit_workload, Scope.WORKLOAD),
-    Row("workload-window", limits.workload_window, Scope.WORKLOAD),
-    Row("rate", limits.rate, Scope.NODE),
-    Row("cooldown", limits.cooldown, Scope.NODE),
+    Row("limit-node", limits.limit_node, Scope.NODE, alike=Alike.NODE, temporary=True),
+    Row("limit-namespace", limits.limit_namespace, Scope.WORKLOAD, alike=Alike.NAMESPACE, temporary=True),
+    Row("limit-total", limits.limit_total, Scope.NODE, alike=Alike.ALL, temporary=True),
+    Row("limit-workload", limits.limit_workload, Scope.WORKLOAD, alike=Alike.WORKLOAD, temporary=True),
+    Row("workload-window", limits.workload_window, Scope.WORKLOAD, alike=Alike.WORKLOAD, temporary=True),
+    Row("rate", limits.rate, Scope.NODE, alike=Alike.ALL, temporary=True),
+    Row("cooldown", limits.cooldown, Scope.NODE, temporary=True),
     Row("debounce", load.debounce, Scope.NODE),
     Row("gain", load.gain, Scope.OUTLOOK),
     Row("relieved", load.relieved, Scope.OUTLOOK),
     Row("stale", load.stale, Scope.NODE),
     Row("reservation", acting.reservation, Scope.NODE),
-    Row("replacement", availability.replacement, Scope.WORKLOAD),
-    Row("retry", acting.retry, Scope.WORKLOAD),
+    Row("replacement", availability.replacement, Scope.WORKLOAD, temporary=True),
+    Row("retry", acting.retry, Scope.WORKLOAD, temporary=True),
     Row("identity", acting.identity, Scope.POD),
     Row("leadership", acting.leadership, Scope.NODE),
     Row("paused", acting.paused, Scope.NODE),

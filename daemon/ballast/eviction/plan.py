@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
 
-from ballast.eviction.check_input import LOOKED_NOWHERE, Feasibility, GateVerdict
-from ballast.eviction.emptying import EMPTIES, FOR_NOW, ends_with_its_node, handed_over, may_empty
+from ballast.eviction.check_input import LOOKED_NOWHERE, Feasibility
+from ballast.eviction.emptying import ends_with_its_node, handed_over, may_empty
 from ballast.eviction.feasibility import targets
-from ballast.eviction.gate import NAMES, NUMBER, PASSED, Gate, refusals
+from ballast.eviction.gate import NAMES, NUMBER, PASSED, ROWS, Alike, Gate, refusals
 from ballast.eviction.planners.planner import Aims as Aims
 from ballast.eviction.planners.planner import PlanInput, Planner, WholeNodes, pod_name
 from ballast.eviction.planners.registry import planner
@@ -25,14 +25,13 @@ from ballast.placement.planners.layout import Layout
 from ballast.placement.planners.load_spread import deviations
 from ballast.placement.planners.relieve import Thresholds
 from ballast.placement.planners.simulated_placement import SimulatedPlacement
-from ballast.placement.planners.step import PlannedMove
+from ballast.placement.planners.step import Admit, PlannedMove
 from ballast.placement.planners.worth import Worth
 
 Kind: TypeAlias = str
 """The name of a planner."""
 
-_OF_WORKLOADS = ("limit-workload", "workload-window", "min-ready")
-_FOR_NOW = [NUMBER[name] for name in FOR_NOW]
+_TEMPORARY = [number for number, row in enumerate(ROWS) if row.temporary]
 _FITS = Feasibility(fits=True)
 _ONLY_UNKNOWN = Feasibility(only_unknown=True)
 _UNMEASURED = Feasibility(used=False)
@@ -98,188 +97,206 @@ def make_plan(
     At most `examples` refused pods are listed for each check. `peak` [node, resource] is the load at the day's p95 in
     the order of the layout, NaN where unknown. Raises UsageError if there is no planner `kind`.
     """
-    return _PlanBuilder(planner(kind), layout, gate, aims, peak).plan(examples)
+    chosen = planner(kind)
+    screening = _Screening(layout, gate)
+    cluster = _plan_input(layout, gate, aims, screening)
+    screening.screen(chosen.considers(cluster))
+    return _PlanBuilder(chosen, cluster, screening).plan(examples, peak)
+
+
+def _plan_input(layout: Layout, gate: Gate, aims: Aims, screening: _Screening) -> PlanInput:
+    counted = np.array([node.schedulable for node in layout.nodes], bool)
+    thresholds = (
+        Thresholds.absolute(layout.load, aims.high, aims.low, layout.resources)
+        if aims.deviation is None
+        else Thresholds.deviation(layout.load, counted, layout.pool, aims.deviation)
+    )
+    price = np.zeros(len(layout.pods))
+    if aims.price:
+        price = aims.price * prices(gate.facts, layout.pods, gate.history.restarts)
+    worth = Worth(price, layout.error, aims.confidence, lambda pods: screening.lower(pods, "gain"))
+    return PlanInput(layout, aims, counted, thresholds, PlannedPods(layout, gate.facts, aims.wait_for), worth)
+
+
+class _Screening:
+    """[pod]: the number of the first check that refuses it, PASSED if none does.
+
+    `screen` asks the gate once. What is found out while the plan is made only lowers numbers.
+    """
+
+    def __init__(self, layout: Layout, gate: Gate) -> None:
+        self.layout, self.gate = layout, gate
+        self.numbers = np.full(len(layout.pods), PASSED)
+        self.considered = np.zeros(0, np.int64)
+        """Pods that the planner may move."""
+        self.movable = np.zeros(len(layout.pods), bool)
+        """[pod]: those of them that no check refuses."""
+        self.measured: Bools = np.asarray(np.isfinite(layout.used).all(axis=1))
+        self._groups: dict[Alike, Ints] = {}
+
+    def screen(self, considered: Bools) -> None:
+        rows = self.considered = np.flatnonzero(considered)
+        self.numbers[rows] = self.gate.screen(self.layout.pods[pod] for pod in rows.tolist())
+        self.lower(rows[~self.measured[rows]], "stale")
+        self.movable[rows] = self.numbers[rows] == PASSED
+
+    def lower(self, pods: Ints, check: str) -> None:
+        self.numbers[pods] = np.minimum(self.numbers[pods], NUMBER[check])
+
+    def refused(self, gate: Gate, placement: SimulatedPlacement, pod: int) -> tuple[str, Ints] | None:
+        """The check by which `gate` refuses the pod, and the pods that it refuses likewise; None if it admits it."""
+        refusal = gate.admit(self.layout.pods[pod], _FITS)
+        if refusal is None:
+            return None
+        alike = ROWS[NUMBER[refusal.check]].alike
+        if alike is Alike.POD:
+            return refusal.check, np.array([pod], np.int64)
+        left = self.movable & (placement.on >= 0)
+        if alike is Alike.NODE:
+            left &= placement.on == placement.on[pod]
+        elif alike is not Alike.ALL:
+            group = self._group(alike)
+            left &= group == group[pod]
+        return refusal.check, np.flatnonzero(left)
+
+    def _group(self, alike: Alike) -> Ints:
+        """[pod]: a number that pods share which are alike."""
+        facts = self.gate.facts
+        keys: dict[Alike, Callable[[Pod], Hashable]] = {
+            Alike.NAMESPACE: lambda pod: pod.namespace,
+            Alike.BUDGETS: lambda pod: (pod.namespace, *(budget.name for budget in facts.budgets(pod))),
+            Alike.WORKLOAD: lambda pod: (facts.key(pod), pod.ready),
+        }
+        if alike not in self._groups:
+            numbers: dict[Hashable, int] = {}
+            names = map(keys[alike], self.layout.pods)
+            self._groups[alike] = np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)
+        return self._groups[alike]
+
+    def without_room(self, placement: SimulatedPlacement, targets: Bools) -> tuple[Ints, Ints]:
+        """Pods that no other node can take as things stand, and those that only nodes of unknown load could.
+
+        Pods of unknown usage are in neither.
+        """
+        rows = self.considered[self.numbers[self.considered] > NUMBER["node-fit"]]
+        rows = rows[self.measured[rows]]
+        stuck = rows[~can_move(placement, rows)]
+        unknown: Bools = np.asarray(targets & ~self.layout.known)
+        hidden = fits_on(placement, stuck, unknown) if unknown.any() else np.zeros(len(stuck), bool)
+        return stuck[~hidden], stuck[hidden]
+
+    def examples(self, most: int, crowded: Collection[int]) -> Iterator[Refusal]:
+        """At most `most` for each check; `crowded` are pods that only nodes with too much load have room for."""
+        for number in np.unique(self.numbers[self.considered]).tolist() if most else ():
+            if number == PASSED:
+                continue
+            for row in self.considered[self.numbers[self.considered] == number][:most].tolist():
+                pod, check = self.layout.pods[row], NAMES[number]
+                verdict = self.gate.explain(pod, self._outlook(row, check, crowded))[number]
+                yield Refusal(pod_name(pod), check, verdict.reason)
+
+    def _outlook(self, row: int, check: str, crowded: Collection[int]) -> Feasibility:
+        """What the plan found out about a pod, for which this check refuses it."""
+        if check == "node-fit":
+            return Feasibility(fits=False, crowded=row in crowded)
+        if check == "stale":
+            return _ONLY_UNKNOWN if self.measured[row] else _UNMEASURED
+        return {"gain": _UNPAID, "relieved": _COSTLY}.get(check, LOOKED_NOWHERE)
 
 
 class _PlanBuilder:
-    def __init__(self, planner: Planner, layout: Layout, gate: Gate, aims: Aims, peak: Floats | None = None) -> None:
-        self._planner, self._layout, self._gate, self._peak = planner, layout, gate, peak
-        self._empty: list[int] = []
-        self._groups: dict[str, Ints] = {}
-        self._counted = np.array([node.schedulable for node in layout.nodes], bool)
-        self._targets = targets(layout.nodes, gate.facts, gate.rules)
-        thresholds = (
-            Thresholds.absolute(layout.load, aims.high, aims.low, layout.resources)
-            if aims.deviation is None
-            else Thresholds.deviation(layout.load, self._counted, layout.pool, aims.deviation)
-        )
-        pods = PlannedPods(layout, gate.facts, aims.wait_for)
-        worth = Worth(
-            np.zeros(len(layout.pods))
-            if not aims.price
-            else aims.price * prices(gate.facts, layout.pods, gate.history.restarts),
-            layout.error,
-            aims.confidence,
-            self._unpaid,
-        )
-        self._input = PlanInput(layout, aims, self._counted, thresholds, pods, worth)
-        self._considered = np.flatnonzero(planner.considers(self._input))
-        self._numbers = np.full(len(layout.pods), PASSED)
-        self._numbers[self._considered] = gate.screen(layout.pods[pod] for pod in self._considered.tolist())
-        self._measured: Bools = np.asarray(np.isfinite(layout.used).all(axis=1))
-        self._lower(self._considered[~self._measured[self._considered]], "stale")
-        self._movable = np.zeros(len(layout.pods), bool)
-        self._movable[self._considered] = self._numbers[self._considered] == PASSED
+    def __init__(self, planner: Planner, cluster: PlanInput, screening: _Screening) -> None:
+        self._planner, self._cluster, self._screening = planner, cluster, screening
+        self._layout, self._gate = screening.layout, screening.gate
 
-    def plan(self, examples: int) -> EvictionPlan:
+    def plan(self, examples: int, peak: Floats | None) -> EvictionPlan:
+        screening, open_nodes = self._screening, targets(self._layout.nodes, self._gate.facts, self._gate.rules)
         placement = SimulatedPlacement(
             self._layout,
-            targets=self._targets,
-            ceiling=limits(self._planner.ceiling(self._input.aims), self._layout.resources),
+            targets=open_nodes,
+            ceiling=limits(self._planner.ceiling(self._cluster.aims), self._layout.resources),
             namespaces=self._gate.facts.namespace_labels(),
             attachments=self._gate.facts.attachments,
         )
-        stuck, hidden = self._without_room(placement)
-        self._crowded = {pod for pod in stuck[:examples].tolist() if placement.crowded(pod)}
-        load = self._loads(placement)
-        made: list[PlannedMove] = []
+        stuck, hidden = screening.without_room(placement, open_nodes)
+        crowded = {pod for pod in stuck[:examples].tolist() if placement.crowded(pod)}
+        emptied: list[int] | None = [] if self._planner.whole_nodes else None
+        cluster = replace(
+            self._cluster,
+            whole_nodes=None if emptied is None else self._whole_nodes(emptied.append, peak),
+            rehearse=lambda: self._rehearsal(placement),
+        )
+        steps: list[PlannedMove] = []
         moves: list[Move] = []
+        load = self._loads(placement)
         admit = self._admission(placement)
-        given = replace(self._input, whole_nodes=self._whole_nodes(), rehearse=lambda: self._rehearsal(placement))
-        for step in self._planner.steps(given, placement, self._movable, admit, self._spare):
+        for step in self._planner.steps(cluster, placement, screening.movable, admit, self._spare):
             moves.append(self._move(step, load))
             load = self._loads(placement)
-            made.append(step)
-        self._lower(stuck, "node-fit")
-        self._lower(hidden, "stale")
-        self._numbers[[step.pod for step in made]] = PASSED
+            steps.append(step)
+        screening.lower(stuck, "node-fit")
+        screening.lower(hidden, "stale")
+        screening.numbers[[step.pod for step in steps]] = PASSED
         return EvictionPlan(
             kind=self._planner.name,
             steps=tuple(moves),
             before=self._spread(self._layout.load),
             after=self._spread(self._loads(placement)),
-            refused=dict(refusals(self._numbers)),
-            placed=tuple(pod_name(self._layout.pods[pod]) for step in made for pod in step.starts),
-            refusals=tuple(self._refusals(examples)),
-            empty=tuple(self._layout.nodes[row].name for row in self._empty) if self._planner.name == EMPTIES else None,
+            refused=dict(refusals(screening.numbers)),
+            placed=tuple(pod_name(self._layout.pods[pod]) for step in steps for pod in step.starts),
+            refusals=tuple(screening.examples(examples, crowded)),
+            empty=None if emptied is None else tuple(self._layout.nodes[row].name for row in emptied),
         )
 
-    def _whole_nodes(self) -> WholeNodes:
-        layout, facts, rules = self._layout, self._gate.facts, self._gate.rules
+    def _whole_nodes(self, hand_over: Callable[[int], None], peak: Floats | None) -> WholeNodes:
+        nodes, facts, rules = self._layout.nodes, self._gate.facts, self._gate.rules
         return WholeNodes(
-            begun=np.array([node.ready and handed_over(node, rules.prefix) for node in layout.nodes], bool),
-            may_empty=np.array([may_empty(node, facts, rules) for node in layout.nodes], bool),
-            stays=np.array([ends_with_its_node(pod) for pod in layout.pods], bool),
-            later=np.isin(self._numbers, _FOR_NOW) & self._measured,
+            begun=np.array([node.ready and handed_over(node, rules.prefix) for node in nodes], bool),
+            may_empty=np.array([may_empty(node, facts, rules) for node in nodes], bool),
+            stays=np.array([ends_with_its_node(pod) for pod in self._layout.pods], bool),
+            later=np.isin(self._screening.numbers, _TEMPORARY) & self._screening.measured,
             together=self._together,
-            hand_over=self._empty.append,
-            peak=self._peak,
+            hand_over=hand_over,
+            peak=peak,
         )
 
     def _together(self, pods: Sequence[int]) -> bool:
         refusal = self._gate.admit_together([self._layout.pods[pod] for pod in pods], _FITS)
         if refusal is not None:
-            self._lower(np.array(pods, np.int64), refusal.check)
+            self._screening.lower(np.array(pods, np.int64), refusal.check)
         return refusal is None
 
     def _loads(self, placement: SimulatedPlacement) -> Floats:
         """[node, resource], NaN for what a node does not have."""
         return np.where(self._layout.there, placement.load, np.nan)
 
-    def _admission(self, placement: SimulatedPlacement) -> Callable[[int, int], Ints | None]:
+    def _admission(self, placement: SimulatedPlacement) -> Admit:
         def admit(pod: int, target: int) -> Ints | None:
-            refusal = self._gate.admit(self._layout.pods[pod], _FITS)
+            refusal = self._screening.refused(self._gate, placement, pod)
             if refusal is None:
                 return None
-            alike = self._alike(placement, pod, refusal)
-            self._lower(alike, refusal.check)
-            self._movable[alike] = False
+            check, alike = refusal
+            self._screening.lower(alike, check)
+            self._screening.movable[alike] = False
             return alike
 
         return admit
 
-    def _rehearsal(self, placement: SimulatedPlacement) -> Callable[[int, int], Ints | None]:
+    def _rehearsal(self, placement: SimulatedPlacement) -> Admit:
         gate = self._gate.rehearsal()
 
         def admit(pod: int, target: int) -> Ints | None:
-            refusal = gate.admit(self._layout.pods[pod], _FITS)
-            return None if refusal is None else self._alike(placement, pod, refusal)
+            refusal = self._screening.refused(gate, placement, pod)
+            return None if refusal is None else refusal[1]
 
         return admit
 
-    def _alike(self, placement: SimulatedPlacement, pod: int, refusal: GateVerdict) -> Ints:
-        """Pods that the same refusal holds for."""
-        left = self._movable & (placement.on >= 0)
-        if refusal.check == "limit-node":
-            left &= placement.on == placement.on[pod]
-        elif (same := self._group(refusal.check)) is not None:
-            left &= same == same[pod]
-        elif refusal.check not in ("limit-total", "rate"):
-            return np.array([pod], np.int64)
-        return np.flatnonzero(left)
-
-    def _group(self, check: str) -> Ints | None:
-        """[pod]: a number that pods share which this check cannot tell apart; None where it tells all apart."""
-        facts = self._gate.facts
-        keys: dict[str, Callable[[Pod], Hashable]] = {
-            "limit-namespace": lambda pod: pod.namespace,
-            "pdb": lambda pod: (pod.namespace, *(budget.name for budget in facts.budgets(pod))),
-            **dict.fromkeys(_OF_WORKLOADS, lambda pod: (facts.key(pod), pod.ready)),
-        }
-        name = "workload" if check in _OF_WORKLOADS else check
-        if check in keys and name not in self._groups:
-            self._groups[name] = self._numbered(keys[check])
-        return self._groups.get(name)
-
-    def _numbered(self, key: Callable[[Pod], Hashable]) -> Ints:
-        numbers: dict[Hashable, int] = {}
-        return np.array([numbers.setdefault(key(pod), len(numbers)) for pod in self._layout.pods], np.int64)
-
-    def _unpaid(self, pods: Ints) -> None:
-        self._lower(pods, "gain")
-
     def _spare(self, pods: Ints) -> None:
-        self._lower(pods, "relieved")
-
-    def _lower(self, pods: Ints, check: str) -> None:
-        self._numbers[pods] = np.minimum(self._numbers[pods], NUMBER[check])
-
-    def _without_room(self, placement: SimulatedPlacement) -> tuple[Ints, Ints]:
-        """Pods that no other node can take as things stand, and those that only nodes of unknown load could.
-
-        Pods of unknown usage are in neither.
-        """
-        asked = self._considered[self._numbers[self._considered] > NUMBER["node-fit"]]
-        asked = asked[self._measured[asked]]
-        stuck = asked[~can_move(placement, asked)]
-        unknown: Bools = np.asarray(self._targets & ~self._layout.known)
-        hidden = fits_on(placement, stuck, unknown) if unknown.any() else np.zeros(len(stuck), bool)
-        return stuck[~hidden], stuck[hidden]
-
-    def _refusals(self, most: int) -> Iterator[Refusal]:
-        for number in np.unique(self._numbers[self._considered]).tolist() if most else ():
-            if number == PASSED:
-                continue
-            for row in self._considered[self._numbers[self._considered] == number][:most].tolist():
-                yield Refusal(pod_name(self._layout.pods[row]), NAMES[number], self._said(row, number))
-
-    def _said(self, row: int, number: int) -> str:
-        pod, check = self._layout.pods[row], NAMES[number]
-        feasible = [LOOKED_NOWHERE]
-        if check == "node-fit":
-            feasible = [Feasibility(fits=False, crowded=row in self._crowded)]
-        elif check == "stale":
-            feasible = [LOOKED_NOWHERE, _ONLY_UNKNOWN if self._measured[row] else _UNMEASURED]
-        elif check == "relieved":
-            feasible = [_COSTLY]
-        elif check == "gain":
-            feasible = [_UNPAID]
-        found = [self._gate.explain(pod, outlook)[number] for outlook in feasible]
-        return next((verdict for verdict in found if not verdict.allowed), found[-1]).reason
+        self._screening.lower(pods, "relieved")
 
     def _spread(self, load: Floats) -> dict[str, float]:
-        found = deviations(load, self._counted, self._layout.pool).tolist()
-        return dict(zip(self._layout.resources, found, strict=True))
+        deviation = deviations(load, self._cluster.counted, self._layout.pool).tolist()
+        return dict(zip(self._layout.resources, deviation, strict=True))
 
     def _move(self, step: PlannedMove, load: Floats) -> Move:
         nodes, pod = self._layout.nodes, self._layout.pods[step.pod]
@@ -290,7 +307,7 @@ class _PlanBuilder:
             gain=step.gain,
             gain_error=step.error,
             cost=step.cost,
-            reason=self._planner.reason(self._input, step, load),
+            reason=self._planner.reason(self._cluster, step, load),
             uid=pod.uid,
             used=dict(zip(self._layout.resources, self._layout.used[step.pod].tolist(), strict=True)),
             starts=tuple(self._layout.pods[row].uid for row in step.starts),

@@ -16,11 +16,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from ballast.eviction.emptying import EMPTIES, handed_over
+from ballast.eviction.emptying import handed_over
 from ballast.eviction.explanation import explanation
 from ballast.eviction.facts import Facts
 from ballast.eviction.gate import Gate
 from ballast.eviction.plan import EvictionPlan, make_plan
+from ballast.eviction.planners.registry import planner
 from ballast.model.sample import Floats
 from ballast.placement.batch import plan_batch
 from ballast.placement.planners.layout import Layout, layout
@@ -66,7 +67,7 @@ def answer(request: PlanRequest) -> PlanResponse:
     plans: list[EvictionPlan] = []
     for wanted in request.wanted:
         late = any(plan.steps for plan in plans)
-        if late and not (wanted.kind == EMPTIES and _marked(request, wanted)):
+        if late and not (planner(wanted.kind).whole_nodes and _marked(request, wanted)):
             continue
         made = _plan(wanted, arranged, Gate(facts, wanted.rules, request.history), peak)
         plans.append(replace(made, steps=()) if late else made)
@@ -127,7 +128,7 @@ def _limit_memory(size: int) -> None:
 
 
 def _marked(request: PlanRequest, wanted: RequestedPlan) -> bool:
-    """Whether nodes are kept empty: each cycle has to see whether they are needed again."""
+    """Whether any node is marked as emptied; it must be reconsidered every cycle."""
     return any(handed_over(node, wanted.rules.prefix) for node in request.objects.nodes)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import pytest
 from hypothesis import given, target
 from hypothesis import strategies as st
 
@@ -16,6 +17,8 @@ from ballast.eviction.facts import ClusterObjects, Facts
 from ballast.eviction.gate import Gate
 from ballast.eviction.history import NOTHING_YET, History
 from ballast.eviction.plan import Aims, EvictionPlan, make_plan
+from ballast.eviction.planners import registry
+from ballast.eviction.planners.consolidate import Consolidate
 from ballast.eviction.rules import UNLIMITED, GateRules
 from ballast.model.node import Node, Taint
 from ballast.model.pod import Owner, Pod
@@ -53,7 +56,7 @@ class World:
     rules: GateRules = FREE
     history: History = NOTHING_YET
 
-    def plan(self) -> EvictionPlan:
+    def plan(self, kind: str = "consolidate") -> EvictionPlan:
         usage = {f"shop/{name}": dict.fromkeys(RESOURCES, use) for name, use in self.uses.items()}
         arranged = layout(self.nodes, self.pods, RESOURCES, _table(self.load), usage)
         owners = {pod.owner.name for pod in self.pods if pod.owner}
@@ -61,7 +64,7 @@ class World:
         gate = Gate(Facts(ClusterObjects(self.nodes, self.pods, workloads), now=NOW), self.rules, self.history)
         order = sorted(range(len(self.nodes)), key=lambda row: self.nodes[row].name)
         peak = None if self.peak is None else _table(self.peak)[order]
-        return make_plan("consolidate", arranged, gate, self.aims, peak=peak)
+        return make_plan(kind, arranged, gate, self.aims, peak=peak)
 
 
 def _table(load: Sequence[float]) -> Any:
@@ -101,6 +104,19 @@ def test_a_node_is_emptied_where_the_others_hold_its_pods_with_one_of_them_lost(
     assert sorted(step.pod for step in plan.steps) == ["shop/p0-0", "shop/p0-1", "shop/p0-2"]
     assert {step.source for step in plan.steps} == {"n0"}
     assert sum(step.gain for step in plan.steps) == 1.0
+
+
+def test_a_planner_of_another_package_empties_and_marks_nodes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Sweep(Consolidate):
+        name = "sweep"
+
+    monkeypatch.setattr(registry, "BUILT_IN", (*registry.BUILT_IN, Sweep()))
+    registry.planners.cache_clear()
+    try:
+        assert a_world(spread_out(3)).plan("sweep").empty == ("n0",)
+        assert a_world(spread_out(3)).plan("repair").empty is None
+    finally:
+        registry.planners.cache_clear()
 
 
 def test_none_is_emptied_where_the_loss_of_another_would_be_too_much() -> None:

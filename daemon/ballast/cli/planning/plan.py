@@ -25,9 +25,9 @@ from ballast.cli.planning.evidence import Origin, gather, variables
 from ballast.cli.planning.placement import place
 from ballast.cli.planning.placement_criterion import criterion, taken
 from ballast.eviction.document import as_json
-from ballast.eviction.emptying import EMPTIES
 from ballast.eviction.gate import Gate
 from ballast.eviction.plan import Kind, make_plan
+from ballast.eviction.planners.registry import planner
 from ballast.eviction.rules import UNLIMITED, EvictionLimit
 from ballast.jobs.eviction.rules import aims_of, limit
 
@@ -131,7 +131,7 @@ def _plan(
     elif max_moves_percent is not None:
         most = EvictionLimit(percent=Fraction(str(max_moves_percent)))
     else:
-        most = limit(found.eviction.max_moves) if "max_moves" in given and kind != EMPTIES else UNLIMITED
+        most = limit(found.eviction.max_moves) if "max_moves" in given and not planner(kind).spans_cycles else UNLIMITED
     pods = int(np.count_nonzero(evidence.arranged.present))
     aims = replace(aims_of(found), max_moves=most.of(pods))
     if kind == "redistribute":

@@ -16,16 +16,18 @@ class Consolidate(AnyPod):
     """The gain of a step is its share of the node that is emptied."""
 
     name = "consolidate"
+    whole_nodes = True
+    spans_cycles = True
 
     def idle(self, demand: PlanningDemand) -> str | None:
         """Nodes may be given back at any time."""
         return None
 
     def steps(
-        self, given: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare
+        self, cluster: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare
     ) -> Iterator[PlannedMove]:
         """The nodes begun before first, then those with the fewest pods."""
-        nodes, aims = given.whole_nodes, given.aims
+        nodes, aims = cluster.whole_nodes, cluster.aims
         assert nodes is not None
         emptying = Emptying(
             begun=nodes.begun,
@@ -36,12 +38,12 @@ class Consolidate(AnyPod):
             reserve=aims.nodes_reserve,
             peak=nodes.peak,
             limit=aims.max_moves,
-            patience=limits(aims.high, given.layout.resources) + ROUNDING,
+            patience=limits(aims.high, cluster.layout.resources) + ROUNDING,
         )
         return consolidate(placement, movable, emptying, nodes.together, nodes.hand_over)
 
-    def reason(self, given: PlanInput, step: PlannedMove, load: Floats) -> str:
+    def reason(self, cluster: PlanInput, step: PlannedMove, load: Floats) -> str:
         """ "the other nodes can do without n3, which is at 12.0% cpu and 8.0% memory"."""
-        node = given.layout.nodes[step.source].name
-        at = loads_in_words(load[step.source], given.layout.resources)
+        node = cluster.layout.nodes[step.source].name
+        at = loads_in_words(load[step.source], cluster.layout.resources)
         return f"the other nodes can do without {node}, which is at {at}"

@@ -1,4 +1,4 @@
-"""What a planner is: the protocol, and what it is given."""
+"""What a planner is: the protocol, and what it is cluster."""
 
 from __future__ import annotations
 
@@ -123,9 +123,9 @@ class PlanInput:
     worth: Worth | None = None
     """What evictions cost, and how certain the loads are; None: every gain pays."""
     whole_nodes: WholeNodes | None = None
-    """Given with `steps`."""
+    """Set for `steps` of planners that empty whole nodes."""
     rehearse: Callable[[], Admit] | None = None
-    """Given with `steps`: makes an `admit` that answers the same and remembers nothing, for drafts."""
+    """Set for `steps`: makes an `admit` that answers the same and remembers nothing, for drafts."""
 
 
 Spare: TypeAlias = Callable[[Ints], None]
@@ -144,13 +144,17 @@ class Planner(Protocol):
     """Whether pods only leave nodes that were too loaded in several windows in a row."""
     one_at_a_time: bool
     """Whether a new plan is made after each eviction."""
+    whole_nodes: bool
+    """Whether it empties nodes: `PlanInput.whole_nodes` is set, and the nodes that it hands over are marked."""
+    spans_cycles: bool
+    """Whether a plan is carried out over many cycles: the limits of a cycle hold back its steps, not the plan."""
     effect: Effect
 
     def idle(self, demand: PlanningDemand) -> str | None:
         """Why no plan is needed now, or None."""
         ...
 
-    def considers(self, given: PlanInput) -> Bools:
+    def considers(self, cluster: PlanInput) -> Bools:
         """[pod]: those that the plan may move, apart from what the gate refuses."""
         ...
 
@@ -159,12 +163,12 @@ class Planner(Protocol):
         ...
 
     def steps(
-        self, given: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare
+        self, cluster: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare
     ) -> Iterator[PlannedMove]:
         """Steps that are already made in `placement`; `movable` [pod] is what the gate has left."""
         ...
 
-    def reason(self, given: PlanInput, step: PlannedMove, load: Floats) -> str:
+    def reason(self, cluster: PlanInput, step: PlannedMove, load: Floats) -> str:
         """Why this step is made; `load` [node, resource] is that before it."""
         ...
 
@@ -180,11 +184,13 @@ class AnyPod:
     needs_landing = True
     needs_confirmation = False
     one_at_a_time = False
+    whole_nodes = False
+    spans_cycles = False
     effect = Effect.LOAD
 
-    def considers(self, given: PlanInput) -> Bools:
+    def considers(self, cluster: PlanInput) -> Bools:
         """All pods on nodes."""
-        return bound(given.layout)
+        return bound(cluster.layout)
 
     def ceiling(self, aims: Aims) -> Limit:
         """As for every move."""

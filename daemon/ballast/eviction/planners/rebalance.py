@@ -21,24 +21,24 @@ class Rebalance(AnyPod):
         return None
 
     def steps(
-        self, given: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare
+        self, cluster: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare
     ) -> Iterator[PlannedMove]:
         """The move with the largest gain first; of many, those towards a target."""
-        aims = given.aims
-        assert given.rehearse is not None
+        aims = cluster.aims
+        assert cluster.rehearse is not None
         return even_out(
             placement,
             movable,
-            given.counted,
+            cluster.counted,
             admit,
-            rehearse=given.rehearse,
+            rehearse=cluster.rehearse,
             min_gain=aims.min_gain,
             limit=aims.max_moves,
-            worth=given.worth,
+            worth=cluster.worth,
         )
 
-    def reason(self, given: PlanInput, step: PlannedMove, load: Floats) -> str:
+    def reason(self, cluster: PlanInput, step: PlannedMove, load: Floats) -> str:
         """ "n1 is at 85.0% cpu and 40.0% memory, n2 at 20.0% cpu and 30.0% memory"."""
-        nodes, resources = given.layout.nodes, given.layout.resources
+        nodes, resources = cluster.layout.nodes, cluster.layout.resources
         source, target = (loads_in_words(load[row], resources) for row in (step.source, step.target))
         return f"{nodes[step.source].name} is at {source}, {nodes[step.target].name} at {target}"

@@ -22,42 +22,44 @@ class Redistribute:
     needs_landing = True
     needs_confirmation = False
     one_at_a_time = True
+    whole_nodes = False
+    spans_cycles = False
     effect = Effect.STARTS
 
     def idle(self, demand: PlanningDemand) -> str | None:
         """Without waiting pods there is nothing to make room for."""
         return None if demand.waiting else "no pod waits"
 
-    def considers(self, given: PlanInput) -> Bools:
+    def considers(self, cluster: PlanInput) -> Bools:
         """All pods on nodes, but none unless a pod waits."""
-        return bound(given.layout) if given.pods.waiting.any() else np.zeros(len(given.layout.on), bool)
+        return bound(cluster.layout) if cluster.pods.waiting.any() else np.zeros(len(cluster.layout.on), bool)
 
     def ceiling(self, aims: Aims) -> Limit:
         """As for every move."""
         return aims.ceiling
 
     def steps(
-        self, given: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare
+        self, cluster: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare
     ) -> Iterator[PlannedMove]:
         """The eviction that lets most waiting pods start first."""
-        aims = given.aims
+        aims = cluster.aims
         return redistribute(
             placement,
             movable,
             admit,
-            arrivals=given.pods.arrivals if aims.priced else None,
-            waiting=given.pods.waiting,
+            arrivals=cluster.pods.arrivals if aims.priced else None,
+            waiting=cluster.pods.waiting,
             limit=aims.max_moves,
             costly=spare,
             criterion=aims.criterion,
         )
 
-    def reason(self, given: PlanInput, step: PlannedMove, load: Floats) -> str:
+    def reason(self, cluster: PlanInput, step: PlannedMove, load: Floats) -> str:
         """ "makes room on n1 for shop/web-3", with every node where a pod starts, and what it takes from later pods."""
         if not step.starts:
-            waiting = pod_name(given.layout.pods[int(step.numbers["for"])])
+            waiting = pod_name(cluster.layout.pods[int(step.numbers["for"])])
             return f"makes way for the next eviction, which makes room for {waiting}"
-        shown = named([pod_name(given.layout.pods[pod]) for pod in step.starts], 3)
-        nodes = " and ".join(given.layout.nodes[row].name for row in dict.fromkeys(step.starts_on))
+        shown = named([pod_name(cluster.layout.pods[pod]) for pod in step.starts], 3)
+        nodes = " and ".join(cluster.layout.nodes[row].name for row in dict.fromkeys(step.starts_on))
         price = step.numbers.get("price", 0.0)
         return f"makes room on {nodes} for {shown}" + (f"; takes that of {price:.1f} later pods" if price else "")

@@ -21,7 +21,7 @@ from ballast.eviction.planners.repair import Repair
 GROUP = "ballast.planners"
 BUILT_IN: tuple[Planner, ...] = (Relieve(), Redistribute(), Rebalance(), Repair(), Consolidate())
 
-_FLAGS = ("needs_landing", "needs_confirmation", "one_at_a_time")
+_FLAGS = ("needs_landing", "needs_confirmation", "one_at_a_time", "whole_nodes", "spans_cycles")
 _METHODS = ("idle", "considers", "ceiling", "steps", "reason")
 
 

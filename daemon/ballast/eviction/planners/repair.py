@@ -32,13 +32,13 @@ class Repair(AnyPod):
         return None
 
     def steps(
-        self, given: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare
+        self, cluster: PlanInput, placement: SimulatedPlacement, movable: Bools, admit: Admit, spare: Spare
     ) -> Iterator[PlannedMove]:
         """The pod with most wrong first."""
-        return repair(placement, movable, given.pods.workload, admit, limit=given.aims.max_moves)
+        return repair(placement, movable, cluster.pods.workload, admit, limit=cluster.aims.max_moves)
 
-    def reason(self, given: PlanInput, step: PlannedMove, load: Floats) -> str:
+    def reason(self, cluster: PlanInput, step: PlannedMove, load: Floats) -> str:
         """ "n1 is none of the nodes it asks for; it does not tolerate the taints of n1"."""
-        nodes = given.layout.nodes
+        nodes = cluster.layout.nodes
         names = {"node": nodes[step.source].name, "target": nodes[step.target].name}
         return "; ".join(text.format(**names) for name, text in _REASONS.items() if name in step.numbers)

@@ -16,7 +16,6 @@ from ballast.cluster.context import Context
 from ballast.cluster.watch import WATCH_SILENT
 from ballast.cluster.workload_cache import CLAIMS, CLASSES, CSI_NODES, NODE_CLAIMS, SCALE_UPS, SLICES, VOLUMES
 from ballast.eviction.checks.acting import cluster_trouble
-from ballast.eviction.emptying import EMPTIES
 from ballast.eviction.facts import ClusterObjects, Facts, WorkloadKey, promised
 from ballast.eviction.gate import Gate
 from ballast.eviction.history import History
@@ -165,12 +164,12 @@ class ClusterFacts:
             needs_landing=planner.needs_landing,
             needs_confirmation=planner.needs_confirmation,
         )
-        return replace(rules, limit_node=UNLIMITED, cooldown=0.0) if planner.name == EMPTIES else rules
+        return replace(rules, limit_node=UNLIMITED, cooldown=0.0) if planner.whole_nodes else rules
 
     def planning_rules(self, planner: Planner, steered: frozenset[str]) -> GateRules:
         """Those that a plan is made by. A node is emptied over many cycles: what limits one holds back its steps."""
         rules = self.rules(planner, steered)
-        if planner.name != EMPTIES:
+        if not planner.spans_cycles:
             return rules
         return replace(rules, rates=(), limit_total=UNLIMITED, limit_namespace=UNLIMITED, limit_workload=UNLIMITED)
 

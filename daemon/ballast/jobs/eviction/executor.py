@@ -43,7 +43,7 @@ class PlanExecutor:
 
         Nodes are marked that a plan empties, and given back where none keeps them so.
         """
-        marked = self._mark(next((plan.empty for plan in plans if plan.empty is not None), ()))
+        marked = self._mark([name for plan in plans for name in plan.empty or ()])
         return [self._execute(plan, snapshot) for plan in plans] + marked
 
     def _mark(self, wanted: Sequence[str]) -> list[str]:

@@ -15,7 +15,6 @@ from ballast.actuation.eviction.surge import Surges
 from ballast.base.errors import ClusterError
 from ballast.base.parts import Part
 from ballast.cluster.context import Context
-from ballast.eviction.emptying import EMPTIES
 from ballast.eviction.planners.planner import PlanningDemand
 from ballast.eviction.planners.registry import planner, planners
 from ballast.eviction.rules import UNLIMITED, GateRules
@@ -202,7 +201,7 @@ class PlanInputs:
                 skipped.append(f"{each.name}: {reason}")
                 continue
             rules = self._facts.planning_rules(each, steered)
-            most = UNLIMITED if each.name == EMPTIES else limit(self._settings.eviction.max_moves)
+            most = UNLIMITED if each.spans_cycles else limit(self._settings.eviction.max_moves)
             wanted.append(RequestedPlan(each.name, rules, self._aims, most))
         self._conditions.report("LandingNotSteered", "ExtenderNotAsked", unsteered)
         return wanted, skipped
@@ -225,7 +224,7 @@ class PlanInputs:
 
     def _peaks(self, snapshot: Snapshot, nodes: list[str], resources: tuple[str, ...]) -> Floats | None:
         """[node, resource] at the day's p95; None where nobody asks."""
-        if EMPTIES not in self._settings.eviction.planners:
+        if not any(planner(name).whole_nodes for name in self._settings.eviction.planners):
             return None
         columns = [index for name in resources if (index := snapshot.resource(name)) is not None]
         most = np.append(self._peak.loads(snapshot)[columns], np.full((len(columns), 1), np.nan), axis=1)
