@@ -1,22 +1,19 @@
-"""What was measured, topic by topic: kept in docs/benchmarks.json, told in docs/benchmarks.md."""
+"""What was measured, topic by topic: docs/benchmarks.md, which is read back before a topic is renewed."""
 
 from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from textwrap import fill
-from typing import NotRequired, TypedDict
+from typing import TypedDict
 
-import msgspec
 import numpy as np
 import psutil
 
 from ballast_lab.bench.rows import Row
 
-DATA = Path("docs/benchmarks.json")
 REPORT = Path("docs/benchmarks.md")
 HEAD = """\
 # Benchmarks
@@ -39,12 +36,10 @@ orders of magnitude, since the machines were not the same.
 
 
 class Measured(TypedDict):
-    """One topic; `load` is the machine's load average when its measurement began, `note` tells more than both."""
+    """One topic; `note` says when, at what load average of the machine, and what else a reader should know."""
 
-    date: str
-    load: float
     rows: list[Row]
-    note: NotRequired[str]
+    note: str
 
 
 def load_average() -> float:
@@ -53,16 +48,17 @@ def load_average() -> float:
 
 def write_down(topic: str, rows: list[Row], load: float, topics: Mapping[str, str]) -> None:
     """Replaces one topic; `topics` gives the order and the headings of the report."""
-    book = read()
-    book[topic] = Measured(date=datetime.now(UTC).strftime("%Y-%m-%d"), load=round(load, 1), rows=rows)
-    book = {name: book[name] for name in topics if name in book}
-    DATA.write_bytes(msgspec.json.format(msgspec.json.encode(book), indent=1) + b"\n")
-    REPORT.write_text(report(book, topics, _machine()))
+    book = read(REPORT.read_text(), topics) if REPORT.exists() else {}
+    book[topic] = Measured(rows=rows, note=f"{datetime.now(UTC):%Y-%m-%d}, load average {load:.1f} before.")
+    REPORT.write_text(report({name: book[name] for name in topics if name in book}, topics, _machine()))
 
 
-def read() -> dict[str, Measured]:
-    """docs/benchmarks.json."""
-    return msgspec.json.decode(DATA.read_bytes(), type=dict[str, Measured]) if DATA.exists() else {}
+def read(page: str, topics: Mapping[str, str]) -> dict[str, Measured]:
+    """What a report holds, by topic; the inverse of `report`."""
+    names = {heading: name for name, heading in topics.items()}
+    _, *sections, peers = page.split("\n## ")
+    beside = {(what, at, measured): (peer, ratio) for what, at, measured, peer, ratio in _cells(peers)}
+    return {names[text.partition("\n")[0]]: _measured(text, beside) for text in sections}
 
 
 def report(book: Mapping[str, Measured], topics: Mapping[str, str], machine: str) -> str:
@@ -73,12 +69,29 @@ def report(book: Mapping[str, Measured], topics: Mapping[str, str], machine: str
             [row["what"], row["at"], row["reach"], row["measured"], row.get("verdict", "")] for row in measured["rows"]
         ]
         table = _table(["what", "at", "reach", "measured", "result"], cells)
-        note = measured.get("note") or f"{measured['date']}, load average {measured['load']:.1f} before."
-        parts.append(f"## {topics[topic]}\n\n{table}\n{fill(note, 120)}\n")
+        parts.append(f"## {topics[topic]}\n\n{table}\n{measured['note']}\n")
     beside = [row for measured in book.values() for row in measured["rows"] if "peer" in row]
     cells = [[row["what"], row["at"], row["measured"], row["peer"], row.get("ratio", "")] for row in beside]
     parts.append(f"{PEERS}\n{_table(['what', 'at', 'Ballast', 'the other', 'ratio'], cells)}")
     return "\n".join(parts)
+
+
+def _measured(section: str, beside: Mapping[tuple[str, str, str], tuple[str, str]]) -> Measured:
+    rows: list[Row] = []
+    for what, at, reach, measured, verdict in _cells(section):
+        row = Row(what=what, at=at, reach=reach, measured=measured)
+        if verdict:
+            row["verdict"] = verdict
+        if (what, at, measured) in beside:
+            row["peer"], row["ratio"] = beside[what, at, measured]
+        rows.append(row)
+    return Measured(rows=rows, note=section.rpartition("|\n\n")[2].rstrip("\n"))
+
+
+def _cells(section: str) -> Iterator[list[str]]:
+    """The cells of the rows of a section's table, without its head."""
+    lines = [line for line in section.splitlines() if line.startswith("| ")]
+    return (line[2:-2].split(" | ") for line in lines[2:])
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:
