@@ -5,7 +5,7 @@ RUN := $(VENV)/.run
 DEV := $(VENV)/.dev
 DOCS := $(VENV)/docs
 
-.PHONY: demo test test-slow test-cluster test-deep test-hostile test-faults fuzz soak check bench docs lock clean image chart sbom advisories
+.PHONY: demo test test-slow test-cluster test-deep test-hostile test-faults fuzz soak check bench results docs lock clean image chart sbom advisories
 
 demo: $(RUN)  ## an embedded cluster and the daemon watching it
 	$(BIN)/ballast demo $(ARGS)
@@ -46,6 +46,9 @@ check: $(DEV)  ## lint, types, layers, locks
 
 bench: $(DEV)  ## measures the promises and writes docs/benchmarks.md
 	$(BIN)/python -m ballast_lab.bench $(ARGS)
+
+results: $(DEV)  ## raw numbers of experiments and benchmarks into dist/results; DATA= is a folder of public traces
+	scripts/results dist/results $(DATA)
 
 docs: $(RUN) $(DOCS)/.ready  ## builds the documentation into site/; a broken link or anchor fails
 	$(BIN)/python scripts/reference_pages.py

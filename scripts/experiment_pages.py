@@ -1,7 +1,8 @@
 """Writes docs/experiments.md and docs/scoreboard.md; with --check only tells whether they are up to date.
 
-docs/experiments/NAME has what `ballast experiment … --out docs/experiments/NAME` wrote, and `text.in`: Markdown in
-which a line `{{FILE}}` stands for that file of the folder. The pages are these texts one after the other.
+docs/experiments/NAME has `text.in`: Markdown in which a line `{{FILE}}` stands for that file of the folder. The page of
+the experiments is these texts one after the other. The files are the table and the figure that `ballast experiment …
+--out docs/experiments/NAME` wrote. Its `results.json` is not kept; that of `openb` becomes `scoreboard.md` first.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import sys
 from pathlib import Path
 
 from ballast_lab.experiments import load_scoreboard
-from ballast_lab.experiments.scoreboard import openb
+from ballast_lab.experiments.scoreboard import openb, openb_table
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 FOLDER = DOCS / "experiments"
+OPENB = FOLDER / "openb" / "scoreboard.md"
 SECTIONS = ("introduction", "dominant-residual", "redistribution", "genetic", "openb", "windows", "power", "worlds")
 """In the order of the page; a folder that is not there is left out."""
 
@@ -42,12 +44,15 @@ def experiments() -> str:
 
 def scoreboard() -> str:
     """The head, then what each experiment says about the rules of other projects."""
-    sections = {"windows": load_scoreboard.section, "openb": openb}
-    found = (
-        section(json.loads((FOLDER / name / "results.json").read_text(encoding="utf-8")))
-        for name, section in sections.items()
-    )
-    return "\n".join([_HEAD, *found])
+    windows = (FOLDER / "windows" / "table.md").read_text(encoding="utf-8")
+    return "\n".join([_HEAD, load_scoreboard.section(windows), openb(OPENB.read_text(encoding="utf-8"))])
+
+
+def renew_openb() -> None:
+    """Writes the table of a run of `openb` that left its results in the folder."""
+    results = OPENB.with_name("results.json")
+    if results.exists():
+        OPENB.write_text(openb_table(json.loads(results.read_text(encoding="utf-8"))), encoding="utf-8")
 
 
 def _text(folder: Path) -> str:
@@ -58,6 +63,8 @@ def _text(folder: Path) -> str:
 
 
 def main() -> None:
+    if "--check" not in sys.argv[1:]:
+        renew_openb()
     for path, text in rendered().items():
         if "--check" not in sys.argv[1:]:
             path.write_text(text, encoding="utf-8")

@@ -6,15 +6,14 @@ With --check only tells whether it is up to date.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from ballast_lab.faults import counts  # noqa: E402
 from ballast_lab.faults.cells import AT_START, all_cells  # noqa: E402
 from ballast_lab.faults.faults import FAULTS  # noqa: E402
 from ballast_lab.faults.judge import PROMISES  # noqa: E402
@@ -68,7 +67,7 @@ _NOT = """## What this does not show
 """
 
 
-def page(found: Mapping[str, Any]) -> str:
+def page(found: counts.Counts) -> str:
     """The page of these results."""
     return "\n".join([_BEGINNING, *_tables(), *_results(found), _NOT])
 
@@ -86,9 +85,8 @@ def _tables() -> Iterator[str]:
     yield ""
 
 
-def _results(found: Mapping[str, Any]) -> Iterator[str]:
-    cells: Mapping[str, Mapping[str, int]] = found["cells"]
-    run = {name: row for name, row in cells.items() if row["runs"]}
+def _results(found: counts.Counts) -> Iterator[str]:
+    run = {name: row for name, row in found["cells"].items() if row["runs"]}
     yield "## What was found\n"
     runs = sum(row["runs"] for row in run.values())
     yield f"{len(run)} of {len(all_cells())} cells were run, {runs} times in all, with {found['kills']} kills."
@@ -105,7 +103,7 @@ def _results(found: Mapping[str, Any]) -> Iterator[str]:
     yield ""
 
 
-def _count(run: Mapping[str, Mapping[str, int]], part: str, kind: str, fault: str) -> str:
+def _count(run: Mapping[str, counts.Count], part: str, kind: str, fault: str) -> str:
     both = [str(cell) for cell in all_cells() if (cell.part, cell.kind, cell.fault) == (part, kind, fault)]
     if not both:
         return ""
@@ -116,7 +114,7 @@ def _count(run: Mapping[str, Mapping[str, int]], part: str, kind: str, fault: st
 
 def main() -> int:
     """Writes the page, or compares it."""
-    text = page(json.loads(FOUND.read_text(encoding="utf-8")))
+    text = page(counts.read(FOUND))
     if "--check" not in sys.argv:
         PAGE.write_text(text, encoding="utf-8")
     elif PAGE.read_text(encoding="utf-8") != text:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import json
 import sys
 import time
 from collections.abc import Callable
@@ -50,6 +51,9 @@ TOPICS = {
 
 def main() -> None:
     options = _options()
+    if options.json:
+        print(json.dumps(book.read(book.REPORT.read_text(), TOPICS), indent=1))
+        return
     for topic in options.only or TOPICS:
         module = _module(topic)
         if module is None:
@@ -69,6 +73,7 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m ballast_lab.bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="shorter runs where that changes little; writes nothing")
+    parser.add_argument("--json", action="store_true", help="measures nothing; prints what the page holds as JSON")
     parser.add_argument("--only", nargs="+", choices=TOPICS, metavar="TOPIC", help=f"of {', '.join(TOPICS)}")
     return parser.parse_args()
 

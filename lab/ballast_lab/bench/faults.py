@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from ballast_lab.bench.rows import Row
+from ballast_lab.faults import counts
 
 _FOUND = Path(__file__).parents[3] / "docs" / "reliability.json"
 
 
 def measure() -> list[Row]:
-    found = json.loads(_FOUND.read_text(encoding="utf-8"))
+    found = counts.read(_FOUND)
     run = [each for each in found["cells"].values() if each["runs"]]
     broken, kills = found["broken"], found["kills"]
     at = "write x before or after x fault x part, real control plane"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from textwrap import fill
-from typing import Any
 
 from ballast_lab.experiments.predictors import RULES
 from ballast_lab.experiments.results import markdown
-from ballast_lab.experiments.windows import RULE, RULE_GAIN
 
 _LEAD = """\
 ## Load: ordering nodes
@@ -37,22 +35,25 @@ SOURCES: Mapping[str, str] = {
 """By rule of RULES: what it computes, and where that is written."""
 
 
-def section(document: Mapping[str, Any]) -> str:
-    """The section of the `results.json` of `ballast experiment windows`."""
-    values = {(row["table"], row["name"]): row["measured"] for row in document["rows"]}
-    traces = list(dict.fromkeys(name.partition(": ")[0] for table, name in values if table == RULE))
-    lines = [[rule, *(_cell(values, trace, rule) for trace in traces)] for rule in RULES]
+def section(tables: str) -> str:
+    """The section from the `table.md` of `ballast experiment windows`, whose last two tables are those of the rules."""
+    *_, (heads, orders), (_, gains) = _tables(tables)
+    lines = [[rule, *map(_cell, orders[rule], gains[rule])] for rule in RULES]
     sources = "".join(f"{_wrapped(f'* {rule}: {SOURCES[rule]}.')}\n" for rule in RULES)
-    return f"{_LEAD}{markdown(['rule', *traces], lines)}\n{sources}"
+    return f"{_LEAD}{markdown(['rule', *heads], lines)}\n{sources}"
+
+
+def _tables(text: str) -> Iterator[tuple[list[str], dict[str, list[str]]]]:
+    """Of each table in Markdown: the heads of its columns but the first, and the cells by the first of their row."""
+    for block in text.split("\n\n"):
+        if block.startswith("| "):
+            (_, *heads), _, *rows = (line[2:-2].split(" | ") for line in block.splitlines())
+            yield heads, {name: [cell.strip("*") for cell in cells] for name, *cells in rows}
 
 
 def _wrapped(line: str) -> str:
     return fill(line, 120, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
-def _cell(values: Mapping[tuple[str, str], float], trace: str, rule: str) -> str:
-    name = f"{trace}: {rule}"
-    order, gain = values.get((RULE, name)), values.get((RULE_GAIN, name))
-    if order is None:
-        return "–"
-    return f"{order:.3f}" if gain is None else f"{order:.3f}; {100 * gain:.0f} %"
+def _cell(order: str, gain: str) -> str:
+    return order if "–" in (order, gain) else f"{order}; {gain}"

@@ -29,30 +29,30 @@ of arrivals comes from another random generator, so single runs differ.
 """
 
 
-def openb(document: Document) -> str:
-    """Allocated devices of our criterion against the six published policies."""
+def openb_table(document: Document) -> str:
+    """Allocated devices of our criterion and of the six published policies, from the `results.json` of a run."""
     workloads = list(dict.fromkeys(row["workload"] for row in document["rows"]))
     here = [name for name in ("fgd", "best-fit", "random") if any(row["policy"] == name for row in document["rows"])]
     heads = ["workload", "seeds", "ballast", *POLICIES.values(), *(f"{name} here" for name in here)]
-    rows, ahead = [], []
+    rows = []
     for work in workloads:
         ours = _allocated(document["rows"], work, "residual")
-        theirs = {name: _allocated(document["published"], work, name) for name in POLICIES.values()}
         if not ours:
             continue
-        if theirs["fgd"]:
-            ahead.append((fmean(ours) - fmean(theirs["fgd"]), work))
-        others = [*theirs.values(), *(_allocated(document["rows"], work, name) for name in here)]
-        rows.append(
-            [
-                work,
-                f"{len(ours)}",
-                f"**{fmean(ours):.2f}**",
-                *(f"{fmean(each):.2f}" if each else "-" for each in others),
-            ]
-        )
+        theirs = [_allocated(document["published"], work, name) for name in POLICIES.values()]
+        others = [*theirs, *(_allocated(document["rows"], work, name) for name in here)]
+        cells = [f"{fmean(values):.2f}" if values else "-" for values in others]
+        rows.append([work, f"{len(ours)}", f"**{fmean(ours):.2f}**", *cells])
     lines = [f"| {' | '.join(line)} |" for line in [heads, ["---", *["---:"] * (len(heads) - 1)], *rows]]
-    return _OPENB.format(table="\n".join(lines), verdict=_verdict(ahead)).rstrip() + "\n"
+    return "\n".join(lines) + "\n"
+
+
+def openb(table: str) -> str:
+    """The section around the table of `openb_table`."""
+    head, _, *rows = (line[2:-2].split(" | ") for line in table.splitlines())
+    ours, fgd = head.index("ballast"), head.index("fgd")
+    ahead = [(float(row[ours].strip("*")) - float(row[fgd]), row[0]) for row in rows if row[fgd] != "-"]
+    return _OPENB.format(table=table.rstrip(), verdict=_verdict(ahead)).rstrip() + "\n"
 
 
 def _verdict(ahead: Sequence[tuple[float, str]]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import queue
 import random
 import sys
@@ -14,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+from ballast_lab.faults import counts
 from ballast_lab.faults.cells import Cell, all_cells, chosen
 from ballast_lab.faults.faults import FAULTS, Shared, Upgrade
 from ballast_lab.faults.history import History, Outcome, judge, keep, kept
@@ -155,17 +155,16 @@ def _tell(outcome: Outcome) -> None:
 
 def _record(path: Path, outcomes: Sequence[Outcome], broken: Sequence[Broken], seed: int) -> None:
     """Adds counts by cell to those that are there."""
-    known = json.loads(path.read_text()) if path.exists() else {"seeds": [], "kills": 0, "broken": 0, "cells": {}}
+    known = counts.read(path)
     known["seeds"].append(seed)
     known["kills"] += sum(each.kills for each in outcomes)
     known["broken"] += len(broken)
     for each in outcomes:
-        row = known["cells"].setdefault(str(each.cell), {"runs": 0, "kills": 0, "broken": 0})
+        row = known["cells"].setdefault(str(each.cell), counts.Count(runs=0, kills=0, broken=0))
         row["runs"] += each.reached
         row["kills"] += each.kills
         row["broken"] += len(each.broken)
-    known["cells"] = dict(sorted(known["cells"].items()))
-    path.write_text(json.dumps(known, indent=1) + "\n")
+    counts.write(path, known)
 
 
 def _report(outcomes: Sequence[Outcome], broken: Sequence[Broken], events: int, folder: Path) -> int:
