@@ -5,11 +5,11 @@ All replicas export the per-node metrics, so node series are reduced with `max b
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
+from compact_json import compact_json
 from extender_dashboard import extender
 from node_dashboard import node
 from panels import OF, Panel, built, lines, spread, started, stat, table, variable
@@ -356,7 +356,7 @@ DASHBOARDS = {"fleet": fleet, "power": power, "evictions": evictions, "extender"
 
 def rendered() -> dict[str, str]:
     """{file name: text}."""
-    return {f"{name}.json": json.dumps(make(), indent=2) + "\n" for name, make in DASHBOARDS.items()}
+    return {f"{name}.json": compact_json(make()) + "\n" for name, make in DASHBOARDS.items()}
 
 
 def main() -> None:

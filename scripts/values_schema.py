@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from compact_json import compact_json
 from policy_schema import policy_schema
 
 from ballast.model.duration import PATTERN
@@ -217,7 +218,7 @@ def _files(part: Schema) -> Schema | None:
 
 
 def main() -> None:
-    text = json.dumps(values_schema(), indent=2) + "\n"
+    text = compact_json(values_schema()) + "\n"
     if "--check" not in sys.argv[1:]:
         TARGET.write_text(text)
     elif not TARGET.exists() or TARGET.read_text() != text:
